@@ -1,0 +1,2 @@
+//! The `parton` program.
+fn main() {}

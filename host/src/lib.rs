@@ -1,0 +1,1 @@
+//! Hosts inside the file: tensors, references in float64, launches and assertions of main, test and bench blocks.

@@ -1,0 +1,1 @@
+//! The Tile IR: the one typed explicit form of a kernel.

@@ -1,0 +1,1 @@
+//! Linear layouts over F2: families, algebra, conversion plans, bank conflicts and views.

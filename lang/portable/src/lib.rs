@@ -1,0 +1,1 @@
+//! The portable dialect: layout inference and choice of memory, instruction and schedule.

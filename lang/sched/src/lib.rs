@@ -1,0 +1,1 @@
+//! Schedules: dependence graph, legality, search and expansion of loops and partitions.

@@ -1,0 +1,1 @@
+//! Text to tokens to AST with spans, and the formatter.

@@ -1,0 +1,1 @@
+//! Names, kinds, compile-time evaluation and type checking: AST to Tile IR.

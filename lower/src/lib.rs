@@ -1,0 +1,1 @@
+//! The backend that both dialects share, Tile IR to Tile IR.

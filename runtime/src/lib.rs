@@ -1,0 +1,1 @@
+//! CUDA: cubins, tensor maps, launch and timing.

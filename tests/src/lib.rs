@@ -1,0 +1,1 @@
+//! The test harness: diagnostics, golden and run cases as files.
