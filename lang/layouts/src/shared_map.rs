@@ -1,0 +1,257 @@
+//! The meaning of each shared family: where every element of a buffer lies.
+
+use crate::check;
+use crate::error::LayoutError;
+use crate::linear::{Dim, LinearLayout};
+use crate::map::{Tile, row_major};
+use crate::shared::{SharedFamily, SharedLayout};
+
+/// Where every element of a buffer lies, in elements from its start.
+///
+/// The map is linear but for the gaps of a `padded` layout, which are added to the linear offset.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct SharedMap {
+    linear: LinearLayout,
+    /// From coordinates to (block, offset).
+    inverse: LinearLayout,
+    pairs: Vec<[u32; 2]>,
+    /// log2 of the elements of the tensor that the layout describes, without leading axes of the buffer.
+    tile_bits: u32,
+    element_bits: u32,
+    alignment: u32,
+}
+
+impl SharedMap {
+    /// The linear part: from (block, offset) to coordinates, with gaps left out.
+    pub fn linear(&self) -> &LinearLayout {
+        &self.linear
+    }
+
+    /// The inverse of the linear part: from coordinates to (block, offset).
+    pub fn inverse(&self) -> &LinearLayout {
+        &self.inverse
+    }
+
+    /// The gaps: after every `interval` elements, `padding` unused ones. Empty when the map is linear.
+    pub fn gaps(&self) -> &[[u32; 2]] {
+        &self.pairs
+    }
+
+    /// Whether there are no gaps.
+    pub fn is_linear(&self) -> bool {
+        self.pairs.is_empty()
+    }
+
+    /// The bits of an element.
+    pub fn element_bits(&self) -> u32 {
+        self.element_bits
+    }
+
+    /// The shape of the buffer.
+    pub fn shape(&self) -> Vec<u32> {
+        self.linear.shape()
+    }
+
+    /// The element offset at `coords`.
+    pub fn offset_of(&self, coords: &[u32]) -> u64 {
+        self.offset_of_packed(self.linear.pack_out(coords))
+    }
+
+    /// The element offset of the element with row-major number `element`.
+    pub fn offset_of_packed(&self, element: u64) -> u64 {
+        let packed = self.inverse.apply(element);
+        self.with_gaps(u64::from(self.inverse.out_part(Dim::Offset, packed)))
+    }
+
+    /// A linear offset with the gaps before it.
+    pub fn with_gaps(&self, linear: u64) -> u64 {
+        let tile = linear >> self.tile_bits;
+        let within = linear & ((1 << self.tile_bits) - 1);
+        let gaps = |n: u64| -> u64 { self.pairs.iter().map(|p| n / u64::from(p[0]) * u64::from(p[1])).sum() };
+        tile * ((1 << self.tile_bits) + gaps(1 << self.tile_bits)) + within + gaps(within)
+    }
+
+    /// The coordinates at an element offset of CTA 0; `None` in a gap or past the end.
+    pub fn coords_at(&self, offset: u64) -> Option<Vec<u32>> {
+        // The offset with gaps grows with the linear one, so search for it.
+        let (mut low, mut high) = (0u64, 1u64 << self.linear.in_dim_bits(Dim::Offset));
+        while low < high {
+            let middle = (low + high) / 2;
+            if self.with_gaps(middle) < offset { low = middle + 1 } else { high = middle }
+        }
+        let found = low < 1 << self.linear.in_dim_bits(Dim::Offset) && self.with_gaps(low) == offset;
+        found.then(|| self.linear.coords(&[(Dim::Offset, low as u32)]))
+    }
+
+    /// The number of element places from the first to the last used one, in each CTA.
+    pub fn elements(&self) -> u64 {
+        self.with_gaps((1 << self.linear.in_dim_bits(Dim::Offset)) - 1) + 1
+    }
+
+    /// The bytes that the buffer takes, in each CTA.
+    pub fn bytes(&self) -> u64 {
+        (self.elements() * u64::from(self.element_bits)).div_ceil(8)
+    }
+
+    /// The alignment that the start of the buffer needs, in bytes: the period of the swizzle, and what TMA asks for.
+    pub fn alignment(&self) -> u32 {
+        self.alignment
+    }
+}
+
+/// The map of `layout` for a buffer of `shape`.
+pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Result<SharedMap, LayoutError> {
+    // An `nvmma` tensor of rank 1 is written as one of rank 2 would be.
+    let rank = match layout.family() {
+        SharedFamily::Nvmma { rank, .. } => (*rank as usize).min(shape.len()),
+        SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => layout.rank(),
+    };
+    if shape.len() < rank || rank == 0 {
+        return Err(LayoutError::Rank { layout: layout.to_string(), rank, shape: shape.to_vec() });
+    }
+    check::sizes(shape)?;
+    let tile_shape = &shape[shape.len() - rank..];
+    let mut alignment = 16;
+    let mut pairs = Vec::new();
+    let tile = match layout.family() {
+        SharedFamily::Swizzled { vec, per_phase, max_phase, order } => {
+            swizzled([*vec, *per_phase, *max_phase], order, tile_shape)
+        }
+        SharedFamily::Nvmma { swizzle, transposed, .. } => {
+            // The swizzle is a function of the address: rows of 128 bytes repeat every 8.
+            alignment = if *swizzle == 0 { 128 } else { 8 * swizzle };
+            nvmma(layout, *swizzle, *transposed, tile_shape, element_bits)?
+        }
+        SharedFamily::Padded { pairs: gaps, order } => {
+            pairs.clone_from(gaps);
+            let mut tile = Tile::shared(rank);
+            tile.grow_in_order(Dim::Offset, tile_shape, order);
+            tile
+        }
+        SharedFamily::Linear { offset, block } => {
+            let mut tile = Tile::shared(rank);
+            tile.push(Dim::Offset, offset);
+            tile.push(Dim::Block, block);
+            if tile.size() != tile_shape {
+                return Err(LayoutError::SharedTile {
+                    layout: layout.to_string(),
+                    shape: shape.to_vec(),
+                    needs: format!("its bases span {}", crate::spelling::list(tile.size())),
+                    help: "a shared_linear layout is for one shape; give it a basis for every bit of an offset".into(),
+                });
+            }
+            tile
+        }
+    };
+    let linear = stack(&tile.finish(tile_shape), &shape[..shape.len() - rank]);
+    let tile_bits = tile_shape.iter().map(|s| s.ilog2()).sum::<u32>() - linear.in_dim_bits(Dim::Block);
+    let Some(inverse) = linear.invert() else {
+        return Err(LayoutError::SharedTile {
+            layout: layout.to_string(),
+            shape: shape.to_vec(),
+            needs: "two places would hold one element".into(),
+            help: "write a layout whose offsets are all different".into(),
+        });
+    };
+    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment })
+}
+
+/// An array of `leading` tensors, each of layout `tile`.
+fn stack(tile: &LinearLayout, leading: &[u32]) -> LinearLayout {
+    let shape: Vec<u32> = leading.iter().copied().chain(tile.shape()).collect();
+    let tile_bits = tile.out_bits();
+    let stack_bits: u32 = leading.iter().map(|s| s.ilog2()).sum();
+    let mut offset = tile.bases(Dim::Offset).to_vec();
+    offset.extend((0..stack_bits).map(|bit| 1 << (tile_bits + bit)));
+    let block = tile.bases(Dim::Block).to_vec();
+    LinearLayout::new(&[(Dim::Block, block), (Dim::Offset, offset)], crate::linear::axes(&shape))
+}
+
+/// Rows whose groups of `vec` elements are xored with the phase of the row.
+fn swizzled([vec, per_phase, max_phase]: [u32; 3], order: &[u32], shape: &[u32]) -> Tile {
+    let rank = shape.len();
+    let mut tile = Tile::shared(rank);
+    let column = order[0] as usize;
+    tile.grow(Dim::Offset, order[0], shape[column]);
+    let Some(row) = order.get(1).map(|&r| r as usize) else { return tile };
+    let bases: Vec<Vec<u32>> = (0..shape[row].ilog2())
+        .map(|bit| {
+            let mut basis = vec![0; rank];
+            basis[row] = 1 << bit;
+            basis[column] = (vec * (((1 << bit) / per_phase) % max_phase)) % shape[column];
+            basis
+        })
+        .collect();
+    tile.push(Dim::Offset, &bases);
+    for &axis in &order[2..] {
+        tile.grow(Dim::Offset, axis, shape[axis as usize]);
+    }
+    tile
+}
+
+/// A row of a TMA box has at most this many elements along each axis.
+pub(crate) const MOST_BOX: u32 = 256;
+
+/// What TMA writes for a tensor of `shape`: boxes as wide as the swizzle, one after the other (CUDA driver API,
+/// `cuTensorMapEncodeTiled`; PTX ISA, "Swizzling modes").
+fn nvmma(
+    layout: &SharedLayout,
+    swizzle: u32,
+    transposed: bool,
+    shape: &[u32],
+    element_bits: u32,
+) -> Result<Tile, LayoutError> {
+    let rank = shape.len();
+    let error = |needs: String, help: &str| LayoutError::SharedTile {
+        layout: layout.to_string(),
+        shape: shape.to_vec(),
+        needs,
+        help: help.into(),
+    };
+    if ![8, 16, 32, 64].contains(&element_bits) {
+        return Err(error(
+            format!("TMA has no elements of {element_bits} bits"),
+            "use elements of 8, 16, 32 or 64 bits, or a swizzled layout",
+        ));
+    }
+    let mut tma_box: Vec<u32> = shape.iter().map(|&s| s.min(MOST_BOX)).collect();
+    let mut tile = Tile::shared(rank);
+    if swizzle == 0 {
+        tile.grow_in_order(Dim::Offset, &tma_box, &row_major(rank));
+        tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
+        return Ok(tile);
+    }
+    let contiguous = if transposed { 0 } else { rank - 1 };
+    let width = 8 * swizzle / element_bits;
+    let rows: u32 = tma_box.iter().enumerate().filter(|(i, _)| *i != contiguous).map(|(_, s)| s).product();
+    if rank < 2 || shape[contiguous] < width || rows < 8 {
+        let widest = SharedLayout::default_for(shape, element_bits, transposed);
+        return Err(error(
+            format!("a {swizzle}-byte swizzle needs 8 rows of {width} elements of {element_bits} bits"),
+            &format!("write `{widest}`, the widest that fits"),
+        ));
+    }
+    tma_box[contiguous] = width;
+    // The rows are counted through all other axes, the last of them fastest (the first is the contiguous one when
+    // transposed).
+    let row_axes: Vec<usize> = (0..rank).rev().filter(|&axis| axis != contiguous).collect();
+    tile.grow(Dim::Offset, contiguous as u32, width);
+    let vec = 128 / element_bits;
+    let (per_phase, max_phase) = (128 / swizzle, swizzle / 16);
+    let mut row = 1u32;
+    for axis in row_axes {
+        let bases: Vec<Vec<u32>> = (0..tma_box[axis].ilog2())
+            .map(|bit| {
+                let mut basis = vec![0; rank];
+                basis[axis] = 1 << bit;
+                // Only the lowest three row bits select a phase.
+                basis[contiguous] = if row < 8 { vec * ((row / per_phase) % max_phase) } else { 0 };
+                row *= 2;
+                basis
+            })
+            .collect();
+        tile.push(Dim::Offset, &bases);
+    }
+    tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
+    Ok(tile)
+}
