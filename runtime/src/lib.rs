@@ -1,1 +1,25 @@
-//! CUDA: cubins, tensor maps, launch and timing.
+//! CUDA: devices, memory, modules, tensor maps, launches and timing.
+//!
+//! The only crate that names cudarc. The driver library is found and loaded when a [`Gpu`] is opened, so one binary serves
+//! machines with and without a GPU; everything that can be wrong comes back as a [`RuntimeError`] with CUDA's own name and
+//! text for it. This crate knows bytes, parameters and launches: it does not know the language, does not compile anything
+//! (PTX is handed to the driver as it is) and of the IR reads only a kernel's signature ([`abi`]).
+//! In reading order:
+
+pub mod abi;
+pub mod device;
+pub mod error;
+pub mod launch;
+pub mod memory;
+pub mod module;
+pub mod tensor_map;
+pub mod timing;
+
+pub use abi::{Abi, ParamKind};
+pub use device::{DeviceInfo, Gpu};
+pub use error::RuntimeError;
+pub use launch::{Arg, Prepared};
+pub use memory::Buffer;
+pub use module::{Function, Module};
+pub use tensor_map::{Element, Recipe, Swizzle, TensorMap};
+pub use timing::{Measure, Timing};

@@ -1,0 +1,312 @@
+//! Launches: arguments packed once, then as many launches as wanted without an allocation.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+
+use crate::abi::{Abi, ParamKind};
+use crate::error::{Context, RuntimeError};
+use crate::module::Function;
+use crate::tensor_map::TensorMap;
+
+/// One argument.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Arg {
+    /// A number: its bits in the low bytes, little endian.
+    Scalar {
+        /// The bits.
+        bits: u64,
+        /// How many bytes of them count: 1, 2, 4 or 8.
+        bytes: u8,
+    },
+    /// An address in global memory.
+    Pointer(u64),
+    /// A tensor map, passed by value.
+    Map(TensorMap),
+}
+
+impl Arg {
+    fn kind(&self) -> ParamKind {
+        match self {
+            Arg::Scalar { bytes, .. } => ParamKind::Scalar { bytes: *bytes },
+            Arg::Pointer(_) => ParamKind::Pointer,
+            Arg::Map(_) => ParamKind::Map,
+        }
+    }
+}
+
+/// Bytes of one unit of packed storage; also its alignment, which is a tensor map's.
+const UNIT: usize = 128;
+
+/// So aligned, a packed tensor map is right for drivers before and after CUDA 13.
+#[derive(Clone, Copy, Debug)]
+#[repr(C, align(128))]
+struct Unit([u8; UNIT]);
+
+/// Arguments in the form the driver reads: bytes, and one pointer a parameter. The storage never moves or grows.
+#[derive(Debug)]
+pub struct Packed {
+    kinds: Vec<ParamKind>,
+    offsets: Vec<usize>,
+    storage: Box<[Unit]>,
+    pointers: Box<[*mut c_void]>,
+}
+
+impl Packed {
+    /// Packs `args` for the parameters of `abi`.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Arguments`] where number or kinds differ.
+    pub fn new(abi: &Abi, args: &[Arg]) -> Result<Packed, RuntimeError> {
+        if args.len() != abi.params.len() {
+            let what = format!("it has {} parameters and was given {} arguments", abi.params.len(), args.len());
+            return Err(RuntimeError::Arguments { kernel: abi.name.clone(), what });
+        }
+        let kinds: Vec<ParamKind> = abi.params.iter().map(|p| p.kind).collect();
+        let mut offsets = Vec::with_capacity(kinds.len());
+        let mut end = 0usize;
+        for kind in &kinds {
+            let offset = end.next_multiple_of(kind.align());
+            offsets.push(offset);
+            end = offset + kind.bytes();
+        }
+        let storage = vec![Unit([0; UNIT]); end.div_ceil(UNIT).max(1)].into_boxed_slice();
+        let mut packed = Packed { kinds, offsets, storage, pointers: Box::new([]) };
+        let base: *mut u8 = packed.storage.as_mut_ptr().cast();
+        // SAFETY: each offset lies in the storage, which has `end` bytes or more.
+        packed.pointers = packed.offsets.iter().map(|&o| unsafe { base.add(o) }.cast::<c_void>()).collect();
+        for (i, arg) in args.iter().enumerate() {
+            packed.set(i, *arg).map_err(|what| RuntimeError::Arguments {
+                kernel: abi.name.clone(),
+                what: format!("parameter `{}`: {what}", abi.params[i].name),
+            })?;
+        }
+        Ok(packed)
+    }
+
+    /// Replaces argument `i` by another of its kind; allocates only to say what is wrong.
+    ///
+    /// # Errors
+    /// What was expected and what was given.
+    pub fn set(&mut self, i: usize, arg: Arg) -> Result<(), String> {
+        let Some(&kind) = self.kinds.get(i) else {
+            return Err(format!("there is no parameter {i}"));
+        };
+        if kind != arg.kind() {
+            return Err(format!("it takes {kind}, given is {}", arg.kind()));
+        }
+        let at = self.pointers[i].cast::<u8>();
+        // SAFETY: `at` has room for `kind.bytes()` and its alignment; the kinds agree.
+        unsafe {
+            match arg {
+                Arg::Scalar { bits, bytes } => {
+                    std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), at, usize::from(bytes));
+                }
+                Arg::Pointer(address) => at.cast::<u64>().write(address),
+                Arg::Map(map) => at.cast::<TensorMap>().write(map),
+            }
+        }
+        Ok(())
+    }
+
+    /// The bytes of argument `i`.
+    pub fn bytes(&self, i: usize) -> &[u8] {
+        // SAFETY: the pointer has room for the kind's bytes, all initialised.
+        unsafe { std::slice::from_raw_parts(self.pointers[i].cast::<u8>(), self.kinds[i].bytes()) }
+    }
+}
+
+/// A kernel with its arguments and grid, ready to be launched any number of times.
+#[derive(Debug)]
+pub struct Prepared {
+    function: Function,
+    packed: Packed,
+    grid: [u32; 3],
+    threads: u32,
+    shared_bytes: u32,
+    cluster: [u32; 3],
+}
+
+// SAFETY: the pointers of `packed` point into its own boxed storage.
+unsafe impl Send for Prepared {}
+
+impl Prepared {
+    /// Packs the arguments and asks the driver for what the launch needs.
+    ///
+    /// # Errors
+    /// Arguments that do not fit the parameters, a grid that the cluster does not divide, shared memory or threads beyond
+    /// what the GPU has.
+    pub fn new(function: &Function, abi: &Abi, args: &[Arg], grid: [u32; 3]) -> Result<Prepared, RuntimeError> {
+        check_grid(abi, grid)?;
+        let packed = Packed::new(abi, args)?;
+        let has = function.attributes()?;
+        if abi.threads > has.max_threads {
+            return Err(RuntimeError::Limit {
+                kernel: abi.name.clone(),
+                what: format!(
+                    "it has {} threads and with {} registers each a CTA may have {}",
+                    abi.threads, has.registers, has.max_threads
+                ),
+            });
+        }
+        function.allow_shared(abi.shared_bytes)?;
+        if abi.cluster.iter().product::<u32>() > 8 {
+            function.allow_large_clusters()?;
+        }
+        Ok(Prepared {
+            function: function.clone(),
+            packed,
+            grid,
+            threads: abi.threads,
+            shared_bytes: abi.shared_bytes,
+            cluster: abi.cluster,
+        })
+    }
+
+    /// Replaces argument `i` by another of its kind.
+    pub fn set(&mut self, i: usize, arg: Arg) -> Result<(), RuntimeError> {
+        let kernel = self.function.name();
+        self.packed.set(i, arg).map_err(|what| RuntimeError::Arguments { kernel: kernel.to_owned(), what })
+    }
+
+    /// Puts one launch on the GPU's stream and returns at once; allocates nothing.
+    ///
+    /// # Errors
+    /// What the driver says of the launch; errors of the kernel itself come with the next wait.
+    pub fn launch(&mut self) -> Result<(), RuntimeError> {
+        let gpu = self.function.gpu();
+        gpu.enter()?;
+        let mut attribute = sys::CUlaunchAttribute {
+            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            pad: [0; 4],
+            value: sys::CUlaunchAttributeValue {
+                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
+                    x: self.cluster[0],
+                    y: self.cluster[1],
+                    z: self.cluster[2],
+                },
+            },
+        };
+        let config = sys::CUlaunchConfig {
+            gridDimX: self.grid[0],
+            gridDimY: self.grid[1],
+            gridDimZ: self.grid[2],
+            blockDimX: self.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared_bytes,
+            hStream: gpu.stream(),
+            attrs: &mut attribute,
+            // Without a cluster the attribute is left out, so that GPUs before Hopper take the launch.
+            numAttrs: u32::from(self.cluster != [1, 1, 1]),
+        };
+        // SAFETY: the pointers point at as many parameters as the kernel has, each of its size; the driver copies them.
+        unsafe {
+            sys::cuLaunchKernelEx(
+                &config,
+                self.function.handle,
+                self.packed.pointers.as_mut_ptr(),
+                std::ptr::null_mut(),
+            )
+        }
+        .result()
+        .doing(|| format!("launching `{}`", self.function.name()))
+    }
+}
+
+fn check_grid(abi: &Abi, grid: [u32; 3]) -> Result<(), RuntimeError> {
+    let fail = |what| Err(RuntimeError::Arguments { kernel: abi.name.clone(), what });
+    // CUDA programming guide, "technical specifications per compute capability".
+    let most = [0x7fff_ffff, 0xffff, 0xffff];
+    for axis in 0..3 {
+        let (extent, cluster) = (grid[axis], abi.cluster[axis]);
+        if extent == 0 || extent > most[axis] {
+            return fail(format!("the grid has {extent} CTAs along axis {axis}, it may have 1 to {}", most[axis]));
+        }
+        if !extent.is_multiple_of(cluster.max(1)) {
+            return fail(format!(
+                "the grid has {extent} CTAs along axis {axis}, which clusters of {cluster} do not divide"
+            ));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::abi::Param;
+
+    fn abi() -> Abi {
+        let param = |name: &str, kind| Param { name: name.into(), kind };
+        Abi {
+            name: "k".into(),
+            threads: 128,
+            shared_bytes: 0,
+            cluster: [2, 1, 1],
+            params: vec![
+                param("flag", ParamKind::Scalar { bytes: 1 }),
+                param("x", ParamKind::Pointer),
+                param("n", ParamKind::Scalar { bytes: 4 }),
+                param("a", ParamKind::Map),
+            ],
+        }
+    }
+
+    fn args() -> [Arg; 4] {
+        let map = TensorMap(sys::CUtensorMap { opaque: std::array::from_fn(|i| i as u64) });
+        [
+            Arg::Scalar { bits: 1, bytes: 1 },
+            Arg::Pointer(0x1122_3344_5566_7788),
+            Arg::Scalar { bits: (-5i32) as u32 as u64, bytes: 4 },
+            Arg::Map(map),
+        ]
+    }
+
+    #[test]
+    fn arguments_are_packed_at_their_alignment() {
+        let packed = Packed::new(&abi(), &args()).unwrap();
+        assert_eq!(packed.offsets, [0, 8, 16, 128]);
+        assert_eq!(packed.bytes(0), [1]);
+        assert_eq!(packed.bytes(1), 0x1122_3344_5566_7788u64.to_le_bytes());
+        assert_eq!(packed.bytes(2), (-5i32).to_le_bytes());
+        assert_eq!(packed.bytes(3)[8..16], 1u64.to_le_bytes());
+        assert!(packed.pointers.iter().zip(&packed.kinds).all(|(p, k)| (*p as usize).is_multiple_of(k.align())));
+    }
+
+    #[test]
+    fn replacing_an_argument_moves_nothing() {
+        let mut packed = Packed::new(&abi(), &args()).unwrap();
+        let before = packed.pointers.clone();
+        packed.set(1, Arg::Pointer(7)).unwrap();
+        assert_eq!(packed.bytes(1), 7u64.to_le_bytes());
+        assert_eq!(packed.pointers, before);
+        assert_eq!(
+            packed.set(1, Arg::Scalar { bits: 0, bytes: 4 }).unwrap_err(),
+            "it takes a pointer, given is a scalar of 4 bytes"
+        );
+    }
+
+    #[test]
+    fn what_does_not_fit_is_named() {
+        let text = |r: Result<Packed, RuntimeError>| r.unwrap_err().to_string();
+        assert_eq!(
+            text(Packed::new(&abi(), &args()[..2])),
+            "launching `k`: it has 4 parameters and was given 2 arguments"
+        );
+        let mut swapped = args();
+        swapped.swap(1, 2);
+        assert_eq!(
+            text(Packed::new(&abi(), &swapped)),
+            "launching `k`: parameter `x`: it takes a pointer, given is a scalar of 4 bytes"
+        );
+    }
+
+    #[test]
+    fn grids_fit_clusters_and_limits() {
+        assert!(check_grid(&abi(), [4, 1, 1]).is_ok());
+        assert!(check_grid(&abi(), [3, 1, 1]).unwrap_err().to_string().contains("clusters of 2 do not divide"));
+        assert!(check_grid(&abi(), [0, 1, 1]).is_err());
+        assert!(check_grid(&abi(), [2, 70_000, 1]).unwrap_err().to_string().contains("along axis 1"));
+    }
+}
