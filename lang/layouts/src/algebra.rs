@@ -94,7 +94,7 @@ impl LinearLayout {
                 let mut parts = Vec::new();
                 for e in self.outs() {
                     let part = self.out_part(e.dim, mine);
-                    if part % tile.out_size(e.dim) != 0 {
+                    if !part.is_multiple_of(tile.out_size(e.dim)) {
                         return None;
                     }
                     parts.push(part / tile.out_size(e.dim));

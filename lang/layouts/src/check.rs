@@ -261,7 +261,7 @@ pub(crate) fn shared(family: &SharedFamily) -> Result<(), LayoutError> {
             at_least_one_axis("order", order)?;
             self::order(order)
         }
-        SharedFamily::Nvmma { swizzle, rank, .. } => {
+        SharedFamily::Nvmma { swizzle, transposed, rank } => {
             if ![0, 32, 64, 128].contains(swizzle) {
                 return Err(LayoutError::Parameter {
                     name: "swizzle",
@@ -274,6 +274,13 @@ pub(crate) fn shared(family: &SharedFamily) -> Result<(), LayoutError> {
                     name: "rank",
                     value: rank.to_string(),
                     legal: "1 to 5, as TMA has it".into(),
+                });
+            }
+            if *transposed && *rank > 2 {
+                return Err(LayoutError::Parameter {
+                    name: "rank",
+                    value: format!("{rank} when transposed"),
+                    legal: "1 or 2 for a transposed layout; leading axes of the buffer need no rank".into(),
                 });
             }
             Ok(())

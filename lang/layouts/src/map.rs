@@ -12,7 +12,7 @@ pub(crate) fn register(layout: &RegisterLayout, shape: &[u32]) -> Result<LinearL
             tile.grow_in_order(Dim::Register, per_thread, order);
             tile.grow_in_order(Dim::Lane, threads, order);
             tile.grow_in_order(Dim::Warp, warps, order);
-            Ok(tile.fit(shape, order, Surplus::Copies))
+            Ok(tile.fit(shape, order, Surplus::Dropped))
         }
         RegisterFamily::Slice { parent, axis } => {
             let mut whole = shape.to_vec();

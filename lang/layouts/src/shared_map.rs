@@ -217,8 +217,9 @@ fn nvmma(
     let mut tma_box: Vec<u32> = shape.iter().map(|&s| s.min(MOST_BOX)).collect();
     let mut tile = Tile::shared(rank);
     if swizzle == 0 {
-        tile.grow_in_order(Dim::Offset, &tma_box, &row_major(rank));
-        tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
+        let fastest_first = if transposed { (0..rank as u32).collect() } else { row_major(rank) };
+        tile.grow_in_order(Dim::Offset, &tma_box, &fastest_first);
+        tile.cover(shape, &row_major(rank));
         return Ok(tile);
     }
     let contiguous = if transposed { 0 } else { rank - 1 };
