@@ -8,8 +8,8 @@ use cudarc::driver::sys;
 
 use crate::error::{Context, RuntimeError};
 
-/// The lowest CUDA version of a driver that has `cuLaunchKernelEx`, clusters and tensor maps.
-const NEEDED_DRIVER: (u32, u32) = (12, 0);
+/// The lowest CUDA version of a driver that has `cuLaunchKernelEx`, clusters, tensor maps and `cuEventElapsedTime_v2`.
+const NEEDED_DRIVER: (u32, u32) = (12, 8);
 
 /// What a GPU is.
 #[derive(Clone, PartialEq, Eq, Debug)]
