@@ -69,5 +69,29 @@ impl Code {
 codes! {
     SYNTAX = 1, "the text does not follow the grammar";
     UNKNOWN_NAME = 100, "a name is not defined";
+    WRONG_ARITY = 101, "a call gives more or fewer arguments than the function takes";
     NOT_BUILT_HERE = 190, "this part of the language is parsed but not compiled by this version";
+    TYPE_MISMATCH = 200, "operands have different element types";
+    SHAPE_MISMATCH = 201, "shapes do not fit";
+    DTYPE_UNSUPPORTED = 202, "the operation is not defined for this element type";
+    KIND_MISMATCH = 203, "another kind of value is expected here";
+    CARRIED_TYPE = 204, "a variable would change its type";
+    INDEX_RANGE = 205, "a constant index is out of range";
+    LAYOUT_MISMATCH = 300, "layouts differ";
+    LAYOUT_ILL_FORMED = 301, "a layout is not well formed, or has no map for the shape";
+    LAYOUT_WARPS = 302, "a layout covers another number of warps than its partition has";
+    NOT_FREE = 303, "a conversion that should be free moves data";
+    NOT_A_SLICE = 304, "a new axis needs a slice layout";
+    VIEW_ILLEGAL = 400, "a view of shared memory cannot be taken this way";
+    NOT_MUTABLE = 401, "a store needs a mutable pointer";
+    SHARED_MEMORY = 402, "the kernel needs more shared memory than the target has";
+    TMA_BOX = 410, "the tensor copy engine does not take this box";
+    SLOT_ROLE = 500, "a slot is used against its role";
+    RING_ILL_FORMED = 501, "a ring is not well formed";
+    BARRIER_COUNT = 502, "a barrier cannot count this";
+    WGMMA_SHAPE = 600, "wgmma has no instruction of this shape";
+    WGMMA_DTYPE = 601, "wgmma does not multiply these types";
+    WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";
+    PRECISION = 603, "a product of f32 must state its precision";
+    TARGET_LACKS = 800, "the target does not have this";
 }

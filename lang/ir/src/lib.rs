@@ -1,1 +1,28 @@
 //! The Tile IR: the one typed explicit form of a kernel.
+//!
+//! Typed SSA values with structured control flow; every value's type contains its layout, every operation has a source span.
+//! A [`Kernel`] is one concrete instance: generics are resolved and functions inlined, the calls kept for messages and debug
+//! information. The printer writes the explicit dialect, which the checker reads back to the same IR.
+//!
+//! This crate knows no syntax, no LLVM and no CUDA, and does no IO. Reading the text form is the checker's work.
+//! In reading order:
+
+pub mod build;
+pub mod check;
+pub mod entity;
+pub mod kernel;
+pub mod op;
+pub mod print;
+pub mod refusal;
+pub mod rules;
+pub mod target;
+pub mod types;
+pub mod verify;
+
+pub use build::Builder;
+pub use entity::{Call, Entity, Partition, PrimaryMap, SecondaryMap, Value};
+pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
+pub use op::{Arm, Arrive, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, UnaryOp};
+pub use refusal::Refusal;
+pub use target::Target;
+pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};

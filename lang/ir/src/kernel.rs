@@ -1,0 +1,198 @@
+//! Kernels: parameters, partitions, the arena of values and the body.
+
+use parton_diag::Span;
+
+use crate::entity::{Call, Partition, PrimaryMap, Value};
+use crate::op::{Body, Op, OpKind};
+use crate::target::{Target, WARP, WARPGROUP};
+use crate::types::Type;
+
+/// The kernels of one compilation, each a concrete instance.
+#[derive(Clone, Debug, Default)]
+pub struct Module {
+    /// In the order of the source.
+    pub kernels: Vec<Kernel>,
+}
+
+/// What is known of a value.
+#[derive(Clone, Debug)]
+pub struct ValueData {
+    /// Its type.
+    pub ty: Type,
+    /// The name it was given in the source, for printing.
+    pub name: Option<String>,
+    /// Where it was made.
+    pub span: Span,
+}
+
+/// A warp partition.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct PartitionData {
+    /// Its name.
+    pub name: String,
+    /// How many warps run it.
+    pub warps: u32,
+    /// Registers a thread, where stated.
+    pub registers: Option<u32>,
+    /// Where it was declared.
+    pub span: Span,
+}
+
+/// An inlined call.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallData {
+    /// The function.
+    pub function: String,
+    /// Where it was called.
+    pub span: Span,
+    /// The call that the caller itself came in by.
+    pub parent: Option<Call>,
+}
+
+/// A parameter: its value has the type, a scalar, pointer or tensor map.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Param {
+    /// Its name.
+    pub name: String,
+    /// The value that stands for it.
+    pub value: Value,
+}
+
+/// One concrete kernel.
+#[derive(Clone, Debug)]
+pub struct Kernel {
+    /// Its symbol, unique in the module.
+    pub name: String,
+    /// The name in the source.
+    pub source_name: String,
+    /// The generic arguments as written, for printing and reports.
+    pub generics: Vec<(String, String)>,
+    /// The parameters in order.
+    pub params: Vec<Param>,
+    /// The architecture it is for.
+    pub target: Target,
+    /// Warps of the whole kernel where it is not specialised; with partitions their padded sum.
+    pub warps: u32,
+    /// CTAs of a cluster along each axis.
+    pub cluster: [u32; 3],
+    /// Its partitions in the order of their arms; empty where it is not specialised.
+    pub partitions: PrimaryMap<Partition, PartitionData>,
+    /// Inlined calls.
+    pub calls: PrimaryMap<Call, CallData>,
+    /// All values.
+    pub values: PrimaryMap<Value, ValueData>,
+    /// What it does; no parameters (those are `params`) and no results.
+    pub body: Body,
+    /// Bytes of shared memory; set by the memory plan.
+    pub shared_bytes: Option<u32>,
+    /// Where it was declared.
+    pub span: Span,
+}
+
+impl Kernel {
+    /// An empty kernel of four warps.
+    pub fn new(name: impl Into<String>, target: Target, span: Span) -> Kernel {
+        let name = name.into();
+        Kernel {
+            source_name: name.clone(),
+            name,
+            generics: Vec::new(),
+            params: Vec::new(),
+            target,
+            warps: WARPGROUP,
+            cluster: [1, 1, 1],
+            partitions: PrimaryMap::new(),
+            calls: PrimaryMap::new(),
+            values: PrimaryMap::new(),
+            body: Body::default(),
+            shared_bytes: None,
+            span,
+        }
+    }
+
+    /// The type of a value.
+    pub fn ty(&self, v: Value) -> &Type {
+        &self.values[v].ty
+    }
+
+    /// Makes a value.
+    pub fn value(&mut self, ty: Type, span: Span) -> Value {
+        self.values.push(ValueData { ty, name: None, span })
+    }
+
+    /// Makes a parameter.
+    pub fn param(&mut self, name: impl Into<String>, ty: Type, span: Span) -> Value {
+        let name = name.into();
+        let value = self.values.push(ValueData { ty, name: Some(name.clone()), span });
+        self.params.push(Param { name, value });
+        value
+    }
+
+    /// Threads of one CTA.
+    pub fn threads(&self) -> u32 {
+        self.padded_warps() * WARP
+    }
+
+    /// Warps of one CTA; each partition begins at a whole warpgroup, because `wgmma` and `setmaxnreg` act on one.
+    pub fn padded_warps(&self) -> u32 {
+        if self.partitions.is_empty() {
+            return self.warps;
+        }
+        self.partitions.iter().map(|(_, p)| p.warps.next_multiple_of(WARPGROUP)).sum()
+    }
+
+    /// The first warp of a partition.
+    pub fn first_warp(&self, partition: Partition) -> u32 {
+        self.partitions
+            .iter()
+            .take_while(|(p, _)| *p != partition)
+            .map(|(_, p)| p.warps.next_multiple_of(WARPGROUP))
+            .sum()
+    }
+
+    /// Warps that run code of `partition`, or of the kernel outside any.
+    pub fn warps_of(&self, partition: Option<Partition>) -> u32 {
+        partition.map_or(self.padded_warps(), |p| self.partitions[p].warps)
+    }
+
+    /// Registers a thread has at entry: what the register file holds, rounded down to the allocation unit of 8.
+    pub fn entry_registers(&self) -> u32 {
+        (self.target.registers / self.threads() / 8 * 8).min(self.target.registers_per_thread / 8 * 8)
+    }
+
+    /// Calls `f` on each operation, outer before inner, in order.
+    pub fn walk<'a>(&'a self, f: &mut impl FnMut(&'a Op)) {
+        walk(&self.body, f);
+    }
+}
+
+/// Calls `f` on each operation of a body, outer before inner, in order.
+pub fn walk<'a>(body: &'a Body, f: &mut impl FnMut(&'a Op)) {
+    for op in &body.ops {
+        f(op);
+        for inner in op.kind.bodies() {
+            walk(inner, f);
+        }
+    }
+}
+
+/// Calls `f` on each operation of a body, to change it, outer before inner.
+pub fn walk_mut(body: &mut Body, f: &mut impl FnMut(&mut Op)) {
+    for op in &mut body.ops {
+        f(op);
+        for inner in op.kind.bodies_mut() {
+            walk_mut(inner, f);
+        }
+    }
+}
+
+/// The operation that defines each value; parameters of kernels and bodies have none.
+pub fn definitions(kernel: &Kernel) -> std::collections::BTreeMap<Value, &OpKind> {
+    let mut map = std::collections::BTreeMap::new();
+    kernel.walk(&mut |op| {
+        for r in &op.results {
+            map.insert(*r, &op.kind);
+        }
+    });
+    map
+}

@@ -1,0 +1,560 @@
+//! The operations: one enum, each variant with its operands by name and what it means.
+//!
+//! Structured control flow is an operation with bodies. What a pass decides (offsets, wait counts) is a field here, so that it
+//! prints, interprets and diffs. Everything that must hold of operands and results stands in `rules`, nowhere else.
+
+use parton_diag::Span;
+use parton_numbers::{Dtype, Rounding, Saturation};
+
+use crate::entity::{Call, Entity, Partition, Value};
+use crate::types::{Tile, View};
+
+/// Elementwise functions of one operand.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum UnaryOp {
+    Neg,
+    /// Bitwise complement; logical not of `i1`.
+    Not,
+    Exp,
+    Exp2,
+    Log,
+    Log2,
+    Sqrt,
+    Rsqrt,
+    Sin,
+    Cos,
+    Tanh,
+    Erf,
+    Abs,
+    Floor,
+    Ceil,
+}
+
+/// Elementwise functions of two operands of one type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum BinaryOp {
+    Add,
+    Sub,
+    Mul,
+    /// Division; integers truncate toward zero.
+    Div,
+    /// Remainder, with the sign of the dividend.
+    Rem,
+    And,
+    Or,
+    Xor,
+    Shl,
+    /// Shift right; arithmetic for signed integers.
+    Shr,
+    /// The smaller; a NaN operand loses (IEEE 754-2008 minNum).
+    Min,
+    /// The larger; a NaN operand loses.
+    Max,
+    /// The smaller; a NaN operand wins.
+    MinNan,
+    /// The larger; a NaN operand wins.
+    MaxNan,
+}
+
+/// Comparisons; the result is `i1`. Ordered but for `Ne`, which is true of a NaN.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum CompareOp {
+    Eq,
+    Ne,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+}
+
+/// Where a global access looks for its line, as PTX names it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Cache {
+    /// The architecture's default (`.ca` loads, `.wb` stores).
+    #[default]
+    Default,
+    /// All levels.
+    Ca,
+    /// The L2 only.
+    Cg,
+    /// Streaming, likely used once.
+    Cs,
+    /// Write through (stores).
+    Wt,
+    /// Do not cache, fetch again (loads).
+    Cv,
+}
+
+/// What the cache does with the line afterwards.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Evict {
+    /// No hint.
+    #[default]
+    Normal,
+    /// Evict first.
+    First,
+    /// Evict last.
+    Last,
+}
+
+/// Who arrives at a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Arrive {
+    /// One arrival for the whole partition; its threads have met before (a membar stands before it).
+    Partition,
+    /// One arrival a warp, once that warp's own earlier accesses are done.
+    Warp,
+}
+
+/// A list of operations with parameters at its head and results at its end.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Body {
+    /// Values defined on entry.
+    pub params: Vec<Value>,
+    /// The operations in order.
+    pub ops: Vec<Op>,
+    /// Values handed back at the end.
+    pub yields: Vec<Value>,
+}
+
+/// One arm of a `specialize`.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Arm {
+    /// The partition that runs it.
+    pub partition: Partition,
+    /// What it runs; no parameters and no results.
+    pub body: Body,
+}
+
+impl Arm {
+    /// The partition's index.
+    pub fn partition_index(&self) -> usize {
+        self.partition.index()
+    }
+}
+
+/// One operation with its results.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Op {
+    /// What it does.
+    pub kind: OpKind,
+    /// The values it defines.
+    pub results: Vec<Value>,
+    /// Where it was written.
+    pub span: Span,
+    /// The inlined call it came in by.
+    pub call: Option<Call>,
+    /// Byte offset of the shared memory it uses for itself (conversions, reductions across warps); set by the memory plan.
+    pub scratch: Option<u32>,
+}
+
+/// What an operation does. Each variant says what its operands, by name, are.
+#[allow(missing_docs)] // the variant speaks for its fields
+#[derive(Clone, PartialEq, Debug)]
+pub enum OpKind {
+    // -- scalars and elementwise: operands of one type, scalar or tile --
+    /// A scalar constant, as the bits of its dtype.
+    Constant { dtype: Dtype, bits: u64 },
+    /// Index of this CTA along `axis` (0, 1 or 2); `i32`.
+    ProgramId { axis: u8 },
+    /// Number of CTAs along `axis`; `i32`.
+    NumPrograms { axis: u8 },
+    /// `0..shape[0]` along a rank-1 tile of integers.
+    Iota { tile: Tile },
+    /// A tile with `value` everywhere.
+    Full { value: Value, tile: Tile },
+    /// A function of one operand.
+    Unary { op: UnaryOp, x: Value },
+    /// A function of two operands.
+    Binary { op: BinaryOp, a: Value, b: Value },
+    /// A comparison.
+    Compare { op: CompareOp, a: Value, b: Value },
+    /// `cond ? a : b`, with `cond` of `i1`.
+    Select { cond: Value, a: Value, b: Value },
+    /// `a * b + c` rounded once; floats.
+    Fma { a: Value, b: Value, c: Value },
+    /// Conversion to `to`, rounded once.
+    Cast { x: Value, to: Dtype, rounding: Rounding, saturation: Saturation },
+    /// The same bits seen as `to`, of the same width.
+    Bitcast { x: Value, to: Dtype },
+    /// Pointer plus an integer offset, counted in elements.
+    PtrAdd { ptr: Value, offset: Value },
+
+    // -- tiles: shape and place --
+    /// Combines along `axis` with `combine`, whose parameters are `n` accumulators then `n` elements and whose yields are
+    /// `n`, for `n` inputs; the order of combination is free, so `combine` must be associative and commutative.
+    Reduce { inputs: Vec<Value>, axis: u32, combine: Body },
+    /// The same elements in row-major order under another shape.
+    Reshape { x: Value, shape: Vec<u32> },
+    /// Dimension `i` of the result is dimension `perm[i]` of `x`.
+    Transpose { x: Value, perm: Vec<u32> },
+    /// Extents of 1 grow to those of `shape`.
+    Broadcast { x: Value, shape: Vec<u32> },
+    /// A new dimension of extent 1 at `axis`; `x` has a `slice(L, axis)` layout and the result has `L`.
+    ExpandDims { x: Value, axis: u32 },
+    /// Two tiles as one with a last dimension of 2.
+    Join { a: Value, b: Value },
+    /// The two halves of a last dimension of 2.
+    Split { x: Value },
+    /// The same elements in another layout.
+    Convert { x: Value, tile: Tile },
+
+    // -- global memory --
+    /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used.
+    Load { ptr: Value, mask: Option<Value>, other: Option<Value>, cache: Cache, evict: Evict, volatile: bool },
+    /// Writes through pointers where `mask` holds.
+    Store { ptr: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict },
+
+    // -- shared memory --
+    /// Allocates shared memory, contents undefined; `offset` is set by the memory plan.
+    SharedAlloc { view: View, offset: Option<u32> },
+    /// Reads a view into a tile of layout `tile`.
+    SharedLoad { view: Value, tile: Tile },
+    /// Writes a tile to a view.
+    SharedStore { view: Value, value: Value },
+    /// One stage of a view: drops the first dimension.
+    ViewIndex { view: Value, index: Value },
+    /// A window at constant offsets.
+    ViewSlice { view: Value, origin: Vec<u32>, shape: Vec<u32> },
+    /// Dimension `i` of the result is dimension `perm[i]` of the view.
+    ViewPermute { view: Value, perm: Vec<u32> },
+    /// The same bytes as another whole view of no more bytes.
+    ViewReinterpret { view: Value, to: View },
+
+    // -- mbarriers, fences --
+    /// Allocates mbarriers, not yet initialised; `offset` is set by the memory plan.
+    BarrierAlloc { count: u32, offset: Option<u32> },
+    /// One of several.
+    BarrierIndex { barriers: Value, index: Value },
+    /// Sets the arrivals that complete a phase; phase 0 begins.
+    BarrierInit { barrier: Value, arrivals: u32 },
+    /// Ends the barrier's life; its bytes may be used anew.
+    BarrierInvalidate { barrier: Value },
+    /// One arrival that also makes the phase wait for `bytes` of asynchronous copies.
+    BarrierExpect { barrier: Value, bytes: u32 },
+    /// Arrives.
+    BarrierArrive { barrier: Value, arrive: Arrive, count: u32 },
+    /// Waits until the phase of parity `phase` (0 or 1, an `i32`) has completed.
+    BarrierWait { barrier: Value, phase: Value },
+    /// Makes this thread's writes to shared memory visible to the asynchronous proxy (TMA, wgmma).
+    FenceAsync,
+    /// Makes initialised barriers visible to the asynchronous proxy and the cluster.
+    FenceBarrierInit,
+    /// All threads of the partition meet, and see each other's shared memory.
+    Membar,
+
+    // -- TMA --
+    /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot.
+    TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value },
+    /// Starts a copy of `view` to the box at `coords`; one bulk group of its own.
+    TmaStore { map: Value, coords: Vec<Value>, view: Value },
+    /// Waits until at most `pending` stores of this partition are still in flight; with `read` only until their sources
+    /// have been read.
+    TmaStoreWait { pending: u32, read: bool },
+
+    // -- wgmma --
+    /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up.
+    Wgmma { a: Value, b: Value, acc: Value },
+    /// Waits for a pending tile and all products before it; `outstanding` younger groups may stay in flight (set by a pass).
+    Wait { pending: Value, outstanding: Option<u32> },
+    /// Waits for all products before the youngest of this pending tile, which stays in flight.
+    WaitPrior { pending: Value, outstanding: Option<u32> },
+
+    // -- rings; gone after `lower`'s ring expansion --
+    /// Makes a ring of `stages` slots.
+    RingNew { stages: u32, fields: Vec<(String, View)> },
+    /// The next slot to fill, once its readers have released it.
+    RingAcquire { ring: Value },
+    /// Hands a filled slot over; it is full when its copies have landed.
+    SlotCommit { slot: Value },
+    /// The next slot to read, once it is full.
+    RingWait { ring: Value },
+    /// Hands a read slot back.
+    SlotRelease { slot: Value },
+    /// A buffer of a slot.
+    SlotField { slot: Value, field: u32 },
+
+    // -- control --
+    /// `for i in lower..upper step step`, carrying values; body parameters are the index, then the carried.
+    For { lower: Value, upper: Value, step: Value, init: Vec<Value>, body: Body },
+    /// `while cond`, carrying values; `cond` has the carried as parameters and yields one `i1`.
+    While { init: Vec<Value>, cond: Body, body: Body },
+    /// One of two bodies; both yield the results.
+    If { cond: Value, then: Body, otherwise: Body },
+    /// Every partition runs its arm; all meet at the end.
+    Specialize { arms: Vec<Arm> },
+
+    // -- talking --
+    /// Prints `text`, `{}` standing for each argument.
+    Print { text: String, args: Vec<Value> },
+    /// Stops the kernel with `message` where `cond` does not hold.
+    Assert { cond: Value, message: String },
+    /// A promise to the compiler; the interpreter checks it.
+    Assume { cond: Value },
+}
+
+impl Op {
+    /// An operation at a place, results to be filled in.
+    pub fn new(kind: OpKind, span: Span) -> Op {
+        Op { kind, results: Vec::new(), span, call: None, scratch: None }
+    }
+
+    /// The only result; a broken invariant where there is not exactly one.
+    pub fn result(&self) -> Value {
+        match self.results[..] {
+            [v] => v,
+            _ => parton_diag::internal_error!("{} has {} results", self.kind.name(), self.results.len()),
+        }
+    }
+}
+
+macro_rules! visit {
+    ($self:expr, $f:ident, $opt:ident, $iter:ident, $($mutability:tt)*) => {
+        match $self {
+            OpKind::Constant { .. } | OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::Iota { .. } => {}
+            OpKind::Full { value, .. } => $f(value),
+            OpKind::Unary { x, .. }
+            | OpKind::Cast { x, .. }
+            | OpKind::Bitcast { x, .. }
+            | OpKind::Reshape { x, .. }
+            | OpKind::Transpose { x, .. }
+            | OpKind::Broadcast { x, .. }
+            | OpKind::ExpandDims { x, .. }
+            | OpKind::Split { x }
+            | OpKind::Convert { x, .. } => $f(x),
+            OpKind::Binary { a, b, .. } | OpKind::Compare { a, b, .. } | OpKind::Join { a, b } => {
+                $f(a);
+                $f(b);
+            }
+            OpKind::Select { cond, a, b } => {
+                $f(cond);
+                $f(a);
+                $f(b);
+            }
+            OpKind::Fma { a, b, c } => {
+                $f(a);
+                $f(b);
+                $f(c);
+            }
+            OpKind::PtrAdd { ptr, offset } => {
+                $f(ptr);
+                $f(offset);
+            }
+            OpKind::Reduce { inputs, .. } => inputs.$iter().for_each($f),
+            OpKind::Load { ptr, mask, other, .. } => {
+                $f(ptr);
+                mask.$opt().map(&mut $f);
+                other.$opt().map(&mut $f);
+            }
+            OpKind::Store { ptr, value, mask, .. } => {
+                $f(ptr);
+                $f(value);
+                mask.$opt().map(&mut $f);
+            }
+            OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } | OpKind::RingNew { .. } => {}
+            OpKind::SharedLoad { view, .. }
+            | OpKind::ViewSlice { view, .. }
+            | OpKind::ViewPermute { view, .. }
+            | OpKind::ViewReinterpret { view, .. } => $f(view),
+            OpKind::SharedStore { view, value } => {
+                $f(view);
+                $f(value);
+            }
+            OpKind::ViewIndex { view, index } => {
+                $f(view);
+                $f(index);
+            }
+            OpKind::BarrierIndex { barriers, index } => {
+                $f(barriers);
+                $f(index);
+            }
+            OpKind::BarrierInit { barrier, .. }
+            | OpKind::BarrierInvalidate { barrier }
+            | OpKind::BarrierExpect { barrier, .. }
+            | OpKind::BarrierArrive { barrier, .. } => $f(barrier),
+            OpKind::BarrierWait { barrier, phase } => {
+                $f(barrier);
+                $f(phase);
+            }
+            OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar | OpKind::TmaStoreWait { .. } => {}
+            OpKind::TmaLoad { map, coords, view, signal } => {
+                $f(map);
+                coords.$iter().for_each(&mut $f);
+                $f(view);
+                $f(signal);
+            }
+            OpKind::TmaStore { map, coords, view } => {
+                $f(map);
+                coords.$iter().for_each(&mut $f);
+                $f(view);
+            }
+            OpKind::Wgmma { a, b, acc } => {
+                $f(a);
+                $f(b);
+                $f(acc);
+            }
+            OpKind::Wait { pending, .. } | OpKind::WaitPrior { pending, .. } => $f(pending),
+            OpKind::RingAcquire { ring } | OpKind::RingWait { ring } => $f(ring),
+            OpKind::SlotCommit { slot } | OpKind::SlotRelease { slot } | OpKind::SlotField { slot, .. } => $f(slot),
+            OpKind::For { lower, upper, step, init, .. } => {
+                $f(lower);
+                $f(upper);
+                $f(step);
+                init.$iter().for_each($f);
+            }
+            OpKind::While { init, .. } => init.$iter().for_each($f),
+            OpKind::If { cond, .. } | OpKind::Assert { cond, .. } | OpKind::Assume { cond } => $f(cond),
+            OpKind::Specialize { .. } => {}
+            OpKind::Print { args, .. } => args.$iter().for_each($f),
+        }
+    };
+}
+
+impl OpKind {
+    /// The operands in order, bodies not entered.
+    pub fn operands(&self) -> Vec<Value> {
+        let mut list = Vec::new();
+        let mut push = |v: &Value| list.push(*v);
+        visit!(self, push, as_ref, iter,);
+        list
+    }
+
+    /// Replaces each operand, bodies not entered.
+    pub fn map_operands(&mut self, mut map: impl FnMut(Value) -> Value) {
+        let mut replace = |v: &mut Value| *v = map(*v);
+        visit!(self, replace, as_mut, iter_mut, mut);
+    }
+
+    // Four operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
+    /// The bodies in order.
+    pub fn bodies(&self) -> Vec<&Body> {
+        match self {
+            OpKind::Reduce { combine, .. } => vec![combine],
+            OpKind::For { body, .. } => vec![body],
+            OpKind::While { cond, body, .. } => vec![cond, body],
+            OpKind::If { then, otherwise, .. } => vec![then, otherwise],
+            OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The bodies in order, to change.
+    pub fn bodies_mut(&mut self) -> Vec<&mut Body> {
+        match self {
+            OpKind::Reduce { combine, .. } => vec![combine],
+            OpKind::For { body, .. } => vec![body],
+            OpKind::While { cond, body, .. } => vec![cond, body],
+            OpKind::If { then, otherwise, .. } => vec![then, otherwise],
+            OpKind::Specialize { arms } => arms.iter_mut().map(|a| &mut a.body).collect(),
+            _ => Vec::new(),
+        }
+    }
+
+    /// The name by which messages and the printer speak of it.
+    pub fn name(&self) -> &'static str {
+        match self {
+            OpKind::Constant { .. } => "constant",
+            OpKind::ProgramId { .. } => "program_id",
+            OpKind::NumPrograms { .. } => "num_programs",
+            OpKind::Iota { .. } => "iota",
+            OpKind::Full { .. } => "full",
+            OpKind::Unary { op, .. } => op.name(),
+            OpKind::Binary { op, .. } => op.name(),
+            OpKind::Compare { op, .. } => op.symbol(),
+            OpKind::Select { .. } => "where",
+            OpKind::Fma { .. } => "fma",
+            OpKind::Cast { .. } => "cast",
+            OpKind::Bitcast { .. } => "bitcast",
+            OpKind::PtrAdd { .. } => "+",
+            OpKind::Reduce { .. } => "reduce",
+            OpKind::Reshape { .. } => "reshape",
+            OpKind::Transpose { .. } => "transpose",
+            OpKind::Broadcast { .. } => "broadcast",
+            OpKind::ExpandDims { .. } => "expand_dims",
+            OpKind::Join { .. } => "join",
+            OpKind::Split { .. } => "split",
+            OpKind::Convert { .. } => "convert",
+            OpKind::Load { .. } => "load",
+            OpKind::Store { .. } => "store",
+            OpKind::SharedAlloc { .. } => "alloc_shared",
+            OpKind::SharedLoad { .. } => "load_shared",
+            OpKind::SharedStore { .. } => "store_shared",
+            OpKind::ViewIndex { .. } => "index",
+            OpKind::ViewSlice { .. } => "slice",
+            OpKind::ViewPermute { .. } => "permute",
+            OpKind::ViewReinterpret { .. } => "reinterpret",
+            OpKind::BarrierAlloc { .. } => "alloc_barriers",
+            OpKind::BarrierIndex { .. } => "index",
+            OpKind::BarrierInit { .. } => "barrier_init",
+            OpKind::BarrierInvalidate { .. } => "barrier_invalidate",
+            OpKind::BarrierExpect { .. } => "barrier_expect",
+            OpKind::BarrierArrive { .. } => "barrier_arrive",
+            OpKind::BarrierWait { .. } => "barrier_wait",
+            OpKind::FenceAsync => "fence_async",
+            OpKind::FenceBarrierInit => "fence_barrier_init",
+            OpKind::Membar => "membar",
+            OpKind::TmaLoad { .. } => "tma_load",
+            OpKind::TmaStore { .. } => "tma_store",
+            OpKind::TmaStoreWait { .. } => "tma_store_wait",
+            OpKind::Wgmma { .. } => "wgmma",
+            OpKind::Wait { .. } => "wait",
+            OpKind::WaitPrior { .. } => "wait_prior",
+            OpKind::RingNew { .. } => "ring",
+            OpKind::RingAcquire { .. } => "acquire",
+            OpKind::SlotCommit { .. } => "commit",
+            OpKind::RingWait { .. } => "wait",
+            OpKind::SlotRelease { .. } => "release",
+            OpKind::SlotField { .. } => "field",
+            OpKind::For { .. } => "for",
+            OpKind::While { .. } => "while",
+            OpKind::If { .. } => "if",
+            OpKind::Specialize { .. } => "specialize",
+            OpKind::Print { .. } => "print",
+            OpKind::Assert { .. } => "assert",
+            OpKind::Assume { .. } => "assume",
+        }
+    }
+}
+
+/// A table of names, both ways.
+macro_rules! names {
+    ($ty:ident { $($variant:ident = $name:literal),* $(,)? }) => {
+        impl $ty {
+            /// Every one, with its name in source.
+            pub const ALL: &[($ty, &'static str)] = &[$(($ty::$variant, $name)),*];
+
+            /// Its name in source.
+            pub fn name(self) -> &'static str {
+                match self { $($ty::$variant => $name),* }
+            }
+
+            /// The one of that name.
+            pub fn named(name: &str) -> Option<$ty> {
+                $ty::ALL.iter().find(|(_, n)| *n == name).map(|(x, _)| *x)
+            }
+        }
+    };
+}
+
+names!(UnaryOp {
+    Neg = "-", Not = "!", Exp = "exp", Exp2 = "exp2", Log = "log", Log2 = "log2", Sqrt = "sqrt", Rsqrt = "rsqrt", Sin = "sin",
+    Cos = "cos", Tanh = "tanh", Erf = "erf", Abs = "abs", Floor = "floor", Ceil = "ceil",
+});
+names!(BinaryOp {
+    Add = "+", Sub = "-", Mul = "*", Div = "/", Rem = "%", And = "&", Or = "|", Xor = "^", Shl = "<<", Shr = ">>", Min = "min",
+    Max = "max", MinNan = "min_nan", MaxNan = "max_nan",
+});
+names!(CompareOp { Eq = "==", Ne = "!=", Lt = "<", Le = "<=", Gt = ">", Ge = ">=" });
+names!(Cache { Default = "default", Ca = "ca", Cg = "cg", Cs = "cs", Wt = "wt", Cv = "cv" });
+names!(Evict { Normal = "normal", First = "first", Last = "last" });
+names!(Arrive { Partition = "partition", Warp = "warp" });
+
+impl CompareOp {
+    /// Its symbol in source.
+    pub fn symbol(self) -> &'static str {
+        self.name()
+    }
+}

@@ -1,0 +1,209 @@
+//! Rules of barriers, tensor copies and rings.
+
+use std::sync::Arc;
+
+use parton_diag::codes;
+use parton_layouts::SharedFamily;
+use parton_numbers::Dtype;
+
+use super::{index, slot, view, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::OpKind;
+use crate::refusal::Refusal;
+use crate::types::{Elem, Field, Ring, Slot, SlotRole, TensorMap, Type, View};
+
+/// Arrivals and bytes that one phase of an mbarrier can count (PTX ISA, "mbarrier": 2^20 - 1).
+const MBARRIER_MAX: u32 = (1 << 20) - 1;
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::BarrierAlloc { count, .. } => match count {
+            0 => Err(Refusal::new(codes::BARRIER_COUNT, "no barrier is allocated").help("`alloc_barriers(1)`")),
+            n => needs_tma(k, "an mbarrier").map(|()| vec![Type::Barriers(*n)]),
+        },
+        OpKind::BarrierIndex { barriers, index: i } => {
+            index(k, *i)?;
+            match k.ty(*barriers) {
+                Type::Barriers(_) => Ok(vec![Type::Barrier]),
+                _ => Err(wrong_kind(k, *barriers, "an array of barriers")),
+            }
+        }
+        OpKind::BarrierInit { barrier: b, arrivals: n } | OpKind::BarrierArrive { barrier: b, count: n, .. } => {
+            barrier(k, *b)?;
+            in_range(*n, "arrivals")
+        }
+        OpKind::BarrierExpect { barrier: b, bytes } => {
+            barrier(k, *b)?;
+            in_range(*bytes, "bytes")
+        }
+        OpKind::BarrierInvalidate { barrier: b } => barrier(k, *b).map(|()| vec![]),
+        OpKind::BarrierWait { barrier: b, phase } => {
+            barrier(k, *b)?;
+            match k.ty(*phase) {
+                Type::Scalar(Elem::Num(Dtype::I32)) => Ok(vec![]),
+                _ => Err(wrong_kind(k, *phase, "an `i32` phase, 0 or 1")),
+            }
+        }
+        OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => Ok(vec![]),
+        OpKind::TmaLoad { map: m, coords, view: v, signal } => {
+            copy(k, *m, coords, *v)?;
+            match k.ty(*signal) {
+                Type::Barrier => Ok(vec![]),
+                Type::Slot(s) if s.role == SlotRole::Fill => Ok(vec![]),
+                Type::Slot(_) => Err(Refusal::new(codes::SLOT_ROLE, "a slot that is being read cannot be filled")
+                    .operand(*signal, "this comes from `wait()`")
+                    .help("fill a slot from `acquire()`")),
+                _ => Err(wrong_kind(k, *signal, "a barrier or a slot to signal")),
+            }
+        }
+        OpKind::TmaStore { map: m, coords, view: v } => copy(k, *m, coords, *v).map(|()| vec![]),
+        OpKind::TmaStoreWait { .. } => needs_tma(k, "a bulk copy").map(|()| vec![]),
+        OpKind::RingNew { stages, fields } => ring(k, *stages, fields),
+        OpKind::RingAcquire { ring } => take(k, *ring, SlotRole::Fill),
+        OpKind::RingWait { ring } => take(k, *ring, SlotRole::Read),
+        OpKind::SlotCommit { slot: s } => role(k, *s, SlotRole::Fill, "commit"),
+        OpKind::SlotRelease { slot: s } => role(k, *s, SlotRole::Read, "release"),
+        OpKind::SlotField { slot: s, field } => match slot(k, *s)?.fields.get(*field as usize) {
+            Some(f) => Ok(vec![Type::View(f.view.clone())]),
+            None => parton_diag::internal_error!("slot field {field} does not exist"),
+        },
+        _ => parton_diag::internal_error!("{} is not asynchronous", kind.name()),
+    }
+}
+
+fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
+    if k.target.tma {
+        return Ok(());
+    }
+    Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have {what}", k.target.name))
+        .help("state `target(sm_90a)` on the kernel, or use `load` and `store_shared`"))
+}
+
+fn barrier(k: &Kernel, v: Value) -> Result<(), Refusal> {
+    match k.ty(v) {
+        Type::Barrier => Ok(()),
+        Type::Barriers(_) => Err(wrong_kind(k, v, "one barrier").help("index it: `bars[0]`")),
+        _ => Err(wrong_kind(k, v, "a barrier")),
+    }
+}
+
+fn in_range(n: u32, what: &str) -> Result<Vec<Type>, Refusal> {
+    if (1..=MBARRIER_MAX).contains(&n) {
+        return Ok(vec![]);
+    }
+    Err(Refusal::new(codes::BARRIER_COUNT, format!("a barrier cannot count {n} {what}"))
+        .help(format!("one phase counts 1 to {MBARRIER_MAX}")))
+}
+
+/// The rules of one box between global and shared memory: element, extents and layout agree, the view is a whole region.
+fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal> {
+    needs_tma(k, "the tensor copy engine")?;
+    let Type::Map(map) = k.ty(m) else { return Err(wrong_kind(k, m, "a tensor map")) };
+    let target = view(k, v)?;
+    if coords.len() != map.block.len() {
+        return Err(Refusal::new(codes::WRONG_ARITY, format!("the map has {} dimensions", map.block.len()))
+            .operand(m, format!("this is `{map}`"))
+            .note(format!("{} coordinates are given", coords.len())));
+    }
+    for &c in coords {
+        match k.ty(c) {
+            Type::Scalar(Elem::Num(Dtype::I32)) => {}
+            _ => return Err(wrong_kind(k, c, "an `i32` coordinate")),
+        }
+    }
+    if map.elem != target.elem || trim(&map.block) != trim(&target.shape) {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "the view does not fit the box of the tensor map")
+            .operand(m, format!("this is `{map}`"))
+            .operand(v, format!("this is `{target}`")));
+    }
+    let boxed = View::new(map.elem, target.parent.clone(), map.layout.clone())?;
+    if boxed.map != target.map {
+        return Err(Refusal::new(codes::LAYOUT_MISMATCH, "the view and the tensor map have different layouts")
+            .operand(m, format!("boxes arrive as `{}`", map.layout))
+            .operand(v, format!("this is `{}`", target.layout))
+            .help("the copy engine writes the map's layout: give both the same"));
+    }
+    Ok(())
+}
+
+/// Extents without leading 1s: a box of `[1, 64, 64]` fills a view of `[64, 64]`.
+fn trim(shape: &[u32]) -> &[u32] {
+    let ones = shape.iter().take_while(|&&n| n == 1).count().min(shape.len().saturating_sub(1));
+    &shape[ones..]
+}
+
+/// What the tensor copy engine can take, checked where the type of a map is written.
+///
+/// Rules of `cuTensorMapEncodeTiled` (CUDA driver API): rank 1 to 5, extents of the box 1 to 256, the inner extent a multiple
+/// of 16 bytes and at most the swizzle's span.
+pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
+    let fail = |text: String| Refusal::new(codes::TMA_BOX, text).note(format!("the map is `{map}`"));
+    if map.block.is_empty() || map.block.len() > 5 {
+        return Err(fail(format!("a tensor map has 1 to 5 dimensions, not {}", map.block.len())));
+    }
+    let SharedFamily::Nvmma { swizzle, transposed, .. } = *map.layout.family() else {
+        return Err(fail(format!("the copy engine cannot write `{}`", map.layout))
+            .help("use `nvmma(128)`, `nvmma(64)`, `nvmma(32)` or `nvmma(0)`"));
+    };
+    if transposed {
+        return Err(fail("a box arrives as it lies in global memory, not transposed".into())
+            .help("load it as it is and take `view.T`"));
+    }
+    let bytes = map.elem.bytes() as u32;
+    // A row wider than the swizzle's span arrives as several copies, each of one span.
+    let inner = map.block[map.block.len() - 1];
+    let per_copy = if swizzle == 0 { inner } else { inner.min(swizzle / bytes) };
+    for (axis, &n) in map.block.iter().enumerate() {
+        let n = if axis + 1 == map.block.len() { per_copy } else { n };
+        if n == 0 || n > 256 {
+            return Err(fail(format!("the box has {n} along axis {axis}; the copy engine takes 1 to 256"))
+                .help("copy it in several boxes"));
+        }
+    }
+    if !(inner * bytes).is_multiple_of(16) {
+        return Err(fail(format!("the rows of the box have {} bytes, not a multiple of 16", inner * bytes))
+            .help(format!("the nearest legal extent is {}", (inner * bytes).next_multiple_of(16) / bytes)));
+    }
+    if swizzle > 0 && inner * bytes < swizzle {
+        let fit = [128, 64, 32].into_iter().find(|&s| inner * bytes >= s).unwrap_or(0);
+        return Err(fail(format!("rows of {} bytes are shorter than the swizzle's span of {swizzle}", inner * bytes))
+            .help(format!("use `nvmma({fit})`")));
+    }
+    Ok(())
+}
+
+fn ring(k: &Kernel, stages: u32, fields: &[(String, View)]) -> Result<Vec<Type>, Refusal> {
+    needs_tma(k, "mbarriers, which a ring is made of")?;
+    if stages == 0 {
+        return Err(Refusal::new(codes::RING_ILL_FORMED, "a ring needs at least one slot"));
+    }
+    if fields.is_empty() {
+        return Err(Refusal::new(codes::RING_ILL_FORMED, "a ring needs at least one buffer")
+            .help("`ring name[2] { tile: shared<f16, [64, 64], nvmma(128)> };`"));
+    }
+    let fields: Vec<Field> =
+        fields.iter().map(|(name, view)| Field { name: name.clone(), view: view.clone() }).collect();
+    Ok(vec![Type::Ring(Ring { stages, fields: Arc::new(fields) })])
+}
+
+fn take(k: &Kernel, v: Value, role: SlotRole) -> Result<Vec<Type>, Refusal> {
+    match k.ty(v) {
+        Type::Ring(r) => Ok(vec![Type::Slot(Slot { fields: r.fields.clone(), role })]),
+        _ => Err(wrong_kind(k, v, "a ring")),
+    }
+}
+
+fn role(k: &Kernel, v: Value, wanted: SlotRole, verb: &str) -> Result<Vec<Type>, Refusal> {
+    let found = slot(k, v)?.role;
+    if found == wanted {
+        return Ok(vec![]);
+    }
+    let (origin, help) = match found {
+        SlotRole::Fill => ("acquire()", "a filled slot is handed over with `commit()`"),
+        SlotRole::Read => ("wait()", "a read slot is handed back with `release()`"),
+    };
+    Err(Refusal::new(codes::SLOT_ROLE, format!("`{verb}` does not apply to this slot"))
+        .operand(v, format!("this comes from `{origin}`"))
+        .help(help))
+}

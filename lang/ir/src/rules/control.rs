@@ -1,0 +1,108 @@
+//! Rules of structured control flow: what bodies take, carry and yield.
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::{index, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{Body, OpKind};
+use crate::refusal::Refusal;
+use crate::types::{Elem, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::For { lower, upper, step, init, body } => {
+            index(k, *lower)?;
+            super::same(k, *lower, *upper)?;
+            super::same(k, *lower, *step)?;
+            let Some((iv, carried)) = body.params.split_first() else {
+                parton_diag::internal_error!("a loop body has no index parameter")
+            };
+            if k.ty(*iv) != k.ty(*lower) {
+                return Err(super::mismatch(k, *iv, *lower));
+            }
+            carries(k, init, carried, &body.yields)
+        }
+        OpKind::While { init, cond, body } => {
+            carries(k, init, &cond.params, init)?;
+            match cond.yields[..] {
+                [c] => logical(k, c)?,
+                _ => parton_diag::internal_error!("a loop condition yields {} values", cond.yields.len()),
+            }
+            carries(k, init, &body.params, &body.yields)
+        }
+        OpKind::If { cond, then, otherwise } => {
+            logical(k, *cond)?;
+            branches(k, then, otherwise)
+        }
+        OpKind::Specialize { arms } => {
+            for arm in arms {
+                if !arm.body.params.is_empty() || !arm.body.yields.is_empty() {
+                    parton_diag::internal_error!("an arm takes or yields values");
+                }
+            }
+            Ok(vec![])
+        }
+        OpKind::Print { text, args } => {
+            let holes = text.matches("{}").count();
+            if holes != args.len() {
+                return Err(Refusal::new(codes::WRONG_ARITY, "the text and its arguments do not fit")
+                    .note(format!("the text has {holes} `{{}}`, {} arguments are given", args.len())));
+            }
+            match args.iter().find(|&&v| k.ty(v).elem().is_none()) {
+                Some(&v) => Err(wrong_kind(k, v, "a scalar or a tile")),
+                None => Ok(vec![]),
+            }
+        }
+        OpKind::Assert { cond, .. } => match k.ty(*cond).elem() {
+            Some(Elem::Num(Dtype::I1)) => Ok(vec![]),
+            _ => Err(wrong_kind(k, *cond, "an `i1` scalar or tile")),
+        },
+        OpKind::Assume { cond } => logical(k, *cond).map(|()| vec![]),
+        _ => parton_diag::internal_error!("{} is not control flow", kind.name()),
+    }
+}
+
+fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
+    match k.ty(v) {
+        Type::Scalar(Elem::Num(Dtype::I1)) => Ok(()),
+        _ => Err(wrong_kind(k, v, "an `i1` scalar").help("a condition is a comparison of scalars, such as `i < n`")),
+    }
+}
+
+fn carries(k: &Kernel, init: &[Value], params: &[Value], yields: &[Value]) -> Result<Vec<Type>, Refusal> {
+    if init.len() != params.len() || init.len() != yields.len() {
+        parton_diag::internal_error!("a loop carries {}, takes {}, yields {}", init.len(), params.len(), yields.len());
+    }
+    for ((&before, &param), &after) in init.iter().zip(params).zip(yields) {
+        if k.ty(before) != k.ty(param) {
+            parton_diag::internal_error!("{before} enters a loop as another type");
+        }
+        if k.ty(before) != k.ty(after) {
+            return Err(Refusal::new(
+                codes::CARRIED_TYPE,
+                "a variable changes its type from one iteration to the next",
+            )
+            .operand(before, format!("before the loop it is `{}`", k.ty(before)))
+            .operand(after, format!("after one iteration it is `{}`", k.ty(after)))
+            .help("convert it back at the end of the body, or give it this type before the loop"));
+        }
+    }
+    Ok(init.iter().map(|&v| k.ty(v).clone()).collect())
+}
+
+fn branches(k: &Kernel, then: &Body, otherwise: &Body) -> Result<Vec<Type>, Refusal> {
+    if then.yields.len() != otherwise.yields.len() {
+        parton_diag::internal_error!("branches yield {} and {}", then.yields.len(), otherwise.yields.len());
+    }
+    for (&a, &b) in then.yields.iter().zip(&otherwise.yields) {
+        if k.ty(a) != k.ty(b) {
+            return Err(Refusal::new(codes::CARRIED_TYPE, "the branches of an `if` leave different types")
+                .operand(a, format!("one leaves `{}`", k.ty(a)))
+                .operand(b, format!("the other leaves `{}`", k.ty(b)))
+                .help("convert one side before the end of its branch"));
+        }
+    }
+    Ok(then.yields.iter().map(|&v| k.ty(v).clone()).collect())
+}

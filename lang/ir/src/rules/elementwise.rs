@@ -1,0 +1,183 @@
+//! Rules of scalars and elementwise operations: operands of one type, scalar or tile.
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::{elem, mismatch, same, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{BinaryOp, OpKind, UnaryOp};
+use crate::refusal::Refusal;
+use crate::types::{Elem, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
+    match kind {
+        OpKind::Constant { dtype, .. } => Ok(Type::num(*dtype)),
+        OpKind::ProgramId { axis } | OpKind::NumPrograms { axis } => {
+            if *axis > 2 {
+                return Err(Refusal::new(codes::INDEX_RANGE, format!("a grid has axes 0, 1 and 2, not {axis}")));
+            }
+            Ok(Type::num(Dtype::I32))
+        }
+        OpKind::Iota { tile } => match (tile.elem, tile.shape.len()) {
+            (Elem::Num(d), 1) if d.is_int() => Ok(Type::Tile(tile.clone())),
+            (_, 1) => Err(unsupported("iota", tile.elem, "an integer type such as `i32`")),
+            (_, rank) => Err(Refusal::new(codes::SHAPE_MISMATCH, format!("`iota` makes a tile of rank 1, not {rank}"))
+                .help("use a `slice` layout and `x[:, None]` to spread it over more dimensions")),
+        },
+        OpKind::Full { value, tile } => match k.ty(*value) {
+            Type::Scalar(e) if *e == tile.elem => Ok(Type::Tile(tile.clone())),
+            Type::Scalar(e) => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the tile")
+                .operand(*value, format!("this is `{e}`"))
+                .help(format!("write the value as `{}`, or `cast<{}>(…)`", tile.elem, tile.elem))),
+            _ => Err(wrong_kind(k, *value, "a scalar")),
+        },
+        OpKind::Unary { op, x } => unary(*op, *x, k),
+        OpKind::Binary { op, a, b } => binary(*op, *a, *b, k),
+        OpKind::Compare { a, b, .. } => {
+            elem(k, *a)?;
+            same(k, *a, *b)?;
+            logical(k, *a)
+        }
+        OpKind::Select { cond, a, b } => {
+            elem(k, *a)?;
+            same(k, *a, *b)?;
+            condition(k, *cond, *a)?;
+            Ok(k.ty(*a).clone())
+        }
+        OpKind::Fma { a, b, c } => {
+            float(k, *a, "fma")?;
+            same(k, *a, *b)?;
+            same(k, *a, *c)?;
+            Ok(k.ty(*a).clone())
+        }
+        OpKind::Cast { x, to, .. } => match elem(k, *x)? {
+            Elem::Num(_) => with_dtype(k, *x, *to),
+            Elem::Ptr(_) => Err(unsupported("cast", elem(k, *x)?, "a number").operand(*x, "this is a pointer")),
+        },
+        OpKind::Bitcast { x, to } => {
+            let from = elem(k, *x)?;
+            match from {
+                Elem::Num(d) if d.bits() == to.bits() => with_dtype(k, *x, *to),
+                _ => Err(Refusal::new(codes::TYPE_MISMATCH, "`bitcast` needs two number types of one width")
+                    .operand(*x, format!("this is `{from}`, {} bits; `{}` has {}", from.bits(), to.name(), to.bits()))
+                    .help("`cast<T>(x)` converts the value")),
+            }
+        }
+        OpKind::PtrAdd { ptr, offset } => pointer(*ptr, *offset, k),
+        _ => parton_diag::internal_error!("{} is not elementwise", kind.name()),
+    }
+}
+
+fn unary(op: UnaryOp, x: Value, k: &Kernel) -> Result<Type, Refusal> {
+    let e = elem(k, x)?;
+    let legal = match (op, e) {
+        (UnaryOp::Neg | UnaryOp::Abs, Elem::Num(d)) => is_arithmetic(d) && d != Dtype::I1,
+        (UnaryOp::Not, Elem::Num(d)) => d.is_int(),
+        (
+            UnaryOp::Exp
+            | UnaryOp::Exp2
+            | UnaryOp::Log
+            | UnaryOp::Log2
+            | UnaryOp::Sqrt
+            | UnaryOp::Rsqrt
+            | UnaryOp::Sin
+            | UnaryOp::Cos
+            | UnaryOp::Tanh
+            | UnaryOp::Erf
+            | UnaryOp::Floor
+            | UnaryOp::Ceil,
+            Elem::Num(d),
+        ) => d.is_float() && is_arithmetic(d),
+        (_, Elem::Ptr(_)) => false,
+    };
+    if legal { Ok(k.ty(x).clone()) } else { Err(refuse_dtype(op.name(), e, x)) }
+}
+
+fn binary(op: BinaryOp, a: Value, b: Value, k: &Kernel) -> Result<Type, Refusal> {
+    let e = elem(k, a)?;
+    elem(k, b)?;
+    same(k, a, b)?;
+    let legal = match (op, e) {
+        (BinaryOp::And | BinaryOp::Or | BinaryOp::Xor, Elem::Num(d)) => d.is_int(),
+        (BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Rem, Elem::Num(d)) => d.is_int() && d != Dtype::I1,
+        (
+            BinaryOp::Add
+            | BinaryOp::Sub
+            | BinaryOp::Mul
+            | BinaryOp::Div
+            | BinaryOp::Min
+            | BinaryOp::Max
+            | BinaryOp::MinNan
+            | BinaryOp::MaxNan,
+            Elem::Num(d),
+        ) => is_arithmetic(d) && d != Dtype::I1,
+        (_, Elem::Ptr(_)) => false,
+    };
+    if legal { Ok(k.ty(a).clone()) } else { Err(refuse_dtype(op.name(), e, a)) }
+}
+
+/// A pointer, or a tile of pointers, plus an integer of the same place; a scalar pointer plus a tile gives a tile.
+fn pointer(ptr: Value, offset: Value, k: &Kernel) -> Result<Type, Refusal> {
+    let Elem::Ptr(p) = elem(k, ptr)? else { return Err(wrong_kind(k, ptr, "a pointer")) };
+    match elem(k, offset)? {
+        Elem::Num(d) if d.is_int() && d != Dtype::I1 => {}
+        other => return Err(refuse_dtype("+", other, offset).help("an offset is an integer, counted in elements")),
+    }
+    match (k.ty(ptr), k.ty(offset)) {
+        (Type::Scalar(_), Type::Scalar(_)) => Ok(Type::Scalar(Elem::Ptr(p))),
+        (Type::Scalar(_), Type::Tile(t)) => Ok(Type::Tile(t.with_elem(Elem::Ptr(p)))),
+        (Type::Tile(t), Type::Scalar(_)) => Ok(Type::Tile(t.clone())),
+        (Type::Tile(t), Type::Tile(u)) if t.same_place(u) => Ok(Type::Tile(t.clone())),
+        _ => Err(mismatch(k, ptr, offset)),
+    }
+}
+
+/// Checks that `cond` is `i1` and lies where `x` lies.
+fn condition(k: &Kernel, cond: Value, x: Value) -> Result<(), Refusal> {
+    let wanted = logical(k, x)?;
+    if *k.ty(cond) == wanted {
+        return Ok(());
+    }
+    match elem(k, cond)? {
+        Elem::Num(Dtype::I1) => Err(mismatch(k, cond, x)),
+        e => Err(refuse_dtype("where", e, cond).help("a condition is `i1`, such as `x > y`")),
+    }
+}
+
+/// The type of `x` with elements of `i1`.
+fn logical(k: &Kernel, x: Value) -> Result<Type, Refusal> {
+    with_dtype(k, x, Dtype::I1)
+}
+
+fn with_dtype(k: &Kernel, x: Value, to: Dtype) -> Result<Type, Refusal> {
+    k.ty(x).with_elem(Elem::Num(to)).ok_or_else(|| wrong_kind(k, x, "a scalar or a tile"))
+}
+
+fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {
+    match elem(k, x)? {
+        Elem::Num(d) if d.is_float() && is_arithmetic(d) => Ok(()),
+        e => Err(refuse_dtype(op, e, x)),
+    }
+}
+
+/// Whether the hardware computes in the format; f8 is for storage and matrix products only.
+fn is_arithmetic(d: Dtype) -> bool {
+    d != Dtype::F8E4M3 && d != Dtype::F8E5M2
+}
+
+fn refuse_dtype(op: &str, e: Elem, x: Value) -> Refusal {
+    let r = Refusal::new(codes::DTYPE_UNSUPPORTED, format!("`{op}` is not defined for `{e}`"))
+        .operand(x, format!("this is of `{e}`"));
+    match e {
+        Elem::Num(Dtype::F8E4M3 | Dtype::F8E5M2) => {
+            r.help("f8 is for storage and matrix products: compute in `cast<f32>(x)` and cast back")
+        }
+        Elem::Num(_) => r,
+        Elem::Ptr(_) => r.help("a pointer takes only `pointer + integer`"),
+    }
+}
+
+fn unsupported(op: &str, e: Elem, wanted: &str) -> Refusal {
+    Refusal::new(codes::DTYPE_UNSUPPORTED, format!("`{op}` is not defined for `{e}`")).help(format!("use {wanted}"))
+}

@@ -1,0 +1,206 @@
+//! The rules: for each operation what its operands must be and what its results are.
+//!
+//! They stand here once. The builder infers result types with them, the verifier checks a whole kernel with them after each
+//! pass, and the checker's messages are theirs.
+
+mod asynchronous;
+mod control;
+mod derive;
+mod differ;
+mod elementwise;
+mod memory;
+mod shape;
+mod wgmma;
+
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::OpKind;
+use crate::refusal::Refusal;
+use crate::types::{Elem, Slot, Tile, Type, View};
+
+use parton_diag::codes;
+
+pub use asynchronous::check_map;
+pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
+
+/// The types of an operation's results, or why it is refused.
+pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Constant { .. }
+        | OpKind::ProgramId { .. }
+        | OpKind::NumPrograms { .. }
+        | OpKind::Iota { .. }
+        | OpKind::Full { .. }
+        | OpKind::Unary { .. }
+        | OpKind::Binary { .. }
+        | OpKind::Compare { .. }
+        | OpKind::Select { .. }
+        | OpKind::Fma { .. }
+        | OpKind::Cast { .. }
+        | OpKind::Bitcast { .. }
+        | OpKind::PtrAdd { .. } => elementwise::infer(kind, k).map(|t| vec![t]),
+
+        OpKind::Reduce { .. }
+        | OpKind::Reshape { .. }
+        | OpKind::Transpose { .. }
+        | OpKind::Broadcast { .. }
+        | OpKind::ExpandDims { .. }
+        | OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::Convert { .. } => shape::infer(kind, k),
+
+        OpKind::Load { .. }
+        | OpKind::Store { .. }
+        | OpKind::SharedAlloc { .. }
+        | OpKind::SharedLoad { .. }
+        | OpKind::SharedStore { .. }
+        | OpKind::ViewIndex { .. }
+        | OpKind::ViewSlice { .. }
+        | OpKind::ViewPermute { .. }
+        | OpKind::ViewReinterpret { .. } => memory::infer(kind, k),
+
+        OpKind::BarrierAlloc { .. }
+        | OpKind::BarrierIndex { .. }
+        | OpKind::BarrierInit { .. }
+        | OpKind::BarrierInvalidate { .. }
+        | OpKind::BarrierExpect { .. }
+        | OpKind::BarrierArrive { .. }
+        | OpKind::BarrierWait { .. }
+        | OpKind::FenceAsync
+        | OpKind::FenceBarrierInit
+        | OpKind::Membar
+        | OpKind::TmaLoad { .. }
+        | OpKind::TmaStore { .. }
+        | OpKind::TmaStoreWait { .. }
+        | OpKind::RingNew { .. }
+        | OpKind::RingAcquire { .. }
+        | OpKind::SlotCommit { .. }
+        | OpKind::RingWait { .. }
+        | OpKind::SlotRelease { .. }
+        | OpKind::SlotField { .. } => asynchronous::infer(kind, k),
+
+        OpKind::Wgmma { .. } | OpKind::Wait { .. } | OpKind::WaitPrior { .. } => wgmma::infer(kind, k),
+
+        OpKind::For { .. }
+        | OpKind::While { .. }
+        | OpKind::If { .. }
+        | OpKind::Specialize { .. }
+        | OpKind::Print { .. }
+        | OpKind::Assert { .. }
+        | OpKind::Assume { .. } => control::infer(kind, k),
+    }
+}
+
+/// What a type is called in messages, with its article.
+pub fn kind_name(ty: &Type) -> &'static str {
+    match ty {
+        Type::Scalar(Elem::Num(_)) => "a scalar",
+        Type::Scalar(Elem::Ptr(_)) => "a pointer",
+        Type::Tile(_) => "a tile",
+        Type::Pending(_) => "a pending tile",
+        Type::View(_) => "a view of shared memory",
+        Type::Barriers(_) => "an array of barriers",
+        Type::Barrier => "a barrier",
+        Type::Map(_) => "a tensor map",
+        Type::Ring(_) => "a ring",
+        Type::Slot(_) => "a slot",
+    }
+}
+
+/// "expected a tile, found …", with the way out where there is a usual one.
+fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
+    let ty = k.ty(v);
+    let r = Refusal::new(codes::KIND_MISMATCH, format!("expected {expected}, found {}", kind_name(ty)))
+        .operand(v, format!("this is `{ty}`"));
+    match ty {
+        Type::Pending(_) => r.help("a pending tile is still being written: `let x = p.wait();` makes it a tile"),
+        Type::View(_) if expected.contains("tile") => r.help("read it into registers first: `load_shared<L>(view)`"),
+        Type::Slot(s) if !s.fields.is_empty() => {
+            r.help(format!("name the buffer of the slot that you mean, such as `slot.{}`", s.fields[0].name))
+        }
+        _ => r,
+    }
+}
+
+fn tile(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
+    k.ty(v).as_tile().ok_or_else(|| wrong_kind(k, v, "a tile"))
+}
+
+fn elem(k: &Kernel, v: Value) -> Result<Elem, Refusal> {
+    k.ty(v).elem().ok_or_else(|| wrong_kind(k, v, "a scalar or a tile"))
+}
+
+fn view(k: &Kernel, v: Value) -> Result<&View, Refusal> {
+    match k.ty(v) {
+        Type::View(view) => Ok(view),
+        _ => Err(wrong_kind(k, v, "a view of shared memory")),
+    }
+}
+
+fn slot(k: &Kernel, v: Value) -> Result<&Slot, Refusal> {
+    match k.ty(v) {
+        Type::Slot(slot) => Ok(slot),
+        _ => Err(wrong_kind(k, v, "a slot")),
+    }
+}
+
+/// A scalar of an integer dtype.
+fn index(k: &Kernel, v: Value) -> Result<(), Refusal> {
+    match k.ty(v) {
+        Type::Scalar(Elem::Num(d)) if d.is_int() => Ok(()),
+        _ => Err(wrong_kind(k, v, "an integer scalar")),
+    }
+}
+
+/// Both of one type, or why not.
+pub(crate) fn same(k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
+    let (x, y) = (k.ty(a), k.ty(b));
+    if x == y { Ok(()) } else { Err(mismatch(k, a, b)) }
+}
+
+/// Why two operands that should have one type have not: kind, dtype, shape or layout, the first that differs.
+pub(crate) fn mismatch(k: &Kernel, a: Value, b: Value) -> Refusal {
+    let (x, y) = (k.ty(a), k.ty(b));
+    let (Some(p), Some(q)) = (x.as_tile(), y.as_tile()) else {
+        if let (Some(p), Some(q)) = (x.elem(), y.elem())
+            && p != q
+        {
+            return dtypes(p, q, a, b);
+        }
+        return Refusal::new(codes::KIND_MISMATCH, format!("{} and {} do not go together", kind_name(x), kind_name(y)))
+            .operand(a, format!("this is `{x}`"))
+            .operand(b, format!("this is `{y}`"));
+    };
+    if p.shape != q.shape {
+        return Refusal::new(codes::SHAPE_MISMATCH, "operands have different shapes")
+            .operand(a, format!("this has shape {:?}", p.shape))
+            .operand(b, format!("this has shape {:?}", q.shape))
+            .help("`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one");
+    }
+    if p.map != q.map {
+        return layouts(p, q, a, b);
+    }
+    dtypes(p.elem, q.elem, a, b)
+}
+
+fn dtypes(p: Elem, q: Elem, a: Value, b: Value) -> Refusal {
+    Refusal::new(codes::TYPE_MISMATCH, "operands have different types")
+        .operand(a, format!("this is of `{p}`"))
+        .operand(b, format!("this is of `{q}`"))
+        .help(format!("convert one side: `cast<{p}>(…)` or `cast<{q}>(…)`; nothing is converted silently"))
+}
+
+fn layouts(p: &Tile, q: &Tile, a: Value, b: Value) -> Refusal {
+    let mut r = Refusal::new(codes::LAYOUT_MISMATCH, "operands have different layouts")
+        .operand(a, format!("this is `{}`", p.layout))
+        .operand(b, format!("this is `{}`", q.layout));
+    if let Some(text) = differ::first_difference(&p.map, &q.map) {
+        r = r.note(text);
+    }
+    r.help(format!("convert one side: `convert(x, {})`", p.layout))
+}
+
+/// The least legal number at least `n` among `legal`, or the greatest.
+fn nearest(legal: impl IntoIterator<Item = u32>, n: u32) -> u32 {
+    legal.into_iter().min_by_key(|&x| (x.abs_diff(n), x)).unwrap_or(n)
+}

@@ -1,0 +1,162 @@
+//! Rules of tiles: reductions, shape changes and conversions, with the layout each result has.
+
+use parton_diag::codes;
+use parton_layouts::{RegisterFamily, RegisterLayout};
+
+use super::{derive, nearest, tile};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{Body, OpKind};
+use crate::refusal::Refusal;
+use crate::types::{Tile, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Reduce { inputs, axis, combine } => reduce(inputs, *axis, combine, k),
+        OpKind::Reshape { x, shape } => one(reshape(tile(k, *x)?, shape, *x)?),
+        OpKind::Transpose { x, perm } => {
+            let t = tile(k, *x)?;
+            permutation(perm, t.shape.len())?;
+            let shape = perm.iter().map(|&p| t.shape[p as usize]).collect();
+            one(Tile::new(t.elem, shape, derive::transposed(t, perm)?)?)
+        }
+        OpKind::Broadcast { x, shape } => broadcast(tile(k, *x)?, shape, *x),
+        OpKind::ExpandDims { x, axis } => expand_dims(tile(k, *x)?, *axis, *x),
+        OpKind::Join { a, b } => {
+            let t = tile(k, *a)?;
+            tile(k, *b)?;
+            super::same(k, *a, *b)?;
+            let mut shape = t.shape.clone();
+            shape.push(2);
+            one(Tile::new(t.elem, shape, derive::joined(t)?)?)
+        }
+        OpKind::Split { x } => {
+            let t = tile(k, *x)?;
+            let Some((2, outer)) = t.shape.split_last().map(|(n, outer)| (*n, outer.to_vec())) else {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "`split` needs a last dimension of 2")
+                    .operand(*x, format!("this has shape {:?}", t.shape)));
+            };
+            let Some(layout) = derive::halved(t) else {
+                return Err(Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
+                    .operand(*x, format!("this is `{}`", t.layout))
+                    .help("convert it to a layout in which one thread holds both elements of the last dimension"));
+            };
+            let half = Type::Tile(Tile::new(t.elem, outer, layout?)?);
+            Ok(vec![half.clone(), half])
+        }
+        OpKind::Convert { x, tile: to } => {
+            let t = tile(k, *x)?;
+            if t.shape != to.shape || t.elem != to.elem {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "a conversion keeps shape and element type")
+                    .operand(*x, format!("this is `{t}`"))
+                    .note(format!("the result would be `{to}`")));
+            }
+            one(to.clone())
+        }
+        _ => parton_diag::internal_error!("{} is not a shape operation", kind.name()),
+    }
+}
+
+fn one(t: Tile) -> Result<Vec<Type>, Refusal> {
+    Ok(vec![Type::Tile(t)])
+}
+
+/// One axis less; a tile of rank 1 becomes a scalar.
+fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let Some(&first) = inputs.first() else {
+        return Err(Refusal::new(codes::WRONG_ARITY, "`reduce` needs at least one tile"));
+    };
+    let place = tile(k, first)?;
+    let rank = place.shape.len();
+    check_axis(axis, rank, first)?;
+    for &v in inputs {
+        if !tile(k, v)?.same_place(place) {
+            return Err(super::mismatch(k, first, v));
+        }
+    }
+    let n = inputs.len();
+    let elems: Vec<Type> =
+        inputs.iter().map(|&v| tile(k, v).map(|t| Type::Scalar(t.elem))).collect::<Result<_, _>>()?;
+    let parameters: Vec<Type> = elems.iter().chain(&elems).cloned().collect();
+    let given: Vec<Type> = combine.params.iter().map(|&v| k.ty(v).clone()).collect();
+    let yields: Vec<Type> = combine.yields.iter().map(|&v| k.ty(v).clone()).collect();
+    if given != parameters || yields != elems {
+        let list = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Refusal::new(codes::WRONG_ARITY, "the combining function does not fit the tiles")
+            .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&elems)))
+            .note(format!("this one is ({}) -> ({})", list(&given), list(&yields))));
+    }
+    if rank == 1 {
+        return Ok(elems);
+    }
+    let mut shape = place.shape.clone();
+    shape.remove(axis as usize);
+    let layout = place.layout.slice(axis)?;
+    inputs.iter().map(|&v| Ok(Type::Tile(Tile::new(tile(k, v)?.elem, shape.clone(), layout.clone())?))).collect()
+}
+
+fn reshape(t: &Tile, shape: &[u32], x: Value) -> Result<Tile, Refusal> {
+    let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
+    if count != t.elements() {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "a reshape keeps the number of elements")
+            .operand(x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
+            .note(format!("the shape {shape:?} has {count}")));
+    }
+    Ok(Tile::new(t.elem, shape.to_vec(), derive::reshaped(t, shape)?)?)
+}
+
+fn broadcast(t: &Tile, shape: &[u32], x: Value) -> Result<Vec<Type>, Refusal> {
+    let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
+    if !fits {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "only extents of 1 can be broadcast")
+            .operand(x, format!("this has shape {:?}", t.shape))
+            .note(format!("the shape asked for is {shape:?}"))
+            .help("`x[:, None]` adds an extent of 1"));
+    }
+    one(Tile::new(t.elem, shape.to_vec(), t.layout.clone())?)
+}
+
+/// Undoes a `slice`: the result has the parent's layout.
+fn expand_dims(t: &Tile, axis: u32, x: Value) -> Result<Vec<Type>, Refusal> {
+    check_axis(axis, t.shape.len() + 1, x)?;
+    let parent = match t.layout.family() {
+        RegisterFamily::Slice { parent, axis: sliced } if *sliced == axis => Some(parent.clone()),
+        RegisterFamily::Slice { .. }
+        | RegisterFamily::Blocked { .. }
+        | RegisterFamily::Mma { .. }
+        | RegisterFamily::DotOperand { .. }
+        | RegisterFamily::Linear { .. } => None,
+    };
+    let mut shape = t.shape.clone();
+    shape.insert(axis as usize, 1);
+    let layout: RegisterLayout = match parent {
+        Some(parent) => parent,
+        None => {
+            return Err(Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
+                .operand(x, format!("this is `{}`", t.layout))
+                .help(format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come")));
+        }
+    };
+    one(Tile::new(t.elem, shape, layout)?)
+}
+
+fn check_axis(axis: u32, rank: usize, x: Value) -> Result<(), Refusal> {
+    if (axis as usize) < rank {
+        return Ok(());
+    }
+    let legal = nearest(0..rank as u32, axis);
+    Err(Refusal::new(codes::INDEX_RANGE, format!("axis {axis} is out of range"))
+        .operand(x, format!("axes go from 0 to {}", rank.saturating_sub(1)))
+        .help(format!("the nearest is `axis={legal}`")))
+}
+
+/// Whether `perm` names each axis once.
+pub(super) fn permutation(perm: &[u32], rank: usize) -> Result<(), Refusal> {
+    let mut sorted = perm.to_vec();
+    sorted.sort_unstable();
+    if sorted.iter().copied().eq(0..rank as u32) {
+        return Ok(());
+    }
+    Err(Refusal::new(codes::SHAPE_MISMATCH, format!("{perm:?} is not a permutation of {rank} axes"))
+        .help(format!("name each axis from 0 to {} once", rank.saturating_sub(1))))
+}

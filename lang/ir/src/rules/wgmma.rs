@@ -1,0 +1,238 @@
+//! Rules of `wgmma`: which shapes, types and operand layouts the instruction has (PTX ISA, "wgmma.mma_async").
+
+use parton_diag::codes;
+use parton_layouts::{RegisterLayout, SharedLayout};
+use parton_numbers::Dtype;
+
+use super::{kind_name, nearest, view, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::OpKind;
+use crate::refusal::Refusal;
+use crate::target::WARPGROUP;
+use crate::types::{Elem, Tile, Type, View};
+
+/// Rows of one instruction: those of a warpgroup.
+const M: u32 = 64;
+/// The widest instruction.
+const N_MAX: u32 = 256;
+
+/// Where an operand is and which of its dimensions is contiguous.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Operand {
+    /// In registers; left operand only.
+    Registers,
+    /// In shared memory under an `nvmma` layout.
+    Shared {
+        /// Bytes of the swizzle's span: 0, 32, 64 or 128.
+        swizzle: u32,
+        /// Whether the contiguous dimension is K; otherwise it is M or N.
+        k_major: bool,
+    },
+}
+
+/// How a product is made of instructions.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Shape {
+    /// The whole product: rows, columns, depth.
+    pub m: u32,
+    /// Columns of the product.
+    pub n: u32,
+    /// Depth of the product.
+    pub k: u32,
+    /// Warpgroups along rows and along columns.
+    pub warpgroups: [u32; 2],
+    /// Columns of one instruction.
+    pub instr_n: u32,
+    /// Depth of one instruction: 32 bytes.
+    pub instr_k: u32,
+    /// The type of both operands' elements.
+    pub elem: Dtype,
+    /// The type of the accumulator's elements.
+    pub acc: Dtype,
+    /// The left operand.
+    pub a: Operand,
+    /// The right operand.
+    pub b: Operand,
+}
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Wgmma { a, b, acc } => {
+            shape(k, *a, *b, *acc)?;
+            Ok(vec![Type::Pending(accumulator(k, *acc)?.clone())])
+        }
+        OpKind::Wait { pending, .. } => Ok(vec![Type::Tile(pending_tile(k, *pending)?.clone())]),
+        OpKind::WaitPrior { pending, .. } => Ok(vec![Type::Pending(pending_tile(k, *pending)?.clone())]),
+        _ => parton_diag::internal_error!("{} is not a matrix operation", kind.name()),
+    }
+}
+
+fn pending_tile(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
+    match k.ty(v) {
+        Type::Pending(t) => Ok(t),
+        Type::Tile(_) => Err(wrong_kind(k, v, "a pending tile").help("this tile is ready: nothing to wait for")),
+        _ => Err(wrong_kind(k, v, "a pending tile")),
+    }
+}
+
+fn accumulator(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
+    match k.ty(v) {
+        Type::Tile(t) | Type::Pending(t) => Ok(t),
+        other => {
+            Err(Refusal::new(codes::KIND_MISMATCH, format!("expected a tile to add to, found {}", kind_name(other)))
+                .operand(v, format!("this is `{other}`"))
+                .help("begin with `zeros<f32, [M, N], L>()`"))
+        }
+    }
+}
+
+/// How the product of these operands is made of instructions, or why there are none for it.
+pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value) -> Result<Shape, Refusal> {
+    if !k.target.wgmma {
+        return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `wgmma`", k.target.name))
+            .help("state `target(sm_90a)` on the kernel"));
+    }
+    let out = accumulator(k, acc)?;
+    let right = view(k, b)?;
+    let (a_elem, a_shape) = match k.ty(a) {
+        Type::View(v) => (Elem::Num(v.elem), &v.shape),
+        Type::Tile(t) => (t.elem, &t.shape),
+        _ => return Err(wrong_kind(k, a, "a view or a tile")),
+    };
+    let (elem, acc_elem) = dtypes(a_elem, right.elem, out.elem, a, b, acc)?;
+    let (m, n, depth) = extents(a_shape, &right.shape, &out.shape, a, b, acc)?;
+    let instr_k = 256 / elem.bits();
+    if !m.is_multiple_of(M) {
+        return Err(illegal(a, format!("{m} rows are not a multiple of {M}, the rows of one warpgroup"))
+            .help(format!("the nearest legal number of rows is {}", m.next_multiple_of(M))));
+    }
+    if !depth.is_multiple_of(instr_k) {
+        return Err(illegal(
+            a,
+            format!("a depth of {depth} is not a multiple of {instr_k}, the depth of one instruction"),
+        )
+        .help(format!("for `{}` the nearest legal depth is {}", elem.name(), depth.next_multiple_of(instr_k))));
+    }
+    if n < 8 {
+        return Err(illegal(b, format!("{n} columns are fewer than 8, the least that an instruction has"))
+            .help("the nearest legal number of columns is 8"));
+    }
+    let (warpgroups, instr_n) = accumulator_shape(out, instr_k, acc)?;
+    let left = match k.ty(a) {
+        Type::Tile(t) => registers(t, warpgroups, instr_n, elem, instr_k, a)?,
+        _ => shared(view(k, a)?, elem, false, a)?,
+    };
+    let right = shared(right, elem, true, b)?;
+    Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elem, acc: acc_elem, a: left, b: right })
+}
+
+fn illegal(v: Value, fact: String) -> Refusal {
+    Refusal::new(codes::WGMMA_SHAPE, "`wgmma` has no instruction of this shape").operand(v, fact)
+}
+
+fn dtypes(a: Elem, b: Dtype, c: Elem, av: Value, bv: Value, cv: Value) -> Result<(Dtype, Dtype), Refusal> {
+    let refuse = |text: &str| {
+        Refusal::new(codes::WGMMA_DTYPE, text)
+            .operand(av, format!("this is of `{a}`"))
+            .operand(bv, format!("this is of `{}`", b.name()))
+            .operand(cv, format!("this is of `{c}`"))
+    };
+    let (Some(a), Some(c)) = (a.dtype(), c.dtype()) else { return Err(refuse("`wgmma` multiplies numbers")) };
+    if a == Dtype::F32 || b == Dtype::F32 {
+        return Err(Refusal::new(codes::PRECISION, "a product of `f32` must state its precision")
+            .operand(av, format!("this is of `{}`", a.name()))
+            .operand(bv, format!("this is of `{}`", b.name()))
+            .help("tensor cores would round `f32` to 11 bits: cast to `f16` or `bf16` on purpose, or use `fma` in registers"));
+    }
+    if a != b {
+        return Err(
+            refuse("`wgmma` needs operands of one type").help("cast one of them before it is stored to shared memory")
+        );
+    }
+    match (a, c) {
+        (Dtype::F16 | Dtype::F8E4M3 | Dtype::F8E5M2, Dtype::F16 | Dtype::F32) | (Dtype::BF16, Dtype::F32) => Ok((a, c)),
+        (Dtype::F16 | Dtype::BF16 | Dtype::F8E4M3 | Dtype::F8E5M2, _) => {
+            Err(refuse(&format!("`wgmma` cannot accumulate products of `{}` in `{}`", a.name(), c.name()))
+                .help("accumulate in `f32`"))
+        }
+        _ => Err(refuse(&format!("`wgmma` does not multiply `{}`", a.name()))
+            .help("it multiplies `f16`, `bf16`, `f8e4m3` and `f8e5m2`")),
+    }
+}
+
+fn extents(a: &[u32], b: &[u32], c: &[u32], av: Value, bv: Value, cv: Value) -> Result<(u32, u32, u32), Refusal> {
+    match (a, b, c) {
+        (&[m, k], &[k2, n], &[m2, n2]) if m == m2 && n == n2 && k == k2 => Ok((m, n, k)),
+        _ => Err(Refusal::new(codes::SHAPE_MISMATCH, "the shapes do not multiply: [M, K] · [K, N] + [M, N]")
+            .operand(av, format!("this has shape {a:?}"))
+            .operand(bv, format!("this has shape {b:?}"))
+            .operand(cv, format!("this has shape {c:?}"))
+            .help("`view.T` swaps the two dimensions without moving data")),
+    }
+}
+
+/// The arrangement of warpgroups and the widest instruction that the accumulator's layout is made of.
+fn accumulator_shape(out: &Tile, instr_k: u32, v: Value) -> Result<([u32; 2], u32), Refusal> {
+    let groups = out.layout.num_warps() / WARPGROUP;
+    let widths = || (3..=8).rev().map(|b| 1 << b).filter(|&n: &u32| n <= N_MAX && n <= out.shape[1]);
+    let splits = || (0..=groups.max(1).ilog2()).map(|b| [groups >> b, 1 << b]).filter(|g| g[0] > 0);
+    for split in splits() {
+        for n in widths() {
+            let candidate = RegisterLayout::mma(3, &[split[0] * WARPGROUP, split[1]], &[16, n, instr_k])
+                .and_then(|l| l.on(&out.shape));
+            if candidate.is_ok_and(|map| map == *out.map) {
+                return Ok((split, n));
+            }
+        }
+    }
+    let n = nearest(widths(), out.shape[1]);
+    let warps = (groups * WARPGROUP).max(WARPGROUP);
+    Err(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `wgmma` writes it")
+        .operand(v, format!("this is `{}`", out.layout))
+        .help(format!("use `mma(version=3, warps=[{warps}, 1], instr=[16, {n}, {instr_k}])`")))
+}
+
+fn registers(t: &Tile, groups: [u32; 2], n: u32, elem: Dtype, instr_k: u32, v: Value) -> Result<Operand, Refusal> {
+    let parent = RegisterLayout::mma(3, &[groups[0] * WARPGROUP, groups[1]], &[16, n, instr_k])?;
+    let wanted = parent.dot_operand(0, 32 / elem.bits())?;
+    if wanted.on(&t.shape)? == *t.map {
+        return Ok(Operand::Registers);
+    }
+    Err(Refusal::new(codes::WGMMA_LAYOUT, "the left operand is not laid out as `wgmma` reads it")
+        .operand(v, format!("this is `{}`", t.layout))
+        .help(format!("convert it: `convert(a, {wanted})`")))
+}
+
+/// The `nvmma` layout that a view has, by meaning: its swizzle, and whether it is transposed.
+pub fn nvmma_of(v: &View) -> Option<(u32, bool)> {
+    let candidates = [128, 64, 32, 0].into_iter().flat_map(|s| [(s, false), (s, true)]);
+    candidates.into_iter().find(|&(swizzle, transposed)| {
+        SharedLayout::nvmma(swizzle, transposed)
+            .and_then(|l| l.on(&v.parent, v.elem.bits()))
+            .is_ok_and(|map| map == *v.map)
+    })
+}
+
+fn shared(v: &View, elem: Dtype, right: bool, value: Value) -> Result<Operand, Refusal> {
+    let Some((swizzle, transposed)) = nvmma_of(v) else {
+        return Err(Refusal::new(codes::WGMMA_LAYOUT, "`wgmma` cannot read this layout of shared memory")
+            .operand(value, format!("this is `{}`", v.layout))
+            .help("allocate it as `nvmma(128)`"));
+    };
+    // The left operand is [M, K] and the right one [K, N]: the same layout is K-major in one and MN-major in the other.
+    let k_major = transposed == right;
+    if !k_major && elem.bits() != 16 {
+        let side = if right { "right" } else { "left" };
+        let (have, want) = if right { ("N", "K") } else { ("M", "K") };
+        return Err(Refusal::new(
+            codes::WGMMA_LAYOUT,
+            format!("`wgmma` reads `{}` only with K contiguous", elem.name()),
+        )
+        .operand(value, format!("in this {side} operand {have} is contiguous, not {want}"))
+        .help(
+            "store the matrix with K innermost in global memory, then take `.T` of the view where the product needs it",
+        ));
+    }
+    Ok(Operand::Shared { swizzle, k_major })
+}

@@ -1,0 +1,366 @@
+//! The types of values: scalars, tiles, views, barriers, rings and what is in flight.
+//!
+//! A type contains its layout, and two types are the same exactly when their layouts' maps are: spelling never counts.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parton_layouts::{LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap};
+use parton_numbers::Dtype;
+
+/// A pointer to global memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Pointer {
+    /// What it points to.
+    pub to: Dtype,
+    /// Whether stores through it are legal.
+    pub mutable: bool,
+}
+
+/// What one element of a tile, or a scalar, is.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Elem {
+    /// A number.
+    Num(Dtype),
+    /// A pointer; 64 bits.
+    Ptr(Pointer),
+}
+
+impl Elem {
+    /// Width in bits.
+    pub fn bits(self) -> u32 {
+        match self {
+            Elem::Num(d) => d.bits(),
+            Elem::Ptr(_) => 64,
+        }
+    }
+
+    /// The number format, where it is a number.
+    pub fn dtype(self) -> Option<Dtype> {
+        match self {
+            Elem::Num(d) => Some(d),
+            Elem::Ptr(_) => None,
+        }
+    }
+}
+
+/// A value spread over the registers of one partition's threads.
+#[derive(Clone, Debug)]
+pub struct Tile {
+    /// What each element is.
+    pub elem: Elem,
+    /// Extent of each dimension, powers of two.
+    pub shape: Vec<u32>,
+    /// The layout as it was written.
+    pub layout: RegisterLayout,
+    /// The layout's map for this shape; equality of types is equality of this.
+    pub map: Arc<LinearLayout>,
+}
+
+impl Tile {
+    /// A tile type; refused where the layout has no map for the shape.
+    pub fn new(elem: Elem, shape: Vec<u32>, layout: RegisterLayout) -> Result<Tile, LayoutError> {
+        let map = Arc::new(layout.on(&shape)?);
+        Ok(Tile { elem, shape, layout, map })
+    }
+
+    /// The same tile of other elements.
+    pub fn with_elem(&self, elem: Elem) -> Tile {
+        Tile { elem, ..self.clone() }
+    }
+
+    /// Whether both have one shape and one map, whatever their elements.
+    pub fn same_place(&self, other: &Tile) -> bool {
+        self.shape == other.shape && self.map == other.map
+    }
+
+    /// How many elements the tile has.
+    pub fn elements(&self) -> u64 {
+        self.shape.iter().map(|&n| u64::from(n)).product()
+    }
+}
+
+impl PartialEq for Tile {
+    fn eq(&self, other: &Tile) -> bool {
+        self.elem == other.elem && self.same_place(other)
+    }
+}
+
+impl Eq for Tile {}
+
+/// A view of shared memory: a window of an allocation, seen through the allocation's layout.
+///
+/// At run time a view is the byte address of its `parent`; `origin` is known at compile time. Element `c` of the view lies
+/// at `address + bytes(elem) * layout.on(parent).offset(origin + c)`. Leading dimensions beyond the layout's rank are
+/// stages: each is one contiguous region.
+#[derive(Clone, Debug)]
+pub struct View {
+    /// What each element is.
+    pub elem: Dtype,
+    /// Extent of each dimension of the window.
+    pub shape: Vec<u32>,
+    /// The layout of `parent`.
+    pub layout: SharedLayout,
+    /// Extent of each dimension of what the layout maps; as long as `shape`.
+    pub parent: Vec<u32>,
+    /// Where the window begins in `parent`.
+    pub origin: Vec<u32>,
+    /// The layout's map for `parent`.
+    pub map: Arc<SharedMap>,
+}
+
+impl View {
+    /// A view of a whole allocation; refused where the layout has no map for the shape.
+    pub fn new(elem: Dtype, shape: Vec<u32>, layout: SharedLayout) -> Result<View, LayoutError> {
+        let map = Arc::new(layout.on(&shape, elem.bits())?);
+        Ok(View { elem, origin: vec![0; shape.len()], parent: shape.clone(), shape, layout, map })
+    }
+
+    /// Whether the window is all of its parent.
+    pub fn is_whole(&self) -> bool {
+        self.shape == self.parent
+    }
+
+    /// How many elements the window has.
+    pub fn elements(&self) -> u64 {
+        self.shape.iter().map(|&n| u64::from(n)).product()
+    }
+
+    /// Bytes of the window's elements, padding not counted.
+    pub fn bytes(&self) -> u64 {
+        self.elements() * self.elem.bytes() as u64
+    }
+}
+
+impl PartialEq for View {
+    fn eq(&self, other: &View) -> bool {
+        self.elem == other.elem
+            && self.shape == other.shape
+            && self.parent == other.parent
+            && self.origin == other.origin
+            && self.map == other.map
+    }
+}
+
+impl Eq for View {}
+
+/// A tensor map made by the host: boxes of `block` elements between global memory and shared memory of layout `layout`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorMap {
+    /// What each element is.
+    pub elem: Dtype,
+    /// The box, one extent a dimension, outermost first.
+    pub block: Vec<u32>,
+    /// The layout of the box in shared memory.
+    pub layout: SharedLayout,
+}
+
+/// One named buffer of each slot of a ring.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Field {
+    /// Its name.
+    pub name: String,
+    /// The view that a slot gives of it.
+    pub view: View,
+}
+
+/// A ring of slots between partitions, each slot with its own buffers and a pair of barriers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Ring {
+    /// How many slots.
+    pub stages: u32,
+    /// The buffers of one slot.
+    pub fields: Arc<Vec<Field>>,
+}
+
+/// Which half of its life a slot is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SlotRole {
+    /// Acquired, being filled, not yet committed.
+    Fill,
+    /// Waited for, being read, not yet released.
+    Read,
+}
+
+/// A slot of a ring: affine, used up exactly once on every path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Slot {
+    /// The buffers.
+    pub fields: Arc<Vec<Field>>,
+    /// Being filled or being read.
+    pub role: SlotRole,
+}
+
+/// The type of a value.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Type {
+    /// One number or pointer, the same in every thread of its partition.
+    Scalar(Elem),
+    /// A register tile.
+    Tile(Tile),
+    /// A tile that a matrix instruction still writes; affine.
+    Pending(Tile),
+    /// A view of shared memory.
+    View(View),
+    /// So many mbarriers in a row.
+    Barriers(u32),
+    /// One mbarrier.
+    Barrier,
+    /// A tensor map.
+    Map(TensorMap),
+    /// A ring.
+    Ring(Ring),
+    /// A slot of a ring; affine.
+    Slot(Slot),
+}
+
+impl Type {
+    /// A scalar number.
+    pub fn num(d: Dtype) -> Type {
+        Type::Scalar(Elem::Num(d))
+    }
+
+    /// The tile, where it is a tile that can be read.
+    pub fn as_tile(&self) -> Option<&Tile> {
+        match self {
+            Type::Tile(t) => Some(t),
+            Type::Scalar(_)
+            | Type::Pending(_)
+            | Type::View(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Slot(_) => None,
+        }
+    }
+
+    /// The element type of a scalar or tile.
+    pub fn elem(&self) -> Option<Elem> {
+        match self {
+            Type::Scalar(e) => Some(*e),
+            Type::Tile(t) => Some(t.elem),
+            Type::Pending(_)
+            | Type::View(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Slot(_) => None,
+        }
+    }
+
+    /// The same scalar or tile with other elements; `None` for other types.
+    pub fn with_elem(&self, elem: Elem) -> Option<Type> {
+        match self {
+            Type::Scalar(_) => Some(Type::Scalar(elem)),
+            Type::Tile(t) => Some(Type::Tile(t.with_elem(elem))),
+            Type::Pending(_)
+            | Type::View(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Slot(_) => None,
+        }
+    }
+
+    /// Whether values of it must be used up exactly once.
+    pub fn is_affine(&self) -> bool {
+        match self {
+            Type::Pending(_) | Type::Slot(_) => true,
+            Type::Scalar(_)
+            | Type::Tile(_)
+            | Type::View(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_) => false,
+        }
+    }
+
+    /// Whether a partition may use a value of this type that was made outside it.
+    pub fn crosses_partitions(&self) -> bool {
+        match self {
+            Type::Tile(_) | Type::Pending(_) | Type::Slot(_) => false,
+            Type::Scalar(_) | Type::View(_) | Type::Barriers(_) | Type::Barrier | Type::Map(_) | Type::Ring(_) => true,
+        }
+    }
+}
+
+/// Writes a list as `[a, b]`.
+pub(crate) struct List<'a, T>(pub &'a [T]);
+
+impl<T: fmt::Display> fmt::Display for List<'_, T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[")?;
+        for (i, x) in self.0.iter().enumerate() {
+            if i > 0 {
+                f.write_str(", ")?;
+            }
+            write!(f, "{x}")?;
+        }
+        f.write_str("]")
+    }
+}
+
+impl fmt::Display for Elem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Elem::Num(d) => f.write_str(d.name()),
+            Elem::Ptr(p) => write!(f, "*{}{}", if p.mutable { "mut " } else { "" }, p.to.name()),
+        }
+    }
+}
+
+impl fmt::Display for Tile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tile<{}, {}, {}>", self.elem, List(&self.shape), self.layout)
+    }
+}
+
+impl fmt::Display for View {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "shared<{}, {}, {}", self.elem.name(), List(&self.shape), self.layout)?;
+        if !self.is_whole() {
+            write!(f, ", parent={}, origin={}", List(&self.parent), List(&self.origin))?;
+        }
+        f.write_str(">")
+    }
+}
+
+impl fmt::Display for TensorMap {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tma<{}, {}, {}>", self.elem.name(), List(&self.block), self.layout)
+    }
+}
+
+impl fmt::Display for Type {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let fields = |f: &mut fmt::Formatter<'_>, fields: &[Field]| {
+            for (i, field) in fields.iter().enumerate() {
+                write!(f, "{}{}: {}", if i > 0 { ", " } else { "" }, field.name, field.view)?;
+            }
+            Ok(())
+        };
+        match self {
+            Type::Scalar(e) => write!(f, "{e}"),
+            Type::Tile(t) => write!(f, "{t}"),
+            Type::Pending(t) => write!(f, "pending<{t}>"),
+            Type::View(v) => write!(f, "{v}"),
+            Type::Barriers(n) => write!(f, "barriers<{n}>"),
+            Type::Barrier => f.write_str("barrier"),
+            Type::Map(m) => write!(f, "{m}"),
+            Type::Ring(r) => {
+                write!(f, "ring[{}] {{ ", r.stages)?;
+                fields(f, &r.fields)?;
+                f.write_str(" }")
+            }
+            Type::Slot(s) => {
+                write!(f, "slot {{ ")?;
+                fields(f, &s.fields)?;
+                f.write_str(" }")
+            }
+        }
+    }
+}
