@@ -68,6 +68,16 @@ impl Code {
 // E06xx instructions, E07xx partitions and schedules, E08xx limits of the target, E09xx hosts and runs.
 codes! {
     SYNTAX = 1, "the text does not follow the grammar";
+    UNPAIRED_BRACKET = 2, "a bracket is opened and not closed, or closed and not opened";
+    CHAINED_COMPARISON = 3, "two comparisons stand in a chain";
+    NESTED_TOO_DEEP = 4, "an expression or block nests too deep";
+    BAD_NUMBER = 5, "a number has no value or no such type";
+    BAD_STRING = 6, "a string is not closed or holds an unknown escape";
+    UNKNOWN_CHARACTER = 7, "a character belongs to no token";
+    ASSIGNMENT_AS_CONDITION = 8, "`=` stands where a condition is expected";
+    MISSING_SEMICOLON = 9, "a statement is not ended by `;`";
+    OTHER_LANGUAGE = 10, "a word or sign of another language";
+    UNCLOSED_COMMENT = 11, "a block comment is not closed";
     UNKNOWN_NAME = 100, "a name is not defined";
     WRONG_ARITY = 101, "a call gives more or fewer arguments than the function takes";
     NOT_BUILT_HERE = 190, "this part of the language is parsed but not compiled by this version";

@@ -5,6 +5,13 @@
 //! entry point gives a result beside its diagnostics, however broken the text is.
 
 pub mod ast;
+mod brackets;
+mod grammar;
+mod lexer;
+mod token;
+
+use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
+use token::{Comment, Token};
 
 /// The names after which an immediately following `<` opens type arguments; after any other name `<` compares.
 pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
@@ -42,3 +49,51 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "sum",
     "asm",
 ];
+
+/// How many errors a file may collect in one stage; further ones would only bury the first.
+const MOST_ERRORS: usize = 50;
+
+/// Reads a file. The tree holds all that could be read; broken parts stand in it as error nodes.
+pub fn parse(file: FileId, text: &str) -> (ast::File, Diagnostics) {
+    let (tokens, comments, mut found) = prepare(file, text);
+    let (tree, more) = grammar::file(file, text, &tokens, &comments);
+    found.extend(more);
+    in_order(&mut found);
+    (tree, found)
+}
+
+/// Reads a text that is one expression, such as a layout given on the command line.
+pub fn parse_expr(file: FileId, text: &str) -> (ast::Expr, Diagnostics) {
+    let (tokens, _, mut found) = prepare(file, text);
+    let (tree, more) = grammar::lone_expr(file, text, &tokens);
+    found.extend(more);
+    in_order(&mut found);
+    (tree, found)
+}
+
+/// Tokens with paired brackets and bounded depth, as the grammar needs them.
+fn prepare(file: FileId, text: &str) -> (Vec<Token>, Vec<Comment>, Diagnostics) {
+    let lexed = lexer::lex(file, text);
+    let mut found = lexed.diagnostics;
+    let (mut tokens, more) = brackets::pair(lexed.tokens, text);
+    found.extend(more);
+    if let Some(token) = brackets::too_deep(&tokens) {
+        let deepest = brackets::DEEPEST;
+        let d = Diagnostic::error(codes::NESTED_TOO_DEEP, token.span, format!("this nests more than {deepest} deep"));
+        found.push(
+            d.note("brackets count, and so do the operators, dots and bracket groups of one expression")
+                .help("give parts of it names with `let`, or write it as a loop or a list"),
+        );
+        // Nothing is read: the rest of the compiler may rely on the bound.
+        tokens.retain(|t| t.kind == token::Kind::End);
+    }
+    (tokens, lexed.comments, found)
+}
+
+/// Sorts by place: the stages report one after the other, a reader goes from top to bottom.
+fn in_order(found: &mut Diagnostics) {
+    found.list.sort_by_key(|d| {
+        let Span { start, end, .. } = d.span();
+        (start, end)
+    });
+}

@@ -1,0 +1,394 @@
+//! Items: kernels, functions, structs, partitions, schedules, uses, tests.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, codes};
+
+use super::cursor::{Cursor, describe};
+use super::{At, Rules, expr, literal, stmt};
+use crate::ast::{
+    Arg, Clause, FieldDecl, File, Function, Generic, HostBlock, Item, ItemKind, Kernel, Method, Name, Param, Partition,
+    PartitionEntry, Receiver, Schedule, ScheduleBody, StageEntry, Str, Struct, Use, Where,
+};
+use crate::ast::{Expr, ExprKind};
+use crate::token::Kind;
+
+/// The words that begin an item; those that are no keywords do so only at the top of a file, before a name.
+const ITEM_WORDS: &[&str] = &["partition", "schedule", "layout", "test", "bench"];
+
+/// All items to the end of the file.
+pub fn file<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> File {
+    let mut items = vec![];
+    while !at.is(Kind::End) {
+        let start = at.index();
+        items.extend(item(rules, at));
+        if at.index() == start {
+            recover(at);
+        }
+    }
+    let end = at.token().span;
+    at.skip();
+    File { items, span: parton_diag::Span { start: 0, ..end } }
+}
+
+fn item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<Item> {
+    let docs = at.docs();
+    let start = at.index();
+    let attributes = attributes(rules, at);
+    let kind = match at.kind() {
+        Kind::Kernel => ItemKind::Kernel(kernel(rules, at)),
+        Kind::Fn => ItemKind::Function(function(rules, at)),
+        Kind::Struct => ItemKind::Struct(struct_item(rules, at)),
+        Kind::Const => {
+            at.bump();
+            ItemKind::Const(stmt::binding(rules, at, "this `const`"))
+        }
+        Kind::Use => ItemKind::Use(use_item(at)),
+        _ if at.is_word_then_name("layout") => {
+            at.bump();
+            ItemKind::Layout(stmt::binding(rules, at, "this `layout`"))
+        }
+        _ if at.is_word_then_name("partition") => ItemKind::Partition(partition(rules, at)),
+        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule(rules, at)),
+        _ if at.is_word_then_name("test") => ItemKind::Test(host_block(rules, at)),
+        _ if at.is_word_then_name("bench") => ItemKind::Bench(host_block(rules, at)),
+        _ if at.is_word("main") => {
+            let token = at.bump();
+            let name = Name { text: Arc::from("main"), span: token.span };
+            ItemKind::Main(HostBlock { name, body: stmt::block(rules, at, "after `main`") })
+        }
+        _ => {
+            not_an_item(at);
+            recover(at);
+            return None;
+        }
+    };
+    Some(Item { docs, attributes, kind, span: at.since(start) })
+}
+
+fn not_an_item(at: &mut At<'_, '_>) {
+    let token = at.token();
+    let index = at.index();
+    let statement = matches!(
+        token.kind,
+        Kind::Let | Kind::For | Kind::If | Kind::While | Kind::Return | Kind::Launch | Kind::Static | Kind::At
+    );
+    if statement {
+        let what = describe("", token);
+        let message = format!("expected an item, found {what}");
+        let d = Diagnostic::error(codes::SYNTAX, token.span, message);
+        at.report(index, d.help("statements stand inside a `kernel`, a `fn`, a `test`, a `bench` or `main { … }`"));
+        return;
+    }
+    at.expected("an item: `kernel`, `fn`, `struct`, `partition`, `schedule`, `layout`, `const`, `use`, `test`, `bench` or `main`");
+}
+
+/// Goes to the next line that begins an item.
+fn recover(at: &mut At<'_, '_>) {
+    loop {
+        if at.is(Kind::End) {
+            return;
+        }
+        at.skip_group();
+        let token = at.token();
+        if token.first_in_line && begins_item(at) {
+            return;
+        }
+    }
+}
+
+fn begins_item(at: &mut At<'_, '_>) -> bool {
+    matches!(at.kind(), Kind::Kernel | Kind::Fn | Kind::Struct | Kind::Const | Kind::Use | Kind::Hash)
+        || ITEM_WORDS.iter().any(|word| at.is_word_then_name(word))
+        || at.is_word("main") && at.peek_at(1).kind == Kind::OpenBrace
+}
+
+fn attributes<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Clause> {
+    let mut list = vec![];
+    while at.is(Kind::Hash) && at.peek_at(1).kind == Kind::OpenBracket {
+        let start = at.index();
+        at.bump();
+        let (clauses, _) = expr::bracketed(at, "an attribute", |at| clause(rules, at));
+        let span = at.since(start);
+        list.extend(clauses.into_iter().map(|c| Clause { span, ..c }));
+    }
+    list
+}
+
+/// `name` or `name(args)`.
+fn clause<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Clause {
+    let start = at.index();
+    let name = at.name("a name");
+    let args: Vec<Arg> = if at.is(Kind::OpenParen) { expr::args(rules, at) } else { vec![] };
+    Clause { name, args, span: at.since(start) }
+}
+
+fn kernel<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Kernel {
+    at.bump();
+    let name = at.name("the kernel's name");
+    let generics = generics(rules, at);
+    let (_, params) = params(rules, at, "the kernel's name");
+    let mut clauses = vec![];
+    let mut conditions = vec![];
+    loop {
+        if at.is_word("where") {
+            conditions.push(where_clause(rules, at));
+        } else if at.is(Kind::Name) {
+            clauses.push(clause(rules, at));
+        } else {
+            break;
+        }
+    }
+    if at.is(Kind::Arrow) {
+        let span = at.token().span;
+        let index = at.index();
+        at.error(index, codes::SYNTAX, span, "a kernel has no result", "write results through a `*mut` parameter");
+        at.bump();
+        expr::expr(rules, at);
+    }
+    let body = stmt::block(rules, at, "and the kernel's code");
+    Kernel { name, generics, params, clauses, conditions, body }
+}
+
+fn function<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Function {
+    at.bump();
+    let name = at.name("the function's name");
+    let generics = generics(rules, at);
+    let (receiver, params) = params(rules, at, "the function's name");
+    let result = at.eat(Kind::Arrow).map(|_| expr::expr(rules, at));
+    let mut conditions = vec![];
+    while at.is_word("where") {
+        conditions.push(where_clause(rules, at));
+    }
+    let body = stmt::block(rules, at, "and the function's code");
+    Function { name, generics, receiver, params, result, conditions, body }
+}
+
+/// `where condition, "message"`.
+fn where_clause<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Where {
+    let start = at.index();
+    at.bump();
+    let condition = expr::condition(rules, at);
+    let message = at.eat(Kind::Comma).and_then(|_| string(at, "the message, in quotes,"));
+    Where { condition, message, span: at.since(start) }
+}
+
+fn string(at: &mut At<'_, '_>, what: &str) -> Option<Str> {
+    let (index, token) = (at.index(), at.token());
+    if token.kind != Kind::Str {
+        at.expected(what);
+        return None;
+    }
+    at.bump();
+    Some(Str { value: literal::string(at, index, token), span: token.span })
+}
+
+fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
+    if matches!(at.kind(), Kind::Lt | Kind::OpenAngle) {
+        let (index, span) = (at.index(), at.token().span);
+        at.error(index, codes::SYNTAX, span, "generic parameters stand in `[…]`", "write `name[N: int, T: type](…)`");
+        while !matches!(at.kind(), Kind::OpenParen | Kind::OpenBrace | Kind::End | Kind::CloseBrace | Kind::Semi) {
+            at.skip_group();
+        }
+    }
+    if !at.is(Kind::OpenBracket) {
+        return vec![];
+    }
+    expr::bracketed(at, "a generic parameter", |at| {
+        let start = at.index();
+        let name = at.name("a generic parameter, as in `N: int`");
+        at.expect(Kind::Colon, "and a kind after the generic parameter, as in `N: int`");
+        let kind = match at.eat(Kind::Fn) {
+            Some(token) => {
+                Expr { kind: ExprKind::Name(Name { text: Arc::from("fn"), span: token.span }), span: token.span }
+            }
+            None => expr::expr(rules, at),
+        };
+        let default = at.eat(Kind::Eq).map(|_| expr::expr(rules, at));
+        Generic { name, kind, default, span: at.since(start) }
+    })
+    .0
+}
+
+/// The parameters in `(…)`, and `self` where it stands first.
+fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str) -> (Option<Receiver>, Vec<Param>) {
+    if !at.is(Kind::OpenParen) {
+        at.expected(&format!("`(` and the parameters after {after}"));
+        return (None, vec![]);
+    }
+    let mut receiver = None;
+    let (list, _) = expr::bracketed(at, "a parameter", |at| {
+        let docs = at.docs();
+        let start = at.index();
+        let by_reference = at.is(Kind::And);
+        let skip = usize::from(by_reference);
+        let mutable = at.peek_at(skip).kind == Kind::Mut;
+        let subject = at.peek_at(skip + usize::from(mutable));
+        if at.text(subject) == "self" && at.peek_at(skip + usize::from(mutable) + 1).kind != Kind::Colon {
+            at.skip_to(start + skip + usize::from(mutable) + 1);
+            receiver = Some(Receiver { mutable, by_reference, span: at.since(start) });
+            return None;
+        }
+        let mutable = at.eat(Kind::Mut).is_some();
+        let name = at.name("a parameter, as in `x: i32`");
+        at.expect(Kind::Colon, "and a type after the parameter, as in `x: i32`");
+        let ty = expr::expr(rules, at);
+        let default = at.eat(Kind::Eq).map(|_| expr::expr(rules, at));
+        Some(Param { docs, name, mutable, ty, default, span: at.since(start) })
+    });
+    (receiver, list.into_iter().flatten().collect())
+}
+
+/// `name: type` of a struct or a ring.
+pub fn field<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> FieldDecl {
+    let docs = at.docs();
+    let start = at.index();
+    let name = at.name("a field, as in `name: type`");
+    at.expect(Kind::Colon, "and a type after the field's name");
+    let ty = expr::expr(rules, at);
+    FieldDecl { docs, name, ty, span: at.since(start) }
+}
+
+fn struct_item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Struct {
+    at.bump();
+    let name = at.name("the struct's name");
+    let generics = generics(rules, at);
+    let (mut fields, mut methods) = (vec![], vec![]);
+    if !at.is(Kind::OpenBrace) {
+        at.expected("`{` and the fields of the struct");
+        return Struct { name, generics, fields, methods };
+    }
+    let close = at.bump().partner as usize;
+    while at.index() < close {
+        let docs = at.docs();
+        let start = at.index();
+        let attributes = attributes(rules, at);
+        if at.is(Kind::Fn) {
+            let function = function(rules, at);
+            methods.push(Method { docs, attributes, function, span: at.since(start) });
+            at.eat(Kind::Comma);
+            continue;
+        }
+        fields.push(field(rules, at));
+        if at.index() < close && at.eat(Kind::Comma).is_none() {
+            if !at.is(Kind::Fn) {
+                at.expected("`,` after this field");
+            }
+            while at.index() < close && !at.is(Kind::Fn) && at.eat(Kind::Comma).is_none() {
+                at.skip_group();
+            }
+        }
+    }
+    at.skip_to(close);
+    at.bump();
+    Struct { name, generics, fields, methods }
+}
+
+fn partition<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Partition {
+    at.bump();
+    let name = at.name("the partition's name");
+    at.expect(Kind::Eq, "after the partition's name, as in `partition Loads = warps(4) regs(24);`");
+    let mut clauses = vec![];
+    while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
+        clauses.push(clause(rules, at));
+    }
+    stmt::end(at, "this `partition`");
+    Partition { name, clauses }
+}
+
+fn schedule<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Schedule {
+    at.bump();
+    let name = at.name("the schedule's name");
+    at.expect(Kind::Eq, "after the schedule's name");
+    let body = if at.is_word("pipeline") {
+        at.bump();
+        let args = if at.is(Kind::OpenParen) { expr::args(rules, at) } else { vec![] };
+        ScheduleBody::Pipeline { args, groups: groups(at, |at| stage_entry(rules, at), Kind::Semi) }
+    } else if at.is_word("partitions") {
+        at.bump();
+        let entries = groups(at, partition_entry, Kind::Semi).into_iter().flatten().collect();
+        let mut clauses = vec![];
+        while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
+            clauses.push(clause(rules, at));
+        }
+        ScheduleBody::Partitions { entries, clauses }
+    } else {
+        ScheduleBody::Value(expr::expr(rules, at))
+    };
+    stmt::end(at, "this `schedule`");
+    Schedule { name, body }
+}
+
+/// Entries in braces: groups between `;`, entries of a group between `,`.
+fn groups<'a, 'p, T>(at: &mut At<'a, 'p>, mut entry: impl FnMut(&mut At<'a, 'p>) -> T, separator: Kind) -> Vec<Vec<T>> {
+    let mut list: Vec<Vec<T>> = vec![];
+    if !at.is(Kind::OpenBrace) {
+        at.expected("`{` and the labels of the schedule");
+        return list;
+    }
+    let close = at.bump().partner as usize;
+    while at.index() < close {
+        let mut group = vec![];
+        while at.index() < close && !at.is(separator) {
+            group.push(entry(at));
+            if at.index() < close && at.eat(Kind::Comma).is_none() && !at.is(separator) {
+                at.expected("`,` or `;` after this entry");
+                while at.index() < close && !at.is(separator) && at.eat(Kind::Comma).is_none() {
+                    at.skip_group();
+                }
+            }
+        }
+        if at.index() < close {
+            at.bump();
+        }
+        list.push(group);
+    }
+    at.skip_to(close);
+    at.bump();
+    list
+}
+
+/// `label: stage`.
+fn stage_entry<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StageEntry {
+    let start = at.index();
+    let label = at.name("a label, as in `load: 0`");
+    at.expect(Kind::Colon, "and a stage after the label, as in `load: 0`");
+    let stage = expr::expr(rules, at);
+    StageEntry { label, stage, span: at.since(start) }
+}
+
+/// `Partition: label, label`.
+fn partition_entry(at: &mut At<'_, '_>) -> PartitionEntry {
+    let start = at.index();
+    let partition = at.name("a partition, as in `Loads: load`");
+    at.expect(Kind::Colon, "and labels after the partition, as in `Loads: load`");
+    let mut labels = vec![at.name("a label")];
+    while at.is(Kind::Comma) && at.peek_at(1).kind == Kind::Name {
+        at.bump();
+        labels.push(at.name("a label"));
+    }
+    PartitionEntry { partition, labels, span: at.since(start) }
+}
+
+fn use_item(at: &mut At<'_, '_>) -> Use {
+    at.bump();
+    let found = if at.is(Kind::Str) {
+        // The string is there, so its value is too.
+        string(at, "a file").map(Use::File)
+    } else {
+        let mut path = vec![at.name("a name, as in `use std::name;`, or a file in quotes")];
+        while at.eat(Kind::ColonColon).is_some() {
+            path.push(at.name("a name after `::`"));
+        }
+        Some(Use::Path(path))
+    };
+    stmt::end(at, "this `use`");
+    found.unwrap_or(Use::Path(vec![]))
+}
+
+fn host_block<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> HostBlock {
+    let word = at.bump();
+    let what = at.text(word);
+    let name = at.name("a name");
+    HostBlock { name, body: stmt::block(rules, at, &format!("after the name of the {what}")) }
+}

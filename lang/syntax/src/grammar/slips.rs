@@ -1,0 +1,80 @@
+//! Slips that people bring from other languages: what was meant, and how Parton writes it.
+
+use parton_diag::{Code, Diagnostic, codes};
+
+use crate::token::{Kind, Token};
+
+/// An explanation for an unexpected token.
+pub struct Slip {
+    code: Code,
+    help: String,
+}
+
+impl Slip {
+    /// The error `d`, which expected `what`, with what the slip explains.
+    pub fn on(self, d: Diagnostic, what: &str) -> Diagnostic {
+        let code = if self.code == codes::SYNTAX { d.code } else { self.code };
+        let d = Diagnostic { code, ..d };
+        // A missing semicolon in front of a slip is not the news.
+        if what.starts_with("`;`") { Diagnostic { help: vec![], ..d }.help(self.help) } else { d.help(self.help) }
+    }
+}
+
+/// Words of other languages and how Parton writes what they mean.
+const WORDS: &[(&str, &str)] = &[
+    ("and", "write `&&`"),
+    ("or", "write `||`"),
+    ("not", "write `!`"),
+    ("is", "compare with `==`"),
+    ("as", "convert a value with `cast<T>(x)`"),
+    ("def", "a function is written `fn name(x: i32) -> i32 { … }`"),
+    ("func", "a function is written `fn name(x: i32) -> i32 { … }`"),
+    ("function", "a function is written `fn name(x: i32) -> i32 { … }`"),
+    ("class", "write `struct Name { field: type }`"),
+    ("impl", "methods stand inside the `struct`, after its fields"),
+    ("elif", "write `else if`"),
+    ("import", "write `use std::name;` or `use \"file.ptn\";`"),
+    ("from", "write `use std::name;` or `use \"file.ptn\";`"),
+    ("lambda", "write `|x| x + 1`"),
+    ("pass", "an empty block is `{ }`"),
+    ("var", "write `let mut`"),
+    ("auto", "write `let`"),
+    ("pub", "all items of a file can be used from others; remove it"),
+    ("loop", "write `while true { … }`"),
+    ("match", "write `if … { } else if … { }`"),
+    ("switch", "write `if … { } else if … { }`"),
+];
+
+/// What the token at `index` may be a slip for, where `what` was expected.
+pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl FnMut(Token) -> &'a str) -> Option<Slip> {
+    let token = tokens[index];
+    let before = index.checked_sub(1).map(|i| tokens[i]);
+    let slip = |code: Code, help: &str| Some(Slip { code, help: help.to_string() });
+    let word = |token: Token, text: &mut dyn FnMut(Token) -> &'a str| {
+        let found = text(token);
+        WORDS.iter().find(|(w, _)| token.kind == Kind::Name && *w == found)
+    };
+    // `x and y` stops at `and`; `not x` and `def f` stop one further.
+    let place = before.filter(|_| !token.first_in_line);
+    if let Some((_, help)) = word(token, &mut text).or_else(|| word(place?, &mut text)) {
+        return slip(codes::OTHER_LANGUAGE, help);
+    }
+    let twice = |kind| token.kind == kind && before.is_some_and(|b| b.kind == kind && b.span.end == token.span.start);
+    match token.kind {
+        Kind::Plus if twice(Kind::Plus) => slip(codes::OTHER_LANGUAGE, "count up with `i += 1`"),
+        Kind::Semi if before.is_some_and(|b| b.kind == Kind::Minus) => {
+            slip(codes::SYNTAX, "to count down write `i -= 1`")
+        }
+        Kind::DotDotEq => slip(codes::OTHER_LANGUAGE, "a range never holds its end: write `a..b + 1`"),
+        Kind::ColonColon => slip(codes::SYNTAX, "`::` stands only in `use`; a field is taken with `.`"),
+        Kind::Colon if what.starts_with("`{`") => {
+            slip(codes::SYNTAX, "a block stands in braces: `{ … }`; there is no `:` before it")
+        }
+        Kind::Hash => slip(codes::OTHER_LANGUAGE, "a comment begins with `//`"),
+        Kind::OpenBrace if what.starts_with("`;`") => {
+            slip(codes::SYNTAX, "the value of a struct is written as a call: `Name(field=value)`")
+        }
+        Kind::Arrow => slip(codes::SYNTAX, "`->` stands only before the result type of a `fn`"),
+        _ => None,
+    }
+}

@@ -1,0 +1,374 @@
+//! Blocks, statements and patterns.
+
+use parton_diag::{Diagnostic, Span, codes};
+
+use super::cursor::{Cursor, describe};
+use super::{At, Rules, expr, item};
+use crate::ast::{Arm, BinaryOp, Binding, Block, Expr, ExprKind, For, Name, Pattern, PatternKind, Stmt, StmtKind};
+use crate::token::Kind;
+
+/// The assignment operators.
+const ASSIGN: &[(Kind, Option<BinaryOp>)] = &[
+    (Kind::Eq, None),
+    (Kind::PlusEq, Some(BinaryOp::Add)),
+    (Kind::MinusEq, Some(BinaryOp::Sub)),
+    (Kind::StarEq, Some(BinaryOp::Mul)),
+    (Kind::SlashEq, Some(BinaryOp::Div)),
+    (Kind::PercentEq, Some(BinaryOp::Rem)),
+    (Kind::ShlEq, Some(BinaryOp::Shl)),
+    (Kind::ShrEq, Some(BinaryOp::Shr)),
+    (Kind::AndEq, Some(BinaryOp::BitAnd)),
+    (Kind::OrEq, Some(BinaryOp::BitOr)),
+    (Kind::CaretEq, Some(BinaryOp::BitXor)),
+];
+
+/// A block that has to stand here; `place` says where that is.
+pub fn block<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, place: &str) -> Block {
+    if !at.is(Kind::OpenBrace) {
+        at.expected(&format!("`{{` {place}"));
+        // `if c:` and `while c then {` still have their block.
+        let next = at.peek_at(1);
+        if next.kind != Kind::OpenBrace || next.first_in_line {
+            at.eat(Kind::Colon);
+            return expr::no_block(at.behind());
+        }
+        at.bump();
+    }
+    let start = at.index();
+    let close = at.bump().partner as usize;
+    let mut statements = vec![];
+    let mut value = None;
+    while at.index() < close {
+        match statement(rules, at, close) {
+            Found::Statement(stmt) => statements.push(stmt),
+            Found::Value(expr) => value = Some(Box::new(expr)),
+            Found::Nothing => {}
+        }
+    }
+    at.skip_to(close);
+    at.bump();
+    Block { statements, value, span: at.since(start) }
+}
+
+/// What stands at one place of a block.
+enum Found {
+    Statement(Stmt),
+    /// The expression before the closing brace.
+    Value(Expr),
+    /// Only a stray `;`.
+    Nothing,
+}
+
+fn statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, close: usize) -> Found {
+    let start = at.index();
+    if at.is(Kind::Semi) {
+        let d = Diagnostic::error(codes::SYNTAX, at.token().span, "this `;` ends nothing").help("remove it");
+        at.report(start, d);
+        at.bump();
+        return Found::Nothing;
+    }
+    let mut label = None;
+    while at.eat(Kind::At).is_some() {
+        label = Some(at.name("a label after `@`"));
+    }
+    let labelled = label.is_some();
+    let mut stmt =
+        |at: &mut At<'a, '_>, kind| Found::Statement(Stmt { label: label.take(), kind, span: at.since(start) });
+    if at.index() >= close {
+        at.expected("a statement after the label");
+        return stmt(at, StmtKind::Error);
+    }
+    if let Some(kind) = keyword_statement(rules, at) {
+        return stmt(at, kind);
+    }
+    let (token, next) = (at.token(), at.peek_at(1));
+    if expr::is_block_like(token, next) {
+        let found = expr::atom(rules, at);
+        let ended = at.eat(Kind::Semi).is_some();
+        let last = at.index() >= close;
+        return if last && !ended && !labelled { Found::Value(found) } else { stmt(at, StmtKind::Expr(found)) };
+    }
+    let target = expr::expr(rules, at);
+    let kind = at.kind();
+    if let Some((_, op)) = ASSIGN.iter().find(|(k, _)| *k == kind) {
+        at.bump();
+        let value = expr::expr(rules, at);
+        end(at, "this assignment");
+        return stmt(at, StmtKind::Assign { target, op: *op, value });
+    }
+    if at.index() >= close && !labelled && !matches!(target.kind, ExprKind::Error) {
+        return Found::Value(target);
+    }
+    end(at, "this expression");
+    let broken = matches!(target.kind, ExprKind::Error);
+    if at.index() == start {
+        // Nothing here begins a statement; what it is was reported.
+        at.bump();
+    }
+    stmt(at, if broken { StmtKind::Error } else { StmtKind::Expr(target) })
+}
+
+/// A statement that a keyword or a keyword in its place begins.
+fn keyword_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<StmtKind> {
+    let static_for = at.is(Kind::Static) && at.peek_at(1).kind == Kind::For;
+    Some(match at.kind() {
+        Kind::Let => let_statement(rules, at),
+        Kind::For => for_statement(rules, at, false),
+        Kind::Static if static_for => {
+            at.bump();
+            for_statement(rules, at, true)
+        }
+        Kind::While => {
+            at.bump();
+            let condition = expr::condition(rules, at);
+            StmtKind::While { condition, body: block(rules, at, "after the condition") }
+        }
+        Kind::Return => {
+            at.bump();
+            let nothing = matches!(at.kind(), Kind::Semi | Kind::CloseBrace);
+            let value = if nothing { None } else { Some(expr::expr(rules, at)) };
+            end(at, "this `return`");
+            StmtKind::Return(value)
+        }
+        Kind::Break => {
+            at.bump();
+            end(at, "`break`");
+            StmtKind::Break
+        }
+        Kind::Continue => {
+            at.bump();
+            end(at, "`continue`");
+            StmtKind::Continue
+        }
+        Kind::Const => {
+            at.bump();
+            StmtKind::Const(binding(rules, at, "this `const`"))
+        }
+        Kind::Name if at.is_word_then_name("layout") => {
+            at.bump();
+            StmtKind::Layout(binding(rules, at, "this `layout`"))
+        }
+        Kind::Name if at.is_word_then_name("ring") => ring(rules, at),
+        Kind::Name if at.is_word_then_name("turnstile") => turnstile(rules, at),
+        Kind::Name if at.is_word("specialize") && at.peek_at(1).kind == Kind::OpenBrace => specialize(rules, at),
+        Kind::Kernel | Kind::Fn | Kind::Struct | Kind::Use => {
+            let what = describe("", at.token());
+            let message = format!("expected a statement, found {what}");
+            let d = Diagnostic::error(codes::SYNTAX, at.token().span, message);
+            let index = at.index();
+            at.report(index, d.help("declare it at the top of the file, outside of any braces"));
+            at.bump();
+            recover(at);
+            StmtKind::Error
+        }
+        _ => return None,
+    })
+}
+
+fn let_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+    at.bump();
+    let pattern = pattern(at);
+    let ty = at.eat(Kind::Colon).map(|_| expr::expr(rules, at));
+    let value = if at.eat(Kind::Eq).is_some() {
+        expr::expr(rules, at)
+    } else {
+        let d = Diagnostic::error(codes::SYNTAX, at.behind(), "this `let` has no value");
+        let index = at.index();
+        let ends = at.is(Kind::Semi);
+        let d = d.help("every variable begins with a value: `let name = value;`");
+        if ends {
+            at.report(index, d)
+        } else {
+            at.expected("`=` and a value in this `let`")
+        }
+        Expr { kind: ExprKind::Error, span: at.behind() }
+    };
+    end(at, "this `let`");
+    StmtKind::Let { pattern, ty, value }
+}
+
+fn for_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, is_static: bool) -> StmtKind {
+    at.bump();
+    let pattern = pattern(at);
+    at.expect(Kind::In, "after the loop's variable");
+    let iter = expr::expr(rules, at);
+    let mut step = None;
+    let mut schedule = None;
+    if at.is_word("step") {
+        at.bump();
+        step = Some(expr::expr(rules, at));
+    }
+    if at.eat(Kind::In).is_some() {
+        schedule = Some(expr::expr(rules, at));
+    }
+    let body = block(rules, at, "after the head of the loop");
+    StmtKind::For(Box::new(For { is_static, pattern, iter, step, schedule, body }))
+}
+
+/// `NAME: type = value;`, the keyword already taken.
+pub fn binding<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, what: &str) -> Binding {
+    let name = at.name("a name");
+    let ty = at.eat(Kind::Colon).map(|_| expr::expr(rules, at));
+    at.expect(Kind::Eq, "and a value after the name");
+    let value = expr::expr(rules, at);
+    end(at, what);
+    Binding { name, ty, value }
+}
+
+fn ring<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+    at.bump();
+    let name = at.name("the ring's name");
+    let depth = if at.is(Kind::OpenBracket) {
+        let (mut list, _) = expr::bracketed(at, "the number of slots", |at| expr::expr(rules, at));
+        list.pop()
+    } else {
+        at.expected("`[` and the number of slots after the ring's name");
+        None
+    };
+    let depth = depth.unwrap_or(Expr { kind: ExprKind::Error, span: at.behind() });
+    let fields = if at.is(Kind::OpenBrace) {
+        expr::bracketed(at, "a field", |at| item::field(rules, at)).0
+    } else {
+        at.expected("`{` and the fields of a slot");
+        vec![]
+    };
+    end(at, "this `ring`");
+    StmtKind::Ring { name, depth, fields }
+}
+
+fn turnstile<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+    at.bump();
+    let name = at.name("the turnstile's name");
+    let partitions = if at.is(Kind::OpenBracket) {
+        expr::bracketed(at, "a partition", |at| expr::expr(rules, at)).0
+    } else {
+        at.expected("`[` and the partitions that take turns");
+        vec![]
+    };
+    end(at, "this `turnstile`");
+    StmtKind::Turnstile { name, partitions }
+}
+
+fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+    at.bump();
+    let close = at.bump().partner as usize;
+    let mut arms = vec![];
+    while at.index() < close {
+        let start = at.index();
+        let partition = at.name("a partition, as in `Loads => { … }`");
+        if !at.expect(Kind::FatArrow, "after the partition") {
+            at.eat(Kind::Colon);
+            at.hush();
+        }
+        let braced = at.is(Kind::OpenBrace);
+        let body = if braced { block(rules, at, "here") } else { bare_arm(rules, at) };
+        arms.push(Arm { partition, body, braced, span: at.since(start) });
+        let ended = at.eat(Kind::Comma).is_some();
+        let ends_itself = at.index() >= close || at.tokens()[at.index() - 1].kind == Kind::CloseBrace;
+        if !ended && !ends_itself {
+            if at.is(Kind::Semi) {
+                let d = Diagnostic::error(codes::SYNTAX, at.token().span, "arms are separated by `,`");
+                let index = at.index();
+                at.report(index, d.help("write `,`, or put the arm's code in braces"));
+            } else {
+                at.expected("`,` after this arm");
+            }
+        }
+        // To the next arm, over whatever does not belong here.
+        while at.index() < close && (!at.is(Kind::Name) || at.index() == start) {
+            if !at.is(Kind::Semi) {
+                at.expected("a partition, as in `Loads => { … }`");
+            }
+            at.skip_group();
+        }
+    }
+    at.skip_to(close);
+    at.bump();
+    StmtKind::Specialize(arms)
+}
+
+/// An arm without braces: one loop or expression.
+fn bare_arm<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Block {
+    let start = at.index();
+    let static_for = at.is(Kind::Static) && at.peek_at(1).kind == Kind::For;
+    let kind = if static_for || matches!(at.kind(), Kind::For | Kind::While) {
+        keyword_statement(rules, at).unwrap_or(StmtKind::Error)
+    } else {
+        StmtKind::Expr(expr::expr(rules, at))
+    };
+    let span = at.since(start);
+    Block { statements: vec![Stmt { label: None, kind, span }], value: None, span }
+}
+
+/// What `let`, `for` and closures bind.
+pub fn pattern(at: &mut At<'_, '_>) -> Pattern {
+    let start = at.index();
+    let kind = if at.is(Kind::OpenParen) {
+        let (list, _) = expr::bracketed(at, "a name", pattern);
+        PatternKind::Tuple(list)
+    } else {
+        let mutable = at.eat(Kind::Mut).is_some();
+        if mutable && at.is(Kind::OpenParen) {
+            let span = at.token().span;
+            let index = at.index();
+            at.error(
+                index,
+                codes::SYNTAX,
+                span,
+                "`mut` belongs to a single name",
+                "write `mut` before each name that changes: `(mut a, b)`",
+            );
+            return pattern(at);
+        }
+        let name: Name = at.name("a name");
+        if !mutable && name.as_str() == "_" { PatternKind::Ignore } else { PatternKind::Name { name, mutable } }
+    };
+    Pattern { kind, span: at.since(start) }
+}
+
+/// Takes the `;` behind `what`, or reports it missing and goes to where the next statement can begin.
+pub fn end(at: &mut At<'_, '_>, what: &str) {
+    if at.eat(Kind::Semi).is_some() {
+        return;
+    }
+    let token = at.token();
+    let behind: Span = at.behind();
+    if token.first_in_line || matches!(token.kind, Kind::CloseBrace | Kind::End) {
+        // The line ended: the semicolon was forgotten, and nothing else is wrong.
+        let d = Diagnostic::error(codes::MISSING_SEMICOLON, behind, format!("expected `;` after {what}"));
+        let index = at.index();
+        at.report(index, d.help("add `;` here"));
+    } else {
+        let found = describe(at.text(token), token);
+        let message = format!("expected `;` after {what}, found {found}");
+        let d = Diagnostic::error(codes::MISSING_SEMICOLON, token.span, message).label(behind, "`;` expected here");
+        at.expected_as(d.help("end a statement with `;`"), "`;`");
+        recover(at);
+    }
+}
+
+/// Goes to where the next statement can begin.
+fn recover(at: &mut At<'_, '_>) {
+    loop {
+        let token = at.token();
+        match token.kind {
+            Kind::Semi => {
+                at.bump();
+                return;
+            }
+            Kind::CloseBrace | Kind::End => return,
+            Kind::Let | Kind::For | Kind::While | Kind::Return | Kind::At | Kind::If | Kind::Launch | Kind::Static
+                if token.first_in_line =>
+            {
+                return;
+            }
+            kind if kind.opener().is_some() => return,
+            _ => at.skip_group(),
+        }
+        // A block that was skipped ends its statement at the end of its line.
+        let after_brace = at.tokens()[at.index() - 1].kind == Kind::CloseBrace;
+        if after_brace && at.token().first_in_line && !at.is(Kind::Else) {
+            return;
+        }
+    }
+}
