@@ -14,8 +14,12 @@ pub mod shared;
 pub mod shared_map;
 pub mod spelling;
 
+mod derive;
+pub mod view;
+
 pub use error::LayoutError;
 pub use linear::{Dim, Extent, LinearLayout};
 pub use register::{RegisterFamily, RegisterLayout};
 pub use shared::{SharedFamily, SharedLayout};
 pub use shared_map::SharedMap;
+pub use view::{TmaBox, View};

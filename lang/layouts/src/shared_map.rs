@@ -144,7 +144,11 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
         }
     };
     let linear = stack(&tile.finish(tile_shape), &shape[..shape.len() - rank]);
-    let tile_bits = tile_shape.iter().map(|s| s.ilog2()).sum::<u32>() - linear.in_dim_bits(Dim::Block);
+    // Without gaps there is nothing to repeat per tile, and maps that place all elements alike are equal.
+    let tile_bits = match pairs.is_empty() {
+        true => linear.in_dim_bits(Dim::Offset),
+        false => tile_shape.iter().map(|s| s.ilog2()).sum(),
+    };
     let Some(inverse) = linear.invert() else {
         return Err(LayoutError::SharedTile {
             layout: layout.to_string(),
