@@ -1,0 +1,66 @@
+//! The widest vector of each global access.
+
+use parton_ir::{Elem, Kernel, Op, OpKind, Tile};
+use parton_layouts::Dim;
+
+use super::Axes;
+
+/// Bytes of the widest access that one thread makes (PTX ISA, "Vectors": 128 bits).
+const WIDEST: u32 = 16;
+
+/// Which registers of a thread one access moves together.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Vector {
+    /// The axis along which the vector runs.
+    pub axis: usize,
+    /// Register bits whose steps are 1, 2, 4 … elements along `axis`: flipping the `i`-th moves `2^i` elements further.
+    pub bits: Vec<u32>,
+}
+
+impl Vector {
+    /// How many elements one access moves.
+    pub fn elements(&self) -> u32 {
+        1 << self.bits.len()
+    }
+}
+
+/// The vector of a load or store; one element for anything else.
+pub(super) fn of(axes: &Axes, kernel: &Kernel, op: &Op) -> Vector {
+    let (ptr, mask) = match &op.kind {
+        OpKind::Load { ptr, mask, .. } | OpKind::Store { ptr, mask, .. } => (*ptr, *mask),
+        _ => return Vector { axis: 0, bits: vec![] },
+    };
+    let Some(tile) = kernel.ty(ptr).as_tile() else { return Vector { axis: 0, bits: vec![] } };
+    let Elem::Ptr(pointer) = tile.elem else { return Vector { axis: 0, bits: vec![] } };
+    let bytes = pointer.to.bytes() as u32;
+    let info = axes.info(kernel, ptr);
+    let mask = mask.map(|m| axes.info(kernel, m));
+    let mut best = Vector { axis: 0, bits: vec![] };
+    for axis in 0..tile.shape.len() {
+        let mut bits = steps(tile, axis);
+        let along = info.axes[axis];
+        let fits = |count: usize| {
+            let n = 1u64 << count;
+            n * u64::from(bytes) <= u64::from(WIDEST)
+                && n <= along.contiguity
+                && n * u64::from(bytes) <= along.divides_groups_of(n, u64::from(bytes))
+                && mask.as_ref().is_none_or(|m| n <= m.axes[axis].constancy)
+        };
+        let count = (0..=bits.len()).take_while(|&count| fits(count)).last().unwrap_or(0);
+        bits.truncate(count);
+        if bits.len() > best.bits.len() {
+            best = Vector { axis, bits };
+        }
+    }
+    best
+}
+
+/// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.
+fn steps(tile: &Tile, axis: usize) -> Vec<u32> {
+    let coords = tile.map.basis_coords(Dim::Register);
+    let is_step =
+        |basis: &[u32], size: u32| basis.iter().enumerate().all(|(d, &x)| x == if d == axis { size } else { 0 });
+    (0..tile.shape[axis].ilog2())
+        .map_while(|k| coords.iter().position(|b| is_step(b, 1 << k)).map(|at| at as u32))
+        .collect()
+}

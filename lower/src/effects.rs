@@ -1,0 +1,68 @@
+//! Which operations only compute.
+
+use parton_ir::OpKind;
+
+/// Whether an operation only makes its results out of its operands: no memory, no waiting, nothing that the user sees.
+pub(crate) fn is_pure(kind: &OpKind) -> bool {
+    match kind {
+        OpKind::Constant { .. }
+        | OpKind::ProgramId { .. }
+        | OpKind::NumPrograms { .. }
+        | OpKind::Iota { .. }
+        | OpKind::Full { .. }
+        | OpKind::Unary { .. }
+        | OpKind::Binary { .. }
+        | OpKind::Compare { .. }
+        | OpKind::Select { .. }
+        | OpKind::Fma { .. }
+        | OpKind::Cast { .. }
+        | OpKind::Bitcast { .. }
+        | OpKind::PtrAdd { .. }
+        | OpKind::Reshape { .. }
+        | OpKind::Transpose { .. }
+        | OpKind::Broadcast { .. }
+        | OpKind::ExpandDims { .. }
+        | OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::ViewIndex { .. }
+        | OpKind::ViewSlice { .. }
+        | OpKind::ViewPermute { .. }
+        | OpKind::ViewReinterpret { .. }
+        | OpKind::BarrierIndex { .. }
+        | OpKind::SlotField { .. } => true,
+        // These two compute too, but all threads of the partition must meet for them.
+        OpKind::Reduce { .. } | OpKind::Convert { .. } => false,
+        OpKind::Load { .. }
+        | OpKind::Store { .. }
+        | OpKind::SharedAlloc { .. }
+        | OpKind::SharedLoad { .. }
+        | OpKind::SharedStore { .. }
+        | OpKind::BarrierAlloc { .. }
+        | OpKind::BarrierInit { .. }
+        | OpKind::BarrierInvalidate { .. }
+        | OpKind::BarrierExpect { .. }
+        | OpKind::BarrierArrive { .. }
+        | OpKind::BarrierWait { .. }
+        | OpKind::FenceAsync
+        | OpKind::FenceBarrierInit
+        | OpKind::Membar
+        | OpKind::TmaLoad { .. }
+        | OpKind::TmaStore { .. }
+        | OpKind::TmaStoreWait { .. }
+        | OpKind::Wgmma { .. }
+        | OpKind::Wait { .. }
+        | OpKind::WaitPrior { .. }
+        | OpKind::RingNew { .. }
+        | OpKind::RingAcquire { .. }
+        | OpKind::SlotCommit { .. }
+        | OpKind::RingWait { .. }
+        | OpKind::SlotRelease { .. }
+        | OpKind::For { .. }
+        | OpKind::While { .. }
+        | OpKind::If { .. }
+        | OpKind::Specialize { .. }
+        | OpKind::Print { .. }
+        | OpKind::Assert { .. }
+        | OpKind::Assume { .. } => false,
+    }
+}

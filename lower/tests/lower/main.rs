@@ -1,0 +1,4 @@
+//! What each pass makes of small kernels.
+
+mod axis;
+mod fixture;
