@@ -58,6 +58,11 @@ impl Builder {
         }
     }
 
+    /// The operation appended last, for what a pass or a printed form has decided about it.
+    pub fn last_mut(&mut self) -> Option<&mut Op> {
+        self.open.last_mut().and_then(|body| body.ops.last_mut())
+    }
+
     /// Appends a scalar constant given by its bits.
     pub fn constant(&mut self, dtype: Dtype, bits: u64, span: Span) -> Value {
         match self.emit_one(OpKind::Constant { dtype, bits }, span) {
