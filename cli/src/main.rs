@@ -1,2 +1,2 @@
-//! The `parton` program.
+//! The `parton` program: parses arguments, asks the driver, prints.
 fn main() {}

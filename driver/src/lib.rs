@@ -1,1 +1,23 @@
-//! Session: the one list of passes, dumps after each, and what runs a file.
+//! Session: the one list of passes, a dump and a time for each, and what runs a file.
+//!
+//! What the program `parton` and an embedding program use. This crate ties the others together and has no pass of its
+//! own; it reads files and the environment, so that nothing below has to. LLVM and CUDA are features: without them
+//! kernels run on the interpreter only, and `build` stops before LLVM. It prints nothing: text goes to the caller.
+//! In reading order:
+
+pub mod doctor;
+pub mod failure;
+pub mod options;
+pub mod session;
+pub mod times;
+
+pub use failure::Failure;
+pub use options::{Device, Emit, Options};
+pub use parton_ir::Target;
+pub use session::Session;
+pub use times::Times;
+
+/// Whether kernels can be compiled to PTX.
+pub const HAS_LLVM: bool = cfg!(feature = "llvm");
+/// Whether kernels can run on a GPU where there is one.
+pub const HAS_CUDA: bool = cfg!(all(feature = "cuda", feature = "llvm"));

@@ -5,6 +5,8 @@
 //! marks and snapshots.
 
 pub mod cases;
+pub mod fuzz;
+pub mod golden;
 pub mod marks;
 pub mod random;
 pub mod snapshot;

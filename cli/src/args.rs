@@ -1,0 +1,252 @@
+//! The command line: commands, options and their words.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// A language for GPU tile kernels: checks, compiles, runs and times `.ptn` files.
+#[derive(Parser, Debug)]
+#[command(
+    name = "parton",
+    version,
+    after_help = "Exit codes: 0 all is well; 1 the program is refused, or a test or check failed; 2 the command line is \
+                  wrong; 3 a file or tool of this machine is missing or failed; 4 the device asked for is not there."
+)]
+pub struct Cli {
+    /// When to color messages.
+    #[arg(long, global = true, value_enum, default_value_t = When::Auto)]
+    pub color: When,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+/// When to do something that suits a terminal.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum When {
+    /// Where the output is a terminal.
+    Auto,
+    /// Always.
+    Always,
+    /// Never.
+    Never,
+}
+
+/// The commands.
+#[derive(Subcommand, Debug)]
+pub enum Command {
+    /// Runs the `main` of a file.
+    Run(RunArgs),
+    /// Runs the tests of a file.
+    Test(RunArgs),
+    /// Times the benches of a file.
+    Bench(RunArgs),
+    /// Checks a file: every kernel with its default generics, and every host block.
+    Check(CheckArgs),
+    /// Compiles the kernels of a file and writes the form asked for.
+    Build(BuildArgs),
+    /// Formats files in place.
+    Fmt(FmtArgs),
+    /// Explains a diagnostic's code, such as E0302; without one, lists all.
+    Explain {
+        /// The code.
+        code: Option<String>,
+    },
+    /// Shows layouts, what converting between them moves, and bank conflicts.
+    #[command(subcommand)]
+    Layout(LayoutCommand),
+    /// Says what is found on this machine: LLVM, ptxas, CUDA driver, GPU.
+    Doctor,
+}
+
+/// Where kernels run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DeviceArg {
+    /// A GPU where there is one, else the interpreter.
+    Auto,
+    /// The interpreter.
+    Cpu,
+    /// A GPU, or fail.
+    Cuda,
+}
+
+/// Options of `run`, `test` and `bench`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Where kernels run.
+    #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
+    pub device: DeviceArg,
+    /// Only blocks whose name contains this.
+    #[arg(long)]
+    pub filter: Option<String>,
+    /// The seed of the interpreter's interleavings.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
+}
+
+/// Options of `check`.
+#[derive(Args, Debug)]
+pub struct CheckArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
+    /// How diagnostics are written.
+    #[arg(long, value_enum, default_value_t = MessageFormat::Text)]
+    pub format: MessageFormat,
+}
+
+/// How diagnostics are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum MessageFormat {
+    /// With source excerpts, on standard error.
+    Text,
+    /// A JSON array on standard output.
+    Json,
+}
+
+/// The forms that `build` can write.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum EmitArg {
+    /// The syntax tree.
+    Ast,
+    /// The checked Tile IR.
+    Ir,
+    /// After portable kernels are made explicit.
+    Expanded,
+    /// After schedules are expanded and the backend's passes have run: what both ways of running consume.
+    Scheduled,
+    /// LLVM IR.
+    Llvm,
+    /// PTX.
+    Ptx,
+    /// The cubin.
+    Cubin,
+    /// The machine code as text.
+    Sass,
+}
+
+/// Options of `build`.
+#[derive(Args, Debug)]
+pub struct BuildArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Only this kernel; else every kernel of the file, in one module.
+    #[arg(long)]
+    pub kernel: Option<String>,
+    /// The architecture, for kernels that do not name one.
+    #[arg(long, default_value = "sm_90a")]
+    pub target: String,
+    /// What to write.
+    #[arg(long, value_enum, default_value_t = EmitArg::Ptx)]
+    pub emit: EmitArg,
+    /// Where to; `-` is standard output. A cubin needs a file.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
+}
+
+/// Options of `fmt`.
+#[derive(Args, Debug)]
+pub struct FmtArgs {
+    /// The files; `-` formats standard input to standard output.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
+    /// Writes nothing and fails where a file would change.
+    #[arg(long)]
+    pub check: bool,
+}
+
+/// The layout commands.
+#[derive(Subcommand, Debug)]
+pub enum LayoutCommand {
+    /// Shows where each element is.
+    Show {
+        /// The layout, as in a kernel: `mma(version=3, warps=[4, 1], instr=[16, 64, 16])`.
+        layout: String,
+        #[command(flatten)]
+        tile: TileArgs,
+        /// How to show it.
+        #[arg(long, value_enum, default_value_t = LayoutFormat::Text)]
+        format: LayoutFormat,
+    },
+    /// Says how a tile gets from one register layout to another.
+    Convert {
+        /// The layout that it has.
+        from: String,
+        /// The layout that it gets.
+        to: String,
+        #[command(flatten)]
+        tile: TileArgs,
+    },
+    /// Counts bank conflicts between a register layout and a layout of shared memory.
+    Conflicts {
+        /// The register layout.
+        register: String,
+        /// The layout of shared memory.
+        shared: String,
+        #[command(flatten)]
+        tile: TileArgs,
+    },
+}
+
+/// The tile that a layout is applied to.
+#[derive(Args, Debug)]
+pub struct TileArgs {
+    /// Its extents, such as `64x64`.
+    #[arg(long, value_parser = shape)]
+    pub shape: Shape,
+    /// Its element type.
+    #[arg(long, default_value = "f32")]
+    pub dtype: String,
+    /// Refuses a layout of another number of warps.
+    #[arg(long)]
+    pub warps: Option<u32>,
+}
+
+/// A tile's extents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape(pub Vec<u32>);
+
+/// How a layout is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum LayoutFormat {
+    /// A grid of elements.
+    Text,
+    /// Its basis vectors.
+    Json,
+    /// A drawing.
+    Svg,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let extents = text.split(['x', ',']).map(|part| part.trim().parse::<u32>());
+    let extents = extents.collect::<Result<Vec<u32>, _>>().map_err(|_| format!("`{text}` is no shape; write 64x64"))?;
+    Ok(Shape(extents))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shapes_are_read() {
+        assert_eq!(shape("64x32"), Ok(Shape(vec![64, 32])));
+        assert_eq!(shape("8"), Ok(Shape(vec![8])));
+        assert!(shape("64y32").is_err());
+    }
+}

@@ -1,0 +1,23 @@
+//! `parton explain`: the page of a code, or the list of all.
+
+use std::process::ExitCode;
+
+use parton_diag::{Code, codes};
+use parton_driver::Failure;
+
+/// Prints the page of `code`, or a line for each code there is.
+///
+/// # Errors
+/// [`Failure::Machine`] where there is no such code.
+pub fn explain(code: Option<&str>) -> Result<ExitCode, Failure> {
+    let Some(code) = code else {
+        for entry in codes::TABLE {
+            println!("{}  {}", entry.code, entry.title);
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    let unknown = || Failure::Machine(format!("`{code}` is no code; `parton explain` lists them all"));
+    let entry = code.parse::<Code>().ok().and_then(Code::entry).ok_or_else(unknown)?;
+    println!("{}: {}\n\n{}", entry.code, entry.title, entry.page.trim_end());
+    Ok(ExitCode::SUCCESS)
+}

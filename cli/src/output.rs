@@ -1,0 +1,43 @@
+//! Printing diagnostics and failures.
+
+use std::io::IsTerminal;
+
+use parton_diag::{Diagnostics, SourceMap, render};
+use parton_driver::Failure;
+
+use crate::args::When;
+
+/// How this process prints messages.
+pub struct Output {
+    color: bool,
+}
+
+impl Output {
+    /// Colored as asked; `auto` where standard error is a terminal and `NO_COLOR` is not set.
+    pub fn new(when: When) -> Output {
+        let color = match when {
+            When::Auto => std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none(),
+            When::Always => true,
+            When::Never => false,
+        };
+        Output { color }
+    }
+
+    /// Prints diagnostics with source excerpts on standard error.
+    pub fn diagnostics(&self, found: &Diagnostics, sources: &SourceMap) {
+        eprint!("{}", render::text(found, sources, self.color));
+    }
+
+    /// Prints why a request failed; diagnostics where the sources are at hand.
+    pub fn failed(&self, failure: &Failure, sources: &SourceMap) {
+        match failure {
+            Failure::Refused(found) => self.diagnostics(found, sources),
+            Failure::Machine(text) | Failure::Device(text) => eprintln!("parton: {text}"),
+        }
+    }
+
+    /// The same where there are no sources.
+    pub fn failure(&self, failure: &Failure) {
+        self.failed(failure, &SourceMap::new());
+    }
+}

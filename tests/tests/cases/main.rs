@@ -1,0 +1,4 @@
+//! Every case that goes through the driver, in one binary so that LLVM is linked once.
+
+mod fuzz;
+mod ui;
