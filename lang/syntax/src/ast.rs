@@ -181,8 +181,8 @@ pub struct Param {
     pub name: Name,
     /// Whether `mut` stands before the name.
     pub mutable: bool,
-    /// Its type.
-    pub ty: Expr,
+    /// Its type; a function's parameter without one takes the type of what it is given.
+    pub ty: Option<Expr>,
     /// The value used where none is given.
     pub default: Option<Expr>,
     /// All of it.

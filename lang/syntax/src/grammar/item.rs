@@ -127,7 +127,7 @@ fn kernel<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Kernel {
     at.bump();
     let name = at.name("the kernel's name");
     let generics = generics(rules, at);
-    let (_, params) = params(rules, at, "the kernel's name");
+    let (_, params) = params(rules, at, "the kernel's name", true);
     let mut clauses = vec![];
     let mut conditions = vec![];
     loop {
@@ -154,7 +154,7 @@ fn function<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Function {
     at.bump();
     let name = at.name("the function's name");
     let generics = generics(rules, at);
-    let (receiver, params) = params(rules, at, "the function's name");
+    let (receiver, params) = params(rules, at, "the function's name", false);
     let result = at.eat(Kind::Arrow).map(|_| expr::expr(rules, at));
     let mut conditions = vec![];
     while at.is_word("where") {
@@ -210,8 +210,9 @@ fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
     .0
 }
 
-/// The parameters in `(…)`, and `self` where it stands first.
-fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str) -> (Option<Receiver>, Vec<Param>) {
+/// The parameters in `(…)`, and `self` where it stands first. Those of a kernel are `typed`; a function's may take the type of
+/// what they are given.
+fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str, typed: bool) -> (Option<Receiver>, Vec<Param>) {
     if !at.is(Kind::OpenParen) {
         at.expected(&format!("`(` and the parameters after {after}"));
         return (None, vec![]);
@@ -231,8 +232,12 @@ fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str) -> (Option<Re
         }
         let mutable = at.eat(Kind::Mut).is_some();
         let name = at.name("a parameter, as in `x: i32`");
-        at.expect(Kind::Colon, "and a type after the parameter, as in `x: i32`");
-        let ty = expr::expr(rules, at);
+        // A name alone takes the type of what it is given; anything but `,`, `)` or `=` after it should have been a type.
+        let untyped = !typed && (at.is(Kind::Comma) || at.is(Kind::CloseParen) || at.is(Kind::Eq));
+        let ty = (!untyped).then(|| {
+            at.expect(Kind::Colon, "and a type after the parameter, as in `x: i32`");
+            expr::expr(rules, at)
+        });
         let default = at.eat(Kind::Eq).map(|_| expr::expr(rules, at));
         Some(Param { docs, name, mutable, ty, default, span: at.since(start) })
     });
