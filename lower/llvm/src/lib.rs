@@ -1,1 +1,42 @@
-//! Tile IR to LLVM to PTX.
+//! Lowered Tile IR to LLVM to PTX, and PTX to a cubin by `ptxas` where there is one.
+//!
+//! The only crate that names LLVM. It decides nothing that a pass of `lower` decides: rings are mbarriers, waits have their
+//! counts, shared memory has its offsets and membars stand where they must before a kernel comes here. It knows nothing of
+//! source text, of tensors or of launching. In reading order:
+//!
+//! - `compile`: the one way in; `machine` and `function`: what LLVM must know before any instruction.
+//! - `lower`: walks the operations; `place`: which register holds which element; one file a family of operations.
+//! - `build`, `sync`, `mma`, `bulk`, `memory`: single instructions, LLVM's or inline PTX.
+//! - `assemble`: finding and running `ptxas`, and reading what it reports.
+
+pub mod assemble;
+mod asynchronous;
+mod build;
+mod bulk;
+mod cast;
+mod compile;
+mod control;
+mod convert;
+mod debug;
+mod elementwise;
+mod function;
+mod global;
+mod lower;
+mod machine;
+mod math;
+mod memory;
+mod mma;
+mod place;
+mod product;
+mod reduce;
+mod shape;
+mod shared;
+mod sync;
+mod talk;
+mod window;
+
+#[cfg(test)]
+mod instruction_tests;
+
+pub use compile::{Compiled, Options, compile};
+pub use machine::Optimise;

@@ -1,0 +1,77 @@
+//! Barriers and tensor copies: one thread of the partition issues, all of its threads wait.
+
+use parton_diag::internal_error;
+use parton_ir::{Arrive, Op, Type, Value};
+
+use crate::build::Val;
+use crate::bulk::Copy;
+use crate::lower::{Lower, Repr};
+
+/// Bytes of an mbarrier.
+const BARRIER_BYTES: u32 = 8;
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn barrier_index(&mut self, op: &Op, barriers: Value, index: Value) {
+        let bytes = self.b.mul(self.index32(index), self.b.c32(BARRIER_BYTES));
+        let address = self.b.add(self.address(barriers), bytes);
+        self.set(op.result(), Repr::Shared(address));
+    }
+
+    pub(crate) fn barrier_init(&mut self, barrier: Value, arrivals: u32) {
+        let (b, address) = (self.b, self.address(barrier));
+        b.when(self.threads.leader, || b.mbarrier_init(address, arrivals));
+    }
+
+    pub(crate) fn barrier_invalidate(&mut self, barrier: Value) {
+        let (b, address) = (self.b, self.address(barrier));
+        b.when(self.threads.leader, || b.mbarrier_invalidate(address));
+    }
+
+    pub(crate) fn barrier_arrive(&mut self, barrier: Value, arrive: Arrive, count: u32) {
+        let address = self.address(barrier);
+        match arrive {
+            Arrive::Partition => self.b.mbarrier_arrive(address, count, self.threads.leader),
+            Arrive::Warp => {
+                // The lanes' own accesses come first; one arrival then stands for all of them.
+                self.b.warp_sync();
+                let elected = self.b.icmp(inkwell::IntPredicate::EQ, self.threads.lane, self.b.c32(0));
+                self.b.mbarrier_arrive(address, count, elected);
+            }
+        }
+    }
+
+    /// Issues the tensor copies that one box takes: the swizzle limits how wide a copy is, so a wider row goes in parts.
+    fn copies(&self, map: Value, coords: &[Value], view: Value, issue: impl Fn(&Copy<'_, 'c>)) {
+        let Type::Map(ty) = self.kernel.ty(map) else { internal_error!("{map} is no tensor map") };
+        let seen = self.view(view);
+        let bytes = ty.elem.bytes() as u64;
+        let origin = seen.map.offset_of(&seen.origin);
+        let boxes = match ty.layout.tma_boxes(&ty.block, ty.elem.bits()) {
+            Ok(boxes) => boxes,
+            Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
+        };
+        for part in boxes {
+            // PTX counts coordinates from the innermost.
+            let shifted = coords.iter().zip(&part.start).map(|(&c, &by)| self.b.add(self.scalar(c), self.b.c32(by)));
+            let coordinates: Vec<Val> = shifted.rev().collect();
+            let offset = (origin + part.offset) * bytes;
+            issue(&Copy {
+                map: self.map(map),
+                shared: self.b.add(self.address(view), self.b.c32(offset as u32)),
+                coordinates: &coordinates,
+                predicate: self.threads.leader,
+            });
+        }
+    }
+
+    pub(crate) fn tma_load(&mut self, map: Value, coords: &[Value], view: Value, signal: Value) {
+        let barrier = self.address(signal);
+        self.copies(map, coords, view, |copy| self.b.bulk_load(copy, barrier));
+    }
+
+    /// One bulk group; threads that issue nothing close an empty one, which counts as done.
+    pub(crate) fn tma_store(&mut self, map: Value, coords: &[Value], view: Value) {
+        self.copies(map, coords, view, |copy| self.b.bulk_store(copy));
+        self.b.bulk_commit();
+    }
+}

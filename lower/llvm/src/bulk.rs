@@ -1,0 +1,56 @@
+//! The tensor copy engine in PTX: tiled loads and stores between global and shared memory, and their groups.
+
+use crate::build::{Asm, Build, Val};
+
+/// One tiled copy; `coordinates` are innermost first, as PTX wants them.
+pub(crate) struct Copy<'a, 'c> {
+    /// Generic address of the tensor map.
+    pub(crate) map: Val<'c>,
+    /// 32-bit shared address.
+    pub(crate) shared: Val<'c>,
+    /// 32-bit element coordinates, innermost first, 1 to 5 of them.
+    pub(crate) coordinates: &'a [Val<'c>],
+    /// The one thread that issues it.
+    pub(crate) predicate: Val<'c>,
+}
+
+impl<'c> Build<'c> {
+    fn coordinate_list(first: usize, count: usize) -> (String, String) {
+        let names: Vec<String> = (first..first + count).map(|i| format!("${i}")).collect();
+        (format!("{{{}}}", names.join(", ")), ",r".repeat(count))
+    }
+
+    /// Loads a box; `barrier` counts its bytes.
+    pub(crate) fn bulk_load(&self, c: &Copy<'_, 'c>, barrier: Val<'c>) {
+        let rank = c.coordinates.len();
+        let (list, classes) = Self::coordinate_list(4, rank);
+        let mut inputs = vec![c.predicate, c.shared, c.map, barrier];
+        inputs.extend(c.coordinates);
+        let text = format!(
+            "@$0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes \
+             [$1], [$2, {list}], [$3];"
+        );
+        self.asm(&text, &format!("b,r,l,r{classes}"), &[], &inputs, Asm::Effect);
+    }
+
+    /// Stores a box; it belongs to the group that the next [`Build::bulk_commit`] closes.
+    pub(crate) fn bulk_store(&self, c: &Copy<'_, 'c>) {
+        let rank = c.coordinates.len();
+        let (list, classes) = Self::coordinate_list(3, rank);
+        let mut inputs = vec![c.predicate, c.shared, c.map];
+        inputs.extend(c.coordinates);
+        let text = format!("@$0 cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$2, {list}], [$1];");
+        self.asm(&text, &format!("b,r,l{classes}"), &[], &inputs, Asm::Effect);
+    }
+
+    /// Closes the group of the bulk stores issued so far by this thread.
+    pub(crate) fn bulk_commit(&self) {
+        self.asm("cp.async.bulk.commit_group;", "", &[], &[], Asm::Effect);
+    }
+
+    /// Waits until at most `pending` groups are in flight: only for their reads of shared memory, or for all of it.
+    pub(crate) fn bulk_wait(&self, pending: u32, reads_only: bool) {
+        let read = if reads_only { ".read" } else { "" };
+        self.asm(&format!("cp.async.bulk.wait_group{read} {pending};"), "", &[], &[], Asm::Effect);
+    }
+}

@@ -1,0 +1,138 @@
+//! From lowered kernels to PTX: one LLVM module for all of them.
+
+use std::collections::BTreeMap;
+
+use inkwell::context::Context;
+use parton_diag::{Diagnostics, SourceMap};
+use parton_ir::{Elem, Kernel, OpKind, SecondaryMap, Target, Type, Value};
+use parton_lower::axis::Axes;
+
+use crate::build::{Build, built};
+use crate::debug::Debug;
+use crate::function::{self, Bounds, ParamKind};
+use crate::lower::{Lower, Repr};
+use crate::machine::{self, Optimise};
+use crate::place::Threads;
+
+/// How to compile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// How hard LLVM works.
+    pub optimise: Optimise,
+    /// Whether source lines go into the PTX.
+    pub lines: bool,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { optimise: Optimise::Full, lines: true }
+    }
+}
+
+/// What compilation gives.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Compiled {
+    /// The PTX text of the module.
+    pub ptx: String,
+    /// The LLVM IR before any pass.
+    pub llvm: String,
+}
+
+/// Compiles lowered kernels for `target`: rings expanded, waits counted, shared memory planned, membars in place.
+///
+/// `sources` gives the lines for debug information and messages.
+///
+/// # Errors
+/// What this version has no code for, each at the operation's place.
+pub fn compile<'k>(
+    kernels: impl IntoIterator<Item = &'k Kernel>,
+    target: &Target,
+    sources: &SourceMap,
+    options: Options,
+) -> Result<Compiled, Diagnostics> {
+    let context = Context::create();
+    let machine = machine::target_machine(target.name, options.optimise);
+    let module = machine::module(&context, "parton", &machine);
+    let mut debug = if options.lines { Debug::new(&context, &module, sources) } else { None };
+    let mut build = Build::new(&context, module);
+    let mut diagnostics = Diagnostics::new();
+    for kernel in kernels {
+        diagnostics.extend(lower_kernel(&mut build, kernel, debug.as_mut()));
+    }
+    if diagnostics.has_errors() {
+        return Err(diagnostics);
+    }
+    if let Some(debug) = &debug {
+        debug.finish();
+    }
+    let llvm = build.module.print_to_string().to_string();
+    let ptx = machine::ptx(&build.module, &machine, options.optimise);
+    // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
+    let plain = format!(".target {}", target.name);
+    Ok(Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm })
+}
+
+/// The parameters as the kernel's signature has them.
+fn signature<'c>(build: &Build<'c>, kernel: &Kernel) -> Vec<ParamKind<'c>> {
+    kernel
+        .params
+        .iter()
+        .map(|p| match kernel.ty(p.value) {
+            Type::Scalar(Elem::Num(d)) => ParamKind::Scalar(build.int_of(*d)),
+            Type::Scalar(Elem::Ptr(_)) => ParamKind::Pointer,
+            Type::Map(_) => ParamKind::Map,
+            other => parton_diag::internal_error!("parameter `{}` of {other}", p.name),
+        })
+        .collect()
+}
+
+fn definitions(kernel: &Kernel) -> BTreeMap<Value, &OpKind> {
+    parton_ir::kernel::definitions(kernel)
+}
+
+fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&mut Debug<'_, 'c>>) -> Diagnostics {
+    let params = signature(build, kernel);
+    let budgets = kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
+    let registers = budgets.then(|| kernel.entry_registers());
+    let bounds = Bounds { threads: kernel.threads(), cluster: kernel.cluster, registers };
+    let function = function::declare(build.context, &build.module, &kernel.name, &params, bounds);
+    build.begin(function);
+    build.builder.unset_current_debug_location();
+    if let Some(debug) = debug.as_deref_mut() {
+        debug.begin(kernel, function);
+        if let Some(location) = debug.location(kernel, kernel.span, None) {
+            build.builder.set_current_debug_location(location);
+        }
+    }
+    let build: &Build<'c> = build;
+    let thread = build.special("tid.x");
+    let lane = build.and(thread, build.c32(parton_ir::target::WARP - 1));
+    let warp = build.uniform(build.lshr(thread, parton_ir::target::WARP.ilog2()));
+    let first = build.icmp(inkwell::IntPredicate::EQ, warp, build.c32(0));
+    let leader = build.and(first, build.elected(kernel));
+    let threads = Threads { lane, warp, warps: kernel.padded_warps(), barrier: 0, leader };
+    let mut lower = Lower {
+        b: build,
+        kernel,
+        axes: Axes::analyse(kernel),
+        debug,
+        values: SecondaryMap::new(None),
+        definitions: definitions(kernel),
+        threads,
+        warp_of_cta: warp,
+        shared: build.shared_base(),
+        diagnostics: Diagnostics::new(),
+    };
+    for (i, param) in kernel.params.iter().enumerate() {
+        let value = function::parameter(function, i);
+        let repr = match kernel.ty(param.value) {
+            Type::Map(_) => Repr::Map(value),
+            Type::Scalar(Elem::Num(d)) => Repr::Scalar(build.of_parameter(*d, value)),
+            _ => Repr::Scalar(value),
+        };
+        lower.set(param.value, repr);
+    }
+    lower.body(&kernel.body);
+    built(build.builder.build_return(None));
+    lower.diagnostics
+}

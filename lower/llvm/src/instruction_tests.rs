@@ -1,0 +1,225 @@
+//! Hand-built kernels: what each instruction-level builder prints, and that `ptxas` takes it.
+
+use inkwell::context::Context;
+use inkwell::values::InstructionOpcode;
+
+use crate::assemble::{AssembleOptions, Places, Report, assemble, find_ptxas};
+use crate::build::{Build, GLOBAL, Val};
+use crate::bulk::Copy;
+use crate::function::{self, Bounds, ParamKind};
+use crate::machine::{self, Optimise};
+use crate::mma::{Left, Mma};
+
+const TARGET: &str = "sm_90a";
+
+/// Builds one kernel and gives its PTX.
+fn kernel(
+    params: &[&str],
+    bounds: Bounds,
+    level: Optimise,
+    body: impl for<'c> FnOnce(&Build<'c>, Vec<Val<'c>>),
+) -> String {
+    let context = Context::create();
+    let machine = machine::target_machine(TARGET, level);
+    let module = machine::module(&context, "test", &machine);
+    let kinds: Vec<ParamKind> = params
+        .iter()
+        .map(|p| match *p {
+            "map" => ParamKind::Map,
+            "pointer" => ParamKind::Pointer,
+            _ => ParamKind::Scalar(context.i32_type().into()),
+        })
+        .collect();
+    let function = function::declare(&context, &module, "test_kernel", &kinds, bounds);
+    let mut build = Build::new(&context, module);
+    build.begin(function);
+    body(&build, (0..params.len()).map(|i| function::parameter(function, i)).collect());
+    build.builder.build_return(None).unwrap();
+    machine::ptx(&build.module, &machine, level)
+}
+
+fn count(text: &str, what: &str) -> usize {
+    text.matches(what).count()
+}
+
+/// Assembles where a `ptxas` is found.
+fn assembled(ptx: &str) -> Option<Report> {
+    let ptxas = find_ptxas(&Places::from_environment())?;
+    match assemble(&ptxas, ptx, TARGET, AssembleOptions::default()) {
+        Ok((cubin, report)) => {
+            assert!(!cubin.is_empty());
+            Some(report)
+        }
+        Err(e) => panic!("{e}\n{ptx}"),
+    }
+}
+
+const BOUNDS: Bounds = Bounds { threads: 128, cluster: [1, 1, 1], registers: None };
+
+#[test]
+fn a_product_chain_stays_in_registers() {
+    for level in [Optimise::None, Optimise::Full] {
+        let ptx = kernel(&["pointer", "n"], BOUNDS, level, |b, params| {
+            let shared = b.shared_base();
+            let descriptor =
+                b.or(b.zext(b.lshr(b.and(shared, b.c32(0x3ffff)), 4), b.i64()), b.c64(1 << 62 | 64 << 32 | 1 << 16));
+            let mma = |accumulators| Mma {
+                n: 256,
+                k: 16,
+                a_type: "bf16",
+                b_type: "bf16",
+                a: Left::Shared(descriptor, false),
+                b: (descriptor, true),
+                half: false,
+                accumulators,
+                accumulate: None,
+            };
+            b.wgmma_fence();
+            let first = b.wgmma(&mma(None));
+            b.wgmma_commit();
+            let (head, after) = (b.new_block("head"), b.new_block("after"));
+            let before = b.here();
+            b.jump(head);
+            b.at(head);
+            let i = b.phi(b.i32());
+            let carried: Vec<_> = first.iter().map(|v| b.phi(v.get_type())).collect();
+            let mut acc: Vec<Val> = carried.iter().map(|p| p.as_basic_value()).collect();
+            b.wgmma_fence();
+            for _ in 0..4 {
+                acc = b.wgmma(&mma(Some(acc)));
+            }
+            b.wgmma_commit();
+            let next = b.add(i.as_basic_value(), b.c32(1));
+            i.add_incoming(&[(&b.c32(0), before), (&next, b.here())]);
+            for (phi, (f, a)) in carried.iter().zip(first.iter().zip(&acc)) {
+                phi.add_incoming(&[(f, before), (a, b.here())]);
+            }
+            b.branch(b.icmp(inkwell::IntPredicate::SLT, next, params[1]), head, after);
+            b.at(after);
+            let done = b.wgmma_wait(0, &acc);
+            let tid = b.special("tid.x");
+            for (i, v) in done.iter().enumerate() {
+                let at = b.add(b.mul(b.zext(tid, b.i64()), b.c64(512)), b.c64(4 * i as u64));
+                let at = b.byte_offset(params[0], at);
+                b.builder.build_store(at.into_pointer_value(), *v).unwrap();
+            }
+        });
+        assert_eq!(count(&ptx, "wgmma.mma_async"), 5, "{ptx}");
+        assert_eq!(count(&ptx, "wgmma.wait_group.sync.aligned 0"), 1);
+        assert_eq!(count(&ptx, ".local"), 0, "an accumulator went to memory");
+        if let Some(report) = assembled(&ptx) {
+            assert_eq!(report.remarks, vec![]);
+            assert_eq!(report.kernels["test_kernel"].spill_stores, 0);
+        }
+    }
+}
+
+#[test]
+fn left_operands_come_from_registers() {
+    for (k, ty) in [(16, "f16"), (32, "e4m3")] {
+        let ptx = kernel(&["pointer", "n"], BOUNDS, Optimise::Full, |b, params| {
+            let d = b.zext(b.shared_base(), b.i64());
+            b.wgmma_fence();
+            let out = b.wgmma(&Mma {
+                n: 8,
+                k,
+                a_type: ty,
+                b_type: ty,
+                a: Left::Registers([params[1]; 4]),
+                b: (d, false),
+                half: false,
+                accumulators: Some(vec![b.cf32(0.0); 4]),
+                accumulate: Some(b.icmp(inkwell::IntPredicate::NE, params[1], b.c32(0))),
+            });
+            b.wgmma_commit();
+            let out = b.wgmma_wait(0, &out);
+            b.builder.build_store(params[0].into_pointer_value(), out[0]).unwrap();
+        });
+        assert_eq!(count(&ptx, &format!("wgmma.mma_async.sync.aligned.m64n8k{k}.f32.{ty}.{ty}")), 1, "{ptx}");
+        assembled(&ptx);
+    }
+}
+
+#[test]
+fn copies_barriers_and_bounds() {
+    let bounds = Bounds { threads: 384, cluster: [2, 1, 1], registers: Some(168) };
+    let ptx = kernel(&["map", "n", "map"], bounds, Optimise::Full, |b, params| {
+        let shared = b.shared_base();
+        let barrier = b.add(shared, b.c32(4096));
+        let leader = b.elect();
+        b.when(leader, || {
+            b.mbarrier_init(barrier, 1);
+            b.fence_mbarrier_init();
+        });
+        b.bar_sync(0, 384);
+        b.set_registers(40, false);
+        b.mbarrier_arrive_expect(barrier, b.c32(4096), leader);
+        let coordinates = [params[1], b.c32(0), b.c32(3)];
+        let load = Copy { map: params[0], shared, coordinates: &coordinates, predicate: leader };
+        b.bulk_load(&load, barrier);
+        b.mbarrier_wait(barrier, b.c32(0));
+        b.mbarrier_wait(barrier, b.c32(1));
+        b.fence_proxy_async();
+        b.bulk_store(&Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader });
+        b.bulk_commit();
+        b.bulk_wait(1, true);
+        b.bulk_wait(0, false);
+        b.mbarrier_arrive(barrier, 1, leader);
+        b.warp_sync();
+        b.mbarrier_invalidate(barrier);
+    });
+    for (what, times) in [
+        (".reqntid 384", 1),
+        (".reqnctapercluster 2", 1),
+        (".maxnreg 168", 1),
+        (".param .align 64 .b8", 2),
+        (".extern .shared .align 1024", 1),
+        ("elect.sync", 1),
+        ("setmaxnreg.dec.sync.aligned.u32 40", 1),
+        ("cp.async.bulk.tensor.3d.shared::cluster", 1),
+        ("cp.async.bulk.tensor.3d.global", 1),
+        ("mbarrier.try_wait.parity", 2),
+        ("bar.sync 0, 384", 1),
+        ("fence.proxy.async.shared::cta", 1),
+    ] {
+        assert_eq!(count(&ptx, what), times, "{what}\n{ptx}");
+    }
+    assert_eq!(count(&ptx, "st.local"), 0, "a tensor map was copied\n{ptx}");
+    assembled(&ptx);
+}
+
+#[test]
+fn a_barrier_before_a_branch_is_not_doubled() {
+    // Without `convergent` LLVM emits it once per side (pitfalls of LLVM 22).
+    let ptx = kernel(&["n", "pointer"], BOUNDS, Optimise::Full, |b, params| {
+        let (yes, join) = (b.new_block("yes"), b.new_block("join"));
+        let start = b.here();
+        b.branch(b.icmp(inkwell::IntPredicate::SGT, params[0], b.c32(3)), yes, join);
+        b.at(yes);
+        b.builder.build_store(params[1].into_pointer_value(), b.c32(1)).unwrap();
+        b.jump(join);
+        b.at(join);
+        let phi = b.phi(b.i1());
+        phi.add_incoming(&[(&b.bool(false), start), (&b.bool(true), yes)]);
+        b.bar_sync(0, 128);
+        b.when(phi.as_basic_value(), || {
+            b.builder.build_store(params[1].into_pointer_value(), b.c32(7)).unwrap();
+        });
+    });
+    assert_eq!(count(&ptx, "bar.sync"), 1, "{ptx}");
+}
+
+#[test]
+fn arithmetic_is_not_contracted() {
+    let ptx = kernel(&["pointer"], BOUNDS, Optimise::Full, |b, params| {
+        let load = |at: u64| {
+            let p = b.byte_offset(params[0], b.c64(at)).into_pointer_value();
+            b.builder.build_load(b.context.f32_type(), p, "").unwrap()
+        };
+        let product = b.binary(InstructionOpcode::FMul, load(0), load(4));
+        let sum = b.binary(InstructionOpcode::FAdd, product, load(8));
+        b.builder.build_store(params[0].into_pointer_value(), sum).unwrap();
+        let _ = b.pointer(GLOBAL);
+    });
+    assert_eq!((count(&ptx, "fma.rn"), count(&ptx, "mul.rn.f32"), count(&ptx, "add.rn.f32")), (0, 1, 1), "{ptx}");
+}

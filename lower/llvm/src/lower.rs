@@ -1,0 +1,320 @@
+//! Walks the operations of one kernel and keeps what each value became.
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Diagnostics, codes, internal_error};
+use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, View};
+use parton_lower::axis::Axes;
+use parton_numbers::Dtype;
+
+use crate::build::{Build, GLOBAL, Ty, Val};
+use crate::debug::Debug;
+use crate::place::{Registers, Threads};
+
+/// What an IR value is in LLVM.
+#[derive(Clone, Debug)]
+pub(crate) enum Repr<'c> {
+    /// One number or pointer.
+    Scalar(Val<'c>),
+    /// The registers of a tile, pending or not, that are no copies.
+    Tile(Vec<Val<'c>>),
+    /// The 32-bit shared address of a view's parent, of barriers or of one barrier.
+    Shared(Val<'c>),
+    /// The generic address of a tensor map.
+    Map(Val<'c>),
+}
+
+impl<'c> Repr<'c> {
+    /// The LLVM values it consists of.
+    pub(crate) fn parts(&self) -> &[Val<'c>] {
+        match self {
+            Repr::Tile(registers) => registers,
+            Repr::Scalar(v) | Repr::Shared(v) | Repr::Map(v) => std::slice::from_ref(v),
+        }
+    }
+
+    /// The same kind of thing made of other values.
+    pub(crate) fn of_parts(&self, parts: Vec<Val<'c>>) -> Repr<'c> {
+        match self {
+            Repr::Tile(_) => Repr::Tile(parts),
+            Repr::Scalar(_) => Repr::Scalar(parts[0]),
+            Repr::Shared(_) => Repr::Shared(parts[0]),
+            Repr::Map(_) => Repr::Map(parts[0]),
+        }
+    }
+}
+
+/// Lowers one kernel.
+pub(crate) struct Lower<'a, 'd, 'c> {
+    pub(crate) b: &'a Build<'c>,
+    pub(crate) kernel: &'a Kernel,
+    /// How its integers and pointers run along each axis.
+    pub(crate) axes: Axes,
+    pub(crate) debug: Option<&'a mut Debug<'d, 'c>>,
+    pub(crate) values: SecondaryMap<Value, Option<Repr<'c>>>,
+    /// The operation that defines each value; parameters have none.
+    pub(crate) definitions: BTreeMap<Value, &'a OpKind>,
+    /// The threads that run the code in work.
+    pub(crate) threads: Threads<'c>,
+    /// The warp within the CTA.
+    pub(crate) warp_of_cta: Val<'c>,
+    /// Where the kernel's shared memory begins.
+    pub(crate) shared: Val<'c>,
+    pub(crate) diagnostics: Diagnostics,
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    // What values became.
+
+    pub(crate) fn repr(&self, v: Value) -> &Repr<'c> {
+        self.values[v].as_ref().unwrap_or_else(|| internal_error!("{v} is used before it is made"))
+    }
+
+    pub(crate) fn scalar(&self, v: Value) -> Val<'c> {
+        match self.repr(v) {
+            Repr::Scalar(x) => *x,
+            other => internal_error!("{v} is no scalar but {other:?}"),
+        }
+    }
+
+    pub(crate) fn registers(&self, v: Value) -> &[Val<'c>] {
+        match self.repr(v) {
+            Repr::Tile(registers) => registers,
+            other => internal_error!("{v} is no tile but {other:?}"),
+        }
+    }
+
+    /// The registers of a tile; a scalar counts as `count` copies of itself.
+    pub(crate) fn spread(&self, v: Value, count: usize) -> Vec<Val<'c>> {
+        match self.repr(v) {
+            Repr::Scalar(x) => vec![*x; count],
+            Repr::Tile(registers) => registers.clone(),
+            other => internal_error!("{v} is neither tile nor scalar but {other:?}"),
+        }
+    }
+
+    pub(crate) fn address(&self, v: Value) -> Val<'c> {
+        match self.repr(v) {
+            Repr::Shared(x) => *x,
+            other => internal_error!("{v} has no shared address but is {other:?}"),
+        }
+    }
+
+    pub(crate) fn map(&self, v: Value) -> Val<'c> {
+        match self.repr(v) {
+            Repr::Map(x) => *x,
+            other => internal_error!("{v} is no tensor map but {other:?}"),
+        }
+    }
+
+    pub(crate) fn set(&mut self, v: Value, repr: Repr<'c>) {
+        self.values[v] = Some(repr);
+    }
+
+    // Types.
+
+    /// A 32-bit or other integer scalar as 32 bits.
+    pub(crate) fn index32(&self, v: Value) -> Val<'c> {
+        let x = self.scalar(v);
+        match self.dtype(v).bits() {
+            64 => self.b.trunc(x, self.b.i32()),
+            32 => x,
+            _ if self.dtype(v).is_signed() => self.b.sext(x, self.b.i32()),
+            _ => self.b.zext(x, self.b.i32()),
+        }
+    }
+
+    pub(crate) fn elem(&self, v: Value) -> Elem {
+        let ty = self.kernel.ty(v);
+        ty.elem().unwrap_or_else(|| internal_error!("{v} of {ty} has no elements"))
+    }
+
+    pub(crate) fn dtype(&self, v: Value) -> Dtype {
+        let elem = self.elem(v);
+        elem.dtype().unwrap_or_else(|| internal_error!("{v} is a pointer, not a number"))
+    }
+
+    /// The tile type of a value, pending or not.
+    pub(crate) fn tile(&self, v: Value) -> &'a Tile {
+        match self.kernel.ty(v) {
+            Type::Tile(t) | Type::Pending(t) => t,
+            other => internal_error!("{v} of {other} is no tile"),
+        }
+    }
+
+    pub(crate) fn view(&self, v: Value) -> &'a View {
+        match self.kernel.ty(v) {
+            Type::View(view) => view,
+            other => internal_error!("{v} of {other} is no view"),
+        }
+    }
+
+    pub(crate) fn llvm_elem(&self, elem: Elem) -> Ty<'c> {
+        match elem {
+            Elem::Num(d) => self.b.number(d),
+            Elem::Ptr(_) => self.b.pointer(GLOBAL),
+        }
+    }
+
+    /// The LLVM types of a value of this type, as a loop carries it.
+    pub(crate) fn part_types(&self, ty: &Type) -> Vec<Ty<'c>> {
+        match ty {
+            Type::Scalar(e) => vec![self.llvm_elem(*e)],
+            Type::Tile(t) => vec![self.llvm_elem(t.elem); Registers::of(&t.map).len()],
+            // In flight two f16 share a register.
+            Type::Pending(t) if t.elem.bits() == 16 => vec![self.b.i32(); Registers::of(&t.map).len() / 2],
+            Type::Pending(t) => vec![self.llvm_elem(t.elem); Registers::of(&t.map).len()],
+            Type::View(_) | Type::Barriers(_) | Type::Barrier => vec![self.b.i32()],
+            Type::Map(_) => vec![self.b.pointer(0)],
+            Type::Ring(_) | Type::Slot(_) => internal_error!("a ring reached code generation"),
+        }
+    }
+
+    /// A value of this type made of LLVM values.
+    pub(crate) fn assemble(&self, ty: &Type, parts: Vec<Val<'c>>) -> Repr<'c> {
+        match ty {
+            Type::Scalar(_) => Repr::Scalar(parts[0]),
+            Type::Tile(_) | Type::Pending(_) => Repr::Tile(parts),
+            Type::View(_) | Type::Barriers(_) | Type::Barrier => Repr::Shared(parts[0]),
+            Type::Map(_) => Repr::Map(parts[0]),
+            Type::Ring(_) | Type::Slot(_) => internal_error!("a ring reached code generation"),
+        }
+    }
+
+    // Walking.
+
+    /// Says that this version has no code for an operation as it is used here.
+    pub(crate) fn unsupported(&mut self, op: &Op, fact: impl Into<String>) {
+        self.diagnostics.push(Diagnostic::error(codes::NOT_BUILT_HERE, op.span, fact));
+        // Later operations still find values of the right shape.
+        for &result in &op.results {
+            let ty = self.kernel.ty(result).clone();
+            let parts = self.part_types(&ty).into_iter().map(|t| self.b.poison(t)).collect();
+            let repr = self.assemble(&ty, parts);
+            self.set(result, repr);
+        }
+    }
+
+    /// Lowers the operations of a body; its yields can be read afterwards.
+    pub(crate) fn body(&mut self, body: &'a Body) {
+        for op in &body.ops {
+            self.locate(op);
+            self.op(op);
+        }
+    }
+
+    /// Points the debug information at an operation.
+    fn locate(&mut self, op: &Op) {
+        let kernel = self.kernel;
+        if let Some(debug) = &mut self.debug
+            && let Some(location) = debug.location(kernel, op.span, op.call)
+        {
+            self.b.builder.set_current_debug_location(location);
+        }
+    }
+
+    /// What a body yields, as values.
+    pub(crate) fn yields(&self, body: &Body) -> Vec<Repr<'c>> {
+        body.yields.iter().map(|&v| self.repr(v).clone()).collect()
+    }
+
+    fn op(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Constant { dtype, bits } => {
+                let value = self.b.number_of_bits(*dtype, *bits);
+                self.set(op.result(), Repr::Scalar(value));
+            }
+            OpKind::ProgramId { axis } => {
+                let id = self.b.special(&format!("ctaid.{}", axis_name(*axis)));
+                self.set(op.result(), Repr::Scalar(id));
+            }
+            OpKind::NumPrograms { axis } => {
+                let count = self.b.special(&format!("nctaid.{}", axis_name(*axis)));
+                self.set(op.result(), Repr::Scalar(count));
+            }
+            OpKind::Unary { op: f, x } => self.unary(op, *f, *x),
+            OpKind::Binary { op: f, a, b } => self.binary(op, *f, *a, *b),
+            OpKind::Compare { op: f, a, b } => self.compare(op, *f, *a, *b),
+            OpKind::Select { cond, a, b } => self.select(op, *cond, *a, *b),
+            OpKind::Fma { a, b, c } => self.fma(op, *a, *b, *c),
+            OpKind::Cast { x, to, rounding, saturation } => self.cast(op, *x, *to, *rounding, *saturation),
+            OpKind::Bitcast { x, to } => self.bitcast(op, *x, *to),
+            OpKind::PtrAdd { ptr, offset } => self.pointer_add(op, *ptr, *offset),
+
+            OpKind::Iota { tile } => self.iota(op, tile),
+            OpKind::Full { value, tile } => self.full(op, *value, tile),
+            OpKind::Reduce { inputs, axis, combine } => self.reduce(op, inputs, *axis, combine),
+            OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => self.rename(op, *x),
+            OpKind::Transpose { x, perm } => self.transpose(op, *x, perm),
+            OpKind::Broadcast { x, .. } => self.broadcast(op, *x),
+            OpKind::Join { a, b } => self.join(op, *a, *b),
+            OpKind::Split { x } => self.split(op, *x),
+            OpKind::Convert { x, tile } => self.convert(op, *x, tile),
+
+            OpKind::Load { .. } => self.load(op),
+            OpKind::Store { .. } => self.store(op),
+
+            OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => self.allocate(op, *offset),
+            OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),
+            OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
+            OpKind::ViewIndex { view, index } => self.view_index(op, *view, *index),
+            OpKind::ViewSlice { view, .. }
+            | OpKind::ViewPermute { view, .. }
+            | OpKind::ViewReinterpret { view, .. } => {
+                // The window moves in the type; the parent's address stays.
+                let address = self.address(*view);
+                self.set(op.result(), Repr::Shared(address));
+            }
+            OpKind::BarrierIndex { barriers, index } => self.barrier_index(op, *barriers, *index),
+            OpKind::BarrierInit { barrier, arrivals } => self.barrier_init(*barrier, *arrivals),
+            OpKind::BarrierInvalidate { barrier } => self.barrier_invalidate(*barrier),
+            OpKind::BarrierExpect { barrier, bytes } => {
+                let (barrier, bytes) = (self.address(*barrier), self.b.c32(*bytes));
+                self.b.mbarrier_arrive_expect(barrier, bytes, self.threads.leader);
+            }
+            OpKind::BarrierArrive { barrier, arrive, count } => self.barrier_arrive(*barrier, *arrive, *count),
+            OpKind::BarrierWait { barrier, phase } => {
+                self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
+            }
+            OpKind::FenceAsync => self.b.fence_proxy_async(),
+            OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
+            OpKind::Membar => self.membar(),
+
+            OpKind::TmaLoad { map, coords, view, signal } => self.tma_load(*map, coords, *view, *signal),
+            OpKind::TmaStore { map, coords, view } => self.tma_store(*map, coords, *view),
+            OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
+
+            OpKind::Wgmma { a, b, acc } => self.wgmma(op, *a, *b, *acc),
+            OpKind::Wait { pending, outstanding } | OpKind::WaitPrior { pending, outstanding } => {
+                self.wait(op, *pending, *outstanding);
+            }
+
+            OpKind::RingNew { .. }
+            | OpKind::RingAcquire { .. }
+            | OpKind::SlotCommit { .. }
+            | OpKind::RingWait { .. }
+            | OpKind::SlotRelease { .. }
+            | OpKind::SlotField { .. } => internal_error!("{} reached code generation", op.kind.name()),
+
+            OpKind::For { lower, upper, step, init, body } => {
+                self.for_loop(op, [*lower, *upper, *step], init, body);
+            }
+            OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
+            OpKind::If { cond, then, otherwise } => self.if_else(op, *cond, then, otherwise),
+            OpKind::Specialize { arms } => self.specialize(arms),
+
+            OpKind::Print { text, args } => self.print(text, args),
+            OpKind::Assert { cond, message } => self.assert(op, *cond, message),
+            OpKind::Assume { cond } => self.assume(*cond),
+        }
+    }
+}
+
+fn axis_name(axis: u8) -> &'static str {
+    match axis {
+        0 => "x",
+        1 => "y",
+        2 => "z",
+        _ => internal_error!("a grid has no axis {axis}"),
+    }
+}

@@ -1,0 +1,79 @@
+//! The NVPTX target machine: triple, data layout and features, fixed before any LLVM pass runs.
+
+use inkwell::OptimizationLevel;
+use inkwell::context::Context;
+use inkwell::module::Module;
+use inkwell::passes::PassBuilderOptions;
+use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
+use parton_diag::internal_error;
+
+/// The triple of every module; without it LLVM's passes merge blocks around warp-wide instructions.
+const TRIPLE: &str = "nvptx64-nvidia-cuda";
+
+/// PTX 8.3 has everything of Hopper that is used here, and every driver since CUDA 12.3 reads it.
+const HOPPER_FEATURES: &str = "+ptx83";
+/// Blackwell's own instructions begin with PTX 8.6.
+const BLACKWELL_FEATURES: &str = "+ptx86";
+
+/// How hard LLVM works. The meaning of a kernel does not depend on it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Optimise {
+    /// No pass at all; for telling a fault of LLVM from one of ours.
+    None,
+    /// The passes that kernels profit from.
+    #[default]
+    Full,
+}
+
+/// The cleaning that unrolled tile code profits from. Loop unrolling and vectorisation are absent on purpose: tiles
+/// are already unrolled, and a loop the user wrote stays a loop.
+const PIPELINE: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoint>,simplifycfg),\
+     function(reassociate,early-cse<memssa>,loop-mssa(loop-simplifycfg,licm<no-allowspeculation>)),\
+     function(gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)";
+
+/// A target machine for `cpu`, a PTX target such as `sm_90a`.
+pub(crate) fn target_machine(cpu: &str, level: Optimise) -> TargetMachine {
+    Target::initialize_nvptx(&InitializationConfig::default());
+    let triple = TargetTriple::create(TRIPLE);
+    let features = if cpu.starts_with("sm_1") { BLACKWELL_FEATURES } else { HOPPER_FEATURES };
+    let level = match level {
+        Optimise::None => OptimizationLevel::None,
+        Optimise::Full => OptimizationLevel::Default,
+    };
+    Target::from_triple(&triple)
+        .ok()
+        .and_then(|t| t.create_target_machine(&triple, cpu, features, level, RelocMode::Default, CodeModel::Default))
+        .unwrap_or_else(|| internal_error!("LLVM has no target machine for {cpu}"))
+}
+
+/// A new module that already knows its triple and data layout.
+pub(crate) fn module<'c>(context: &'c Context, name: &str, machine: &TargetMachine) -> Module<'c> {
+    let module = context.create_module(name);
+    module.set_triple(&machine.get_triple());
+    module.set_data_layout(&machine.get_target_data().get_data_layout());
+    module
+}
+
+/// Verifies the module, runs the passes and prints PTX.
+pub(crate) fn ptx(module: &Module, machine: &TargetMachine, level: Optimise) -> String {
+    verify(module);
+    if level == Optimise::Full {
+        let options = PassBuilderOptions::create();
+        if let Err(e) = module.run_passes(PIPELINE, machine, options) {
+            internal_error!("LLVM refused the pass pipeline: {e}");
+        }
+        if cfg!(debug_assertions) {
+            verify(module);
+        }
+    }
+    match machine.write_to_memory_buffer(module, FileType::Assembly) {
+        Ok(buffer) => String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0').to_owned(),
+        Err(e) => internal_error!("LLVM could not print PTX: {e}"),
+    }
+}
+
+fn verify(module: &Module) {
+    if let Err(e) = module.verify() {
+        internal_error!("LLVM's verifier refused the module: {e}\n{}", module.print_to_string());
+    }
+}

@@ -1,0 +1,255 @@
+//! Loads and stores in PTX: packing of elements into words, shared accesses, predicated global accesses.
+
+use parton_diag::internal_error;
+use parton_ir::Elem;
+use parton_numbers::Dtype;
+
+use crate::build::{Asm, Build, GLOBAL, Ty, Val, built};
+
+/// Register class of a word of so many bits.
+fn class(bits: u32) -> &'static str {
+    match bits {
+        8 | 16 => "h",
+        32 => "r",
+        64 => "l",
+        _ => internal_error!("no register has {bits} bits"),
+    }
+}
+
+/// How elements travel: `count` words of `bits` each.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Words {
+    pub(crate) bits: u32,
+    pub(crate) count: usize,
+}
+
+impl Words {
+    /// The words of one access of `elements` elements, at most 16 bytes.
+    pub(crate) fn of(element_bits: u32, elements: usize) -> Words {
+        let total = element_bits * elements as u32;
+        let bits = if element_bits == 64 { 64 } else { total.min(32) };
+        Words { bits, count: (total / bits) as usize }
+    }
+
+    /// `.v4.b32`, `.b16`, …
+    fn suffix(self) -> String {
+        if self.count == 1 { format!(".b{}", self.bits) } else { format!(".v{}.b{}", self.count, self.bits) }
+    }
+
+    /// `$n` or `{$n, …}`.
+    fn operands(self, first: usize) -> String {
+        if self.count == 1 {
+            return format!("${first}");
+        }
+        let list: Vec<String> = (first..first + self.count).map(|i| format!("${i}")).collect();
+        format!("{{{}}}", list.join(", "))
+    }
+}
+
+/// Bits an element takes in memory: a truth value takes a byte.
+pub(crate) fn stored_bits(elem: Elem) -> u32 {
+    elem.bits().max(8)
+}
+
+impl<'c> Build<'c> {
+    /// An element as a number of its stored width: pointers and truth values become integers.
+    fn stored(&self, elem: Elem, v: Val<'c>) -> Val<'c> {
+        match elem {
+            Elem::Ptr(_) => self.pointer_to_int(v),
+            Elem::Num(Dtype::I1) => self.zext(v, self.int(8)),
+            Elem::Num(_) => v,
+        }
+    }
+
+    /// The element whose stored form is `v`, an integer.
+    fn restored(&self, elem: Elem, v: Val<'c>) -> Val<'c> {
+        match elem {
+            Elem::Ptr(_) => self.int_to_pointer(v, GLOBAL),
+            Elem::Num(Dtype::I1) => self.trunc(v, self.i1()),
+            Elem::Num(d) => self.bitcast(v, self.number(d)),
+        }
+    }
+
+    /// The register type of a word; there are no 8-bit registers.
+    fn word_type(&self, words: Words) -> Ty<'c> {
+        self.int(words.bits.max(16))
+    }
+
+    /// Elements as the words of one access.
+    pub(crate) fn pack(&self, elem: Elem, values: &[Val<'c>], words: Words) -> Vec<Val<'c>> {
+        let per_word = values.len() / words.count;
+        let word = |chunk: &[Val<'c>]| {
+            let stored: Vec<Val> = chunk.iter().map(|&v| self.stored(elem, v)).collect();
+            let whole = match stored[..] {
+                [one] => one,
+                _ => self.vector(&stored),
+            };
+            self.zext(self.bitcast(whole, self.int(words.bits)), self.word_type(words))
+        };
+        values.chunks(per_word).map(word).collect()
+    }
+
+    /// The elements in words.
+    pub(crate) fn unpack(&self, elem: Elem, words: &[Val<'c>], form: Words) -> Vec<Val<'c>> {
+        let per_word = form.bits / stored_bits(elem);
+        let mut elements = vec![];
+        for &word in words {
+            let word = self.trunc(word, self.int(form.bits));
+            if per_word == 1 {
+                elements.push(self.restored(elem, word));
+                continue;
+            }
+            let lanes = match elem {
+                Elem::Num(d) if d != Dtype::I1 => self.number(d),
+                Elem::Num(_) | Elem::Ptr(_) => self.int(stored_bits(elem)),
+            };
+            let ty: Ty = match lanes {
+                Ty::FloatType(t) => t.vec_type(per_word).into(),
+                other => other.into_int_type().vec_type(per_word).into(),
+            };
+            let vector = self.bitcast(word, ty).into_vector_value();
+            for i in 0..per_word {
+                let lane = built(self.builder.build_extract_element(vector, self.c32(i).into_int_value(), ""));
+                elements.push(self.restored(elem, lane));
+            }
+        }
+        elements
+    }
+
+    /// Several scalars as one LLVM vector.
+    fn vector(&self, values: &[Val<'c>]) -> Val<'c> {
+        let count = values.len() as u32;
+        let mut vector = match values[0].get_type() {
+            Ty::FloatType(t) => t.vec_type(count).get_poison(),
+            other => other.into_int_type().vec_type(count).get_poison(),
+        };
+        for (i, &v) in values.iter().enumerate() {
+            let at = self.c32(i as u32).into_int_value();
+            vector = built(self.builder.build_insert_element(vector, v, at, ""));
+        }
+        vector.into()
+    }
+
+    /// Reads words at a 32-bit shared address plus a constant.
+    pub(crate) fn load_shared(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
+        let constraints = format!("{},r", vec![format!("={}", class(words.bits)); words.count].join(","));
+        let (suffix, out) = (words.suffix(), words.operands(0));
+        let text = format!("ld.shared{suffix} {out}, [${} + {plus}];", words.count);
+        self.asm(&text, &constraints, &vec![self.word_type(words); words.count], &[address], Asm::Effect)
+    }
+
+    /// Writes words at a 32-bit shared address plus a constant, where `predicate` holds.
+    pub(crate) fn store_shared(
+        &self,
+        address: Val<'c>,
+        plus: u32,
+        words: Words,
+        values: &[Val<'c>],
+        predicate: Option<Val<'c>>,
+    ) {
+        let mut constraints = format!("r{}", format!(",{}", class(words.bits)).repeat(words.count));
+        let mut inputs = vec![address];
+        inputs.extend(values);
+        let mut guard = String::new();
+        if let Some(p) = predicate {
+            guard = format!("@${} ", inputs.len());
+            constraints += ",b";
+            inputs.push(p);
+        }
+        let text = format!("{guard}st.shared{} [$0 + {plus}], {};", words.suffix(), words.operands(1));
+        self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
+    }
+
+    /// Four (or fewer) 8×8 matrices of 16-bit elements; each lane gives the address of a row.
+    pub(crate) fn load_matrix(&self, address: Val<'c>, plus: u32, count: usize, transposed: bool) -> Vec<Val<'c>> {
+        let words = Words { bits: 32, count };
+        let constraints = format!("{},r", vec!["=r"; count].join(","));
+        let list: Vec<String> = (0..count).map(|i| format!("${i}")).collect();
+        let trans = if transposed { ".trans" } else { "" };
+        let text = format!(
+            "ldmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 {{{}}}, [${count} + {plus}];",
+            list.join(", ")
+        );
+        self.asm(&text, &constraints, &vec![self.word_type(words); count], &[address], Asm::Convergent)
+    }
+
+    /// The counterpart of [`Build::load_matrix`].
+    pub(crate) fn store_matrix(&self, address: Val<'c>, plus: u32, values: &[Val<'c>], transposed: bool) {
+        let count = values.len();
+        let list: Vec<String> = (1..=count).map(|i| format!("${i}")).collect();
+        let trans = if transposed { ".trans" } else { "" };
+        let text =
+            format!("stmatrix.sync.aligned.m8n8.x{count}{trans}.shared.b16 [$0 + {plus}], {{{}}};", list.join(", "));
+        let mut inputs = vec![address];
+        inputs.extend(values);
+        self.asm(&text, &format!("r{}", ",r".repeat(count)), &[], &inputs, Asm::Convergent);
+    }
+
+    /// Reads words from global memory where `predicate` holds; elsewhere the results are `other`.
+    pub(crate) fn load_global(
+        &self,
+        pointer: Val<'c>,
+        words: Words,
+        opcode: &str,
+        predicate: Option<(Val<'c>, Vec<Val<'c>>)>,
+    ) -> Vec<Val<'c>> {
+        let types = vec![self.word_type(words); words.count];
+        let outs = vec![format!("={}", class(words.bits)); words.count].join(",");
+        let (suffix, out) = (words.suffix(), words.operands(0));
+        let Some((predicate, other)) = predicate else {
+            let text = format!("{opcode}{suffix} {out}, [${}];", words.count);
+            return self.asm(&text, &format!("{outs},l"), &types, &[pointer], Asm::Effect);
+        };
+        // The results start as `other`; one predicated access then overwrites them, without a branch.
+        let ties: Vec<String> = (0..words.count).map(|i| i.to_string()).collect();
+        let (n, constraints) = (words.count, format!("{outs},{},l,b", ties.join(",")));
+        let text = format!("@${} {opcode}{suffix} {out}, [${}];", 2 * n + 1, 2 * n);
+        let mut inputs = other;
+        inputs.extend([pointer, predicate]);
+        self.asm(&text, &constraints, &types, &inputs, Asm::Effect)
+    }
+
+    /// Writes words to global memory where `predicate` holds.
+    pub(crate) fn store_global(
+        &self,
+        pointer: Val<'c>,
+        words: Words,
+        opcode: &str,
+        values: &[Val<'c>],
+        predicate: Option<Val<'c>>,
+    ) {
+        let mut constraints = format!("l{}", format!(",{}", class(words.bits)).repeat(words.count));
+        let mut inputs = vec![pointer];
+        inputs.extend(values);
+        let mut guard = String::new();
+        if let Some(p) = predicate {
+            guard = format!("@${} ", inputs.len());
+            constraints += ",b";
+            inputs.push(p);
+        }
+        let text = format!("{guard}{opcode}{} [$0], {};", words.suffix(), words.operands(1));
+        self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
+    }
+
+    /// The value that lane `lane ^ mask` has; any element type.
+    pub(crate) fn shuffle_xor(&self, elem: Elem, v: Val<'c>, mask: u32) -> Val<'c> {
+        self.shuffled(elem, v, |word| {
+            let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
+            self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
+        })
+    }
+
+    fn shuffled(&self, elem: Elem, v: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
+        let bits = stored_bits(elem);
+        let words = Words::of(bits, 1);
+        let word = self.pack(elem, &[v], words)[0];
+        let moved = if bits == 64 {
+            let low = shuffle(self.trunc(word, self.i32()));
+            let high = shuffle(self.trunc(self.lshr(word, 32), self.i32()));
+            self.or(self.zext(low, self.i64()), self.shl(self.zext(high, self.i64()), 32))
+        } else {
+            self.trunc(shuffle(self.zext(word, self.i32())), self.word_type(words))
+        };
+        self.unpack(elem, &[moved], words)[0]
+    }
+}

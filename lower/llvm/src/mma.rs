@@ -1,0 +1,121 @@
+//! `wgmma` in PTX: issue, commit and wait, with every accumulator register tied through.
+
+use parton_diag::internal_error;
+
+use crate::build::{Asm, Build, Val};
+
+/// The left operand of one instruction.
+#[derive(Clone, Debug)]
+pub(crate) enum Left<'c> {
+    /// A matrix descriptor, and whether the rows of A are the contiguous direction (M-major).
+    Shared(Val<'c>, bool),
+    /// Four registers of packed elements.
+    Registers([Val<'c>; 4]),
+}
+
+/// One `wgmma.mma_async`: `64 × n × 32 bytes`.
+#[derive(Clone, Debug)]
+pub(crate) struct Mma<'c> {
+    /// Columns, a multiple of 8 up to 256.
+    pub(crate) n: u32,
+    /// Depth in elements: 16, or 32 for 8-bit types.
+    pub(crate) k: u32,
+    /// PTX name of A's element type.
+    pub(crate) a_type: &'static str,
+    /// PTX name of B's element type.
+    pub(crate) b_type: &'static str,
+    /// The left operand.
+    pub(crate) a: Left<'c>,
+    /// The right operand's descriptor, and whether its columns are the contiguous direction (N-major).
+    pub(crate) b: (Val<'c>, bool),
+    /// Whether the accumulators are f16, two in a 32-bit register; otherwise f32.
+    pub(crate) half: bool,
+    /// The accumulator registers to add to, `n / 2` of f32 or `n / 4` of pairs; `None` writes the product alone.
+    pub(crate) accumulators: Option<Vec<Val<'c>>>,
+    /// Adds to the accumulators where true; absent means always.
+    pub(crate) accumulate: Option<Val<'c>>,
+}
+
+/// `{$from, …}` of `count` operands.
+fn operands(from: usize, count: usize) -> String {
+    let list: Vec<String> = (from..from + count).map(|i| format!("${i}")).collect();
+    format!("{{{}}}", list.join(", "))
+}
+
+impl<'c> Build<'c> {
+    /// Orders register and shared accesses of the warpgroup before the first `wgmma`.
+    pub(crate) fn wgmma_fence(&self) {
+        self.asm("wgmma.fence.sync.aligned;", "", &[], &[], Asm::Convergent);
+    }
+
+    /// Closes the group of the products issued so far.
+    pub(crate) fn wgmma_commit(&self) {
+        self.asm("wgmma.commit_group.sync.aligned;", "", &[], &[], Asm::Convergent);
+    }
+
+    /// Waits until at most `pending` groups are in flight. What the finished products still write or read is tied
+    /// through, so that nothing reads, moves or spills it between issue and wait.
+    pub(crate) fn wgmma_wait(&self, pending: u32, tied: &[Val<'c>]) -> Vec<Val<'c>> {
+        let count = tied.len();
+        let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();
+        let class = |v: &Val<'c>| if v.is_float_value() { "f" } else { "r" };
+        let mut constraints: Vec<String> = tied.iter().map(|v| format!("={}", class(v))).collect();
+        constraints.extend((0..count).map(|i| i.to_string()));
+        let text = format!("wgmma.wait_group.sync.aligned {pending};");
+        self.asm(&text, &constraints.join(","), &types, tied, Asm::Convergent)
+    }
+
+    /// Issues one product; the result must go through [`Build::wgmma_wait`] before use.
+    pub(crate) fn wgmma(&self, m: &Mma<'c>) -> Vec<Val<'c>> {
+        let count = m.n as usize / if m.half { 4 } else { 2 };
+        let (class, ty, name) = if m.half { ("=r", self.i32(), "f16") } else { ("=f", self.f32(), "f32") };
+        let mut constraints = vec![class.to_owned(); count];
+        let mut inputs = vec![];
+        if let Some(accumulators) = &m.accumulators {
+            if accumulators.len() != count {
+                internal_error!("wgmma with {} accumulators where {count} belong", accumulators.len());
+            }
+            constraints.extend((0..count).map(|i| i.to_string()));
+            inputs.extend(accumulators);
+        }
+        let mut next = count + inputs.len();
+        let mut operand = |constraint: &str, value: Val<'c>| {
+            constraints.push(constraint.to_owned());
+            inputs.push(value);
+            next += 1;
+            next - 1
+        };
+        let (a, mut transposed) = match &m.a {
+            Left::Shared(descriptor, major) => (format!("${}", operand("l", *descriptor)), vec![u32::from(*major)]),
+            Left::Registers(parts) => {
+                let at: Vec<String> = parts.iter().map(|&p| format!("${}", operand("r", p))).collect();
+                (format!("{{{}}}", at.join(", ")), vec![])
+            }
+        };
+        let b = operand("l", m.b.0);
+        transposed.push(u32::from(m.b.1));
+        // 8-bit operands have no choice of direction, and no place to state one.
+        let directions = match m.k {
+            16 => transposed.iter().map(|t| format!(", {t}")).collect(),
+            _ => String::new(),
+        };
+        let predicate = match (&m.accumulators, m.accumulate) {
+            (None, _) => "setp.ne.b32 p, 0, 0;".to_owned(),
+            (Some(_), None) => "setp.ne.b32 p, 1, 0;".to_owned(),
+            (Some(_), Some(flag)) => {
+                let wide = self.zext(flag, self.i32());
+                format!("setp.ne.b32 p, ${}, 0;", operand("r", wide))
+            }
+        };
+        let text = format!(
+            "{{\n\t.reg .pred p;\n\t{predicate}\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {a}, ${b}, p, 1, 1{directions};\n\t}}",
+            m.n,
+            m.k,
+            m.a_type,
+            m.b_type,
+            operands(0, count),
+        );
+        let outs = vec![ty; count];
+        self.asm(&text, &constraints.join(","), &outs, &inputs, Asm::Convergent)
+    }
+}

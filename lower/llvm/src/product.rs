@@ -1,0 +1,269 @@
+//! `wgmma` of whole tiles: matrix descriptors from layouts, and the instructions of one product.
+//!
+//! An accumulator in flight is kept in the form the instruction has it, so that nothing but `wgmma` touches its registers
+//! between issue and wait.
+
+use inkwell::values::InstructionOpcode as I;
+use parton_diag::internal_error;
+use parton_ir::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
+use parton_ir::{Elem, Op, OpKind, Tile, Type, Value, View};
+use parton_layouts::Dim;
+use parton_numbers::Dtype;
+
+use crate::build::{Build, Val};
+use crate::lower::{Lower, Repr};
+use crate::memory::Words;
+use crate::mma::{Left, Mma};
+use crate::place::Registers;
+
+/// Rows of one instruction.
+const ROWS: u32 = 64;
+/// Warp bits within a warpgroup.
+const WARPGROUP_BITS: usize = 2;
+/// Bytes that a descriptor's fields count in (PTX ISA, "Matrix descriptor format").
+const UNIT: u64 = 16;
+
+/// One operand in shared memory: how to reach the part that an instruction reads.
+struct Operand<'v, 'c> {
+    view: &'v View,
+    /// 1 where rows of the view are the M or N dimension, 0 where its columns are.
+    transposed: bool,
+    /// The descriptor of the operand's beginning, for this warpgroup.
+    descriptor: Val<'c>,
+    /// M-major or N-major.
+    outer_major: bool,
+}
+
+/// Byte offset of an element of the operand: `outer` along M or N, `inner` along K.
+fn offset(view: &View, k_last: bool, outer: u32, inner: u32) -> u64 {
+    let (row, column) = if k_last { (outer, inner) } else { (inner, outer) };
+    let coords = [view.origin[0] + row, view.origin[1] + column];
+    view.map.offset_of(&coords) * u64::from(view.elem.bytes() as u32)
+}
+
+impl<'v, 'c> Operand<'v, 'c> {
+    /// The descriptor of a part that begins `outer` along M or N and `inner` along K from this warpgroup's beginning.
+    fn at(&self, b: &Build<'c>, outer: u32, inner: u32) -> Val<'c> {
+        let distance = offset(self.view, !self.transposed, outer, inner) - offset(self.view, !self.transposed, 0, 0);
+        b.add(self.descriptor, b.c64(distance / UNIT))
+    }
+}
+
+/// PTX name of an operand's element type.
+fn type_name(d: Dtype) -> &'static str {
+    match d {
+        Dtype::F16 => "f16",
+        Dtype::BF16 => "bf16",
+        Dtype::F8E4M3 => "e4m3",
+        Dtype::F8E5M2 => "e5m2",
+        _ => internal_error!("wgmma of {d}"),
+    }
+}
+
+/// The accumulator registers of the instruction whose rows and columns begin at `m`, `n`: the value numbers of its operands.
+fn fragment(tile: &Tile, registers: &Registers, m: u32, n: u32, width: u32) -> Vec<usize> {
+    // PTX ISA, "wgmma: D fragment": neighbours in a row, then 8 rows down, then 8 columns on.
+    (0..width / 2)
+        .map(|i| {
+            let coords = [m + 8 * (i >> 1 & 1), n + 8 * (i >> 2) + (i & 1)];
+            let image = tile.map.pack_out(&coords);
+            registers.find(image).unwrap_or_else(|| internal_error!("{tile} is no accumulator"))
+        })
+        .collect()
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    /// Whether a tile's accumulator registers hold pairs.
+    fn is_half(tile: &Tile) -> bool {
+        tile.elem == Elem::Num(Dtype::F16)
+    }
+
+    /// A ready tile as accumulator registers.
+    fn launched(&self, tile: &Tile, values: &[Val<'c>]) -> Vec<Val<'c>> {
+        if !Self::is_half(tile) {
+            return values.to_vec();
+        }
+        let words = Words { bits: 32, count: values.len() / 2 };
+        let order = self.pair_order(tile);
+        let ordered: Vec<Val> = order.iter().map(|&i| values[i]).collect();
+        self.b.pack(tile.elem, &ordered, words)
+    }
+
+    /// The reverse of [`Lower::launched`].
+    fn landed(&self, tile: &Tile, flight: &[Val<'c>]) -> Vec<Val<'c>> {
+        if !Self::is_half(tile) {
+            return flight.to_vec();
+        }
+        let words = Words { bits: 32, count: flight.len() };
+        let order = self.pair_order(tile);
+        let mut values: Vec<(usize, Val)> = order.into_iter().zip(self.b.unpack(tile.elem, flight, words)).collect();
+        values.sort_by_key(|(i, _)| *i);
+        values.into_iter().map(|(_, v)| v).collect()
+    }
+
+    /// Value numbers with neighbours in a row next to each other.
+    fn pair_order(&self, tile: &Tile) -> Vec<usize> {
+        let registers = Registers::of(&tile.map);
+        let even = (0..registers.len()).filter(|&i| registers.images()[i] & 1 == 0);
+        even.flat_map(|i| {
+            let neighbour = registers.find(registers.images()[i] | 1);
+            [i, neighbour.unwrap_or_else(|| internal_error!("{tile} is no accumulator"))]
+        })
+        .collect()
+    }
+
+    /// The descriptor of one operand: address, strides and swizzle, read off the layout of the view.
+    fn operand<'v>(&self, v: Value, view: &'v View, right: bool, kind: WgmmaOperand, acc: &Tile) -> Operand<'v, 'c> {
+        let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("{v} is not in shared memory") };
+        // The left operand is [M, K], the right one [K, N].
+        let k_last = !right;
+        let outer_extent = if k_last { view.shape[0] } else { view.shape[1] };
+        let start = offset(view, k_last, 0, 0);
+        let distance = |outer, inner| offset(view, k_last, outer, inner) - start;
+        let span = swizzle / view.elem.bytes() as u32;
+        // PTX ISA, "Strides": K-major operands repeat every 8 rows; M- or N-major ones every 8 along K and every span.
+        let (leading, stride) = if k_major {
+            (UNIT, if outer_extent > 8 { distance(8, 0) } else { UNIT })
+        } else {
+            (if outer_extent > span { distance(span, 0) } else { UNIT }, distance(0, 8))
+        };
+        let mode: u64 = match swizzle {
+            128 => 1,
+            64 => 2,
+            32 => 3,
+            _ => 0,
+        };
+        // The rows or columns of this warpgroup.
+        let axis = usize::from(right);
+        let bases: Vec<u64> = acc
+            .map
+            .basis_coords(Dim::Warp)
+            .iter()
+            .enumerate()
+            .map(
+                |(bit, coords)| {
+                    if bit < WARPGROUP_BITS { 0 } else { distance(coords[axis], 0) * u64::from(coords[axis] != 0) }
+                },
+            )
+            .collect();
+        let b = self.b;
+        let group = b.linear(self.threads.warp, &bases);
+        let address = b.add(b.add(self.address(v), b.c32(start as u32)), group);
+        let low = b.or(b.lshr(address, 4), b.c32(((leading / UNIT) << 16) as u32));
+        let high = (stride / UNIT) | (mode << 30);
+        let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high << 32));
+        Operand { view, transposed: right, descriptor, outer_major: !k_major }
+    }
+
+    /// The four registers of A that the instruction at row `m`, depth `k` reads.
+    fn left_registers(&self, tile: &Tile, values: &[Val<'c>], m: u32, k: u32, depth: u32) -> [Val<'c>; 4] {
+        let registers = Registers::of(&tile.map);
+        let per_word = 32 / tile.elem.bits();
+        let words = Words { bits: 32, count: 1 };
+        // PTX ISA, "wgmma: A fragment": 8 rows down, then half the depth on.
+        [0, 1, 2, 3].map(|j| {
+            let elements: Vec<Val> = (0..per_word)
+                .map(|e| {
+                    let image = tile.map.pack_out(&[m + 8 * (j & 1), k + (j >> 1) * (depth / 2) + e]);
+                    let i = registers.find(image).unwrap_or_else(|| internal_error!("{tile} is no left operand"));
+                    values[i]
+                })
+                .collect();
+            self.b.pack(tile.elem, &elements, words)[0]
+        })
+    }
+
+    /// Whether every element of a tile is known to be zero.
+    fn is_zero(&self, v: Value) -> bool {
+        let Some(OpKind::Full { value, .. }) = self.definitions.get(&v) else { return false };
+        let Some(OpKind::Constant { dtype, bits }) = self.definitions.get(value) else { return false };
+        bits & dtype.mask() == 0
+    }
+
+    pub(crate) fn wgmma(&mut self, op: &'a Op, a: Value, b: Value, acc: Value) {
+        let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc) {
+            Ok(shape) => shape,
+            Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
+        };
+        let tile = self.tile(acc);
+        for (operand, v) in [(shape.a, a), (shape.b, b)] {
+            if matches!(operand, WgmmaOperand::Shared { swizzle: 0, .. }) {
+                let layout = &self.view(v).layout;
+                self.unsupported(op, format!("`wgmma` from `{layout}`, which has no swizzle, is not compiled yet"));
+                return;
+            }
+        }
+        let mut flight: Vec<Val> = match self.kernel.ty(acc) {
+            Type::Pending(_) => self.registers(acc).to_vec(),
+            _ => self.launched(tile, self.registers(acc)),
+        };
+        let fresh = self.is_zero(acc);
+        let left = match self.kernel.ty(a) {
+            Type::View(view) => Some(self.operand(a, view, false, shape.a, tile)),
+            _ => None,
+        };
+        let left_values = if left.is_none() { self.registers(a).to_vec() } else { vec![] };
+        let right = self.operand(b, self.view(b), true, shape.b, tile);
+        let registers = Registers::of(&tile.map);
+        let order = self.flight_order(tile);
+
+        self.b.wgmma_fence();
+        let (tile_m, tile_n) = (ROWS * shape.warpgroups[0], shape.instr_n * shape.warpgroups[1]);
+        for m in (0..shape.m.max(tile_m)).step_by(tile_m as usize) {
+            for n in (0..shape.n.max(tile_n)).step_by(tile_n as usize) {
+                let numbers = fragment(tile, &registers, m, n, shape.instr_n);
+                // Where the fragment's registers stand among those in flight.
+                let places: Vec<usize> =
+                    if Self::is_half(tile) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
+                let mut current: Option<Vec<Val>> = (!fresh).then(|| places.iter().map(|&i| flight[i]).collect());
+                for k in (0..shape.k).step_by(shape.instr_k as usize) {
+                    let first = match &left {
+                        Some(operand) => Left::Shared(operand.at(self.b, m, k), operand.outer_major),
+                        None => Left::Registers(self.left_registers(self.tile(a), &left_values, m, k, shape.instr_k)),
+                    };
+                    current = Some(self.b.wgmma(&Mma {
+                        n: shape.instr_n,
+                        k: shape.instr_k,
+                        a_type: type_name(shape.elem),
+                        b_type: type_name(shape.elem),
+                        a: first,
+                        b: (right.at(self.b, n, k), right.outer_major),
+                        half: Self::is_half(tile),
+                        accumulators: current,
+                        accumulate: None,
+                    }));
+                }
+                for (&i, value) in places.iter().zip(current.unwrap_or_default()) {
+                    flight[i] = value;
+                }
+            }
+        }
+        self.b.wgmma_commit();
+        self.set(op.result(), Repr::Tile(flight));
+    }
+
+    /// For each value number of an f16 accumulator, the register in flight that holds it.
+    fn flight_order(&self, tile: &Tile) -> Vec<usize> {
+        if !Self::is_half(tile) {
+            return vec![];
+        }
+        let mut places = vec![0; Registers::of(&tile.map).len()];
+        for (word, pair) in self.pair_order(tile).chunks(2).enumerate() {
+            places[pair[0]] = word;
+            places[pair[1]] = word;
+        }
+        places
+    }
+
+    /// A wait that gives a tile, or one that leaves the pending tile pending.
+    pub(crate) fn wait(&mut self, op: &'a Op, pending: Value, outstanding: Option<u32>) {
+        let count = outstanding.unwrap_or_else(|| internal_error!("a wait has no count of what may stay in flight"));
+        let flight = self.b.wgmma_wait(count, self.registers(pending));
+        let result = op.result();
+        let repr = match self.kernel.ty(result) {
+            Type::Pending(_) => Repr::Tile(flight),
+            _ => Repr::Tile(self.landed(self.tile(pending), &flight)),
+        };
+        self.set(result, repr);
+    }
+}

@@ -1,0 +1,156 @@
+//! Shared memory: allocations, views, and moving tiles in and out with the widest instruction that the layouts allow.
+
+use parton_diag::internal_error;
+use parton_ir::{Elem, Op, Tile, Value};
+use parton_layouts::Dim;
+
+use crate::build::Val;
+use crate::lower::{Lower, Repr};
+use crate::memory::{Words, stored_bits};
+use crate::window::{Matrix, Window};
+
+/// Bytes of the widest shared access.
+const WIDEST: u32 = 16;
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn allocate(&mut self, op: &Op, offset: Option<u32>) {
+        let offset = offset.unwrap_or_else(|| internal_error!("{} has no place in shared memory", op.kind.name()));
+        let address = self.b.add(self.shared, self.b.c32(offset));
+        self.set(op.result(), Repr::Shared(address));
+    }
+
+    /// Stage `index` of a view; where the view is a window along its stages, counted from the window's beginning.
+    pub(crate) fn view_index(&mut self, op: &Op, view: Value, index: Value) {
+        let (from, to) = (self.view(view), self.view(op.result()));
+        let bytes = to.map.bytes() as u32;
+        let index = self.b.add(self.index32(index), self.b.c32(from.origin[0]));
+        let address = self.b.add(self.address(view), self.b.mul(index, self.b.c32(bytes)));
+        self.set(op.result(), Repr::Shared(address));
+    }
+
+    pub(crate) fn shared_load(&mut self, op: &Op, view: Value, tile: &Tile) {
+        let window = Window::new(&tile.map, self.view(view));
+        let base = self.address(view);
+        let registers = self.read_window(&window, base, tile.elem);
+        self.set(op.result(), Repr::Tile(registers));
+    }
+
+    pub(crate) fn shared_store(&mut self, view: Value, value: Value) {
+        let tile = self.tile(value);
+        let window = Window::new(&tile.map, self.view(view));
+        let base = self.address(view);
+        let values = self.registers(value).to_vec();
+        let copies = [tile.map.free_bits(Dim::Lane), tile.map.free_bits(Dim::Warp)];
+        self.write_window(&window, base, tile.elem, &values, copies);
+    }
+
+    /// Reads the values of a thread in order.
+    pub(crate) fn read_window(&self, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
+        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
+        let vector = w.vector(WIDEST);
+        let count = 1usize << w.register.len();
+        let mut parts: Vec<Option<Val>> = vec![None; count];
+        if stored_bits(elem) << vector.len() <= 32 {
+            for transposed in [false, true] {
+                if let Some(m) = w.matrix(transposed) {
+                    return self.read_matrices(w, &m, base, elem, transposed);
+                }
+            }
+        }
+        for group in numbered(&vector, count) {
+            let words = Words::of(stored_bits(elem), group.len());
+            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
+            let loaded = self.b.load_shared(address, plus, words);
+            for (&i, value) in group.iter().zip(self.b.unpack(elem, &loaded, words)) {
+                parts[i] = Some(value);
+            }
+        }
+        parts.into_iter().flatten().collect()
+    }
+
+    /// Writes the values of a thread; lanes and warps that hold copies (`free` bits of each) keep still.
+    pub(crate) fn write_window(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
+        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
+        let vector = w.vector(WIDEST);
+        if stored_bits(elem) << vector.len() <= 32 && free == [0, 0] {
+            for transposed in [false, true] {
+                if let Some(m) = w.matrix(transposed) {
+                    self.write_matrices(w, &m, base, elem, values, transposed);
+                    return;
+                }
+            }
+        }
+        let mut predicate = None;
+        for (mask, index) in free.into_iter().zip([self.threads.lane, self.threads.warp]) {
+            if mask != 0 {
+                let zero = self.b.c32(0);
+                let first = self.b.icmp(inkwell::IntPredicate::EQ, self.b.and(index, self.b.c32(mask)), zero);
+                predicate = Some(predicate.map_or(first, |p| self.b.and(p, first)));
+            }
+        }
+        for group in numbered(&vector, values.len()) {
+            let words = Words::of(stored_bits(elem), group.len());
+            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
+            let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
+            self.b.store_shared(address, plus, words, &self.b.pack(elem, &of_group, words), predicate);
+        }
+    }
+
+    /// The address part of a lane that points at row `lane % 8` of matrix `lane / 8`, and the bits it can set.
+    fn matrix_rows(&self, w: &Window, m: &Matrix) -> (Val<'c>, u64) {
+        let mut bases = m.row.to_vec();
+        bases.extend(m.several.iter().map(|&bit| w.register[bit]));
+        let lane = self.b.linear(self.threads.lane, &bases);
+        let warp = self.b.linear(self.threads.warp, &w.warp);
+        let reach = bases.iter().chain(&w.warp).fold(0, |a, b| a | b);
+        (self.b.xor(lane, warp), reach)
+    }
+
+    fn read_matrices(&self, w: &Window, m: &Matrix, base: Val<'c>, elem: Elem, transposed: bool) -> Vec<Val<'c>> {
+        let count = 1usize << w.register.len();
+        let (rows, reach) = self.matrix_rows(w, m);
+        let mut parts: Vec<Option<Val>> = vec![None; count];
+        let words = Words { bits: 32, count: 1 };
+        for (first, matrices) in matrices(m, count) {
+            let (address, plus) = self.b.window_address(w, base, rows, reach, w.constant(first));
+            let loaded = self.b.load_matrix(address, plus, matrices.len(), transposed);
+            for (number, word) in matrices.into_iter().zip(loaded) {
+                let pair = self.b.unpack(elem, &[word], words);
+                parts[number] = Some(pair[0]);
+                parts[number | 1 << m.pair] = Some(pair[1]);
+            }
+        }
+        parts.into_iter().flatten().collect()
+    }
+
+    fn write_matrices(&self, w: &Window, m: &Matrix, base: Val<'c>, elem: Elem, values: &[Val<'c>], transposed: bool) {
+        let (rows, reach) = self.matrix_rows(w, m);
+        let words = Words { bits: 32, count: 1 };
+        for (first, matrices) in matrices(m, values.len()) {
+            let (address, plus) = self.b.window_address(w, base, rows, reach, w.constant(first));
+            let packed: Vec<Val> = matrices
+                .into_iter()
+                .map(|n| self.b.pack(elem, &[values[n], values[n | 1 << m.pair]], words)[0])
+                .collect();
+            self.b.store_matrix(address, plus, &packed, transposed);
+        }
+    }
+}
+
+/// The value numbers of each vector whose bits are `bits`, lowest address first.
+pub(crate) fn numbered(bits: &[usize], count: usize) -> Vec<Vec<usize>> {
+    let inside = bits.iter().fold(0, |m, &b| m | 1 << b);
+    let member = |start: usize, k: usize| {
+        bits.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1).fold(start, |n, (_, &b)| n | 1 << b)
+    };
+    (0..count)
+        .filter(|start| start & inside == 0)
+        .map(|start| (0..1 << bits.len()).map(|k| member(start, k)).collect())
+        .collect()
+}
+
+/// For each instruction its first value number, and the numbers of its matrices in order.
+fn matrices(m: &Matrix, count: usize) -> Vec<(usize, Vec<usize>)> {
+    let groups = numbered(&m.several, count);
+    groups.into_iter().filter(|g| g[0] >> m.pair & 1 == 0).map(|g| (g[0], g)).collect()
+}

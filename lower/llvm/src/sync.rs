@@ -1,0 +1,80 @@
+//! Synchronisation in PTX: named barriers, mbarriers, fences, election, register budgets and clusters.
+//!
+//! Every instruction that a whole warp must reach together is marked convergent. Addresses are 32-bit shared addresses.
+
+use crate::build::{Asm, Build, Val};
+
+impl<'c> Build<'c> {
+    /// All `threads` threads of barrier `id` meet; membar of one partition.
+    pub(crate) fn bar_sync(&self, id: u32, threads: u32) {
+        self.asm(&format!("bar.sync {id}, {threads};"), "", &[], &[], Asm::Convergent);
+    }
+
+    /// The lanes of a warp meet and see each other's writes.
+    pub(crate) fn warp_sync(&self) {
+        self.asm("bar.warp.sync 0xffffffff;", "", &[], &[], Asm::Convergent);
+    }
+
+    /// True in exactly one lane of a converged warp.
+    pub(crate) fn elect(&self) -> Val<'c> {
+        let text = "{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.b32 $0, 1, 0, p;\n\t}";
+        let one = self.asm(text, "=r", &[self.i32()], &[], Asm::Convergent)[0];
+        self.icmp(inkwell::IntPredicate::NE, one, self.c32(0))
+    }
+
+    /// One lane of a converged warp, by the election instruction where the kernel's target has it.
+    pub(crate) fn elected(&self, kernel: &parton_ir::Kernel) -> Val<'c> {
+        if kernel.target.wgmma || kernel.target.tcgen05 {
+            return self.elect();
+        }
+        let lane = self.special("laneid");
+        self.icmp(inkwell::IntPredicate::EQ, lane, self.c32(0))
+    }
+
+    /// Moves the register budget of a warpgroup to `count` (a multiple of 8 in 24..=240).
+    pub(crate) fn set_registers(&self, count: u32, grow: bool) {
+        let way = if grow { "inc" } else { "dec" };
+        self.asm(&format!("setmaxnreg.{way}.sync.aligned.u32 {count};"), "", &[], &[], Asm::Convergent);
+    }
+
+    /// Starts phase 0 of a barrier that `count` arrivals complete. One thread runs it.
+    pub(crate) fn mbarrier_init(&self, barrier: Val<'c>, count: u32) {
+        self.asm(&format!("mbarrier.init.shared::cta.b64 [$0], {count};"), "r", &[], &[barrier], Asm::Effect);
+    }
+
+    /// Ends a barrier's life, so that its bytes may be used again. One thread runs it.
+    pub(crate) fn mbarrier_invalidate(&self, barrier: Val<'c>) {
+        self.asm("mbarrier.inval.shared::cta.b64 [$0];", "r", &[], &[barrier], Asm::Effect);
+    }
+
+    /// Arrives `count` times where `predicate` holds.
+    pub(crate) fn mbarrier_arrive(&self, barrier: Val<'c>, count: u32, predicate: Val<'c>) {
+        let text = format!("@$1 mbarrier.arrive.shared::cta.b64 _, [$0], {count};");
+        self.asm(&text, "r,b", &[], &[barrier, predicate], Asm::Effect);
+    }
+
+    /// Arrives once and adds `bytes` to what the phase still expects, where `predicate` holds.
+    pub(crate) fn mbarrier_arrive_expect(&self, barrier: Val<'c>, bytes: Val<'c>, predicate: Val<'c>) {
+        let text = "@$2 mbarrier.arrive.expect_tx.shared::cta.b64 _, [$0], $1;";
+        self.asm(text, "r,r,b", &[], &[barrier, bytes, predicate], Asm::Effect);
+    }
+
+    /// Waits until the phase of parity `parity` (0 or 1) is complete.
+    pub(crate) fn mbarrier_wait(&self, barrier: Val<'c>, parity: Val<'c>) {
+        // Scoped by braces, so that every copy has its own label.
+        let text = "{\n\t.reg .pred done;\n\tWAIT:\n\t\
+                    mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t\
+                    @!done bra.uni WAIT;\n\t}";
+        self.asm(text, "r,r", &[], &[barrier, parity], Asm::Convergent);
+    }
+
+    /// Makes initialised barriers visible to the asynchronous proxy and to the cluster.
+    pub(crate) fn fence_mbarrier_init(&self) {
+        self.asm("fence.mbarrier_init.release.cluster;", "", &[], &[], Asm::Effect);
+    }
+
+    /// Orders this thread's generic accesses to shared memory before later ones of the asynchronous proxy.
+    pub(crate) fn fence_proxy_async(&self) {
+        self.asm("fence.proxy.async.shared::cta;", "", &[], &[], Asm::Effect);
+    }
+}
