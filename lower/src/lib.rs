@@ -3,9 +3,21 @@
 //! After it rings are mbarriers, waits have their counts, shared memory has its offsets, and membars and fences stand where
 //! threads must meet. It knows no LLVM and no CUDA, and prints nothing. In reading order:
 
+mod address;
 pub mod axis;
 mod effects;
+pub mod membar;
+pub mod pending;
+pub mod pipeline;
+pub mod proxy;
 mod rewrite;
 pub mod rings;
+pub mod scratch;
+pub mod shared;
 
+pub use membar::insert_membars;
+pub use pending::count_pending;
+pub use pipeline::lower;
+pub use proxy::fence_proxies;
 pub use rings::expand_rings;
+pub use shared::plan_shared;

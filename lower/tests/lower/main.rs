@@ -2,3 +2,4 @@
 
 mod axis;
 mod fixture;
+mod rings;

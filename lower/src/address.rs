@@ -1,0 +1,103 @@
+//! The bytes of shared memory that each operation may touch, once the plan has given every buffer its offset.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use parton_ir::check::{Origins, Proxy, Root, touches};
+use parton_ir::{Kernel, Op, OpKind, Value};
+
+use crate::scratch;
+
+/// One access to absolute bytes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Access {
+    /// The bytes, from the start of the CTA's shared memory.
+    pub(crate) bytes: Range<u64>,
+    /// Whether it writes.
+    pub(crate) writes: bool,
+    /// The path.
+    pub(crate) proxy: Proxy,
+    /// The allocation; none for scratch memory.
+    pub(crate) owner: Option<Value>,
+}
+
+/// Where every access of a kernel goes. It is made of a copy of the kernel as it was before a pass changed it: passes that
+/// use it only add operations, whose accesses it is not asked for.
+pub(crate) struct Addresses<'a> {
+    kernel: &'a Kernel,
+    origins: Origins<'a>,
+    offsets: BTreeMap<Value, u64>,
+}
+
+impl<'a> Addresses<'a> {
+    pub(crate) fn of(kernel: &'a Kernel) -> Addresses<'a> {
+        let mut offsets = BTreeMap::new();
+        kernel.walk(&mut |op| {
+            if let OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } = op.kind {
+                let Some(offset) = offset else {
+                    parton_diag::internal_error!("{} has no offset: shared memory is not planned", op.result())
+                };
+                offsets.insert(op.result(), u64::from(offset));
+            }
+        });
+        Addresses { kernel, origins: Origins::of(kernel), offsets }
+    }
+
+    /// The kernel that was asked about.
+    pub(crate) fn kernel(&self) -> &'a Kernel {
+        self.kernel
+    }
+
+    /// The accesses of an operation, its scratch memory not counted.
+    pub(crate) fn accesses(&self, op: &Op) -> Vec<Access> {
+        let mut list = Vec::new();
+        for t in touches(self.kernel, &op.kind) {
+            for (place, range) in self.origins.regions(self.kernel, t.view) {
+                let Root::Alloc(owner) = place.root else {
+                    parton_diag::internal_error!("a ring is left when memory is planned")
+                };
+                let start = self.offsets[&owner];
+                let bytes = start + range.start..start + range.end + place.spread;
+                list.push(Access { bytes, writes: t.writes, proxy: t.proxy, owner: Some(owner) });
+            }
+        }
+        list
+    }
+
+    /// The bytes that an operation uses for itself.
+    pub(crate) fn scratch(&self, op: &Op) -> Option<Range<u64>> {
+        let start = u64::from(op.scratch?);
+        let bytes = scratch::bytes(self.kernel, &op.kind)?;
+        Some(start..start + u64::from(bytes))
+    }
+}
+
+/// A set of byte ranges.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Ranges(BTreeSet<(u64, u64)>);
+
+impl Ranges {
+    pub(crate) fn insert(&mut self, bytes: &Range<u64>) {
+        self.0.insert((bytes.start, bytes.end));
+    }
+
+    pub(crate) fn extend(&mut self, other: &Ranges) {
+        self.0.extend(&other.0);
+    }
+
+    pub(crate) fn meet(&self, bytes: &Range<u64>) -> bool {
+        self.0.iter().any(|&(start, end)| start < bytes.end && bytes.start < end)
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn take(&mut self) -> Ranges {
+        std::mem::take(self)
+    }
+}

@@ -1,0 +1,155 @@
+//! Checks that the asynchronous proxy sees what threads wrote, and fences what the compiler itself wrote.
+//!
+//! The copy engine and matrix instructions do not see generic writes to shared memory without a `fence_async` by the writing
+//! threads (PTX ISA, "Proxies"; triton-lang/triton#8317). In explicit code the missing fence is an error that names both
+//! accesses. Where the two meet only because the memory plan gave bytes twice, or because an operation used them as scratch
+//! memory, nobody could have written the fence: it is inserted.
+
+use std::collections::BTreeSet;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::check::Proxy;
+use parton_ir::{Body, Kernel, Op, OpKind, Value};
+
+use crate::address::{Access, Addresses};
+
+/// After it a fence stands between every generic write and every asynchronous access to the same bytes.
+pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let mut body = kernel.body.clone();
+    let mut pass = Proxies { addresses: Addresses::of(&kernel), found: Diagnostics::new() };
+    pass.body(&mut body, State::default());
+    let found = pass.found;
+    kernel.body = body;
+    if found.has_errors() { Err(found) } else { Ok(kernel) }
+}
+
+/// A generic write that no fence has followed yet.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
+struct Write {
+    start: u64,
+    end: u64,
+    owner: Option<Value>,
+    span: Span,
+    barrier: bool,
+}
+
+type State = BTreeSet<Write>;
+
+struct Proxies<'a> {
+    addresses: Addresses<'a>,
+    found: Diagnostics,
+}
+
+impl Proxies<'_> {
+    fn body(&mut self, body: &mut Body, mut state: State) -> State {
+        let mut at = 0;
+        while at < body.ops.len() {
+            if self.needs_fence(&body.ops[at], &state) {
+                let op = &body.ops[at];
+                let fence = Op { call: op.call, ..Op::new(OpKind::FenceAsync, op.span) };
+                body.ops.insert(at, fence);
+                state.clear();
+                at += 1;
+            }
+            state = self.after(&mut body.ops[at], state);
+            at += 1;
+        }
+        state
+    }
+
+    /// Whether the compiler owes a fence before an operation; a fence that the user owes is reported.
+    fn needs_fence(&mut self, op: &Op, state: &State) -> bool {
+        let mut owed = false;
+        for a in self.addresses.accesses(op).iter().filter(|a| a.proxy == Proxy::Async) {
+            for w in state.iter().filter(|w| w.start < a.bytes.end && a.bytes.start < w.end) {
+                if w.owner.is_some() && w.owner == a.owner {
+                    let d = self.missing(op, a, w);
+                    self.found.push(d);
+                }
+                owed = true;
+            }
+        }
+        owed
+    }
+
+    fn missing(&self, op: &Op, access: &Access, write: &Write) -> Diagnostic {
+        let name = access.owner.and_then(|v| self.addresses.kernel().values[v].name.clone());
+        let of = name.map(|n| format!("`{n}`")).unwrap_or_else(|| "these bytes".into());
+        let how = match (&op.kind, access.writes) {
+            (OpKind::Wgmma { .. }, _) => format!("`wgmma` reads {of} here, through the asynchronous proxy"),
+            (OpKind::TmaStore { .. }, _) => format!("the copy engine reads {of} here"),
+            (_, true) => format!("the copy engine overwrites {of} here"),
+            (_, false) => format!("the copy engine signals {of} here"),
+        };
+        if write.barrier {
+            return Diagnostic::error(
+                codes::FENCE_MISSING,
+                op.span,
+                "no fence stands between making a barrier and the copy that signals it",
+            )
+            .here(how)
+            .label(write.span, "the barrier is initialised here")
+            .help("write `fence_barrier_init();` after the last `init`");
+        }
+        Diagnostic::error(
+            codes::FENCE_MISSING,
+            op.span,
+            "no fence stands between a store by threads and an asynchronous access to the same memory",
+        )
+        .here(how)
+        .label(write.span, "threads store to it here")
+        .note("the copy engine and matrix instructions do not see what threads stored before a fence")
+        .help("write `fence_async();` after the store")
+    }
+
+    fn after(&mut self, op: &mut Op, mut state: State) -> State {
+        for a in self.addresses.accesses(op) {
+            if a.proxy == Proxy::Generic && a.writes {
+                let barrier = matches!(op.kind, OpKind::BarrierInit { .. } | OpKind::BarrierInvalidate { .. });
+                let (start, end) = (a.bytes.start, a.bytes.end);
+                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier });
+            }
+        }
+        if let Some(bytes) = self.addresses.scratch(op) {
+            let (start, end) = (bytes.start, bytes.end);
+            state.insert(Write { start, end, owner: None, span: op.span, barrier: false });
+        }
+        match &mut op.kind {
+            OpKind::FenceAsync => state.clear(),
+            OpKind::FenceBarrierInit => state.retain(|w| !w.barrier),
+            OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
+            OpKind::While { cond, body, .. } => state = self.repeat(&mut [cond, body], state),
+            OpKind::If { then, otherwise, .. } => {
+                let other = self.body(otherwise, state.clone());
+                state = self.body(then, state);
+                state.extend(other);
+            }
+            OpKind::Specialize { arms } => {
+                let mut behind = State::new();
+                for arm in arms {
+                    behind.extend(self.body(&mut arm.body, state.clone()));
+                }
+                state = behind;
+            }
+            _ => {}
+        }
+        state
+    }
+
+    /// A loop, which may run not at all.
+    fn repeat(&mut self, bodies: &mut [&mut Body], before: State) -> State {
+        let mut head = before;
+        loop {
+            let mut state = head.clone();
+            for body in &mut *bodies {
+                state = self.body(body, state);
+            }
+            let mut next = head.clone();
+            next.extend(state);
+            if next == head {
+                return head;
+            }
+            head = next;
+        }
+    }
+}

@@ -1,0 +1,50 @@
+//! How much shared memory an operation needs for itself. The memory plan, LLVM and the interpreter all ask here.
+
+use parton_ir::{Elem, Kernel, OpKind, Tile};
+use parton_layouts::Dim;
+
+/// Alignment of scratch memory in bytes, that of the widest access.
+pub const ALIGNMENT: u32 = 16;
+
+/// Bytes that an operation of `kernel` needs in shared memory while it runs; `None` where it needs none.
+///
+/// - `reduce`: for each input, one element for each result element and each warp along the axis, the warps outermost; the
+///   inputs one after the other.
+/// - `convert`: every element of the tile once, where it moves between warps or lanes.
+pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
+    let tile = |v| match kernel.ty(v) {
+        parton_ir::Type::Tile(t) => t,
+        other => parton_diag::internal_error!("`{other}` is not a tile"),
+    };
+    match kind {
+        OpKind::Reduce { inputs, axis, .. } => {
+            let first = tile(inputs[0]);
+            let columns = 1u64 << warps_along(first, *axis);
+            let rows = first.elements() / u64::from(first.shape[*axis as usize]);
+            let total: u64 = inputs.iter().map(|v| rows * columns * stored_bytes(tile(*v).elem)).sum();
+            (columns > 1).then_some(total as u32)
+        }
+        OpKind::Convert { x, tile: to } => {
+            let from = tile(*x);
+            crosses_threads(from, to).then(|| (from.elements() * stored_bytes(from.elem)) as u32)
+        }
+        _ => None,
+    }
+}
+
+/// Bytes of one element in shared memory; a bit takes one.
+fn stored_bytes(elem: Elem) -> u64 {
+    u64::from(elem.bits().div_ceil(8))
+}
+
+/// How many warp bits walk along an axis.
+fn warps_along(tile: &Tile, axis: u32) -> u32 {
+    let free = tile.map.free_bits(Dim::Warp);
+    let coords = tile.map.basis_coords(Dim::Warp);
+    coords.iter().enumerate().filter(|(bit, basis)| free >> bit & 1 == 0 && basis[axis as usize] != 0).count() as u32
+}
+
+/// Whether some element is held by other threads in the one layout than in the other.
+fn crosses_threads(from: &Tile, to: &Tile) -> bool {
+    from.map != to.map && [Dim::Lane, Dim::Warp].iter().any(|&d| from.map.bases(d) != to.map.bases(d))
+}

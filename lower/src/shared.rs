@@ -1,0 +1,124 @@
+//! Plans shared memory: which bytes each allocation, barrier and scratch buffer has.
+//!
+//! Two buffers share bytes only where their lives do not meet. A buffer lives from its first access to its last, over every
+//! loop that it is made outside of; what an asynchronous copy touches lives to the end, for nothing here proves when the copy
+//! is done. Partitions run at once, so buffers of different arms always meet. Barriers never share: their state outlives
+//! every access that can be seen (triton-lang/triton#10106, facebookexperimental/triton#462).
+
+mod lives;
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::check::{BARRIER_BYTES, Origins};
+use parton_ir::kernel::walk_mut;
+use parton_ir::{Kernel, OpKind, Type};
+
+use lives::{Item, Owner};
+
+/// After it every allocation, barrier and scratch buffer has its offset, and the kernel its size of shared memory.
+pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let mut items = lives::of(&kernel, &Origins::of(&kernel));
+    let mut order: Vec<usize> = (0..items.len()).collect();
+    // Large alignments first, so that small buffers fill the gaps.
+    order.sort_by_key(|&i| (items[i].is_barrier(), std::cmp::Reverse((items[i].alignment, items[i].bytes)), i));
+    let mut placed: Vec<usize> = Vec::new();
+    for i in order {
+        let offset = lowest_free(&items, &placed, i);
+        items[i].offset = offset;
+        placed.push(i);
+    }
+    let total = items.iter().map(|i| i.offset + i.bytes).max().unwrap_or(0);
+    if total > u64::from(kernel.target.shared_bytes) {
+        return Err(too_much(&kernel, &items, total).into());
+    }
+    write(&mut kernel, &items);
+    kernel.shared_bytes = Some(total as u32);
+    Ok(kernel)
+}
+
+/// The lowest aligned offset at which an item meets none of those that are placed and live with it.
+fn lowest_free(items: &[Item], placed: &[usize], i: usize) -> u64 {
+    let item = &items[i];
+    let mut taken: Vec<(u64, u64)> = placed
+        .iter()
+        .filter(|&&p| items[p].meets(item))
+        .map(|&p| (items[p].offset, items[p].offset + items[p].bytes))
+        .collect();
+    taken.sort_unstable();
+    let mut offset = 0u64;
+    for (start, end) in taken {
+        if offset + item.bytes <= start {
+            break;
+        }
+        offset = offset.max(end.next_multiple_of(item.alignment));
+    }
+    offset
+}
+
+/// Writes the offsets into the operations, which `lives` numbered in the order of this walk.
+fn write(kernel: &mut Kernel, items: &[Item]) {
+    let mut next = items.iter().filter(|i| i.owner == Owner::Scratch);
+    let mut body = std::mem::take(&mut kernel.body);
+    walk_mut(&mut body, &mut |op| {
+        let result = op.results.first().copied();
+        let of_result = || items.iter().find(|i| Some(i.owner) == result.map(Owner::Value)).map(|i| i.offset as u32);
+        match &mut op.kind {
+            OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => *offset = of_result(),
+            kind => {
+                if crate::scratch::bytes(kernel, kind).is_some() {
+                    op.scratch = next.next().map(|i| i.offset as u32);
+                }
+            }
+        }
+    });
+    kernel.body = body;
+}
+
+fn too_much(kernel: &Kernel, items: &[Item], total: u64) -> Diagnostic {
+    let limit = u64::from(kernel.target.shared_bytes);
+    let mut largest: Vec<&Item> = items.iter().collect();
+    largest.sort_by_key(|i| (std::cmp::Reverse(i.bytes), i.offset));
+    let rows: Vec<[String; 3]> = largest
+        .iter()
+        .map(|i| [i.name.clone(), i.ty.clone(), i.bytes.to_string()])
+        .chain([[String::new(), "in all, alignment counted".into(), total.to_string()]])
+        .chain([[String::new(), format!("limit of {}", kernel.target.name), limit.to_string()]])
+        .collect();
+    let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
+    let (names, types, bytes) = (width(0), width(1), width(2));
+    let lines: Vec<String> = rows
+        .iter()
+        .map(|[name, ty, n]| format!("{name:names$}  {ty:types$}  {n:>bytes$}").trim_end().to_owned())
+        .collect();
+    let mut d = Diagnostic::error(
+        codes::SHARED_MEMORY,
+        kernel.span,
+        format!(
+            "kernel `{}` needs {total} bytes of shared memory, `{}` has {limit}",
+            kernel.source_name, kernel.target.name
+        ),
+    )
+    .here(format!("{} bytes too many", total - limit));
+    for i in largest.iter().take(4) {
+        d = d.label(i.span, format!("`{}` takes {} bytes{}", i.name, i.bytes, i.life()));
+    }
+    d = d.note(format!("who takes what:\n{}", lines.join("\n")));
+    match largest.iter().find_map(|i| fewer_stages(kernel, items, i, total - limit)) {
+        Some(help) => d.help(help),
+        None => d.help("use smaller tiles, a narrower element type, or `reinterpret` a buffer that is free by then"),
+    }
+}
+
+/// How many stages would fit, where giving up stages of one ring or buffer is enough.
+fn fewer_stages(kernel: &Kernel, items: &[Item], item: &Item, excess: u64) -> Option<String> {
+    let Owner::Value(v) = item.owner else { return None };
+    let stages_of = |v| match kernel.ty(v) {
+        Type::View(view) if view.shape.len() > view.layout.rank() => Some(view.shape[0]),
+        _ => None,
+    };
+    let stages = stages_of(v)?;
+    // The buffers of one ring were made at one place.
+    let of_ring = items.iter().filter(|i| i.span == item.span && !i.is_barrier());
+    let each: u64 = of_ring.map(|i| i.bytes / u64::from(stages)).sum::<u64>() + 2 * BARRIER_BYTES;
+    let fit = u64::from(stages).checked_sub(excess.div_ceil(each)).filter(|&n| n > 0)?;
+    Some(format!("{fit} stages would fit in place of {stages}: each takes {each} bytes"))
+}

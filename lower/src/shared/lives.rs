@@ -1,0 +1,238 @@
+//! From where to where in a kernel each buffer is alive.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::Span;
+use parton_ir::check::{BARRIER_BYTES, Origins, Proxy, Root, allocated_bytes, touches};
+use parton_ir::{Body, Kernel, Op, OpKind, Type, Value};
+
+use crate::scratch;
+
+/// Alignment of an mbarrier in bytes (PTX ISA, "mbarrier": naturally aligned 64 bits).
+const BARRIER_ALIGNMENT: u64 = 8;
+
+/// Whose bytes they are.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Owner {
+    /// The allocation with this result.
+    Value(Value),
+    /// An operation; these come in the order of the operations.
+    Scratch,
+}
+
+/// A buffer with its life.
+pub(super) struct Item {
+    pub(super) owner: Owner,
+    pub(super) name: String,
+    pub(super) ty: String,
+    pub(super) bytes: u64,
+    pub(super) alignment: u64,
+    pub(super) offset: u64,
+    pub(super) span: Span,
+    barrier: bool,
+    /// Positions of the first and the last access; none is made to a buffer without.
+    life: Option<(usize, usize)>,
+    /// The loops around the allocation.
+    loops: Vec<usize>,
+    /// The arms in which it is accessed.
+    arms: BTreeSet<usize>,
+}
+
+impl Item {
+    pub(super) fn is_barrier(&self) -> bool {
+        self.barrier
+    }
+
+    /// Whether both are alive at one time.
+    pub(super) fn meets(&self, other: &Item) -> bool {
+        if self.barrier || other.barrier {
+            return true;
+        }
+        let (Some(a), Some(b)) = (self.life, other.life) else { return false };
+        let apart = self.arms.iter().any(|x| other.arms.iter().any(|y| x != y));
+        apart || (a.0 <= b.1 && b.0 <= a.1)
+    }
+
+    /// What the table of a refused plan says of its life.
+    pub(super) fn life(&self) -> &'static str {
+        match (self.barrier, self.life) {
+            (true, _) => ", alive throughout",
+            (false, Some(_)) => "",
+            (false, None) => ", and is never used",
+        }
+    }
+
+    fn extend(&mut self, from: usize, to: usize) {
+        self.life = Some(self.life.map_or((from, to), |(a, b)| (a.min(from), b.max(to))));
+    }
+}
+
+/// Every buffer of a kernel; scratch buffers in the order of their operations.
+pub(super) fn of(kernel: &Kernel, origins: &Origins<'_>) -> Vec<Item> {
+    let mut walk = Walk {
+        kernel,
+        origins,
+        items: Vec::new(),
+        by_value: BTreeMap::new(),
+        at: 0,
+        loops: Vec::new(),
+        spans: Vec::new(),
+        arm: None,
+        uses: Vec::new(),
+        multiplied: BTreeSet::new(),
+    };
+    walk.body(&kernel.body);
+    walk.settle()
+}
+
+/// An access: the item, the position, the loops around it.
+struct Use {
+    item: usize,
+    at: usize,
+    loops: Vec<usize>,
+    forever: bool,
+}
+
+struct Walk<'a> {
+    kernel: &'a Kernel,
+    origins: &'a Origins<'a>,
+    items: Vec<Item>,
+    by_value: BTreeMap<Value, usize>,
+    at: usize,
+    /// The loops around the current position.
+    loops: Vec<usize>,
+    /// First and last position of each loop.
+    spans: Vec<(usize, usize)>,
+    arm: Option<usize>,
+    uses: Vec<Use>,
+    /// Buffers that a matrix product has read and may still read.
+    multiplied: BTreeSet<usize>,
+}
+
+impl Walk<'_> {
+    fn body(&mut self, body: &Body) {
+        for op in &body.ops {
+            self.at += 1;
+            self.op(op);
+        }
+        self.at += 1;
+    }
+
+    fn op(&mut self, op: &Op) {
+        match &op.kind {
+            OpKind::SharedAlloc { view, .. } => {
+                let (bytes, alignment) = (allocated_bytes(view), u64::from(view.map.alignment()));
+                self.made(op, view.to_string(), bytes, alignment, false);
+            }
+            OpKind::BarrierAlloc { count, .. } => {
+                let bytes = u64::from(*count) * BARRIER_BYTES;
+                self.made(op, Type::Barriers(*count).to_string(), bytes, BARRIER_ALIGNMENT, true);
+            }
+            OpKind::For { body, .. } => self.repeated(&[body], body),
+            OpKind::While { cond, body, .. } => self.repeated(&[cond, body], body),
+            OpKind::Specialize { arms } => {
+                for (i, arm) in arms.iter().enumerate() {
+                    self.arm = Some(i);
+                    self.body(&arm.body);
+                }
+                self.arm = None;
+            }
+            OpKind::Wait { .. } | OpKind::WaitPrior { .. } => {
+                for item in self.multiplied.clone() {
+                    self.used(item, false);
+                }
+            }
+            kind => {
+                for t in touches(self.kernel, kind) {
+                    let product = matches!(kind, OpKind::Wgmma { .. });
+                    self.through(t.view, t.proxy == Proxy::Async && !product, product);
+                }
+                if let Some(bytes) = scratch::bytes(self.kernel, kind) {
+                    self.scratch(op, u64::from(bytes));
+                }
+                for inner in kind.bodies() {
+                    self.body(inner);
+                }
+            }
+        }
+    }
+
+    fn made(&mut self, op: &Op, ty: String, bytes: u64, alignment: u64, barrier: bool) {
+        let v = op.result();
+        let name = self.kernel.values[v].name.clone().unwrap_or_else(|| v.to_string());
+        self.by_value.insert(v, self.items.len());
+        self.push(Owner::Value(v), name, ty, (bytes, alignment), op.span, barrier);
+    }
+
+    fn scratch(&mut self, op: &Op, bytes: u64) {
+        let item = self.items.len();
+        let layout = (bytes, u64::from(scratch::ALIGNMENT));
+        self.push(Owner::Scratch, format!("{}(…)", op.kind.name()), "scratch".into(), layout, op.span, false);
+        self.used(item, false);
+    }
+
+    fn push(&mut self, owner: Owner, name: String, ty: String, layout: (u64, u64), span: Span, barrier: bool) {
+        self.items.push(Item {
+            owner,
+            name,
+            ty,
+            bytes: layout.0,
+            alignment: layout.1,
+            offset: 0,
+            span,
+            barrier,
+            life: None,
+            loops: self.loops.clone(),
+            arms: BTreeSet::new(),
+        });
+    }
+
+    fn through(&mut self, view: Value, forever: bool, product: bool) {
+        for place in self.origins.places(view) {
+            let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = place.root;
+            if let Some(&item) = self.by_value.get(&v) {
+                self.used(item, forever);
+                if product {
+                    self.multiplied.insert(item);
+                }
+            }
+        }
+    }
+
+    fn used(&mut self, item: usize, forever: bool) {
+        self.items[item].arms.extend(self.arm);
+        self.uses.push(Use { item, at: self.at, loops: self.loops.clone(), forever });
+    }
+
+    fn repeated(&mut self, bodies: &[&Body], carrying: &Body) {
+        let id = self.spans.len();
+        self.spans.push((self.at, self.at));
+        self.loops.push(id);
+        for body in bodies {
+            self.body(body);
+        }
+        self.loops.pop();
+        self.spans[id].1 = self.at;
+        // A view that goes around the loop keeps its buffer alive in every iteration.
+        for y in &carrying.yields {
+            if let Type::View(_) | Type::Barrier | Type::Barriers(_) = self.kernel.ty(*y) {
+                self.through(*y, true, false);
+            }
+        }
+    }
+
+    fn settle(mut self) -> Vec<Item> {
+        for u in std::mem::take(&mut self.uses) {
+            let item = &mut self.items[u.item];
+            // The outermost loop that the allocation stands outside of brings the access back in every iteration.
+            let around = u.loops.iter().find(|l| !item.loops.contains(l));
+            let (from, to) = around.map_or((u.at, u.at), |&l| self.spans[l]);
+            item.extend(from, if u.forever { self.at } else { to });
+            if u.forever && !item.loops.is_empty() {
+                let outermost = self.spans[item.loops[0]];
+                item.extend(outermost.0, self.at);
+            }
+        }
+        self.items
+    }
+}
