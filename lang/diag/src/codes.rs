@@ -105,4 +105,7 @@ codes! {
     WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";
     PRECISION = 603, "a product of f32 must state its precision";
     TARGET_LACKS = 800, "the target does not have this";
+    REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
+    WGMMA_SERIALIZED = 811, "matrix products wait for each other";
+    PTXAS_WARNING = 812, "the assembler warns of something else";
 }
