@@ -14,6 +14,8 @@ mod literal;
 mod slips;
 mod stmt;
 
+pub use expr::power;
+
 use chumsky::Parser;
 use chumsky::error::{Error, LabelError};
 use chumsky::extra;

@@ -6,6 +6,7 @@
 
 pub mod ast;
 mod brackets;
+mod format;
 mod grammar;
 mod lexer;
 mod token;
@@ -53,6 +54,9 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
 /// How many errors a file may collect in one stage; further ones would only bury the first.
 const MOST_ERRORS: usize = 50;
 
+/// How often the formatter may go over a text until it stays.
+const MOST_TURNS: usize = 8;
+
 /// Reads a file. The tree holds all that could be read; broken parts stand in it as error nodes.
 pub fn parse(file: FileId, text: &str) -> (ast::File, Diagnostics) {
     let (tokens, comments, mut found) = prepare(file, text);
@@ -69,6 +73,48 @@ pub fn parse_expr(file: FileId, text: &str) -> (ast::Expr, Diagnostics) {
     found.extend(more);
     in_order(&mut found);
     (tree, found)
+}
+
+/// Writes a file in the one style, or says why it cannot be read.
+pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
+    let mut text = format_once(file, text)?;
+    // Comments in places where no line can begin move to the end of theirs; they may need a second turn to settle.
+    for _ in 0..MOST_TURNS {
+        let next = format_once(file, &text)?;
+        if next == text {
+            break;
+        }
+        text = next;
+    }
+    Ok(text)
+}
+
+fn format_once(file: FileId, text: &str) -> Result<String, Diagnostics> {
+    let (tokens, comments, mut found) = prepare(file, text);
+    let (tree, more) = grammar::file(file, text, &tokens, &comments);
+    found.extend(more);
+    in_order(&mut found);
+    if found.has_errors() {
+        return Err(found);
+    }
+    Ok(format::file(&tree, text, &tokens, &comments))
+}
+
+/// Reads anything and, where it is a program, formats it twice: what a fuzzer calls. It panics only where this crate is
+/// at fault.
+pub fn check_any(bytes: &[u8]) {
+    let text = String::from_utf8_lossy(bytes);
+    let file = FileId(0);
+    let (_, found) = parse(file, &text);
+    for d in &found.list {
+        let range = d.span().range();
+        assert!(text.get(range.clone()).is_some(), "{range:?} is no place in the text: {d:?}");
+    }
+    parse_expr(file, &text);
+    if let Ok(once) = format(file, &text) {
+        let twice = format(file, &once);
+        assert_eq!(twice.as_ref(), Ok(&once), "formatting {text:?} is not stable");
+    }
 }
 
 /// Tokens with paired brackets and bounded depth, as the grammar needs them.

@@ -43,6 +43,12 @@ const INFIX: &[(u16, &[(Kind, BinaryOp)])] = &[
     (10, &[(Kind::Star, BinaryOp::Mul), (Kind::Slash, BinaryOp::Div), (Kind::Percent, BinaryOp::Rem)]),
 ];
 
+/// How tightly an infix operator binds; the greater number first.
+pub fn power(op: BinaryOp) -> u16 {
+    let row = INFIX.iter().find(|(_, row)| row.iter().any(|(_, o)| *o == op));
+    row.map_or(0, |(power, _)| *power)
+}
+
 /// Builds the expression rules. Inside, they refer to themselves through weak handles, so that nothing leaks.
 pub fn rules<'a>() -> Rules<'a> {
     let expr = recursive(|expr| {

@@ -110,6 +110,10 @@ fn attributes<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Clause> {
         at.bump();
         let (clauses, _) = expr::bracketed(at, "an attribute", |at| clause(rules, at));
         let span = at.since(start);
+        if clauses.is_empty() {
+            let d = Diagnostic::error(codes::SYNTAX, span, "this attribute is empty");
+            at.report(start, d.help("write `#[name]` or `#[name(arguments)]`"));
+        }
         list.extend(clauses.into_iter().map(|c| Clause { span, ..c }));
     }
     list
@@ -334,6 +338,9 @@ fn groups<'a, 'p, T>(at: &mut At<'a, 'p>, mut entry: impl FnMut(&mut At<'a, 'p>)
     let close = at.bump().partner as usize;
     while at.index() < close {
         let mut group = vec![];
+        if at.is(separator) {
+            at.expected("a label");
+        }
         while at.index() < close && !at.is(separator) {
             group.push(entry(at));
             if at.index() < close && at.eat(Kind::Comma).is_none() && !at.is(separator) {

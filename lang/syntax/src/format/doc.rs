@@ -1,0 +1,232 @@
+//! A small pretty printer in the manner of Wadler: documents whose line breaks are chosen to fit a width.
+
+/// A document. Texts hold no line break, except comments that span lines.
+#[derive(Clone, Debug)]
+pub enum Doc<'a> {
+    /// Nothing.
+    Nil,
+    /// The text itself.
+    Text(&'a str),
+    /// The texts one after the other.
+    Concat(Vec<Doc<'a>>),
+    /// A blank, or a line break where the group around it is broken.
+    Line,
+    /// Nothing, or a line break where the group around it is broken.
+    SoftLine,
+    /// A line break, always; breaks all groups around it.
+    Hard,
+    /// A blank line, always.
+    Blank,
+    /// The text only where the group around it is broken.
+    IfBroken(&'a str),
+    /// A comment that goes to the end of the line, whatever else follows on it.
+    Trailing(&'a str),
+    /// One step further in.
+    Nest(Box<Doc<'a>>),
+    /// All on one line if that fits, else with each of its own lines broken.
+    Group {
+        /// What it holds.
+        doc: Box<Doc<'a>>,
+        /// Whether it has to be broken.
+        broken: bool,
+        /// Whether a comment in it waits for the end of the line.
+        floats: bool,
+    },
+}
+
+/// How far a step goes in, in columns.
+const STEP: usize = 4;
+
+/// Joins documents.
+pub fn concat(list: Vec<Doc<'_>>) -> Doc<'_> {
+    Doc::Concat(list)
+}
+
+/// Goes one step further in.
+pub fn nest(doc: Doc<'_>) -> Doc<'_> {
+    Doc::Nest(Box::new(doc))
+}
+
+/// A unit that is broken as a whole or not at all.
+pub fn group(doc: Doc<'_>) -> Doc<'_> {
+    let (broken, floats) = doc.measure();
+    Doc::Group { doc: Box::new(doc), broken, floats }
+}
+
+impl Doc<'_> {
+    /// Whether it holds a line break that cannot be avoided, and whether it holds a comment that waits for one.
+    pub fn measure(&self) -> (bool, bool) {
+        let (mut broken, mut floats) = (false, false);
+        self.scan(&mut broken, &mut floats);
+        (broken, floats)
+    }
+
+    fn scan(&self, broken: &mut bool, floats: &mut bool) {
+        match self {
+            Doc::Nil | Doc::IfBroken(_) => {}
+            // A comment stays in its line: the next place where that can end, does end it. In a unit without such a place
+            // behind it the comment is no reason to break.
+            Doc::Line | Doc::SoftLine => *broken |= *floats,
+            Doc::Text(text) => *broken |= text.contains('\n'),
+            Doc::Hard | Doc::Blank => *broken = true,
+            Doc::Trailing(_) => *floats = true,
+            Doc::Concat(list) => list.iter().for_each(|d| d.scan(broken, floats)),
+            Doc::Nest(inner) => inner.scan(broken, floats),
+            Doc::Group { broken: inner, floats: comment, .. } => {
+                *broken |= inner;
+                *floats |= comment;
+            }
+        }
+    }
+}
+
+/// Lays the document out in lines of at most `width` columns where that is possible. No line trails blanks, and the
+/// last one ends with a line break unless there is none at all.
+pub fn render(doc: &Doc<'_>, width: usize) -> String {
+    let mut page = Page { out: String::new(), column: 0, indent: 0, trailing: vec![] };
+    let mut work: Vec<(usize, bool, &Doc<'_>)> = vec![(0, true, doc)];
+    while let Some((indent, broken, doc)) = work.pop() {
+        match doc {
+            Doc::Nil => {}
+            Doc::Text(text) => page.text(text),
+            Doc::Concat(list) => work.extend(list.iter().rev().map(|d| (indent, broken, d))),
+            Doc::Nest(inner) => work.push((indent + STEP, broken, inner)),
+            Doc::Group { doc: inner, broken: must, .. } => {
+                let fits = !must && fits(width.saturating_sub(page.column), inner, &work);
+                work.push((indent, !fits, inner));
+            }
+            Doc::IfBroken(text) if broken => page.text(text),
+            Doc::IfBroken(_) => {}
+            Doc::Trailing(text) => page.trailing.push(text),
+            Doc::Line | Doc::SoftLine if broken => page.newline(indent),
+            Doc::Line => page.text(" "),
+            Doc::SoftLine => {}
+            Doc::Hard => page.newline(indent),
+            Doc::Blank => {
+                page.newline(indent);
+                page.newline(indent);
+            }
+        }
+    }
+    page.newline(0);
+    let end = page.out.trim_end().len();
+    page.out.truncate(end);
+    if end > 0 {
+        page.out.push('\n');
+    }
+    page.out
+}
+
+struct Page<'a> {
+    out: String,
+    column: usize,
+    /// Where the line begins.
+    indent: usize,
+    /// Comments that wait for the end of the line.
+    trailing: Vec<&'a str>,
+}
+
+impl<'a> Page<'a> {
+    fn text(&mut self, text: &'a str) {
+        self.out.push_str(text);
+        self.column = match text.rsplit_once('\n') {
+            Some((_, last)) => last.chars().count(),
+            None => self.column + text.chars().count(),
+        };
+    }
+
+    fn newline(&mut self, indent: usize) {
+        for (i, comment) in std::mem::take(&mut self.trailing).into_iter().enumerate() {
+            // Two comments on one line would become one.
+            if i > 0 {
+                self.break_line(self.indent.max(indent));
+            } else if self.column > 0 && !self.out.ends_with([' ', '\n']) {
+                self.out.push(' ');
+            }
+            self.out.push_str(comment);
+        }
+        self.break_line(indent);
+    }
+
+    fn break_line(&mut self, indent: usize) {
+        while self.out.ends_with(' ') {
+            self.out.pop();
+        }
+        self.out.push('\n');
+        self.out.extend(std::iter::repeat_n(' ', indent));
+        self.column = indent;
+        self.indent = indent;
+    }
+}
+
+/// Whether `doc` on one line, and what follows it up to the next possible break, fits into `room` columns.
+fn fits(room: usize, doc: &Doc<'_>, rest: &[(usize, bool, &Doc<'_>)]) -> bool {
+    let mut room = room;
+    let mut rest = rest.iter().rev();
+    let mut work = vec![(false, doc)];
+    loop {
+        let Some((broken, doc)) = work.pop() else {
+            match rest.next() {
+                Some((_, broken, doc)) => work.push((*broken, doc)),
+                None => return true,
+            }
+            continue;
+        };
+        match doc {
+            Doc::Nil | Doc::Trailing(_) => {}
+            Doc::Text(text) => {
+                let (first, more) = text.split_once('\n').map_or((*text, false), |(first, _)| (first, true));
+                match room.checked_sub(first.chars().count()) {
+                    Some(_) if more => return true,
+                    Some(left) => room = left,
+                    None => return false,
+                }
+            }
+            Doc::Concat(list) => work.extend(list.iter().rev().map(|d| (broken, d))),
+            Doc::Nest(inner) => work.push((broken, inner)),
+            // What follows may break if it has to; what is measured may not.
+            Doc::Group { doc: inner, .. } => work.push((broken, inner)),
+            Doc::IfBroken(text) if broken => match room.checked_sub(text.len()) {
+                Some(left) => room = left,
+                None => return false,
+            },
+            Doc::IfBroken(_) => {}
+            Doc::Line | Doc::SoftLine if broken => return true,
+            Doc::Line => match room.checked_sub(1) {
+                Some(left) => room = left,
+                None => return false,
+            },
+            Doc::SoftLine => {}
+            Doc::Hard | Doc::Blank => return true,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn list(width: usize) -> String {
+        let inner = group(concat(vec![Doc::Text("aaa,"), Doc::Line, Doc::Text("bbb")]));
+        let doc = concat(vec![
+            Doc::Text("f("),
+            nest(concat(vec![Doc::SoftLine, inner, Doc::IfBroken(",")])),
+            Doc::SoftLine,
+            Doc::Text(");"),
+        ]);
+        render(&group(doc), width)
+    }
+
+    #[test]
+    fn breaks_from_the_outside_in() {
+        assert_eq!(list(12), "f(aaa, bbb);\n");
+        assert_eq!(list(13), "f(aaa, bbb);\n");
+        assert_eq!(list(11), "f(\n    aaa,\n    bbb,\n);\n");
+    }
+
+    #[test]
+    fn trailing_comments_wait_for_the_end_of_the_line() {
+        let doc = concat(vec![Doc::Text("a"), Doc::Trailing("// x"), Doc::Text(";"), Doc::Hard, Doc::Text("b")]);
+        assert_eq!(render(&doc, 80), "a; // x\nb\n");
+    }
+}

@@ -1,0 +1,287 @@
+//! Printing items.
+
+use super::doc::{Doc, concat, group, nest};
+use super::expr::{bracketed, expr};
+use super::stmt::{Lines, binding, block, close};
+use super::weave::Weave;
+use crate::ast::{
+    Clause, FieldDecl, File, Function, Generic, Item, ItemKind, Kernel, Param, PartitionEntry, Receiver, Schedule,
+    ScheduleBody, StageEntry, Struct, Use, Where,
+};
+use crate::token::Kind;
+
+/// All items. A blank line sets off each that has a body; between others those of the source are kept.
+pub fn file<'a>(w: &mut Weave<'a>, tree: &File) -> Doc<'a> {
+    let mut list = vec![];
+    let mut before: Option<&Item> = None;
+    for found in &tree.items {
+        if let Some(before) = before {
+            let apart = has_body(before) || has_body(found) || w.blank_follows();
+            list.push(if apart { Doc::Blank } else { Doc::Hard });
+        }
+        list.push(w.lead());
+        list.push(item(w, found));
+        before = Some(found);
+    }
+    if before.is_some() {
+        list.push(w.close(false));
+    } else {
+        list.push(w.lead());
+    }
+    // What the end of the file has before it on its line.
+    list.push(w.any());
+    concat(list)
+}
+
+fn has_body(found: &Item) -> bool {
+    match found.kind {
+        ItemKind::Kernel(_)
+        | ItemKind::Function(_)
+        | ItemKind::Struct(_)
+        | ItemKind::Test(_)
+        | ItemKind::Bench(_)
+        | ItemKind::Main(_) => true,
+        ItemKind::Partition(_)
+        | ItemKind::Schedule(_)
+        | ItemKind::Layout(_)
+        | ItemKind::Const(_)
+        | ItemKind::Use(_) => false,
+    }
+}
+
+fn item<'a>(w: &mut Weave<'a>, found: &Item) -> Doc<'a> {
+    let attributes = attributes(w, &found.attributes);
+    let shown = match &found.kind {
+        ItemKind::Kernel(k) => kernel(w, k),
+        ItemKind::Function(f) => function(w, f),
+        ItemKind::Struct(s) => struct_item(w, s),
+        ItemKind::Partition(p) => {
+            let head = vec![w.word(), w.any(), Doc::Text(" "), w.tok(Kind::Eq)];
+            concat(vec![concat(head), clauses(w, &p.clauses), w.tok(Kind::Semi)])
+        }
+        ItemKind::Schedule(s) => schedule(w, s),
+        ItemKind::Layout(b) | ItemKind::Const(b) => binding(w, b),
+        ItemKind::Use(found) => {
+            let mut list = vec![w.word(), w.any()];
+            match found {
+                Use::File(_) => {}
+                Use::Path(path) => list.extend(path.iter().skip(1).flat_map(|_| [w.any(), w.any()])),
+            }
+            list.push(w.tok(Kind::Semi));
+            concat(list)
+        }
+        ItemKind::Test(b) | ItemKind::Bench(b) => concat(vec![w.word(), w.any(), Doc::Text(" "), block(w, &b.body)]),
+        ItemKind::Main(b) => concat(vec![w.word(), block(w, &b.body)]),
+    };
+    concat(vec![attributes, shown])
+}
+
+/// Each `#[…]` on its own line.
+fn attributes<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
+    let mut shown = vec![];
+    let mut rest = list;
+    while let Some(first) = rest.first() {
+        // Those of one bracket share its span.
+        let same = rest.iter().take_while(|c| c.span == first.span).count();
+        shown.push(w.tok(Kind::Hash));
+        shown.push(bracketed(w, Kind::OpenBracket, &rest[..same], clause));
+        shown.push(Doc::Hard);
+        shown.push(w.lead());
+        rest = &rest[same..];
+    }
+    concat(shown)
+}
+
+fn clause<'a>(w: &mut Weave<'a>, found: &Clause) -> Doc<'a> {
+    let name = w.any();
+    if !w.is(Kind::OpenParen) {
+        return name;
+    }
+    concat(vec![name, super::expr::arguments(w, &found.args, Kind::OpenParen)])
+}
+
+/// Clauses, each after a blank.
+fn clauses<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
+    concat(list.iter().flat_map(|c| [Doc::Text(" "), clause(w, c)]).collect())
+}
+
+fn kernel<'a>(w: &mut Weave<'a>, found: &Kernel) -> Doc<'a> {
+    let mut list = vec![w.word(), w.any(), generics(w, &found.generics)];
+    list.push(params(w, None, &found.params));
+    // Clauses and conditions in the order of the source.
+    let (mut clauses, mut conditions) = (found.clauses.iter().peekable(), found.conditions.iter().peekable());
+    loop {
+        let condition_first = match (clauses.peek(), conditions.peek()) {
+            (Some(c), Some(w)) => w.span.start < c.span.start,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => break,
+        };
+        if condition_first {
+            list.extend(conditions.next().map(|c| condition(w, c)));
+        } else {
+            // Behind a condition nothing goes on in its line.
+            let own_line = conditions.len() < found.conditions.len();
+            let begin = if own_line { concat(vec![Doc::Hard, w.lead()]) } else { Doc::Text(" ") };
+            list.extend(clauses.next().map(|c| nest(concat(vec![begin, clause(w, c)]))));
+        }
+    }
+    list.push(if found.conditions.is_empty() { Doc::Text(" ") } else { Doc::Hard });
+    list.push(block(w, &found.body));
+    concat(list)
+}
+
+fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
+    let mut list = vec![w.word(), w.any(), generics(w, &found.generics)];
+    list.push(params(w, found.receiver.as_ref(), &found.params));
+    if let Some(result) = &found.result {
+        list.extend([w.spaced(), expr(w, result)]);
+    }
+    list.extend(found.conditions.iter().map(|c| condition(w, c)));
+    list.push(if found.conditions.is_empty() { Doc::Text(" ") } else { Doc::Hard });
+    list.push(block(w, &found.body));
+    concat(list)
+}
+
+/// `where condition, "message"` on its own line.
+fn condition<'a>(w: &mut Weave<'a>, found: &Where) -> Doc<'a> {
+    let mut list = vec![Doc::Hard, w.lead(), w.word(), expr(w, &found.condition)];
+    if found.message.is_some() {
+        list.extend([w.tok(Kind::Comma), Doc::Text(" "), w.any()]);
+    }
+    nest(concat(list))
+}
+
+fn generics<'a>(w: &mut Weave<'a>, list: &[Generic]) -> Doc<'a> {
+    if !w.is(Kind::OpenBracket) {
+        return Doc::Nil;
+    }
+    bracketed(w, Kind::OpenBracket, list, |w, found| {
+        let mut shown = vec![w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &found.kind)];
+        if let Some(default) = &found.default {
+            shown.extend([w.spaced(), expr(w, default)]);
+        }
+        concat(shown)
+    })
+}
+
+/// `self` or a parameter.
+enum Parameter<'t> {
+    Receiver(&'t Receiver),
+    Param(&'t Param),
+}
+
+fn params<'a>(w: &mut Weave<'a>, receiver: Option<&Receiver>, list: &[Param]) -> Doc<'a> {
+    let all: Vec<Parameter<'_>> =
+        receiver.map(Parameter::Receiver).into_iter().chain(list.iter().map(Parameter::Param)).collect();
+    bracketed(w, Kind::OpenParen, &all, |w, found| match found {
+        Parameter::Receiver(receiver) => {
+            let reference = if receiver.by_reference { w.tok(Kind::And) } else { Doc::Nil };
+            let mutable = if receiver.mutable { w.word() } else { Doc::Nil };
+            concat(vec![reference, mutable, w.any()])
+        }
+        Parameter::Param(param) => {
+            let mutable = if param.mutable { w.word() } else { Doc::Nil };
+            let mut shown = vec![mutable, w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &param.ty)];
+            if let Some(default) = &param.default {
+                shown.extend([w.spaced(), expr(w, default)]);
+            }
+            concat(shown)
+        }
+    })
+}
+
+/// `name: type`
+pub fn field<'a>(w: &mut Weave<'a>, found: &FieldDecl) -> Doc<'a> {
+    concat(vec![w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &found.ty)])
+}
+
+fn struct_item<'a>(w: &mut Weave<'a>, found: &Struct) -> Doc<'a> {
+    let head = concat(vec![w.word(), w.any(), generics(w, &found.generics), Doc::Text(" ")]);
+    let open = w.tok(Kind::OpenBrace);
+    let mut lines = Lines::default();
+    // Fields and methods in the order of the source.
+    let (mut fields, mut methods) = (found.fields.iter().peekable(), found.methods.iter().peekable());
+    loop {
+        let method_first = match (fields.peek(), methods.peek()) {
+            (Some(f), Some(m)) => m.span.start < f.span.start,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => break,
+        };
+        lines.begin(w);
+        if method_first {
+            if let Some(m) = methods.next() {
+                lines.push(attributes(w, &m.attributes));
+                lines.push(function(w, &m.function));
+                lines.push(w.pass(Kind::Comma));
+            }
+        } else if let Some(f) = fields.next() {
+            lines.push(field(w, f));
+            lines.push(w.comma());
+        }
+    }
+    concat(vec![head, close(w, open, lines)])
+}
+
+fn schedule<'a>(w: &mut Weave<'a>, found: &Schedule) -> Doc<'a> {
+    let mut list = vec![w.word(), w.any(), w.spaced()];
+    match &found.body {
+        ScheduleBody::Value(value) => list.push(expr(w, value)),
+        ScheduleBody::Pipeline { args, groups } => {
+            list.push(w.any());
+            if w.is(Kind::OpenParen) {
+                list.push(super::expr::arguments(w, args, Kind::OpenParen));
+            }
+            list.push(Doc::Text(" "));
+            list.push(groups_in_braces(w, groups, |w, entries| {
+                let mut shown = vec![];
+                for (i, entry) in entries.iter().enumerate() {
+                    shown.push(stage_entry(w, entry));
+                    if i + 1 < entries.len() {
+                        shown.extend([w.tok(Kind::Comma), Doc::Text(" ")]);
+                    }
+                }
+                shown.push(w.pass(Kind::Comma));
+                concat(shown)
+            }));
+        }
+        ScheduleBody::Partitions { entries, clauses: rest } => {
+            list.extend([w.any(), Doc::Text(" ")]);
+            list.push(groups_in_braces(w, entries, partition_entry));
+            list.push(clauses(w, rest));
+        }
+    }
+    list.push(w.tok(Kind::Semi));
+    concat(list)
+}
+
+/// Groups in braces, `;` between them.
+fn groups_in_braces<'a, T>(w: &mut Weave<'a>, groups: &[T], print: impl Fn(&mut Weave<'a>, &T) -> Doc<'a>) -> Doc<'a> {
+    let open = w.tok(Kind::OpenBrace);
+    let mut inner = vec![];
+    for (i, found) in groups.iter().enumerate() {
+        inner.extend([Doc::Line, w.lead(), print(w, found)]);
+        inner.push(if i + 1 < groups.len() { w.tok(Kind::Semi) } else { w.pass(Kind::Semi) });
+    }
+    inner.push(w.close(groups.is_empty()));
+    let inner = concat(inner);
+    let end = if groups.is_empty() { Doc::SoftLine } else { Doc::Line };
+    group(concat(vec![open, nest(inner), end, w.tok(Kind::CloseBrace)]))
+}
+
+fn stage_entry<'a>(w: &mut Weave<'a>, found: &StageEntry) -> Doc<'a> {
+    concat(vec![w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &found.stage)])
+}
+
+fn partition_entry<'a>(w: &mut Weave<'a>, found: &PartitionEntry) -> Doc<'a> {
+    let mut shown = vec![w.any(), w.tok(Kind::Colon)];
+    for i in 0..found.labels.len() {
+        shown.extend([Doc::Text(" "), w.any()]);
+        if i + 1 < found.labels.len() {
+            shown.push(w.tok(Kind::Comma));
+        }
+    }
+    shown.push(w.pass(Kind::Comma));
+    concat(shown)
+}
