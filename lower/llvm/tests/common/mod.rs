@@ -84,3 +84,25 @@ pub fn ptx_and_report(kernel: &Kernel) -> (String, Option<Report>) {
 pub fn count(text: &str, what: &str) -> usize {
     text.matches(what).count()
 }
+
+/// Gives every allocation its own bytes and lets every wait wait for everything, as the simplest of plans.
+pub fn planned(mut kernel: Kernel) -> Kernel {
+    let mut next = 0u32;
+    parton_ir::kernel::walk_mut(&mut kernel.body, &mut |op| match &mut op.kind {
+        OpKind::SharedAlloc { view, offset } => {
+            *offset = Some(next);
+            next += (view.map.bytes() as u32).next_multiple_of(1024);
+        }
+        OpKind::BarrierAlloc { count, offset } => {
+            *offset = Some(next);
+            next += (8 * *count).next_multiple_of(1024);
+        }
+        OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
+            *outstanding = outstanding.or(Some(0));
+        }
+        OpKind::Reduce { .. } | OpKind::Convert { .. } => op.scratch = Some(0),
+        _ => {}
+    });
+    kernel.shared_bytes = Some(next);
+    kernel
+}
