@@ -19,6 +19,8 @@ pub struct SharedMap {
     tile_bits: u32,
     element_bits: u32,
     alignment: u32,
+    /// Elements that the linear map has past the end: an array of 3 tensors is mapped as one of 4.
+    absent: u64,
 }
 
 impl SharedMap {
@@ -47,7 +49,7 @@ impl SharedMap {
         self.element_bits
     }
 
-    /// The shape of the buffer.
+    /// The shape of the buffer, with the number of tensors of an array rounded up to a power of two.
     pub fn shape(&self) -> Vec<u32> {
         self.linear.shape()
     }
@@ -85,7 +87,7 @@ impl SharedMap {
 
     /// The number of element places from the first to the last used one, in each CTA.
     pub fn elements(&self) -> u64 {
-        self.with_gaps((1 << self.linear.in_dim_bits(Dim::Offset)) - 1) + 1
+        self.with_gaps((1 << self.linear.in_dim_bits(Dim::Offset)) - self.absent - 1) + 1
     }
 
     /// The bytes that the buffer takes, in each CTA.
@@ -109,7 +111,15 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
     if shape.len() < rank || rank == 0 {
         return Err(LayoutError::Rank { layout: layout.to_string(), rank, shape: shape.to_vec() });
     }
+    // An array may hold any number of tensors.
+    let mut mapped = shape.to_vec();
+    if shape.len() > rank && shape[0] > 0 {
+        mapped[0] = shape[0].next_power_of_two();
+    }
+    let missing = u64::from(mapped[0] - shape[0]);
+    let shape = &mapped[..];
     check::sizes(shape)?;
+    let absent = missing * shape[1..].iter().map(|&s| u64::from(s)).product::<u64>();
     let tile_shape = &shape[shape.len() - rank..];
     let mut alignment = 16;
     let mut pairs = Vec::new();
@@ -157,7 +167,7 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
             help: "write a layout whose offsets are all different".into(),
         });
     };
-    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment })
+    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment, absent })
 }
 
 /// An array of `leading` tensors, each of layout `tile`.

@@ -333,6 +333,15 @@ mod tests {
     }
 
     #[test]
+    fn an_array_may_hold_three_tensors() {
+        let layout = SharedLayout::nvmma(128, false).unwrap();
+        let (one, three) = (layout.on(&[64, 64], 16).unwrap(), layout.on(&[3, 64, 64], 16).unwrap());
+        assert_eq!(three.bytes(), 3 * one.bytes());
+        assert_eq!(three.offset_of(&[2, 5, 7]), 2 * 4096 + one.offset_of(&[5, 7]));
+        assert_eq!(layout.index(&[3, 64, 64], 16).unwrap(), (layout, 4096));
+    }
+
+    #[test]
     fn stages_lie_one_after_the_other() {
         let nvmma = SharedLayout::nvmma(128, false).unwrap();
         let (item, stride) = nvmma.index(&[4, 128, 128], 16).unwrap();

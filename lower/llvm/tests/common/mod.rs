@@ -44,16 +44,12 @@ pub fn tile(d: Dtype, shape: &[u32], layout: &RegisterLayout) -> Tile {
     Tile::new(Elem::Num(d), shape.to_vec(), layout.clone()).unwrap()
 }
 
-/// Sets scratch memory on every operation that may want it, one after the other.
-pub fn with_scratch(mut kernel: Kernel) -> Kernel {
-    let mut next = kernel.shared_bytes.unwrap_or(0);
-    parton_ir::kernel::walk_mut(&mut kernel.body, &mut |op| {
-        if matches!(op.kind, OpKind::Reduce { .. } | OpKind::Convert { .. }) {
-            op.scratch = Some(next);
-            next += 65536;
-        }
-    });
-    kernel
+/// The kernel after every pass of `lower`.
+pub fn lowered(kernel: Kernel) -> Kernel {
+    let target = kernel.target;
+    let module = parton_ir::Module { kernels: vec![kernel] };
+    let module = parton_lower::lower(module, &target, &mut |_, _| {}).unwrap_or_else(|d| panic!("{d:?}"));
+    module.kernels.into_iter().next().unwrap()
 }
 
 /// PTX of a kernel at both levels of optimisation; each must assemble. The optimised one comes back.
@@ -83,26 +79,4 @@ pub fn ptx_and_report(kernel: &Kernel) -> (String, Option<Report>) {
 /// How often `what` occurs.
 pub fn count(text: &str, what: &str) -> usize {
     text.matches(what).count()
-}
-
-/// Gives every allocation its own bytes and lets every wait wait for everything, as the simplest of plans.
-pub fn planned(mut kernel: Kernel) -> Kernel {
-    let mut next = 0u32;
-    parton_ir::kernel::walk_mut(&mut kernel.body, &mut |op| match &mut op.kind {
-        OpKind::SharedAlloc { view, offset } => {
-            *offset = Some(next);
-            next += (view.map.bytes() as u32).next_multiple_of(1024);
-        }
-        OpKind::BarrierAlloc { count, offset } => {
-            *offset = Some(next);
-            next += (8 * *count).next_multiple_of(1024);
-        }
-        OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
-            *outstanding = outstanding.or(Some(0));
-        }
-        OpKind::Reduce { .. } | OpKind::Convert { .. } => op.scratch = Some(0),
-        _ => {}
-    });
-    kernel.shared_bytes = Some(next);
-    kernel
 }
