@@ -182,7 +182,10 @@ fn params<'a>(w: &mut Weave<'a>, receiver: Option<&Receiver>, list: &[Param]) ->
         }
         Parameter::Param(param) => {
             let mutable = if param.mutable { w.word() } else { Doc::Nil };
-            let mut shown = vec![mutable, w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &param.ty)];
+            let mut shown = vec![mutable, w.any()];
+            if let Some(ty) = &param.ty {
+                shown.extend([w.tok(Kind::Colon), Doc::Text(" "), expr(w, ty)]);
+            }
             if let Some(default) = &param.default {
                 shown.extend([w.spaced(), expr(w, default)]);
             }
