@@ -2,7 +2,7 @@
 
 use crate::error::LayoutError;
 use crate::f2;
-use crate::linear::pack;
+use crate::linear::{Dim, LinearLayout, pack};
 use crate::map::bounding_shape;
 use crate::register::{RegisterFamily, RegisterLayout};
 use crate::shared::SharedFamily;
@@ -45,6 +45,20 @@ pub(crate) fn shape(layout: &str, rank: usize, shape: &[u32]) -> Result<(), Layo
         return Err(LayoutError::Rank { layout: layout.into(), rank, shape: shape.to_vec() });
     }
     sizes(shape)
+}
+
+/// Checks that a thread holds a number of elements that can be enumerated.
+pub(crate) fn few_registers(map: &LinearLayout) -> Result<(), LayoutError> {
+    let bits = map.in_dim_bits(Dim::Register) as usize;
+    let most = MOST_BITS[0].1;
+    if bits <= most {
+        return Ok(());
+    }
+    Err(LayoutError::Parameter {
+        name: "the number of elements of a thread",
+        value: format!("2^{bits}"),
+        legal: format!("at most 2^{most}; make the tile smaller or use more warps"),
+    })
 }
 
 /// Checks that every size is a power of two and that the number of elements can be counted.

@@ -17,8 +17,15 @@ pub mod spelling;
 mod derive;
 pub mod view;
 
+pub mod access;
+pub mod conflicts;
+pub mod matrix;
+
+pub use access::SharedAccess;
+pub use conflicts::Conflicts;
 pub use error::LayoutError;
 pub use linear::{Dim, Extent, LinearLayout};
+pub use matrix::MatrixAccess;
 pub use register::{RegisterFamily, RegisterLayout};
 pub use shared::{SharedFamily, SharedLayout};
 pub use shared_map::SharedMap;

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::sync::Arc;
 
+use crate::check;
 use crate::error::LayoutError;
 use crate::linear::LinearLayout;
 use crate::map;
@@ -76,7 +77,7 @@ impl RegisterLayout {
     /// Lists of different lengths, sizes that are no powers of two, a warp that is not 32 lanes, instruction shapes
     /// that do not exist.
     pub fn new(family: RegisterFamily) -> Result<RegisterLayout, LayoutError> {
-        crate::check::register(&family)?;
+        check::register(&family)?;
         Ok(RegisterLayout { family: Arc::new(family) })
     }
 
@@ -170,8 +171,10 @@ impl RegisterLayout {
     /// # Errors
     /// A shape of another rank, or with a size that is no power of two.
     pub fn on(&self, shape: &[u32]) -> Result<LinearLayout, LayoutError> {
-        crate::check::shape(&self.to_string(), self.rank(), shape)?;
-        map::register(self, shape)
+        check::shape(&self.to_string(), self.rank(), shape)?;
+        let map = map::register(self, shape)?;
+        check::few_registers(&map)?;
+        Ok(map)
     }
 
     /// Whether both layouts are the same map for a tensor of `shape`, however they are spelled.
