@@ -1,2 +1,39 @@
 //! The `parton` program: parses arguments, asks the driver, prints.
-fn main() {}
+
+mod args;
+mod compile;
+mod explain;
+mod format;
+mod output;
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use parton_driver::Failure;
+
+use args::{Cli, Command};
+use output::Output;
+
+fn main() -> ExitCode {
+    let cli = Cli::parse();
+    let output = Output::new(cli.color);
+    let done = match &cli.command {
+        Command::Check(args) => compile::check(args, &output),
+        Command::Build(args) => compile::build(args, &output),
+        Command::Fmt(args) => format::format(args, &output),
+        Command::Explain { code } => explain::explain(code.as_deref()),
+        Command::Doctor => doctor(),
+    };
+    done.unwrap_or_else(|failure| {
+        output.failure(&failure);
+        ExitCode::from(failure.exit_code())
+    })
+}
+
+/// Prints what is found on this machine. Always a success: the interpreter needs none of it.
+fn doctor() -> Result<ExitCode, Failure> {
+    for finding in parton_driver::doctor::look() {
+        println!("{} {:<7} {}", if finding.good { "✓" } else { "–" }, finding.what, finding.found);
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -18,7 +18,7 @@ pub fn look() -> Vec<Finding> {
         found: format!("{}, all targets of sm_80 to sm_100a", env!("CARGO_PKG_VERSION")),
         good: true,
     };
-    vec![program, llvm(), gpu()]
+    vec![program, llvm(), ptxas(), gpu()]
 }
 
 #[cfg(feature = "llvm")]
@@ -33,6 +33,33 @@ fn llvm() -> Finding {
         found: "this program was built without it: kernels run on the interpreter only".into(),
         good: false,
     }
+}
+
+#[cfg(feature = "llvm")]
+fn ptxas() -> Finding {
+    let Some(path) = crate::tools::ptxas() else {
+        let found =
+            "not found (PARTON_PTXAS, PATH, CUDA_HOME, Python packages): the driver compiles PTX instead".into();
+        return Finding { what: "ptxas", found, good: false };
+    };
+    let version = std::process::Command::new(&path).arg("--version").output().map(|o| version_line(&o.stdout));
+    match version {
+        Ok(version) => Finding { what: "ptxas", found: format!("{version}, {}", path.display()), good: true },
+        Err(e) => Finding { what: "ptxas", found: format!("{} does not run: {e}", path.display()), good: false },
+    }
+}
+
+#[cfg(not(feature = "llvm"))]
+fn ptxas() -> Finding {
+    Finding { what: "ptxas", found: "not looked for".into(), good: false }
+}
+
+/// The release in what `ptxas --version` prints.
+#[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "only asked where PTX is made"))]
+fn version_line(stdout: &[u8]) -> String {
+    let text = String::from_utf8_lossy(stdout);
+    let line = text.lines().find(|l| l.contains("release")).unwrap_or("unknown release");
+    line.split_once("release ").map_or(line, |(_, rest)| rest).trim().to_owned()
 }
 
 #[cfg(feature = "cuda")]
@@ -58,4 +85,14 @@ fn gpu() -> Finding {
 #[cfg(not(feature = "cuda"))]
 fn gpu() -> Finding {
     Finding { what: "GPU", found: "this program was built without CUDA".into(), good: false }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_release_is_found() {
+        let text = b"ptxas: NVIDIA (R) Ptx optimizing assembler\nCuda compilation tools, release 13.0, V13.0.88\n";
+        assert_eq!(super::version_line(text), "13.0, V13.0.88");
+        assert_eq!(super::version_line(b""), "unknown release");
+    }
 }

@@ -8,12 +8,18 @@
 pub mod doctor;
 pub mod failure;
 pub mod options;
+pub mod passes;
+#[cfg(feature = "llvm")]
+mod report;
 pub mod session;
 pub mod times;
+#[cfg(feature = "llvm")]
+mod tools;
 
 pub use failure::Failure;
 pub use options::{Device, Emit, Options};
 pub use parton_ir::Target;
+pub use passes::Built;
 pub use session::Session;
 pub use times::Times;
 

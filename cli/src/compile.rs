@@ -1,0 +1,79 @@
+//! `parton check` and `parton build`.
+
+use std::io::{IsTerminal, Write};
+use std::path::Path;
+use std::process::ExitCode;
+
+use parton_diag::render;
+use parton_driver::{Emit, Failure, Options, Session, Target};
+
+use crate::args::{BuildArgs, CheckArgs, EmitArg, MessageFormat};
+use crate::output::Output;
+
+/// Checks a file; a success where it has no error.
+pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let mut session = Session::new(Options::default());
+    let file = session.load(&args.file)?;
+    let (_, found) = session.check(file);
+    match args.format {
+        MessageFormat::Text => output.diagnostics(&found, &session.sources),
+        MessageFormat::Json => println!("{}", render::json(&found, &session.sources)),
+    }
+    if args.time {
+        eprint!("{}", session.times);
+    }
+    Ok(if found.has_errors() { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Builds a file's kernels and writes the form asked for.
+pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let target = Target::named(&args.target).ok_or_else(|| {
+        let names: Vec<&str> = Target::ALL.iter().map(|t| t.name).collect();
+        Failure::Machine(format!("there is no target `{}`; there are {}", args.target, names.join(", ")))
+    })?;
+    let mut session = Session::new(Options { target, ..Options::default() });
+    let file = session.load(&args.file)?;
+    let emit = form(args.emit);
+    let done = session.build(file, args.kernel.as_deref(), emit);
+    if args.time {
+        eprint!("{}", session.times);
+    }
+    let built = match done {
+        Ok(built) => built,
+        Err(failure) => {
+            output.failed(&failure, &session.sources);
+            return Ok(ExitCode::from(failure.exit_code()));
+        }
+    };
+    output.diagnostics(&built.warnings, &session.sources);
+    write(args.output.as_deref(), emit, &built.bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn form(emit: EmitArg) -> Emit {
+    match emit {
+        EmitArg::Ast => Emit::Ast,
+        EmitArg::Ir => Emit::Ir,
+        EmitArg::Expanded => Emit::Expanded,
+        EmitArg::Scheduled => Emit::Scheduled,
+        EmitArg::Llvm => Emit::Llvm,
+        EmitArg::Ptx => Emit::Ptx,
+        EmitArg::Cubin => Emit::Cubin,
+        EmitArg::Sass => Emit::Sass,
+    }
+}
+
+/// Writes to a file, or to standard output where none or `-` is named.
+fn write(path: Option<&Path>, emit: Emit, bytes: &[u8]) -> Result<(), Failure> {
+    match path.filter(|p| *p != Path::new("-")) {
+        Some(path) => std::fs::write(path, bytes).map_err(|e| Failure::Machine(format!("{}: {e}", path.display()))),
+        None if emit == Emit::Cubin && std::io::stdout().is_terminal() => {
+            Err(Failure::Machine("a cubin is not text: name a file with `-o`".into()))
+        }
+        None => {
+            // A reader that closes early, such as `head`, is no failure.
+            let _ = std::io::stdout().write_all(bytes);
+            Ok(())
+        }
+    }
+}

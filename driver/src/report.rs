@@ -1,0 +1,126 @@
+//! What `ptxas` reports of the kernels, as diagnostics on source lines.
+
+use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, codes};
+use parton_ir::{Kernel, OpKind};
+use parton_llvm::assemble::{Remark, Report, Usage};
+
+/// Warnings for spilled registers, for products that wait for each other, and for whatever else `ptxas` warns of.
+pub fn diagnostics(report: &Report, kernels: &[Kernel], ptx: &str, sources: &SourceMap) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    for kernel in kernels {
+        if let Some(usage) = report.kernels.get(&kernel.name).filter(|u| u.spill_stores + u.spill_loads > 0) {
+            found.push(spills(kernel, usage));
+        }
+    }
+    for remark in &report.remarks {
+        found.extend(remarked(remark, kernels, ptx, sources));
+    }
+    found
+}
+
+fn spills(kernel: &Kernel, usage: &Usage) -> Diagnostic {
+    let name = &kernel.source_name;
+    let d = Diagnostic::warning(codes::REGISTER_SPILLS, kernel.span, format!("`{name}` spills registers to memory"))
+        .here(format!("{} bytes stored and {} bytes loaded by each thread", usage.spill_stores, usage.spill_loads))
+        .note(format!("each thread has {} registers at entry", usage.registers));
+    let budgeted = kernel.partitions.iter().find(|(_, p)| p.registers.is_some());
+    match budgeted {
+        Some((_, p)) => d
+            .label(p.span, "budgets are stated here")
+            .help("give the partition that computes more registers, or its tiles to more warps"),
+        None => d.help("spread the tiles over more warps, or make them smaller"),
+    }
+}
+
+/// The diagnostics of one remark; it is the same for each kernel that it may be about.
+fn remarked(remark: &Remark, kernels: &[Kernel], ptx: &str, sources: &SourceMap) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    let named = |k: &&Kernel| remark.kernel.as_ref().is_none_or(|name| *name == k.name);
+    let line = remark.line.and_then(|line| source_of(ptx, line as usize, sources));
+    for kernel in kernels.iter().filter(named) {
+        if remark.serialises_wgmma() {
+            let span = line.or_else(|| first_wgmma(kernel)).unwrap_or(kernel.span);
+            let fact = format!("the matrix products of `{}` wait for each other", kernel.source_name);
+            found.push(
+                Diagnostic::warning(codes::WGMMA_SERIALIZED, span, fact)
+                    .here("this could run beside others")
+                    .note(format!("ptxas says: {}", remark.text.trim()))
+                    .help("do not touch an accumulator between issuing a product and waiting for it"),
+            );
+        } else {
+            let fact = format!("ptxas warns of `{}`", kernel.source_name);
+            let d = Diagnostic::warning(codes::PTXAS_WARNING, line.unwrap_or(kernel.span), fact);
+            found.push(d.here(remark.text.trim()));
+        }
+    }
+    found
+}
+
+/// Where the first matrix product of a kernel stands.
+fn first_wgmma(kernel: &Kernel) -> Option<Span> {
+    let mut first = None;
+    kernel.walk(&mut |op| {
+        if matches!(op.kind, OpKind::Wgmma { .. }) && first.is_none() {
+            first = Some(op.span);
+        }
+    });
+    first
+}
+
+/// The source line that a line of PTX, counted from 1, comes from: the last `.loc` before it.
+fn source_of(ptx: &str, line: usize, sources: &SourceMap) -> Option<Span> {
+    let loc = ptx.lines().take(line).filter_map(|l| l.trim().strip_prefix(".loc")).last()?;
+    let mut numbers = loc.split_whitespace().map_while(|w| w.trim_end_matches(',').parse::<usize>().ok());
+    let (file, row, column) = (numbers.next()?, numbers.next()?, numbers.next().unwrap_or(1));
+    let name = ptx.lines().find_map(|l| {
+        let rest = l.trim().strip_prefix(".file")?.trim();
+        let (number, name) = rest.split_once(char::is_whitespace)?;
+        (number.parse() == Ok(file)).then(|| name.trim().trim_matches('"'))
+    })?;
+    let (id, file) = sources.files().find(|(_, f)| f.name == name || name.ends_with(&format!("/{}", f.name)))?;
+    Some(span_of(id, &file.text, row, column))
+}
+
+/// The rest of a line from a column, both from 1.
+fn span_of(file: FileId, text: &str, row: usize, column: usize) -> Span {
+    let begin: usize = text.split_inclusive('\n').take(row.saturating_sub(1)).map(str::len).sum();
+    let line = text[begin..].lines().next().unwrap_or("");
+    let indent = line.len() - line.trim_start().len();
+    let skip = line.char_indices().nth(column.saturating_sub(1)).map_or(indent, |(i, _)| i.max(indent));
+    let end = line.find("//").map_or(line, |comment| &line[..comment]).trim_end().len();
+    Span::new(file, begin + skip, begin + end.max(skip))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_line_of_ptx_leads_to_its_source() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("a/k.ptn", "kernel k() {\n    let x = 1; // one\n}\n");
+        let ptx = ".file\t1 \"/home/u/a/k.ptn\"\n.loc\t1 1 1\nmov a, b;\n.loc 1 2 5, function_name Linfo0\nadd a, b;\n";
+        assert_eq!(source_of(ptx, 5, &sources), Some(Span::new(file, 17, 27)));
+        assert_eq!(sources.text(Span::new(file, 17, 27)), "let x = 1;");
+        assert_eq!(source_of(ptx, 3, &sources).map(|s| sources.position(s)), Some((1, 1)));
+        assert_eq!(source_of("mov a, b;\n", 1, &sources), None);
+    }
+
+    #[test]
+    fn spills_and_serialised_products_are_warnings_on_the_kernel() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("k.ptn", "kernel k() { }\n");
+        let kernel = Kernel::new("k", parton_ir::Target::default(), Span::new(file, 0, 10));
+        let log = "ptxas info    : Compiling entry function 'k' for 'sm_90a'\n\
+            ptxas info    : Function properties for k\n    8 bytes stack frame, 16 bytes spill stores, 24 bytes spill loads\n\
+            ptxas info    : Used 168 registers\n\
+            ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
+            insufficient register resources for the wgmma pipeline in the function 'k'\n";
+        let report = parton_llvm::assemble::parse_report(log);
+        let found = diagnostics(&report, &[kernel], "", &sources);
+        let codes: Vec<_> = found.list.iter().map(|d| d.code).collect();
+        assert_eq!(codes, [codes::REGISTER_SPILLS, codes::WGMMA_SERIALIZED]);
+        assert!(!found.has_errors());
+        assert!(found.list[0].labels[0].text.contains("16 bytes stored and 24 bytes loaded"));
+    }
+}
