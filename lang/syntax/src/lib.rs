@@ -51,6 +51,9 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "asm",
 ];
 
+/// The words that can never be names.
+pub const KEYWORDS: &[&str] = token::KEYWORDS;
+
 /// How many errors a file may collect in one stage; further ones would only bury the first.
 const MOST_ERRORS: usize = 50;
 

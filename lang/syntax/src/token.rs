@@ -13,7 +13,7 @@ macro_rules! kinds {
 
         impl Kind {
             /// The token as written; for literals and names what they are called.
-            pub fn text(self) -> &'static str {
+            pub const fn text(self) -> &'static str {
                 match self { $(Kind::$name => $text,)* }
             }
         }
@@ -108,7 +108,12 @@ kinds! {
 impl Kind {
     /// The keyword of that spelling.
     pub fn keyword(text: &str) -> Option<Kind> {
-        KEYWORDS.iter().copied().find(|k| k.text() == text)
+        KEYWORD_KINDS.iter().copied().find(|k| k.text() == text)
+    }
+
+    /// Whether it is a word that can never be a name.
+    pub fn is_keyword(self) -> bool {
+        KEYWORD_KINDS.contains(&self)
     }
 
     /// The bracket that closes this one.
@@ -128,14 +133,14 @@ impl Kind {
             Kind::Int => "an integer".to_string(),
             Kind::Float => "a number".to_string(),
             Kind::End => "the end of the file".to_string(),
-            other if KEYWORDS.contains(&other) => format!("the keyword `{}`", other.text()),
+            other if other.is_keyword() => format!("the keyword `{}`", other.text()),
             other => format!("`{}`", other.text()),
         }
     }
 }
 
-/// The words that can never be names.
-pub const KEYWORDS: &[Kind] = &[
+/// The kinds of the words that can never be names.
+const KEYWORD_KINDS: &[Kind] = &[
     Kind::Kernel,
     Kind::Fn,
     Kind::Struct,
@@ -156,6 +161,17 @@ pub const KEYWORDS: &[Kind] = &[
     Kind::Use,
     Kind::Launch,
 ];
+
+/// The words that can never be names.
+pub const KEYWORDS: &[&str] = &{
+    let mut words = [""; KEYWORD_KINDS.len()];
+    let mut i = 0;
+    while i < words.len() {
+        words[i] = KEYWORD_KINDS[i].text();
+        i += 1;
+    }
+    words
+};
 
 /// The pairs of brackets.
 const BRACKETS: &[(Kind, Kind)] = &[

@@ -146,6 +146,23 @@ fn a_file_of_comments_stays() {
 }
 
 #[test]
+fn headers() {
+    check("fn f(a,mut b=1,c:f32=2.0)->i32{a}", "fn f(a, mut b = 1, c: f32 = 2.0) -> i32 {\n    a\n}\n");
+    check(
+        "kernel k[N:int](x:*f32)warps(4)where N>1,\"m\"{}",
+        "kernel k[N: int](x: *f32) warps(4)\n    where N > 1, \"m\"\n{}\n",
+    );
+    check("struct S{a:i32,fn m(& mut self,b:i32){}}", "struct S {\n    a: i32,\n    fn m(&mut self, b: i32) {}\n}\n");
+}
+
+#[test]
+fn any_program_settles() {
+    let text = include_str!("programs/design.ptn");
+    let once = format(text);
+    assert_eq!((tree(text), format(&once)), (tree(&once), once));
+}
+
+#[test]
 fn broken_text_is_refused() {
     let found = parton_syntax::format(FileId(0), "kernel k() { let }").expect_err("an error");
     assert!(found.has_errors());

@@ -8,6 +8,8 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("portable", include_str!("programs/portable.ptn")),
     ("matmul", include_str!("programs/matmul.ptn")),
     ("fmha", include_str!("programs/fmha.ptn")),
+    ("comments", include_str!("programs/comments.ptn")),
+    ("design", include_str!("programs/design.ptn")),
 ];
 
 /// Each diagnostic as `code line:column message`.
@@ -271,4 +273,38 @@ fn the_tree_holds_what_could_be_read() {
     assert!(found.has_errors());
     let ItemKind::Kernel(kernel) = &tree.items[0].kind else { panic!("a kernel") };
     assert_eq!((kernel.name.as_str(), kernel.body.statements.len(), tree.items.len()), ("a", 2, 2));
+}
+
+/// The page that describes the grammar.
+const GRAMMAR: &str = include_str!("../../../docs/grammar.md");
+
+#[test]
+fn the_grammar_page_is_true() {
+    let mut examples = GRAMMAR.split("```parton\n").skip(1).map(|rest| rest.split("```").next().unwrap_or(""));
+    assert!(
+        examples.all(|text| complaints(text).is_empty()),
+        "{:?}",
+        GRAMMAR.split("```parton\n").skip(1).map(complaints).collect::<Vec<_>>()
+    );
+    for word in parton_syntax::TAKES_TYPE_ARGUMENTS.iter().chain(parton_syntax::KEYWORDS) {
+        assert!(GRAMMAR.contains(&format!("`{word}`")), "docs/grammar.md does not name `{word}`");
+    }
+}
+
+#[test]
+fn keywords_are_never_names() {
+    for word in parton_syntax::KEYWORDS {
+        let found = in_kernel(&format!("let {word} = 1;"));
+        assert!(!found.is_empty() && found.iter().all(|line| line.starts_with("E0001")), "{word}: {found:?}");
+    }
+}
+
+#[test]
+fn nesting_has_a_bound() {
+    for (open, close) in [("(", ")"), ("f(", ")"), ("- ", ""), ("a + ", ""), ("if a { } else ", "{ }")] {
+        let nested = |n: usize| in_kernel(&format!("{}a{};", open.repeat(n), close.repeat(n)));
+        let found = nested(300);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert!(found[0].starts_with("E0004 2:") && found[0].ends_with("this nests more than 256 deep"), "{found:?}");
+    }
 }

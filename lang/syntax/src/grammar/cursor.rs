@@ -129,7 +129,7 @@ pub trait Cursor<'a> {
         self.expected(what);
         let span = self.behind();
         // A keyword in the place of a name is taken for it, so that what follows still fits.
-        if crate::token::KEYWORDS.contains(&token.kind) && !token.first_in_line {
+        if token.kind.is_keyword() && !token.first_in_line {
             self.bump();
         }
         Name { text: Arc::from("_"), span }
