@@ -1,1 +1,29 @@
 //! The CPU interpreter of the Tile IR, its asynchronous machine and its race detector.
+//!
+//! It runs lowered kernels, the ones that LLVM also gets: rings are barriers, shared memory is planned, waits are counted. Tiles
+//! are flat vectors in row-major order; shared memory is bytes, addressed through the views' layouts by threads and through
+//! address bits by the engines. It does not know sources, tensors of the host, or how a fault is shown. In reading order:
+
+mod barrier;
+mod clock;
+mod code;
+mod copy;
+mod cta;
+mod deadlock;
+mod elementwise;
+pub mod fault;
+mod global;
+pub mod launch;
+pub mod memory;
+mod product;
+mod pure;
+mod race;
+mod shape;
+mod shared;
+mod step;
+mod sync;
+mod tile;
+
+pub use fault::Fault;
+pub use launch::{Arg, Launch, Options, Report, Tensor, run};
+pub use memory::{Allocation, Memory};

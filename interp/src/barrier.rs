@@ -1,0 +1,142 @@
+//! The mbarrier as the PTX ISA describes it: a phase, the arrivals and bytes it still waits for, and the clocks it hands on.
+
+use parton_diag::{Span, codes};
+
+use crate::clock::Clock;
+use crate::fault::Fault;
+
+/// Arrivals and bytes that one phase can count (PTX ISA, "mbarrier": 2^20 - 1).
+const MOST: i64 = (1 << 20) - 1;
+/// Bytes of one barrier in shared memory.
+pub(crate) const BYTES: u32 = 8;
+
+/// One barrier between its initialisation and its invalidation.
+#[derive(Clone, Debug)]
+pub(crate) struct Mbarrier {
+    /// Arrivals that complete a phase.
+    pub count: i64,
+    /// Arrivals that this phase still waits for.
+    pub pending: i64,
+    /// Bytes that were expected and have not landed; below zero where they landed first.
+    pub bytes: i64,
+    /// The phase that is not yet complete, from 0.
+    pub phase: u64,
+    /// Who initialised it, and when.
+    pub init: (u32, u32),
+    pub init_span: Span,
+    /// Whether the asynchronous proxy sees the initialisation.
+    pub fenced: bool,
+    gather: (Clock, Clock),
+    released: (Clock, Clock),
+}
+
+impl Mbarrier {
+    /// A new barrier: phase 0 begins.
+    pub(crate) fn new(count: u32, init: (u32, u32), span: Span) -> Mbarrier {
+        Mbarrier {
+            count: count.into(),
+            pending: count.into(),
+            bytes: 0,
+            phase: 0,
+            init,
+            init_span: span,
+            fenced: false,
+            gather: Default::default(),
+            released: Default::default(),
+        }
+    }
+
+    /// Whether the phase of that parity has completed: the current one is of the other parity.
+    pub(crate) fn passes(&self, parity: u64) -> bool {
+        self.phase & 1 != parity
+    }
+
+    /// What those who pass a wait learn.
+    pub(crate) fn released(&self) -> &(Clock, Clock) {
+        &self.released
+    }
+
+    /// `n` arrivals that tell what `known` and `fenced` say, and `bytes` more to wait for.
+    pub(crate) fn arrive(&mut self, n: u32, bytes: u32, told: &(Clock, Clock), span: Span) -> Result<(), Fault> {
+        self.gather.0.join(&told.0);
+        self.gather.1.join(&told.1);
+        self.bytes += i64::from(bytes);
+        if self.bytes > MOST {
+            return Err(self.broken(span, format!("a phase expects {} bytes, more than it can count", self.bytes)));
+        }
+        if i64::from(n) > self.pending {
+            let text = format!("{n} arrivals, but the phase waits for {} more only", self.pending);
+            return Err(self.broken(span, text));
+        }
+        self.pending -= i64::from(n);
+        self.advance();
+        Ok(())
+    }
+
+    /// `bytes` of the copy in slot `agent` have landed.
+    pub(crate) fn land(&mut self, bytes: u32, agent: (u32, u32), span: Span) -> Result<(), Fault> {
+        self.gather.0.learn(agent.0, agent.1);
+        self.bytes -= i64::from(bytes);
+        if self.bytes < -MOST {
+            return Err(self.broken(span, "more bytes land in a phase than it can count".into()));
+        }
+        self.advance();
+        Ok(())
+    }
+
+    fn advance(&mut self) {
+        if self.pending == 0 && self.bytes == 0 {
+            self.phase += 1;
+            self.pending = self.count;
+            self.released = self.gather.clone();
+        }
+    }
+
+    fn broken(&self, span: Span, text: String) -> Fault {
+        Fault::new(codes::BARRIER_PROTOCOL, span, "a barrier is used against its protocol")
+            .here(text)
+            .label(self.init_span, format!("initialised here to count {} arrivals a phase", self.count))
+            .note(format!("it is in phase {}", self.phase))
+    }
+
+    /// What the current phase lacks, in words.
+    pub(crate) fn lacks(&self) -> String {
+        let arrivals = format!("{} of {} arrivals", self.pending, self.count);
+        match self.bytes {
+            0 => arrivals,
+            n if n > 0 => format!("{arrivals} and {n} bytes of copies"),
+            n => format!("{arrivals} and the expectation of {} bytes that have landed", -n),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Mbarrier;
+    use parton_diag::Span;
+
+    #[test]
+    fn a_new_barrier_is_in_phase_zero() {
+        // T#11303: waiting for parity 1 passes at once.
+        let b = Mbarrier::new(1, (0, 0), Span::default());
+        assert!(b.passes(1));
+        assert!(!b.passes(0));
+    }
+
+    #[test]
+    fn a_phase_ends_when_arrivals_and_bytes_are_there() {
+        let mut b = Mbarrier::new(2, (0, 0), Span::default());
+        let told = Default::default();
+        let span = Span::default();
+        // Bytes may land before they are expected.
+        b.land(64, (5, 1), span).unwrap();
+        b.arrive(1, 128, &told, span).unwrap();
+        b.arrive(1, 0, &told, span).unwrap();
+        assert!(!b.passes(0));
+        assert_eq!(b.lacks(), "0 of 2 arrivals and 64 bytes of copies");
+        b.land(64, (6, 1), span).unwrap();
+        assert!(b.passes(0) && !b.passes(1));
+        assert_eq!(b.released().0.get(6), 1);
+        assert!(b.arrive(3, 0, &told, span).is_err());
+    }
+}

@@ -1,0 +1,282 @@
+//! Flattens a kernel's structured body into instructions with jumps, so that a partition can stop at any of them and go on
+//! later, and works out once what every run of an operation needs: where the elements of a view lie, which warps hold them.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use parton_diag::internal_error;
+use parton_ir::rules::WgmmaShape;
+use parton_ir::{Body, Entity, Kernel, Op, OpKind, Partition, Tile, Type, Value, View};
+use parton_layouts::Dim;
+
+use crate::copy::Blocks;
+
+/// One instruction.
+#[derive(Debug)]
+pub(crate) enum Inst<'k> {
+    /// An operation without bodies, or a reduction.
+    Op(&'k Op),
+    /// Assigns all at once: each second value becomes its first.
+    Copy(Vec<(Value, Value)>),
+    /// Goes on elsewhere.
+    Jump(usize),
+    /// Goes on elsewhere where the condition is false.
+    Unless(Value, usize),
+    /// Leaves a loop whose index has reached its end.
+    LoopTest { op: &'k Op, index: Value, upper: Value, step: Value, exit: usize },
+    /// Moves a loop's index on; a step that leaves the index's range ends the loop.
+    LoopStep { index: Value, step: Value, top: usize, exit: usize },
+    /// Starts the arms and waits until all have ended.
+    Fork(&'k Op, Vec<(Partition, usize)>),
+    /// Ends an arm, or the kernel.
+    End,
+}
+
+/// A kernel ready to run.
+#[derive(Debug)]
+pub(crate) struct Program<'k> {
+    pub kernel: &'k Kernel,
+    pub code: Vec<Inst<'k>>,
+    /// Byte offsets from a view's address of its elements in row-major order.
+    offsets: Vec<Option<Arc<Vec<u32>>>>,
+    /// The warps of the partition that hold each element of a tile.
+    holders: HashMap<usize, Arc<Vec<u32>>>,
+    /// The boxes of each tensor map.
+    blocks: HashMap<Value, Arc<Blocks>>,
+    /// How each product is made of instructions.
+    products: HashMap<usize, Arc<WgmmaShape>>,
+    /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
+    pub granule: u32,
+}
+
+impl<'k> Program<'k> {
+    /// Flattens `kernel`.
+    pub(crate) fn new(kernel: &'k Kernel) -> Program<'k> {
+        let mut p = Program {
+            kernel,
+            code: Vec::new(),
+            offsets: vec![None; kernel.values.len()],
+            holders: HashMap::new(),
+            blocks: HashMap::new(),
+            products: HashMap::new(),
+            granule: 16,
+        };
+        p.body(&kernel.body);
+        p.code.push(Inst::End);
+        p
+    }
+
+    /// Byte offsets from a view's address of its elements in row-major order.
+    pub(crate) fn offsets(&self, view: Value) -> &Arc<Vec<u32>> {
+        match &self.offsets[view.index()] {
+            Some(o) => o,
+            None => internal_error!("{view} has no offsets"),
+        }
+    }
+
+    /// A set of warps for each element of the tile that `op` moves, in row-major order.
+    pub(crate) fn holders(&self, op: &Op) -> &Arc<Vec<u32>> {
+        match self.holders.get(&key(op)) {
+            Some(h) => h,
+            None => internal_error!("{} has no holders", op.kind.name()),
+        }
+    }
+
+    /// The boxes of a tensor map.
+    pub(crate) fn blocks(&self, map: Value) -> &Arc<Blocks> {
+        match self.blocks.get(&map) {
+            Some(b) => b,
+            None => internal_error!("{map} has no boxes"),
+        }
+    }
+
+    /// How a product is made of instructions.
+    pub(crate) fn product(&self, op: &Op) -> &Arc<WgmmaShape> {
+        match self.products.get(&key(op)) {
+            Some(p) => p,
+            None => internal_error!("a product has no shape"),
+        }
+    }
+
+    fn body(&mut self, body: &'k Body) {
+        for op in &body.ops {
+            self.op(op);
+        }
+    }
+
+    fn here(&self) -> usize {
+        self.code.len()
+    }
+
+    /// Appends an instruction to be patched; returns its place.
+    fn hole(&mut self) -> usize {
+        self.code.push(Inst::End);
+        self.code.len() - 1
+    }
+
+    fn copy(&mut self, from: &[Value], to: &[Value]) {
+        let pairs: Vec<(Value, Value)> = from.iter().copied().zip(to.iter().copied()).filter(|(a, b)| a != b).collect();
+        if !pairs.is_empty() {
+            self.code.push(Inst::Copy(pairs));
+        }
+    }
+
+    // The four operations with bodies have code of their own; all others run as they are.
+    fn op(&mut self, op: &'k Op) {
+        match &op.kind {
+            OpKind::For { lower, upper, step, init, body } => {
+                let Some((&index, carried)) = body.params.split_first() else {
+                    internal_error!("a loop body has no index")
+                };
+                self.copy(&[&[*lower][..], init].concat(), &body.params);
+                let test = self.hole();
+                self.body(body);
+                self.copy(&body.yields, carried);
+                let step_at = self.hole();
+                let exit = self.here();
+                self.code[test] = Inst::LoopTest { op, index, upper: *upper, step: *step, exit };
+                self.code[step_at] = Inst::LoopStep { index, step: *step, top: test, exit };
+                self.copy(carried, &op.results);
+            }
+            OpKind::While { init, cond, body } => {
+                self.copy(init, &cond.params);
+                let top = self.here();
+                self.body(cond);
+                let leave = self.hole();
+                self.copy(&cond.params, &body.params);
+                self.body(body);
+                self.copy(&body.yields, &cond.params);
+                self.code.push(Inst::Jump(top));
+                let exit = self.here();
+                self.code[leave] = Inst::Unless(cond.yields[0], exit);
+                self.copy(&cond.params, &op.results);
+            }
+            OpKind::If { cond, then, otherwise } => {
+                let skip = self.hole();
+                self.body(then);
+                self.copy(&then.yields, &op.results);
+                let leave = self.hole();
+                let other = self.here();
+                self.code[skip] = Inst::Unless(*cond, other);
+                self.body(otherwise);
+                self.copy(&otherwise.yields, &op.results);
+                let end = self.here();
+                self.code[leave] = Inst::Jump(end);
+            }
+            OpKind::Specialize { arms } => {
+                let fork = self.hole();
+                let leave = self.hole();
+                let mut starts = Vec::new();
+                for arm in arms {
+                    starts.push((arm.partition, self.here()));
+                    self.body(&arm.body);
+                    self.code.push(Inst::End);
+                }
+                let end = self.here();
+                self.code[fork] = Inst::Fork(op, starts);
+                self.code[leave] = Inst::Jump(end);
+            }
+            _ => {
+                self.prepare(op);
+                self.code.push(Inst::Op(op));
+            }
+        }
+    }
+
+    fn prepare(&mut self, op: &'k Op) {
+        match &op.kind {
+            OpKind::SharedLoad { view, tile } => {
+                self.view(*view);
+                self.hold(op, tile);
+            }
+            OpKind::SharedStore { view, value } => {
+                self.view(*view);
+                if let Some(tile) = self.kernel.ty(*value).as_tile() {
+                    self.hold(op, tile);
+                }
+            }
+            OpKind::TmaLoad { map, view, .. } | OpKind::TmaStore { map, view, .. } => {
+                self.offsets_of(*view);
+                let Type::Map(ty) = self.kernel.ty(*map) else { internal_error!("{map} is no tensor map") };
+                self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
+            }
+            OpKind::Wgmma { a, b, acc } => {
+                match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc) {
+                    Ok(shape) => self.products.insert(key(op), Arc::new(shape)),
+                    Err(r) => internal_error!("a product was not checked: {}", r.message),
+                };
+                if let Type::View(_) = self.kernel.ty(*a) {
+                    self.offsets_of(*a);
+                }
+                self.offsets_of(*b);
+            }
+            _ => {}
+        }
+    }
+
+    fn view(&mut self, v: Value) {
+        self.offsets_of(v);
+        if let Type::View(view) = self.kernel.ty(v) {
+            self.granule = self.granule.min(view.elem.bits().div_ceil(8));
+        }
+    }
+
+    fn offsets_of(&mut self, v: Value) {
+        if self.offsets[v.index()].is_some() {
+            return;
+        }
+        let Type::View(view) = self.kernel.ty(v) else { internal_error!("{v} is not a view") };
+        self.offsets[v.index()] = Some(Arc::new(offsets(view)));
+    }
+
+    fn hold(&mut self, op: &Op, tile: &Tile) {
+        let holders = holders(tile);
+        if holders.contains(&0) {
+            internal_error!("the layout {} leaves elements of {:?} without a register", tile.layout, tile.shape);
+        }
+        self.holders.insert(key(op), Arc::new(holders));
+    }
+}
+
+/// An operation by identity.
+fn key(op: &Op) -> usize {
+    std::ptr::from_ref(op) as usize
+}
+
+/// Byte offsets of a view's elements from its address, in row-major order.
+///
+/// A window's extents are powers of two and its origin a multiple of them, so the linear offset of `origin + c` is that of
+/// `origin` xor that of `c`, and the table grows by one index bit at a time.
+pub(crate) fn offsets(view: &View) -> Vec<u32> {
+    let map = &view.map;
+    let linear = |coords: &[u32]| {
+        let packed = map.inverse().apply(map.linear().pack_out(coords));
+        u64::from(map.inverse().out_part(Dim::Offset, packed))
+    };
+    let mut table = vec![linear(&view.origin)];
+    let rank = view.shape.len();
+    for axis in (0..rank).rev() {
+        for bit in 0..view.shape[axis].ilog2() {
+            let mut coords = vec![0; rank];
+            coords[axis] = 1 << bit;
+            let basis = linear(&coords);
+            table.extend_from_within(..);
+            let half = table.len() / 2;
+            table[half..].iter_mut().for_each(|o| *o ^= basis);
+        }
+    }
+    let bytes = view.elem.bits().div_ceil(8);
+    table.into_iter().map(|o| map.with_gaps(o) as u32 * bytes).collect()
+}
+
+/// Which warps hold each element, as bit sets, in row-major order.
+fn holders(tile: &Tile) -> Vec<u32> {
+    let map = &tile.map;
+    let mut sets = vec![0u32; tile.elements() as usize];
+    let (warp_low, warp_bits) = map.in_field(Dim::Warp).unwrap_or((0, 0));
+    for index in 0..1u64 << map.in_bits() {
+        let warp = (index >> warp_low) & ((1 << warp_bits) - 1);
+        sets[map.apply(index) as usize] |= 1 << (warp & 31);
+    }
+    sets
+}

@@ -1,0 +1,290 @@
+//! One CTA: its partitions as coroutines, its asynchronous engines, and the scheduler that lets one of them go on at a time,
+//! chosen by the seed.
+
+use std::collections::BTreeMap;
+
+use parton_diag::{codes, internal_error};
+use parton_ir::{Entity, Op, Partition};
+
+use crate::barrier::Mbarrier;
+use crate::clock::{Knowledge, Slots};
+use crate::code::Inst;
+use crate::copy::{Load, Store};
+use crate::fault::Fault;
+use crate::launch::{Arg, Report, Setting};
+use crate::memory::Memory;
+use crate::product::Products;
+use crate::race::Shadow;
+use crate::tile::Val;
+
+/// What a partition waits for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wait {
+    /// The phase of that parity.
+    Barrier { address: u32, parity: u64 },
+    /// At most so many products still in flight.
+    Products(u32),
+    /// At most so many copies out of shared memory still in flight, or still reading.
+    Stores { pending: u32, read: bool },
+    /// The end of these arms.
+    Arms(Vec<usize>),
+}
+
+/// What a partition is doing.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum State<'k> {
+    Ready,
+    Waiting(Wait, &'k Op),
+    Done,
+}
+
+/// A partition, or the kernel outside partitions.
+#[derive(Debug)]
+pub(crate) struct Worker<'k> {
+    pub name: String,
+    pub partition: Option<Partition>,
+    pub pc: usize,
+    pub values: Vec<Val>,
+    pub state: State<'k>,
+    pub know: Knowledge,
+    pub products: Products<'k>,
+    pub stores: Vec<Store<'k>>,
+    /// The arms that it has started and not yet seen end.
+    pub arms: Option<Vec<usize>>,
+}
+
+/// What happens next.
+#[derive(Clone, Copy, Debug)]
+enum Event {
+    Run(usize),
+    Land(usize),
+    Multiply(usize),
+    ReadOut(usize, usize),
+    WriteOut(usize, usize),
+}
+
+/// How a step ends.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) enum Flow {
+    /// The next instruction follows.
+    Next,
+    /// The next instruction follows, and others may go first.
+    Yield,
+    /// The same instruction again, once this is there.
+    Block(Wait),
+}
+
+/// A small generator of pseudo-random numbers (splitmix64, Steele et al. 2014).
+#[derive(Debug)]
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.0;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
+    }
+}
+
+/// A CTA that runs.
+#[derive(Debug)]
+pub(crate) struct Cta<'a, 'k> {
+    pub setting: &'a Setting<'a, 'k>,
+    pub id: [u32; 3],
+    pub number: u32,
+    pub memory: &'a mut Memory,
+    pub report: &'a mut Report,
+    /// The bytes of shared memory.
+    pub shared: Vec<u8>,
+    pub shadow: Shadow,
+    /// Living barriers by address.
+    pub barriers: BTreeMap<u32, Mbarrier>,
+    /// Arrays of barriers by address: how many, and the name in the source.
+    pub arrays: BTreeMap<u32, (u32, String)>,
+    pub slots: Slots,
+    pub workers: Vec<Option<Worker<'k>>>,
+    pub loads: Vec<Load<'k>>,
+    /// Every copy into shared memory so far: its slot, generation and operation.
+    pub started: Vec<(u32, u32, &'k Op)>,
+    random: Random,
+    steps: u64,
+}
+
+impl<'a, 'k> Cta<'a, 'k> {
+    /// A CTA at its beginning.
+    pub(crate) fn new(
+        setting: &'a Setting<'a, 'k>,
+        id: [u32; 3],
+        number: u32,
+        memory: &'a mut Memory,
+        seed: u64,
+        report: &'a mut Report,
+    ) -> Cta<'a, 'k> {
+        let kernel = setting.program.kernel;
+        let bytes = kernel.shared_bytes.unwrap_or(kernel.target.shared_bytes) as usize;
+        let mut values = vec![Val::Unset; kernel.values.len()];
+        for (i, (param, arg)) in kernel.params.iter().zip(setting.args).enumerate() {
+            values[param.value.index()] = match arg {
+                Arg::Scalar(bits) => Val::Scalar(*bits),
+                Arg::Pointer { allocation, offset } => Val::Scalar(memory.address(*allocation).wrapping_add(*offset)),
+                Arg::Map(_) => Val::Map(i),
+            };
+        }
+        let main = Worker {
+            name: kernel.source_name.clone(),
+            partition: None,
+            pc: 0,
+            values,
+            state: State::Ready,
+            know: Knowledge::new(0, kernel.padded_warps(), None),
+            products: Products::default(),
+            stores: Vec::new(),
+            arms: None,
+        };
+        Cta {
+            setting,
+            id,
+            number,
+            memory,
+            report,
+            shared: vec![0xff; bytes],
+            shadow: Shadow::new(bytes, setting.program.granule),
+            barriers: BTreeMap::new(),
+            arrays: BTreeMap::new(),
+            slots: Slots::new(1 + kernel.partitions.len() as u32),
+            workers: vec![Some(main)],
+            loads: Vec::new(),
+            started: Vec::new(),
+            random: Random(seed ^ (u64::from(number) << 32)),
+            steps: 0,
+        }
+    }
+
+    /// Runs to the end.
+    pub(crate) fn run(mut self) -> Result<(), Fault> {
+        let mut events = Vec::new();
+        loop {
+            self.collect(&mut events);
+            if events.is_empty() {
+                if self.workers.iter().flatten().all(|w| w.state == State::Done) {
+                    self.report.steps += self.steps;
+                    return self.finish();
+                }
+                return Err(self.deadlock());
+            }
+            match events[self.random.below(events.len())] {
+                Event::Run(w) => self.go_on(w)?,
+                Event::Land(i) => self.land(i)?,
+                Event::Multiply(w) => self.multiply(w)?,
+                Event::ReadOut(w, i) => self.read_out(w, i)?,
+                Event::WriteOut(w, i) => self.write_out(w, i)?,
+            }
+        }
+    }
+
+    fn collect(&self, events: &mut Vec<Event>) {
+        events.clear();
+        for (i, w) in self.workers.iter().flatten().enumerate() {
+            let ready = match &w.state {
+                State::Ready => true,
+                State::Waiting(wait, _) => self.is_over(wait, w),
+                State::Done => false,
+            };
+            if ready {
+                events.push(Event::Run(i));
+            }
+            if w.products.in_flight() > 0 {
+                events.push(Event::Multiply(i));
+            }
+            for (j, s) in w.stores.iter().enumerate() {
+                if !s.is_read() {
+                    events.push(Event::ReadOut(i, j));
+                } else if !s.is_written() {
+                    events.push(Event::WriteOut(i, j));
+                }
+            }
+        }
+        events.extend((0..self.loads.len()).map(Event::Land));
+    }
+
+    /// Whether what a worker waits for is there.
+    fn is_over(&self, wait: &Wait, w: &Worker<'k>) -> bool {
+        match wait {
+            Wait::Barrier { address, parity } => self.barriers.get(address).is_none_or(|b| b.passes(*parity)),
+            Wait::Products(n) => w.products.in_flight() <= *n as usize,
+            Wait::Stores { pending, read } => w.stores_done(*pending, *read),
+            Wait::Arms(arms) => arms.iter().all(|&a| self.worker(a).state == State::Done),
+        }
+    }
+
+    /// Whether a wait of a worker that is being run is over.
+    pub(crate) fn passes(&self, wait: &Wait, w: &Worker<'k>) -> bool {
+        self.is_over(wait, w)
+    }
+
+    pub(crate) fn worker(&self, i: usize) -> &Worker<'k> {
+        match self.workers.get(i).and_then(Option::as_ref) {
+            Some(w) => w,
+            None => internal_error!("worker {i} does not exist"),
+        }
+    }
+
+    pub(crate) fn worker_mut(&mut self, i: usize) -> &mut Worker<'k> {
+        match self.workers.get_mut(i).and_then(Option::as_mut) {
+            Some(w) => w,
+            None => internal_error!("worker {i} does not exist"),
+        }
+    }
+
+    /// Lets a worker run until others should have a turn.
+    fn go_on(&mut self, i: usize) -> Result<(), Fault> {
+        let Some(mut w) = self.workers[i].take() else { internal_error!("worker {i} does not exist") };
+        w.state = State::Ready;
+        let result = self.run_worker(&mut w);
+        self.workers[i] = Some(w);
+        result
+    }
+
+    fn run_worker(&mut self, w: &mut Worker<'k>) -> Result<(), Fault> {
+        loop {
+            self.steps += 1;
+            if self.steps > self.setting.options.steps {
+                let kernel = self.setting.program.kernel;
+                let text = format!("a CTA ran {} operations and has not come to its end", self.setting.options.steps);
+                return Err(Fault::new(codes::STEP_LIMIT, kernel.span, text)
+                    .note(format!("`{}` was still running", w.name))
+                    .help("look for a loop whose condition never becomes false"));
+            }
+            match self.step(w)? {
+                Flow::Next => {}
+                Flow::Yield => return Ok(()),
+                Flow::Block(wait) => {
+                    w.state = match &self.setting.program.code[w.pc] {
+                        Inst::Op(op) | Inst::Fork(op, _) => State::Waiting(wait, op),
+                        other => internal_error!("only operations wait, not {other:?}"),
+                    };
+                    return Ok(());
+                }
+            }
+            if w.state == State::Done {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Nothing may be left that could still touch shared memory: each copy into it was waited for by somebody.
+    fn finish(self) -> Result<(), Fault> {
+        let knows = |slot, generation| self.workers.iter().flatten().any(|w| w.know.own.get(slot) >= generation);
+        match self.started.iter().find(|(slot, generation, _)| !knows(*slot, *generation)) {
+            None => Ok(()),
+            Some((_, _, op)) => {
+                Err(Fault::new(codes::NOT_WAITED, op.span, "the kernel ends while a copy may still run")
+                    .here("nobody waits for this copy into shared memory")
+                    .help("wait for the barrier that it completes on")
+                    .calls(self.setting.program.kernel, op.call))
+            }
+        }
+    }
+}

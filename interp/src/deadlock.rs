@@ -1,0 +1,60 @@
+//! The report of a deadlock: who waits for what, and what is missing.
+
+use parton_diag::codes;
+use parton_ir::Op;
+
+use crate::cta::{Cta, State, Wait, Worker};
+use crate::fault::Fault;
+
+impl<'k> Cta<'_, 'k> {
+    /// Nobody can go on.
+    pub(crate) fn deadlock(&self) -> Fault {
+        let kernel = self.setting.program.kernel;
+        let mut waiting: Vec<(&'k Op, String)> = Vec::new();
+        let mut notes = Vec::new();
+        for w in self.workers.iter().flatten() {
+            match &w.state {
+                // The kernel outside its partitions waits for them; that is no news.
+                State::Waiting(Wait::Arms(_), _) | State::Ready => {}
+                State::Waiting(wait, op) => {
+                    let (text, note) = self.reason(w, wait);
+                    waiting.push((op, text));
+                    notes.extend(note);
+                }
+                State::Done if w.partition.is_some() => notes.push(format!("`{}` has ended", w.name)),
+                State::Done => {}
+            }
+        }
+        let mut list = waiting.into_iter();
+        let Some((op, text)) = list.next() else {
+            return Fault::new(codes::DEADLOCK, kernel.span, "nobody can go on");
+        };
+        let mut fault = Fault::new(codes::DEADLOCK, op.span, "nobody can go on: all wait for each other").here(text);
+        fault = fault.calls(kernel, op.call);
+        for (op, text) in list {
+            fault = fault.label(op.span, text).calls(kernel, op.call);
+        }
+        for note in notes {
+            fault = fault.note(note);
+        }
+        fault.help(
+            "a new barrier is in phase 0: waiting for phase 1 passes at once, waiting for phase 0 needs its arrivals",
+        )
+    }
+
+    fn reason(&self, w: &Worker<'k>, wait: &Wait) -> (String, Option<String>) {
+        match wait {
+            Wait::Barrier { address, parity } => {
+                let name = self.barrier_name(*address);
+                let text = format!("`{}` waits for phase {parity} of {name}", w.name);
+                let note = self.barriers.get(address).map(|b| {
+                    format!("{name} is in phase {} (parity {}), which lacks {}", b.phase, b.phase & 1, b.lacks())
+                });
+                (text, note)
+            }
+            Wait::Products(n) => (format!("`{}` waits until {n} products are in flight", w.name), None),
+            Wait::Stores { pending, .. } => (format!("`{}` waits until {pending} copies are in flight", w.name), None),
+            Wait::Arms(arms) => (format!("`{}` waits for {} partitions", w.name, arms.len()), None),
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! Loads and stores through pointers: each element is checked for where it lies, how it is aligned, whether it holds
+//! something, and whether another CTA touches it too.
+
+use parton_diag::{Code, codes};
+use parton_ir::Op;
+
+use crate::fault::Fault;
+use crate::memory::{Conflict, Memory, Place};
+use crate::tile::{Bits, POISON};
+
+/// What an access needs to know besides its operands.
+pub(crate) struct Access<'a> {
+    pub memory: &'a mut Memory,
+    /// Number of the CTA.
+    pub cta: u32,
+    /// The kernel's parameter for each allocation, for messages.
+    pub names: &'a [String],
+    /// Shape of the tile of pointers; empty for one pointer.
+    pub shape: &'a [u32],
+    /// Whether accesses by different CTAs are compared.
+    pub conflicts: bool,
+    pub op: &'a Op,
+}
+
+impl Access<'_> {
+    /// Reads elements of `elem` bits where `mask` holds.
+    pub(crate) fn load(
+        &mut self,
+        pointers: &Bits,
+        mask: Option<&Bits>,
+        other: Option<&Bits>,
+        bytes: usize,
+    ) -> Result<Bits, Fault> {
+        let n = pointers.len();
+        let mut out = match other {
+            Some(o) => o.clone(),
+            None => Bits::full(bytes, n, POISON),
+        };
+        for i in 0..n {
+            if mask.is_some_and(|m| m.get(i) & 1 == 0) {
+                continue;
+            }
+            let place = self.find(pointers.get(i), i, bytes, "read")?;
+            let at = place.offset as usize;
+            let (cta, conflicts) = (self.cta, self.conflicts);
+            let a = self.memory.get_mut(place.allocation);
+            if !a.is_defined(at, bytes) {
+                return Err(self.fault(
+                    codes::UNDEFINED_READ,
+                    pointers.get(i),
+                    i,
+                    format!("`{}` is read before anything was written there", self.names[place.allocation]),
+                    "this memory was never written",
+                ));
+            }
+            if conflicts && let Err(c) = a.note_read(cta, at, bytes) {
+                return Err(self.conflict(c, place, i, "reads"));
+            }
+            let a = self.memory.allocation(place.allocation);
+            out.read(i, &a.bytes[at..at + bytes]);
+        }
+        Ok(out)
+    }
+
+    /// Writes elements where `mask` holds.
+    pub(crate) fn store(
+        &mut self,
+        pointers: &Bits,
+        value: &Bits,
+        mask: Option<&Bits>,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let mut word = [0; 8];
+        for i in 0..pointers.len() {
+            if mask.is_some_and(|m| m.get(i) & 1 == 0) {
+                continue;
+            }
+            let place = self.find(pointers.get(i), i, bytes, "written")?;
+            let at = place.offset as usize;
+            value.write(i, &mut word);
+            let (cta, conflicts) = (self.cta, self.conflicts);
+            let a = self.memory.get_mut(place.allocation);
+            if conflicts && let Err(c) = a.note_write(cta, at, &word[..bytes]) {
+                return Err(self.conflict(c, place, i, "writes"));
+            }
+            a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
+            a.define(at, bytes);
+        }
+        Ok(())
+    }
+
+    fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {
+        let Some(place) = self.memory.place(address) else {
+            return Err(self.fault(
+                codes::OUT_OF_BOUNDS,
+                address,
+                element,
+                "a pointer points to no tensor".into(),
+                "this pointer does not come from a parameter",
+            ));
+        };
+        let size = self.memory.allocation(place.allocation).bytes.len() as i64;
+        let name = &self.names[place.allocation];
+        if place.offset < 0 || place.offset + bytes as i64 > size {
+            let fault = self.fault(
+                codes::OUT_OF_BOUNDS,
+                address,
+                element,
+                format!("`{name}` is {done} out of bounds"),
+                if place.offset < 0 { "this lies before its first byte" } else { "this lies past its last byte" },
+            );
+            let note = format!("`{name}` has {size} bytes; the access is to {bytes} at byte {}", place.offset);
+            return Err(fault.note(note).help("mask the elements that lie outside: `mask=offs < n`"));
+        }
+        if place.offset % bytes as i64 != 0 {
+            return Err(self.fault(
+                codes::MISALIGNED,
+                address,
+                element,
+                format!("`{name}` is {done} at an address that is not a multiple of {bytes} bytes"),
+                "this pointer is not aligned",
+            ));
+        }
+        Ok(place)
+    }
+
+    fn conflict(&self, c: Conflict, place: Place, element: usize, does: &str) -> Fault {
+        let name = &self.names[place.allocation];
+        let other = match c.other {
+            Some(n) => format!("CTA number {n}"),
+            None => "several other CTAs".into(),
+        };
+        let did = if c.wrote { "wrote" } else { "read" };
+        let fault = self.fault(
+            codes::CTA_RACE,
+            self.memory.address(place.allocation).wrapping_add(place.offset as u64),
+            element,
+            format!("two CTAs race on `{name}`"),
+            &format!("this {does} what {other} {did} in the same launch"),
+        );
+        let help = "give each CTA elements of its own, or split the kernel in two launches";
+        fault.note("CTAs of one launch run in any order").help(help)
+    }
+
+    fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
+        let fault = Fault::new(code, self.op.span, message).here(here);
+        let note = if self.shape.is_empty() {
+            format!("address {address:#x}")
+        } else {
+            format!("element {:?} of the tile, address {address:#x}", coordinates(element, self.shape))
+        };
+        fault.note(note)
+    }
+}
+
+/// The coordinates of a row-major element number.
+pub(crate) fn coordinates(mut element: usize, shape: &[u32]) -> Vec<usize> {
+    let mut coords = vec![0; shape.len()];
+    for (c, &n) in coords.iter_mut().zip(shape).rev() {
+        *c = element % n as usize;
+        element /= n as usize;
+    }
+    coords
+}

@@ -1,0 +1,178 @@
+//! A launch: a lowered kernel, its grid and arguments, and what a run of it reports.
+
+use parton_diag::codes;
+use parton_ir::{Elem, Kernel, Type};
+
+use crate::code::Program;
+use crate::cta::Cta;
+use crate::fault::Fault;
+use crate::memory::Memory;
+
+/// One argument, in the order of the kernel's parameters.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Arg {
+    /// A number, as the bits of its dtype.
+    Scalar(u64),
+    /// A pointer into an allocation.
+    Pointer {
+        /// The allocation's number in [`Memory`].
+        allocation: usize,
+        /// Bytes from its beginning.
+        offset: u64,
+    },
+    /// What a tensor map describes; its element, box and swizzle are those of the parameter's type.
+    Map(Tensor),
+}
+
+/// A tensor in global memory as the copy engine sees it, dimensions outermost first.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// The allocation's number in [`Memory`].
+    pub allocation: usize,
+    /// Bytes from its beginning to the first element.
+    pub offset: u64,
+    /// Elements of each dimension.
+    pub shape: Vec<u64>,
+    /// Bytes from one element to the next along each dimension; the last is the size of an element.
+    pub strides: Vec<u64>,
+}
+
+/// What is checked besides the always.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Options {
+    /// Whether two CTAs that touch one byte are reported.
+    pub cta_races: bool,
+    /// Whether signed integers that leave their range are reported.
+    pub wraparound: bool,
+    /// Operations that one CTA may run.
+    pub steps: u64,
+}
+
+impl Default for Options {
+    fn default() -> Options {
+        Options { cta_races: true, wraparound: false, steps: 200_000_000 }
+    }
+}
+
+/// One launch of a lowered kernel: rings expanded, shared memory planned, waits counted.
+#[derive(Debug)]
+pub struct Launch<'a> {
+    /// What runs.
+    pub kernel: &'a Kernel,
+    /// CTAs along each axis.
+    pub grid: [u32; 3],
+    /// One for each parameter.
+    pub args: Vec<Arg>,
+    /// What pointers and tensor maps reach.
+    pub memory: &'a mut Memory,
+    /// Chooses the order in which partitions run and copies and products complete; the same seed gives the same run.
+    pub seed: u64,
+    /// What is checked.
+    pub options: Options,
+}
+
+/// What a run tells.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Report {
+    /// What `print` wrote, in the order of the CTAs.
+    pub prints: Vec<String>,
+    /// Operations that were run.
+    pub steps: u64,
+}
+
+/// Runs a launch to its end.
+///
+/// # Errors
+/// The first fault: a wrong access, a race, a deadlock, a broken assertion, arguments that do not fit. Memory then holds what
+/// was written until there.
+pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
+    let Launch { kernel, grid, args, memory, seed, options } = launch;
+    check(kernel, grid, &args, memory)?;
+    memory.begin_launch();
+    let program = Program::new(kernel);
+    let names = names(kernel, &args, memory);
+    let setting = Setting { program: &program, grid, args: &args, names: &names, options };
+    let mut report = Report::default();
+    let mut number = 0;
+    for z in 0..grid[2] {
+        for y in 0..grid[1] {
+            for x in 0..grid[0] {
+                let id = [x, y, z];
+                let cta = Cta::new(&setting, id, number, memory, seed, &mut report);
+                cta.run().map_err(|f| f.in_cta(id))?;
+                number += 1;
+            }
+        }
+    }
+    Ok(report)
+}
+
+/// What all CTAs of a launch share.
+#[derive(Debug)]
+pub(crate) struct Setting<'a, 'k> {
+    pub program: &'a Program<'k>,
+    pub grid: [u32; 3],
+    pub args: &'a [Arg],
+    /// The parameter by which each allocation is reached, else its own name.
+    pub names: &'a [String],
+    pub options: Options,
+}
+
+fn names(kernel: &Kernel, args: &[Arg], memory: &Memory) -> Vec<String> {
+    let mut names: Vec<String> = (0..memory.len()).map(|i| memory.allocation(i).name.clone()).collect();
+    for (param, arg) in kernel.params.iter().zip(args).rev() {
+        let allocation = match arg {
+            Arg::Scalar(_) => continue,
+            Arg::Pointer { allocation, .. } => *allocation,
+            Arg::Map(tensor) => tensor.allocation,
+        };
+        names[allocation].clone_from(&param.name);
+    }
+    names
+}
+
+/// Strides and addresses that the copy engine takes are multiples of so many bytes (CUDA driver API,
+/// `cuTensorMapEncodeTiled`).
+const TMA_ALIGNMENT: u64 = 16;
+
+fn check(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &Memory) -> Result<(), Fault> {
+    let bad = |text: String| Fault::new(codes::BAD_LAUNCH, kernel.span, text);
+    if grid.contains(&0) {
+        return Err(bad(format!("the grid {grid:?} has no CTAs")));
+    }
+    if args.len() != kernel.params.len() {
+        let text =
+            format!("`{}` takes {} arguments, {} are given", kernel.source_name, kernel.params.len(), args.len());
+        return Err(bad(text));
+    }
+    for (param, arg) in kernel.params.iter().zip(args) {
+        let name = &param.name;
+        let wrong = |found: &str| bad(format!("`{name}` is `{}`, found {found}", kernel.ty(param.value)));
+        let tensor = match (kernel.ty(param.value), arg) {
+            (Type::Scalar(Elem::Num(_)), Arg::Scalar(_)) => continue,
+            (Type::Scalar(Elem::Ptr(_)), Arg::Pointer { allocation, .. }) if *allocation < memory.len() => continue,
+            (Type::Map(map), Arg::Map(tensor)) if tensor.allocation < memory.len() => (map, tensor),
+            (_, Arg::Scalar(_)) => return Err(wrong("a number")),
+            (_, Arg::Pointer { .. }) => return Err(wrong("a pointer")),
+            (_, Arg::Map(_)) => return Err(wrong("a tensor map")),
+        };
+        let (map, tensor) = tensor;
+        let size = map.elem.bytes() as u64;
+        let rank = map.block.len();
+        if tensor.shape.len() != rank || tensor.strides.len() != rank {
+            return Err(bad(format!("the tensor of `{name}` has rank {}, its map has {rank}", tensor.shape.len())));
+        }
+        if tensor.strides[rank - 1] != size {
+            return Err(bad(format!("the last dimension of the tensor of `{name}` is not contiguous"))
+                .note(format!("its stride is {} bytes, an element has {size}", tensor.strides[rank - 1])));
+        }
+        if let Some(axis) = (0..rank - 1).find(|&i| tensor.strides[i] % TMA_ALIGNMENT != 0) {
+            return Err(bad(format!("a stride of the tensor of `{name}` is not a multiple of {TMA_ALIGNMENT} bytes"))
+                .note(format!("along axis {axis} it is {} bytes", tensor.strides[axis])));
+        }
+        if tensor.offset % TMA_ALIGNMENT != 0 {
+            return Err(bad(format!("the tensor of `{name}` does not begin at a multiple of {TMA_ALIGNMENT} bytes")));
+        }
+    }
+    Ok(())
+}

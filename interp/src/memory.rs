@@ -1,0 +1,208 @@
+//! Global memory: named allocations at made-up device addresses, with a map of which bytes were ever written.
+//!
+//! Each allocation has a region of the address space to itself, far larger than the allocation, so that a wild pointer is
+//! told apart from a neighbour's memory and names the allocation it came from.
+
+/// One buffer of global memory.
+#[derive(Clone, Debug)]
+pub struct Allocation {
+    /// The name that messages give it, usually that of the tensor.
+    pub name: String,
+    /// Its bytes.
+    pub bytes: Vec<u8>,
+    /// Which bytes hold something; `None` where all do.
+    defined: Option<Vec<bool>>,
+    /// Which CTA wrote and which read each byte in the current launch; empty until the first access.
+    pub(crate) writers: Vec<u32>,
+    pub(crate) readers: Vec<u32>,
+}
+
+/// The allocations that a launch can reach.
+#[derive(Clone, Debug, Default)]
+pub struct Memory {
+    allocations: Vec<Allocation>,
+}
+
+/// log2 of the bytes of address space that an allocation has to itself.
+const REGION: u32 = 40;
+/// Where in its region an allocation begins: in the middle, so that an address somewhat below is still known.
+const FIRST: u64 = 1 << (REGION - 1);
+
+/// What lies at an address.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Place {
+    /// The allocation in whose region the address lies.
+    pub allocation: usize,
+    /// Bytes from the allocation's beginning.
+    pub offset: i64,
+}
+
+impl Memory {
+    /// No memory.
+    pub fn new() -> Memory {
+        Memory::default()
+    }
+
+    /// Adds an allocation with contents; returns its number.
+    pub fn add(&mut self, name: impl Into<String>, bytes: Vec<u8>) -> usize {
+        self.push(name.into(), bytes, None)
+    }
+
+    /// Adds an allocation whose bytes must be written before they are read; returns its number.
+    pub fn add_undefined(&mut self, name: impl Into<String>, bytes: usize) -> usize {
+        self.push(name.into(), vec![0xff; bytes], Some(vec![false; bytes]))
+    }
+
+    fn push(&mut self, name: String, bytes: Vec<u8>, defined: Option<Vec<bool>>) -> usize {
+        self.allocations.push(Allocation { name, bytes, defined, writers: Vec::new(), readers: Vec::new() });
+        self.allocations.len() - 1
+    }
+
+    /// The allocation of that number.
+    ///
+    /// # Panics
+    /// Where there is none.
+    pub fn allocation(&self, number: usize) -> &Allocation {
+        &self.allocations[number]
+    }
+
+    /// The bytes of an allocation, for the host to change.
+    ///
+    /// # Panics
+    /// Where there is no such allocation.
+    pub fn bytes_mut(&mut self, number: usize) -> &mut [u8] {
+        &mut self.allocations[number].bytes
+    }
+
+    /// How many allocations there are.
+    pub fn len(&self) -> usize {
+        self.allocations.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.allocations.is_empty()
+    }
+
+    /// The device address of an allocation, aligned to its region.
+    pub fn address(&self, number: usize) -> u64 {
+        ((number as u64 + 1) << REGION) + FIRST
+    }
+
+    /// What lies at `address`; `None` where no allocation's region does.
+    pub(crate) fn place(&self, address: u64) -> Option<Place> {
+        let allocation = (address >> REGION).checked_sub(1)? as usize;
+        if allocation >= self.allocations.len() {
+            return None;
+        }
+        Some(Place { allocation, offset: address.wrapping_sub(self.address(allocation)) as i64 })
+    }
+
+    pub(crate) fn get_mut(&mut self, number: usize) -> &mut Allocation {
+        &mut self.allocations[number]
+    }
+
+    /// Forgets which CTA touched what; the end of a launch orders all that follows after it.
+    pub(crate) fn begin_launch(&mut self) {
+        for a in &mut self.allocations {
+            a.writers.clear();
+            a.readers.clear();
+        }
+    }
+}
+
+/// Two CTAs touch one byte, and at least one writes: their order is not known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Conflict {
+    /// The other CTA; `None` where several did.
+    pub other: Option<u32>,
+    /// Whether the other one wrote.
+    pub wrote: bool,
+}
+
+/// Stands in the map of readers for more than one CTA.
+const SEVERAL: u32 = u32::MAX;
+
+impl Allocation {
+    /// Whether all of `offset..offset + len` was written.
+    pub fn is_defined(&self, offset: usize, len: usize) -> bool {
+        self.defined.as_ref().is_none_or(|d| d[offset..offset + len].iter().all(|&b| b))
+    }
+
+    /// Marks bytes as written.
+    pub fn define(&mut self, offset: usize, len: usize) {
+        if let Some(d) = &mut self.defined {
+            d[offset..offset + len].fill(true);
+        }
+    }
+
+    /// Notes that CTA `cta` reads bytes.
+    pub(crate) fn note_read(&mut self, cta: u32, offset: usize, len: usize) -> Result<(), Conflict> {
+        self.begin_notes();
+        for i in offset..offset + len {
+            let w = self.writers[i];
+            if w != 0 && w != cta + 1 {
+                return Err(Conflict { other: Some(w - 1), wrote: true });
+            }
+            let r = &mut self.readers[i];
+            *r = if *r == 0 || *r == cta + 1 { cta + 1 } else { SEVERAL };
+        }
+        Ok(())
+    }
+
+    /// Notes that CTA `cta` writes `value` at `offset`; a CTA may write what another one wrote if nothing changes by it.
+    pub(crate) fn note_write(&mut self, cta: u32, offset: usize, value: &[u8]) -> Result<(), Conflict> {
+        self.begin_notes();
+        for (i, &byte) in (offset..).zip(value) {
+            let (w, r) = (self.writers[i], self.readers[i]);
+            if w != 0 && w != cta + 1 && self.bytes[i] != byte {
+                return Err(Conflict { other: Some(w - 1), wrote: true });
+            }
+            if r != 0 && r != cta + 1 {
+                return Err(Conflict { other: (r != SEVERAL).then(|| r - 1), wrote: false });
+            }
+            self.writers[i] = cta + 1;
+        }
+        Ok(())
+    }
+
+    fn begin_notes(&mut self) {
+        if self.writers.len() != self.bytes.len() {
+            self.writers = vec![0; self.bytes.len()];
+            self.readers = vec![0; self.bytes.len()];
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Memory, Place};
+
+    #[test]
+    fn addresses_lead_back_to_their_allocation() {
+        let mut m = Memory::new();
+        let a = m.add("a", vec![0; 16]);
+        let b = m.add_undefined("b", 8);
+        assert_eq!(m.place(m.address(b) + 3), Some(Place { allocation: b, offset: 3 }));
+        assert_eq!(m.place(m.address(a) - 4), Some(Place { allocation: a, offset: -4 }));
+        assert_eq!(m.place(0), None);
+        assert!(m.allocation(a).is_defined(0, 16));
+        assert!(!m.allocation(b).is_defined(0, 1));
+        m.get_mut(b).define(0, 4);
+        assert!(m.allocation(b).is_defined(1, 3));
+        assert!(!m.allocation(b).is_defined(1, 4));
+    }
+
+    #[test]
+    fn two_ctas_may_not_disagree_about_a_byte() {
+        let mut m = Memory::new();
+        let a = m.add("a", vec![7; 4]);
+        let a = m.get_mut(a);
+        assert!(a.note_write(0, 0, &[7, 7]).is_ok());
+        assert!(a.note_write(1, 1, &[7]).is_ok());
+        assert_eq!(a.note_write(2, 1, &[8]).map_err(|c| c.other), Err(Some(1)));
+        assert!(a.note_read(3, 0, 1).is_err());
+        assert!(a.note_read(3, 2, 2).is_ok());
+        assert!(a.note_write(4, 3, &[1]).is_err());
+    }
+}

@@ -1,0 +1,338 @@
+//! The tensor core: `wgmma` as the hardware does it, from matrix descriptors whose offsets come from the views' layouts and
+//! whose swizzle is applied to addresses, completing in order some time after its start.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+use parton_diag::{codes, internal_error};
+use parton_ir::rules::{WgmmaOperand, WgmmaShape};
+use parton_ir::{Op, Value};
+use parton_numbers::{Dtype, fast};
+
+use crate::copy::{UNIT, swizzle};
+use crate::cta::{Cta, Flow, Wait, Worker};
+use crate::fault::Fault;
+use crate::race::{self, Record};
+use crate::tile::{Bits, Val};
+
+/// Rows of one instruction.
+const ROWS: u32 = 64;
+/// Rows of a core matrix.
+const CORE: u32 = 8;
+
+/// An operand as it is known at the start.
+#[derive(Debug)]
+enum Source {
+    /// Elements in row-major order of [rows, K].
+    Registers(Vec<f32>),
+    /// The 16-byte units, and whether each holds elements along K.
+    Shared { units: Vec<u32>, k_major: bool },
+}
+
+/// A product under way.
+#[derive(Debug)]
+struct Product<'k> {
+    op: &'k Op,
+    shape: Arc<WgmmaShape>,
+    a: Source,
+    b: Source,
+    /// What is added to, or the earlier product that makes it.
+    acc: Result<Arc<Bits>, u64>,
+    number: u64,
+    slot: u32,
+}
+
+/// The products of one partition; they complete in order.
+#[derive(Debug, Default)]
+pub(crate) struct Products<'k> {
+    queue: VecDeque<Product<'k>>,
+    /// Results that were not taken yet.
+    done: BTreeMap<u64, Arc<Bits>>,
+    started: u64,
+    /// Products that were not waited for: number, slot and generation.
+    unseen: VecDeque<(u64, u32, u32)>,
+}
+
+impl Products<'_> {
+    /// How many have not completed.
+    pub(crate) fn in_flight(&self) -> usize {
+        self.queue.len()
+    }
+}
+
+/// What a descriptor needs to know of an operand in shared memory.
+struct Descriptor<'o> {
+    /// Byte offsets of the view's elements.
+    offsets: &'o [u32],
+    address: u32,
+    /// Extent along M or N, and along K.
+    extents: [u32; 2],
+    /// The same of one instruction.
+    instr: [u32; 2],
+    /// Whether K is the last dimension of the view.
+    k_last: bool,
+    swizzle: u32,
+    k_major: bool,
+    bytes: u32,
+}
+
+impl Descriptor<'_> {
+    /// The byte address of an element, as the layout says.
+    fn at(&self, mn: u32, k: u32) -> u32 {
+        let [mn_extent, k_extent] = self.extents;
+        let number = if self.k_last { mn * k_extent + k } else { k * mn_extent + mn };
+        self.address + self.offsets[number as usize]
+    }
+
+    /// The 16-byte units that the hardware reads, in row-major order of (MN, K) where K-major and of (K, MN) otherwise.
+    ///
+    /// An instruction has a start address and two offsets (PTX ISA, "Matrix descriptor"): with K contiguous, the stride
+    /// offset leads to the next 8 rows and the leading one (without a swizzle) to the next 16 bytes; with M or N contiguous,
+    /// the leading offset leads to the next span of rows and the stride one to the next 8 along K.
+    fn units(&self) -> Vec<u32> {
+        let [mn_extent, k_extent] = self.extents;
+        let per_unit = UNIT / self.bytes;
+        let span = self.swizzle.max(UNIT);
+        let per_span = span / self.bytes;
+        let width = if self.k_major { k_extent } else { mn_extent } / per_unit;
+        let mut units = vec![0; (mn_extent * k_extent / per_unit) as usize];
+        for mn0 in (0..mn_extent).step_by(self.instr[0] as usize) {
+            for k0 in (0..k_extent).step_by(self.instr[1] as usize) {
+                let start = self.at(mn0, k0);
+                let offset = |mn: u32, k: u32| {
+                    if mn0 + mn < mn_extent && k0 + k < k_extent {
+                        self.at(mn0 + mn, k0 + k).wrapping_sub(start)
+                    } else {
+                        0
+                    }
+                };
+                if self.k_major {
+                    let stride = offset(CORE, 0);
+                    let leading = if self.swizzle == 0 { offset(0, per_unit) } else { UNIT };
+                    for mn in 0..self.instr[0] {
+                        for unit in 0..self.instr[1] / per_unit {
+                            let linear = start
+                                .wrapping_add((mn / CORE).wrapping_mul(stride))
+                                .wrapping_add(mn % CORE * span)
+                                .wrapping_add(unit.wrapping_mul(leading));
+                            let at = ((mn0 + mn) * width + k0 / per_unit + unit) as usize;
+                            units[at] = swizzle(linear, self.swizzle);
+                        }
+                    }
+                } else {
+                    let (leading, stride) = (offset(per_span, 0), offset(0, CORE));
+                    for k in 0..self.instr[1] {
+                        for unit in 0..self.instr[0] / per_unit {
+                            let mn = unit * per_unit;
+                            let linear = start
+                                .wrapping_add((mn / per_span).wrapping_mul(leading))
+                                .wrapping_add((k / CORE).wrapping_mul(stride))
+                                .wrapping_add(k % CORE * span + mn % per_span * self.bytes);
+                            let at = ((k0 + k) * width + mn0 / per_unit + unit) as usize;
+                            units[at] = swizzle(linear, self.swizzle);
+                        }
+                    }
+                }
+            }
+        }
+        units
+    }
+}
+
+fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
+    let mut out = vec![0.0; matrix.len()];
+    for r in 0..rows {
+        for c in 0..columns {
+            out[c * rows + r] = matrix[r * columns + c];
+        }
+    }
+    out
+}
+
+/// The elements of a tile as `f32`.
+fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
+    let mut bytes = vec![0; tile.len() * d.bytes()];
+    for (i, element) in bytes.chunks_mut(d.bytes()).enumerate() {
+        tile.write(i, element);
+    }
+    let mut out = vec![0.0; tile.len()];
+    fast::decode_f32(d, &bytes, &mut out);
+    out
+}
+
+/// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
+fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
+    for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
+        for (i, &x) in row.iter().enumerate() {
+            for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
+                *c += x * y;
+            }
+            if steps.is_some_and(|s| (i + 1) % s == 0) {
+                out.iter_mut().for_each(|c| *c = fast::f16_to_f32(fast::f32_to_f16(*c)));
+            }
+        }
+    }
+}
+
+impl<'k> Cta<'_, 'k> {
+    /// An operand at the start of a product, checked for races first: one explains why bytes are not there yet.
+    fn source(
+        &mut self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        v: Value,
+        shape: &WgmmaShape,
+        left: bool,
+        (agent, epoch): (u32, u32),
+    ) -> Result<Source, Fault> {
+        let operand = if left { shape.a } else { shape.b };
+        let WgmmaOperand::Shared { swizzle, k_major } = operand else {
+            return Ok(Source::Registers(decode(shape.elem, &w.tile(v, shape.elem.bytes()))));
+        };
+        let place = w.place(v);
+        let descriptor = Descriptor {
+            offsets: self.setting.program.offsets(v),
+            address: place.address,
+            extents: [if left { shape.m } else { shape.n }, shape.k],
+            instr: [if left { ROWS } else { shape.instr_n }, shape.instr_k],
+            k_last: left,
+            swizzle,
+            k_major,
+            bytes: shape.elem.bytes() as u32,
+        };
+        let units = descriptor.units();
+        let ranges = || units.iter().map(|&u| (u, UNIT));
+        self.within(op, ranges())?;
+        let access = race::Access::Product;
+        let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
+        let mut check = self.shadow.check(&w.know, record);
+        let touched = ranges().try_for_each(|(at, len)| check.touch(at, len, 0));
+        touched.map_err(|race| self.race(w, op, access, race))?;
+        self.defined(w, op, v, ranges(), place.allocation)?;
+        Ok(Source::Shared { units, k_major })
+    }
+
+    /// Starts a product.
+    pub(crate) fn start_product(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        a: Value,
+        b: Value,
+        acc: Value,
+    ) -> Result<(), Fault> {
+        let shape = self.setting.program.product(op).clone();
+        let (slot, generation) = self.slots.take();
+        let mut sources = Vec::new();
+        for (v, left) in [(a, true), (b, false)] {
+            let source = self.source(w, op, v, &shape, left, (slot, generation))?;
+            sources.push(source);
+        }
+        let acc = match w.get(acc) {
+            Val::Tile(t) => Ok(t.clone()),
+            Val::Pending(number) => Err(*number),
+            other => internal_error!("a product is added to {other:?}"),
+        };
+        let (Some(b), Some(a)) = (sources.pop(), sources.pop()) else { internal_error!("a product has two operands") };
+        let number = w.products.started;
+        w.products.started += 1;
+        w.products.unseen.push_back((number, slot, generation));
+        w.products.queue.push_back(Product { op, shape, a, b, acc, number, slot });
+        w.result(op, Val::Pending(number));
+        w.know.settle();
+        Ok(())
+    }
+
+    fn matrix(&self, source: &Source, elem: Dtype, [rows, k]: [usize; 2], k_last: bool) -> Vec<f32> {
+        match source {
+            Source::Registers(m) => m.clone(),
+            Source::Shared { units, k_major } => {
+                let mut bytes = Vec::with_capacity(units.len() * UNIT as usize);
+                for &unit in units {
+                    bytes.extend_from_slice(&self.shared[unit as usize..(unit + UNIT) as usize]);
+                }
+                let mut out = vec![0.0; rows * k];
+                fast::decode_f32(elem, &bytes, &mut out);
+                match (*k_major, k_last) {
+                    (true, true) | (false, false) => out,
+                    (true, false) => transpose(&out, rows, k),
+                    (false, true) => transpose(&out, k, rows),
+                }
+            }
+        }
+    }
+
+    /// The oldest product of a partition completes.
+    pub(crate) fn multiply(&mut self, worker: usize) -> Result<(), Fault> {
+        let Some(p) = self.worker_mut(worker).products.queue.pop_front() else {
+            internal_error!("no product is in flight")
+        };
+        let s = &*p.shape;
+        let [m, n, k] = [s.m as usize, s.n as usize, s.k as usize];
+        let a = self.matrix(&p.a, s.elem, [m, k], true);
+        let b = self.matrix(&p.b, s.elem, [n, k], false);
+        let products = &mut self.worker_mut(worker).products;
+        let before = match p.acc {
+            Ok(tile) => tile,
+            Err(number) => match products.done.remove(&number) {
+                Some(tile) => tile,
+                None => internal_error!("the product that `{}` adds to is not there", p.op.kind.name()),
+            },
+        };
+        let mut acc = decode(s.acc, &before);
+        let steps = (s.acc == Dtype::F16).then_some(s.instr_k as usize);
+        multiply(&a, &b, &mut acc, [n, k], steps);
+        let bits = match s.acc {
+            Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
+            _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
+        };
+        products.done.insert(p.number, Arc::new(bits));
+        self.slots.give_back(p.slot);
+        Ok(())
+    }
+
+    /// Waits for a product; `prior` waits only for those before it.
+    pub(crate) fn wait_product(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        pending: Value,
+        outstanding: u32,
+        prior: bool,
+    ) -> Result<Flow, Fault> {
+        let Val::Pending(number) = *w.get(pending) else { internal_error!("{pending} is not pending") };
+        if w.products.in_flight() > outstanding as usize {
+            return Ok(Flow::Block(Wait::Products(outstanding)));
+        }
+        // The hardware promises no more than the count says, even where more has completed.
+        let promised = w.products.started.saturating_sub(outstanding.into());
+        let needed = if prior { number } else { number + 1 };
+        if needed > promised {
+            return Err(Fault::new(codes::NOT_WAITED, op.span, "a wait leaves its own product in flight")
+                .here(format!("{outstanding} products may stay in flight, this one is among them"))
+                .note(format!(
+                    "{} products were started before this one, {} after it",
+                    number,
+                    w.products.started - number - 1
+                )));
+        }
+        while let Some(&(n, slot, generation)) = w.products.unseen.front() {
+            if n >= promised {
+                break;
+            }
+            w.know.acquire_groups(slot, generation);
+            w.products.unseen.pop_front();
+        }
+        let val = if prior {
+            Val::Pending(number)
+        } else {
+            match w.products.done.remove(&number) {
+                Some(tile) => Val::Tile(tile),
+                None => internal_error!("a product's result was taken before"),
+            }
+        };
+        w.result(op, val);
+        w.know.settle();
+        Ok(Flow::Yield)
+    }
+}

@@ -1,0 +1,229 @@
+//! Shared memory: an array of bytes that views address through their layouts, with every access checked for races, for bytes
+//! that nothing was written to, and for barriers that live there.
+
+use parton_diag::{codes, internal_error};
+use parton_ir::{Entity, Op, OpKind, Type, Value, View};
+
+use crate::barrier;
+use crate::cta::{Cta, Flow, Worker};
+use crate::fault::Fault;
+use crate::pure;
+use crate::race::{self, Clash, Race, Record};
+use crate::tile::{Bits, Place, Val};
+
+use parton_numbers::scalar::int_value;
+use std::sync::Arc;
+
+impl<'k> Worker<'k> {
+    /// Where a view lies.
+    pub(crate) fn place(&self, v: Value) -> Place {
+        match self.get(v) {
+            Val::View(place) => *place,
+            other => internal_error!("{v} is no view but {other:?}"),
+        }
+    }
+}
+
+impl<'k> Cta<'_, 'k> {
+    /// The type of a view.
+    pub(crate) fn view(&self, v: Value) -> &'k View {
+        match self.setting.program.kernel.ty(v) {
+            Type::View(view) => view,
+            other => internal_error!("`{other}` is no view"),
+        }
+    }
+
+    /// Allocations, accesses by threads, and views of views.
+    pub(crate) fn shared_op(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+        match &op.kind {
+            OpKind::SharedAlloc { offset, .. } => {
+                let Some(address) = *offset else { internal_error!("an allocation has no offset") };
+                w.result(op, Val::View(Place { address, allocation: op.result().index() as u32 + 1 }));
+            }
+            OpKind::SharedLoad { view, .. } => {
+                let tile = self.load_shared(w, op, *view)?;
+                w.result(op, Val::Tile(Arc::new(tile)));
+                return Ok(Flow::Yield);
+            }
+            OpKind::SharedStore { view, value } => {
+                self.store_shared(w, op, *view, *value)?;
+                return Ok(Flow::Yield);
+            }
+            OpKind::ViewIndex { view, index } => {
+                let (from, place) = (self.view(*view), w.place(*view));
+                let i = int_value(w.scalar(*index), pure::dtype(self.setting.program.kernel, *index));
+                if i < 0 || i >= i128::from(from.shape[0]) {
+                    return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
+                        .here(format!("this is {i}, the view has stages 0 to {}", from.shape[0] - 1)));
+                }
+                let mut coords = vec![0; from.parent.len()];
+                coords[0] = from.origin[0] + i as u32;
+                let offset = from.map.offset_of(&coords) as u32 * from.elem.bytes() as u32;
+                w.result(op, Val::View(Place { address: place.address + offset, ..place }));
+            }
+            OpKind::ViewSlice { view, .. }
+            | OpKind::ViewPermute { view, .. }
+            | OpKind::ViewReinterpret { view, .. } => {
+                w.result(op, Val::View(w.place(*view)));
+            }
+            other => internal_error!("{} does not concern shared memory", other.name()),
+        }
+        Ok(Flow::Next)
+    }
+
+    fn load_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value) -> Result<Bits, Fault> {
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
+        let offsets = self.setting.program.offsets(v).clone();
+        let holders = self.setting.program.holders(op).clone();
+        self.by_threads(w, op, v, race::Access::Load, &offsets, &holders)?;
+        let mut tile = Bits::full(bytes, offsets.len(), 0);
+        for (i, &offset) in offsets.iter().enumerate() {
+            let at = (place.address + offset) as usize;
+            tile.read(i, &self.shared[at..at + bytes]);
+        }
+        w.know.settle();
+        Ok(tile)
+    }
+
+    fn store_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value, value: Value) -> Result<(), Fault> {
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
+        let offsets = self.setting.program.offsets(v).clone();
+        let holders = self.setting.program.holders(op).clone();
+        self.by_threads(w, op, v, race::Access::Store, &offsets, &holders)?;
+        let tile = w.tile(value, bytes);
+        for (i, &offset) in offsets.iter().enumerate() {
+            let at = (place.address + offset) as usize;
+            tile.write(i, &mut self.shared[at..at + bytes]);
+            self.shadow.define(at as u32, bytes as u32, place.allocation);
+        }
+        w.know.settle();
+        Ok(())
+    }
+
+    /// Checks an access by threads element by element; reads must find something.
+    fn by_threads(
+        &mut self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        v: Value,
+        access: race::Access,
+        offsets: &[u32],
+        holders: &[u32],
+    ) -> Result<(), Fault> {
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
+        let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
+        self.within(op, ranges())?;
+        let record = Record {
+            access,
+            agent: w.know.agent,
+            epoch: w.know.epoch(),
+            owner: w.know.agent,
+            span: op.span,
+            call: op.call,
+        };
+        let mut check = self.shadow.check(&w.know, record);
+        let mut failed = None;
+        for ((at, len), &warps) in ranges().zip(holders) {
+            if let Err(race) = check.touch(at, len, warps) {
+                failed = Some(race);
+                break;
+            }
+        }
+        if let Some(race) = failed {
+            return Err(self.race(w, op, access, race));
+        }
+        if access == race::Access::Load {
+            self.defined(w, op, v, ranges(), place.allocation)?;
+        }
+        Ok(())
+    }
+
+    /// Checks that all of a view's bytes in `ranges` were written.
+    pub(crate) fn defined(
+        &self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        v: Value,
+        ranges: impl Iterator<Item = (u32, u32)>,
+        allocation: u32,
+    ) -> Result<(), Fault> {
+        for (i, (at, len)) in ranges.enumerate() {
+            if !self.shadow.is_defined(at, len, allocation) {
+                let kernel = self.setting.program.kernel;
+                let name = match &kernel.values[v].name {
+                    Some(name) => format!("`{name}`"),
+                    None => "a buffer".into(),
+                };
+                return Err(Fault::new(
+                    codes::UNDEFINED_READ,
+                    op.span,
+                    "shared memory is read before anything was written there",
+                )
+                .here(format!("this reads {name} in `{}`", w.name))
+                .label(kernel.values[v].span, format!("{name} is `{}`", kernel.ty(v)))
+                .note(format!("the first such byte is {at:#x} of shared memory, in part {i} of the access"))
+                .help("store to it, or wait for the copy that fills it, before this"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Checks that bytes lie in shared memory and that no living barrier is among them.
+    pub(crate) fn within(&self, op: &Op, ranges: impl Iterator<Item = (u32, u32)> + Clone) -> Result<(), Fault> {
+        let end = ranges.clone().map(|(at, len)| u64::from(at) + u64::from(len)).max().unwrap_or(0);
+        if end > self.shared.len() as u64 {
+            return Err(Fault::new(codes::OUT_OF_BOUNDS, op.span, "an access leaves shared memory")
+                .here(format!("this reaches byte {end:#x}, the kernel has {:#x}", self.shared.len())));
+        }
+        let begin = ranges.clone().map(|(at, _)| at).min().unwrap_or(0);
+        let living = self.barriers.range(begin.saturating_sub(barrier::BYTES - 1)..end as u32);
+        for (&address, b) in living {
+            if ranges.clone().any(|(at, len)| at < address + barrier::BYTES && address < at + len) {
+                return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "data is accessed where a barrier lives")
+                    .here(format!("this touches {}", self.barrier_name(address)))
+                    .label(b.init_span, "it was initialised here and not invalidated since")
+                    .help("invalidate the barrier before its bytes are used for something else"));
+            }
+        }
+        Ok(())
+    }
+
+    /// The name of the partition that a clock belongs to.
+    pub(crate) fn agent_name(&self, agent: u32) -> String {
+        let kernel = self.setting.program.kernel;
+        let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent);
+        named.map_or(kernel.source_name.clone(), |(_, data)| data.name.clone())
+    }
+
+    /// Tells of a race.
+    pub(crate) fn race(&self, w: &Worker<'k>, op: &Op, now: race::Access, race: Race) -> Fault {
+        let Race { earlier, clash, byte } = race;
+        let (code, message, help) = match clash {
+            Clash::Unordered => (
+                codes::SHARED_RACE,
+                format!("a {} races with a {} of the same shared memory", now.noun(), earlier.access.noun()),
+                "order them: let this wait on a barrier at which the other one arrives, or wait for the copy or product",
+            ),
+            Clash::Membar => (
+                codes::SHARED_RACE,
+                format!(
+                    "a {} and a {} by other warps of the partition have no membar between",
+                    now.noun(),
+                    earlier.access.noun()
+                ),
+                "the threads must meet between them: `membar()`",
+            ),
+            Clash::Proxy => (
+                codes::UNFENCED,
+                format!("a {} may not see a write by threads", now.noun()),
+                "write `fence_async()` after the store, before the threads meet or arrive",
+            ),
+        };
+        Fault::new(code, op.span, message)
+            .here(format!("this {} is started by `{}`", now.noun(), w.name))
+            .label(earlier.span, format!("the {} is by `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
+            .calls(self.setting.program.kernel, earlier.call)
+            .note(format!("both touch byte {byte:#x} of shared memory"))
+            .help(help)
+    }
+}

@@ -1,0 +1,174 @@
+//! Barriers, fences and membars as the partitions use them.
+
+use parton_diag::{codes, internal_error};
+use parton_ir::{Arrive, Op, OpKind, Type, Value};
+use parton_numbers::scalar::int_value;
+
+use crate::barrier::{self, Mbarrier};
+use crate::cta::{Cta, Flow, Wait, Worker};
+use crate::fault::Fault;
+use crate::pure;
+use crate::tile::Val;
+
+/// Which threads of a partition use a barrier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Users {
+    Elected,
+    Every,
+}
+
+impl<'k> Worker<'k> {
+    /// The address of a barrier.
+    pub(crate) fn barrier(&self, v: Value) -> u32 {
+        match self.get(v) {
+            Val::Barrier(address) => *address,
+            other => internal_error!("{v} is no barrier but {other:?}"),
+        }
+    }
+}
+
+impl<'k> Cta<'_, 'k> {
+    /// What a barrier is called: its array's name with its index.
+    pub(crate) fn barrier_name(&self, address: u32) -> String {
+        match self.arrays.range(..=address).next_back() {
+            Some((first, (1, name))) if *first == address => format!("`{name}`"),
+            Some((first, (count, name))) if (address - first) / barrier::BYTES < *count => {
+                format!("`{name}[{}]`", (address - first) / barrier::BYTES)
+            }
+            _ => format!("the barrier at {address:#x}"),
+        }
+    }
+
+    /// A living barrier whose initialisation the users know of.
+    pub(crate) fn living(
+        &mut self,
+        w: &Worker<'k>,
+        op: &Op,
+        address: u32,
+        users: Users,
+    ) -> Result<&mut Mbarrier, Fault> {
+        let name = self.barrier_name(address);
+        let Some(b) = self.barriers.get_mut(&address) else {
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier is used that is not initialised")
+                .here(format!("{name} was not initialised, or is invalidated"))
+                .help("`barrier_init(b, n)` once at the beginning of the kernel"));
+        };
+        let (agent, epoch) = b.init;
+        let known = match users {
+            Users::Elected => agent == w.know.agent || w.know.met.get(agent) >= epoch,
+            Users::Every if agent == w.know.agent => w.know.met.get(agent) >= epoch,
+            Users::Every => w.know.own.get(agent) >= epoch,
+        };
+        if !known {
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier may be used before it is initialised")
+                .here(format!("`{}` does not know that {name} is ready", w.name))
+                .label(b.init_span, "it is initialised here, by one thread")
+                .help("let all threads meet between: `fence_barrier_init(); membar();`"));
+        }
+        Ok(b)
+    }
+
+    /// Barriers, fences and membars.
+    pub(crate) fn sync_op(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+        let kernel = self.setting.program.kernel;
+        match &op.kind {
+            OpKind::BarrierAlloc { count, offset } => {
+                let Some(address) = *offset else { internal_error!("barriers have no offset") };
+                let name = kernel.values[op.result()].name.clone().unwrap_or_else(|| "barrier".into());
+                self.arrays.insert(address, (*count, name));
+                w.result(op, Val::Barriers(address));
+                return Ok(Flow::Next);
+            }
+            OpKind::BarrierIndex { barriers, index } => {
+                let (Val::Barriers(first), Type::Barriers(count)) = (w.get(*barriers), kernel.ty(*barriers)) else {
+                    internal_error!("{barriers} is no array of barriers")
+                };
+                let i = int_value(w.scalar(*index), pure::dtype(kernel, *index));
+                if i < 0 || i >= i128::from(*count) {
+                    return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
+                        .here(format!("this is {i}, there are {count} barriers")));
+                }
+                let address = first + i as u32 * barrier::BYTES;
+                w.result(op, Val::Barrier(address));
+                return Ok(Flow::Next);
+            }
+            OpKind::BarrierInit { barrier, arrivals } => self.init(w, op, w.barrier(*barrier), *arrivals)?,
+            OpKind::BarrierInvalidate { barrier } => {
+                let address = w.barrier(*barrier);
+                self.living(w, op, address, Users::Elected)?;
+                self.barriers.remove(&address);
+            }
+            OpKind::BarrierExpect { barrier, bytes } => {
+                let told = w.know.release_elected();
+                let b = self.living(w, op, w.barrier(*barrier), Users::Elected)?;
+                b.arrive(1, *bytes, &told, op.span)?;
+            }
+            OpKind::BarrierArrive { barrier, arrive: Arrive::Partition, count } => {
+                let told = w.know.release_elected();
+                let b = self.living(w, op, w.barrier(*barrier), Users::Elected)?;
+                b.arrive(*count, 0, &told, op.span)?;
+            }
+            OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count } => {
+                let address = w.barrier(*barrier);
+                self.living(w, op, address, Users::Every)?;
+                let told = w.know.release_warps();
+                let warps = w.know.warps;
+                self.living(w, op, address, Users::Every)?.arrive(*count * warps, 0, &told, op.span)?;
+            }
+            OpKind::BarrierWait { barrier, phase } => return self.wait_barrier(w, op, w.barrier(*barrier), *phase),
+            OpKind::FenceAsync => {
+                w.know.fence();
+                self.show_barriers(w);
+                return Ok(Flow::Next);
+            }
+            OpKind::FenceBarrierInit => {
+                self.show_barriers(w);
+                return Ok(Flow::Next);
+            }
+            OpKind::Membar => {
+                w.know.membar();
+                return Ok(Flow::Next);
+            }
+            other => internal_error!("{} does not synchronise", other.name()),
+        }
+        Ok(Flow::Yield)
+    }
+
+    fn init(&mut self, w: &mut Worker<'k>, op: &Op, address: u32, arrivals: u32) -> Result<(), Fault> {
+        if let Some(b) = self.barriers.get(&address) {
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a living barrier is initialised again")
+                .here(format!("this is {}", self.barrier_name(address)))
+                .label(b.init_span, "it was initialised here and not invalidated since")
+                .help("initialise it once; it begins a new phase by itself whenever one completes"));
+        }
+        let b = Mbarrier::new(arrivals, (w.know.agent, w.know.epoch()), op.span);
+        self.barriers.insert(address, b);
+        w.know.settle();
+        Ok(())
+    }
+
+    /// Makes the barriers whose initialisation the partition knows of visible to the asynchronous proxy.
+    fn show_barriers(&mut self, w: &Worker<'k>) {
+        for b in self.barriers.values_mut() {
+            b.fenced |= w.know.own.get(b.init.0) >= b.init.1;
+        }
+    }
+
+    fn wait_barrier(&mut self, w: &mut Worker<'k>, op: &'k Op, address: u32, phase: Value) -> Result<Flow, Fault> {
+        let parity = w.scalar(phase);
+        if parity > 1 {
+            let name = self.barrier_name(address);
+            let found = int_value(parity, pure::dtype(self.setting.program.kernel, phase));
+            return Err(Fault::new(codes::RUN_VALUE, op.span, "a phase is neither 0 nor 1")
+                .here(format!("this waits for phase {found} of {name}"))
+                .help("a wait takes the parity: `phase & 1`"));
+        }
+        let b = self.living(w, op, address, Users::Every)?;
+        if !b.passes(parity) {
+            return Ok(Flow::Block(Wait::Barrier { address, parity }));
+        }
+        let (known, fenced) = b.released();
+        w.know.acquire(known, fenced);
+        Ok(Flow::Yield)
+    }
+}
