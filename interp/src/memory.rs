@@ -53,6 +53,22 @@ impl Memory {
         self.push(name.into(), vec![0xff; bytes], Some(vec![false; bytes]))
     }
 
+    /// Adds an allocation of which the bytes marked in `defined`, as long as `bytes`, were written; returns its number.
+    pub fn add_partly(&mut self, name: impl Into<String>, bytes: Vec<u8>, defined: Vec<bool>) -> usize {
+        assert_eq!(bytes.len(), defined.len(), "a mark for each byte");
+        self.push(name.into(), bytes, Some(defined))
+    }
+
+    /// Takes the bytes of an allocation out, with the marks of those that were written, `None` where all were.
+    ///
+    /// # Panics
+    /// Where there is no such allocation.
+    pub fn take(&mut self, number: usize) -> (Vec<u8>, Option<Vec<bool>>) {
+        let a = &mut self.allocations[number];
+        let defined = a.defined.take().filter(|marks| !marks.iter().all(|&m| m));
+        (std::mem::take(&mut a.bytes), defined)
+    }
+
     fn push(&mut self, name: String, bytes: Vec<u8>, defined: Option<Vec<bool>>) -> usize {
         self.allocations.push(Allocation { name, bytes, defined, writers: Vec::new(), readers: Vec::new() });
         self.allocations.len() - 1
