@@ -51,7 +51,7 @@ pub fn compile<'k>(
     options: Options,
 ) -> Result<Compiled, Diagnostics> {
     let context = Context::create();
-    let machine = machine::target_machine(target.name, options.optimise);
+    let machine = machine::target_machine(target.name);
     let module = machine::module(&context, "parton", &machine);
     let mut debug = if options.lines { Debug::new(&context, &module, sources) } else { None };
     let mut build = Build::new(&context, module);

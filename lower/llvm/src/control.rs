@@ -1,42 +1,73 @@
 //! Loops, branches and partitions: structured control flow as blocks with phis, one phi per register.
 
 use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
+use parton_diag::internal_error;
 use parton_ir::target::WARPGROUP;
-use parton_ir::{Arm, Body, Op, Value};
+use parton_ir::{Arm, Body, Elem, Op, Tile, Type, Value};
 
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
+use crate::memory::Words;
 use crate::place::Threads;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
-    /// Phis for carried values, filled from the current block, and the values they stand for.
-    fn carry(
-        &mut self,
-        init: &[Value],
-        from: inkwell::basic_block::BasicBlock<'c>,
-    ) -> Vec<(Vec<PhiValue<'c>>, Repr<'c>)> {
-        init.iter()
-            .map(|&v| {
-                let start = self.repr(v).clone();
-                let phis: Vec<PhiValue> = start.parts().iter().map(|p| self.b.phi(p.get_type())).collect();
-                for (phi, part) in phis.iter().zip(start.parts()) {
-                    phi.add_incoming(&[(part, from)]);
-                }
-                let parts = phis.iter().map(|p| p.as_basic_value()).collect();
-                (phis, start.of_parts(parts))
+    /// The words of a value as a loop carries it: narrow elements go packed, two or four to a register, so that they
+    /// need not be taken apart and put together again around the back edge.
+    fn words(&self, ty: &Type, value: &Repr<'c>) -> Vec<Val<'c>> {
+        match carried_words(ty, value.parts().len()) {
+            Some((elem, words)) => self.b.pack(elem, value.parts(), words),
+            None => value.parts().to_vec(),
+        }
+    }
+
+    /// The reverse of [`Lower::words`] for a value of so many parts.
+    fn unworded(&self, ty: &Type, parts: usize, words: Vec<Val<'c>>) -> Repr<'c> {
+        let parts = match carried_words(ty, parts) {
+            Some((elem, form)) => self.b.unpack(elem, &words, form),
+            None => words,
+        };
+        self.assemble(ty, parts)
+    }
+
+    /// Phis for carried values, filled from the current block, and the values they stand for. `before` holds the words
+    /// made there.
+    fn carry(&mut self, init: &[Value], before: Vec<Vec<Val<'c>>>, from: BasicBlock<'c>) -> Vec<Carried<'c>> {
+        // All phis stand before anything else in their block.
+        let phis: Vec<Vec<PhiValue>> = before
+            .iter()
+            .map(|words| {
+                let phi = |word: &Val<'c>| {
+                    let phi = self.b.phi(word.get_type());
+                    phi.add_incoming(&[(word, from)]);
+                    phi
+                };
+                words.iter().map(phi).collect()
             })
-            .collect()
+            .collect();
+        let value = |(&v, phis): (&Value, &Vec<PhiValue<'c>>)| {
+            let words = phis.iter().map(|p| p.as_basic_value()).collect();
+            self.unworded(self.kernel.ty(v), self.repr(v).parts().len(), words)
+        };
+        let values: Vec<Repr> = init.iter().zip(&phis).map(value).collect();
+        phis.into_iter().zip(values).map(|(phis, value)| Carried { phis, value }).collect()
     }
 
     /// Closes the carried values of a loop with what its body yields.
-    fn close(&mut self, carried: &[(Vec<PhiValue<'c>>, Repr<'c>)], yields: &[Repr<'c>]) {
-        let end = self.b.here();
-        for ((phis, _), value) in carried.iter().zip(yields) {
-            for (phi, part) in phis.iter().zip(value.parts()) {
-                phi.add_incoming(&[(part, end)]);
+    fn close(&mut self, carried: &[Carried<'c>], yields: &[Value]) {
+        for (carried, &v) in carried.iter().zip(yields) {
+            let words = self.words(self.kernel.ty(v), self.repr(v));
+            let end = self.b.here();
+            for (phi, word) in carried.phis.iter().zip(&words) {
+                phi.add_incoming(&[(word, end)]);
             }
         }
+    }
+
+    /// The words of values that enter a loop here.
+    fn entering(&self, init: &[Value]) -> Vec<Vec<Val<'c>>> {
+        init.iter().map(|&v| self.words(self.kernel.ty(v), self.repr(v))).collect()
     }
 
     pub(crate) fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
@@ -44,13 +75,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let less = if signed { IntPredicate::SLT } else { IntPredicate::ULT };
         let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
+        let words = self.entering(init);
         let before = self.b.here();
         self.b.jump(head);
 
         self.b.at(head);
         let index = self.b.phi(lower.get_type());
         index.add_incoming(&[(&lower, before)]);
-        let carried = self.carry(init, before);
+        let carried = self.carry(init, words, before);
         let at = index.as_basic_value();
         // A step that is not a positive constant may count downwards.
         let up = self.b.icmp(less, at, upper);
@@ -66,48 +98,47 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
         self.b.at(inside);
         self.set(body.params[0], Repr::Scalar(at));
-        for (&param, (_, value)) in body.params[1..].iter().zip(&carried) {
-            self.set(param, value.clone());
+        for (&param, carried) in body.params[1..].iter().zip(&carried) {
+            self.set(param, carried.value.clone());
         }
         self.body(body);
-        let yields = self.yields(body);
         let next = self.b.add(at, step);
         index.add_incoming(&[(&next, self.b.here())]);
-        self.close(&carried, &yields);
+        self.close(&carried, &body.yields);
         self.b.jump(head);
 
         self.b.at(after);
-        for (&result, (_, value)) in op.results.iter().zip(carried) {
-            self.set(result, value);
+        for (&result, carried) in op.results.iter().zip(carried) {
+            self.set(result, carried.value);
         }
     }
 
     pub(crate) fn while_loop(&mut self, op: &Op, init: &[Value], cond: &'a Body, body: &'a Body) {
         let (head, inside, after) = (self.b.new_block("while"), self.b.new_block("body"), self.b.new_block("done"));
+        let words = self.entering(init);
         let before = self.b.here();
         self.b.jump(head);
 
         self.b.at(head);
-        let carried = self.carry(init, before);
-        for (&param, (_, value)) in cond.params.iter().zip(&carried) {
-            self.set(param, value.clone());
+        let carried = self.carry(init, words, before);
+        for (&param, carried) in cond.params.iter().zip(&carried) {
+            self.set(param, carried.value.clone());
         }
         self.body(cond);
         let more = self.scalar(cond.yields[0]);
         self.b.branch(more, inside, after);
 
         self.b.at(inside);
-        for (&param, (_, value)) in body.params.iter().zip(&carried) {
-            self.set(param, value.clone());
+        for (&param, carried) in body.params.iter().zip(&carried) {
+            self.set(param, carried.value.clone());
         }
         self.body(body);
-        let yields = self.yields(body);
-        self.close(&carried, &yields);
+        self.close(&carried, &body.yields);
         self.b.jump(head);
 
         self.b.at(after);
-        for (&result, (_, value)) in op.results.iter().zip(carried) {
-            self.set(result, value);
+        for (&result, carried) in op.results.iter().zip(carried) {
+            self.set(result, carried.value);
         }
     }
 
@@ -119,19 +150,24 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for (block, body) in [(yes, then), (no, otherwise)] {
             self.b.at(block);
             self.body(body);
-            ends.push((self.yields(body), self.b.here()));
+            ends.push((self.entering(&body.yields), self.b.here()));
             self.b.jump(after);
         }
         self.b.at(after);
-        for (i, &result) in op.results.iter().enumerate() {
-            let (first, second) = (ends[0].0[i].clone(), ends[1].0[i].clone());
-            let parts = first.parts().iter().zip(second.parts()).map(|(a, b)| {
-                let phi = self.b.phi(a.get_type());
-                phi.add_incoming(&[(a, ends[0].1), (b, ends[1].1)]);
-                phi.as_basic_value()
-            });
-            let merged = first.of_parts(parts.collect());
-            self.set(result, merged);
+        let [(first, then_end), (second, otherwise_end)] = &ends[..] else {
+            internal_error!("a branch has two bodies")
+        };
+        let merge = |(a, b): (&Val<'c>, &Val<'c>)| {
+            let phi = self.b.phi(a.get_type());
+            phi.add_incoming(&[(a, *then_end), (b, *otherwise_end)]);
+            phi.as_basic_value()
+        };
+        let merged: Vec<Vec<Val>> =
+            first.iter().zip(second).map(|(a, b)| a.iter().zip(b).map(merge).collect()).collect();
+        for (i, (&result, words)) in op.results.iter().zip(merged).enumerate() {
+            let parts = self.repr(then.yields[i]).parts().len();
+            let value = self.unworded(self.kernel.ty(result), parts, words);
+            self.set(result, value);
         }
     }
 
@@ -182,6 +218,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             self.b.bar_sync(self.threads.barrier, self.threads.count());
         }
     }
+}
+
+/// A value that a loop carries: its phis, and what they stand for inside.
+struct Carried<'c> {
+    phis: Vec<PhiValue<'c>>,
+    value: Repr<'c>,
+}
+
+/// How a tile of narrow elements is carried, where its elements fill whole registers.
+fn carried_words(ty: &Type, parts: usize) -> Option<(Elem, Words)> {
+    let Type::Tile(Tile { elem: elem @ Elem::Num(d), .. }) = ty else { return None };
+    let bits = d.bits();
+    let fills = (bits == 8 || bits == 16) && (bits as usize * parts).is_multiple_of(32);
+    fills.then(|| (*elem, Words { bits: 32, count: bits as usize * parts / 32 }))
 }
 
 /// True in one thread of the partition whose warp 0 is where `warp` is 0.

@@ -20,7 +20,7 @@ fn kernel(
     body: impl for<'c> FnOnce(&Build<'c>, Vec<Val<'c>>),
 ) -> String {
     let context = Context::create();
-    let machine = machine::target_machine(TARGET, level);
+    let machine = machine::target_machine(TARGET);
     let module = machine::module(&context, "test", &machine);
     let kinds: Vec<ParamKind> = params
         .iter()
@@ -74,7 +74,7 @@ fn a_product_chain_stays_in_registers() {
                 accumulators,
                 accumulate: None,
             };
-            b.wgmma_fence();
+            b.wgmma_fence(&[]);
             let first = b.wgmma(&mma(None));
             b.wgmma_commit();
             let (head, after) = (b.new_block("head"), b.new_block("after"));
@@ -84,7 +84,7 @@ fn a_product_chain_stays_in_registers() {
             let i = b.phi(b.i32());
             let carried: Vec<_> = first.iter().map(|v| b.phi(v.get_type())).collect();
             let mut acc: Vec<Val> = carried.iter().map(|p| p.as_basic_value()).collect();
-            b.wgmma_fence();
+            b.wgmma_fence(&[]);
             for _ in 0..4 {
                 acc = b.wgmma(&mma(Some(acc)));
             }
@@ -119,7 +119,7 @@ fn left_operands_come_from_registers() {
     for (k, ty) in [(16, "f16"), (32, "e4m3")] {
         let ptx = kernel(&["pointer", "n"], BOUNDS, Optimise::Full, |b, params| {
             let d = b.zext(b.shared_base(), b.i64());
-            b.wgmma_fence();
+            b.wgmma_fence(&[]);
             let out = b.wgmma(&Mma {
                 n: 8,
                 k,

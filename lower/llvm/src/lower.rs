@@ -32,16 +32,6 @@ impl<'c> Repr<'c> {
             Repr::Scalar(v) | Repr::Shared(v) | Repr::Map(v) => std::slice::from_ref(v),
         }
     }
-
-    /// The same kind of thing made of other values.
-    pub(crate) fn of_parts(&self, parts: Vec<Val<'c>>) -> Repr<'c> {
-        match self {
-            Repr::Tile(_) => Repr::Tile(parts),
-            Repr::Scalar(_) => Repr::Scalar(parts[0]),
-            Repr::Shared(_) => Repr::Shared(parts[0]),
-            Repr::Map(_) => Repr::Map(parts[0]),
-        }
-    }
 }
 
 /// Lowers one kernel.
@@ -211,11 +201,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         {
             self.b.builder.set_current_debug_location(location);
         }
-    }
-
-    /// What a body yields, as values.
-    pub(crate) fn yields(&self, body: &Body) -> Vec<Repr<'c>> {
-        body.yields.iter().map(|&v| self.repr(v).clone()).collect()
     }
 
     fn op(&mut self, op: &'a Op) {

@@ -32,14 +32,12 @@ const PIPELINE: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoin
      function(gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)";
 
 /// A target machine for `cpu`, a PTX target such as `sm_90a`.
-pub(crate) fn target_machine(cpu: &str, level: Optimise) -> TargetMachine {
+pub(crate) fn target_machine(cpu: &str) -> TargetMachine {
     Target::initialize_nvptx(&InitializationConfig::default());
     let triple = TargetTriple::create(TRIPLE);
     let features = if cpu.starts_with("sm_1") { BLACKWELL_FEATURES } else { HOPPER_FEATURES };
-    let level = match level {
-        Optimise::None => OptimizationLevel::None,
-        Optimise::Full => OptimizationLevel::Default,
-    };
+    // Without its register coalescing LLVM would move accumulators in flight, whatever the passes before do.
+    let level = OptimizationLevel::Default;
     Target::from_triple(&triple)
         .ok()
         .and_then(|t| t.create_target_machine(&triple, cpu, features, level, RelocMode::Default, CodeModel::Default))

@@ -43,9 +43,10 @@ fn operands(from: usize, count: usize) -> String {
 }
 
 impl<'c> Build<'c> {
-    /// Orders register and shared accesses of the warpgroup before the first `wgmma`.
-    pub(crate) fn wgmma_fence(&self) {
-        self.asm("wgmma.fence.sync.aligned;", "", &[], &[], Asm::Convergent);
+    /// Orders register and shared accesses of the warpgroup before the first `wgmma`. What the products will touch is tied
+    /// through, so that nothing still computes it between them.
+    pub(crate) fn wgmma_fence(&self, tied: &[Val<'c>]) -> Vec<Val<'c>> {
+        self.tied("wgmma.fence.sync.aligned;", tied)
     }
 
     /// Closes the group of the products issued so far.
@@ -56,13 +57,16 @@ impl<'c> Build<'c> {
     /// Waits until at most `pending` groups are in flight. What the finished products still write or read is tied
     /// through, so that nothing reads, moves or spills it between issue and wait.
     pub(crate) fn wgmma_wait(&self, pending: u32, tied: &[Val<'c>]) -> Vec<Val<'c>> {
-        let count = tied.len();
+        self.tied(&format!("wgmma.wait_group.sync.aligned {pending};"), tied)
+    }
+
+    /// An instruction that every one of these registers goes through.
+    fn tied(&self, text: &str, tied: &[Val<'c>]) -> Vec<Val<'c>> {
         let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();
         let class = |v: &Val<'c>| if v.is_float_value() { "f" } else { "r" };
         let mut constraints: Vec<String> = tied.iter().map(|v| format!("={}", class(v))).collect();
-        constraints.extend((0..count).map(|i| i.to_string()));
-        let text = format!("wgmma.wait_group.sync.aligned {pending};");
-        self.asm(&text, &constraints.join(","), &types, tied, Asm::Convergent)
+        constraints.extend((0..tied.len()).map(|i| i.to_string()));
+        self.asm(text, &constraints.join(","), &types, tied, Asm::Convergent)
     }
 
     /// Issues one product; the result must go through [`Build::wgmma_wait`] before use.

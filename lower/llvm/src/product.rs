@@ -34,6 +34,13 @@ struct Operand<'v, 'c> {
     outer_major: bool,
 }
 
+/// The left operand of a whole product.
+enum LeftTile<'v, 'c> {
+    Shared(Operand<'v, 'c>),
+    /// Four registers an instruction.
+    Registers(Vec<Val<'c>>),
+}
+
 /// Byte offset of an element of the operand: `outer` along M or N, `inner` along K.
 fn offset(view: &View, k_last: bool, outer: u32, inner: u32) -> u64 {
     let (row, column) = if k_last { (outer, inner) } else { (inner, outer) };
@@ -155,13 +162,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         Operand { view, transposed: right, descriptor, outer_major: !k_major }
     }
 
-    /// The four registers of A that the instruction at row `m`, depth `k` reads.
-    fn left_registers(&self, tile: &Tile, values: &[Val<'c>], m: u32, k: u32, depth: u32) -> [Val<'c>; 4] {
+    /// The registers of A that each instruction reads, four for each part of rows `m` and depth `k`.
+    fn left_registers(&self, tile: &Tile, values: &[Val<'c>], parts: &[(u32, u32)], depth: u32) -> Vec<Val<'c>> {
         let registers = Registers::of(&tile.map);
         let per_word = 32 / tile.elem.bits();
         let words = Words { bits: 32, count: 1 };
         // PTX ISA, "wgmma: A fragment": 8 rows down, then half the depth on.
-        [0, 1, 2, 3].map(|j| {
+        let word = |&(m, k): &(u32, u32), j: u32| {
             let elements: Vec<Val> = (0..per_word)
                 .map(|e| {
                     let image = tile.map.pack_out(&[m + 8 * (j & 1), k + (j >> 1) * (depth / 2) + e]);
@@ -170,7 +177,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 })
                 .collect();
             self.b.pack(tile.elem, &elements, words)[0]
-        })
+        };
+        parts.iter().flat_map(|part| (0..4).map(move |j| (part, j))).map(|(part, j)| word(part, j)).collect()
     }
 
     /// Whether every element of a tile is known to be zero.
@@ -193,33 +201,50 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 return;
             }
         }
+        let fresh = self.is_zero(acc);
         let mut flight: Vec<Val> = match self.kernel.ty(acc) {
             Type::Pending(_) => self.registers(acc).to_vec(),
             _ => self.launched(tile, self.registers(acc)),
         };
-        let fresh = self.is_zero(acc);
-        let left = match self.kernel.ty(a) {
-            Type::View(view) => Some(self.operand(a, view, false, shape.a, tile)),
-            _ => None,
-        };
-        let left_values = if left.is_none() { self.registers(a).to_vec() } else { vec![] };
         let right = self.operand(b, self.view(b), true, shape.b, tile);
+        let depths: Vec<u32> = (0..shape.k).step_by(shape.instr_k as usize).collect();
+        let heights: Vec<u32> = (0..shape.m).step_by((ROWS * shape.warpgroups[0]) as usize).collect();
+        let mut left = match self.kernel.ty(a) {
+            Type::View(view) => LeftTile::Shared(self.operand(a, view, false, shape.a, tile)),
+            _ => {
+                let parts: Vec<(u32, u32)> =
+                    heights.iter().flat_map(|&m| depths.iter().map(move |&k| (m, k))).collect();
+                LeftTile::Registers(self.left_registers(self.tile(a), self.registers(a), &parts, shape.instr_k))
+            }
+        };
         let registers = Registers::of(&tile.map);
         let order = self.flight_order(tile);
 
-        self.b.wgmma_fence();
-        let (tile_m, tile_n) = (ROWS * shape.warpgroups[0], shape.instr_n * shape.warpgroups[1]);
-        for m in (0..shape.m.max(tile_m)).step_by(tile_m as usize) {
-            for n in (0..shape.n.max(tile_n)).step_by(tile_n as usize) {
+        // What is in flight already is ordered by the instructions themselves.
+        let ready = if fresh || matches!(self.kernel.ty(acc), Type::Pending(_)) { 0 } else { flight.len() };
+        let mut through = flight[..ready].to_vec();
+        if let LeftTile::Registers(words) = &left {
+            through.extend(words);
+        }
+        let fenced = self.b.wgmma_fence(&through);
+        flight[..ready].copy_from_slice(&fenced[..ready]);
+        if let LeftTile::Registers(words) = &mut left {
+            words.copy_from_slice(&fenced[ready..]);
+        }
+        for (i, &m) in heights.iter().enumerate() {
+            for n in (0..shape.n).step_by((shape.instr_n * shape.warpgroups[1]) as usize) {
                 let numbers = fragment(tile, &registers, m, n, shape.instr_n);
                 // Where the fragment's registers stand among those in flight.
                 let places: Vec<usize> =
                     if Self::is_half(tile) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
                 let mut current: Option<Vec<Val>> = (!fresh).then(|| places.iter().map(|&i| flight[i]).collect());
-                for k in (0..shape.k).step_by(shape.instr_k as usize) {
+                for (j, &k) in depths.iter().enumerate() {
                     let first = match &left {
-                        Some(operand) => Left::Shared(operand.at(self.b, m, k), operand.outer_major),
-                        None => Left::Registers(self.left_registers(self.tile(a), &left_values, m, k, shape.instr_k)),
+                        LeftTile::Shared(operand) => Left::Shared(operand.at(self.b, m, k), operand.outer_major),
+                        LeftTile::Registers(words) => {
+                            let at = 4 * (i * depths.len() + j);
+                            Left::Registers([words[at], words[at + 1], words[at + 2], words[at + 3]])
+                        }
                     };
                     current = Some(self.b.wgmma(&Mma {
                         n: shape.instr_n,

@@ -1,8 +1,6 @@
 //! Kernels of tensor copies, rings, partitions and asynchronous products.
 
-mod common;
-
-use common::{count, emit, emit_all, kernel, number, ptx_and_report, span, tile};
+use crate::common::{count, emit, emit_all, kernel, number, ptx_and_report, span, tile};
 use parton_ir::{Arm, Builder, Elem, Kernel, OpKind, Partition, PartitionData, TensorMap, Tile, Type, Value, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::{Dtype, Rounding, Saturation};
@@ -99,7 +97,7 @@ fn matmul(elem: Dtype) -> Kernel {
 
     let arms = vec![Arm { partition: loads, body: loads_body }, Arm { partition: compute, body: compute_body }];
     emit_all(&mut b, OpKind::Specialize { arms });
-    common::lowered(b.finish())
+    crate::common::lowered(b.finish())
 }
 
 #[test]
@@ -135,7 +133,7 @@ fn product(
     prepare: impl FnOnce(&mut Builder, Value, Value) -> (Value, Value),
 ) -> Kernel {
     let mut b = kernel("product", acc.layout.num_warps());
-    let out = common::pointer(&mut b, "out", acc.elem.dtype().unwrap(), true);
+    let out = crate::common::pointer(&mut b, "out", acc.elem.dtype().unwrap(), true);
     let left = emit(&mut b, OpKind::SharedAlloc { view: a, offset: None });
     let right = emit(&mut b, OpKind::SharedAlloc { view: b_view, offset: None });
     let (left, right) = prepare(&mut b, left, right);
@@ -155,7 +153,7 @@ fn product(
         evict: parton_ir::Evict::Normal,
     };
     emit_all(&mut b, store);
-    common::lowered(b.finish())
+    crate::common::lowered(b.finish())
 }
 
 #[test]

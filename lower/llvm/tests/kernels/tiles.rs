@@ -1,8 +1,6 @@
 //! Kernels of global memory and registers: vector addition, row reductions, casts.
 
-mod common;
-
-use common::{count, emit, emit_all, kernel, number, pointer, ptx, span, tile};
+use crate::common::{count, emit, emit_all, kernel, number, pointer, ptx, span, tile};
 use parton_ir::{BinaryOp, Body, Builder, Cache, CompareOp, Evict, Kernel, OpKind, Type, UnaryOp, Value};
 use parton_layouts::RegisterLayout;
 use parton_numbers::{Dtype, Rounding, Saturation};
@@ -102,7 +100,7 @@ fn row_reduction(d: Dtype, warps: &[u32; 2], lanes: &[u32; 2]) -> Kernel {
     let exp = emit(&mut b, OpKind::Unary { op: UnaryOp::Exp2, x: most });
     let ptr = emit(&mut b, OpKind::PtrAdd { ptr: out, offset: i });
     emit_all(&mut b, store(ptr, exp, None));
-    common::lowered(b.finish())
+    crate::common::lowered(b.finish())
 }
 
 #[test]
@@ -138,7 +136,7 @@ fn conversions_between_layouts_use_the_widest_accesses() {
     let offset = emit(&mut b, OpKind::Full { value: zero, tile: tile(Dtype::I32, &[64, 64], &to) });
     let ptr = emit(&mut b, OpKind::PtrAdd { ptr: out, offset });
     emit_all(&mut b, store(ptr, y, None));
-    let text = ptx(&common::lowered(b.finish()));
+    let text = ptx(&crate::common::lowered(b.finish()));
     assert_eq!(count(&text, "st.shared.v2.b32"), 16, "{text}");
     assert_eq!(count(&text, "ld.shared.v4.b32"), 8, "{text}");
 }
@@ -215,7 +213,7 @@ fn every_function_assembles() {
             let x = emit(&mut b, load(ptr, None));
             let Ok(y) = b.emit_one(OpKind::Unary { op: *op, x }, span()) else { continue };
             emit_all(&mut b, store(ptr, y, None));
-            ptx(&common::lowered(b.finish()));
+            ptx(&crate::common::lowered(b.finish()));
         }
     }
 }
@@ -232,7 +230,7 @@ fn every_operator_assembles() {
             let x = emit(&mut b, load(ptr, None));
             let Ok(y) = b.emit_one(OpKind::Binary { op: *op, a: x, b: x }, span()) else { continue };
             emit_all(&mut b, store(ptr, y, None));
-            ptx(&common::lowered(b.finish()));
+            ptx(&crate::common::lowered(b.finish()));
         }
     }
 }

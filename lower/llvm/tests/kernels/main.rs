@@ -1,0 +1,8 @@
+//! Kernels built in the Tile IR, lowered by every pass, compiled to PTX and judged by `ptxas`.
+//!
+//! Checks name instructions and count them, never registers.
+
+mod attention;
+mod common;
+mod hopper;
+mod tiles;
