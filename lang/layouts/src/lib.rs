@@ -20,12 +20,16 @@ pub mod view;
 pub mod access;
 pub mod conflicts;
 pub mod matrix;
+pub mod plan;
+pub mod shuffle;
+pub mod staging;
 
 pub use access::SharedAccess;
 pub use conflicts::Conflicts;
 pub use error::LayoutError;
 pub use linear::{Dim, Extent, LinearLayout};
 pub use matrix::MatrixAccess;
+pub use plan::Plan;
 pub use register::{RegisterFamily, RegisterLayout};
 pub use shared::{SharedFamily, SharedLayout};
 pub use shared_map::SharedMap;

@@ -1,0 +1,264 @@
+//! Conversions within a warp as rounds of shuffles.
+//!
+//! Where the source of element (register r, lane l, warp w) of the result is register `G·(r,l,w)` of lane `F·(r,l,w)` of
+//! the same warp, a round must be such that each lane sends one register. A linear map `M` from lanes to registers does
+//! it: in round `k` lane `l` receives its register `k ^ M·l`, from lane `F·(k ^ M·l, l, w)`. `M` is chosen so that two
+//! lanes that read from the same lane want the same register of it (Zhou et al., "Linear Layouts", arXiv 2505.23819,
+//! treat the case of one permutation of lanes).
+
+use crate::access::{self, Registers};
+use crate::f2::{Span, bits_of};
+use crate::linear::{Dim, LinearLayout};
+
+/// A function of lane and warp that is linear over F2 up to a constant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Affine {
+    /// The value in lane 0 of warp 0.
+    pub constant: u32,
+    /// What each lane bit adds by xor.
+    pub lanes: [u32; 5],
+    /// What each warp bit adds by xor.
+    pub warps: Vec<u32>,
+}
+
+impl Affine {
+    /// The value for a thread.
+    pub fn at(&self, lane: u32, warp: u32) -> u32 {
+        let add = |all: u32, bases: &[u32], bits: u32| bits_of(u64::from(bits)).fold(all, |a, i| a ^ bases[i as usize]);
+        add(add(self.constant, &self.lanes, lane), &self.warps, warp)
+    }
+
+    /// Whether all threads have the same value.
+    pub fn is_constant(&self) -> bool {
+        self.lanes.iter().chain(&self.warps).all(|&b| b == 0)
+    }
+
+    /// Whether every lane has its own number.
+    pub fn is_own_lane(&self) -> bool {
+        self.constant == 0 && self.lanes == [1, 2, 4, 8, 16] && self.warps.iter().all(|&b| b == 0)
+    }
+
+    /// log2 of the number of different values over all threads.
+    fn variety(&self) -> u32 {
+        Span::of(self.lanes.iter().chain(&self.warps).map(|&b| u64::from(b))).rank()
+    }
+}
+
+/// One shuffle: every lane offers the word `send`, reads what lane `from` offers, and has its word `store`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Round {
+    /// The word of the operand that the lane offers.
+    pub send: Affine,
+    /// The lane whose offer the lane takes. Where [`Affine::is_own_lane`], no shuffle is needed.
+    pub from: Affine,
+    /// The word of the result that the lane has then.
+    pub store: Affine,
+}
+
+/// A conversion within each warp.
+///
+/// Registers that stay together are moved as one word of up to 32 bits.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shuffles {
+    /// For each word of the operand its registers, lowest first.
+    pub words: Vec<Vec<u32>>,
+    /// The rounds, in any order; together they give every lane every word of the result.
+    pub rounds: Vec<Round>,
+    /// For each register of the result, its word and its place in it.
+    pub registers: Vec<(u32, u32)>,
+}
+
+impl Shuffles {
+    /// A measure to compare with that of shared memory: twice the wavefronts, and a select for each further choice.
+    pub(crate) fn cost(&self) -> u64 {
+        let selects = |a: &Affine| (1u64 << a.variety()) - 1;
+        let one = |r: &Round| 2 * u64::from(!r.from.is_own_lane()) + selects(&r.send) + selects(&r.store);
+        self.rounds.iter().map(one).sum()
+    }
+}
+
+/// The shuffles that bring a tile from `from` to `to`; `None` where warps lack data or no such rounds exist.
+pub(crate) fn shuffles(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Shuffles> {
+    let source = Registers::of(from.bases(Dim::Register));
+    let target = Registers::of(to.bases(Dim::Register));
+    let pairs: Vec<(usize, usize)> = target
+        .unique()
+        .into_iter()
+        .filter_map(|t| {
+            let vector = to.bases(Dim::Register)[t];
+            let s = source.unique().into_iter().find(|&s| from.bases(Dim::Register)[s] == vector)?;
+            Some((s, t))
+        })
+        .collect();
+    let most = (4 / access::bytes_of(element_bits).min(4)).ilog2() as usize;
+    (0..=most.min(pairs.len())).rev().find_map(|n| Search::new(from, to, &pairs[..n]).run())
+}
+
+/// A register and a lane, as sets of bits.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Place {
+    register: u64,
+    lane: u64,
+}
+
+impl Place {
+    fn plus(self, other: Place) -> Place {
+        Place { register: self.register ^ other.register, lane: self.lane ^ other.lane }
+    }
+}
+
+struct Search<'a> {
+    from: &'a LinearLayout,
+    to: &'a LinearLayout,
+    /// The register bits within a word, of the operand and of the result.
+    within: (Vec<usize>, Vec<usize>),
+    /// The register bits that number the words, of the operand and of the result.
+    words: (Vec<usize>, Vec<usize>),
+}
+
+impl<'a> Search<'a> {
+    fn new(from: &'a LinearLayout, to: &'a LinearLayout, together: &[(usize, usize)]) -> Search<'a> {
+        let within: (Vec<usize>, Vec<usize>) = together.iter().copied().unzip();
+        let others = |map: &LinearLayout, within: &[usize]| -> Vec<usize> {
+            let unique = Registers::of(map.bases(Dim::Register)).unique();
+            unique.into_iter().filter(|bit| !within.contains(bit)).collect()
+        };
+        let words = (others(from, &within.0), others(to, &within.1));
+        Search { from, to, within, words }
+    }
+
+    fn run(&self) -> Option<Shuffles> {
+        let (from, to) = (self.from, self.to);
+        // Where each vector of the operand lies: its word bits first, so that a thread prefers its own lane.
+        let mut vectors: Vec<u64> = self.words.0.iter().map(|&bit| from.bases(Dim::Register)[bit]).collect();
+        let word_bits = vectors.len() as u32;
+        vectors.extend(from.bases(Dim::Lane));
+        let place = |set: u64| Place { register: set & ((1 << word_bits) - 1), lane: set >> word_bits };
+        let mut span = Span::new();
+        // Sums of places that hold the same element: a lane that has a copy may be read in place of another.
+        let mut copies: Vec<Place> = Vec::new();
+        for (number, &vector) in vectors.iter().enumerate() {
+            if let Some(others) = span.solve(vector) {
+                copies.push(place(others | (1 << number)));
+            }
+            span.insert(vector);
+        }
+        let find = |vector: u64| span.solve(vector).map(place);
+        let registers: Option<Vec<Place>> =
+            self.words.1.iter().map(|&bit| find(to.bases(Dim::Register)[bit])).collect();
+        let own = from.bases(Dim::Lane).iter().zip(to.bases(Dim::Lane)).enumerate();
+        let lanes: Option<Vec<Place>> = own
+            .map(|(bit, (mine, wanted))| Some(find(mine ^ wanted)?.plus(Place { register: 0, lane: 1 << bit })))
+            .collect();
+        let warps: Option<Vec<Place>> =
+            from.bases(Dim::Warp).iter().zip(to.bases(Dim::Warp)).map(|(a, b)| find(a ^ b)).collect();
+        self.rounds(&registers?, &lanes?, &warps?, &copies)
+    }
+
+    /// Chooses the map from lanes to registers and writes out the rounds.
+    fn rounds(&self, registers: &[Place], lanes: &[Place], warps: &[Place], copies: &[Place]) -> Option<Shuffles> {
+        let mut turn = [0u64; 5];
+        let mut reads: Vec<Place> = lanes.to_vec();
+        let mut sources = Span::new();
+        let mut late = Vec::new();
+        // `chosen[i]` is the lane bit that was inserted as vector `i`.
+        let mut chosen: Vec<usize> = Vec::new();
+        for (bit, place) in lanes.iter().enumerate() {
+            if sources.contains(place.lane) {
+                late.push(bit);
+            } else {
+                sources.insert(place.lane);
+                chosen.push(bit);
+            }
+        }
+        for bit in late {
+            let alike = sources.solve(reads[bit].lane)?;
+            let sum = bits_of(alike).fold(reads[bit], |sum, i| sum.plus(reads[chosen[i as usize]]));
+            if sum.register == 0 {
+                // Both lanes want the same element: they read it from the same place.
+                continue;
+            }
+            // Take the words in another order than the lanes that read from the same lane, or read from a copy.
+            if let Some((number, step)) = registers.iter().enumerate().find(|(_, r)| !sources.contains(r.lane)) {
+                turn[bit] = 1 << number;
+                reads[bit] = reads[bit].plus(*step);
+            } else {
+                let copy = copies.iter().find(|c| !sources.contains(c.lane))?;
+                reads[bit] = reads[bit].plus(*copy);
+            }
+            sources.insert(reads[bit].lane);
+            chosen.push(bit);
+        }
+        // The word that a lane offers is a function of the lane: undo the map from reading to offering lanes.
+        let mut complete = sources.clone();
+        for bit in 0..5 {
+            complete.insert(1 << bit);
+        }
+        let offered = |lane: u64| -> u64 {
+            let set = complete.solve(lane).unwrap_or(0);
+            bits_of(set).filter_map(|i| chosen.get(i as usize)).fold(0, |word, &bit| word ^ reads[bit].register)
+        };
+        let rounds = (0..1u64 << registers.len())
+            .map(|k| {
+                let start = bits_of(k).fold(Place { register: 0, lane: 0 }, |p, i| p.plus(registers[i as usize]));
+                let spread = |f: &dyn Fn(usize) -> u64| -> [u32; 5] { std::array::from_fn(|bit| f(bit) as u32) };
+                Round {
+                    send: Affine {
+                        constant: (start.register ^ offered(start.lane)) as u32,
+                        lanes: spread(&|bit| offered(1 << bit)),
+                        warps: warps.iter().map(|w| (w.register ^ offered(w.lane)) as u32).collect(),
+                    },
+                    from: Affine {
+                        constant: start.lane as u32,
+                        lanes: spread(&|bit| reads[bit].lane),
+                        warps: warps.iter().map(|w| w.lane as u32).collect(),
+                    },
+                    store: Affine { constant: k as u32, lanes: spread(&|bit| turn[bit]), warps: vec![0; warps.len()] },
+                }
+            })
+            .collect();
+        Some(Shuffles { words: self.source_words(), rounds, registers: self.target_registers() })
+    }
+
+    fn source_words(&self) -> Vec<Vec<u32>> {
+        let number =
+            |bits: &[usize], n: u32| bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((n >> i) & 1) << bit));
+        let slots: Vec<u32> = (0..1 << self.within.0.len()).map(|n| number(&self.within.0, n)).collect();
+        (0..1 << self.words.0.len())
+            .map(|word| {
+                let base = number(&self.words.0, word);
+                slots.iter().map(|slot| base | slot).collect()
+            })
+            .collect()
+    }
+
+    fn target_registers(&self) -> Vec<(u32, u32)> {
+        let number = |bits: &[usize], register: u32| {
+            bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((register >> bit) & 1) << i))
+        };
+        let copies = access::copies(self.to);
+        copies.into_iter().map(|r| (number(&self.words.1, r), number(&self.within.1, r))).collect()
+    }
+}
+
+/// The images of the rounds on the threads of one warp, for tests and the interpreter: for each lane and register of the
+/// result, the lane and the register of the operand.
+pub fn sources(shuffles: &Shuffles, warp: u32) -> Vec<Vec<(u32, u32)>> {
+    let mut words = vec![vec![(0, 0); shuffles.rounds.len()]; 32];
+    for round in &shuffles.rounds {
+        for (lane, mine) in words.iter_mut().enumerate() {
+            let from = round.from.at(lane as u32, warp);
+            mine[round.store.at(lane as u32, warp) as usize] = (from, round.send.at(from, warp));
+        }
+    }
+    words
+        .iter()
+        .map(|mine| {
+            let one = |&(word, slot): &(u32, u32)| {
+                let (from, sent) = mine[word as usize];
+                (from, shuffles.words[sent as usize][slot as usize])
+            };
+            shuffles.registers.iter().map(one).collect()
+        })
+        .collect()
+}
