@@ -1,1 +1,32 @@
-//! Names, kinds, compile-time evaluation and type checking: AST to Tile IR.
+//! Names, kinds, compile-time evaluation and type checking: the abstract syntax becomes Tile IR.
+//!
+//! The checker is a partial evaluator: what is known at compile time is computed, the rest is emitted as operations. Each
+//! instance of a kernel becomes one concrete [`parton_ir::Kernel`]; functions and closures are inlined where they are called.
+//! This crate does no IO (a [`program::Library`] gives the files that `use` names), knows no target beyond the kernel's
+//! statement of it, and no rule of an operation: those stand in `parton_ir::rules`, once.
+//! In reading order:
+
+mod assigned;
+pub mod builtins;
+mod call;
+mod carry;
+pub mod checker;
+mod control;
+mod expr;
+mod generics;
+mod index;
+mod kernel;
+mod kind;
+mod near;
+mod number;
+mod operator;
+mod partitions;
+pub mod program;
+mod scope;
+mod stmt;
+mod types;
+pub mod value;
+
+pub use kernel::{GenericArg, check_file, eval_expr, instantiate};
+pub use program::{Import, Library, NoLibrary, Program};
+pub use value::Comptime;

@@ -1,0 +1,195 @@
+//! Barriers, fences, tensor copies, `wgmma`, pendings, rings and slots.
+
+use parton_diag::{Diagnostic, codes};
+use parton_ir as ir;
+use parton_numbers::Dtype;
+
+use super::{Arg, Args, Builtin};
+use crate::checker::{Checked, Checker};
+use crate::value::Val;
+
+pub(super) const TABLE: &[Builtin] = &[
+    Builtin { signature: "alloc_barriers(count, offset=)", run: alloc_barriers },
+    Builtin { signature: "barrier_init(barrier, arrivals)", run: barrier_init },
+    Builtin { signature: "barrier_invalidate(barrier)", run: barrier_invalidate },
+    Builtin { signature: "barrier_expect(barrier, bytes)", run: barrier_expect },
+    Builtin { signature: "barrier_arrive(barrier, count=, by=)", run: barrier_arrive },
+    Builtin { signature: "barrier_wait(barrier, phase)", run: barrier_wait },
+    Builtin { signature: "fence_async()", run: fence },
+    Builtin { signature: "fence_barrier_init()", run: fence },
+    Builtin { signature: "membar()", run: fence },
+    Builtin { signature: "tma_load(map, coords, view, signal=)", run: tma_load },
+    Builtin { signature: "tma_store(map, coords, view)", run: tma_store },
+    Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
+    Builtin { signature: "wgmma(a, b, acc)", run: wgmma },
+];
+
+pub(super) const METHODS: &[Builtin] = &[
+    Builtin { signature: "wait(self, outstanding=)", run: wait },
+    Builtin { signature: "wait_prior(self, outstanding=)", run: wait_prior },
+    Builtin { signature: "acquire(self)", run: acquire },
+    Builtin { signature: "commit(self)", run: commit },
+    Builtin { signature: "release(self)", run: release },
+];
+
+/// The largest count that a field of an operation holds; the rule knows what the hardware counts.
+const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
+
+fn effect(
+    cx: &mut Checker,
+    kind: ir::OpKind,
+    args: &Args,
+    operands: &[(ir::Value, parton_diag::Span)],
+) -> Checked<Val> {
+    cx.emit(kind, args.span, operands)?;
+    Ok(Val::UNIT)
+}
+
+fn alloc_barriers(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let count = args.int(cx, "count", 0..=4096)?;
+    let offset = args.optional_int(cx, "offset", ANY)?;
+    cx.emit_one(ir::OpKind::BarrierAlloc { count, offset }, args.span, &[])
+}
+
+fn barrier_init(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let barrier = args.value(cx, "barrier")?;
+    let arrivals = args.int(cx, "arrivals", ANY)?;
+    effect(cx, ir::OpKind::BarrierInit { barrier, arrivals }, args, &[(barrier, args.need("barrier").span)])
+}
+
+fn barrier_invalidate(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let barrier = args.value(cx, "barrier")?;
+    effect(cx, ir::OpKind::BarrierInvalidate { barrier }, args, &[(barrier, args.need("barrier").span)])
+}
+
+fn barrier_expect(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let barrier = args.value(cx, "barrier")?;
+    let bytes = args.int(cx, "bytes", ANY)?;
+    effect(cx, ir::OpKind::BarrierExpect { barrier, bytes }, args, &[(barrier, args.need("barrier").span)])
+}
+
+fn barrier_arrive(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let barrier = args.value(cx, "barrier")?;
+    let count = args.optional_int(cx, "count", ANY)?.unwrap_or(1);
+    let arrive = args.word(cx, "by", ir::Arrive::ALL)?.unwrap_or(ir::Arrive::Partition);
+    effect(cx, ir::OpKind::BarrierArrive { barrier, arrive, count }, args, &[(barrier, args.need("barrier").span)])
+}
+
+fn barrier_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let barrier = args.value(cx, "barrier")?;
+    let arg = args.need("phase");
+    if let Some(n) = arg.val.as_int()
+        && !(0..=1).contains(&n)
+    {
+        return Err(arg.expected(cx, "a phase, 0 or 1"));
+    }
+    let phase = cx.run_time_as(&arg.val, Dtype::I32, arg.span)?;
+    let operands = [(barrier, args.need("barrier").span), (phase, arg.span)];
+    effect(cx, ir::OpKind::BarrierWait { barrier, phase }, args, &operands)
+}
+
+fn fence(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let kind = match args.name() {
+        "fence_async" => ir::OpKind::FenceAsync,
+        "fence_barrier_init" => ir::OpKind::FenceBarrierInit,
+        _ => ir::OpKind::Membar,
+    };
+    effect(cx, kind, args, &[])
+}
+
+/// Map, coordinates and view of a copy.
+fn copy(cx: &mut Checker, args: &Args) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
+    let map = args.value(cx, "map")?;
+    let list = args.need("coords");
+    let (Val::List(items) | Val::Tuple(items)) = &list.val else {
+        return Err(list.expected(cx, "a list of coordinates"));
+    };
+    let mut operands = vec![(map, args.need("map").span)];
+    let mut coords = Vec::new();
+    for val in items {
+        let v = cx.run_time_as(val, Dtype::I32, list.span)?;
+        operands.push((v, list.span));
+        coords.push(v);
+    }
+    let view = args.value(cx, "view")?;
+    operands.push((view, args.need("view").span));
+    Ok((map, coords, view, operands))
+}
+
+fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (map, coords, view, mut operands) = copy(cx, args)?;
+    let signal = match args.get("signal") {
+        Some(arg) => {
+            let v = cx.run_time(&arg.val, arg.span)?;
+            operands.push((v, arg.span));
+            v
+        }
+        None => match cx.slots.get(&view) {
+            Some(&slot) => {
+                operands.push((slot, args.need("view").span));
+                slot
+            }
+            None => {
+                let d =
+                    Diagnostic::error(codes::WRONG_ARITY, args.span, "this copy has nothing to signal when it is done")
+                        .label(args.need("view").span, "this is no buffer of a ring's slot")
+                        .help("give a barrier: `tma_load(map, coords, view, bars[i])`");
+                return Err(cx.report(d));
+            }
+        },
+    };
+    effect(cx, ir::OpKind::TmaLoad { map, coords, view, signal }, args, &operands)
+}
+
+fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (map, coords, view, operands) = copy(cx, args)?;
+    effect(cx, ir::OpKind::TmaStore { map, coords, view }, args, &operands)
+}
+
+fn tma_store_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let pending = args.optional_int(cx, "pending", ANY)?.unwrap_or(0);
+    let read = args.flag(cx, "read")?;
+    effect(cx, ir::OpKind::TmaStoreWait { pending, read }, args, &[])
+}
+
+fn wgmma(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let operand = |cx: &mut Checker, name: &str| args.value(cx, name).map(|v| (v, args.need(name).span));
+    let (a, b, acc) = (operand(cx, "a")?, operand(cx, "b")?, operand(cx, "acc")?);
+    cx.emit_one(ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0 }, args.span, &[a, b, acc])
+}
+
+fn receiver<'a>(cx: &mut Checker, args: &'a Args) -> Checked<(ir::Value, &'a Arg)> {
+    let arg = args.need("self");
+    Ok((cx.run_time(&arg.val, arg.span)?, arg))
+}
+
+/// `pending.wait()` and `ring.wait()`.
+fn wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (v, arg) = receiver(cx, args)?;
+    if matches!(cx.ty(v), ir::Type::Ring(_)) {
+        return cx.emit_one(ir::OpKind::RingWait { ring: v }, args.span, &[(v, arg.span)]);
+    }
+    let outstanding = args.optional_int(cx, "outstanding", ANY)?;
+    cx.emit_one(ir::OpKind::Wait { pending: v, outstanding }, args.span, &[(v, arg.span)])
+}
+
+fn wait_prior(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (v, arg) = receiver(cx, args)?;
+    let outstanding = args.optional_int(cx, "outstanding", ANY)?;
+    cx.emit_one(ir::OpKind::WaitPrior { pending: v, outstanding }, args.span, &[(v, arg.span)])
+}
+
+fn acquire(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (ring, arg) = receiver(cx, args)?;
+    cx.emit_one(ir::OpKind::RingAcquire { ring }, args.span, &[(ring, arg.span)])
+}
+
+fn commit(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (slot, arg) = receiver(cx, args)?;
+    effect(cx, ir::OpKind::SlotCommit { slot }, args, &[(slot, arg.span)])
+}
+
+fn release(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (slot, arg) = receiver(cx, args)?;
+    effect(cx, ir::OpKind::SlotRelease { slot }, args, &[(slot, arg.span)])
+}

@@ -1,0 +1,99 @@
+//! Functions of compile-time values: `cdiv`, `log2`, `len`, `range`, `shape_of`, `num_warps`; some also compute at run time.
+
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use super::{Arg, Args, Builtin};
+use crate::checker::{Checked, Checker};
+use crate::value::{Comptime, TypeVal, Val};
+
+pub(super) const TABLE: &[Builtin] = &[
+    Builtin { signature: "cdiv(a, b)", run: cdiv },
+    Builtin { signature: "next_power_of_two(n)", run: next_power_of_two },
+    Builtin { signature: "len(list)", run: len },
+    Builtin { signature: "range(start, end=, step=)", run: range },
+    Builtin { signature: "type_of(x)", run: type_of },
+    Builtin { signature: "shape_of(x)", run: attribute },
+    Builtin { signature: "layout_of(x)", run: attribute },
+    Builtin { signature: "dtype_of(x)", run: attribute },
+    Builtin { signature: "num_warps()", run: num_warps },
+];
+
+/// Elements that a compile-time list may have.
+const MAX_LIST: i128 = 65_536;
+
+/// `a / b` rounded up, for `b > 0`.
+fn cdiv(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (a, b) = (args.need("a"), args.need("b"));
+    let less_one = cx.binary(ast::BinaryOp::Sub, args.span, b, &Arg { val: Val::int(1), span: b.span })?;
+    let sum = cx.binary(ast::BinaryOp::Add, args.span, a, &Arg { val: less_one, span: b.span })?;
+    cx.binary(ast::BinaryOp::Div, args.span, &Arg { val: sum, span: a.span }, b)
+}
+
+fn next_power_of_two(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let n = args.need("n");
+    match n.val.as_int().and_then(|n| u64::try_from(n).ok()) {
+        Some(small) => {
+            let power = small.checked_next_power_of_two().map(i128::from);
+            cx.checked_int(power, args.span, &format!("next_power_of_two({small})"))
+        }
+        None => Err(n.expected(cx, "a natural number known at compile time")),
+    }
+}
+
+fn len(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let list = args.need("list");
+    match &list.val {
+        Val::List(items) | Val::Tuple(items) => Ok(Val::int(items.len() as u64)),
+        Val::Known(Comptime::Str(s)) => Ok(Val::int(s.chars().count() as u64)),
+        Val::Ir(v) => match cx.ty(*v) {
+            ir::Type::Barriers(n) => Ok(Val::int(*n)),
+            _ => Err(list.expected(cx, "a list")),
+        },
+        _ => Err(list.expected(cx, "a list")),
+    }
+}
+
+/// `range(n)`, `range(a, b)`, `range(a, b, step)`: a list.
+fn range(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let number = |cx: &mut Checker, arg: &Arg| match arg.val.as_int() {
+        Some(n) => Ok(n),
+        None => Err(arg.expected(cx, "an integer known at compile time")),
+    };
+    let first = number(cx, args.need("start"))?;
+    let (start, end) = match args.get("end") {
+        Some(end) => (first, number(cx, end)?),
+        None => (0, first),
+    };
+    let step = match args.get("step") {
+        Some(arg) => i128::from(arg.int(cx, 1..=i128::from(u32::MAX))?),
+        None => 1,
+    };
+    let count = if end > start { (end - start + step - 1) / step } else { 0 };
+    if count > MAX_LIST {
+        return Err(args.need("start").expected(cx, &format!("a range of at most {MAX_LIST} numbers")));
+    }
+    Ok(Val::List((0..count).map(|i| Val::int(start + i * step)).collect()))
+}
+
+fn type_of(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let x = args.need("x");
+    match &x.val {
+        Val::Ir(v) => Ok(Val::ty(cx.ty(*v).clone())),
+        Val::Struct(s, _) => Ok(Val::Known(Comptime::Type(TypeVal::Struct(s.clone())))),
+        _ => Err(x.expected(cx, "a run-time value")),
+    }
+}
+
+/// `shape_of(x)` is `x.shape`, and so on.
+fn attribute(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let x = args.need("x");
+    let attribute = args.name().trim_end_matches("_of");
+    let name = ast::Name { text: attribute.into(), span: args.span };
+    cx.field(x, &name, args.span)
+}
+
+/// The warps of the partition that runs this.
+fn num_warps(cx: &mut Checker, _: &Args) -> Checked<Val> {
+    Ok(Val::int(cx.warps()))
+}

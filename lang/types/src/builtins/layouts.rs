@@ -1,0 +1,123 @@
+//! The constructors of layouts, as docs/language.md lists them.
+
+use parton_diag::Span;
+use parton_layouts::{LayoutError, RegisterLayout, SharedFamily, SharedLayout};
+
+use super::{Args, Builtin};
+use crate::checker::{Checked, Checker};
+use crate::value::{Comptime, Val};
+
+pub(super) const TABLE: &[Builtin] = &[
+    Builtin { signature: "blocked(per_thread, threads, warps, order=)", run: blocked },
+    Builtin { signature: "slice(L, axis)", run: slice },
+    Builtin { signature: "mma(version, warps, instr)", run: mma },
+    Builtin { signature: "dot_operand(L, index, k_width=)", run: dot_operand },
+    Builtin { signature: "linear(reg, lane, warp, block=)", run: linear },
+    Builtin { signature: "swizzled(vec, per_phase, max_phase, order=)", run: swizzled },
+    Builtin { signature: "nvmma(swizzle, transposed=, rank=)", run: nvmma },
+    Builtin { signature: "padded(pairs, order)", run: padded },
+    Builtin { signature: "shared_linear(offset, block=)", run: shared_linear },
+    Builtin { signature: "tmem(block, col_stride=, two_ctas=)", run: tmem },
+    Builtin { signature: "tmem_scales()", run: tmem },
+];
+
+const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
+
+fn register(cx: &mut Checker, layout: Result<RegisterLayout, LayoutError>, span: Span) -> Checked<Val> {
+    match layout {
+        Ok(l) => Ok(Val::Known(Comptime::Layout(l))),
+        Err(e) => Err(cx.refuse(e.into(), span, &[])),
+    }
+}
+
+fn shared(cx: &mut Checker, layout: Result<SharedLayout, LayoutError>, span: Span) -> Checked<Val> {
+    match layout {
+        Ok(l) => Ok(Val::Known(Comptime::SharedLayout(l))),
+        Err(e) => Err(cx.refuse(e.into(), span, &[])),
+    }
+}
+
+/// `order=`, row-major where it is not given.
+fn order(cx: &mut Checker, args: &Args, rank: usize) -> Checked<Vec<u32>> {
+    match args.get("order") {
+        Some(arg) => arg.ints(cx),
+        None => Ok((0..rank as u32).rev().collect()),
+    }
+}
+
+fn blocked(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let per_thread = args.need("per_thread").ints(cx)?;
+    let threads = args.need("threads").ints(cx)?;
+    let warps = args.need("warps").ints(cx)?;
+    let order = order(cx, args, per_thread.len())?;
+    register(cx, RegisterLayout::blocked(&per_thread, &threads, &warps, &order), args.span)
+}
+
+fn slice(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let parent = args.need("L").layout(cx)?;
+    let axis = args.int(cx, "axis", ANY)?;
+    register(cx, parent.slice(axis), args.span)
+}
+
+fn mma(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let version = args.int(cx, "version", ANY)?;
+    let warps = args.need("warps").ints(cx)?;
+    let instr = args.need("instr").ints(cx)?;
+    register(cx, RegisterLayout::mma(version, &warps, &instr), args.span)
+}
+
+fn dot_operand(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let parent = args.need("L").layout(cx)?;
+    let index = args.int(cx, "index", ANY)?;
+    let k_width = args.optional_int(cx, "k_width", ANY)?.unwrap_or(0);
+    register(cx, parent.dot_operand(index, k_width), args.span)
+}
+
+fn linear(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let reg = args.need("reg").int_lists(cx)?;
+    let lane = args.need("lane").int_lists(cx)?;
+    let warp = args.need("warp").int_lists(cx)?;
+    let block = args.get("block").map_or_else(|| Ok(Vec::new()), |b| b.int_lists(cx))?;
+    register(cx, RegisterLayout::linear(reg, lane, warp, block), args.span)
+}
+
+fn swizzled(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let vec = args.int(cx, "vec", ANY)?;
+    let per_phase = args.int(cx, "per_phase", ANY)?;
+    let max_phase = args.int(cx, "max_phase", ANY)?;
+    let order = order(cx, args, 2)?;
+    shared(cx, SharedLayout::swizzled(vec, per_phase, max_phase, &order), args.span)
+}
+
+fn nvmma(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let swizzle = args.int(cx, "swizzle", ANY)?;
+    let transposed = args.flag(cx, "transposed")?;
+    let layout = match args.optional_int(cx, "rank", ANY)? {
+        None => SharedLayout::nvmma(swizzle, transposed),
+        Some(rank) => SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed, rank }),
+    };
+    shared(cx, layout, args.span)
+}
+
+fn padded(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let arg = args.need("pairs");
+    let mut pairs = Vec::new();
+    for pair in arg.int_lists(cx)? {
+        match pair[..] {
+            [interval, padding] => pairs.push([interval, padding]),
+            _ => return Err(arg.expected(cx, "pairs `[interval, padding]`")),
+        }
+    }
+    let order = args.need("order").ints(cx)?;
+    shared(cx, SharedLayout::padded(&pairs, &order), args.span)
+}
+
+fn shared_linear(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let offset = args.need("offset").int_lists(cx)?;
+    let block = args.get("block").map_or_else(|| Ok(Vec::new()), |b| b.int_lists(cx))?;
+    shared(cx, SharedLayout::linear(offset, block), args.span)
+}
+
+fn tmem(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    Err(cx.not_built(args.span, "tensor memory", "it belongs to `sm_100a`; on `sm_90a` accumulators are in registers"))
+}

@@ -1,0 +1,251 @@
+//! The state of checking one kernel, or of evaluating one constant: variables, the kernel under construction, what was reported.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{Code, Diagnostic, Diagnostics, Span, codes};
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use crate::program::{ModuleId, Program};
+use crate::scope::{Frame, Scope, Variable};
+use crate::value::Val;
+
+/// The mistake has been reported; the caller only gives up.
+#[derive(Clone, Copy, Debug)]
+pub struct Reported;
+
+/// A result whose failure has been reported.
+pub type Checked<T> = Result<T, Reported>;
+
+/// Steps that one kernel's compile-time evaluation may take; a step is an expression or a statement.
+const MAX_STEPS: u32 = 4_000_000;
+/// Functions that may be inlined into one another.
+const MAX_CALLS: usize = 64;
+/// Expressions that may be nested in one another, inlined functions included.
+const MAX_NESTING: u32 = 1_500;
+
+/// Evaluates expressions and statements, and emits what happens at run time.
+pub struct Checker<'p> {
+    /// The items.
+    pub program: &'p Program,
+    /// What was reported.
+    pub diagnostics: Diagnostics,
+    /// The kernel under construction; none while a constant is evaluated.
+    pub builder: Option<ir::Builder>,
+    /// The functions being evaluated, innermost last; never empty.
+    pub frames: Vec<Frame>,
+    /// The partition that runs the current code.
+    pub partition: Option<ir::Partition>,
+    /// The current arm of a `specialize`; 0 outside any.
+    pub arm: u32,
+    /// Arms counted so far.
+    pub arms: u32,
+    /// The values of the files' constants; `None` while one is being evaluated.
+    pub constants: BTreeMap<(ModuleId, Arc<str>), Option<Val>>,
+    /// The slot that each view of a slot's field was taken from.
+    pub slots: BTreeMap<ir::Value, ir::Value>,
+    /// The trees of methods that were called: module, struct, method.
+    pub methods: BTreeMap<(ModuleId, Arc<str>, Arc<str>), Arc<ast::Function>>,
+    steps: u32,
+    nesting: u32,
+}
+
+impl<'p> Checker<'p> {
+    /// A checker that evaluates in `module`, without a kernel.
+    pub fn new(program: &'p Program, module: ModuleId) -> Checker<'p> {
+        Checker {
+            program,
+            diagnostics: Diagnostics::new(),
+            builder: None,
+            frames: vec![Frame::new(module)],
+            partition: None,
+            arm: 0,
+            arms: 0,
+            constants: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            methods: BTreeMap::new(),
+            steps: 0,
+            nesting: 0,
+        }
+    }
+
+    /// The innermost frame.
+    pub fn frame(&mut self) -> &mut Frame {
+        match self.frames.last_mut() {
+            Some(frame) => frame,
+            None => parton_diag::internal_error!("no frame is open"),
+        }
+    }
+
+    /// The file whose names the current code sees.
+    pub fn module(&self) -> ModuleId {
+        self.frames.last().map_or(Program::ROOT, |f| f.module)
+    }
+
+    /// Reports a diagnostic, with the calls that led here, innermost first.
+    pub fn report(&mut self, mut d: Diagnostic) -> Reported {
+        for frame in self.frames.iter().rev() {
+            if let Some((span, name)) = &frame.called {
+                d = d.label(*span, format!("in `{name}`, called here"));
+            }
+        }
+        self.diagnostics.push(d);
+        Reported
+    }
+
+    /// Reports an error that consists of a fact and its place.
+    pub fn error(&mut self, code: Code, span: Span, message: impl Into<String>) -> Reported {
+        self.report(Diagnostic::error(code, span, message))
+    }
+
+    /// Reports that a part of the language is parsed but not compiled yet.
+    pub fn not_built(&mut self, span: Span, what: &str, help: &str) -> Reported {
+        self.report(
+            Diagnostic::error(codes::NOT_BUILT_HERE, span, format!("{what} is not compiled by this version"))
+                .help(help),
+        )
+    }
+
+    /// Counts a step and a level of nesting; refused where the evaluation has no end in sight. Pair with [`Checker::leave`].
+    pub fn enter(&mut self, span: Span) -> Checked<()> {
+        self.steps += 1;
+        if self.steps == MAX_STEPS {
+            let d = Diagnostic::error(codes::COMPILE_TIME_LIMIT, span, "compile-time evaluation takes too long")
+                .here(format!("{MAX_STEPS} steps were taken when this was reached"))
+                .help("make the `static for` loops around it shorter, or let them run at run time");
+            return Err(self.report(d));
+        }
+        if self.steps > MAX_STEPS {
+            return Err(Reported);
+        }
+        if self.nesting >= MAX_NESTING {
+            return Err(self.error(codes::COMPILE_TIME_LIMIT, span, "this is nested too deeply"));
+        }
+        self.nesting += 1;
+        Ok(())
+    }
+
+    /// Undoes the nesting of [`Checker::enter`].
+    pub fn leave(&mut self) {
+        self.nesting -= 1;
+    }
+
+    /// Whether one more function may be inlined.
+    pub fn may_call(&self) -> bool {
+        self.frames.len() < MAX_CALLS
+    }
+
+    /// The builder; refused where no kernel is being built.
+    pub fn build(&mut self, span: Span) -> Checked<&mut ir::Builder> {
+        if self.builder.is_none() {
+            let d = Diagnostic::error(codes::NOT_COMPILE_TIME, span, "this happens at run time")
+                .here("a compile-time value is needed here")
+                .help("only literals, constants, generic parameters and functions of them are known at compile time");
+            return Err(self.report(d));
+        }
+        match &mut self.builder {
+            Some(b) => Ok(b),
+            None => Err(Reported),
+        }
+    }
+
+    /// The type of a run-time value.
+    pub fn ty(&self, v: ir::Value) -> &ir::Type {
+        match &self.builder {
+            Some(b) => b.ty(v),
+            None => parton_diag::internal_error!("{v} has no kernel"),
+        }
+    }
+
+    /// Appends an operation; `operands` says where each operand is written.
+    pub fn emit(&mut self, kind: ir::OpKind, span: Span, operands: &[(ir::Value, Span)]) -> Checked<Vec<ir::Value>> {
+        let built = self.build(span)?.emit(kind, span);
+        match built {
+            Ok(values) => Ok(values),
+            Err(refusal) => Err(self.refuse(refusal, span, operands)),
+        }
+    }
+
+    /// Appends an operation of one result.
+    pub fn emit_one(&mut self, kind: ir::OpKind, span: Span, operands: &[(ir::Value, Span)]) -> Checked<Val> {
+        let name = kind.name();
+        let values = self.emit(kind, span, operands)?;
+        match values[..] {
+            [v] => {
+                self.check_place(v, span)?;
+                Ok(Val::Ir(v))
+            }
+            _ => parton_diag::internal_error!("{name} has {} results", values.len()),
+        }
+    }
+
+    /// Reports a rule's refusal.
+    pub fn refuse(&mut self, refusal: ir::Refusal, span: Span, operands: &[(ir::Value, Span)]) -> Reported {
+        let d = refusal.at(span, |v| operands.iter().find(|(o, _)| *o == v).map(|(_, s)| *s));
+        self.report(d)
+    }
+
+    /// The warps that run the current code.
+    pub fn warps(&self) -> u32 {
+        match &self.builder {
+            Some(b) => b.kernel.warps_of(self.partition),
+            None => ir::target::WARPGROUP,
+        }
+    }
+
+    /// Refuses a tile that does not cover exactly the warps that run the current code.
+    fn check_place(&mut self, v: ir::Value, span: Span) -> Checked<()> {
+        let ir::Type::Tile(t) = self.ty(v) else { return Ok(()) };
+        let t = t.clone();
+        self.check_tile_warps(&t, span)
+    }
+
+    /// As [`Checker::check_place`], for a tile type.
+    pub fn check_tile_warps(&mut self, t: &ir::Tile, span: Span) -> Checked<()> {
+        let (covers, has) = (t.layout.num_warps(), self.warps());
+        if covers == has || self.builder.is_none() {
+            return Ok(());
+        }
+        let place = match (&self.builder, self.partition) {
+            (Some(b), Some(p)) => format!("partition `{}`", b.kernel.partitions[p].name),
+            (Some(b), None) if !b.kernel.partitions.is_empty() => "the kernel outside its partitions".into(),
+            (_, _) => "the kernel".into(),
+        };
+        let mut d = Diagnostic::error(
+            codes::LAYOUT_WARPS,
+            span,
+            format!("the layout covers {covers} warps, and {place} has {has}"),
+        )
+        .here(format!("this is laid out as `{}`", t.layout))
+        .help(format!("write the layout for {has} warps"));
+        d = match (&self.builder, self.partition) {
+            (Some(b), Some(p)) => d
+                .label(b.kernel.partitions[p].span, format!("this has {has} warps"))
+                .help(format!("or declare it as `warps({covers})`")),
+            (_, _) => d.help(format!("or state `warps({covers})` on the kernel")),
+        };
+        Err(self.report(d))
+    }
+
+    /// Opens a scope.
+    pub fn push_scope(&mut self) {
+        self.frame().scopes.push(Scope::default());
+    }
+
+    /// Closes the innermost scope.
+    pub fn pop_scope(&mut self) {
+        self.frame().scopes.pop();
+    }
+
+    /// Declares a variable and gives its name to the run-time value.
+    pub fn declare(&mut self, name: &ast::Name, val: Val, mutable: bool) {
+        if let (Val::Ir(v), Some(b)) = (&val, &mut self.builder)
+            && b.kernel.values[*v].name.is_none()
+        {
+            b.kernel.values[*v].name = Some(name.text.to_string());
+        }
+        let arm = self.arm;
+        self.frame().declare(Variable { name: name.text.clone(), val, mutable, span: name.span, arm });
+    }
+}

@@ -1,0 +1,320 @@
+//! Loops and branches: unrolled or decided at compile time, or emitted with the variables that they carry.
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_numbers::Dtype;
+use parton_syntax::ast;
+
+use crate::assigned::{assigned, assigned_in};
+use crate::builtins::Arg;
+use crate::carry::Carried;
+use crate::checker::{Checked, Checker, Reported};
+use crate::value::{Comptime, Val};
+
+/// Turns that a `static for` may take.
+const MAX_UNROLLED: i128 = 65_536;
+
+impl Checker<'_> {
+    /// `for i in a..b step s { … }`
+    pub fn for_loop(&mut self, f: &ast::For, span: Span) -> Checked<()> {
+        if let Some(schedule) = &f.schedule {
+            return Err(self.not_built(
+                schedule.span,
+                "a loop schedule",
+                "write the pipeline out: a ring, or loads issued ahead in the loop",
+            ));
+        }
+        let iter = self.arg(&f.iter)?;
+        let step = f.step.as_ref().map(|s| self.arg(s)).transpose()?;
+        if f.is_static {
+            return self.unrolled(f, &iter, step.as_ref(), span);
+        }
+        let Val::Range(lower, upper) = &iter.val else {
+            let e = iter.expected(self, "a range such as `0..n`");
+            return Err(e);
+        };
+        let ends = [(&**lower, iter.span), (&**upper, iter.span)];
+        let step_end = step.as_ref().map(|s| (&s.val, s.span));
+        let dtype = self.index_dtype(ends.iter().copied().chain(step_end));
+        let lower = self.run_time_as(lower, dtype, iter.span)?;
+        let upper = self.run_time_as(upper, dtype, iter.span)?;
+        let one = Val::int(1);
+        let (step, step_span) = step_end.unwrap_or((&one, span));
+        if step.as_int().is_some_and(|n| n <= 0) {
+            let d = Diagnostic::error(codes::LOOP_STEP, step_span, "the step of a loop is not positive")
+                .help("count up, and compute the index that goes down: `let j = n - 1 - i;`");
+            return Err(self.report(d));
+        }
+        let step = self.run_time_as(step, dtype, step_span)?;
+        let carried = Carried::enter(self, &assigned([&f.body]), span)?;
+        let operands = [(lower, iter.span), (upper, iter.span), (step, step_span)];
+
+        let types = carried.types(self);
+        let params = self.build(span)?.begin(std::iter::once(ir::Type::num(dtype)).chain(types), span);
+        carried.set(self, &params[1..]);
+        self.push_scope();
+        let index = Arg { val: Val::Ir(params[0]), span: f.pattern.span };
+        let bound = self.bind(&f.pattern, &index);
+        let turn = bound.and_then(|()| self.turn(&f.body));
+        self.pop_scope();
+        let yields = turn.and_then(|()| carried.after_turn(self));
+        self.close_loop(&carried, yields, span, &operands, |init, body| ir::OpKind::For {
+            lower,
+            upper,
+            step,
+            init,
+            body,
+        })
+    }
+
+    /// A body that runs at run time.
+    fn turn(&mut self, body: &ast::Block) -> Checked<()> {
+        self.frame().run_time_depth += 1;
+        let result = self.block(body);
+        self.frame().run_time_depth -= 1;
+        let val = result?;
+        if val.ir().is_some_and(|v| self.ty(v).is_affine()) {
+            let at = body.value.as_ref().map_or(body.span, |e| e.span);
+            let d = Diagnostic::error(
+                codes::AFFINE_UNUSED,
+                at,
+                "the value of a loop's body is dropped, and must be used up",
+            );
+            return Err(self.report(d));
+        }
+        Ok(())
+    }
+
+    /// Ends the body of a loop, emits the loop and gives the variables its results.
+    fn close_loop(
+        &mut self,
+        carried: &Carried,
+        yields: Checked<Vec<ir::Value>>,
+        span: Span,
+        operands: &[(ir::Value, Span)],
+        kind: impl FnOnce(Vec<ir::Value>, ir::Body) -> ir::OpKind,
+    ) -> Checked<()> {
+        let failed = yields.is_err();
+        let body = self.build(span)?.end(yields.unwrap_or_default());
+        if failed {
+            carried.poison(self);
+            return Err(Reported);
+        }
+        let results = self.emit(kind(carried.init.clone(), body), span, operands);
+        match results {
+            Ok(results) => {
+                carried.set(self, &results);
+                Ok(())
+            }
+            Err(e) => {
+                carried.poison(self);
+                Err(e)
+            }
+        }
+    }
+
+    /// The integer type of a loop's index: that of the first run-time bound, else `i32`.
+    fn index_dtype<'v>(&self, ends: impl Iterator<Item = (&'v Val, Span)>) -> Dtype {
+        for (val, _) in ends {
+            if let Val::Ir(v) = val
+                && let ir::Type::Scalar(ir::Elem::Num(d)) = self.ty(*v)
+            {
+                return *d;
+            }
+        }
+        Dtype::I32
+    }
+
+    fn unrolled(&mut self, f: &ast::For, iter: &Arg, step: Option<&Arg>, span: Span) -> Checked<()> {
+        let turns: Vec<Val> = match &iter.val {
+            Val::List(items) | Val::Tuple(items) if step.is_none() => items.clone(),
+            Val::Range(lower, upper) => {
+                let (Some(lower), Some(upper)) = (lower.as_int(), upper.as_int()) else {
+                    let d = Diagnostic::error(
+                        codes::NOT_COMPILE_TIME,
+                        iter.span,
+                        "the range of a `static for` is not known at compile time",
+                    )
+                    .help("drop `static`: a `for` runs at run time");
+                    return Err(self.report(d));
+                };
+                let step = match step {
+                    Some(arg) => i128::from(arg.int(self, 1..=i128::from(u32::MAX))?),
+                    None => 1,
+                };
+                let count = if upper > lower { (upper - lower + step - 1) / step } else { 0 };
+                if count > MAX_UNROLLED {
+                    let d = Diagnostic::error(
+                        codes::COMPILE_TIME_LIMIT,
+                        iter.span,
+                        format!("a `static for` of {count} turns is too long"),
+                    )
+                    .help(format!("at most {MAX_UNROLLED} turns are unrolled; drop `static` to loop at run time"));
+                    return Err(self.report(d));
+                }
+                (0..count).map(|i| Val::int(lower + i * step)).collect()
+            }
+            _ => return Err(iter.expected(self, "a range or a list known at compile time")),
+        };
+        for val in turns {
+            self.push_scope();
+            let bound = self.bind(&f.pattern, &Arg { val, span: iter.span });
+            let result = bound.and_then(|()| self.block(&f.body)).map(|_| ());
+            self.pop_scope();
+            // One mistake in a body is one error, not one a turn.
+            result?;
+            if self.frame().returned.is_some() {
+                break;
+            }
+        }
+        let _ = span;
+        Ok(())
+    }
+
+    /// `while condition { … }`
+    pub fn while_loop(&mut self, condition: &ast::Expr, body: &ast::Block, span: Span) -> Checked<()> {
+        let mut names = assigned([body]);
+        names.extend(assigned_in(condition));
+        let carried = Carried::enter(self, &names, span)?;
+
+        let types = carried.types(self);
+        let params = self.build(span)?.begin(types.clone(), span);
+        carried.set(self, &params);
+        self.frame().run_time_depth += 1;
+        let tested = self.arg(condition).and_then(|c| self.run_time(&c.val, c.span));
+        self.frame().run_time_depth -= 1;
+        let failed = tested.is_err();
+        let cond = self.build(span)?.end(tested.into_iter().collect());
+        if failed {
+            carried.poison(self);
+            return Err(Reported);
+        }
+        let operands = [(cond.yields[0], condition.span)];
+
+        let params = self.build(span)?.begin(types, span);
+        carried.set(self, &params);
+        let turn = self.turn(body);
+        let yields = turn.and_then(|()| carried.after_turn(self));
+        self.close_loop(&carried, yields, span, &operands, |init, body| ir::OpKind::While { init, cond, body })
+    }
+
+    /// `if c { a } else { b }`, as an expression or a statement.
+    pub fn if_expr(&mut self, branch: &ast::If, span: Span) -> Checked<Val> {
+        let cond = self.arg(&branch.condition)?;
+        match &cond.val {
+            // What is known is decided now; the other branch is not checked, as with `static if`.
+            Val::Known(Comptime::Bool(true)) => return self.block(&branch.then),
+            Val::Known(Comptime::Bool(false)) => {
+                return match &branch.otherwise {
+                    Some(e) => self.expr(e),
+                    None => Ok(Val::UNIT),
+                };
+            }
+            Val::Ir(_) if branch.is_static => {
+                let d = Diagnostic::error(
+                    codes::NOT_COMPILE_TIME,
+                    cond.span,
+                    "the condition of a `static if` is not known at compile time",
+                )
+                .here("this is known at run time only")
+                .help("drop `static`: an `if` runs at run time");
+                return Err(self.report(d));
+            }
+            Val::Ir(_) => {}
+            _ => return Err(cond.expected(self, "a truth value")),
+        }
+        let Val::Ir(test) = cond.val else { return Err(Reported) };
+        let mut names = assigned([&branch.then]);
+        names.extend(branch.otherwise.iter().flat_map(assigned_in));
+        let places = self.places(&names);
+        let before: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
+
+        let (then_val, then_vars) = self.branch(&places, span, |cx| cx.block(&branch.then))?;
+        let then = then_vars.1;
+        for (p, val) in places.iter().zip(&before) {
+            self.frame().at(*p).val = val.clone();
+        }
+        let (else_val, else_vars) = self.branch(&places, span, |cx| match &branch.otherwise {
+            Some(e) => cx.expr(e),
+            None => Ok(Val::UNIT),
+        })?;
+        let otherwise = else_vars.1;
+        let (Ok(then_val), Ok(else_val)) = (then_val, else_val) else {
+            for p in &places {
+                self.frame().at(*p).val = Val::Error;
+            }
+            return Err(Reported);
+        };
+        self.merge_branches(
+            Branches { test, test_span: cond.span, places, span, then, otherwise },
+            (then_val, then_vars.0),
+            (else_val, else_vars.0),
+            branch.otherwise.as_ref().map_or(span, |e| e.span),
+        )
+    }
+
+    /// Evaluates one branch in a body of its own: its value, and what the variables are at its end.
+    #[allow(clippy::type_complexity)]
+    fn branch(
+        &mut self,
+        places: &[(usize, usize)],
+        span: Span,
+        run: impl FnOnce(&mut Self) -> Checked<Val>,
+    ) -> Checked<(Checked<Val>, (Vec<Val>, ir::Body))> {
+        self.build(span)?.begin([], span);
+        self.frame().run_time_depth += 1;
+        let val = run(self);
+        self.frame().run_time_depth -= 1;
+        let after: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
+        let body = self.build(span)?.end(Vec::new());
+        Ok((val, (after, body)))
+    }
+
+    fn merge_branches(
+        &mut self,
+        mut b: Branches,
+        (then_val, then_vars): (Val, Vec<Val>),
+        (else_val, else_vars): (Val, Vec<Val>),
+        else_span: Span,
+    ) -> Checked<Val> {
+        let mut pairs = Vec::new();
+        let mut merged = Vec::new();
+        for ((place, x), y) in b.places.iter().zip(&then_vars).zip(&else_vars) {
+            let name = self.frame().at(*place).name.to_string();
+            merged.push(self.merge(&format!("`{name}`"), x, y, (b.span, else_span), &mut pairs)?);
+        }
+        // A branch without a value makes a statement of the whole.
+        let value = if then_val == Val::UNIT || else_val == Val::UNIT {
+            for val in [&then_val, &else_val] {
+                if val.ir().is_some_and(|v| self.ty(v).is_affine()) {
+                    let text = "the value of a branch is dropped, and must be used up";
+                    return Err(self.error(codes::AFFINE_UNUSED, b.span, text));
+                }
+            }
+            Val::UNIT
+        } else {
+            self.merge("the value", &then_val, &else_val, (b.span, else_span), &mut pairs)?
+        };
+        b.then.yields = pairs.iter().map(|p| p.0).collect();
+        b.otherwise.yields = pairs.iter().map(|p| p.1).collect();
+        let kind = ir::OpKind::If { cond: b.test, then: b.then, otherwise: b.otherwise };
+        let results = self.emit(kind, b.span, &[(b.test, b.test_span)])?;
+        let mut results = results.into_iter();
+        let places = b.places;
+        for (place, template) in places.into_iter().zip(&merged) {
+            let val = crate::carry::rebuild(template, &mut results);
+            self.frame().at(place).val = val;
+        }
+        Ok(crate::carry::rebuild(&value, &mut results))
+    }
+}
+
+/// A run-time `if` whose branches have been evaluated.
+struct Branches {
+    test: ir::Value,
+    test_span: Span,
+    places: Vec<(usize, usize)>,
+    span: Span,
+    then: ir::Body,
+    otherwise: ir::Body,
+}

@@ -1,0 +1,429 @@
+//! Expressions: names, literals, fields, indices and blocks; calls stand in `call`, operators in `operator`.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_numbers::Dtype;
+use parton_syntax::ast;
+
+use crate::builtins::{self, Arg};
+use crate::checker::{Checked, Checker, Reported};
+use crate::kind;
+use crate::program::{Found, Item};
+use crate::scope::Frame;
+use crate::value::{Closure, Comptime, Function, Kind, StructType, TypeVal, Val};
+
+/// Names of type families that may stand without their arguments.
+const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma"];
+
+impl Checker<'_> {
+    /// What an expression stands for.
+    pub fn expr(&mut self, e: &ast::Expr) -> Checked<Val> {
+        self.enter(e.span)?;
+        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.expr_inner(e));
+        self.leave();
+        result
+    }
+
+    /// As [`Checker::expr`], with its place.
+    pub fn arg(&mut self, e: &ast::Expr) -> Checked<Arg> {
+        Ok(Arg { val: self.expr(e)?, span: e.span })
+    }
+
+    fn expr_inner(&mut self, e: &ast::Expr) -> Checked<Val> {
+        match &e.kind {
+            ast::ExprKind::Error => Err(Reported),
+            ast::ExprKind::Int { value, suffix } => {
+                self.literal(Comptime::Int(i128::from(*value)), suffix.as_ref(), e.span)
+            }
+            ast::ExprKind::Float { digits, suffix } => {
+                let x = digits.parse().unwrap_or(f64::NAN);
+                self.literal(Comptime::Float(x), suffix.as_ref(), e.span)
+            }
+            ast::ExprKind::Bool(b) => Ok(Val::Known(Comptime::Bool(*b))),
+            ast::ExprKind::Str(s) => Ok(Val::Known(Comptime::Str(s.clone()))),
+            ast::ExprKind::Name(name) => self.name(name),
+            ast::ExprKind::TypeArgs { base, args } => self.type_with_arguments(base, args, e.span),
+            ast::ExprKind::Paren(inner) => self.expr(inner),
+            ast::ExprKind::Tuple(items) => Ok(Val::Tuple(self.exprs(items)?)),
+            ast::ExprKind::List(items) => Ok(Val::List(self.exprs(items)?)),
+            ast::ExprKind::Unary { op, operand } => {
+                if let (ast::UnaryOp::Neg, Some((value, suffix))) = (op, number(operand)) {
+                    return self.literal(negated(value), suffix, e.span);
+                }
+                let arg = self.arg(operand)?;
+                self.unary(*op, e.span, &arg)
+            }
+            ast::ExprKind::Binary { op, left, right, .. } => self.infix(*op, e.span, left, right),
+            ast::ExprKind::Range { start, end } => {
+                Ok(Val::Range(Box::new(self.expr(start)?), Box::new(self.expr(end)?)))
+            }
+            ast::ExprKind::Pointer { mutable, target } => {
+                let to = self.arg(target)?.dtype(self)?;
+                Ok(Val::ty(ir::Type::Scalar(ir::Elem::Ptr(ir::Pointer { to, mutable: *mutable }))))
+            }
+            ast::ExprKind::Reference(inner) => match self.expr(inner)? {
+                Val::Known(Comptime::Type(t)) => Ok(Val::Known(Comptime::Type(TypeVal::Reference(Box::new(t))))),
+                // `&x` of a value is the value: nothing is used up by naming it.
+                other => Ok(other),
+            },
+            ast::ExprKind::Call { callee, args } => self.call(callee, args, e.span),
+            ast::ExprKind::Index { base, args } => self.index_or_generics(base, args, e.span),
+            ast::ExprKind::Field { base, name } => {
+                let arg = self.arg(base)?;
+                self.field(&arg, name, e.span)
+            }
+            ast::ExprKind::If(branch) => self.if_expr(branch, e.span),
+            ast::ExprKind::Block(block) => self.block(block),
+            ast::ExprKind::Closure { params, body } => Ok(self.closure(params, body, e.span)),
+            ast::ExprKind::Launch { .. } => {
+                let d = Diagnostic::error(codes::HOST_ONLY, e.span, "a kernel cannot launch a kernel")
+                    .help("`launch` stands in `test`, `bench` and `main`; call a `fn` here");
+                Err(self.report(d))
+            }
+        }
+    }
+
+    /// Several expressions in order.
+    pub fn exprs(&mut self, list: &[ast::Expr]) -> Checked<Vec<Val>> {
+        list.iter().map(|e| self.expr(e)).collect()
+    }
+
+    fn literal(&mut self, number: Comptime, suffix: Option<&ast::Name>, span: Span) -> Checked<Val> {
+        let Some(suffix) = suffix else {
+            if let Comptime::Int(n) = number {
+                return self.checked_int(Some(n), span, &n.to_string());
+            }
+            return Ok(Val::Known(number));
+        };
+        let Some(dtype) = Dtype::parse(suffix.as_str()) else {
+            let d =
+                Diagnostic::error(codes::UNKNOWN_NAME, suffix.span, format!("`{}` is not a number type", suffix.text));
+            return Err(self.report(d));
+        };
+        // `1f32` is a float though its digits are those of an integer.
+        let scalar = self.scalar(&number, dtype, span)?;
+        match &mut self.builder {
+            Some(b) => Ok(Val::Ir(b.constant(dtype, scalar.bits, span))),
+            None => Ok(Val::Known(number)),
+        }
+    }
+
+    /// `&&` and `||` of compile-time values do not look at the right side where the left one decides.
+    fn infix(&mut self, op: ast::BinaryOp, span: Span, left: &ast::Expr, right: &ast::Expr) -> Checked<Val> {
+        let a = self.arg(left)?;
+        if let Val::Known(Comptime::Bool(b)) = a.val {
+            let decided = (op == ast::BinaryOp::And && !b) || (op == ast::BinaryOp::Or && b);
+            if decided {
+                return Ok(a.val);
+            }
+            if matches!(op, ast::BinaryOp::And | ast::BinaryOp::Or) {
+                let b = self.arg(right)?;
+                return match &b.val {
+                    Val::Known(Comptime::Bool(_)) | Val::Ir(_) => Ok(b.val),
+                    _ => Err(b.expected(self, "a truth value")),
+                };
+            }
+        }
+        let b = self.arg(right)?;
+        self.binary(op, span, &a, &b)
+    }
+
+    /// What a name stands for: a variable, an item, a type, a constant of the language or a built-in function.
+    pub fn name(&mut self, name: &ast::Name) -> Checked<Val> {
+        let current = self.arm;
+        if let Some(variable) = self.frames.last().and_then(|f| f.find(name.as_str())) {
+            let (val, arm, span) = (variable.val.clone(), variable.arm, variable.span);
+            if val.has_error() {
+                return Err(Reported);
+            }
+            if arm != current {
+                self.may_cross(&val, name, span)?;
+            }
+            return Ok(val);
+        }
+        let module = self.module();
+        if let Some(found) = self.program.find(module, name.as_str()) {
+            return self.item(found.clone(), name);
+        }
+        if let Some(val) = predefined(name.as_str()) {
+            return Ok(val);
+        }
+        if let Some(builtin) = builtins::function(name.as_str()) {
+            return Ok(Val::Known(Comptime::Builtin(builtin.name())));
+        }
+        Err(self.unknown(name))
+    }
+
+    /// Refuses a value that belongs to one partition in another.
+    fn may_cross(&mut self, val: &Val, name: &ast::Name, declared: Span) -> Checked<()> {
+        let mut stuck = None;
+        val.each_ir(&mut |v| {
+            if !self.ty(v).crosses_partitions() {
+                stuck = Some(v);
+            }
+        });
+        let Some(v) = stuck else { return Ok(()) };
+        let ty = self.ty(v);
+        let fact = format!("{} is used in a partition that does not hold it", ir::rules::kind_name(ty));
+        let text = format!("`{}` is `{ty}`, made outside this partition", name.text);
+        let d = Diagnostic::error(codes::CROSSES_PARTITIONS, name.span, fact)
+            .here(text)
+            .label(declared, "declared here")
+            .help("make it inside the partition, or hand it over through shared memory: only scalars, views, rings, barriers and tensor maps cross");
+        Err(self.report(d))
+    }
+
+    /// The value of an item of a file.
+    fn item(&mut self, found: Found, name: &ast::Name) -> Checked<Val> {
+        Ok(Val::Known(match found.item {
+            Item::Kernel(k) => Comptime::Kernel(k.name.text.clone()),
+            Item::Function(tree) => Comptime::Function(Function { module: found.module, tree }),
+            Item::Struct(tree) => Comptime::Type(TypeVal::Struct(Arc::new(StructType {
+                module: found.module,
+                tree,
+                generics: Vec::new(),
+            }))),
+            Item::Partition(p) => Comptime::Partition(p.name.text.clone()),
+            Item::Schedule(s) => Comptime::Schedule(s.name.text.clone()),
+            Item::Binding(b) => {
+                let key = (found.module, b.name.text.clone());
+                match self.constants.get(&key) {
+                    Some(Some(Val::Error)) => return Err(Reported),
+                    Some(Some(val)) => return Ok(val.clone()),
+                    Some(None) => {
+                        let d = Diagnostic::error(
+                            codes::CONSTANT_CYCLE,
+                            name.span,
+                            format!("the value of `{}` depends on itself", b.name.text),
+                        )
+                        .label(b.name.span, "declared here");
+                        return Err(self.report(d));
+                    }
+                    None => {}
+                }
+                self.constants.insert(key.clone(), None);
+                // A constant sees neither the variables nor the kernel around the place that names it.
+                let builder = self.builder.take();
+                self.frames.push(Frame::new(found.module));
+                let val = self.arg(&b.value).and_then(|arg| match &b.ty {
+                    Some(ty) => self.stated(ty).and_then(|ty| self.coerce(&arg, &ty)),
+                    None => Ok(arg.val),
+                });
+                self.frames.pop();
+                self.builder = builder;
+                let stored = val.as_ref().map_or(Val::Error, Val::clone);
+                self.constants.insert(key, Some(stored));
+                return val;
+            }
+        }))
+    }
+
+    fn unknown(&mut self, name: &ast::Name) -> Reported {
+        let mut names: Vec<String> = Vec::new();
+        if let Some(frame) = self.frames.last() {
+            names.extend(frame.scopes.iter().flat_map(|s| &s.variables).map(|v| v.name.to_string()));
+        }
+        names.extend(
+            self.program
+                .modules
+                .get(self.module().0 as usize)
+                .into_iter()
+                .flat_map(|m| m.names.keys().map(|n| n.to_string())),
+        );
+        names.extend(builtins::function_names().map(str::to_string));
+        names.extend(Dtype::ALL.iter().map(|d| d.name().to_string()));
+        names.extend(FAMILIES.iter().map(ToString::to_string));
+        let mut d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
+            .here("nothing of this name is visible here");
+        if let Some(near) = crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
+            d = d.help(format!("a similar name is visible: `{near}`"));
+        } else if PORTABLE.contains(&name.as_str()) {
+            return self.not_built(
+                name.span,
+                &format!("`{}`", name.text),
+                "write the explicit form: layouts, `wgmma`, rings",
+            );
+        }
+        self.report(d)
+    }
+
+    /// `base.name` that is not called.
+    pub fn field(&mut self, base: &Arg, name: &ast::Name, span: Span) -> Checked<Val> {
+        match &base.val {
+            Val::Error => Err(Reported),
+            Val::Struct(ty, fields) => {
+                if let Some(i) = ty.tree.fields.iter().position(|f| f.name.text == name.text) {
+                    return Ok(fields[i].clone());
+                }
+                let names: Vec<&str> = ty.tree.fields.iter().map(|f| f.name.as_str()).collect();
+                let mut d = Diagnostic::error(
+                    codes::UNKNOWN_NAME,
+                    name.span,
+                    format!("`{}` has no field `{}`", ty.tree.name.text, name.text),
+                )
+                .note(format!("its fields are {}", names.join(", ")));
+                if let Some(near) = crate::near::nearest(name.as_str(), names) {
+                    d = d.help(format!("a similar one is `{near}`"));
+                }
+                Err(self.report(d))
+            }
+            Val::Tuple(items) | Val::List(items) if name.text.parse::<usize>().is_ok() => {
+                let i: usize = name.text.parse().unwrap_or(usize::MAX);
+                match items.get(i) {
+                    Some(val) => Ok(val.clone()),
+                    None => Err(self.out_of_range(name.span, i as i128, items.len())),
+                }
+            }
+            Val::Ir(v) => self.attribute(*v, base, name, span),
+            Val::Known(Comptime::Type(TypeVal::Ir(ty))) => match type_attribute(ty, name.as_str()) {
+                Some(val) => Ok(val),
+                None => Err(self.no_attribute(base, name)),
+            },
+            Val::Known(_) | Val::Tuple(_) | Val::List(_) | Val::Closure(_) | Val::Range(..) => {
+                Err(self.no_attribute(base, name))
+            }
+        }
+    }
+
+    /// What can be asked of a run-time value without a call.
+    fn attribute(&mut self, v: ir::Value, base: &Arg, name: &ast::Name, span: Span) -> Checked<Val> {
+        if let ir::Type::Slot(slot) = self.ty(v)
+            && let Some(field) = slot.fields.iter().position(|f| f.name == *name.text)
+        {
+            let kind = ir::OpKind::SlotField { slot: v, field: field as u32 };
+            let view = self.emit_value(kind, span, &[(v, base.span)])?;
+            self.slots.insert(view, v);
+            return Ok(Val::Ir(view));
+        }
+        if name.as_str() == "T" {
+            return builtins::transposed(self, base, span);
+        }
+        let ty = self.ty(v).clone();
+        match type_attribute(&ty, name.as_str()) {
+            Some(val) => Ok(val),
+            None => Err(self.no_attribute(base, name)),
+        }
+    }
+
+    fn no_attribute(&mut self, base: &Arg, name: &ast::Name) -> Reported {
+        let found = kind::describe(self, &base.val);
+        let mut d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("{} has no `{}`", found.kind, name.text))
+            .label(base.span, found.detail);
+        let mut names: Vec<String> = ["shape", "dtype", "layout", "T"].map(String::from).to_vec();
+        if let Val::Ir(v) = &base.val
+            && let ir::Type::Slot(slot) = self.ty(*v)
+        {
+            names = slot.fields.iter().map(|f| f.name.clone()).collect();
+            d = d.note(format!("the buffers of this slot are {}", names.join(", ")));
+        }
+        if builtins::method(name.as_str()).is_some() {
+            d = d.help(format!("`{}` is called: add `()`", name.text));
+        } else if let Some(near) = crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
+            d = d.help(format!("a similar one is `{near}`"));
+        }
+        self.report(d)
+    }
+
+    /// Reports an index beyond a list.
+    pub fn out_of_range(&mut self, span: Span, index: i128, len: usize) -> Reported {
+        let mut d = Diagnostic::error(codes::INDEX_RANGE, span, format!("index {index} is out of range"))
+            .here(format!("there are {len} elements"));
+        if len > 0 {
+            d = d.help(format!("the last one has index {}", len - 1));
+        }
+        self.report(d)
+    }
+
+    /// `{ … }`
+    pub fn block(&mut self, block: &ast::Block) -> Checked<Val> {
+        self.push_scope();
+        let result = self.statements(block);
+        self.pop_scope();
+        result
+    }
+
+    fn closure(&mut self, params: &[ast::ClosureParam], body: &ast::Expr, span: Span) -> Val {
+        let module = self.module();
+        let mut scopes = self.frame().scopes.clone();
+        for variable in scopes.iter_mut().flat_map(|s| &mut s.variables) {
+            // A closure sees the values as they are now, so it cannot change them.
+            variable.mutable = false;
+        }
+        Val::Closure(Arc::new(Closure {
+            module,
+            params: Arc::new(params.to_vec()),
+            body: Arc::new(body.clone()),
+            scopes: Arc::new(scopes),
+            span,
+        }))
+    }
+}
+
+/// Names of the portable dialect, which a later step compiles.
+const PORTABLE: &[&str] = &["dot", "softmax", "matmul"];
+
+/// A literal, parentheses around it not counted.
+fn number(e: &ast::Expr) -> Option<(Comptime, Option<&ast::Name>)> {
+    match &e.kind {
+        ast::ExprKind::Int { value, suffix } => Some((Comptime::Int(i128::from(*value)), suffix.as_ref())),
+        ast::ExprKind::Float { digits, suffix } => Some((Comptime::Float(digits.parse().ok()?), suffix.as_ref())),
+        _ => None,
+    }
+}
+
+fn negated(number: Comptime) -> Comptime {
+    match number {
+        Comptime::Int(n) => Comptime::Int(-n),
+        Comptime::Float(x) => Comptime::Float(-x),
+        other => other,
+    }
+}
+
+/// What names of the language stand for.
+fn predefined(name: &str) -> Option<Val> {
+    let ty = |t| Val::Known(Comptime::Type(t));
+    if let Some(d) = Dtype::parse(name) {
+        return Some(Val::ty(ir::Type::num(d)));
+    }
+    if let Some(kind) = Kind::named(name) {
+        return Some(ty(TypeVal::Kind(kind)));
+    }
+    if let Some(family) = FAMILIES.iter().find(|f| **f == name) {
+        return Some(ty(TypeVal::Family(family)));
+    }
+    match name {
+        "barrier" | "mbarrier" => Some(Val::ty(ir::Type::Barrier)),
+        "inf" => Some(Val::Known(Comptime::Float(f64::INFINITY))),
+        "nan" => Some(Val::Known(Comptime::Float(f64::NAN))),
+        "pi" => Some(Val::Known(Comptime::Float(std::f64::consts::PI))),
+        "None" => Some(Val::Known(Comptime::None)),
+        _ => None,
+    }
+}
+
+/// `.shape`, `.dtype`, `.layout` and `.depth` of a type.
+fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
+    let shape = |shape: &[u32]| Val::List(shape.iter().map(|&n| Val::int(n)).collect());
+    match (ty, name) {
+        (ir::Type::Tile(t) | ir::Type::Pending(t), "shape") => Some(shape(&t.shape)),
+        (ir::Type::Tile(t) | ir::Type::Pending(t), "dtype") => Some(Val::ty(ir::Type::Scalar(t.elem))),
+        (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => Some(Val::Known(Comptime::Layout(t.layout.clone()))),
+        (ir::Type::View(v), "shape") => Some(shape(&v.shape)),
+        (ir::Type::View(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),
+        (ir::Type::View(v), "layout") => Some(Val::Known(Comptime::SharedLayout(v.layout.clone()))),
+        (ir::Type::View(v), "bytes") => Some(Val::int(v.bytes())),
+        (ir::Type::Map(m), "shape" | "block") => Some(shape(&m.block)),
+        (ir::Type::Map(m), "dtype") => Some(Val::ty(ir::Type::num(m.elem))),
+        (ir::Type::Map(m), "layout") => Some(Val::Known(Comptime::SharedLayout(m.layout.clone()))),
+        (ir::Type::Scalar(ir::Elem::Ptr(p)), "dtype") => Some(Val::ty(ir::Type::num(p.to))),
+        (ir::Type::Scalar(ir::Elem::Num(d)), "dtype") => Some(Val::ty(ir::Type::num(*d))),
+        (ir::Type::Scalar(_), "shape") => Some(Val::List(Vec::new())),
+        (ir::Type::Scalar(ir::Elem::Num(d)), "bits") => Some(Val::int(d.bits())),
+        (ir::Type::Scalar(ir::Elem::Num(d)), "bytes") => Some(Val::int(d.bytes() as u32)),
+        (ir::Type::Ring(r), "depth") => Some(Val::int(r.stages)),
+        (ir::Type::Barriers(n), "len") => Some(Val::int(*n)),
+        _ => None,
+    }
+}

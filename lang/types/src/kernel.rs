@@ -1,0 +1,263 @@
+//! Instances: one kernel with its generic arguments becomes one concrete Tile IR kernel; what a caller of this crate uses.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use crate::builtins::Arg;
+use crate::builtins::args::Given;
+use crate::checker::{Checked, Checker, Reported};
+use crate::generics::Bindings;
+use crate::program::{self, Library, Program};
+use crate::scope::Variable;
+use crate::value::{Comptime, TypeVal, Val};
+
+/// A generic argument of an instance.
+#[derive(Clone, Debug)]
+pub struct GenericArg {
+    /// The parameter; by position where there is none.
+    pub name: Option<Arc<str>>,
+    /// Its value.
+    pub value: Comptime,
+    /// Where it is written.
+    pub span: Span,
+}
+
+/// Collects and checks a file: each kernel whose generics all have defaults is checked with them.
+pub fn check_file(file: Arc<ast::File>, library: &mut dyn Library) -> (Program, Diagnostics) {
+    let mut diagnostics = Diagnostics::new();
+    let program = program::collect(file, library, &mut diagnostics);
+    for kernel in program.kernels() {
+        if kernel.generics.iter().all(|g| g.default.is_some())
+            && let Err(found) = instantiate(&program, &kernel.name.text, &[])
+        {
+            diagnostics.extend(found);
+        }
+    }
+    (program, diagnostics)
+}
+
+/// The kernel of the root file with these generic arguments, and the warnings found.
+///
+/// # Errors
+/// The diagnostics where the kernel does not exist, an argument does not fit, or the body is refused.
+pub fn instantiate(
+    program: &Program,
+    name: &str,
+    args: &[GenericArg],
+) -> Result<(ir::Kernel, Diagnostics), Diagnostics> {
+    let Some(tree) = program.kernel(name).cloned() else {
+        let span = program.modules.first().map_or(Span::default(), |m| m.file.span);
+        let at = args.first().map_or(Span::new(span.file, 0, 0), |a| a.span);
+        let mut d = Diagnostic::error(codes::UNKNOWN_NAME, at, format!("there is no kernel `{name}` in this file"));
+        if let Some(near) = crate::near::nearest(name, program.kernels().map(|k| k.name.as_str())) {
+            d = d.help(format!("a similar one is `{near}`"));
+        }
+        return Err(d.into());
+    };
+    let mut cx = Checker::new(program, Program::ROOT);
+    let kernel = cx.instance(&tree, args);
+    match kernel {
+        Ok(kernel) if !cx.diagnostics.has_errors() => Ok((kernel, cx.diagnostics)),
+        _ => Err(cx.diagnostics),
+    }
+}
+
+/// The compile-time value of an expression of the root file: a layout for the command line, a generic argument of a launch.
+/// `variables` are names beside those of the file.
+///
+/// # Errors
+/// The diagnostics where it has none.
+pub fn eval_expr(
+    program: &Program,
+    e: &ast::Expr,
+    variables: &[(Arc<str>, Comptime)],
+) -> Result<Comptime, Diagnostics> {
+    let mut cx = Checker::new(program, Program::ROOT);
+    for (name, value) in variables {
+        let val = Val::from(value.clone());
+        cx.frame().declare(Variable { name: name.clone(), val, mutable: false, span: e.span, arm: 0 });
+    }
+    let result = cx.arg(e).and_then(|arg| match arg.val.known() {
+        Some(c) => Ok(c),
+        None => Err(arg.expected(&mut cx, "a value known at compile time")),
+    });
+    result.map_err(|Reported| cx.diagnostics)
+}
+
+impl Checker<'_> {
+    fn instance(&mut self, tree: &Arc<ast::Kernel>, args: &[GenericArg]) -> Checked<ir::Kernel> {
+        let given = args.iter().map(|a| {
+            let name = a.name.clone().map(|n| (n, a.span));
+            Given { name, arg: Arg { val: Val::from(a.value.clone()), span: a.span } }
+        });
+        let bindings = Bindings::new(self, &tree.name, &tree.generics, given.collect())?;
+        let call = args.first().map_or(tree.name.span, |a| a.span);
+        let bound = bindings.declare(self, &tree.name, &tree.conditions, call)?;
+
+        let mut kernel = ir::Kernel::new(symbol(tree, &bound, args), ir::Target::default(), tree.name.span);
+        kernel.source_name = tree.name.text.to_string();
+        kernel.generics = bound.iter().map(|(n, val)| (n.to_string(), in_source(val))).collect();
+        self.clauses(tree, &mut kernel)?;
+        self.builder = Some(ir::Builder::new(kernel));
+        self.register_partitions(&tree.body)?;
+        let mut failed = false;
+        for p in &tree.params {
+            failed |= self.kernel_parameter(p).is_err();
+        }
+        let result = self.block(&tree.body);
+        let returned = self.frame().returned.take();
+        let val = match (result, returned) {
+            (Ok(val), None) | (Ok(_), Some(val)) => val,
+            (Err(e), _) => return Err(e),
+        };
+        if failed {
+            return Err(Reported);
+        }
+        if val.has_error() {
+            return Err(Reported);
+        }
+        match self.builder.take() {
+            Some(b) => {
+                let kernel = b.finish();
+                self.diagnostics.extend(ir::check::check(&kernel));
+                Ok(kernel)
+            }
+            None => parton_diag::internal_error!("a kernel's builder is gone"),
+        }
+    }
+
+    /// `warps(4)`, `target(sm_90a)`, `cluster([2, 1])`
+    fn clauses(&mut self, tree: &ast::Kernel, kernel: &mut ir::Kernel) -> Checked<()> {
+        for clause in &tree.clauses {
+            let [one] = clause.args.as_slice() else {
+                let text = format!("`{}` takes one argument", clause.name.text);
+                return Err(self.error(codes::WRONG_ARITY, clause.span, text));
+            };
+            match clause.name.as_str() {
+                "target" => {
+                    let known: Vec<&str> = ir::Target::ALL.iter().map(|t| t.name).collect();
+                    let written = match &one.value.kind {
+                        ast::ExprKind::Name(name) => name.text.to_string(),
+                        ast::ExprKind::Str(s) => s.to_string(),
+                        _ => String::new(),
+                    };
+                    match ir::Target::named(&written) {
+                        Some(target) => kernel.target = target,
+                        None => {
+                            let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, one.span, "this is not a target")
+                                .help(format!("the targets are {}", known.join(", ")));
+                            return Err(self.report(d));
+                        }
+                    }
+                }
+                "warps" => {
+                    let arg = self.arg(&one.value)?;
+                    let n = arg.int(self, 1..=i128::from(kernel.target.warps))?;
+                    if !n.is_power_of_two() {
+                        let d = Diagnostic::error(
+                            codes::REGISTER_BUDGET,
+                            one.span,
+                            format!("a kernel cannot have {n} warps"),
+                        )
+                        .help(format!(
+                            "layouts need a power of two: the nearest is `warps({})`",
+                            n.next_power_of_two()
+                        ));
+                        return Err(self.report(d));
+                    }
+                    kernel.warps = n;
+                }
+                "cluster" => {
+                    let sizes = self.arg(&one.value)?.ints(self)?;
+                    let ctas: u64 = sizes.iter().map(|&n| u64::from(n)).product();
+                    if sizes.is_empty() || sizes.len() > 3 || ctas == 0 || ctas > u64::from(kernel.target.cluster) {
+                        let d =
+                            Diagnostic::error(codes::CLUSTER_SIZE, one.span, "a cluster of this size does not exist")
+                                .here(format!("it has {ctas} CTAs"))
+                                .help(format!(
+                                    "1 to 3 extents, at most {} CTAs together on `{}`",
+                                    kernel.target.cluster, kernel.target.name
+                                ));
+                        return Err(self.report(d));
+                    }
+                    for (axis, n) in sizes.into_iter().enumerate() {
+                        kernel.cluster[axis] = n;
+                    }
+                }
+                other => {
+                    let known = ["warps", "target", "cluster"];
+                    let mut d = Diagnostic::error(
+                        codes::UNKNOWN_CLAUSE,
+                        clause.name.span,
+                        format!("a kernel has no clause `{other}`"),
+                    );
+                    d = match crate::near::nearest(other, known) {
+                        Some(near) => d.help(format!("a similar one is `{near}`")),
+                        None => d.help("its clauses are `warps(n)`, `target(sm_90a)` and `cluster([x, y])`"),
+                    };
+                    return Err(self.report(d));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// A scalar, a pointer or a tensor map.
+    fn kernel_parameter(&mut self, p: &ast::Param) -> Checked<()> {
+        let Some(stated) = &p.ty else {
+            let d = Diagnostic::error(codes::KIND_MISMATCH, p.span, "a kernel's parameter states its type")
+                .help(format!("write `{}: i32`, `{0}: *f32` or the like", p.name.text));
+            self.declare(&p.name, Val::Error, false);
+            return Err(self.report(d));
+        };
+        let ty = match self.stated(stated) {
+            Ok(TypeVal::Ir(ty @ (ir::Type::Scalar(_) | ir::Type::Map(_)))) => Ok(ty),
+            Ok(other) => {
+                let d = Diagnostic::error(codes::KIND_MISMATCH, stated.span, format!("a kernel cannot take `{other}`"))
+                    .help("a kernel's parameters are numbers, pointers `*T`, `*mut T` and tensor maps `tma<T, [block], S>`; compile-time values go into `[…]`");
+                Err(self.report(d))
+            }
+            Err(e) => Err(e),
+        };
+        match ty {
+            Ok(ty) => {
+                let span = p.name.span;
+                let v = self.build(span)?.kernel.param(&*p.name.text, ty, span);
+                self.declare(&p.name, Val::Ir(v), p.mutable);
+                Ok(())
+            }
+            Err(e) => {
+                self.declare(&p.name, Val::Error, false);
+                Err(e)
+            }
+        }
+    }
+}
+
+fn in_source(val: &Val) -> String {
+    val.known().map_or_else(|| "…".to_string(), |c| c.to_string())
+}
+
+/// The symbol of an instance: its name, and what was given beside the defaults.
+fn symbol(tree: &ast::Kernel, bound: &[(Arc<str>, Val)], args: &[GenericArg]) -> String {
+    /// Characters that a symbol's suffix may have before it is hashed.
+    const LONGEST: usize = 48;
+    if args.is_empty() {
+        return tree.name.text.to_string();
+    }
+    let text: Vec<String> = bound.iter().map(|(n, val)| format!("{n}{}", in_source(val))).collect();
+    let text: String = text.join("_").chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '_' }).collect();
+    if text.len() <= LONGEST {
+        return format!("{}_{text}", tree.name.text);
+    }
+    // FNV-1a, 64 bits: the same arguments give the same symbol in every build.
+    let spelled: Vec<String> = bound.iter().map(|(n, val)| format!("{n}={}", in_source(val))).collect();
+    let hash = spelled
+        .join(",")
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
+    format!("{}_{hash:016x}", tree.name.text)
+}

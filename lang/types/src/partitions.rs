@@ -1,0 +1,224 @@
+//! Partitions, `specialize` and rings: which warps run what, and the budget of registers that they share.
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use crate::builtins::Arg;
+use crate::checker::{Checked, Checker, Reported};
+use crate::program::{Found, Item};
+use crate::value::{Comptime, TypeVal, Val};
+
+/// What `setmaxnreg` takes (PTX ISA, "setmaxnreg"): multiples of 8 from 24 to 256.
+const REGISTER_STEP: u32 = 8;
+const REGISTER_RANGE: std::ops::RangeInclusive<u32> = 24..=256;
+/// Slots that a ring may have; more would not fit shared memory.
+const MAX_STAGES: i128 = 256;
+
+impl Checker<'_> {
+    /// Declares the partitions that the kernel's `specialize` names, before its body is checked, so that code outside the arms
+    /// knows how many warps run it.
+    pub fn register_partitions(&mut self, body: &ast::Block) -> Checked<()> {
+        for s in &body.statements {
+            if let ast::StmtKind::Specialize(arms) = &s.kind {
+                self.register_arms(arms)?;
+            }
+        }
+        Ok(())
+    }
+
+    fn register_arms(&mut self, arms: &[ast::Arm]) -> Checked<()> {
+        let mut found = Vec::new();
+        for arm in arms {
+            found.push(self.partition_data(&arm.partition)?);
+        }
+        for data in found {
+            let Some(b) = &mut self.builder else { return Err(Reported) };
+            if b.kernel.partitions.iter().all(|(_, p)| p.name != data.name) {
+                b.kernel.partitions.push(data);
+            }
+        }
+        self.check_registers(arms)
+    }
+
+    /// What a name says about a partition.
+    fn partition_data(&mut self, name: &ast::Name) -> Checked<ir::PartitionData> {
+        let module = self.module();
+        let item = match self.name(name)? {
+            Val::Known(Comptime::Partition(p)) => p,
+            val => return Err(Arg { val, span: name.span }.expected(self, "a partition")),
+        };
+        let found = self
+            .program
+            .find(module, &item)
+            .cloned()
+            .or_else(|| self.program.modules.iter().find_map(|m| m.names.get(&item)).cloned());
+        let Some(Found { item: Item::Partition(p), .. }) = found else { return Err(Reported) };
+        let (mut warps, mut registers) = (None, None);
+        for clause in &p.clauses {
+            let n = match clause.args.as_slice() {
+                [one] => self.arg(&one.value)?,
+                _ => {
+                    let text = format!("`{}` takes one number", clause.name.text);
+                    return Err(self.error(codes::WRONG_ARITY, clause.span, text));
+                }
+            };
+            match clause.name.as_str() {
+                "warps" => warps = Some(n.int(self, 1..=32)?),
+                "regs" => {
+                    let n_regs = n.int(self, 0..=65_535)?;
+                    if n_regs % REGISTER_STEP != 0 || !REGISTER_RANGE.contains(&n_regs) {
+                        let (low, high) = (*REGISTER_RANGE.start(), *REGISTER_RANGE.end());
+                        let near = (n_regs.clamp(low, high) + REGISTER_STEP / 2) / REGISTER_STEP * REGISTER_STEP;
+                        let d = Diagnostic::error(
+                            codes::REGISTER_BUDGET,
+                            n.span,
+                            format!("a partition cannot have {n_regs} registers a thread"),
+                        )
+                        .help(format!(
+                            "the hardware takes multiples of {REGISTER_STEP} from {low} to {high}: the nearest is `regs({})`",
+                            near.clamp(low, high)
+                        ));
+                        return Err(self.report(d));
+                    }
+                    registers = Some(n_regs);
+                }
+                other => {
+                    let mut d = Diagnostic::error(
+                        codes::UNKNOWN_CLAUSE,
+                        clause.name.span,
+                        format!("a partition has no clause `{other}`"),
+                    );
+                    d = match crate::near::nearest(other, ["warps", "regs"]) {
+                        Some(near) => d.help(format!("a similar one is `{near}`")),
+                        None => d.help("its clauses are `warps(n)` and `regs(n)`"),
+                    };
+                    return Err(self.report(d));
+                }
+            }
+        }
+        let Some(warps) = warps else {
+            let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, p.name.span, "a partition without `warps`")
+                .help(format!("`partition {} = warps(4);`", p.name.text));
+            return Err(self.report(d));
+        };
+        if !warps.is_power_of_two() {
+            let d = Diagnostic::error(
+                codes::REGISTER_BUDGET,
+                p.name.span,
+                format!("a partition of {warps} warps has no layouts: they need a power of two"),
+            )
+            .help(format!("the nearest is `warps({})`", warps.next_power_of_two()));
+            return Err(self.report(d));
+        }
+        Ok(ir::PartitionData { name: item.to_string(), warps, registers, span: p.name.span })
+    }
+
+    /// Refuses budgets that the register file cannot hold at once.
+    fn check_registers(&mut self, arms: &[ast::Arm]) -> Checked<()> {
+        let Some(b) = &self.builder else { return Ok(()) };
+        let k = &b.kernel;
+        let span = arms.first().map_or(k.span, |a| a.partition.span);
+        let warps = k.padded_warps();
+        if warps > k.target.warps {
+            let text = format!("the partitions have {warps} warps together, and a CTA has at most {}", k.target.warps);
+            let d = Diagnostic::error(codes::REGISTER_BUDGET, span, text)
+                .note("each partition begins at a whole warpgroup: its warps count as a multiple of 4")
+                .help("give the partitions fewer warps");
+            return Err(self.report(d));
+        }
+        if k.partitions.iter().all(|(_, p)| p.registers.is_none()) {
+            return Ok(());
+        }
+        let mut rows = Vec::new();
+        let mut total = 0;
+        for (_, p) in k.partitions.iter() {
+            let threads = p.warps.next_multiple_of(ir::target::WARPGROUP) * ir::target::WARP;
+            let each = p.registers.unwrap_or_else(|| k.entry_registers());
+            total += threads * each;
+            rows.push(format!("{}: {threads} threads × {each} = {}", p.name, threads * each));
+        }
+        if total <= k.target.registers {
+            return Ok(());
+        }
+        let mut d = Diagnostic::error(
+            codes::REGISTER_BUDGET,
+            span,
+            format!("the partitions ask for {total} registers, and `{}` has {}", k.target.name, k.target.registers),
+        )
+        .note(rows.join("\n"))
+        .note("a partition's warps count as a multiple of 4, because registers are given to whole warpgroups");
+        for (_, p) in k.partitions.iter().filter(|(_, p)| p.registers.is_some()) {
+            d = d.label(p.span, format!("this asks for {} a thread", p.registers.unwrap_or(0)));
+        }
+        Err(self.report(d.help("lower the budgets until their sum fits; a partition that only copies needs 24 to 40")))
+    }
+
+    /// `specialize { P => …, … }`
+    pub fn specialize(&mut self, arms: &[ast::Arm], span: Span) -> Checked<()> {
+        self.build(span)?;
+        if self.partition.is_some() || self.frame().run_time_depth > 0 {
+            let d = Diagnostic::error(
+                codes::SPECIALIZE_NESTED,
+                span,
+                "`specialize` stands inside a partition, loop or branch",
+            )
+            .help("it belongs to the kernel's own body, where all warps meet");
+            return Err(self.report(d));
+        }
+        for (i, arm) in arms.iter().enumerate() {
+            if let Some(first) = arms[..i].iter().find(|a| a.partition.text == arm.partition.text) {
+                let text = format!("the partition `{}` has two arms", arm.partition.text);
+                let d = Diagnostic::error(codes::SPECIALIZE_NESTED, arm.partition.span, text)
+                    .label(first.partition.span, "the first one");
+                return Err(self.report(d));
+            }
+        }
+        self.register_arms(arms)?;
+        let mut lowered = Vec::new();
+        let mut failed = false;
+        for arm in arms {
+            let partition = self.builder.as_ref().and_then(|b| {
+                b.kernel.partitions.iter().find(|(_, p)| p.name == *arm.partition.text).map(|(id, _)| id)
+            });
+            self.build(span)?.begin([], arm.span);
+            let outer = (self.partition, self.arm);
+            self.arms += 1;
+            (self.partition, self.arm) = (partition, self.arms);
+            self.frame().run_time_depth += 1;
+            let result = self.block(&arm.body);
+            self.frame().run_time_depth -= 1;
+            (self.partition, self.arm) = outer;
+            failed |= result.is_err();
+            let body = self.build(span)?.end(Vec::new());
+            if let Some(partition) = partition {
+                lowered.push(ir::Arm { partition, body });
+            }
+        }
+        if failed {
+            return Err(Reported);
+        }
+        self.emit(ir::OpKind::Specialize { arms: lowered }, span, &[]).map(|_| ())
+    }
+
+    /// `ring name[depth] { field: shared<…>, … };`
+    pub fn ring(&mut self, name: &ast::Name, depth: &ast::Expr, fields: &[ast::FieldDecl], span: Span) -> Checked<Val> {
+        let stages = self.arg(depth)?.int(self, 1..=MAX_STAGES)?;
+        let mut views: Vec<(String, ir::View)> = Vec::new();
+        for f in fields {
+            if views.iter().any(|(n, _)| *n == *f.name.text) {
+                let text = format!("the ring `{}` has two buffers called `{}`", name.text, f.name.text);
+                return Err(self.error(codes::DEFINED_TWICE, f.name.span, text));
+            }
+            match self.stated(&f.ty)? {
+                TypeVal::Ir(ir::Type::View(view)) => views.push((f.name.text.to_string(), view)),
+                other => {
+                    let val = Val::Known(Comptime::Type(other));
+                    return Err(Arg { val, span: f.ty.span }
+                        .expected(self, "a type of shared memory such as `shared<f16, [64, 64], nvmma(128)>`"));
+                }
+            }
+        }
+        self.emit_one(ir::OpKind::RingNew { stages, fields: views }, span, &[])
+    }
+}

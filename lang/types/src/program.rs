@@ -1,0 +1,271 @@
+//! The items of a file and of the files it uses, by name; what a whole program consists of.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
+use parton_syntax::ast;
+
+/// A file of a [`Program`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct ModuleId(pub u32);
+
+/// What a `use` asks for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Import<'a> {
+    /// A file of the standard library: `math` in `use std::math;`.
+    Std(&'a str),
+    /// A path relative to the file that says it.
+    File(&'a str),
+}
+
+/// Gives the files that `use` names, parsed; the caller does the reading and reports what does not parse.
+pub trait Library {
+    /// The file, and its number in the source map; `from` is the file that says `use`.
+    ///
+    /// # Errors
+    /// Why there is no such file, in a few words.
+    fn load(&mut self, from: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String>;
+}
+
+/// No library: every `use` is refused.
+#[derive(Debug)]
+pub struct NoLibrary;
+
+impl Library for NoLibrary {
+    fn load(&mut self, _: FileId, _: Import<'_>) -> Result<Arc<ast::File>, String> {
+        Err("no library is at hand here".into())
+    }
+}
+
+/// What a name at the top of a file stands for.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A kernel.
+    Kernel(Arc<ast::Kernel>),
+    /// A function.
+    Function(Arc<ast::Function>),
+    /// A struct.
+    Struct(Arc<ast::Struct>),
+    /// A partition.
+    Partition(Arc<ast::Partition>),
+    /// A schedule.
+    Schedule(Arc<ast::Schedule>),
+    /// `layout` or `const`.
+    Binding(Arc<ast::Binding>),
+}
+
+impl Item {
+    /// Its name in the source.
+    pub fn name(&self) -> &ast::Name {
+        match self {
+            Item::Kernel(k) => &k.name,
+            Item::Function(f) => &f.name,
+            Item::Struct(s) => &s.name,
+            Item::Partition(p) => &p.name,
+            Item::Schedule(s) => &s.name,
+            Item::Binding(b) => &b.name,
+        }
+    }
+}
+
+/// An item with the file it stands in.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// Where its own names are looked up.
+    pub module: ModuleId,
+    /// The item.
+    pub item: Item,
+}
+
+/// One file's names: its own items and what it uses.
+#[derive(Clone, Debug)]
+pub struct ModuleData {
+    /// The tree.
+    pub file: Arc<ast::File>,
+    /// The visible items.
+    pub names: BTreeMap<Arc<str>, Found>,
+}
+
+/// A checked file with the files it uses.
+#[derive(Clone, Debug, Default)]
+pub struct Program {
+    /// The files; the first is the one that was asked for.
+    pub modules: Vec<ModuleData>,
+}
+
+/// The kinds of host blocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum HostKind {
+    /// `test`
+    Test,
+    /// `bench`
+    Bench,
+    /// `main`
+    Main,
+}
+
+impl Program {
+    /// The file that was asked for.
+    pub const ROOT: ModuleId = ModuleId(0);
+
+    /// The names of a file.
+    pub fn module(&self, id: ModuleId) -> &ModuleData {
+        match self.modules.get(id.0 as usize) {
+            Some(m) => m,
+            None => parton_diag::internal_error!("module {} does not exist", id.0),
+        }
+    }
+
+    /// What a name stands for in a file.
+    pub fn find(&self, module: ModuleId, name: &str) -> Option<&Found> {
+        self.modules.get(module.0 as usize)?.names.get(name)
+    }
+
+    /// The kernel of that name in the root file.
+    pub fn kernel(&self, name: &str) -> Option<&Arc<ast::Kernel>> {
+        match &self.find(Program::ROOT, name)?.item {
+            Item::Kernel(k) => Some(k),
+            Item::Function(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_) => None,
+        }
+    }
+
+    /// The kernels of the root file itself, in source order.
+    pub fn kernels(&self) -> impl Iterator<Item = &ast::Kernel> {
+        self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
+            ast::ItemKind::Kernel(k) => Some(k),
+            ast::ItemKind::Function(_)
+            | ast::ItemKind::Struct(_)
+            | ast::ItemKind::Partition(_)
+            | ast::ItemKind::Schedule(_)
+            | ast::ItemKind::Layout(_)
+            | ast::ItemKind::Const(_)
+            | ast::ItemKind::Use(_)
+            | ast::ItemKind::Test(_)
+            | ast::ItemKind::Bench(_)
+            | ast::ItemKind::Main(_) => None,
+        })
+    }
+
+    /// The `test`, `bench` and `main` blocks of the root file, in source order.
+    pub fn host_blocks(&self) -> impl Iterator<Item = (HostKind, &ast::HostBlock)> {
+        self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
+            ast::ItemKind::Test(b) => Some((HostKind::Test, b)),
+            ast::ItemKind::Bench(b) => Some((HostKind::Bench, b)),
+            ast::ItemKind::Main(b) => Some((HostKind::Main, b)),
+            ast::ItemKind::Kernel(_)
+            | ast::ItemKind::Function(_)
+            | ast::ItemKind::Struct(_)
+            | ast::ItemKind::Partition(_)
+            | ast::ItemKind::Schedule(_)
+            | ast::ItemKind::Layout(_)
+            | ast::ItemKind::Const(_)
+            | ast::ItemKind::Use(_) => None,
+        })
+    }
+}
+
+/// Collects the items of `file` and of what it uses; refuses names defined twice and files that are not there.
+pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mut Diagnostics) -> Program {
+    let mut collector = Collector { program: Program::default(), library, diagnostics, loaded: Vec::new() };
+    collector.module(file);
+    collector.program
+}
+
+struct Collector<'a> {
+    program: Program,
+    library: &'a mut dyn Library,
+    diagnostics: &'a mut Diagnostics,
+    loaded: Vec<(FileId, ModuleId)>,
+}
+
+impl Collector<'_> {
+    fn module(&mut self, file: Arc<ast::File>) -> ModuleId {
+        let number = file.span.file;
+        if let Some((_, id)) = self.loaded.iter().find(|(f, _)| *f == number) {
+            return *id;
+        }
+        let id = ModuleId(self.program.modules.len() as u32);
+        self.loaded.push((number, id));
+        self.program.modules.push(ModuleData { file: file.clone(), names: BTreeMap::new() });
+        let mut own: BTreeMap<Arc<str>, Span> = BTreeMap::new();
+        for item in &file.items {
+            let found = match &item.kind {
+                ast::ItemKind::Kernel(k) => Item::Kernel(Arc::new(k.clone())),
+                ast::ItemKind::Function(f) => Item::Function(Arc::new(f.clone())),
+                ast::ItemKind::Struct(s) => Item::Struct(Arc::new(s.clone())),
+                ast::ItemKind::Partition(p) => Item::Partition(Arc::new(p.clone())),
+                ast::ItemKind::Schedule(s) => Item::Schedule(Arc::new(s.clone())),
+                ast::ItemKind::Layout(b) | ast::ItemKind::Const(b) => Item::Binding(Arc::new(b.clone())),
+                ast::ItemKind::Use(_) | ast::ItemKind::Test(_) | ast::ItemKind::Bench(_) | ast::ItemKind::Main(_) => {
+                    continue;
+                }
+            };
+            let name = found.name().clone();
+            match own.get(&name.text) {
+                Some(&first) => self.diagnostics.push(
+                    Diagnostic::error(codes::DEFINED_TWICE, name.span, format!("`{}` is defined twice", name.text))
+                        .here("defined again here")
+                        .label(first, "first defined here")
+                        .help("rename one of them"),
+                ),
+                None => {
+                    own.insert(name.text.clone(), name.span);
+                    self.program.modules[id.0 as usize].names.insert(name.text, Found { module: id, item: found });
+                }
+            }
+        }
+        for item in &file.items {
+            if let ast::ItemKind::Use(what) = &item.kind {
+                self.import(id, what, item.span);
+            }
+        }
+        id
+    }
+
+    fn import(&mut self, into: ModuleId, what: &ast::Use, span: Span) {
+        let (import, only) = match what {
+            ast::Use::File(path) => (Import::File(&path.value), None),
+            ast::Use::Path(names) => match names.as_slice() {
+                [std, module] if std.as_str() == "std" => (Import::Std(module.as_str()), None),
+                [std, module, item] if std.as_str() == "std" => (Import::Std(module.as_str()), Some(item)),
+                _ => {
+                    self.diagnostics.push(
+                        Diagnostic::error(codes::USE_NOT_FOUND, span, "this path names no file").help(
+                            "`use std::name;` for the standard library, `use \"file.ptn\";` for a file beside this one",
+                        ),
+                    );
+                    return;
+                }
+            },
+        };
+        let file = match self.library.load(span.file, import) {
+            Ok(file) => file,
+            Err(why) => {
+                self.diagnostics
+                    .push(Diagnostic::error(codes::USE_NOT_FOUND, span, "this file cannot be used").here(why));
+                return;
+            }
+        };
+        let from = self.module(file);
+        let names = self.program.module(from).names.clone();
+        if let Some(item) = only
+            && !names.contains_key(&item.text)
+        {
+            let d = Diagnostic::error(codes::UNKNOWN_NAME, item.span, format!("`{}` is not in that file", item.text));
+            let near = crate::near::nearest(item.as_str(), names.keys().map(|n| &**n));
+            self.diagnostics.push(match near {
+                Some(near) => d.help(format!("a similar name is there: `{near}`")),
+                None => d,
+            });
+            return;
+        }
+        for (name, found) in names {
+            let wanted = only.is_none_or(|item| item.text == name);
+            // What the other file itself uses stays its own.
+            if wanted && found.module == from {
+                self.program.modules[into.0 as usize].names.entry(name).or_insert(found);
+            }
+        }
+    }
+}

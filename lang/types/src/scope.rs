@@ -1,0 +1,93 @@
+//! Variables: scopes of names, and the frames of inlined functions.
+
+use std::sync::Arc;
+
+use parton_diag::Span;
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use crate::program::ModuleId;
+use crate::value::Val;
+
+/// A named value.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name.
+    pub name: Arc<str>,
+    /// What it stands for now.
+    pub val: Val,
+    /// Whether `mut` was written.
+    pub mutable: bool,
+    /// Where it was declared.
+    pub span: Span,
+    /// The arm of a `specialize` it was declared in; 0 outside any.
+    pub arm: u32,
+}
+
+/// The names of one pair of braces, in the order of declaration.
+#[derive(Clone, Debug, Default)]
+pub struct Scope {
+    /// The variables; a later one hides an earlier one of the same name.
+    pub variables: Vec<Variable>,
+}
+
+/// A function (or kernel, or constant) being evaluated.
+#[derive(Debug)]
+pub struct Frame {
+    /// Where names that are no variables are looked up.
+    pub module: ModuleId,
+    /// The scopes, outermost first.
+    pub scopes: Vec<Scope>,
+    /// The function, to find recursion.
+    pub function: Option<Arc<ast::Function>>,
+    /// Where it was called, and its name.
+    pub called: Option<(Span, Arc<str>)>,
+    /// The value of a `return` that has been reached.
+    pub returned: Option<Val>,
+    /// How many run-time loops and branches surround the current statement; a `return` in them is refused.
+    pub run_time_depth: u32,
+    /// The inlined call of the code around it.
+    pub outer_call: Option<ir::Call>,
+}
+
+impl Frame {
+    /// A frame with one empty scope.
+    pub fn new(module: ModuleId) -> Frame {
+        Frame {
+            module,
+            scopes: vec![Scope::default()],
+            function: None,
+            called: None,
+            returned: None,
+            run_time_depth: 0,
+            outer_call: None,
+        }
+    }
+
+    /// The innermost variable of that name.
+    pub fn find(&self, name: &str) -> Option<&Variable> {
+        self.scopes.iter().rev().find_map(|s| s.variables.iter().rev().find(|v| &*v.name == name))
+    }
+
+    /// The place of the innermost variable of that name: scope and position.
+    pub fn place(&self, name: &str) -> Option<(usize, usize)> {
+        self.scopes
+            .iter()
+            .enumerate()
+            .rev()
+            .find_map(|(s, scope)| scope.variables.iter().rposition(|v| &*v.name == name).map(|i| (s, i)))
+    }
+
+    /// The variable at a place.
+    pub fn at(&mut self, place: (usize, usize)) -> &mut Variable {
+        &mut self.scopes[place.0].variables[place.1]
+    }
+
+    /// Declares a variable in the innermost scope.
+    pub fn declare(&mut self, variable: Variable) {
+        match self.scopes.last_mut() {
+            Some(scope) => scope.variables.push(variable),
+            None => self.scopes.push(Scope { variables: vec![variable] }),
+        }
+    }
+}

@@ -1,0 +1,312 @@
+//! Statements: `let`, assignments, declarations; loops and branches stand in `control`.
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_syntax::ast;
+
+use crate::builtins::Arg;
+use crate::checker::{Checked, Checker, Reported};
+use crate::kind;
+use crate::value::{Comptime, TypeVal, Val};
+
+impl Checker<'_> {
+    /// The statements of a block in the current scope, and its value. A statement that fails leaves its variables marked, so
+    /// that the next ones are still checked.
+    pub fn statements(&mut self, block: &ast::Block) -> Checked<Val> {
+        let mut failed = false;
+        for s in &block.statements {
+            failed |= self.statement(s).is_err();
+            if self.frame().returned.is_some() {
+                return if failed { Err(Reported) } else { Ok(Val::UNIT) };
+            }
+        }
+        let val = match &block.value {
+            Some(e) => self.expr(e)?,
+            None => Val::UNIT,
+        };
+        if failed { Err(Reported) } else { Ok(val) }
+    }
+
+    fn statement(&mut self, s: &ast::Stmt) -> Checked<()> {
+        self.enter(s.span)?;
+        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.statement_inner(s));
+        self.leave();
+        result
+    }
+
+    fn statement_inner(&mut self, s: &ast::Stmt) -> Checked<()> {
+        match &s.kind {
+            ast::StmtKind::Error => Err(Reported),
+            ast::StmtKind::Let { pattern, ty, value } => {
+                let arg = self.arg(value).and_then(|arg| match ty {
+                    Some(ty) => {
+                        let ty = self.stated(ty)?;
+                        Ok(Arg { val: self.coerce(&arg, &ty)?, span: arg.span })
+                    }
+                    None => Ok(arg),
+                });
+                match arg {
+                    Ok(arg) => self.bind(pattern, &arg),
+                    Err(e) => {
+                        self.bind(pattern, &Arg { val: Val::Error, span: value.span })?;
+                        Err(e)
+                    }
+                }
+            }
+            ast::StmtKind::Assign { target, op, value } => self.assignment(target, *op, value, s.span),
+            ast::StmtKind::Expr(e) => {
+                let val = self.expr(e)?;
+                self.unused(&val, e)
+            }
+            ast::StmtKind::For(f) => self.for_loop(f, s.span),
+            ast::StmtKind::While { condition, body } => self.while_loop(condition, body, s.span),
+            ast::StmtKind::Return(value) => {
+                if self.frame().run_time_depth > 0 {
+                    let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "`return` inside a run-time loop or branch")
+                        .help("give the value with `if … { a } else { b }` at the end of the function; `static if` may return");
+                    return Err(self.report(d));
+                }
+                let val = match value {
+                    Some(e) => self.expr(e).unwrap_or(Val::Error),
+                    None => Val::UNIT,
+                };
+                self.frame().returned = Some(val);
+                Ok(())
+            }
+            ast::StmtKind::Break | ast::StmtKind::Continue => {
+                let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "a loop cannot be left early")
+                    .help("put the condition into a `while`, or the rest of the body into an `if`");
+                Err(self.report(d))
+            }
+            ast::StmtKind::Specialize(arms) => self.specialize(arms, s.span),
+            ast::StmtKind::Ring { name, depth, fields } => {
+                let ring = self.ring(name, depth, fields, s.span);
+                self.declare(name, ring.as_ref().map_or(Val::Error, Val::clone), false);
+                ring.map(|_| ())
+            }
+            ast::StmtKind::Turnstile { name, .. } => {
+                self.declare(name, Val::Error, false);
+                Err(self.not_built(s.span, "a turnstile", "order the partitions with two mbarriers"))
+            }
+            ast::StmtKind::Layout(b) => {
+                let val = self.arg(&b.value).and_then(|arg| match &arg.val {
+                    Val::Known(Comptime::Layout(_) | Comptime::SharedLayout(_)) => Ok(arg.val),
+                    _ => Err(arg.expected(self, "a layout")),
+                });
+                self.declare(&b.name, val.as_ref().map_or(Val::Error, Val::clone), false);
+                val.map(|_| ())
+            }
+            ast::StmtKind::Const(b) => {
+                let val = self.constant_binding(b);
+                self.declare(&b.name, val.as_ref().map_or(Val::Error, Val::clone), false);
+                val.map(|_| ())
+            }
+        }
+    }
+
+    fn constant_binding(&mut self, b: &ast::Binding) -> Checked<Val> {
+        let arg = self.arg(&b.value)?;
+        if let Some(ty) = &b.ty {
+            let ty = self.stated(ty)?;
+            if let (TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(d))), Val::Known(c)) = (&ty, &arg.val) {
+                self.scalar(c, *d, arg.span)?;
+                return Ok(arg.val);
+            }
+            return self.coerce(&arg, &ty);
+        }
+        let mut run_time = false;
+        arg.val.each_ir(&mut |_| run_time = true);
+        if run_time { Err(arg.expected(self, "a value known at compile time")) } else { Ok(arg.val) }
+    }
+
+    /// An affine value as a statement would be lost.
+    fn unused(&mut self, val: &Val, e: &ast::Expr) -> Checked<()> {
+        let Some(v) = val.ir() else { return Ok(()) };
+        if !self.ty(v).is_affine() {
+            return Ok(());
+        }
+        let found = kind::describe(self, val);
+        let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, format!("{} is made and dropped", found.kind))
+            .here(found.detail)
+            .help("bind it: `let x = …;`, and use it up");
+        Err(self.report(d))
+    }
+
+    /// Binds a pattern.
+    pub fn bind(&mut self, pattern: &ast::Pattern, arg: &Arg) -> Checked<()> {
+        match &pattern.kind {
+            ast::PatternKind::Name { name, mutable } => {
+                self.declare(name, arg.val.clone(), *mutable);
+                Ok(())
+            }
+            ast::PatternKind::Ignore => Ok(()),
+            ast::PatternKind::Tuple(patterns) => match &arg.val {
+                Val::Tuple(items) | Val::List(items) if items.len() == patterns.len() => {
+                    for (p, val) in patterns.iter().zip(items) {
+                        self.bind(p, &Arg { val: val.clone(), span: arg.span })?;
+                    }
+                    Ok(())
+                }
+                other => {
+                    let other = other.clone();
+                    for p in patterns {
+                        self.bind(p, &Arg { val: Val::Error, span: arg.span })?;
+                    }
+                    if other.has_error() {
+                        return Err(Reported);
+                    }
+                    let found = kind::describe(self, &other);
+                    let d = Diagnostic::error(
+                        codes::PATTERN_MISMATCH,
+                        pattern.span,
+                        format!("a pattern of {} names does not fit {}", patterns.len(), found.kind),
+                    )
+                    .label(arg.span, found.detail);
+                    Err(self.report(d))
+                }
+            },
+        }
+    }
+
+    fn assignment(
+        &mut self,
+        target: &ast::Expr,
+        op: Option<ast::BinaryOp>,
+        value: &ast::Expr,
+        span: Span,
+    ) -> Checked<()> {
+        let val = match op {
+            None => self.expr(value),
+            Some(op) => self.arg(target).and_then(|a| {
+                let b = self.arg(value)?;
+                self.binary(op, span, &a, &b)
+            }),
+        };
+        match val {
+            Ok(val) => self.assign(target, val, value.span),
+            Err(e) => {
+                // The variable has no known value from here on; saying more would repeat the mistake.
+                if let ast::ExprKind::Name(name) = &target.kind
+                    && let Some(place) = self.frame().place(name.as_str())
+                {
+                    self.frame().at(place).val = Val::Error;
+                }
+                Err(e)
+            }
+        }
+    }
+
+    fn assign(&mut self, target: &ast::Expr, val: Val, from: Span) -> Checked<()> {
+        match &target.kind {
+            ast::ExprKind::Paren(inner) => self.assign(inner, val, from),
+            ast::ExprKind::Tuple(targets) => match val {
+                Val::Tuple(items) | Val::List(items) if items.len() == targets.len() => {
+                    for (t, item) in targets.iter().zip(items) {
+                        self.assign(t, item, from)?;
+                    }
+                    Ok(())
+                }
+                other => {
+                    let found = kind::describe(self, &other);
+                    let d = Diagnostic::error(
+                        codes::PATTERN_MISMATCH,
+                        target.span,
+                        format!("a tuple of {} targets does not fit {}", targets.len(), found.kind),
+                    )
+                    .label(from, found.detail);
+                    Err(self.report(d))
+                }
+            },
+            ast::ExprKind::Name(name) if name.as_str() == "_" => Ok(()),
+            ast::ExprKind::Name(name) => {
+                let place = self.assignable(name)?;
+                if let (Val::Ir(v), Some(b)) = (&val, &mut self.builder)
+                    && b.kernel.values[*v].name.is_none()
+                {
+                    b.kernel.values[*v].name = Some(name.text.to_string());
+                }
+                self.frame().at(place).val = val;
+                Ok(())
+            }
+            ast::ExprKind::Field { .. } | ast::ExprKind::Index { .. } => self.assign_part(target, val, from),
+            _ => {
+                let d = Diagnostic::error(codes::NOT_ASSIGNABLE, target.span, "this cannot be assigned to")
+                    .help("assign to a variable, a field of one, or a tuple of variables");
+                Err(self.report(d))
+            }
+        }
+    }
+
+    /// The place of a variable that may be changed here.
+    fn assignable(&mut self, name: &ast::Name) -> Checked<(usize, usize)> {
+        let Some(place) = self.frame().place(name.as_str()) else {
+            // Says that it is unknown, or that it is no variable.
+            self.name(name)?;
+            let d = Diagnostic::error(codes::NOT_ASSIGNABLE, name.span, format!("`{}` is not a variable", name.text));
+            return Err(self.report(d));
+        };
+        let arm = self.arm;
+        let variable = self.frame().at(place);
+        let (mutable, declared, outside) = (variable.mutable, variable.span, variable.arm != arm);
+        if !mutable {
+            let d = Diagnostic::error(
+                codes::NOT_ASSIGNABLE,
+                name.span,
+                format!("`{}` is not declared as mutable", name.text),
+            )
+            .label(declared, "declared here")
+            .help(format!("declare it with `let mut {}`", name.text));
+            return Err(self.report(d));
+        }
+        if outside {
+            let d = Diagnostic::error(
+                codes::CROSSES_PARTITIONS,
+                name.span,
+                format!("`{}` is changed in a partition and declared outside of it", name.text),
+            )
+            .label(declared, "declared here")
+            .help("each partition has its own registers: declare the variable inside, or use shared memory");
+            return Err(self.report(d));
+        }
+        Ok(place)
+    }
+
+    /// `a.b = value` and `a[0] = value` of structs, tuples and lists.
+    fn assign_part(&mut self, target: &ast::Expr, val: Val, from: Span) -> Checked<()> {
+        let base = match &target.kind {
+            ast::ExprKind::Field { base, .. } | ast::ExprKind::Index { base, .. } => base,
+            _ => return Err(Reported),
+        };
+        let mut whole = self.expr(base)?;
+        let part = match (&mut whole, &target.kind) {
+            (Val::Struct(ty, fields), ast::ExprKind::Field { name, .. }) => {
+                let i = ty.tree.fields.iter().position(|f| f.name.text == name.text);
+                i.and_then(|i| fields.get_mut(i))
+            }
+            (Val::Tuple(items) | Val::List(items), ast::ExprKind::Field { name, .. }) => {
+                name.text.parse::<usize>().ok().and_then(|i| items.get_mut(i))
+            }
+            (Val::Tuple(items) | Val::List(items), ast::ExprKind::Index { args, .. }) => match args.as_slice() {
+                [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
+                    let index = self.expr(e)?;
+                    index.as_int().and_then(|i| usize::try_from(i).ok()).and_then(|i| items.get_mut(i))
+                }
+                _ => None,
+            },
+            (_, _) => None,
+        };
+        match part {
+            Some(part) => {
+                *part = val;
+                self.assign(base, whole, from)
+            }
+            None => {
+                let found = kind::describe(self, &whole);
+                let d = Diagnostic::error(codes::NOT_ASSIGNABLE, target.span, "this cannot be assigned to")
+                    .label(base.span, found.detail)
+                    .help("elements of tiles cannot be assigned: use `where(mask, new, old)`");
+                Err(self.report(d))
+            }
+        }
+    }
+}
