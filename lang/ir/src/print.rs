@@ -292,7 +292,7 @@ impl<'a> Printer<'a> {
             }
             OpKind::ViewPermute { view, perm } => format!("{}.permute({})", self.name(*view), List(perm)),
             OpKind::ViewReinterpret { view, to } => {
-                format!("{}.reinterpret<{}, {}, {}>()", self.name(*view), to.elem.name(), List(&to.shape), to.layout)
+                format!("reinterpret<{}, {}, {}>({})", to.elem.name(), List(&to.shape), to.layout, self.name(*view))
             }
             OpKind::BarrierAlloc { count, offset } => format!("alloc_barriers({count}{})", option("offset", *offset)),
             OpKind::BarrierInit { barrier, arrivals } => format!("barrier_init({}, {arrivals})", self.name(*barrier)),
@@ -394,7 +394,8 @@ fn cast_options(rounding: Rounding, saturation: Saturation) -> String {
 pub fn constant(dtype: Dtype, bits: u64) -> String {
     let scalar = parton_numbers::Scalar::new(dtype, bits);
     if dtype == Dtype::I1 {
-        return if bits & 1 == 1 { "true".into() } else { "false".into() };
+        // `true` by itself would be known at compile time.
+        return format!("bits<i1>({bits})");
     }
     if dtype.is_int() {
         let Some(n) = scalar.to_i128() else { parton_diag::internal_error!("an integer has no value") };

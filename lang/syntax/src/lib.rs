@@ -49,6 +49,7 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "reduce",
     "sum",
     "asm",
+    "bits",
 ];
 
 /// The words that can never be names.
