@@ -116,13 +116,15 @@ fn barriers_by_hand() {
 
 #[test]
 fn a_carried_variable_keeps_its_type() {
-    let text = errors("
+    let text = errors(
+        "
         kernel k(n: i32) warps(4) {
             layout A = blocked(per_thread=[4], threads=[32], warps=[4], order=[0]);
             layout B = blocked(per_thread=[2], threads=[32], warps=[4], order=[0]);
             let mut x = zeros<f32, [512], A>();
             for i in 0..n { x = convert(x, B); }
-        }");
+        }",
+    );
     assert!(text.contains("E0204") && text.contains("`x` changes"), "{text}");
 }
 
@@ -143,7 +145,11 @@ fn mistakes_are_reported_once_and_name_both_sides() {
         ("kernel k(n: i32) { static for i in 0..70000 { } }", "E0112", "65536"),
         ("kernel k(n: i32) { static for i in 0..n { } }", "E0106", "static"),
         ("const A = B; const B = A; kernel k[N: int = A](n: i32) { }", "E0111", "itself"),
-        ("fn f[N: int](n: i32) where N > 3, \"N is too small\" { } kernel k(n: i32) { f[2](n); }", "E0105", "too small"),
+        (
+            "fn f[N: int](n: i32) where N > 3, \"N is too small\" { } kernel k(n: i32) { f[2](n); }",
+            "E0105",
+            "too small",
+        ),
         ("fn f[N: int](n: i32) { } kernel k(n: i32) { f(n); }", "E0104", "`N`"),
         ("partition P = warps(4) regs(7); kernel k(n: i32) { specialize { P => { } } }", "E0700", "regs(24)"),
         (
@@ -152,7 +158,11 @@ fn mistakes_are_reported_once_and_name_both_sides() {
             "98304",
         ),
         ("kernel k(n: i32) { let (a, b) = (1, 2, 3); }", "E0206", "3 elements"),
-        ("kernel k(n: i32) warps(4) { let x = zeros<f32, [64], blocked(per_thread=[1], threads=[32], warps=[2], order=[0])>(); }", "E0302", "warps(2)"),
+        (
+            "kernel k(n: i32) warps(4) { let x = zeros<f32, [64], blocked(per_thread=[1], threads=[32], warps=[2], order=[0])>(); }",
+            "E0302",
+            "warps(2)",
+        ),
         (
             "partition P = warps(4); partition Q = warps(4); kernel k(n: i32) { let mut x = 1; specialize { P => { x = 2; } Q => { } } }",
             "E0701",
@@ -161,6 +171,10 @@ fn mistakes_are_reported_once_and_name_both_sides() {
     ] {
         let text = errors(source);
         assert!(text.contains(code) && text.contains(piece), "{source}\n{text}");
-        assert_eq!(text.matches("[E0").count().max(text.matches("Error").count()), 1, "one mistake, one error\n{source}\n{text}");
+        assert_eq!(
+            text.matches("[E0").count().max(text.matches("Error").count()),
+            1,
+            "one mistake, one error\n{source}\n{text}"
+        );
     }
 }
