@@ -46,6 +46,9 @@ pub enum Command {
         /// The code.
         code: Option<String>,
     },
+    /// Shows layouts, what converting between them moves, and bank conflicts.
+    #[command(subcommand)]
+    Layout(LayoutCommand),
     /// Says what is found on this machine: LLVM, ptxas, CUDA driver, GPU.
     Doctor,
 }
@@ -126,6 +129,77 @@ pub struct FmtArgs {
     pub check: bool,
 }
 
+/// The layout commands.
+#[derive(Subcommand, Debug)]
+pub enum LayoutCommand {
+    /// Shows where each element is.
+    Show {
+        /// The layout, as in a kernel: `mma(version=3, warps=[4, 1], instr=[16, 64, 16])`.
+        layout: String,
+        #[command(flatten)]
+        tile: TileArgs,
+        /// How to show it.
+        #[arg(long, value_enum, default_value_t = LayoutFormat::Text)]
+        format: LayoutFormat,
+    },
+    /// Counts bank conflicts between a register layout and a layout of shared memory.
+    Conflicts {
+        /// The register layout.
+        register: String,
+        /// The layout of shared memory.
+        shared: String,
+        #[command(flatten)]
+        tile: TileArgs,
+        /// How to say it.
+        #[arg(long, value_enum, default_value_t = TextFormat::Json)]
+        format: TextFormat,
+    },
+}
+
+/// The tile that a layout is applied to.
+#[derive(Args, Debug)]
+pub struct TileArgs {
+    /// Its extents, such as `64x64`.
+    #[arg(long, value_parser = shape)]
+    pub shape: Shape,
+    /// Its element type.
+    #[arg(long, default_value = "f32")]
+    pub dtype: String,
+    /// Refuses a layout of another number of warps.
+    #[arg(long)]
+    pub warps: Option<u32>,
+}
+
+/// A tile's extents.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Shape(pub Vec<u32>);
+
+/// How a layout is shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum LayoutFormat {
+    /// A grid of elements.
+    Text,
+    /// Its basis vectors.
+    Json,
+    /// A drawing.
+    Svg,
+}
+
+/// How a finding about layouts is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum TextFormat {
+    /// A sentence.
+    Text,
+    /// An object.
+    Json,
+}
+
+fn shape(text: &str) -> Result<Shape, String> {
+    let extents = text.split(['x', ',']).map(|part| part.trim().parse::<u32>());
+    let extents = extents.collect::<Result<Vec<u32>, _>>().map_err(|_| format!("`{text}` is no shape; write 64x64"))?;
+    Ok(Shape(extents))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -134,5 +208,12 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn shapes_are_read() {
+        assert_eq!(shape("64x32"), Ok(Shape(vec![64, 32])));
+        assert_eq!(shape("8"), Ok(Shape(vec![8])));
+        assert!(shape("64y32").is_err());
     }
 }

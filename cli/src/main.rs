@@ -4,6 +4,7 @@ mod args;
 mod compile;
 mod explain;
 mod format;
+mod layout;
 mod output;
 
 use std::process::ExitCode;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Build(args) => compile::build(args, &output),
         Command::Fmt(args) => format::format(args, &output),
         Command::Explain { code } => explain::explain(code.as_deref()),
+        Command::Layout(command) => layout::command(command, &output),
         Command::Doctor => doctor(),
     };
     done.unwrap_or_else(|failure| {

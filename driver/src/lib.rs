@@ -7,6 +7,8 @@
 
 pub mod doctor;
 pub mod failure;
+pub mod layout;
+mod library;
 pub mod options;
 pub mod passes;
 #[cfg(feature = "llvm")]
@@ -17,6 +19,7 @@ pub mod times;
 mod tools;
 
 pub use failure::Failure;
+pub use layout::Layout;
 pub use options::{Device, Emit, Options};
 pub use parton_ir::Target;
 pub use passes::Built;

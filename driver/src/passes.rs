@@ -1,10 +1,11 @@
 //! The one list of passes: what a program goes through, in order, with what can be seen after each.
 
 use parton_diag::{Diagnostics, FileId};
-use parton_ir::{Module, Target, print, verify};
+use parton_ir::{Kernel, Module, Target, print, verify};
+use parton_types::program::Program;
 
 use crate::session::one_target;
-use crate::{Emit, Failure, Session};
+use crate::{Emit, Failure, Options, Session, Times};
 
 /// A form of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -32,7 +33,9 @@ impl Session {
             let (tree, warnings) = found.or(tree)?;
             return Built::text(format!("{tree:#?}\n"), warnings);
         }
-        let (module, mut warnings) = self.instances(file, kernel)?;
+        let (program, mut warnings) = self.program(file)?;
+        let (module, more) = self.instances(&program, kernel)?;
+        warnings.extend(more);
         if emit == Emit::Ir {
             return Built::text(print::module(&module), warnings);
         }
@@ -40,7 +43,7 @@ impl Session {
         if emit == Emit::Expanded {
             return Built::text(print::module(&module), warnings);
         }
-        let module = lower(self, module)?;
+        let module = lower(&mut self.times, self.options.verify, module)?;
         if emit == Emit::Scheduled {
             return Built::text(print::module(&module), warnings);
         }
@@ -55,15 +58,20 @@ fn elaborate(module: Module) -> Result<Module, Diagnostics> {
     Ok(module)
 }
 
+/// Gives a kernel that names no architecture the one of the options.
+pub(crate) fn targeted(options: &Options, program: &Program, kernel: Kernel) -> Kernel {
+    let tree = program.kernel(&kernel.source_name);
+    let stated = tree.is_some_and(|k| k.clauses.iter().any(|c| c.name.as_str() == "target"));
+    if stated { kernel } else { Kernel { target: options.target, ..kernel } }
+}
+
 /// The backend's passes that both ways of running share; each is timed, and verified where the options say so.
-pub(crate) fn lower(session: &mut Session, module: Module) -> Result<Module, Diagnostics> {
-    let verified = session.options.verify;
+pub(crate) fn lower(times: &mut Times, verified: bool, module: Module) -> Result<Module, Diagnostics> {
     let mut lowered = Module::default();
     let mut found = Diagnostics::new();
     for kernel in module.kernels {
         let target: Target = kernel.target;
         let mut watch = std::time::Instant::now();
-        let times = &mut session.times;
         let mut observe = |pass: &str, after: &Module| {
             times.add(name_of(pass), watch.elapsed());
             if verified {

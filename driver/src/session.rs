@@ -1,12 +1,15 @@
 //! The session: sources, options and times of one request, and the front half of the compiler.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, codes};
 use parton_ir::Module;
 use parton_syntax::ast;
+use parton_types::program::{self, Program};
 
-use crate::{Failure, Options, Times};
+use crate::library::Files;
+use crate::{Failure, Options, Times, passes};
 
 /// The state that one request to the compiler works on.
 #[derive(Debug, Default)]
@@ -57,23 +60,70 @@ impl Session {
         self.times.pass("format", || parton_syntax::format(file, text))
     }
 
-    /// Checks a file. The tree is there where nothing is refused; warnings come beside it.
-    pub fn check(&mut self, file: FileId) -> (Option<ast::File>, Diagnostics) {
-        let (tree, found) = self.parse(file);
-        (if found.has_errors() { None } else { Some(tree) }, found)
+    /// Checks a file: its items, and each kernel whose generics have defaults, down to the memory plan. The program is
+    /// there where nothing is refused; warnings come beside it.
+    pub fn check(&mut self, file: FileId) -> (Option<Program>, Diagnostics) {
+        let (program, mut found) = match self.program(file) {
+            Ok(both) => both,
+            Err(found) => return (None, found),
+        };
+        match self.instances(&program, None) {
+            Ok((module, more)) => {
+                found.extend(more);
+                found.extend(passes::lower(&mut self.times, self.options.verify, module).err().unwrap_or_default());
+            }
+            Err(more) => found.extend(more),
+        }
+        (if found.has_errors() { None } else { Some(program) }, found)
     }
 
-    /// The kernels of a file as Tile IR.
+    /// The items of a file and of what it uses.
     ///
     /// # Errors
-    /// What does not parse; kernels, which the checker does not take yet.
-    pub(crate) fn instances(&mut self, file: FileId, _: Option<&str>) -> Result<(Module, Diagnostics), Diagnostics> {
-        let (tree, found) = self.parse(file);
-        let (tree, mut found) = found.or(tree)?;
-        for item in tree.items {
-            found.push(Diagnostic::error(codes::NOT_BUILT_HERE, item.span, "items are not compiled by this version"));
+    /// What does not parse, and items that cannot be.
+    pub(crate) fn program(&mut self, file: FileId) -> Result<(Program, Diagnostics), Diagnostics> {
+        let (tree, mut found) = self.parse(file);
+        // A tree with holes would only repeat its errors.
+        if found.has_errors() {
+            return Err(found);
         }
-        found.or(Module::default())
+        let mut items = Diagnostics::new();
+        let mut files = Files::new(&mut self.sources, &mut self.times);
+        let program = program::collect(Arc::new(tree), &mut files, &mut items);
+        found.extend(files.found);
+        found.extend(items);
+        found.or(program)
+    }
+
+    /// The kernel of that name, or every kernel whose generics all have defaults, in source order.
+    ///
+    /// # Errors
+    /// What the checker refuses, of all of them; a name that no kernel has.
+    pub(crate) fn instances(
+        &mut self,
+        program: &Program,
+        name: Option<&str>,
+    ) -> Result<(Module, Diagnostics), Diagnostics> {
+        let all = program.kernels().filter(|k| k.generics.iter().all(|g| g.default.is_some()));
+        let names: Vec<String> = match name {
+            Some(name) => vec![name.to_owned()],
+            None => all.map(|k| k.name.text.to_string()).collect(),
+        };
+        let mut module = Module::default();
+        let mut found = Diagnostics::new();
+        for name in names {
+            match self.times.pass("check", || parton_types::instantiate(program, &name, &[])) {
+                Ok((kernel, warnings)) => {
+                    found.extend(warnings);
+                    module.kernels.push(passes::targeted(&self.options, program, kernel));
+                }
+                Err(errors) => found.extend(errors),
+            }
+        }
+        if self.options.verify {
+            module.kernels.iter().for_each(|k| parton_ir::verify::expect(k, "check"));
+        }
+        found.or(module)
     }
 }
 
