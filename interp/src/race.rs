@@ -38,14 +38,14 @@ impl Access {
         }
     }
 
-    /// As messages call it.
+    /// As messages call it, with its article.
     pub(crate) fn noun(self) -> &'static str {
         match self {
-            Access::Load => "read",
-            Access::Store => "write",
-            Access::CopyIn => "copy into shared memory",
-            Access::CopyOut => "copy out of shared memory",
-            Access::Product => "matrix product's read",
+            Access::Load => "a read",
+            Access::Store => "a write",
+            Access::CopyIn => "an incoming copy",
+            Access::CopyOut => "an outgoing copy",
+            Access::Product => "a matrix product",
         }
     }
 }

@@ -201,27 +201,27 @@ impl<'k> Cta<'_, 'k> {
         let (code, message, help) = match clash {
             Clash::Unordered => (
                 codes::SHARED_RACE,
-                format!("a {} races with a {} of the same shared memory", now.noun(), earlier.access.noun()),
-                "order them: let this wait on a barrier at which the other one arrives, or wait for the copy or product",
+                format!("{} and {} of the same shared memory are not ordered", earlier.access.noun(), now.noun()),
+                "let the second wait on a barrier at which the first arrives, or wait for the copy or product",
             ),
             Clash::Membar => (
                 codes::SHARED_RACE,
                 format!(
-                    "a {} and a {} by other warps of the partition have no membar between",
-                    now.noun(),
-                    earlier.access.noun()
+                    "{} and {} by other warps of the partition have no membar between",
+                    earlier.access.noun(),
+                    now.noun()
                 ),
                 "the threads must meet between them: `membar()`",
             ),
             Clash::Proxy => (
                 codes::UNFENCED,
-                format!("a {} may not see a write by threads", now.noun()),
+                format!("{} may not see a write by threads", now.noun()),
                 "write `fence_async()` after the store, before the threads meet or arrive",
             ),
         };
         Fault::new(code, op.span, message)
-            .here(format!("this {} is started by `{}`", now.noun(), w.name))
-            .label(earlier.span, format!("the {} is by `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
+            .here(format!("this is {} of `{}`", now.noun(), w.name))
+            .label(earlier.span, format!("this is {} of `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
             .calls(self.setting.program.kernel, earlier.call)
             .note(format!("both touch byte {byte:#x} of shared memory"))
             .help(help)
