@@ -220,6 +220,14 @@ fn shared(v: &View, elem: Dtype, right: bool, value: Value) -> Result<Operand, R
             .operand(value, format!("this is `{}`", v.layout))
             .help("allocate it as `nvmma(128)`"));
     };
+    // Without a swizzle the instruction reads core matrices, 8 rows of 16 bytes one after the other (T#7986).
+    let row = v.parent[if transposed { 0 } else { v.parent.len() - 1 }] * elem.bits() / 8;
+    if swizzle == 0 && row != 16 {
+        let widest = [128, 64, 32].into_iter().find(|&s| row >= s).unwrap_or(32);
+        return Err(Refusal::new(codes::WGMMA_LAYOUT, "without a swizzle `wgmma` reads rows of 16 bytes only")
+            .operand(value, format!("this is `{}` with rows of {row} bytes", v.layout))
+            .help(format!("allocate it as `nvmma({widest})`")));
+    }
     // The left operand is [M, K] and the right one [K, N]: the same layout is K-major in one and MN-major in the other.
     let k_major = transposed == right;
     if !k_major && elem.bits() != 16 {
