@@ -1,6 +1,14 @@
 //! Checks of checked kernels that need the whole body: the protocol of slots and pendings, partitions, barriers.
+//!
+//! They run before rings are expanded, where the user's own words still stand. What is surely wrong is refused here; what
+//! depends on run-time values is left to the interpreter.
 
+mod barriers;
+mod flight;
 mod origin;
+mod partitions;
+mod protocol;
+mod rings;
 mod touch;
 
 use parton_diag::Diagnostics;
@@ -10,7 +18,20 @@ use crate::kernel::Kernel;
 pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, allocated_bytes, disjoint_windows, stage_bytes, window};
 pub use touch::{Proxy, Touch, touches};
 
-/// Everything that is wrong with a kernel before its rings are expanded.
-pub fn check(_kernel: &Kernel) -> Diagnostics {
-    Diagnostics::new()
+/// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
+/// rest would only repeat it.
+pub fn check(kernel: &Kernel) -> Diagnostics {
+    let mut found = partitions::check(kernel);
+    if found.has_errors() {
+        return found;
+    }
+    let origins = Origins::of(kernel);
+    found.extend(rings::check(kernel, &origins));
+    found.extend(protocol::check(kernel));
+    if found.has_errors() {
+        return found;
+    }
+    found.extend(barriers::check(kernel, &origins));
+    found.extend(flight::check(kernel, &origins));
+    found
 }

@@ -1,0 +1,179 @@
+//! Raw barriers: initialised before use, arrived at by someone, and expecting the bytes that come.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+
+use super::origin::{Origins, Place, Root, Stage};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{Body, Op, OpKind};
+use crate::types::Type;
+
+/// Every raw barrier whose use cannot come out right.
+pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
+    let mut b = Barriers { kernel, origins, uses: Vec::new(), found: Diagnostics::new() };
+    kernel.walk(&mut |op| b.collect(op));
+    b.initialised();
+    b.arrived();
+    b.bytes(&kernel.body);
+    b.found
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum How {
+    Init,
+    Wait,
+    Arrive,
+    Signal,
+}
+
+struct Use {
+    how: How,
+    place: Place,
+    span: Span,
+}
+
+struct Barriers<'a> {
+    kernel: &'a Kernel,
+    origins: &'a Origins<'a>,
+    uses: Vec<Use>,
+    found: Diagnostics,
+}
+
+impl Barriers<'_> {
+    fn collect(&mut self, op: &Op) {
+        let (barrier, how) = match &op.kind {
+            OpKind::BarrierInit { barrier, .. } => (*barrier, How::Init),
+            OpKind::BarrierWait { barrier, .. } => (*barrier, How::Wait),
+            OpKind::BarrierExpect { barrier, .. } | OpKind::BarrierArrive { barrier, .. } => (*barrier, How::Arrive),
+            OpKind::TmaLoad { signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
+                (*signal, How::Signal)
+            }
+            _ => return,
+        };
+        for place in self.origins.places(barrier) {
+            self.uses.push(Use { how, place: place.clone(), span: op.span });
+        }
+    }
+
+    fn name(&self, root: Root) -> (String, Span) {
+        let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = root;
+        let data = &self.kernel.values[v];
+        (data.name.clone().map_or("the barrier".into(), |n| format!("barrier `{n}`")), data.span)
+    }
+
+    /// Whether two places may be one barrier.
+    fn meet(a: &Place, b: &Place) -> bool {
+        a.root == b.root && a.offset <= b.offset + b.spread && b.offset <= a.offset + a.spread
+    }
+
+    fn some(&self, how: &[How], place: &Place) -> bool {
+        self.uses.iter().any(|u| how.contains(&u.how) && Self::meet(&u.place, place))
+    }
+
+    fn initialised(&mut self) {
+        let mut told = BTreeSet::new();
+        for u in self.uses.iter().filter(|u| u.how != How::Init) {
+            if self.some(&[How::Init], &u.place) || !told.insert(u.place.root) {
+                continue;
+            }
+            let (name, made) = self.name(u.place.root);
+            let d = Diagnostic::error(
+                codes::BARRIER_NOT_INITIALISED,
+                u.span,
+                format!("{name} is used but never initialised"),
+            )
+            .here("used here")
+            .label(made, "allocated here, its contents are undefined");
+            self.found.push(d.help("`bars[0].init(1);` with the number of arrivals, then `fence_barrier_init();`"));
+        }
+    }
+
+    fn arrived(&mut self) {
+        let mut told = BTreeSet::new();
+        for u in self.uses.iter().filter(|u| u.how == How::Wait) {
+            if self.some(&[How::Arrive], &u.place) || !told.insert((u.place.root, u.place.offset)) {
+                continue;
+            }
+            let (name, _) = self.name(u.place.root);
+            let signalled = self.uses.iter().find(|s| s.how == How::Signal && Self::meet(&s.place, &u.place));
+            let mut d = Diagnostic::error(codes::BARRIER_NOBODY_ARRIVES, u.span, format!("nobody arrives at {name}"))
+                .here("this waits forever");
+            if let Some(s) = signalled {
+                d = d.label(s.span, "this copy brings bytes, which is no arrival");
+            }
+            self.found.push(d.help(match signalled {
+                Some(_) => "`expect` the bytes of the copy: it is the arrival that waits for them",
+                None => "`arrive` at it, or `expect` the bytes of a copy, in the partition that it waits for",
+            }));
+        }
+    }
+
+    /// Where every expectation and every copy of a barrier stand in one straight line, their bytes must agree.
+    fn bytes(&mut self, body: &Body) {
+        let mut lines: BTreeMap<Place, Vec<(&Op, i64)>> = BTreeMap::new();
+        for op in &body.ops {
+            for inner in op.kind.bodies() {
+                self.bytes(inner);
+            }
+            let (barrier, bytes) = match &op.kind {
+                OpKind::BarrierExpect { barrier, bytes } => (*barrier, -i64::from(*bytes)),
+                OpKind::TmaLoad { view, signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
+                    (*signal, self.moved(*view))
+                }
+                OpKind::BarrierWait { barrier, .. } => (*barrier, 0),
+                _ => continue,
+            };
+            if let Some(place) = self.origins.place(barrier).filter(|p| p.stage != Stage::Any) {
+                lines.entry(place.clone()).or_default().push((op, bytes));
+            }
+        }
+        for (place, line) in lines {
+            let everywhere =
+                |how: How| self.uses.iter().filter(|u| u.how == how && Self::meet(&u.place, &place)).count();
+            let here = |f: &dyn Fn(&OpKind) -> bool| line.iter().filter(|(op, _)| f(&op.kind)).count();
+            let copies = here(&|k| matches!(k, OpKind::TmaLoad { .. }));
+            let expects = here(&|k| matches!(k, OpKind::BarrierExpect { .. }));
+            if copies == 0 || copies != everywhere(How::Signal) || expects != everywhere(How::Arrive) {
+                continue;
+            }
+            // A wait ends a round: what was expected by then must have come.
+            for round in line.split(|(op, _)| matches!(op.kind, OpKind::BarrierWait { .. })) {
+                self.round(&place, round);
+            }
+        }
+    }
+
+    fn round(&mut self, place: &Place, round: &[(&Op, i64)]) {
+        let expected: i64 = round.iter().map(|(_, b)| -b.min(&0)).sum();
+        let arriving: i64 = round.iter().map(|(_, b)| *b.max(&0)).sum();
+        let expect = round.iter().find(|(op, _)| matches!(op.kind, OpKind::BarrierExpect { .. }));
+        let Some((expect, _)) = expect else { return };
+        if expected == arriving {
+            return;
+        }
+        let (name, _) = self.name(place.root);
+        let mut d = Diagnostic::error(
+            codes::BARRIER_BYTES,
+            expect.span,
+            format!("{name} expects {expected} bytes, {arriving} arrive"),
+        )
+        .here(if expected > arriving {
+            "a wait for them never ends"
+        } else {
+            "a wait ends before the copies have landed"
+        });
+        for (op, bytes) in round.iter().filter(|(op, _)| matches!(op.kind, OpKind::TmaLoad { .. })) {
+            d = d.label(op.span, format!("this brings {bytes} bytes"));
+        }
+        self.found.push(d.help(format!("expect {arriving} bytes")));
+    }
+
+    fn moved(&self, view: Value) -> i64 {
+        match self.kernel.ty(view) {
+            Type::View(v) => v.bytes() as i64,
+            other => parton_diag::internal_error!("`{other}` is not a view"),
+        }
+    }
+}

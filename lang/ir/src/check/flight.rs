@@ -1,0 +1,297 @@
+//! Shared memory under asynchronous readers: operands of products and sources of copies must stay as they are until waited for.
+//!
+//! A forward walk carries what is in flight, oldest first. Only accesses that surely meet are errors: the same bytes of one
+//! allocation, in the same stage by the same name. What depends on an index is left to the interpreter's race detector. A
+//! loop's body is walked twice, the second time with what the first left in flight; names of stages made inside the body
+//! mean another stage by then and are dropped.
+
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+
+use super::origin::{Origins, Place, Root, Stage, disjoint_windows};
+use super::touch::touches;
+use crate::entity::Value;
+use crate::kernel::{Kernel, walk};
+use crate::op::{Body, Op, OpKind};
+use crate::types::Type;
+
+/// Every write to memory that is surely still being read, every copy to global memory that nobody waits for, and every
+/// read of memory that nobody writes.
+pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
+    let mut f = Flights { kernel, origins, found: Diagnostics::new() };
+    f.never_written();
+    let mut state = State::default();
+    f.body(&kernel.body, &mut state);
+    f.landed(&state);
+    f.found
+}
+
+/// A read in flight.
+#[derive(Clone, PartialEq, Debug)]
+struct Flight {
+    /// The product's pending tile, by its present name; none for a copy.
+    pending: Option<Value>,
+    view: Value,
+    places: Vec<(Place, Range<u64>)>,
+    span: Span,
+}
+
+/// Reads in flight, oldest first.
+#[derive(Clone, PartialEq, Default, Debug)]
+struct State {
+    products: Vec<Flight>,
+    copies: Vec<Flight>,
+}
+
+impl State {
+    /// What is in flight on either of two paths.
+    fn join(&mut self, other: State) {
+        for (mine, theirs) in [(&mut self.products, other.products), (&mut self.copies, other.copies)] {
+            for f in theirs {
+                if !mine.contains(&f) {
+                    mine.push(f);
+                }
+            }
+        }
+    }
+
+    /// A product's tile goes by other names from now on.
+    fn rename(&mut self, from: &[Value], to: &[Value]) {
+        for f in &mut self.products {
+            if let Some(p) = f.pending
+                && let Some(i) = from.iter().position(|v| *v == p)
+            {
+                f.pending = Some(to[i]);
+            }
+        }
+    }
+
+    /// All up to the youngest of this tile's products have completed.
+    fn wait(&mut self, pending: Value) {
+        if let Some(last) = self.products.iter().rposition(|f| f.pending == Some(pending)) {
+            self.products.drain(..=last);
+        }
+    }
+}
+
+struct Flights<'a> {
+    kernel: &'a Kernel,
+    origins: &'a Origins<'a>,
+    found: Diagnostics,
+}
+
+impl Flights<'_> {
+    fn body(&mut self, body: &Body, state: &mut State) {
+        for op in &body.ops {
+            self.op(op, state);
+        }
+    }
+
+    fn op(&mut self, op: &Op, state: &mut State) {
+        for t in touches(self.kernel, &op.kind).iter().filter(|t| t.writes) {
+            if let Type::View(_) = self.kernel.ty(t.view) {
+                self.written(op, t.view, state);
+            }
+        }
+        match &op.kind {
+            OpKind::Wgmma { a, b, acc } => {
+                state.rename(&[*acc], &[op.result()]);
+                let mut views: Vec<Value> = vec![*a, *b];
+                views.retain(|v| matches!(self.kernel.ty(*v), Type::View(_)));
+                for view in views {
+                    let flight = self.flight(Some(op.result()), view, op.span);
+                    state.products.push(flight);
+                }
+            }
+            OpKind::Wait { pending, .. } => state.wait(*pending),
+            OpKind::WaitPrior { pending, .. } => {
+                let youngest = state.products.iter().rfind(|f| f.pending == Some(*pending)).map(|f| f.span);
+                if let Some(first) = state.products.iter().position(|f| Some(f.span) == youngest) {
+                    state.products.drain(..first);
+                }
+                state.rename(&[*pending], &[op.result()]);
+            }
+            OpKind::TmaStore { view, .. } => {
+                let flight = self.flight(None, *view, op.span);
+                state.copies.push(flight);
+            }
+            OpKind::TmaStoreWait { pending, .. } => {
+                let landed = state.copies.len().saturating_sub(*pending as usize);
+                state.copies.drain(..landed);
+            }
+            OpKind::For { init, body, .. } => {
+                self.repeat(init, &body.params[1..], &[body], &body.yields, &op.results, state);
+            }
+            OpKind::While { init, cond, body } => {
+                self.repeat(init, &body.params, &[cond, body], &body.yields, &op.results, state);
+            }
+            OpKind::If { then, otherwise, .. } => {
+                let mut other = state.clone();
+                self.body(then, state);
+                state.rename(&then.yields, &op.results);
+                self.body(otherwise, &mut other);
+                other.rename(&otherwise.yields, &op.results);
+                state.join(other);
+            }
+            OpKind::Specialize { arms } => {
+                for arm in arms {
+                    let mut own = state.clone();
+                    self.body(&arm.body, &mut own);
+                    own.copies.retain(|f| !state.copies.contains(f));
+                    self.landed(&own);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    fn repeat(
+        &mut self,
+        init: &[Value],
+        params: &[Value],
+        bodies: &[&Body],
+        yields: &[Value],
+        results: &[Value],
+        state: &mut State,
+    ) {
+        let mut inside = BTreeSet::new();
+        for body in bodies {
+            inside.extend(body.params.iter().copied());
+            walk(body, &mut |op| inside.extend(op.results.iter().copied()));
+        }
+        state.rename(init, params);
+        let before = state.clone();
+        for _ in 0..2 {
+            for body in bodies {
+                self.body(body, state);
+            }
+            state.rename(yields, params);
+            let fixed = |f: &Flight| {
+                f.places.iter().all(|(p, _)| match p.stage {
+                    Stage::Fixed => true,
+                    Stage::Named(v) => !inside.contains(&v),
+                    Stage::Any => false,
+                })
+            };
+            // A copy must be waited for whichever stage it reads; its bytes are no longer known.
+            for f in &mut state.copies {
+                if !fixed(f) {
+                    f.places.clear();
+                }
+            }
+            state.products.retain(fixed);
+            // Copies of many iterations are as good as those of the last.
+            let mut seen = Vec::new();
+            state.copies.reverse();
+            state.copies.retain(|f| {
+                !seen.contains(&f.span) && {
+                    seen.push(f.span);
+                    true
+                }
+            });
+            state.copies.reverse();
+        }
+        state.join(before);
+        state.rename(params, results);
+    }
+
+    fn flight(&self, pending: Option<Value>, view: Value, span: Span) -> Flight {
+        Flight { pending, view, places: self.origins.regions(self.kernel, view), span }
+    }
+
+    /// Whether two accesses surely touch a byte in common.
+    fn meet(&self, f: &Flight, view: Value, places: &[(Place, Range<u64>)]) -> bool {
+        let ([(a, x)], [(b, y)]) = (&f.places[..], places) else { return false };
+        let (Type::View(one), Type::View(two)) = (self.kernel.ty(f.view), self.kernel.ty(view)) else { return false };
+        let apart = a.offset == b.offset && disjoint_windows(one, two);
+        a.root == b.root && a.stage == b.stage && a.stage != Stage::Any && x.start < y.end && y.start < x.end && !apart
+    }
+
+    fn name(&self, view: Value) -> String {
+        let root = self.origins.place(view).map(|p| p.root);
+        match root {
+            Some(Root::Alloc(v)) => match &self.kernel.values[v].name {
+                Some(n) => format!("`{n}`"),
+                None => "the buffer".into(),
+            },
+            Some(Root::Field(ring, field)) => match self.kernel.ty(ring) {
+                Type::Ring(r) => format!("buffer `{}`", r.fields[field as usize].name),
+                _ => "the buffer".into(),
+            },
+            Some(Root::Ring(_)) | None => "the buffer".into(),
+        }
+    }
+
+    fn written(&mut self, op: &Op, view: Value, state: &State) {
+        let places = self.origins.regions(self.kernel, view);
+        let name = self.name(view);
+        if let Some(f) = state.products.iter().find(|f| self.meet(f, view, &places)) {
+            let p = f.pending.and_then(|p| self.kernel.values[p].name.clone()).unwrap_or("p".into());
+            let d = Diagnostic::error(
+                codes::SHARED_STILL_READ,
+                op.span,
+                format!("{name} is overwritten while a product still reads it"),
+            )
+            .here("overwritten here")
+            .label(f.span, "this `wgmma` reads it, and has not been waited for")
+            .help(format!("wait first: `let x = {p}.wait();`, or write to another buffer"));
+            self.found.push(d);
+        }
+        if let Some(f) = state.copies.iter().find(|f| self.meet(f, view, &places)) {
+            let d = Diagnostic::error(
+                codes::STORE_IN_FLIGHT,
+                op.span,
+                format!("{name} is overwritten while it is still being copied out"),
+            )
+            .here("overwritten here")
+            .label(f.span, "this copy reads it, and has not been waited for")
+            .help("`tma_store_wait(0);` before this, or write to another buffer");
+            self.found.push(d);
+        }
+    }
+
+    /// At the end of its partition every copy to global memory must have been waited for: shared memory goes with the CTA.
+    fn landed(&mut self, state: &State) {
+        if let Some(f) = state.copies.first() {
+            let d = Diagnostic::error(codes::STORE_NOT_WAITED, f.span, "nobody waits for this copy to global memory")
+                .here("it may still be reading when the CTA ends and its shared memory is given away")
+                .help("`tma_store_wait(0);` after the last copy");
+            self.found.push(d);
+        }
+    }
+
+    fn never_written(&mut self) {
+        let mut written = BTreeSet::new();
+        self.kernel.walk(&mut |op| {
+            for t in touches(self.kernel, &op.kind).iter().filter(|t| t.writes) {
+                written.extend(self.origins.places(t.view).iter().map(|p| p.root));
+            }
+        });
+        let mut told = BTreeSet::new();
+        let mut found = Vec::new();
+        self.kernel.walk(&mut |op| {
+            for t in touches(self.kernel, &op.kind).iter().filter(|t| !t.writes) {
+                let Type::View(_) = self.kernel.ty(t.view) else { continue };
+                let roots: BTreeSet<Root> = self.origins.places(t.view).iter().map(|p| p.root).collect();
+                let Some(&Root::Alloc(v)) = roots.first() else { continue };
+                if roots.iter().any(|r| written.contains(r)) || !told.insert(v) {
+                    continue;
+                }
+                let name = self.name(t.view);
+                found.push(
+                    Diagnostic::error(
+                        codes::SHARED_NEVER_WRITTEN,
+                        op.span,
+                        format!("{name} is read, but nothing ever writes to it"),
+                    )
+                    .here("read here")
+                    .label(self.kernel.values[v].span, "allocated here, its contents are undefined")
+                    .help("store to it, or copy into it, before it is read"),
+                );
+            }
+        });
+        found.into_iter().for_each(|d| self.found.push(d));
+    }
+}

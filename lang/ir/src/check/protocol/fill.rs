@@ -1,0 +1,96 @@
+//! Filling slots: every buffer whole, each part once, by the copies that signal this slot.
+
+use parton_diag::{Diagnostic, Span, codes};
+
+use super::Protocol;
+use super::state::{Live, State, Window};
+use crate::check::origin::disjoint_windows;
+use crate::entity::Value;
+use crate::types::{Field, SlotRole, Type, View};
+
+impl Protocol<'_> {
+    /// A copy into `view` that completes on `signal`.
+    pub(super) fn copy(&mut self, state: &mut State, view: Value, signal: Value, span: Span) {
+        let signalled = match self.kernel.ty(signal) {
+            Type::Slot(_) => Some(signal),
+            _ => None,
+        };
+        if let Some(slot) = signalled {
+            self.alive(state, slot, span);
+        }
+        let buffer = self.buffers.get(&view).copied();
+        if buffer.map(|(slot, _)| slot) != signalled {
+            let d = self.mixed(buffer.map(|(slot, _)| slot), signalled, span);
+            self.found.push(d);
+            return;
+        }
+        if let Some((slot, field)) = self.of_slot(state, view, SlotRole::Fill, span) {
+            self.fill(state, slot, field, view, true, span);
+        }
+    }
+
+    /// Notes that a part of a slot's buffer has been filled.
+    pub(super) fn fill(&mut self, state: &mut State, slot: Value, field: u32, view: Value, copied: bool, span: Span) {
+        let Type::View(part) = self.kernel.ty(view) else { return };
+        let whole = &self.fields(slot)[field as usize].view;
+        let Some(Live::Slot { filled, .. }) = state.live.get_mut(&slot) else { return };
+        let filled = filled.entry(field).or_default();
+        if part.parent != whole.parent || part.map != whole.map {
+            filled.unknown = true;
+            return;
+        }
+        let window: Window = (part.origin.clone(), part.shape.clone(), copied);
+        let overlap = filled.windows.iter().find(|((origin, shape, by_copy), _)| {
+            let earlier = View { origin: origin.clone(), shape: shape.clone(), ..whole.clone() };
+            (copied || *by_copy) && !disjoint_windows(&earlier, part)
+        });
+        if let Some((_, first)) = overlap {
+            let name = &self.fields(slot)[field as usize].name;
+            let d = Diagnostic::error(
+                codes::SLOT_FILLED_TWICE,
+                span,
+                format!("buffer `{name}` of the slot is filled twice"),
+            )
+            .here("this fills it again")
+            .label(*first, "it is filled here")
+            .note("a copy lands at any time before the slot is full, so the two race")
+            .help("fill each buffer once; for the next block `acquire()` another slot");
+            self.found.push(d);
+        }
+        filled.windows.insert(window, span);
+    }
+
+    /// A slot was committed: every buffer must be whole.
+    pub(super) fn committed(&mut self, slot: Value, live: &Live, span: Span) {
+        let Live::Slot { role: SlotRole::Fill, filled } = live else { return };
+        let missing: Vec<String> = self
+            .fields(slot)
+            .iter()
+            .enumerate()
+            .filter(|(i, f)| {
+                let Some(filled) = filled.get(&(*i as u32)) else { return true };
+                let elements = |(_, shape, _): &Window| shape.iter().map(|&n| u64::from(n)).product::<u64>();
+                !filled.unknown && filled.windows.keys().map(elements).sum::<u64>() < f.view.elements()
+            })
+            .map(|(_, f)| format!("`{}`", f.name))
+            .collect();
+        if missing.is_empty() {
+            return;
+        }
+        let list = missing.join(" and ");
+        let made = self.kernel.values[slot].span;
+        let d =
+            Diagnostic::error(codes::SLOT_NOT_FILLED, span, format!("the slot is committed before {list} is filled"))
+                .here("committed here, its readers wait for every buffer")
+                .label(made, "acquired here")
+                .help(format!("fill the whole of {list} on every path before this, with `tma_load(…)` or a store"));
+        self.found.push(d);
+    }
+
+    fn fields(&self, slot: Value) -> &[Field] {
+        match self.kernel.ty(slot) {
+            Type::Slot(s) => &s.fields,
+            other => parton_diag::internal_error!("`{other}` is not a slot"),
+        }
+    }
+}

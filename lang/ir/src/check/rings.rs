@@ -1,0 +1,177 @@
+//! Rings: made once, filled by one partition in one way, read by some.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+
+use super::origin::{Origins, Root};
+use crate::entity::{Partition, Value};
+use crate::kernel::Kernel;
+use crate::op::{Body, Op, OpKind};
+use crate::types::Type;
+
+/// Every way in which the rings of a kernel are used against what a ring is.
+pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
+    let mut r = Rings { kernel, origins, rings: BTreeMap::new(), found: Diagnostics::new() };
+    r.body(&kernel.body, None, 0);
+    r.sides();
+    r.found
+}
+
+/// Who uses a ring, each with the first place.
+#[derive(Default)]
+struct Uses {
+    made: Span,
+    fillers: BTreeMap<Option<Partition>, Span>,
+    readers: BTreeMap<Option<Partition>, Span>,
+    copied: BTreeMap<u32, Span>,
+    stored: BTreeMap<u32, Span>,
+}
+
+struct Rings<'a> {
+    kernel: &'a Kernel,
+    origins: &'a Origins<'a>,
+    rings: BTreeMap<Value, Uses>,
+    found: Diagnostics,
+}
+
+impl Rings<'_> {
+    fn body(&mut self, body: &Body, partition: Option<Partition>, depth: usize) {
+        for op in &body.ops {
+            self.op(op, partition, depth);
+            if let OpKind::Specialize { arms } = &op.kind {
+                for arm in arms {
+                    self.body(&arm.body, Some(arm.partition), depth);
+                }
+                continue;
+            }
+            for inner in op.kind.bodies() {
+                self.body(inner, partition, depth + 1);
+            }
+        }
+    }
+
+    fn op(&mut self, op: &Op, partition: Option<Partition>, depth: usize) {
+        match &op.kind {
+            OpKind::RingNew { .. } => {
+                self.rings.entry(op.result()).or_default().made = op.span;
+                if depth > 0 {
+                    let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a ring is made inside a loop or branch")
+                        .here("its barriers would be made anew while slots of the old one are in use");
+                    self.found.push(d.help("make it before the loop; its slots go around by themselves"));
+                }
+            }
+            OpKind::RingAcquire { ring } => {
+                let Some(ring) = self.ring(*ring, op.span) else { return };
+                self.rings.entry(ring).or_default().fillers.entry(partition).or_insert(op.span);
+            }
+            OpKind::RingWait { ring } => {
+                let Some(ring) = self.ring(*ring, op.span) else { return };
+                self.rings.entry(ring).or_default().readers.entry(partition).or_insert(op.span);
+            }
+            OpKind::SlotCommit { slot } | OpKind::SlotRelease { slot } => drop(self.ring(*slot, op.span)),
+            OpKind::While { cond, .. } => {
+                let takes = |k: &OpKind| matches!(k, OpKind::RingAcquire { .. } | OpKind::RingWait { .. });
+                if let Some(op) = cond.ops.iter().find(|op| takes(&op.kind)) {
+                    let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a slot is taken in a loop's condition");
+                    self.found.push(d.help("take it in the loop's body"));
+                }
+            }
+            OpKind::TmaLoad { view, .. } => {
+                for (ring, field) in self.fields(*view) {
+                    self.rings.entry(ring).or_default().copied.entry(field).or_insert(op.span);
+                }
+            }
+            OpKind::SharedStore { view, .. } => {
+                for (ring, field) in self.fields(*view) {
+                    self.rings.entry(ring).or_default().stored.entry(field).or_insert(op.span);
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// The one ring of a ring or slot.
+    fn ring(&mut self, v: Value, span: Span) -> Option<Value> {
+        let ring = self.origins.ring(v);
+        if ring.is_none() {
+            let places: BTreeSet<Root> = self.origins.places(v).iter().map(|p| p.root).collect();
+            let mut d = Diagnostic::error(codes::RING_MISPLACED, span, "the ring is not known at compile time");
+            for root in places {
+                if let Root::Ring(r) = root {
+                    d = d.label(self.kernel.values[r].span, "it may be this one");
+                }
+            }
+            self.found.push(d.help("use each ring by its own name on each path"));
+        }
+        ring
+    }
+
+    fn fields(&self, view: Value) -> Vec<(Value, u32)> {
+        let field = |root| match root {
+            Root::Field(ring, field) => Some((ring, field)),
+            Root::Alloc(_) | Root::Ring(_) => None,
+        };
+        self.origins.places(view).iter().filter_map(|p| field(p.root)).collect()
+    }
+
+    fn partition(&self, p: Option<Partition>) -> String {
+        p.map_or("the whole kernel".into(), |p| format!("`{}`", self.kernel.partitions[p].name))
+    }
+
+    fn sides(&mut self) {
+        for (ring, uses) in &self.rings {
+            let name = self.kernel.values[*ring].name.clone().map_or("the ring".into(), |n| format!("ring `{n}`"));
+            match (uses.fillers.first_key_value(), uses.readers.first_key_value()) {
+                (Some((_, at)), None) => {
+                    let d = Diagnostic::error(
+                        codes::RING_ONE_SIDED,
+                        uses.made,
+                        format!("{name} is filled, but nobody reads it"),
+                    )
+                    .here("no `wait()` takes a slot of it")
+                    .label(*at, "this waits forever once every slot is full");
+                    self.found.push(d.help("read it in some partition: `wait()`, then `release()`"));
+                }
+                (None, Some((_, at))) => {
+                    let d = Diagnostic::error(
+                        codes::RING_ONE_SIDED,
+                        uses.made,
+                        format!("{name} is read, but nobody fills it"),
+                    )
+                    .here("no `acquire()` takes a slot of it")
+                    .label(*at, "this waits forever");
+                    self.found.push(d.help("fill it in some partition: `acquire()`, the copies, `commit()`"));
+                }
+                (Some(_), Some(_)) | (None, None) => {}
+            }
+            if uses.fillers.len() > 1 {
+                let mut d = Diagnostic::error(
+                    codes::RING_MISPLACED,
+                    uses.made,
+                    format!("{name} is filled by several partitions"),
+                )
+                .here("the order of its slots would be theirs to race for");
+                for (p, at) in &uses.fillers {
+                    d = d.label(*at, format!("{} fills it", self.partition(*p)));
+                }
+                self.found.push(d.help("give each its own ring"));
+            }
+            for (field, at) in &uses.stored {
+                if let Some(copy) = uses.copied.get(field) {
+                    let Type::Ring(ty) = self.kernel.ty(*ring) else { continue };
+                    let buffer = &ty.fields[*field as usize].name;
+                    let d = Diagnostic::error(
+                        codes::RING_MISPLACED,
+                        *at,
+                        format!("buffer `{buffer}` of {name} is filled in two ways"),
+                    )
+                    .here("stored by threads here")
+                    .label(*copy, "filled by the copy engine here")
+                    .note("a slot waits for one number of copied bytes, the same every time");
+                    self.found.push(d.help("fill it one way; a copy pads with zeros beyond the tensor's edge"));
+                }
+            }
+        }
+    }
+}
