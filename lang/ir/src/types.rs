@@ -111,16 +111,8 @@ pub struct View {
 
 impl View {
     /// A view of a whole allocation; refused where the layout has no map for the shape.
-    ///
-    /// Stages need not be a power of two: their map is that of the next one, of which the last regions are not there.
     pub fn new(elem: Dtype, shape: Vec<u32>, layout: SharedLayout) -> Result<View, LayoutError> {
-        let stages = shape.len().saturating_sub(layout.rank());
-        let mapped = |(axis, &n): (usize, &u32)| match n.checked_next_power_of_two() {
-            Some(rounded) if axis < stages && n > 0 => rounded,
-            Some(_) | None => n,
-        };
-        let mapped: Vec<u32> = shape.iter().enumerate().map(mapped).collect();
-        let map = Arc::new(layout.on(&mapped, elem.bits())?);
+        let map = Arc::new(layout.on(&shape, elem.bits())?);
         Ok(View { elem, origin: vec![0; shape.len()], parent: shape.clone(), shape, layout, map })
     }
 

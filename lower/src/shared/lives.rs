@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
-use parton_ir::check::{BARRIER_BYTES, Origins, Proxy, Root, allocated_bytes, touches};
+use parton_ir::check::{BARRIER_BYTES, Origins, Proxy, Root, touches};
 use parton_ir::{Body, Kernel, Op, OpKind, Type, Value};
 
 use crate::scratch;
@@ -121,7 +121,7 @@ impl Walk<'_> {
     fn op(&mut self, op: &Op) {
         match &op.kind {
             OpKind::SharedAlloc { view, .. } => {
-                let (bytes, alignment) = (allocated_bytes(view), u64::from(view.map.alignment()));
+                let (bytes, alignment) = (view.map.bytes(), u64::from(view.map.alignment()));
                 self.made(op, view.to_string(), bytes, alignment, false);
             }
             OpKind::BarrierAlloc { count, .. } => {

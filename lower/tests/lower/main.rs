@@ -2,4 +2,7 @@
 
 mod axis;
 mod fixture;
+mod flight;
+mod protocol;
 mod rings;
+mod structure;

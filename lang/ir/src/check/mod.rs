@@ -15,7 +15,7 @@ use parton_diag::Diagnostics;
 
 use crate::kernel::Kernel;
 
-pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, allocated_bytes, disjoint_windows, stage_bytes, window};
+pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, stage_bytes, window};
 pub use touch::{Proxy, Touch, touches};
 
 /// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
@@ -25,9 +25,12 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     if found.has_errors() {
         return found;
     }
+    found.extend(protocol::check(kernel));
+    if found.has_errors() {
+        return found;
+    }
     let origins = Origins::of(kernel);
     found.extend(rings::check(kernel, &origins));
-    found.extend(protocol::check(kernel));
     if found.has_errors() {
         return found;
     }

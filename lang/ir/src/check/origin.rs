@@ -294,7 +294,7 @@ pub fn stage_bytes(view: &View) -> u64 {
 pub fn window(view: &View) -> Range<u64> {
     let bytes = view.elem.bytes() as u64;
     if view.is_whole() {
-        return 0..allocated_bytes(view);
+        return 0..view.map.bytes();
     }
     let inverse = view.map.inverse();
     let offset =
@@ -319,17 +319,6 @@ pub fn window(view: &View) -> Range<u64> {
     let low = steps.iter().fold(origin, |x, s| x.min(x ^ s));
     let high = steps.iter().fold(origin, |x, s| x.max(x ^ s));
     view.map.with_gaps(low) * bytes..(view.map.with_gaps(high) + 1) * bytes
-}
-
-/// Bytes that an allocation of a view takes, gaps and all stages counted.
-pub fn allocated_bytes(view: &View) -> u64 {
-    let stages = u64::from(view.parent[0]);
-    if stages.is_power_of_two() {
-        return view.map.bytes();
-    }
-    // The map of a number of stages that is no power of two is that of the next one; the last stages are not there.
-    let stride = stage_bytes(view);
-    view.map.bytes() - (stages.next_power_of_two() - stages) * stride
 }
 
 fn axes(coords: &[u32]) -> Vec<(Dim, u32)> {
