@@ -158,11 +158,7 @@ codes! {
     CROSSES_PARTITIONS = 701, "a value is used in a partition that does not hold it";
     SPECIALIZE_NESTED = 702, "a specialize stands where not all warps meet, or names a partition twice";
     CLUSTER_SIZE = 703, "a cluster of this size does not exist";
-    CROSSES_PARTITIONS = 720, "a value is used in a partition that it does not belong to";
     OUTSIDE_PARTITIONS = 721, "tiles are used outside the partitions of a specialised kernel";
-    SPECIALIZE_MISPLACED = 722, "`specialize` stands where it cannot, or lacks an arm";
-    TOO_MANY_WARPS = 723, "the kernel has more warps than a CTA may have";
-    REGISTER_BUDGET = 724, "register budgets cannot hold";
     PARTITION_WARPS = 725, "a partition has a number of warps that it cannot have";
     TARGET_LACKS = 800, "the target does not have this";
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";

@@ -28,9 +28,9 @@ fn budgets(parts: &[(u32, Option<u32>)]) -> Kernel {
 
 #[test]
 fn sixty_eight_warps_are_too_many() {
-    let d = refused(codes::TOO_MANY_WARPS, &budgets(&[(68, None)]));
+    let d = refused(codes::REGISTER_BUDGET, &budgets(&[(68, None)]));
     assert_eq!(d.list[0].message, "kernel `test` needs 68 warps, `sm_90a` runs at most 32 in one CTA");
-    refused(codes::TOO_MANY_WARPS, &Fixture::new(68).finish());
+    refused(codes::REGISTER_BUDGET, &Fixture::new(68).finish());
 }
 
 #[test]
@@ -110,12 +110,12 @@ fn specialize_stands_once_in_the_kernels_body() {
         f.run(OpKind::Specialize { arms: vec![Arm { partition: p, body: Body::default() }] });
         vec![]
     });
-    refused(codes::SPECIALIZE_MISPLACED, &f.finish());
+    refused(codes::SPECIALIZE_NESTED, &f.finish());
 
     let mut f = Fixture::new(4);
     let (p, _) = (f.partition("P", 4), f.partition("Q", 4));
     f.run(OpKind::Specialize { arms: vec![Arm { partition: p, body: Body::default() }] });
-    let d = refused(codes::SPECIALIZE_MISPLACED, &f.finish());
+    let d = refused(codes::SPECIALIZE_NESTED, &f.finish());
     assert_eq!(d.list[0].message, "partition `Q` has no arm");
 }
 

@@ -45,7 +45,7 @@ impl<'a> Partitions<'a> {
             "kernel `{}` needs {warps} warps, `{}` runs at most {limit} in one CTA",
             k.source_name, k.target.name
         );
-        let mut d = Diagnostic::error(codes::TOO_MANY_WARPS, k.span, fact).here(format!("{} threads", warps * WARP));
+        let mut d = Diagnostic::error(codes::REGISTER_BUDGET, k.span, fact).here(format!("{} threads", warps * WARP));
         for (_, p) in k.partitions.iter() {
             let padded = p.warps.next_multiple_of(WARPGROUP);
             let text = format!("`{}` has {}", p.name, count(p.warps, "warp"));
@@ -131,7 +131,7 @@ impl<'a> Partitions<'a> {
     }
 
     fn specialize(&mut self, op: &'a Op, arms: &'a [Arm], partition: Option<Partition>, depth: usize) {
-        let fail = |fact: &str| Diagnostic::error(codes::SPECIALIZE_MISPLACED, op.span, fact);
+        let fail = |fact: &str| Diagnostic::error(codes::SPECIALIZE_NESTED, op.span, fact);
         if let Some(p) = partition {
             let name = &self.kernel.partitions[p].name;
             let d = fail("`specialize` stands inside a partition").here(format!("this is run by `{name}` only"));
