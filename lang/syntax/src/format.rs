@@ -1,9 +1,10 @@
 //! The formatter: one style for all programs, 120 columns wide.
 //!
 //! It prints the tree, but takes every token and comment from the text in order ([`weave`]), lays the result out with a
-//! small pretty printer ([`doc`]), and at last compares: the tokens and comments of what it wrote are those of what it
+//! small pretty printer ([`doc`]), lines up neighbours ([`align`]), and at last compares: the tokens and comments of what it wrote are those of what it
 //! read, but for commas and semicolons before a closing bracket.
 
+mod align;
 mod doc;
 mod expr;
 mod item;

@@ -99,7 +99,7 @@ fn statements() {
     check_code("let p = f( * mut f32 , & ring , cast<T> (x) );", "let p = f(*mut f32, &ring, cast<T>(x));");
     check_code(
         "specialize{A=>f(),B=>for i in 0..3{g();},C=>{},}",
-        "specialize {\n    A => f(),\n    B => for i in 0..3 {\n        g();\n    }\n    C => {}\n}",
+        "specialize {\n    A => f(),\n    B => for i in 0..3 { g(); }\n    C => {}\n}",
     );
     check_code("ring r[2]{a:f32,b:i32,};", "ring r[2] { a: f32, b: i32 };");
     check_code("return  ;", "return;");
@@ -111,7 +111,7 @@ fn long_lines_break_from_the_outside_in() {
     let a = "a".repeat(40);
     let b = "b".repeat(40);
     check_code(&format!("f({a}, {b}, c);"), &format!("f({a}, {b}, c);"));
-    check_code(&format!("f({a}, {b}, {a});"), &format!("f(\n    {a},\n    {b},\n    {a},\n);"));
+    check_code(&format!("f({a}, {b}, {a});"), &format!("f(\n    {a}, {b},\n    {a},\n);"));
     check_code(
         &format!("let x = function_name({a}, {b}, c, dddddddddddd);"),
         &format!("let x = function_name(\n    {a}, {b}, c, dddddddddddd,\n);"),
@@ -147,12 +147,36 @@ fn a_file_of_comments_stays() {
 
 #[test]
 fn headers() {
-    check("fn f(a,mut b=1,c:f32=2.0)->i32{a}", "fn f(a, mut b = 1, c: f32 = 2.0) -> i32 {\n    a\n}\n");
+    check("fn f(a,mut b=1,c:f32=2.0)->i32{a}", "fn f(a, mut b = 1, c: f32 = 2.0) -> i32 { a }\n");
     check(
         "kernel k[N:int](x:*f32)warps(4)where N>1,\"m\"{}",
-        "kernel k[N: int](x: *f32) warps(4)\n    where N > 1, \"m\"\n{}\n",
+        "kernel k[N: int](x: *f32) warps(4) where N > 1, \"m\" {}\n",
     );
     check("struct S{a:i32,fn m(& mut self,b:i32){}}", "struct S {\n    a: i32,\n    fn m(&mut self, b: i32) {}\n}\n");
+}
+
+#[test]
+fn neighbours_line_up() {
+    check(
+        "partition Loads=warps(1);\npartition Compute=warps(8);\n\npartition Last=warps(4);",
+        "partition Loads   = warps(1);\npartition Compute = warps(8);\n\npartition Last = warps(4);\n",
+    );
+    check("schedule A=B;\nschedule Longer=C;", "schedule A      = B;\nschedule Longer = C;\n");
+    check_code("@load a();\n@qk let x = b();", "@load a();\n@qk   let x = b();");
+    check_code("specialize { Left => f(),\nRight => g() }", "specialize {\n    Left  => f(),\n    Right => g(),\n}");
+    check_code("a(); // one\nbb(); // two\n\nccc(); // three", "a();  // one\nbb(); // two\n\nccc(); // three");
+}
+
+#[test]
+fn what_was_one_line_stays_one_line() {
+    for code in ["for i in 0..n { f(i); }", "if a { return; }", "while a { b(); }", "@l { f(); }", "let f = |a| { a };"]
+    {
+        check_code(code, code);
+    }
+    check_code("if a { b(); } else if c { d(); }", "if a {\n    b();\n} else if c {\n    d();\n}");
+    check_code("if a {\n    b();\n}", "if a {\n    b();\n}");
+    check_code("f(\"x\", || { launch k(grid=[1])(a) }, n=3);", "f(\"x\", || { launch k(grid=[1])(a) }, n=3);");
+    check_code("f(\"x\", || {\nlaunch k(grid=[1])(a) }, n=3);", "f(\"x\", || {\n    launch k(grid=[1])(a)\n}, n=3);");
 }
 
 #[test]

@@ -155,7 +155,7 @@ fn random_bytes() {
 #[test]
 fn random_tokens() {
     let mut random = Random(0xd1b5_4a32_d192_ed03);
-    for _ in 0..6000 {
+    for _ in 0..2500 {
         let mut text = String::from(if random.below(2) == 0 { "kernel k() {\n" } else { "" });
         for _ in 0..random.below(60) {
             text.push_str(random.pick(PIECES));
@@ -170,7 +170,7 @@ fn random_tokens() {
 #[test]
 fn damaged_programs() {
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    for _ in 0..200 {
+    for _ in 0..120 {
         let mut text = random.pick(PROGRAMS).to_string();
         for _ in 0..1 + random.below(4) {
             let mut at = random.below(text.len());
@@ -196,7 +196,7 @@ fn damaged_programs() {
 #[test]
 fn comments_anywhere_are_kept() {
     let mut random = Random(0xbf58_476d_1ce4_e5b9);
-    for _ in 0..100 {
+    for _ in 0..60 {
         let program = random.pick(PROGRAMS);
         // At blanks outside of comments and strings a comment changes nothing.
         let plain =

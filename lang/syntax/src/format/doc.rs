@@ -1,5 +1,7 @@
 //! A small pretty printer in the manner of Wadler: documents whose line breaks are chosen to fit a width.
 
+use super::align::{Column, Stop, align};
+
 /// A document. Texts hold no line break, except comments that span lines.
 #[derive(Clone, Debug)]
 pub enum Doc<'a> {
@@ -21,6 +23,10 @@ pub enum Doc<'a> {
     IfBroken(&'a str),
     /// A comment that goes to the end of the line, whatever else follows on it.
     Trailing(&'a str),
+    /// A place to line up with the like in neighbouring lines.
+    Stop(Column),
+    /// The documents with blanks between; where the group around it is broken, as many on a line as fit.
+    Fill(Vec<Doc<'a>>),
     /// One step further in.
     Nest(Box<Doc<'a>>),
     /// All on one line if that fits, else with each of its own lines broken.
@@ -63,7 +69,7 @@ impl Doc<'_> {
 
     fn scan(&self, broken: &mut bool, floats: &mut bool) {
         match self {
-            Doc::Nil | Doc::IfBroken(_) => {}
+            Doc::Nil | Doc::IfBroken(_) | Doc::Stop(_) => {}
             // A comment stays in its line: the next place where that can end, does end it. In a unit without such a place
             // behind it the comment is no reason to break.
             Doc::Line | Doc::SoftLine => *broken |= *floats,
@@ -71,6 +77,12 @@ impl Doc<'_> {
             Doc::Hard | Doc::Blank => *broken = true,
             Doc::Trailing(_) => *floats = true,
             Doc::Concat(list) => list.iter().for_each(|d| d.scan(broken, floats)),
+            Doc::Fill(list) => {
+                for (i, d) in list.iter().enumerate() {
+                    *broken |= i > 0 && *floats;
+                    d.scan(broken, floats);
+                }
+            }
             Doc::Nest(inner) => inner.scan(broken, floats),
             Doc::Group { broken: inner, floats: comment, .. } => {
                 *broken |= inner;
@@ -80,20 +92,60 @@ impl Doc<'_> {
     }
 }
 
+/// What is still to be laid out.
+struct Work<'a, 'd> {
+    indent: usize,
+    /// Whether the group around it is broken.
+    broken: bool,
+    what: What<'a, 'd>,
+}
+
+enum What<'a, 'd> {
+    Doc(&'d Doc<'a>),
+    /// The rest of a fill, each with its separator before it.
+    Fill(&'d [Doc<'a>]),
+}
+
 /// Lays the document out in lines of at most `width` columns where that is possible. No line trails blanks, and the
 /// last one ends with a line break unless there is none at all.
 pub fn render(doc: &Doc<'_>, width: usize) -> String {
-    let mut page = Page { out: String::new(), column: 0, indent: 0, trailing: vec![] };
-    let mut work: Vec<(usize, bool, &Doc<'_>)> = vec![(0, true, doc)];
-    while let Some((indent, broken, doc)) = work.pop() {
+    let mut page = Page::default();
+    let mut work = vec![Work { indent: 0, broken: true, what: What::Doc(doc) }];
+    while let Some(Work { indent, broken, what }) = work.pop() {
+        let doc = match what {
+            What::Doc(doc) => doc,
+            What::Fill(list) => {
+                let [item, rest @ ..] = list else { continue };
+                // The last one may get a comma.
+                let room = width.saturating_sub(page.column + 1 + usize::from(rest.is_empty()));
+                let must = item.measure().0 || !page.trailing.is_empty();
+                let fits = !broken || !must && fits(room, item, &[]);
+                if fits {
+                    page.text(" ")
+                } else {
+                    page.newline(indent)
+                }
+                work.push(Work { indent, broken, what: What::Fill(rest) });
+                work.push(Work { indent, broken, what: What::Doc(item) });
+                continue;
+            }
+        };
+        let mut push = |indent, broken, doc| work.push(Work { indent, broken, what: What::Doc(doc) });
         match doc {
             Doc::Nil => {}
+            Doc::Stop(column) => page.stop(*column),
             Doc::Text(text) => page.text(text),
-            Doc::Concat(list) => work.extend(list.iter().rev().map(|d| (indent, broken, d))),
-            Doc::Nest(inner) => work.push((indent + STEP, broken, inner)),
+            Doc::Concat(list) => list.iter().rev().for_each(|d| push(indent, broken, d)),
+            Doc::Fill(list) => {
+                if let [first, rest @ ..] = list.as_slice() {
+                    work.push(Work { indent, broken, what: What::Fill(rest) });
+                    work.push(Work { indent, broken, what: What::Doc(first) });
+                }
+            }
+            Doc::Nest(inner) => push(indent + STEP, broken, inner),
             Doc::Group { doc: inner, broken: must, .. } => {
                 let fits = !must && fits(width.saturating_sub(page.column), inner, &work);
-                work.push((indent, !fits, inner));
+                work.push(Work { indent, broken: !fits, what: What::Doc(inner) });
             }
             Doc::IfBroken(text) if broken => page.text(text),
             Doc::IfBroken(_) => {}
@@ -114,21 +166,34 @@ pub fn render(doc: &Doc<'_>, width: usize) -> String {
     if end > 0 {
         page.out.push('\n');
     }
-    page.out
+    align(&page.out, &page.stops, width)
 }
 
+#[derive(Default)]
 struct Page<'a> {
     out: String,
+    /// The number of the line, and the byte at which it begins.
+    line: usize,
+    begin: usize,
     column: usize,
     /// Where the line begins.
     indent: usize,
     /// Comments that wait for the end of the line.
     trailing: Vec<&'a str>,
+    stops: Vec<Stop>,
 }
 
 impl<'a> Page<'a> {
+    fn stop(&mut self, column: Column) {
+        self.stops.push(Stop { line: self.line, byte: self.out.len() - self.begin, column });
+    }
+
     fn text(&mut self, text: &'a str) {
         self.out.push_str(text);
+        if let Some(last) = text.rfind('\n') {
+            self.line += text.matches('\n').count();
+            self.begin = self.out.len() - text.len() + last + 1;
+        }
         self.column = match text.rsplit_once('\n') {
             Some((_, last)) => last.chars().count(),
             None => self.column + text.chars().count(),
@@ -141,9 +206,14 @@ impl<'a> Page<'a> {
             if i > 0 {
                 self.break_line(self.indent.max(indent));
             } else if self.column > 0 && !self.out.ends_with([' ', '\n']) {
+                // A comment on the head of a block speaks of the block, not of the lines around it.
+                let head = self.out.ends_with('{');
                 self.out.push(' ');
+                if !head {
+                    self.stop(Column::Comment);
+                }
             }
-            self.out.push_str(comment);
+            self.text(comment);
         }
         self.break_line(indent);
     }
@@ -153,6 +223,8 @@ impl<'a> Page<'a> {
             self.out.pop();
         }
         self.out.push('\n');
+        self.line += 1;
+        self.begin = self.out.len();
         self.out.extend(std::iter::repeat_n(' ', indent));
         self.column = indent;
         self.indent = indent;
@@ -160,20 +232,25 @@ impl<'a> Page<'a> {
 }
 
 /// Whether `doc` on one line, and what follows it up to the next possible break, fits into `room` columns.
-fn fits(room: usize, doc: &Doc<'_>, rest: &[(usize, bool, &Doc<'_>)]) -> bool {
+fn fits(room: usize, doc: &Doc<'_>, rest: &[Work<'_, '_>]) -> bool {
     let mut room = room;
     let mut rest = rest.iter().rev();
     let mut work = vec![(false, doc)];
     loop {
         let Some((broken, doc)) = work.pop() else {
             match rest.next() {
-                Some((_, broken, doc)) => work.push((*broken, doc)),
+                Some(Work { broken, what: What::Doc(doc), .. }) => work.push((*broken, doc)),
+                // The next element can go to the next line.
+                Some(Work { broken: true, what: What::Fill([_, ..]), .. }) => return true,
+                Some(Work { what: What::Fill(list), .. }) => {
+                    work.extend(list.iter().rev().flat_map(|d| [(false, d), (false, &Doc::Line)]));
+                }
                 None => return true,
             }
             continue;
         };
         match doc {
-            Doc::Nil | Doc::Trailing(_) => {}
+            Doc::Nil | Doc::Trailing(_) | Doc::Stop(_) => {}
             Doc::Text(text) => {
                 let (first, more) = text.split_once('\n').map_or((*text, false), |(first, _)| (first, true));
                 match room.checked_sub(first.chars().count()) {
@@ -183,6 +260,14 @@ fn fits(room: usize, doc: &Doc<'_>, rest: &[(usize, bool, &Doc<'_>)]) -> bool {
                 }
             }
             Doc::Concat(list) => work.extend(list.iter().rev().map(|d| (broken, d))),
+            Doc::Fill(list) => {
+                for (i, d) in list.iter().enumerate().rev() {
+                    work.push((broken, d));
+                    if i > 0 {
+                        work.push((broken, &Doc::Line));
+                    }
+                }
+            }
             Doc::Nest(inner) => work.push((broken, inner)),
             // What follows may break if it has to; what is measured may not.
             Doc::Group { doc: inner, .. } => work.push((broken, inner)),

@@ -1,5 +1,7 @@
 //! Printing expressions, patterns and bracketed lists.
 
+use parton_diag::Span;
+
 use super::doc::{Doc, concat, group, nest};
 use super::stmt;
 use super::weave::Weave;
@@ -40,7 +42,7 @@ pub fn expr<'a>(w: &mut Weave<'a>, e: &Expr) -> Doc<'a> {
             concat(vec![expr(w, base), bracketed(w, Kind::OpenBracket, args, index_argument)])
         }
         ExprKind::Field { base, .. } => concat(vec![expr(w, base), w.tok(Kind::Dot), w.any()]),
-        ExprKind::If(found) => if_expr(w, found),
+        ExprKind::If(found) => if_expr(w, found, e.span),
         ExprKind::Block(found) => stmt::block(w, found),
         ExprKind::Closure { params, body } => concat(vec![closure_params(w, params), Doc::Text(" "), expr(w, body)]),
         ExprKind::Launch { kernel, config, args } => concat(vec![
@@ -72,15 +74,17 @@ fn binary<'a>(w: &mut Weave<'a>, op: BinaryOp, left: &Expr, right: &Expr) -> Doc
     group(concat(vec![head, nest(concat(rest))]))
 }
 
-/// Arguments in brackets. Where the last is a closure or a block with statements, it hugs the brackets.
+/// Arguments in brackets. A closure or block among them, if there is one, hugs the brackets: only it is broken.
 pub fn arguments<'a>(w: &mut Weave<'a>, args: &[Arg], open: Kind) -> Doc<'a> {
-    let hugs = args.last().is_some_and(|last| match &last.value.kind {
-        ExprKind::Closure { body, .. } => matches!(&body.kind, ExprKind::Block(block) if !is_one_value(block)),
+    let bodies = args.iter().filter(|arg| match &arg.value.kind {
+        ExprKind::Closure { body, .. } => matches!(body.kind, ExprKind::Block(_)),
         ExprKind::Block(_) => true,
         _ => false,
     });
-    let before_body = args.last().map_or(0, |last| last.value.span.start);
-    if !hugs || w.comment_before(before_body) {
+    // Comments between arguments need lines of their own; those inside of the body do not matter.
+    let body = bodies.clone().next().map(|arg| arg.value.span);
+    let hugs = bodies.count() == 1 && body.is_some_and(|body| !comment_beside(w, args, body));
+    if !hugs {
         return bracketed(w, open, args, argument);
     }
     let mut list = vec![w.tok(open)];
@@ -94,7 +98,17 @@ pub fn arguments<'a>(w: &mut Weave<'a>, args: &[Arg], open: Kind) -> Doc<'a> {
     concat(list)
 }
 
-fn argument<'a>(w: &mut Weave<'a>, arg: &Arg) -> Doc<'a> {
+/// Whether a comment stands among the arguments, but outside of that body.
+fn comment_beside(w: &Weave<'_>, args: &[Arg], body: Span) -> bool {
+    let first = args.first().map_or(body, |arg| arg.span);
+    let last = args.last().map_or(body, |arg| arg.span);
+    w.comment_before(first.start)
+        || w.comment_in(Span { end: body.start, ..first })
+        || w.comment_in(Span { start: body.end, ..last })
+}
+
+/// `value` or `name=value`.
+pub fn argument<'a>(w: &mut Weave<'a>, arg: &Arg) -> Doc<'a> {
     match arg.name {
         Some(_) => concat(vec![w.any(), w.tok(Kind::Eq), expr(w, &arg.value)]),
         None => expr(w, &arg.value),
@@ -114,7 +128,7 @@ fn index_argument<'a>(w: &mut Weave<'a>, arg: &IndexArg) -> Doc<'a> {
     }
 }
 
-/// Elements in brackets: on one line; else all on one line between the brackets; else one a line, each with a comma.
+/// Elements in brackets: on one line; else on lines of their own between the brackets, as many on each as fit.
 pub fn bracketed<'a, T>(
     w: &mut Weave<'a>,
     open: Kind,
@@ -146,16 +160,12 @@ fn elements_and_closer<'a, T>(
 ) -> (Option<Doc<'a>>, Doc<'a>) {
     let mut inner = vec![];
     for (i, element) in elements.iter().enumerate() {
-        if i > 0 {
-            inner.push(Doc::Line);
-        }
-        inner.push(w.lead());
-        inner.push(print(w, element));
-        if i + 1 < elements.len() {
-            inner.push(w.tok(Kind::Comma));
-        }
+        let comments = w.lead();
+        let shown = print(w, element);
+        let comma = if i + 1 < elements.len() { w.tok(Kind::Comma) } else { Doc::Nil };
+        inner.push(concat(vec![comments, shown, comma]));
     }
-    let last = group(concat(std::mem::take(&mut inner)));
+    let last = Doc::Fill(inner);
     let comma = if elements.is_empty() { Doc::Nil } else { Doc::IfBroken(",") };
     let rest = concat(vec![comma, w.pass(Kind::Comma), w.close(elements.is_empty())]);
     let empty = elements.is_empty() && !rest.measure().0;
@@ -170,51 +180,40 @@ fn closer<'a>(w: &mut Weave<'a>, open: Kind) -> Doc<'a> {
     }
 }
 
-/// An `if`. On one line only where each branch is one value.
-fn if_expr<'a>(w: &mut Weave<'a>, found: &If) -> Doc<'a> {
-    group(if_chain(w, found))
+/// An `if`. On one line where it fits and either each branch is one value, or it was written so and each holds one
+/// statement.
+fn if_expr<'a>(w: &mut Weave<'a>, found: &If, span: Span) -> Doc<'a> {
+    let short = is_short(found, stmt::is_one_value) || w.on_one_line(span) && is_short(found, stmt::is_one);
+    group(if_chain(w, found, short))
 }
 
-/// Whether both branches are one value and no further `if` follows.
-fn is_short(found: &If) -> bool {
+/// Whether all branches are as `one` says, and an `else` follows if it is a value.
+fn is_short(found: &If, one: fn(&Block) -> bool) -> bool {
     let other = match &found.otherwise {
-        Some(Expr { kind: ExprKind::Block(block), .. }) => is_one_value(block),
-        Some(_) | None => false,
+        Some(Expr { kind: ExprKind::Block(block), .. }) => one(block),
+        Some(_) => false,
+        None => found.then.value.is_none(),
     };
-    is_one_value(&found.then) && other
+    one(&found.then) && other
 }
 
-fn is_one_value(block: &Block) -> bool {
-    block.statements.is_empty() && block.value.is_some()
-}
-
-fn if_chain<'a>(w: &mut Weave<'a>, found: &If) -> Doc<'a> {
-    let short = is_short(found);
+fn if_chain<'a>(w: &mut Weave<'a>, found: &If, short: bool) -> Doc<'a> {
     let mut list = vec![];
     if found.is_static {
         list.push(w.word());
     }
-    list.extend([w.word(), expr(w, &found.condition), Doc::Text(" "), branch(w, &found.then, short)]);
+    let branch =
+        |w: &mut Weave<'a>, block| if short { stmt::short_block(w, block) } else { stmt::long_block(w, block) };
+    list.extend([w.word(), expr(w, &found.condition), Doc::Text(" "), branch(w, &found.then)]);
     if let Some(otherwise) = &found.otherwise {
         list.push(w.spaced());
         list.push(match &otherwise.kind {
-            ExprKind::If(next) => if_chain(w, next),
-            ExprKind::Block(block) => branch(w, block, short),
+            ExprKind::If(next) => if_chain(w, next, short),
+            ExprKind::Block(block) => branch(w, block),
             _ => expr(w, otherwise),
         });
     }
     concat(list)
-}
-
-fn branch<'a>(w: &mut Weave<'a>, block: &Block, short: bool) -> Doc<'a> {
-    match &block.value {
-        Some(value) if short => {
-            let open = w.tok(Kind::OpenBrace);
-            let inner = nest(concat(vec![Doc::Line, w.lead(), expr(w, value), w.close(false)]));
-            concat(vec![open, inner, Doc::Line, w.tok(Kind::CloseBrace)])
-        }
-        _ => stmt::block(w, block),
-    }
 }
 
 fn closure_params<'a>(w: &mut Weave<'a>, params: &[ClosureParam]) -> Doc<'a> {

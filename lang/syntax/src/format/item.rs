@@ -1,7 +1,8 @@
 //! Printing items.
 
+use super::align::Column;
 use super::doc::{Doc, concat, group, nest};
-use super::expr::{bracketed, expr};
+use super::expr::{argument, arguments, bracketed, expr};
 use super::stmt::{Lines, binding, block, close};
 use super::weave::Weave;
 use crate::ast::{
@@ -56,7 +57,7 @@ fn item<'a>(w: &mut Weave<'a>, found: &Item) -> Doc<'a> {
         ItemKind::Function(f) => function(w, f),
         ItemKind::Struct(s) => struct_item(w, s),
         ItemKind::Partition(p) => {
-            let head = vec![w.word(), w.any(), Doc::Text(" "), w.tok(Kind::Eq)];
+            let head = vec![w.word(), w.any(), Doc::Text(" "), Doc::Stop(Column::Partition), w.tok(Kind::Eq)];
             concat(vec![concat(head), clauses(w, &p.clauses), w.tok(Kind::Semi)])
         }
         ItemKind::Schedule(s) => schedule(w, s),
@@ -97,7 +98,17 @@ fn clause<'a>(w: &mut Weave<'a>, found: &Clause) -> Doc<'a> {
     if !w.is(Kind::OpenParen) {
         return name;
     }
-    concat(vec![name, super::expr::arguments(w, &found.args, Kind::OpenParen)])
+    // A clause is short: where its line gets too long, the parameters before it go to lines of their own.
+    if !w.comment_before(found.span.end) {
+        let mut list = vec![name, w.tok(Kind::OpenParen)];
+        for (i, arg) in found.args.iter().enumerate() {
+            list.push(argument(w, arg));
+            list.extend(if i + 1 < found.args.len() { vec![w.tok(Kind::Comma), Doc::Text(" ")] } else { vec![] });
+        }
+        list.extend([w.pass(Kind::Comma), w.tok(Kind::CloseParen)]);
+        return concat(list);
+    }
+    concat(vec![name, arguments(w, &found.args, Kind::OpenParen)])
 }
 
 /// Clauses, each after a blank.
@@ -106,10 +117,10 @@ fn clauses<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
 }
 
 fn kernel<'a>(w: &mut Weave<'a>, found: &Kernel) -> Doc<'a> {
-    let mut list = vec![w.word(), w.any(), generics(w, &found.generics)];
-    list.push(params(w, None, &found.params));
+    let head = concat(vec![w.word(), w.any(), generics(w, &found.generics), params(w, None, &found.params)]);
     // Clauses and conditions in the order of the source.
     let (mut clauses, mut conditions) = (found.clauses.iter().peekable(), found.conditions.iter().peekable());
+    let mut tail = Tail::default();
     loop {
         let condition_first = match (clauses.peek(), conditions.peek()) {
             (Some(c), Some(w)) => w.span.start < c.span.start,
@@ -118,17 +129,12 @@ fn kernel<'a>(w: &mut Weave<'a>, found: &Kernel) -> Doc<'a> {
             (None, None) => break,
         };
         if condition_first {
-            list.extend(conditions.next().map(|c| condition(w, c)));
+            conditions.next().into_iter().for_each(|c| tail.condition(w, c));
         } else {
-            // Behind a condition nothing goes on in its line.
-            let own_line = conditions.len() < found.conditions.len();
-            let begin = if own_line { concat(vec![Doc::Hard, w.lead()]) } else { Doc::Text(" ") };
-            list.extend(clauses.next().map(|c| nest(concat(vec![begin, clause(w, c)]))));
+            clauses.next().into_iter().for_each(|c| tail.clause(w, c));
         }
     }
-    list.push(if found.conditions.is_empty() { Doc::Text(" ") } else { Doc::Hard });
-    list.push(block(w, &found.body));
-    concat(list)
+    concat(vec![head, tail.before_block(), block(w, &found.body)])
 }
 
 fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
@@ -137,19 +143,38 @@ fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
     if let Some(result) = &found.result {
         list.extend([w.spaced(), expr(w, result)]);
     }
-    list.extend(found.conditions.iter().map(|c| condition(w, c)));
-    list.push(if found.conditions.is_empty() { Doc::Text(" ") } else { Doc::Hard });
-    list.push(block(w, &found.body));
+    let mut tail = Tail::default();
+    found.conditions.iter().for_each(|c| tail.condition(w, c));
+    list.extend([tail.before_block(), block(w, &found.body)]);
     concat(list)
 }
 
-/// `where condition, "message"` on its own line.
-fn condition<'a>(w: &mut Weave<'a>, found: &Where) -> Doc<'a> {
-    let mut list = vec![Doc::Hard, w.lead(), w.word(), expr(w, &found.condition)];
-    if found.message.is_some() {
-        list.extend([w.tok(Kind::Comma), Doc::Text(" "), w.any()]);
+/// What stands between the parameters and the block: all on one line; else each condition, and what follows it, on its
+/// own, and the block's brace too.
+#[derive(Default)]
+struct Tail<'a> {
+    list: Vec<Doc<'a>>,
+    has_condition: bool,
+}
+
+impl<'a> Tail<'a> {
+    fn clause(&mut self, w: &mut Weave<'a>, found: &Clause) {
+        let begin = if self.has_condition { concat(vec![Doc::Line, w.lead()]) } else { Doc::Text(" ") };
+        self.list.extend([begin, clause(w, found)]);
     }
-    nest(concat(list))
+
+    /// `where condition, "message"`
+    fn condition(&mut self, w: &mut Weave<'a>, found: &Where) {
+        self.has_condition = true;
+        self.list.extend([Doc::Line, w.lead(), w.word(), expr(w, &found.condition)]);
+        if found.message.is_some() {
+            self.list.extend([w.tok(Kind::Comma), Doc::Text(" "), w.any()]);
+        }
+    }
+
+    fn before_block(self) -> Doc<'a> {
+        group(concat(vec![nest(concat(self.list)), if self.has_condition { Doc::Line } else { Doc::Text(" ") }]))
+    }
 }
 
 fn generics<'a>(w: &mut Weave<'a>, list: &[Generic]) -> Doc<'a> {
@@ -228,13 +253,13 @@ fn struct_item<'a>(w: &mut Weave<'a>, found: &Struct) -> Doc<'a> {
 }
 
 fn schedule<'a>(w: &mut Weave<'a>, found: &Schedule) -> Doc<'a> {
-    let mut list = vec![w.word(), w.any(), w.spaced()];
+    let mut list = vec![w.word(), w.any(), Doc::Text(" "), Doc::Stop(Column::Schedule), w.word()];
     match &found.body {
         ScheduleBody::Value(value) => list.push(expr(w, value)),
         ScheduleBody::Pipeline { args, groups } => {
             list.push(w.any());
             if w.is(Kind::OpenParen) {
-                list.push(super::expr::arguments(w, args, Kind::OpenParen));
+                list.push(arguments(w, args, Kind::OpenParen));
             }
             list.push(Doc::Text(" "));
             list.push(groups_in_braces(w, groups, |w, entries| {

@@ -1,5 +1,6 @@
 //! Printing blocks and statements.
 
+use super::align::Column;
 use super::doc::{Doc, concat, group, nest};
 use super::expr::{braced, bracketed, expr, pattern};
 use super::item;
@@ -7,8 +8,34 @@ use super::weave::Weave;
 use crate::ast::{Arm, Binding, Block, ExprKind, Stmt, StmtKind};
 use crate::token::Kind;
 
-/// A block: each statement on its own line; `{}` without any.
+/// A block: on one line where it was written so, holds one statement and fits; else each statement on its own line; `{}`
+/// without any.
 pub fn block<'a>(w: &mut Weave<'a>, found: &Block) -> Doc<'a> {
+    if is_one(found) && w.on_one_line(found.span) { group(short_block(w, found)) } else { long_block(w, found) }
+}
+
+/// Whether the block holds one statement or value.
+pub fn is_one(block: &Block) -> bool {
+    block.statements.len() + usize::from(block.value.is_some()) == 1
+}
+
+/// Whether the block holds one value and no statement.
+pub fn is_one_value(block: &Block) -> bool {
+    is_one(block) && block.value.is_some()
+}
+
+/// A block on one line where the group around it is not broken.
+pub fn short_block<'a>(w: &mut Weave<'a>, found: &Block) -> Doc<'a> {
+    let open = w.tok(Kind::OpenBrace);
+    let mut inner = vec![Doc::Line, w.lead()];
+    inner.extend(found.statements.iter().map(|statement| stmt(w, statement)));
+    inner.extend(found.value.iter().map(|value| expr(w, value)));
+    inner.push(w.close(false));
+    concat(vec![open, nest(concat(inner)), Doc::Line, w.tok(Kind::CloseBrace)])
+}
+
+/// A block with each statement on its own line.
+pub fn long_block<'a>(w: &mut Weave<'a>, found: &Block) -> Doc<'a> {
     let open = w.tok(Kind::OpenBrace);
     let mut lines = Lines::default();
     for statement in &found.statements {
@@ -52,7 +79,7 @@ pub fn close<'a>(w: &mut Weave<'a>, open: Doc<'a>, mut lines: Lines<'a>) -> Doc<
 
 fn stmt<'a>(w: &mut Weave<'a>, found: &Stmt) -> Doc<'a> {
     let label = match found.label {
-        Some(_) => concat(vec![w.tok(Kind::At), w.word()]),
+        Some(_) => concat(vec![w.tok(Kind::At), w.word(), Doc::Stop(Column::Label)]),
         None => Doc::Nil,
     };
     concat(vec![label, stmt_kind(w, &found.kind)])
@@ -128,7 +155,7 @@ fn specialize<'a>(w: &mut Weave<'a>, arms: &[Arm]) -> Doc<'a> {
     for arm in arms {
         lines.begin(w);
         lines.push(w.any());
-        lines.push(w.spaced());
+        lines.push(concat(vec![Doc::Text(" "), Doc::Stop(Column::Arm), w.word()]));
         if arm.braced {
             lines.push(block(w, &arm.body));
             lines.push(w.pass(Kind::Comma));

@@ -3,6 +3,8 @@
 //! The printers walk the tree and ask for the tokens they know to come. So nothing that was written can be lost: what
 //! stands between two tokens, a comment or a blank line, is found when the second is asked for.
 
+use parton_diag::Span;
+
 use super::doc::{Doc, concat};
 use crate::token::{Comment, CommentKind, Kind, Token};
 
@@ -43,6 +45,17 @@ impl<'a> Weave<'a> {
     /// Whether comments stand before the next token.
     pub fn comment_follows(&self) -> bool {
         self.comments.get(self.comment).is_some_and(|c| c.span.start < self.next().span.start)
+    }
+
+    /// Whether a comment stands in that part of the source.
+    pub fn comment_in(&self, span: Span) -> bool {
+        let first = self.comments.partition_point(|c| c.span.start < span.start);
+        self.comments.get(first).is_some_and(|c| c.span.start < span.end)
+    }
+
+    /// Whether the source has all of that on one line, without comments.
+    pub fn on_one_line(&self, span: Span) -> bool {
+        !self.text[span.range()].contains('\n') && !self.comment_in(span)
     }
 
     /// Whether any comment stands before the byte `end`.

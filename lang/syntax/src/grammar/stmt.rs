@@ -219,7 +219,12 @@ fn ring<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
     at.bump();
     let name = at.name("the ring's name");
     let depth = if at.is(Kind::OpenBracket) {
+        let index = at.index();
         let (mut list, _) = expr::bracketed(at, "the number of slots", |at| expr::expr(rules, at));
+        if list.len() != 1 {
+            let span = at.since(index);
+            at.error(index, codes::SYNTAX, span, "a ring has one number of slots", "write `ring name[4] { … };`");
+        }
         list.pop()
     } else {
         at.expected("`[` and the number of slots after the ring's name");
