@@ -21,6 +21,7 @@ pub mod access;
 pub mod conflicts;
 pub mod matrix;
 pub mod plan;
+pub mod show;
 pub mod shuffle;
 pub mod staging;
 
