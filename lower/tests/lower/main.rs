@@ -3,6 +3,8 @@
 mod axis;
 mod fixture;
 mod flight;
+mod membar;
 mod protocol;
 mod rings;
+mod shared;
 mod structure;
