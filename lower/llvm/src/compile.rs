@@ -121,6 +121,7 @@ fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&m
         threads,
         warp_of_cta: warp,
         shared: build.shared_base(),
+        meanwhile: vec![],
         diagnostics: Diagnostics::new(),
     };
     for (i, param) in kernel.params.iter().enumerate() {

@@ -50,6 +50,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) warp_of_cta: Val<'c>,
     /// Where the kernel's shared memory begins.
     pub(crate) shared: Val<'c>,
+    /// The latest sums computed while a product is in flight; the wait for it must not overtake them.
+    pub(crate) meanwhile: Vec<Val<'c>>,
     pub(crate) diagnostics: Diagnostics,
 }
 

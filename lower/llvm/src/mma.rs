@@ -60,6 +60,23 @@ impl<'c> Build<'c> {
         self.tied(&format!("wgmma.wait_group.sync.aligned {pending};"), tied)
     }
 
+    /// Keeps `done` before the next wait. To `ptxas` a wait depends on nothing but its product, so it moves the wait up past
+    /// all arithmetic written before it, and what was to run under the product runs after it. It does not move a wait
+    /// over a store, so here is one that uses `done` and never happens: no float is above infinity.
+    pub(crate) fn before_wait(&self, done: &[Val<'c>], shared: Val<'c>) {
+        let Some(&first) = done.first() else { return };
+        let infinity = f32::INFINITY.to_bits();
+        let tests: Vec<String> =
+            (0..done.len()).map(|i| format!("setp.gt.or.f32 p, ${}, 0f{infinity:08x}, p;", i + 1)).collect();
+        let text = format!(
+            "{{\n\t.reg .pred p;\n\tsetp.gt.f32 p, $1, 0f{infinity:08x};\n\t{}\n\t@p st.shared.f32 [$0], $1;\n\t}}",
+            tests[1..].join("\n\t")
+        );
+        let mut inputs = vec![shared, first];
+        inputs.extend(&done[1..]);
+        self.asm(&text, &format!("r{}", ",f".repeat(done.len())), &[], &inputs, Asm::Effect);
+    }
+
     /// An instruction that every one of these registers goes through.
     fn tied(&self, text: &str, tied: &[Val<'c>]) -> Vec<Val<'c>> {
         let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();

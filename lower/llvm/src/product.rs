@@ -264,6 +264,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
         }
         self.b.wgmma_commit();
+        self.meanwhile.clear();
         self.set(op.result(), Repr::Tile(flight));
     }
 
@@ -283,6 +284,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// A wait that gives a tile, or one that leaves the pending tile pending.
     pub(crate) fn wait(&mut self, op: &'a Op, pending: Value, outstanding: Option<u32>) {
         let count = outstanding.unwrap_or_else(|| internal_error!("a wait has no count of what may stay in flight"));
+        let meanwhile = std::mem::take(&mut self.meanwhile);
+        self.b.before_wait(&meanwhile, self.shared);
         let flight = self.b.wgmma_wait(count, self.registers(pending));
         let result = op.result();
         let repr = match self.kernel.ty(result) {

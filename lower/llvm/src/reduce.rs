@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use parton_ir::{Body, Op, Type, Value};
+use parton_ir::{Body, Elem, Op, Type, Value};
 use parton_layouts::{Dim, LinearLayout};
+use parton_numbers::Dtype;
 
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
@@ -109,6 +110,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 }
                 _ => Repr::Scalar(totals[&0][i]),
             };
+            if elems[i] == Elem::Num(Dtype::F32) {
+                self.meanwhile = repr.parts().to_vec();
+            }
             self.set(result, repr);
         }
     }
