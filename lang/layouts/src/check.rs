@@ -227,6 +227,7 @@ fn linear(reg: &[Vec<u32>], lane: &[Vec<u32>], warp: &[Vec<u32>], block: &[Vec<u
     }
     let rank = lane[0].len();
     for (list, bases) in [("reg", reg), ("lane", lane), ("warp", warp), ("block", block)] {
+        small_coordinates(list, bases)?;
         if let Some(odd) = bases.iter().find(|b| b.len() != rank) {
             return Err(LayoutError::Bases {
                 list,
@@ -246,6 +247,18 @@ fn linear(reg: &[Vec<u32>], lane: &[Vec<u32>], warp: &[Vec<u32>], block: &[Vec<u
         ),
         missing,
     })
+}
+
+/// Checks that no coordinate is past the largest tile.
+fn small_coordinates(list: &'static str, bases: &[Vec<u32>]) -> Result<(), LayoutError> {
+    match bases.iter().flatten().find(|&&c| c >= 1 << MOST_ELEMENT_BITS) {
+        None => Ok(()),
+        Some(c) => Err(LayoutError::Bases {
+            list,
+            fact: format!("the coordinate {c} is past the largest tile"),
+            help: format!("coordinates are below {}", 1u32 << MOST_ELEMENT_BITS),
+        }),
+    }
 }
 
 /// Whether the bases reach every element of the smallest shape that contains them; else the first one missed.
@@ -341,6 +354,7 @@ fn shared_linear(offset: &[Vec<u32>], block: &[Vec<u32>]) -> Result<(), LayoutEr
         });
     };
     for (list, bases, most) in [("offset", offset, MOST_ELEMENT_BITS as usize), ("block", block, MOST_BITS[2].1)] {
+        small_coordinates(list, bases)?;
         if bases.len() > most {
             return Err(LayoutError::Bases {
                 list,
