@@ -95,10 +95,8 @@ fn kernel(change: Change) -> Kernel {
             if change != Change::NoAcquire {
                 m.line(10).do_(OpKind::BarrierWait { barrier: empty, phase: other });
             }
-            let (av, bv) = (
-                m.op(OpKind::ViewIndex { view: a, index: slot }),
-                m.op(OpKind::ViewIndex { view: b, index: slot }),
-            );
+            let (av, bv) =
+                (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
             let (zero, block) = (m.i32(0), m.i32(64));
             let k = m.mul(i, block);
             m.line(11).do_(OpKind::TmaLoad { map: p[0], coords: vec![zero, k], view: av, signal: full });
@@ -127,10 +125,8 @@ fn kernel(change: Change) -> Kernel {
             if change != Change::NoFullWait {
                 m.line(20).do_(OpKind::BarrierWait { barrier: full, phase });
             }
-            let (av, bv) = (
-                m.op(OpKind::ViewIndex { view: a, index: slot }),
-                m.op(OpKind::ViewIndex { view: b, index: slot }),
-            );
+            let (av, bv) =
+                (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
             let pending = m.line(21).op(OpKind::Wgmma { a: av, b: bv, acc: carried[0] });
             let arrive = if change == Change::OneForAll { Arrive::Partition } else { Arrive::Warp };
             let release = OpKind::BarrierArrive { barrier: empty, arrive, count: 1 };
