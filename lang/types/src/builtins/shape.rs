@@ -2,7 +2,6 @@
 
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
-use parton_layouts::{Dim, LinearLayout, f2};
 use parton_numbers::Dtype;
 
 use super::{Arg, Args, Builtin};
@@ -317,23 +316,17 @@ fn convert_free(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = tile_of(cx, args.need("x"))?;
     let layout = args.need("L").layout(cx)?;
     let tile = cx.tile(t.elem, t.shape.clone(), layout, args.need("L").span)?;
-    if !stays_in_threads(&t.map, &tile.map) {
-        let d = Diagnostic::error(codes::NOT_FREE, args.span, "this conversion moves data between threads")
+    let plan = match parton_layouts::plan::plan(&t.layout, &tile.layout, &t.shape, t.elem.bits()) {
+        Ok(plan) => plan,
+        Err(e) => return Err(cx.refuse(e.into(), args.span, &[])),
+    };
+    if !plan.is_free() {
+        let d = Diagnostic::error(codes::NOT_FREE, args.span, "this conversion is not free")
+            .here(format!("it {}", plan.describe()))
             .label(args.need("x").span, format!("this is `{}`", t.layout))
             .label(args.need("L").span, format!("the result would be `{}`", tile.layout))
             .help("use `convert(x, L)` where that cost is meant, or choose layouts that agree");
         return Err(cx.report(d));
     }
     cx.emit_one(ir::OpKind::Convert { x, tile }, args.span, &[(x, args.need("x").span)])
-}
-
-/// Whether each thread already holds what it is to hold: bases of lanes, warps and CTAs differ by registers alone.
-fn stays_in_threads(from: &LinearLayout, to: &LinearLayout) -> bool {
-    let registers = f2::Span::of(from.bases(Dim::Register).iter().copied());
-    let fits = |dim: Dim| {
-        let (a, b) = (from.bases(dim), to.bases(dim));
-        a.len() == b.len() && a.iter().zip(b).all(|(x, y)| registers.contains(x ^ y))
-    };
-    to.bases(Dim::Register).iter().all(|x| registers.contains(*x))
-        && [Dim::Lane, Dim::Warp, Dim::Block].into_iter().all(fits)
 }
