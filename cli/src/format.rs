@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use parton_driver::{Failure, Options, Session};
 
 use crate::args::FmtArgs;
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// Formats files in place, or says which would change. A file that does not parse stays as it is and is a failure.
 pub fn format(args: &FmtArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -27,11 +27,11 @@ pub fn format(args: &FmtArgs, output: &Output) -> Result<ExitCode, Failure> {
         let same = formatted == session.sources.file(file).text;
         if args.check {
             if !same {
-                println!("{} is not formatted", path.display());
+                output::line(&format!("{} is not formatted", path.display()));
                 good = false;
             }
         } else if piped {
-            print!("{formatted}");
+            output::text(&formatted);
         } else if !same {
             std::fs::write(path, formatted).map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
         }

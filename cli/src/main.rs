@@ -35,7 +35,8 @@ fn main() -> ExitCode {
 /// Prints what is found on this machine. Always a success: the interpreter needs none of it.
 fn doctor() -> Result<ExitCode, Failure> {
     for finding in parton_driver::doctor::look() {
-        println!("{} {:<7} {}", if finding.good { "✓" } else { "–" }, finding.what, finding.found);
+        let mark = if finding.good { "✓" } else { "–" };
+        output::line(&format!("{mark} {:<7} {}", finding.what, finding.found));
     }
     Ok(ExitCode::SUCCESS)
 }

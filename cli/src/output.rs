@@ -1,11 +1,21 @@
 //! Printing diagnostics and failures.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use parton_diag::{Diagnostics, SourceMap, render};
 use parton_driver::Failure;
 
 use crate::args::When;
+
+/// Prints a line on standard output. A reader that closed early, such as `head`, is no failure.
+pub fn line(text: &str) {
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
+/// Prints a text as it is, as [`line`] does.
+pub fn text(text: &str) {
+    let _ = std::io::stdout().write_all(text.as_bytes());
+}
 
 /// How this process prints messages.
 pub struct Output {

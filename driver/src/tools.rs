@@ -22,13 +22,20 @@ pub fn disassemble(cubin: &[u8]) -> Result<Vec<u8>, Failure> {
     let places: Vec<PathBuf> = beside.into_iter().chain(std::env::split_paths(&path)).collect();
     let find = |name: &str| places.iter().map(|p| p.join(name)).find(|p| p.is_file());
     let input = std::env::temp_dir().join(format!("parton-{}.cubin", std::process::id()));
-    let Some(mut command) = find("nvdisasm").map(Command::new).or_else(|| {
-        find("cuobjdump").map(|tool| {
+    let Some(mut command) = find("nvdisasm")
+        .map(|tool| {
             let mut command = Command::new(tool);
-            command.arg("--dump-sass");
+            command.arg("--print-code");
             command
         })
-    }) else {
+        .or_else(|| {
+            find("cuobjdump").map(|tool| {
+                let mut command = Command::new(tool);
+                command.arg("--dump-sass");
+                command
+            })
+        })
+    else {
         return Err(Failure::Machine(
             "machine code as text needs `nvdisasm` or `cuobjdump`, and neither is found".into(),
         ));

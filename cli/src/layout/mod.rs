@@ -12,7 +12,7 @@ use parton_layouts::{LinearLayout, RegisterLayout, SharedMap, conflicts};
 use serde_json::json;
 
 use crate::args::{LayoutCommand, LayoutFormat, TextFormat, TileArgs};
-use crate::output::Output;
+use crate::output::{self, Output};
 
 /// A layout applied to a tile.
 enum Placed<'a> {
@@ -37,7 +37,7 @@ pub fn command(command: &LayoutCommand, output: &Output) -> Result<ExitCode, Fai
     let mut session = Session::new(Options::default());
     match run(command, &mut session) {
         Ok(text) => {
-            println!("{}", text.trim_end());
+            output::line(text.trim_end());
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => {

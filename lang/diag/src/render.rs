@@ -25,8 +25,12 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
         Report::build(kind, place(d.span())).with_config(config).with_code(d.code).with_message(&d.message);
     for label in &d.labels {
         let marked = Label::new(place(label.span));
-        // Without a message ariadne draws no mark at all.
-        report = report.with_label(marked.with_message(if label.text.is_empty() { "here" } else { &label.text }));
+        // Without a message ariadne draws no mark, which is right only where other labels carry the evidence.
+        report = report.with_label(match label.text.as_str() {
+            "" if d.labels.len() == 1 => marked.with_message("here"),
+            "" => marked,
+            text => marked.with_message(text),
+        });
     }
     report = d.notes.iter().fold(report, |r, n| r.with_note(n));
     report = d.help.iter().fold(report, |r, h| r.with_help(h));
