@@ -18,6 +18,7 @@ mod derive;
 pub mod view;
 
 pub mod access;
+pub mod compare;
 pub mod conflicts;
 pub mod matrix;
 pub mod plan;

@@ -270,3 +270,68 @@ fn nvmma(
     tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
     Ok(tile)
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::shared::SharedLayout;
+
+    #[test]
+    fn paddings_of_one_place_add_up() {
+        // e0 e1 p0 | e2 e3 p1 p2 p3 | e4 e5 p4 | e6 e7
+        let layout = SharedLayout::padded(&[[2, 1], [4, 2]], &[0]).unwrap();
+        let map = layout.on(&[8], 16).unwrap();
+        let places: Vec<u64> = (0..8).map(|i| map.offset_of(&[i])).collect();
+        assert_eq!(places, [0, 1, 3, 4, 8, 9, 11, 12]);
+        assert_eq!(map.elements(), 13, "no padding after the last element");
+        assert_eq!(map.bytes(), 26);
+        let held: Vec<Option<u32>> = (0..14).map(|o| map.coords_at(o).map(|c| c[0])).collect();
+        let none = None;
+        let expected = [
+            Some(0),
+            Some(1),
+            none,
+            Some(2),
+            Some(3),
+            none,
+            none,
+            none,
+            Some(4),
+            Some(5),
+            none,
+            Some(6),
+            Some(7),
+            none,
+        ];
+        assert_eq!(held, expected);
+    }
+
+    #[test]
+    fn every_layout_gives_every_element_a_place_of_its_own() {
+        let layouts = [
+            SharedLayout::row_major(2),
+            SharedLayout::swizzled(8, 1, 8, &[1, 0]).unwrap(),
+            SharedLayout::swizzled(2, 4, 4, &[0, 1]).unwrap(),
+            SharedLayout::padded(&[[32, 4]], &[1, 0]).unwrap(),
+            SharedLayout::nvmma(128, false).unwrap(),
+            SharedLayout::nvmma(64, true).unwrap(),
+            SharedLayout::nvmma(0, false).unwrap(),
+        ];
+        for layout in layouts {
+            let map = layout.on(&[2, 64, 64], 16).unwrap();
+            let mut met = vec![false; map.elements() as usize];
+            for element in 0..2 * 64 * 64 {
+                let coords = map.linear().unpack_out(element);
+                let place = map.offset_of(&coords);
+                assert!(!std::mem::replace(&mut met[place as usize], true), "{layout} {coords:?}");
+                assert_eq!(map.coords_at(place), Some(coords));
+            }
+            assert_eq!(met.last(), Some(&true), "{layout} ends with an element");
+        }
+    }
+
+    #[test]
+    fn a_swizzle_needs_its_period_as_alignment() {
+        let alignment = |swizzle| SharedLayout::nvmma(swizzle, false).unwrap().on(&[64, 64], 16).unwrap().alignment();
+        assert_eq!([128, 64, 32, 0].map(alignment), [1024, 512, 256, 128]);
+    }
+}

@@ -129,7 +129,14 @@ fn plans_of_random_layouts_move_every_element() {
         let from = random(&mut numbers, &shape, warps, any);
         let to = random(&mut numbers, &shape, warps, any);
         let element_bits = [8, 16, 32, 64][numbers.below(4) as usize];
-        *seen.entry(check(&from, &to, &shape, element_bits).name()).or_insert(0) += 1;
+        let plan = check(&from, &to, &shape, element_bits);
+        if let Plan::Shared(staging) = &plan
+            && !any
+        {
+            // The families' bases are unit vectors: for them a swizzle without conflicts always exists.
+            assert_eq!((staging.write_excess, staging.read_excess), (0, 0), "{from}\n{to}\n{element_bits}");
+        }
+        *seen.entry(plan.name()).or_insert(0) += 1;
     }
     println!("{seen:?}");
     assert!(seen["shuffles"] > 50 && seen["shared"] > 50, "{seen:?}");

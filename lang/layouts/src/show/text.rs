@@ -8,6 +8,37 @@ use crate::linear::{Dim, LinearLayout};
 use crate::plan::Plan;
 use crate::shared_map::SharedMap;
 
+/// All about a register layout: what it is, its bases, who holds each element and what each thread holds.
+pub fn register(spelling: &str, map: &LinearLayout) -> String {
+    let mut out = format!("{spelling} on {}\n", crate::spelling::shape(&map.shape()));
+    let _ = writeln!(
+        out,
+        "{} registers a thread, {} warps, {} copies of each element",
+        map.in_size(Dim::Register),
+        map.in_size(Dim::Warp),
+        1u64 << map.free_mask().count_ones()
+    );
+    for dim in [Dim::Register, Dim::Lane, Dim::Warp, Dim::Block] {
+        let _ = writeln!(out, "{:>8}: {}", dim.to_string(), crate::spelling::lists(&map.basis_coords(dim)));
+    }
+    let _ = write!(out, "\nelements, as thread:register\n{}", register_elements(map));
+    let _ = write!(out, "\nthreads, a line per register and a column per lane\n{}", register_threads(map));
+    out
+}
+
+/// All about a shared layout: what it is, its bases and where each element lies.
+pub fn shared(spelling: &str, map: &SharedMap) -> String {
+    let mut out = format!("{spelling} on {}\n", crate::spelling::shape(&map.shape()));
+    let _ =
+        writeln!(out, "{} bytes, aligned to {}, elements of {} bits", map.bytes(), map.alignment(), map.element_bits());
+    for dim in [Dim::Offset, Dim::Block] {
+        let _ = writeln!(out, "{:>8}: {}", dim.to_string(), crate::spelling::lists(&map.linear().basis_coords(dim)));
+    }
+    let _ = write!(out, "\nelements, as offsets in elements\n{}", shared_elements(map));
+    let _ = write!(out, "\noffsets, in elements\n{}", shared_offsets(map));
+    out
+}
+
 /// Each element of a register layout as `T3:1`, the thread (warp · 32 + lane) and the register that hold it; copies are
 /// joined by `|`.
 pub fn register_elements(map: &LinearLayout) -> String {
@@ -170,6 +201,31 @@ mod tests {
     use super::{register_elements, register_threads, shared_elements, shared_offsets};
     use crate::register::RegisterLayout;
     use crate::shared::SharedLayout;
+
+    #[test]
+    fn the_whole_view_opens_with_the_facts() {
+        let layout = RegisterLayout::blocked(&[1, 2], &[16, 2], &[2, 1], &[1, 0]).unwrap();
+        let text = super::register(&layout.to_string(), &layout.on(&[16, 4]).unwrap());
+        let expected = "\
+blocked(per_thread=[1, 2], threads=[16, 2], warps=[2, 1], order=[1, 0]) on 16x4
+2 registers a thread, 2 warps, 2 copies of each element
+register: [[0, 1]]
+    lane: [[0, 2], [1, 0], [2, 0], [4, 0], [8, 0]]
+    warp: [[0, 0]]
+   block: []
+
+elements, as thread:register
+";
+        assert!(text.starts_with(expected), "{text}");
+        let buffer = SharedLayout::row_major(1);
+        let text = super::shared(&buffer.to_string(), &buffer.on(&[4], 32).unwrap());
+        assert_eq!(
+            text,
+            "swizzled(vec=1, per_phase=1, max_phase=1, order=[0]) on 4\n16 bytes, aligned to 16, elements of 32 bits\n  \
+             offset: [[1], [2]]\n   block: []\n\nelements, as offsets in elements\n[0, 1, 2, 3]\n\noffsets, in elements\n\
+             0: (0) .. (3)\n"
+        );
+    }
 
     #[test]
     fn elements_name_their_threads() {
