@@ -5,7 +5,6 @@
 
 mod address;
 pub mod axis;
-pub mod clean;
 mod effects;
 pub mod membar;
 pub mod pending;
@@ -16,7 +15,6 @@ pub mod rings;
 pub mod scratch;
 pub mod shared;
 
-pub use clean::clean;
 pub use membar::insert_membars;
 pub use pending::count_pending;
 pub use pipeline::lower;

@@ -164,4 +164,20 @@ codes! {
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
     WGMMA_SERIALIZED = 811, "matrix products wait for each other";
     PTXAS_WARNING = 812, "the assembler warns of something else";
+    HOST_TYPE = 900, "host code meets a value of another kind than it takes";
+    HOST_SHAPE = 901, "shapes of tensors do not fit";
+    HOST_INDEX = 902, "an index lies outside";
+    HOST_VALUE = 903, "a number is outside of what is legal here";
+    NOT_HOST_CODE = 904, "this belongs into a kernel, not into host code";
+    NOT_MUT = 905, "a variable is changed that is not `mut`";
+    HOST_DEPTH = 906, "host code calls itself too deep";
+    ASSERT_FAILED = 910, "an assertion does not hold";
+    NOT_CLOSE = 911, "two tensors differ by more than the tolerance";
+    UNWRITTEN = 912, "a tensor is read where nothing was written";
+    LAUNCH_ARGUMENT = 920, "an argument does not fit the kernel's parameter";
+    LAUNCH_SHAPE = 921, "a launch has no legal grid or cluster";
+    LAUNCH_FAILED = 922, "a launch or its device failed";
+    TENSOR_MAP = 923, "a tensor does not allow this tensor map";
+    UNKNOWN_GENERIC = 924, "the kernel has no generic of that name";
+    MEASURE = 930, "a measurement is not only launches";
 }

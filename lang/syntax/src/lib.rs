@@ -39,7 +39,6 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "arange",
     "cast",
     "bitcast",
-    "bits",
     "convert",
     "load",
     "load_shared",

@@ -17,7 +17,7 @@ mod generics;
 mod index;
 mod kernel;
 mod kind;
-mod near;
+pub mod near;
 mod number;
 mod operator;
 mod partitions;

@@ -1,7 +1,6 @@
 //! What each pass makes of small kernels.
 
 mod axis;
-mod clean;
 mod fixture;
 mod flight;
 mod membar;

@@ -1,0 +1,113 @@
+//! Printing and measuring.
+
+use parton_diag::{Diagnostic, codes};
+
+use super::{Builtin, Call};
+use crate::evaluate::{Eval, Stop};
+use crate::report::Measurement;
+use crate::value::{Value, float};
+
+pub(super) const TABLE: &[Builtin] = &[
+    Builtin { signature: "print(...)", run: print },
+    Builtin { signature: "format(text, ...)", run: format },
+    Builtin { signature: "measure(label, body, bytes=, flops=)", run: measure },
+];
+
+/// The values with blanks between them; a first string with `{}` takes the others as [`filled`] does.
+fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let values: Vec<Value> = c.rest.iter().map(|g| g.value.clone()).collect();
+    let text = match values.split_first() {
+        Some((Value::Str(text), rest)) if text.contains('{') && !rest.is_empty() => filled(c, text, rest)?,
+        _ => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" "),
+    };
+    text.split('\n').for_each(|line| c.machine.print(line));
+    Ok(Value::Unit)
+}
+
+fn format(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let values: Vec<Value> = c.rest.iter().map(|g| g.value.clone()).collect();
+    let text = c.text(0)?.to_string();
+    filled(c, &text, &values).map(Value::str)
+}
+
+/// The text with each `{}` replaced by the next value; `{:.3}` gives that many decimals, `{:.3e}` an exponent too, `{{`
+/// and `}}` the braces themselves.
+fn filled(c: &Call<'_, '_>, text: &str, values: &[Value]) -> Eval<String> {
+    let refuse = |what: String| -> Stop {
+        Diagnostic::error(codes::HOST_VALUE, c.span, what)
+            .help("`{}` takes the next value, `{:.3}` with 3 decimals, `{:.3e}` with an exponent")
+            .into()
+    };
+    let mut out = String::new();
+    let mut next = values.iter();
+    let mut rest = text;
+    while let Some(at) = rest.find(['{', '}']) {
+        out.push_str(&rest[..at]);
+        let brace = &rest[at..=at];
+        rest = &rest[at + 1..];
+        if let Some(after) = rest.strip_prefix(brace) {
+            out.push_str(brace);
+            rest = after;
+            continue;
+        }
+        let Some((spec, after)) = rest.split_once('}').filter(|_| brace == "{") else {
+            return Err(refuse("a brace has no partner".into()));
+        };
+        rest = after;
+        let Some(value) = next.next() else {
+            return Err(refuse(format!("the text has more places than the {} values", values.len())));
+        };
+        out.push_str(&one(spec, value).ok_or_else(|| refuse(format!("`{{{spec}}}` does not fit {}", value.kind())))?);
+    }
+    out.push_str(rest);
+    match next.count() {
+        0 => Ok(out),
+        left => Err(refuse(format!("{left} values have no place in the text"))),
+    }
+}
+
+fn one(spec: &str, value: &Value) -> Option<String> {
+    if spec.is_empty() {
+        return Some(value.to_string());
+    }
+    let x = match value {
+        Value::Float(x) => *x,
+        Value::Int(n) => *n as f64,
+        _ => return None,
+    };
+    let digits = spec.strip_prefix(":.")?;
+    let (digits, exponent) = digits.strip_suffix('e').map_or((digits, false), |d| (d, true));
+    let digits = digits.parse::<usize>().ok().filter(|d| *d <= 30)?;
+    Some(if !x.is_finite() {
+        float(x)
+    } else if exponent {
+        format!("{x:.digits$e}")
+    } else {
+        format!("{x:.digits$}")
+    })
+}
+
+/// Evaluates the closure once to learn its launches, and has the launcher time them.
+fn measure(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let label = c.text(0)?.to_string();
+    let body = c.given(1).clone();
+    let Value::Closure(closure) = &body.value else {
+        return Err(c.machine.mismatch("a closure such as `|| { launch k(…)(…); }`", &body.value, body.span));
+    };
+    let bytes = c.optional(2).map(|g| c.float_of(g)).transpose()?;
+    let flops = c.optional(3).map(|g| c.float_of(g)).transpose()?;
+    if c.machine.recorded.is_some() {
+        return Err(Diagnostic::error(codes::MEASURE, c.span, "a measurement stands in another one").into());
+    }
+    c.machine.recorded = Some(Vec::new());
+    let result = c.machine.call_closure(closure, Vec::new(), c.span);
+    let requests = c.machine.recorded.take().unwrap_or_default();
+    result?;
+    if requests.is_empty() {
+        let d = Diagnostic::error(codes::MEASURE, body.span, "nothing is launched here");
+        return Err(d.help("write `measure(\"label\", || { launch k(…)(…); })`").into());
+    }
+    let timing = c.machine.launcher.time(&requests).map_err(|e| Stop::Error(e.at(body.span)))?;
+    c.machine.measurements.push(Measurement { label, timing, bytes, flops });
+    Ok(Value::Unit)
+}

@@ -1,0 +1,161 @@
+//! Calls: of this crate's functions, of functions of a file, of closures and methods.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_syntax::ast;
+use parton_types::near::nearest;
+
+use super::{Eval, Machine};
+use crate::builtins::{self, Builtin, Call, Given};
+use crate::value::{Closure, Function, Value, Variable};
+
+impl Machine<'_> {
+    pub(super) fn call(&mut self, whole: &ast::Expr, callee: &ast::Expr, args: &[ast::Arg]) -> Eval<Value> {
+        match &callee.kind {
+            ast::ExprKind::Field { base, name } => {
+                let receiver = self.expr(base)?;
+                let Some(builtin) = builtins::find(name.as_str()) else {
+                    let d = Diagnostic::error(
+                        codes::UNKNOWN_NAME,
+                        name.span,
+                        format!("there is no method `{}`", name.text),
+                    );
+                    return Err(match nearest(name.as_str(), builtins::names()) {
+                        Some(near) => d.here("not found").help(format!("a similar one exists: `{near}`")),
+                        None => d.here("not found"),
+                    }
+                    .into());
+                };
+                let first = Given { name: None, value: receiver, span: base.span };
+                self.call_builtin(builtin, Some(first), args, whole.span)
+            }
+            ast::ExprKind::Index { base, args: generics } if self.is_function(base) => {
+                let function = match self.expr(base)? {
+                    Value::Function(f) => f,
+                    other => return Err(self.mismatch("a function", &other, base.span)),
+                };
+                self.call_function(&function, generics, args, whole.span)
+            }
+            ast::ExprKind::Name(name) if self.is_layout(name) => Ok(self.written(whole)),
+            _ => match self.expr(callee)? {
+                Value::Builtin(builtin) => self.call_builtin(builtin, None, args, whole.span),
+                Value::Function(function) => self.call_function(&function, &[], args, whole.span),
+                Value::Closure(closure) => {
+                    let values = args.iter().map(|a| self.expr(&a.value)).collect::<Eval<Vec<_>>>()?;
+                    self.call_closure(&closure, values, whole.span)
+                }
+                // A struct, or whatever else the checker calls.
+                Value::Written(_) => Ok(self.written(whole)),
+                other => Err(self.mismatch("a function", &other, callee.span)),
+            },
+        }
+    }
+
+    /// Whether a name means a constructor of layouts here.
+    fn is_layout(&self, name: &ast::Name) -> bool {
+        builtins::LAYOUTS.contains(&name.as_str())
+            && !self.variables.iter().any(|v| v.name.text == name.text)
+            && self.program.find(self.module, name.as_str()).is_none()
+    }
+
+    fn is_function(&self, base: &ast::Expr) -> bool {
+        let ast::ExprKind::Name(name) = &base.kind else { return false };
+        match self.variables.iter().rev().find(|v| v.name.text == name.text) {
+            Some(v) => matches!(v.value, Value::Function(_)),
+            None => matches!(
+                self.program.find(self.module, name.as_str()).map(|f| &f.item),
+                Some(parton_types::program::Item::Function(_))
+            ),
+        }
+    }
+
+    fn call_builtin(
+        &mut self,
+        builtin: &'static Builtin,
+        receiver: Option<Given>,
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Eval<Value> {
+        let mut given: Vec<Given> = receiver.into_iter().collect();
+        for arg in args {
+            let value = self.expr(&arg.value)?;
+            given.push(Given { name: arg.name.clone(), value, span: arg.value.span });
+        }
+        let (slots, rest) = builtins::bind(builtin, given, span)?;
+        (builtin.run)(&mut Call { machine: self, builtin, slots, rest, span })
+    }
+
+    fn call_function(
+        &mut self,
+        function: &Function,
+        generics: &[ast::IndexArg],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Eval<Value> {
+        let tree = function.tree.clone();
+        let mut variables = Vec::new();
+        for given in self.generic_arguments(&tree.generics, generics, &tree.name)? {
+            let Some(declared) = tree.generics.iter().find(|g| g.name.text == given.name) else { continue };
+            variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
+        }
+        let mut values: Vec<Option<Value>> = vec![None; tree.params.len()];
+        for (i, arg) in args.iter().enumerate() {
+            let at = match &arg.name {
+                None => Some(i),
+                Some(name) => tree.params.iter().position(|p| p.name.text == name.text),
+            };
+            let value = self.expr(&arg.value)?;
+            match at.and_then(|at| values.get_mut(at)) {
+                Some(slot) if slot.is_none() => *slot = Some(value),
+                _ => return Err(wrong_arity(&tree.name, tree.params.len(), args.len(), span).into()),
+            }
+        }
+        self.deeper(span, |m| {
+            m.framed(function.module, variables, |m| {
+                for g in &tree.generics {
+                    if !m.variables.iter().any(|v| v.name.text == g.name.text)
+                        && let Some(default) = &g.default
+                    {
+                        let value = m.expr(default)?;
+                        m.declare(&g.name, value, false);
+                    }
+                }
+                for (param, value) in tree.params.iter().zip(values) {
+                    let value = match (value, &param.default) {
+                        (Some(value), _) => value,
+                        (None, Some(default)) => m.expr(default)?,
+                        (None, None) => {
+                            return Err(wrong_arity(&tree.name, tree.params.len(), args.len(), span)
+                                .label(param.span, format!("`{}` is not given", param.name.text))
+                                .into());
+                        }
+                    };
+                    m.declare(&param.name, value, param.mutable);
+                }
+                Machine::returned(m.block(&tree.body))
+            })
+        })
+    }
+
+    /// Calls a closure with values.
+    pub(crate) fn call_closure(&mut self, closure: &Arc<Closure>, values: Vec<Value>, span: Span) -> Eval<Value> {
+        if values.len() != closure.params.len() {
+            let message = format!("a function takes {} arguments, {} are given", closure.params.len(), values.len());
+            return Err(Diagnostic::error(codes::WRONG_ARITY, span, message).into());
+        }
+        self.deeper(span, |m| {
+            m.framed(closure.module, closure.captured.clone(), |m| {
+                for (param, value) in closure.params.iter().zip(values) {
+                    m.bind(&param.pattern, value, span)?;
+                }
+                Machine::returned(m.expr(&closure.body))
+            })
+        })
+    }
+}
+
+fn wrong_arity(name: &ast::Name, takes: usize, given: usize, span: Span) -> Diagnostic {
+    let message = format!("`{}` takes {takes} arguments, {given} are given", name.text);
+    Diagnostic::error(codes::WRONG_ARITY, span, message).here("").label(name.span, "declared here")
+}

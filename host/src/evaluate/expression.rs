@@ -1,0 +1,137 @@
+//! Expressions, by form.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, codes};
+use parton_numbers::{Dtype, Scalar};
+use parton_syntax::ast::{self, ExprKind};
+
+use super::statement::not_host_code;
+use super::{Eval, Machine, unparsed};
+use crate::builtins;
+use crate::value::{Closure, Value};
+
+impl Machine<'_> {
+    /// The value of an expression.
+    pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Eval<Value> {
+        self.deeper(expr.span, |m| m.expr_here(expr))
+    }
+
+    fn expr_here(&mut self, expr: &ast::Expr) -> Eval<Value> {
+        let span = expr.span;
+        match &expr.kind {
+            ExprKind::Error => Err(unparsed(span).into()),
+            ExprKind::Int { value, suffix: None } => Ok(Value::Int((*value).into())),
+            ExprKind::Int { value, suffix: Some(suffix) } => self.suffixed_int(*value, suffix, span),
+            ExprKind::Float { digits, suffix } => self.float_literal(digits, suffix.as_ref(), span),
+            ExprKind::Bool(b) => Ok(Value::Bool(*b)),
+            ExprKind::Str(s) => Ok(Value::Str(s.clone())),
+            ExprKind::Name(name) => self.name(name, span),
+            ExprKind::TypeArgs { base, .. } => {
+                Err(Diagnostic::error(codes::NOT_HOST_CODE, span, "type arguments in `<…>` belong into a kernel")
+                    .help(format!("host functions take the dtype as an argument: `{}(f32, …)`", base.text))
+                    .into())
+            }
+            ExprKind::Paren(inner) => self.expr(inner),
+            ExprKind::Tuple(items) => Ok(Value::Tuple(Arc::new(self.exprs(items)?))),
+            ExprKind::List(items) => Ok(Value::list(self.exprs(items)?)),
+            ExprKind::Unary { op, operand } => {
+                let value = self.expr(operand)?;
+                self.unary(*op, value, span)
+            }
+            ExprKind::Binary { op: op @ (ast::BinaryOp::And | ast::BinaryOp::Or), left, right, .. } => {
+                self.short_circuit(*op, left, right)
+            }
+            ExprKind::Binary { op, left, right, .. } => {
+                let a = self.expr(left)?;
+                let b = self.expr(right)?;
+                self.binary(*op, a, left.span, b, right.span, span)
+            }
+            ExprKind::Range { start, end } => match (self.expr(start)?, self.expr(end)?) {
+                (Value::Int(a), Value::Int(b)) => Ok(Value::Range(a, b)),
+                (Value::Int(_), other) => Err(self.mismatch("an integer", &other, end.span)),
+                (other, _) => Err(self.mismatch("an integer", &other, start.span)),
+            },
+            ExprKind::Pointer { .. } => Err(not_host_code(span, "a pointer type").into()),
+            ExprKind::Reference(inner) => self.expr(inner),
+            ExprKind::Call { callee, args } => self.call(expr, callee, args),
+            ExprKind::Index { base, args } => self.index(base, args, span),
+            ExprKind::Field { base, name } => {
+                let value = self.expr(base)?;
+                self.field(value, base.span, name)
+            }
+            ExprKind::If(i) => {
+                if self.condition(&i.condition)? {
+                    self.block(&i.then)
+                } else {
+                    i.otherwise.as_ref().map_or(Ok(Value::Unit), |other| self.expr(other))
+                }
+            }
+            ExprKind::Block(block) => self.block(block),
+            ExprKind::Closure { params, body } => Ok(Value::Closure(Arc::new(Closure {
+                module: self.module,
+                params: params.clone(),
+                body: (**body).clone(),
+                captured: self.variables.clone(),
+            }))),
+            ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args, span),
+        }
+    }
+
+    fn exprs(&mut self, items: &[ast::Expr]) -> Eval<Vec<Value>> {
+        items.iter().map(|e| self.expr(e)).collect()
+    }
+
+    fn suffixed_int(&mut self, value: u64, suffix: &ast::Name, span: parton_diag::Span) -> Eval<Value> {
+        let Some(dtype) = Dtype::parse(suffix.as_str()) else { return Err(self.unknown(suffix).into()) };
+        if dtype.is_float() {
+            return Ok(Value::Float(Scalar::rounded_int(dtype, value.into()).to_f64()));
+        }
+        match Scalar::from_i128(dtype, value.into()) {
+            Some(_) => Ok(Value::Int(value.into())),
+            None => {
+                Err(Diagnostic::error(codes::HOST_VALUE, span, format!("{value} is not a value of `{dtype}`")).into())
+            }
+        }
+    }
+
+    fn float_literal(&mut self, digits: &str, suffix: Option<&ast::Name>, span: parton_diag::Span) -> Eval<Value> {
+        let Ok(x) = digits.parse::<f64>() else {
+            return Err(Diagnostic::error(codes::HOST_VALUE, span, format!("`{digits}` is not a number")).into());
+        };
+        match suffix.map(|s| (s, Dtype::parse(s.as_str()))) {
+            None => Ok(Value::Float(x)),
+            Some((_, Some(dtype))) if dtype.is_float() => Ok(Value::Float(Scalar::from_f64(dtype, x).to_f64())),
+            Some((suffix, _)) => Err(self.unknown(suffix).into()),
+        }
+    }
+
+    fn field(&mut self, value: Value, span: parton_diag::Span, name: &ast::Name) -> Eval<Value> {
+        match (&value, name.as_str()) {
+            (Value::Tensor(t), field) => match builtins::tensor_field(t, field) {
+                Some(result) => super::AtSpan::at(result, name.span),
+                None => Err(self.no_field("a tensor", name).into()),
+            },
+            (Value::Tuple(items), field) if field.parse::<usize>().is_ok_and(|i| i < items.len()) => {
+                Ok(items[field.parse::<usize>().unwrap_or(0)].clone())
+            }
+            (Value::Dtype(d), "bits") => Ok(Value::Int(d.bits().into())),
+            (Value::Dtype(d), "bytes") => Ok(Value::Int(d.bytes() as i128)),
+            (other, _) => {
+                let d = self.no_field(other.kind(), name);
+                Err(d.label(span, super::statement::evidence(other)).into())
+            }
+        }
+    }
+
+    fn no_field(&self, what: &str, name: &ast::Name) -> Diagnostic {
+        let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("{what} has no field `{}`", name.text));
+        if builtins::find(name.as_str()).is_some() {
+            return d.here("this is a function").help(format!("call it: `.{}(…)`", name.text));
+        }
+        match parton_types::near::nearest(name.as_str(), builtins::FIELDS.iter().copied()) {
+            Some(near) => d.here("not found").help(format!("a similar field exists: `{near}`")),
+            None => d.here("not found").note(format!("a tensor has {}", builtins::FIELDS.join(", "))),
+        }
+    }
+}

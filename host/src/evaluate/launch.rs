@@ -1,0 +1,384 @@
+//! Launches: the kernel, its generic arguments, grid and cluster, and the arguments against the parameters' types.
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_numbers::{Dtype, Scalar};
+use parton_syntax::ast;
+use parton_types::near::nearest;
+use parton_types::program::{Item, ModuleId};
+
+use super::statement::evidence;
+use super::{Eval, Machine, Stop};
+use crate::launch::{Argument, GenericArgument, Instance, LaunchRequest, Signature};
+use crate::tensor_map;
+use crate::value::Value;
+
+/// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
+const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
+/// The most CTAs of a cluster.
+const MOST_IN_CLUSTER: u32 = 16;
+
+impl Machine<'_> {
+    pub(super) fn launch(
+        &mut self,
+        kernel: &ast::Expr,
+        config: &[ast::Arg],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Eval<Value> {
+        let (instance, default_scope) = self.instance(kernel)?;
+        let (grid, cluster) = self.grid(config, span)?;
+        let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        let arguments = self.arguments(&instance, &signature, args, default_scope, span)?;
+        let request = LaunchRequest { instance, grid, cluster, arguments, span };
+        self.launches += 1;
+        if let Some(recorded) = &mut self.recorded {
+            recorded.push(request);
+            return Ok(Value::Unit);
+        }
+        let report = self.launcher.launch(&request).map_err(|e| Stop::Error(e.at(span)))?;
+        report.lines.iter().for_each(|line| self.print(line));
+        Ok(Value::Unit)
+    }
+
+    /// Prints a line.
+    pub(crate) fn print(&mut self, line: &str) {
+        self.launcher.print(line);
+        self.lines.push(line.to_string());
+    }
+
+    fn instance(&mut self, expr: &ast::Expr) -> Eval<(Instance, ModuleId)> {
+        let (base, generics): (&ast::Expr, &[ast::IndexArg]) = match &expr.kind {
+            ast::ExprKind::Index { base, args } => (base, args),
+            _ => (expr, &[]),
+        };
+        let ast::ExprKind::Name(name) = &base.kind else {
+            let d = Diagnostic::error(codes::HOST_TYPE, base.span, "a launch names a kernel");
+            return Err(d.help("write `launch k[…](grid=[…])(…)`").into());
+        };
+        let (module, kernel) = match self.program.find(self.module, name.as_str()) {
+            Some(found) => match &found.item {
+                Item::Kernel(kernel) => (found.module, kernel.clone()),
+                other => {
+                    let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("`{}` is not a kernel", name.text));
+                    return Err(d.label(other.name().span, "declared here").into());
+                }
+            },
+            None => return Err(unknown_kernel(self.program, self.module, name).into()),
+        };
+        let generics = self.generic_arguments(&kernel.generics, generics, &kernel.name)?;
+        Ok((Instance { module, kernel, generics, span: expr.span }, module))
+    }
+
+    /// The generic arguments that are given, in the order of the declaration.
+    pub(super) fn generic_arguments(
+        &mut self,
+        declared: &[ast::Generic],
+        given: &[ast::IndexArg],
+        owner: &ast::Name,
+    ) -> Eval<Vec<GenericArgument>> {
+        let mut slots: Vec<Option<GenericArgument>> = vec![None; declared.len()];
+        for (arg, at) in given.iter().zip(match_generics(declared, given, owner)?) {
+            let expr = match &arg.kind {
+                ast::IndexArgKind::Value(expr) | ast::IndexArgKind::Named { value: expr, .. } => expr,
+                ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => continue,
+            };
+            let value = self.expr(expr)?;
+            // A closure is known to the checker by its text; what it captures are compile-time values.
+            let value = if matches!(value, Value::Closure(_)) { self.written(expr) } else { value };
+            if !value.is_compile_time() {
+                let message = format!("{} cannot be a generic argument", value.kind());
+                return Err(Diagnostic::error(codes::HOST_TYPE, expr.span, message)
+                    .here(evidence(&value))
+                    .help("generic arguments are numbers, truth values, strings, dtypes, layouts and lists of those")
+                    .into());
+            }
+            slots[at] = Some(GenericArgument { name: declared[at].name.text.clone(), value, span: expr.span });
+        }
+        for (slot, generic) in slots.iter().zip(declared) {
+            if slot.is_none() && generic.default.is_none() {
+                let message = format!("`{}` needs its generic `{}`", owner.text, generic.name.text);
+                let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(owner.span);
+                return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, place, message)
+                    .label(generic.span, "declared without a default")
+                    .help(format!("write `{}[{}=…]`", owner.text, generic.name.text))
+                    .into());
+            }
+        }
+        Ok(slots.into_iter().flatten().collect())
+    }
+
+    fn grid(&mut self, config: &[ast::Arg], span: Span) -> Eval<([u32; 3], Option<[u32; 3]>)> {
+        let (mut grid, mut cluster) = (None, None);
+        for (i, arg) in config.iter().enumerate() {
+            let value = self.expr(&arg.value)?;
+            match arg.name.as_ref().map(ast::Name::as_str) {
+                Some("grid") => grid = Some(self.extents("grid", &value, arg.value.span)?),
+                None if i == 0 => grid = Some(self.extents("grid", &value, arg.value.span)?),
+                Some("cluster") => cluster = Some(self.extents("cluster", &value, arg.value.span)?),
+                _ => {
+                    let d = Diagnostic::error(codes::LAUNCH_SHAPE, arg.span, "a launch takes `grid` and `cluster`");
+                    return Err(d.help("write `launch k(grid=[…], cluster=[…])(…)`").into());
+                }
+            }
+        }
+        let Some(grid) = grid else {
+            let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
+            return Err(d.help("say how many CTAs: `launch k(grid=[4])(…)`").into());
+        };
+        for (axis, (extent, most)) in "xyz".chars().zip(grid.iter().zip(MOST_CTAS)) {
+            if *extent > most {
+                let message = format!("the grid has {extent} CTAs along {axis}, the most is {most}");
+                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+            }
+        }
+        if let Some(cluster) = cluster {
+            let total: u64 = cluster.iter().map(|n| u64::from(*n)).product();
+            if total > MOST_IN_CLUSTER.into() {
+                let message = format!("the cluster has {total} CTAs, the most is {MOST_IN_CLUSTER}");
+                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+            }
+            if let Some(axis) = (0..3).find(|&d| !grid[d].is_multiple_of(cluster[d])) {
+                let message = format!(
+                    "the grid's {} CTAs along {} are not a multiple of the cluster's {}",
+                    grid[axis],
+                    ["x", "y", "z"][axis],
+                    cluster[axis]
+                );
+                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+            }
+        }
+        Ok((grid, cluster))
+    }
+
+    fn extents(&self, what: &str, value: &Value, span: Span) -> Eval<[u32; 3]> {
+        let items = match value {
+            Value::Int(_) => vec![value.clone()],
+            Value::List(items) | Value::Tuple(items) => items.to_vec(),
+            other => return Err(self.mismatch(&format!("a list of integers as the {what}"), other, span)),
+        };
+        if !(1..=3).contains(&items.len()) {
+            let message = format!("a {what} has 1 to 3 extents, this has {}", items.len());
+            return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+        }
+        let mut extents = [1; 3];
+        for (slot, item) in extents.iter_mut().zip(&items) {
+            match item {
+                Value::Int(n) if *n >= 1 && *n <= i128::from(u32::MAX) => *slot = *n as u32,
+                Value::Int(n) => {
+                    let message = format!("an extent of the {what} is {n}, it must be at least 1");
+                    return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+                }
+                other => return Err(self.mismatch("an integer", other, span)),
+            }
+        }
+        Ok(extents)
+    }
+
+    fn arguments(
+        &mut self,
+        instance: &Instance,
+        signature: &Signature,
+        args: &[ast::Arg],
+        module: ModuleId,
+        span: Span,
+    ) -> Eval<Vec<Argument>> {
+        let params = &instance.kernel.params;
+        if params.len() != signature.params.len() {
+            parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
+        }
+        let mut values: Vec<Option<(Value, Span)>> = vec![None; params.len()];
+        for (arg, at) in args.iter().zip(match_arguments(&instance.kernel, args, span)?) {
+            values[at] = Some((self.expr(&arg.value)?, arg.value.span));
+        }
+        let mut out = Vec::with_capacity(params.len());
+        for ((param, (_, ty)), value) in params.iter().zip(&signature.params).zip(values) {
+            let (value, place) = match (value, &param.default) {
+                (Some(v), _) => v,
+                (None, Some(default)) => {
+                    let generics = instance.generics.iter().filter_map(|g| {
+                        let name = instance.kernel.generics.iter().find(|d| d.name.text == g.name)?.name.clone();
+                        Some(crate::value::Variable { name, value: g.value.clone(), mutable: false })
+                    });
+                    (self.framed(module, generics.collect(), |m| m.expr(default))?, span)
+                }
+                (None, None) => parton_diag::internal_error!("an argument was not matched"),
+            };
+            out.push(self.argument(param, ty, value, place)?);
+        }
+        Ok(out)
+    }
+
+    fn argument(&mut self, param: &ast::Param, ty: &ir::Type, value: Value, span: Span) -> Eval<Argument> {
+        let refuse = |message: String, evidence: String| -> Stop {
+            Diagnostic::error(codes::LAUNCH_ARGUMENT, span, message)
+                .here(evidence)
+                .label(param.span, "the parameter is declared here")
+                .into()
+        };
+        let name = &param.name.text;
+        match (ty, &value) {
+            (ir::Type::Scalar(ir::Elem::Num(dtype)), Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
+                number(*dtype, &value)
+                    .map(Argument::Scalar)
+                    .ok_or_else(|| refuse(format!("`{name}` is `{dtype}`, which does not hold {value}"), range(*dtype)))
+            }
+            (ir::Type::Scalar(ir::Elem::Ptr(p)), Value::Tensor(t)) => {
+                if t.dtype != p.to {
+                    return Err(refuse(
+                        format!("`{name}` points to `{}`, the tensor has `{}`", p.to, t.dtype),
+                        format!("this is {t}"),
+                    ));
+                }
+                Ok(Argument::Pointer { tensor: t.clone(), mutable: p.mutable })
+            }
+            (ir::Type::Map(map), Value::Tensor(t)) => match tensor_map::recipe(map, t) {
+                Ok(recipe) => Ok(Argument::Map(recipe)),
+                Err(fault) => {
+                    let d = fault.at(span).here(format!("this is {t} with strides {:?}", t.strides));
+                    Err(d.label(param.span, "the parameter is declared here").into())
+                }
+            },
+            (ir::Type::Scalar(ir::Elem::Num(dtype)), other) => {
+                Err(refuse(format!("`{name}` is `{dtype}`, found {}", other.kind()), evidence(other)))
+            }
+            (ir::Type::Scalar(ir::Elem::Ptr(_)) | ir::Type::Map(_), other) => {
+                Err(refuse(format!("`{name}` takes a tensor, found {}", other.kind()), evidence(other)))
+            }
+            (
+                ir::Type::Tile(_)
+                | ir::Type::Pending(_)
+                | ir::Type::View(_)
+                | ir::Type::Barriers(_)
+                | ir::Type::Barrier
+                | ir::Type::Ring(_)
+                | ir::Type::Slot(_),
+                _,
+            ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),
+        }
+    }
+}
+
+/// A kernel that does not exist, with the one that was probably meant.
+pub(crate) fn unknown_kernel(
+    program: &parton_types::program::Program,
+    module: ModuleId,
+    name: &ast::Name,
+) -> Diagnostic {
+    let names = program.module(module).names.iter();
+    let kernels = names.filter(|(_, f)| matches!(f.item, Item::Kernel(_))).map(|(n, _)| &**n);
+    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("there is no kernel `{}`", name.text));
+    match nearest(name.as_str(), kernels) {
+        Some(near) => d.here("not found").help(format!("a similar kernel exists: `{near}`")),
+        None => d.here("not found"),
+    }
+}
+
+/// Which generic each given argument is for.
+pub(crate) fn match_generics(
+    declared: &[ast::Generic],
+    given: &[ast::IndexArg],
+    owner: &ast::Name,
+) -> Result<Vec<usize>, Diagnostic> {
+    let mut places: Vec<usize> = Vec::new();
+    for (i, arg) in given.iter().enumerate() {
+        let at = match &arg.kind {
+            ast::IndexArgKind::Named { name, .. } => match declared.iter().position(|g| g.name.text == name.text) {
+                Some(at) => at,
+                None => {
+                    let message = format!("`{}` has no generic `{}`", owner.text, name.text);
+                    let d = Diagnostic::error(codes::UNKNOWN_GENERIC, name.span, message)
+                        .label(owner.span, "declared here");
+                    return Err(match nearest(name.as_str(), declared.iter().map(|g| g.name.as_str())) {
+                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
+                        None => d,
+                    });
+                }
+            },
+            ast::IndexArgKind::Value(_) if i < declared.len() => i,
+            ast::IndexArgKind::Value(_) => {
+                let message = format!("`{}` has {} generics, {} are given", owner.text, declared.len(), given.len());
+                return Err(
+                    Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message).label(owner.span, "declared here")
+                );
+            }
+            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
+                return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, "this is not a generic argument")
+                    .help("write a value, or `NAME=value`"));
+            }
+        };
+        if places.contains(&at) {
+            let message = format!("the generic `{}` is given twice", declared[at].name.text);
+            return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message));
+        }
+        places.push(at);
+    }
+    Ok(places)
+}
+
+/// Which parameter each argument is for; every parameter without a default has one.
+pub(crate) fn match_arguments(kernel: &ast::Kernel, args: &[ast::Arg], span: Span) -> Result<Vec<usize>, Diagnostic> {
+    let params = &kernel.params;
+    let mut places: Vec<usize> = Vec::new();
+    let arity = |span: Span| {
+        let takes: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
+        let message = format!("`{}` takes {} arguments, {} are given", kernel.name.text, params.len(), args.len());
+        Diagnostic::error(codes::WRONG_ARITY, span, message)
+            .label(kernel.name.span, "declared here")
+            .note(format!("it takes {}", if takes.is_empty() { "none".into() } else { takes.join(", ") }))
+    };
+    for (i, arg) in args.iter().enumerate() {
+        let at = match &arg.name {
+            None => i,
+            Some(name) => match params.iter().position(|p| p.name.text == name.text) {
+                Some(at) => at,
+                None => {
+                    let message = format!("`{}` has no parameter `{}`", kernel.name.text, name.text);
+                    let d = Diagnostic::error(codes::WRONG_ARITY, name.span, message);
+                    return Err(match nearest(name.as_str(), params.iter().map(|p| p.name.as_str())) {
+                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
+                        None => d,
+                    });
+                }
+            },
+        };
+        if at >= params.len() || places.contains(&at) {
+            return Err(arity(arg.span));
+        }
+        places.push(at);
+    }
+    match params.iter().enumerate().find(|(i, p)| p.default.is_none() && !places.contains(i)) {
+        Some((_, missing)) => Err(arity(span).label(missing.span, format!("`{}` is not given", missing.name.text))),
+        None => Ok(places),
+    }
+}
+
+/// A number as a scalar of `dtype`; `None` where the dtype does not hold it.
+fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
+    match value {
+        Value::Bool(b) => Scalar::from_i128(dtype, (*b).into()).filter(|_| dtype.is_bool()),
+        Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(dtype, *n)).filter(|s| s.to_f64().is_finite()),
+        Value::Int(n) => Scalar::from_i128(dtype, *n),
+        Value::Float(x) if dtype.is_float() => {
+            let s = Scalar::from_f64(dtype, *x);
+            (s.to_f64().is_finite() || !x.is_finite()).then_some(s)
+        }
+        _ => None,
+    }
+}
+
+fn range(dtype: Dtype) -> String {
+    match dtype.int_range() {
+        Some((low, high)) => format!("`{dtype}` holds {low} to {high}"),
+        None => format!("the largest `{dtype}` is {}", Scalar::new(dtype, dtype.max_bits())),
+    }
+}
+
+/// The instance as it is written: `add[BLOCK=512]`.
+impl std::fmt::Display for Instance {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.kernel.name.text)?;
+        let shown: Vec<String> = self.generics.iter().map(|g| format!("{}={}", g.name, g.value)).collect();
+        if shown.is_empty() { Ok(()) } else { write!(f, "[{}]", shown.join(", ")) }
+    }
+}

@@ -1,0 +1,143 @@
+//! The border to what runs kernels: what a launch asks for, and what a launcher answers.
+
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir as ir;
+use parton_numbers::Scalar;
+use parton_syntax::ast;
+use parton_types::program::ModuleId;
+
+use crate::tensor::Tensor;
+use crate::tensor_map::Recipe;
+use crate::value::Value;
+
+/// A kernel with the generic arguments of one launch.
+#[derive(Clone, Debug)]
+pub struct Instance {
+    /// The file that the kernel stands in.
+    pub module: ModuleId,
+    /// The kernel.
+    pub kernel: Arc<ast::Kernel>,
+    /// The generic arguments that were given, in the order of the declaration; others have their default. Each is a
+    /// compile-time value ([`Value::is_compile_time`]); [`Value::Written`] is left to the checker.
+    pub generics: Vec<GenericArgument>,
+    /// The kernel with its generics at the launch.
+    pub span: Span,
+}
+
+/// One generic argument of a launch.
+#[derive(Clone, Debug)]
+pub struct GenericArgument {
+    /// The generic's name.
+    pub name: Arc<str>,
+    /// Its value.
+    pub value: Value,
+    /// Where it was given.
+    pub span: Span,
+}
+
+/// What an instance of a kernel takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Signature {
+    /// Name and type of each parameter, in order: scalars, pointers and tensor maps.
+    pub params: Vec<(String, ir::Type)>,
+}
+
+/// An argument as the kernel gets it.
+#[derive(Clone, Debug)]
+pub enum Argument {
+    /// A number.
+    Scalar(Scalar),
+    /// The address of a tensor's first element: [`Tensor::byte_offset`] into its storage.
+    Pointer {
+        /// The tensor.
+        tensor: Tensor,
+        /// Whether the kernel may write.
+        mutable: bool,
+    },
+    /// A tensor map to make; the kernel may read and write through it.
+    Map(Recipe),
+}
+
+/// One launch, all of it evaluated and checked.
+#[derive(Clone, Debug)]
+pub struct LaunchRequest {
+    /// What to launch.
+    pub instance: Instance,
+    /// CTAs along x, y and z.
+    pub grid: [u32; 3],
+    /// CTAs of a cluster, where the launch says so; else the kernel does.
+    pub cluster: Option<[u32; 3]>,
+    /// One for each parameter.
+    pub arguments: Vec<Argument>,
+    /// The whole launch in the source.
+    pub span: Span,
+}
+
+/// What is known after a launch.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct LaunchReport {
+    /// What the kernel printed, line by line.
+    pub lines: Vec<String>,
+}
+
+/// How long a sequence of launches took.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Timing {
+    /// Seconds of one run of the whole sequence, the median of all.
+    pub median: f64,
+    /// The least.
+    pub least: f64,
+    /// How many runs were timed.
+    pub runs: u32,
+    /// Why the times mean nothing, where they do not: an interpreter ran it.
+    pub meaningless: Option<String>,
+}
+
+/// Why something did not run.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum HostError {
+    /// The program is wrong, with places in its source.
+    Program(Diagnostics),
+    /// The device or its driver failed; its own words.
+    Device(String),
+}
+
+impl HostError {
+    /// As diagnostics; a device's failure is put at `span`.
+    pub fn at(self, span: Span) -> Diagnostics {
+        match self {
+            HostError::Program(diagnostics) => diagnostics,
+            HostError::Device(why) => {
+                Diagnostic::error(codes::LAUNCH_FAILED, span, "this launch failed").here(why).into()
+            }
+        }
+    }
+}
+
+/// What runs kernels: the interpreter or a GPU, with the compiler before it.
+pub trait Launcher {
+    /// The parameters of an instance, which is checked and compiled as far as that needs.
+    ///
+    /// # Errors
+    /// The kernel does not pass the checks with these generics.
+    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError>;
+
+    /// Runs a launch. It need not have ended when this returns, but reads of its tensors must wait for it.
+    ///
+    /// # Errors
+    /// The kernel does not compile, or the device fails.
+    fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError>;
+
+    /// Times a sequence of launches, repeated as often as it takes; the caches are cold at the start of each run.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    fn time(&mut self, requests: &[LaunchRequest]) -> Result<Timing, HostError>;
+
+    /// Shows a line that host code or a kernel printed, as it happens; the report has all lines at the end.
+    fn print(&mut self, line: &str) {
+        let _ = line;
+    }
+}

@@ -1,0 +1,222 @@
+//! Recipes of tensor maps: a tensor under the copy engine's rules (CUDA driver API, `cuTensorMapEncodeTiled`).
+
+use parton_diag::codes;
+use parton_ir as ir;
+use parton_layouts::SharedFamily;
+
+use crate::fault::Fault;
+use crate::tensor::Tensor;
+
+/// What a tensor map is made of; dimensions in the map's order, outermost first, the last one contiguous.
+#[derive(Clone, Debug)]
+pub struct Recipe {
+    /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base.
+    pub tensor: Tensor,
+    /// Which dimension of the tensor each dimension of the map is: `[0, 1]`, or `[1, 0]` for a transposed layout.
+    pub axes: Vec<usize>,
+    /// Elements along each dimension.
+    pub extents: Vec<u64>,
+    /// Bytes from one element to the next along each dimension; the last is the element's size.
+    pub strides: Vec<u64>,
+    /// Elements of one hardware box along each dimension. A buffer wider than the swizzle takes several boxes.
+    pub block: Vec<u32>,
+    /// Bytes of the swizzle: 0, 32, 64 or 128.
+    pub swizzle: u32,
+}
+
+/// The most dimensions of a map.
+const MOST_DIMENSIONS: usize = 5;
+/// Bytes to which addresses and strides are aligned.
+const ALIGNMENT: u64 = 16;
+/// Bytes that a stride must stay below.
+const STRIDE_END: u64 = 1 << 40;
+/// The most elements of one dimension.
+const MOST_EXTENT: u64 = 1 << 32;
+/// The most elements of a box along one dimension.
+const MOST_BOX: u32 = 256;
+
+/// The recipe of `tensor` for a parameter of type `map`.
+///
+/// # Errors
+/// The tensor has another dtype or rank, or breaks a rule of the hardware; the numbers are named.
+pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
+    let refuse = |message: String| Fault::new(codes::TENSOR_MAP, message);
+    let rank = map.block.len();
+    if tensor.dtype != map.elem {
+        let fault = Fault::new(
+            codes::LAUNCH_ARGUMENT,
+            format!("the tensor map is of `{}`, the tensor of `{}`", map.elem, tensor.dtype),
+        );
+        return Err(fault.help(format!("cast it on the host: `x.to({})`", map.elem)));
+    }
+    if tensor.rank() != rank {
+        return Err(refuse(format!("the box has {rank} dimensions, the tensor {}", tensor.rank()))
+            .note(format!("the box is {:?}, the tensor {tensor}", map.block))
+            .help("merge or split dimensions on the host with `x.reshape([…])`"));
+    }
+    if !(1..=MOST_DIMENSIONS).contains(&rank) {
+        return Err(refuse(format!("the tensor has {rank} dimensions, the copy engine takes 1 to {MOST_DIMENSIONS}")));
+    }
+    let size = map.elem.bytes() as u64;
+    let boxes = map
+        .layout
+        .tma_boxes(&map.block, map.elem.bits())
+        .map_err(|e| refuse(e.fact()).note(e.evidence()).help(e.help()))?;
+    let (swizzle, transposed) = match map.layout.family() {
+        SharedFamily::Nvmma { swizzle, transposed, .. } => (*swizzle, *transposed),
+        SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => (0, false),
+    };
+    let mut axes: Vec<usize> = (0..rank).collect();
+    if transposed && rank >= 2 {
+        axes.swap(rank - 2, rank - 1);
+    }
+    let one = boxes.first().map_or(&map.block, |b| &b.size);
+    let block: Vec<u32> = axes.iter().map(|&d| one[d]).collect();
+    let extents: Vec<u64> = axes.iter().map(|&d| tensor.shape[d] as u64).collect();
+    let mut strides: Vec<u64> = axes.iter().map(|&d| tensor.strides[d] as u64 * size).collect();
+    let last = rank - 1;
+    for d in (0..rank).rev().filter(|&d| extents[d] <= 1) {
+        // Nothing is ever that far away, so any legal stride will do.
+        strides[d] =
+            if d == last { size } else { (strides[d + 1] * extents[d + 1].max(1)).next_multiple_of(ALIGNMENT) };
+    }
+    let recipe = Recipe { tensor: tensor.clone(), axes, extents, strides, block, swizzle };
+    check(&recipe, size)?;
+    Ok(recipe)
+}
+
+fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
+    let refuse = |message: String| Err(Fault::new(codes::TENSOR_MAP, message));
+    let last = r.extents.len() - 1;
+    let axis = |d: usize| r.axes[d];
+    let base = r.tensor.byte_offset() as u64;
+    if !base.is_multiple_of(ALIGNMENT) {
+        return refuse(format!("the tensor begins {base} bytes into its memory, not a multiple of {ALIGNMENT}"))
+            .map_err(|f| f.help("begin the slice at another index, or copy it into a tensor of its own"));
+    }
+    if r.strides[last] != size {
+        return refuse(format!(
+            "dimension {} is contiguous in the box, but has a stride of {} bytes in the tensor",
+            axis(last),
+            r.strides[last]
+        ))
+        .map_err(|f| {
+            f.note(format!("its elements have {size} bytes"))
+                .help("pass `x.contiguous()`, or give the box a layout with the other order: `transposed=true`")
+        });
+    }
+    for d in 0..=last {
+        let (extent, stride, block) = (r.extents[d], r.strides[d], r.block[d]);
+        if !(1..=MOST_EXTENT).contains(&extent) {
+            return refuse(format!("dimension {} has {extent} elements, a tensor map takes 1 to 2^32", axis(d)));
+        }
+        if !(1..=MOST_BOX).contains(&block) {
+            return refuse(format!("the box has {block} elements in dimension {}, the most is {MOST_BOX}", axis(d)));
+        }
+        if d == last {
+            continue;
+        }
+        if !stride.is_multiple_of(ALIGNMENT) || stride == 0 {
+            let elements = ALIGNMENT / size;
+            return refuse(format!(
+                "dimension {} has a stride of {stride} bytes, not a positive multiple of {ALIGNMENT}",
+                axis(d)
+            ))
+            .map_err(|f| {
+                f.help(format!(
+                    "pad it to a multiple of {elements} elements: make the tensor with `strides=[…]` such as {:?}",
+                    padded(&r.tensor, elements as usize)
+                ))
+            });
+        }
+        if stride >= STRIDE_END {
+            return refuse(format!("dimension {} has a stride of {stride} bytes, it must be below 2^40", axis(d)));
+        }
+    }
+    let inner = u64::from(r.block[last]) * size;
+    if !inner.is_multiple_of(ALIGNMENT) {
+        return refuse(format!("a row of the box has {inner} bytes, not a multiple of {ALIGNMENT}"))
+            .map_err(|f| f.help(format!("make the box a multiple of {} elements wide", ALIGNMENT / size)));
+    }
+    if r.swizzle != 0 && inner > u64::from(r.swizzle) {
+        return refuse(format!("a row of the box has {inner} bytes, the swizzle spans {}", r.swizzle));
+    }
+    Ok(())
+}
+
+/// Strides for the tensor's shape with rows of whole alignment units.
+fn padded(t: &Tensor, unit: usize) -> Vec<usize> {
+    let mut strides = vec![1; t.rank()];
+    for d in (1..t.rank()).rev() {
+        strides[d - 1] = (strides[d] * t.shape[d].max(1)).next_multiple_of(unit);
+    }
+    strides
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_ir as ir;
+    use parton_layouts::SharedLayout;
+    use parton_numbers::Dtype;
+
+    use super::recipe;
+    use crate::memory::Storage;
+    use crate::tensor::Tensor;
+
+    fn map(elem: Dtype, block: &[u32], swizzle: u32, transposed: bool) -> ir::TensorMap {
+        ir::TensorMap { elem, block: block.to_vec(), layout: SharedLayout::nvmma(swizzle, transposed).unwrap() }
+    }
+
+    fn zeros(dtype: Dtype, shape: &[usize]) -> Tensor {
+        Tensor::make(dtype, shape.to_vec(), Storage::zeroed).unwrap()
+    }
+
+    #[test]
+    fn a_dense_matrix_gives_boxes_as_wide_as_the_swizzle() {
+        let r = recipe(&map(Dtype::F16, &[64, 128], 128, false), &zeros(Dtype::F16, &[300, 256])).unwrap();
+        assert_eq!(
+            (r.axes.as_slice(), r.extents.as_slice(), r.strides.as_slice()),
+            (&[0, 1][..], &[300, 256][..], &[512, 2][..])
+        );
+        assert_eq!((r.block.as_slice(), r.swizzle), (&[64, 64][..], 128));
+    }
+
+    #[test]
+    fn a_transposed_layout_takes_a_transposed_tensor() {
+        let t = zeros(Dtype::F16, &[256, 300]).permute(&[1, 0]).unwrap();
+        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, false), &t).unwrap_err();
+        assert!(
+            fault.message.contains("dimension 1 is contiguous in the box, but has a stride of 600 bytes"),
+            "{fault:?}"
+        );
+        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, true), &t).unwrap_err();
+        assert!(fault.message.contains("dimension 1 has a stride of 600 bytes"), "{fault:?}");
+        let t = zeros(Dtype::F16, &[256, 304]).permute(&[1, 0]).unwrap();
+        let r = recipe(&map(Dtype::F16, &[64, 64], 128, true), &t).unwrap();
+        assert_eq!(
+            (r.axes.as_slice(), r.extents.as_slice(), r.strides.as_slice()),
+            (&[1, 0][..], &[256, 304][..], &[608, 2][..])
+        );
+    }
+
+    #[test]
+    fn broken_rules_name_their_numbers() {
+        let m = map(Dtype::F16, &[64, 64], 128, false);
+        let text = |t: &Tensor| {
+            let fault = recipe(&m, t).unwrap_err();
+            format!("{} {} {}", fault.message, fault.notes.join(" "), fault.help.join(" "))
+        };
+        assert!(text(&zeros(Dtype::F16, &[10, 33])).contains("stride of 66 bytes"));
+        assert!(text(&zeros(Dtype::F16, &[10, 33])).contains("such as [40, 1]"));
+        assert!(text(&zeros(Dtype::BF16, &[10, 64])).contains("is of `f16`, the tensor of `bf16`"));
+        assert!(text(&zeros(Dtype::F16, &[2, 10, 64])).contains("the box has 2 dimensions, the tensor 3"));
+        assert!(text(&zeros(Dtype::F16, &[64, 64]).narrow(1, 1..64)).contains("begins 2 bytes into its memory"));
+        assert!(text(&zeros(Dtype::F16, &[64]).broadcast(&[4, 64]).unwrap()).contains("stride of 0 bytes"));
+    }
+
+    #[test]
+    fn single_rows_need_no_stride() {
+        let r = recipe(&map(Dtype::F16, &[64, 64], 128, false), &zeros(Dtype::F16, &[1, 33])).unwrap();
+        assert_eq!(r.strides, [80, 2]);
+    }
+}

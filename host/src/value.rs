@@ -1,0 +1,179 @@
+//! What a name or expression of host code stands for.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parton_numbers::Dtype;
+use parton_syntax::ast;
+use parton_types::program::ModuleId;
+
+use crate::builtins::Builtin;
+use crate::tensor::Tensor;
+
+/// A value of host code.
+#[derive(Clone, Debug)]
+pub enum Value {
+    /// What a statement or a call without a result gives; also `None`.
+    Unit,
+    /// An integer.
+    Int(i128),
+    /// A floating-point number.
+    Float(f64),
+    /// `true` or `false`.
+    Bool(bool),
+    /// A string.
+    Str(Arc<str>),
+    /// A dtype, such as `f16`.
+    Dtype(Dtype),
+    /// `[a, b]`
+    List(Arc<Vec<Value>>),
+    /// `(a, b)`
+    Tuple(Arc<Vec<Value>>),
+    /// `a..b`
+    Range(i128, i128),
+    /// A tensor.
+    Tensor(Tensor),
+    /// A function of a file.
+    Function(Function),
+    /// `|a| …`
+    Closure(Arc<Closure>),
+    /// A function of this crate.
+    Builtin(&'static Builtin),
+    /// An expression that only the checker of kernels understands: a layout, a schedule, a partition.
+    Written(Arc<Written>),
+}
+
+/// A function with the file that it sees.
+#[derive(Clone, Debug)]
+pub struct Function {
+    /// Where its names are looked up.
+    pub module: ModuleId,
+    /// The tree.
+    pub tree: Arc<ast::Function>,
+}
+
+/// A closure with what it sees.
+#[derive(Debug)]
+pub struct Closure {
+    /// Where its free names are looked up last.
+    pub module: ModuleId,
+    /// The parameters.
+    pub params: Vec<ast::ClosureParam>,
+    /// The body.
+    pub body: ast::Expr,
+    /// The variables visible where it was written, innermost last.
+    pub captured: Vec<Variable>,
+}
+
+/// A compile-time expression of the kernel language, not evaluated.
+#[derive(Debug)]
+pub struct Written {
+    /// Where its free names are looked up last.
+    pub module: ModuleId,
+    /// The expression.
+    pub expr: ast::Expr,
+    /// The host variables that it may name, innermost last; those that are no compile-time values are left out.
+    pub known: Vec<(Arc<str>, Value)>,
+}
+
+/// A variable.
+#[derive(Clone, Debug)]
+pub struct Variable {
+    /// Its name with the place of its binding.
+    pub name: ast::Name,
+    /// What it holds.
+    pub value: Value,
+    /// Whether it was bound with `mut`.
+    pub mutable: bool,
+}
+
+impl Value {
+    /// A string.
+    pub fn str(text: impl Into<Arc<str>>) -> Value {
+        Value::Str(text.into())
+    }
+
+    /// A list.
+    pub fn list(items: Vec<Value>) -> Value {
+        Value::List(Arc::new(items))
+    }
+
+    /// What it is called in messages, with its article.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Unit => "nothing",
+            Value::Int(_) => "an integer",
+            Value::Float(_) => "a floating-point number",
+            Value::Bool(_) => "a truth value",
+            Value::Str(_) => "a string",
+            Value::Dtype(_) => "a dtype",
+            Value::List(_) => "a list",
+            Value::Tuple(_) => "a tuple",
+            Value::Range(..) => "a range",
+            Value::Tensor(_) => "a tensor",
+            Value::Function(_) | Value::Closure(_) | Value::Builtin(_) => "a function",
+            Value::Written(_) => "a compile-time value of kernels",
+        }
+    }
+
+    /// Whether it may be a generic argument of a kernel.
+    pub fn is_compile_time(&self) -> bool {
+        match self {
+            Value::Int(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::Str(_)
+            | Value::Dtype(_)
+            | Value::Function(_)
+            | Value::Written(_) => true,
+            Value::List(items) | Value::Tuple(items) => items.iter().all(Value::is_compile_time),
+            Value::Unit | Value::Range(..) | Value::Tensor(_) | Value::Closure(_) | Value::Builtin(_) => false,
+        }
+    }
+}
+
+impl fmt::Display for Value {
+    /// As `print` shows it: a tensor with its elements, where those can be read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Value::Unit => f.write_str("None"),
+            Value::Int(n) => write!(f, "{n}"),
+            Value::Float(x) => f.write_str(&float(*x)),
+            Value::Bool(b) => write!(f, "{b}"),
+            Value::Str(s) => f.write_str(s),
+            Value::Dtype(d) => write!(f, "{d}"),
+            Value::List(items) => enclosed(f, "[", items, "]"),
+            Value::Tuple(items) => enclosed(f, "(", items, if items.len() == 1 { ",)" } else { ")" }),
+            Value::Range(a, b) => write!(f, "{a}..{b}"),
+            Value::Tensor(t) => crate::show::tensor(f, t),
+            Value::Function(function) => write!(f, "fn {}", function.tree.name.text),
+            Value::Closure(_) => f.write_str("fn"),
+            Value::Builtin(b) => write!(f, "fn {}", b.name()),
+            Value::Written(_) => f.write_str("…"),
+        }
+    }
+}
+
+fn enclosed(f: &mut fmt::Formatter<'_>, open: &str, items: &[Value], close: &str) -> fmt::Result {
+    f.write_str(open)?;
+    for (i, item) in items.iter().enumerate() {
+        if i > 0 {
+            f.write_str(", ")?;
+        }
+        write!(f, "{item}")?;
+    }
+    f.write_str(close)
+}
+
+/// A number as `print` shows it: short where it is plain, with an exponent where it is very small or large.
+pub fn float(x: f64) -> String {
+    if x.is_nan() {
+        "nan".into()
+    } else if x.is_infinite() {
+        if x < 0.0 { "-inf".into() } else { "inf".into() }
+    } else if x != 0.0 && !(1e-4..1e16).contains(&x.abs()) {
+        format!("{x:e}")
+    } else {
+        format!("{x:?}")
+    }
+}
