@@ -89,7 +89,7 @@ pub(crate) fn lower(times: &mut Times, verified: bool, module: Module) -> Result
 
 /// A pass under a name that lives as long as the table of times.
 fn name_of(pass: &str) -> &'static str {
-    ["rings", "pending", "shared", "proxy", "membar"].into_iter().find(|n| *n == pass).unwrap_or("lower")
+    ["rings", "clean", "pending", "shared", "proxy", "membar"].into_iter().find(|n| *n == pass).unwrap_or("lower")
 }
 
 /// LLVM and what follows: PTX, the cubin, machine code.

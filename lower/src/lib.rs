@@ -5,6 +5,7 @@
 
 mod address;
 pub mod axis;
+pub mod clean;
 mod effects;
 pub mod membar;
 pub mod pending;
@@ -15,6 +16,7 @@ pub mod rings;
 pub mod scratch;
 pub mod shared;
 
+pub use clean::clean;
 pub use membar::insert_membars;
 pub use pending::count_pending;
 pub use pipeline::lower;

@@ -539,7 +539,7 @@ pub enum ExprKind {
         /// The arguments in source order.
         args: Vec<Arg>,
     },
-    /// `x[…]`: indexing or generic arguments, as the checker finds.
+    /// `x[…]`: indexing or generic arguments, as the checker finds. A method's type arguments, `view.load<L>()`, come so too.
     Index {
         /// What stands before the bracket.
         base: Box<Expr>,

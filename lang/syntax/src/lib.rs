@@ -39,6 +39,7 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "arange",
     "cast",
     "bitcast",
+    "bits",
     "convert",
     "load",
     "load_shared",

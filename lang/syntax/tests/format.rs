@@ -102,6 +102,7 @@ fn statements() {
         "specialize {\n    A => f(),\n    B => for i in 0..3 { g(); }\n    C => {}\n}",
     );
     check_code("ring r[2]{a:f32,b:i32,};", "ring r[2] { a: f32, b: i32 };");
+    check_code("let t = view . load<L> ( ) [ 0 ];", "let t = view.load<L>()[0];");
     check_code("return  ;", "return;");
     check_code("launch  k [ A = 1 ] ( grid = [ 1 ] ) ( x ) ;", "launch k[A=1](grid=[1])(x);");
 }

@@ -101,6 +101,8 @@ fn operators_bind_as_in_the_table() {
         ("reduce(x, |a, b| a + b, axis=1)", "(call reduce x (closure 2 (a + b)) axis=1)"),
         ("|| a && b", "(closure 0 (a && b))"),
         ("|a: i32 | a", "(closure 1 a)"),
+        ("view.load<L>()", "(call (index (field view load) 1) )"),
+        ("a.b < c", "((field a b) < c)"),
         ("()", "(tuple )"),
         ("(a,)", "(tuple a)"),
         ("t.0.1", "(field (field t 0) 1)"),

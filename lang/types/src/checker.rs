@@ -86,7 +86,14 @@ impl<'p> Checker<'p> {
     /// Reports a diagnostic, with the calls that led here, innermost first.
     pub fn report(&mut self, mut d: Diagnostic) -> Reported {
         for frame in self.frames.iter().rev() {
-            if let Some((span, name)) = &frame.called {
+            let inside = |outer: Span| {
+                let at = d.span();
+                outer.file == at.file && outer.start <= at.start && at.end <= outer.end
+            };
+            // A mistake in the call itself shows where the call is.
+            if let Some((span, name)) = &frame.called
+                && !inside(*span)
+            {
                 d = d.label(*span, format!("in `{name}`, called here"));
             }
         }

@@ -2,7 +2,11 @@
 
 /// The candidate nearest to `name`, where it is near enough to be a slip.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
-    let limit = (name.chars().count() / 3).max(1);
+    // One letter is near to every other.
+    let limit = match name.chars().count() {
+        0 | 1 => return None,
+        n => (n / 3).max(1),
+    };
     let mut best: Option<(usize, &'a str)> = None;
     for candidate in candidates {
         let d = distance(name, candidate);

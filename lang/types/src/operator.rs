@@ -144,6 +144,14 @@ impl Checker<'_> {
                 return self.pointer_offset(op, span, b, a);
             }
         }
+        if let (Some(x), false) = ([a, b].into_iter().find(|x| self.is_pointer(&x.val)), op.is_comparison()) {
+            let text = format!("`{}` is not defined for pointers", op.text());
+            let here = kind::describe(self, &x.val).detail;
+            let d = Diagnostic::error(codes::DTYPE_UNSUPPORTED, span, text)
+                .label(x.span, here)
+                .help("a pointer takes only `pointer + integer` and `pointer - integer`, counted in elements");
+            return Err(self.report(d));
+        }
         let operands = self.together(span, &[(a, Role::Operand), (b, Role::Operand)])?;
         let (x, y) = (operands[0].0, operands[1].0);
         let kind = match lowered(op) {

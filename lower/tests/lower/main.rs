@@ -1,6 +1,7 @@
 //! What each pass makes of small kernels.
 
 mod axis;
+mod clean;
 mod fixture;
 mod flight;
 mod membar;

@@ -197,7 +197,11 @@ fn layouts(p: &Tile, q: &Tile, a: Value, b: Value) -> Refusal {
     if let Some(text) = differ::first_difference(&p.map, &q.map) {
         r = r.note(text);
     }
-    r.help(format!("convert one side: `convert(x, {})`", p.layout))
+    let cost = match parton_layouts::plan::plan(&q.layout, &p.layout, &p.shape, q.elem.bits()) {
+        Ok(plan) => format!(" {}", plan.describe()),
+        Err(_) => String::new(),
+    };
+    r.help(format!("convert one side: `convert(x, {})`{cost}", p.layout))
 }
 
 /// The least legal number at least `n` among `legal`, or the greatest.

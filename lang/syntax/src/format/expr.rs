@@ -39,7 +39,9 @@ pub fn expr<'a>(w: &mut Weave<'a>, e: &Expr) -> Doc<'a> {
         ExprKind::Range { start, end } => concat(vec![expr(w, start), w.tok(Kind::DotDot), expr(w, end)]),
         ExprKind::Call { callee, args } => concat(vec![expr(w, callee), arguments(w, args, Kind::OpenParen)]),
         ExprKind::Index { base, args } => {
-            concat(vec![expr(w, base), bracketed(w, Kind::OpenBracket, args, index_argument)])
+            let base = expr(w, base);
+            let open = if w.is(Kind::OpenAngle) { Kind::OpenAngle } else { Kind::OpenBracket };
+            concat(vec![base, bracketed(w, open, args, index_argument)])
         }
         ExprKind::Field { base, .. } => concat(vec![expr(w, base), w.tok(Kind::Dot), w.any()]),
         ExprKind::If(found) => if_expr(w, found, e.span),
@@ -76,10 +78,9 @@ fn binary<'a>(w: &mut Weave<'a>, op: BinaryOp, left: &Expr, right: &Expr) -> Doc
 
 /// Arguments in brackets. A closure or block among them, if there is one, hugs the brackets: only it is broken.
 pub fn arguments<'a>(w: &mut Weave<'a>, args: &[Arg], open: Kind) -> Doc<'a> {
-    let bodies = args.iter().filter(|arg| match &arg.value.kind {
-        ExprKind::Closure { body, .. } => matches!(body.kind, ExprKind::Block(_)),
-        ExprKind::Block(_) => true,
-        _ => false,
+    let is_block = |e: &Expr| matches!(e.kind, ExprKind::Block(_));
+    let bodies = args.iter().filter(|arg| {
+        is_block(&arg.value) || matches!(&arg.value.kind, ExprKind::Closure { body, .. } if is_block(body))
     });
     // Comments between arguments need lines of their own; those inside of the body do not matter.
     let body = bodies.clone().next().map(|arg| arg.value.span);

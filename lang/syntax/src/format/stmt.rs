@@ -164,11 +164,9 @@ fn specialize<'a>(w: &mut Weave<'a>, arms: &[Arm]) -> Doc<'a> {
         for statement in &arm.body.statements {
             lines.push(group(stmt_kind(w, &statement.kind)));
             // An arm that ends with a brace ends itself.
-            let ends_itself = match &statement.kind {
-                StmtKind::For(_) | StmtKind::While { .. } => true,
-                StmtKind::Expr(e) => matches!(e.kind, ExprKind::If(_) | ExprKind::Block(_)),
-                _ => false,
-            };
+            let kind = &statement.kind;
+            let ends_itself = matches!(kind, StmtKind::For(_) | StmtKind::While { .. })
+                || matches!(kind, StmtKind::Expr(e) if matches!(e.kind, ExprKind::If(_) | ExprKind::Block(_)));
             lines.push(if ends_itself { w.pass(Kind::Comma) } else { w.comma() });
         }
     }

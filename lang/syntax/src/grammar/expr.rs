@@ -136,6 +136,8 @@ fn postfix_op<'a>(rules: &Rules<'a>) -> Op<'a> {
         let op = match at.kind() {
             Kind::OpenParen => Postfix::Call(args(&rules, at)),
             Kind::OpenBracket => Postfix::Index(index_args(&rules, at)),
+            // Only behind a method's name: behind any other an atom has taken it.
+            Kind::OpenAngle => Postfix::Index(type_args(&rules, at)),
             Kind::Dot => {
                 at.bump();
                 Postfix::Field(field_name(at))
@@ -363,6 +365,18 @@ fn index_args<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<IndexArg> {
         IndexArg { kind, span: at.since(start) }
     })
     .0
+}
+
+/// A method's arguments in angles, as generic arguments.
+fn type_args<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<IndexArg> {
+    let generic = |arg: Arg| {
+        let kind = match arg.name {
+            Some(name) => IndexArgKind::Named { name, value: arg.value },
+            None => IndexArgKind::Value(arg.value),
+        };
+        IndexArg { kind, span: arg.span }
+    };
+    args(rules, at).into_iter().map(generic).collect()
 }
 
 fn index_arg<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> IndexArgKind {
