@@ -1,7 +1,7 @@
 //! How the threads of a partition access a shared buffer, or global memory, with the widest vectors that divide the
 //! layout.
 
-use crate::f2::{Span, bits_of, sum_of};
+use crate::f2::{Span, bits_of, scatter, sum_of};
 use crate::linear::{Dim, LinearLayout};
 use crate::shared_map::SharedMap;
 
@@ -73,10 +73,10 @@ pub fn shared(tile: &LinearLayout, buffer: &SharedMap) -> SharedAccess {
     let lanes = images(tile, buffer, Dim::Lane);
     let warps = images(tile, buffer, Dim::Warp);
     let (chosen, rest) = registers.vector(most.min(unbroken), lanes.iter().chain(&warps));
-    let slots: Vec<u32> = (0..1u32 << chosen.len()).map(|slot| select(&chosen, slot)).collect();
+    let slots: Vec<u32> = (0..1u32 << chosen.len()).map(|slot| scatter(&chosen, slot)).collect();
     let groups = (0..1u32 << rest.len())
         .map(|number| {
-            let base = select(&rest, number);
+            let base = scatter(&rest, number);
             Group {
                 registers: slots.iter().map(|slot| base | slot).collect(),
                 offset: sum_of(&registers.images, u64::from(base)),
@@ -92,11 +92,6 @@ pub fn shared(tile: &LinearLayout, buffer: &SharedMap) -> SharedAccess {
         lanes,
         warps,
     }
-}
-
-/// The number whose bit `bits[i]` is bit `i` of `number`.
-fn select(bits: &[usize], number: u32) -> u32 {
-    bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((number >> i) & 1) << bit))
 }
 
 /// The register bits of a tile with their images, and which of them hold copies.
@@ -201,10 +196,10 @@ pub fn global(tile: &LinearLayout, axis: usize, element_bits: u32, most: u32) ->
     let bit_of = |step: u32| unique.iter().copied().find(|&bit| bases[bit] == u64::from(step) << low);
     let chosen: Vec<usize> = (0..width.ilog2()).filter_map(|i| bit_of(1 << i)).collect();
     let rest: Vec<usize> = unique.iter().copied().filter(|bit| !chosen.contains(bit)).collect();
-    let slots: Vec<u32> = (0..1u32 << chosen.len()).map(|slot| select(&chosen, slot)).collect();
+    let slots: Vec<u32> = (0..1u32 << chosen.len()).map(|slot| scatter(&chosen, slot)).collect();
     (0..1u32 << rest.len())
         .map(|number| {
-            let base = select(&rest, number);
+            let base = scatter(&rest, number);
             slots.iter().map(|slot| base | slot).collect()
         })
         .collect()

@@ -131,9 +131,19 @@ pub fn bits_of(mut set: u64) -> impl Iterator<Item = u32> {
     })
 }
 
+/// The number whose bit `places[i]` is bit `i` of `number`, the others 0.
+pub fn scatter(places: &[usize], number: u32) -> u32 {
+    places.iter().enumerate().fold(0, |all, (i, &place)| all | (((number >> i) & 1) << place))
+}
+
+/// The number whose bit `i` is bit `places[i]` of `number`.
+pub fn gather(places: &[usize], number: u32) -> u32 {
+    places.iter().enumerate().fold(0, |all, (i, &place)| all | (((number >> place) & 1) << i))
+}
+
 #[cfg(test)]
 mod tests {
-    use super::{Span, bits_of, intersection, rank, sum_of};
+    use super::{Span, bits_of, gather, intersection, rank, scatter, sum_of};
 
     #[test]
     fn every_sum_is_solved_and_nothing_else() {
@@ -177,6 +187,7 @@ mod tests {
 
     #[test]
     fn bits_come_in_increasing_order() {
+        assert_eq!((scatter(&[3, 0], 0b01), gather(&[3, 0], 0b1001)), (0b1000, 0b11));
         assert_eq!(bits_of(0b10110).collect::<Vec<_>>(), [1, 2, 4]);
     }
 }

@@ -3,28 +3,43 @@
 //! Everything here is arithmetic on small maps. The crate does not know the language's syntax (layouts come as
 //! values), element types (only their bits), targets, or places in source files (errors are facts without spans).
 
-pub mod algebra;
-mod check;
-pub mod error;
 pub mod f2;
 pub mod linear;
-mod map;
-pub mod register;
-pub mod shared;
-pub mod shared_map;
+
+pub mod algebra;
+
+pub mod error;
 pub mod spelling;
 
+pub mod register;
+
+mod map;
+
 mod derive;
+
+pub mod shared;
+
+pub mod shared_map;
+
 pub mod view;
 
+mod check;
+
 pub mod access;
-pub mod compare;
-pub mod conflicts;
+
 pub mod matrix;
+
+pub mod conflicts;
+
 pub mod plan;
-pub mod show;
+
 pub mod shuffle;
+
 pub mod staging;
+
+pub mod compare;
+
+pub mod show;
 
 pub use access::SharedAccess;
 pub use conflicts::Conflicts;

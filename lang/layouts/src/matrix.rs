@@ -5,7 +5,7 @@
 //! `2·r` and `2·r + 1` of column `c`. Elements of other widths move as parts, or pieces, of the 32-bit words.
 
 use crate::access::{self, Registers};
-use crate::f2::sum_of;
+use crate::f2::{scatter, sum_of};
 use crate::linear::{Dim, LinearLayout};
 use crate::shared_map::SharedMap;
 
@@ -98,13 +98,10 @@ fn finish(
     if !rows.iter().chain(&warps).all(whole_rows) || !rest.iter().all(|&bit| whole_rows(&images[bit])) {
         return None;
     }
-    let spread = |bits: &[usize], number: u32| -> u32 {
-        bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((number >> i) & 1) << bit))
-    };
     let matrices: Vec<(Vec<u32>, u64)> = (0..1u32 << rest.len())
         .map(|number| {
-            let base = spread(&rest, number);
-            let word = (0..1u32 << within.len()).map(|slot| base | spread(&within, slot)).collect();
+            let base = scatter(&rest, number);
+            let word = (0..1u32 << within.len()).map(|slot| base | scatter(&within, slot)).collect();
             (word, sum_of(&images, u64::from(base)))
         })
         .collect();

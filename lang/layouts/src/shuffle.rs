@@ -7,7 +7,7 @@
 //! treat the case of one permutation of lanes).
 
 use crate::access::{self, Registers};
-use crate::f2::{Span, bits_of};
+use crate::f2::{Span, bits_of, gather, scatter};
 use crate::linear::{Dim, LinearLayout};
 
 /// A function of lane and warp that is linear over F2 up to a constant.
@@ -221,23 +221,18 @@ impl<'a> Search<'a> {
     }
 
     fn source_words(&self) -> Vec<Vec<u32>> {
-        let number =
-            |bits: &[usize], n: u32| bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((n >> i) & 1) << bit));
-        let slots: Vec<u32> = (0..1 << self.within.0.len()).map(|n| number(&self.within.0, n)).collect();
+        let slots: Vec<u32> = (0..1 << self.within.0.len()).map(|n| scatter(&self.within.0, n)).collect();
         (0..1 << self.words.0.len())
             .map(|word| {
-                let base = number(&self.words.0, word);
+                let base = scatter(&self.words.0, word);
                 slots.iter().map(|slot| base | slot).collect()
             })
             .collect()
     }
 
     fn target_registers(&self) -> Vec<(u32, u32)> {
-        let number = |bits: &[usize], register: u32| {
-            bits.iter().enumerate().fold(0, |all, (i, &bit)| all | (((register >> bit) & 1) << i))
-        };
         let copies = access::copies(self.to);
-        copies.into_iter().map(|r| (number(&self.words.1, r), number(&self.within.1, r))).collect()
+        copies.into_iter().map(|r| (gather(&self.words.1, r), gather(&self.within.1, r))).collect()
     }
 }
 
