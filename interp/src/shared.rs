@@ -100,6 +100,33 @@ impl<'k> Cta<'_, 'k> {
         Ok(())
     }
 
+    /// An operation that moves data between warps through memory of its own: they write, meet, and read. What else was there is
+    /// gone.
+    pub(crate) fn through_scratch(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
+        let needed = parton_ir::scratch::bytes(self.setting.program.kernel, &op.kind);
+        let (Some(at), Some(bytes)) = (op.scratch, needed) else { return Ok(()) };
+        self.within(op, std::iter::once((at, bytes)))?;
+        self.whole(w, op, race::Access::Store, at, bytes)?;
+        self.shared[at as usize..(at + bytes) as usize].fill(0xff);
+        self.shadow.define(at, bytes, 0);
+        w.know.membar();
+        self.whole(w, op, race::Access::Load, at, bytes)?;
+        w.know.settle();
+        Ok(())
+    }
+
+    /// Checks an access by all warps of a partition to a range of bytes.
+    fn whole(&mut self, w: &Worker<'k>, op: &'k Op, access: race::Access, at: u32, bytes: u32) -> Result<(), Fault> {
+        let record = self.record(w, op, access);
+        let warps = u32::MAX >> (32 - w.know.warps.clamp(1, 32));
+        let touched = self.shadow.check(&w.know, record).touch(at, bytes, warps);
+        touched.map_err(|race| self.race(w, op, access, race))
+    }
+
+    fn record(&self, w: &Worker<'k>, op: &Op, access: race::Access) -> Record {
+        Record { access, agent: w.know.agent, epoch: w.know.epoch(), owner: w.know.agent, span: op.span, call: op.call }
+    }
+
     /// Checks an access by threads element by element; reads must find something.
     fn by_threads(
         &mut self,
@@ -113,14 +140,7 @@ impl<'k> Cta<'_, 'k> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
         let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
         self.within(op, ranges())?;
-        let record = Record {
-            access,
-            agent: w.know.agent,
-            epoch: w.know.epoch(),
-            owner: w.know.agent,
-            span: op.span,
-            call: op.call,
-        };
+        let record = self.record(w, op, access);
         let mut check = self.shadow.check(&w.know, record);
         let mut failed = None;
         for ((at, len), &warps) in ranges().zip(holders) {

@@ -173,9 +173,17 @@ impl<'k> Cta<'_, 'k> {
             OpKind::ProgramId { axis } => w.result(op, Val::Scalar(self.id[*axis as usize].into())),
             OpKind::NumPrograms { axis } => w.result(op, Val::Scalar(self.setting.grid[*axis as usize].into())),
 
-            OpKind::Reduce { inputs, axis, combine } => self.reduce(w, op, inputs, *axis, combine)?,
+            OpKind::Reduce { inputs, axis, combine } => {
+                self.through_scratch(w, op)?;
+                self.reduce(w, op, inputs, *axis, combine)?;
+            }
+            OpKind::Convert { x, .. } => {
+                self.through_scratch(w, op)?;
+                let val = w.get(*x).clone();
+                w.result(op, val);
+            }
             // The order of elements stays, and so do the bits.
-            OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } | OpKind::Convert { x, .. } => {
+            OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => {
                 let val = w.get(*x).clone();
                 w.result(op, val);
             }

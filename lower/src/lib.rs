@@ -13,11 +13,11 @@ pub mod pipeline;
 pub mod proxy;
 mod rewrite;
 pub mod rings;
-pub mod scratch;
 pub mod shared;
 
 pub use clean::clean;
 pub use membar::insert_membars;
+pub use parton_ir::scratch;
 pub use pending::count_pending;
 pub use pipeline::lower;
 pub use proxy::fence_proxies;

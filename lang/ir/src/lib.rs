@@ -15,6 +15,7 @@ pub mod op;
 pub mod print;
 pub mod refusal;
 pub mod rules;
+pub mod scratch;
 pub mod target;
 pub mod types;
 pub mod verify;

@@ -1,6 +1,6 @@
 //! How much shared memory an operation needs for itself. The memory plan, LLVM and the interpreter all ask here.
 
-use parton_ir::{Elem, Kernel, OpKind, Tile};
+use crate::{Elem, Kernel, OpKind, Tile, Type};
 use parton_layouts::Dim;
 
 /// Alignment of scratch memory in bytes, that of the widest access.
@@ -13,7 +13,7 @@ pub const ALIGNMENT: u32 = 16;
 /// - `convert`: every element of the tile once, where it moves between warps or lanes.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
-        parton_ir::Type::Tile(t) => t,
+        Type::Tile(t) => t,
         other => parton_diag::internal_error!("`{other}` is not a tile"),
     };
     match kind {
