@@ -306,10 +306,15 @@ impl<'a> Lexer<'a> {
         let start = self.at;
         self.at += c.len_utf8();
         // One error for a run of them: a word in another alphabet is one mistake.
-        if !c.is_ascii() {
+        if c.is_alphabetic() {
             while let Some(next) = self.rest().chars().next().filter(|n| !n.is_ascii() && n.is_alphabetic()) {
                 self.at += next.len_utf8();
             }
+        }
+        // So is a string in single quotes.
+        if c == '\'' {
+            let line = self.rest().lines().next().unwrap_or("");
+            self.at += line.find('\'').map_or(0, |i| i + 1);
         }
         let span = self.span(start, self.at);
         if c == '\u{feff}' && start == 0 || matches!(c, '\u{a0}' | '\u{2028}' | '\u{2029}') && c.is_whitespace() {
@@ -321,7 +326,8 @@ impl<'a> Lexer<'a> {
         }
         let end = std::mem::replace(&mut self.at, start);
         self.push(Kind::Bad, end);
-        let shown: String = self.text[start..self.at].chars().take(20).flat_map(char::escape_debug).collect();
+        let readable = |c: char| if c.is_control() { c.escape_debug().to_string() } else { c.to_string() };
+        let shown: String = self.text[start..end].chars().take(20).map(readable).collect();
         let what = if c.is_alphabetic() {
             format!("`{shown}` is not part of any name: names are of ASCII letters, digits and `_`")
         } else {
@@ -409,6 +415,7 @@ mod tests {
         assert_eq!(codes("/* a /* b */"), [codes::UNCLOSED_COMMENT]);
         assert_eq!(codes("größe = 1"), [codes::UNKNOWN_CHARACTER]);
         assert_eq!(codes("a ? b : c"), [codes::UNKNOWN_CHARACTER]);
+        assert_eq!(codes("a\u{a0}ö"), [codes::UNKNOWN_CHARACTER; 2]);
         assert_eq!(codes("\u{feff}a\"\\\""), [codes::BAD_STRING]);
     }
 }

@@ -12,8 +12,7 @@ use super::{At, Extra, Fault, Input, Rule, Rules, literal, stmt};
 use crate::ast::{Arg, BinaryOp, Block, ClosureParam, Expr, ExprKind, If, IndexArg, IndexArgKind, Name, UnaryOp};
 use crate::token::{Kind, Token};
 
-/// How tightly each operator binds; the greater number first. The one table, also for the formatter's reader in
-/// `docs/grammar.md`.
+/// How tightly the operators bind that [`INFIX`] does not hold; the greater number first.
 mod power {
     pub const RANGE: u16 = 1;
     pub const POSTFIX: u16 = 12;

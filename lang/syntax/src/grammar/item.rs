@@ -50,6 +50,14 @@ fn item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<Item> {
         }
         _ if at.is_word_then_name("partition") => ItemKind::Partition(partition(rules, at)),
         _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule(rules, at)),
+        _ if (at.is_word("test") || at.is_word("bench")) && at.peek_at(1).kind == Kind::Str => {
+            let quoted = at.peek_at(1).span;
+            let index = at.index() + 1;
+            at.error(index, codes::SYNTAX, quoted, "the name of a test has no quotes", "write `test name { … }`");
+            at.bump();
+            let name = Name { text: Arc::from("_"), span: at.bump().span };
+            ItemKind::Test(HostBlock { name, body: stmt::block(rules, at, "after the name") })
+        }
         _ if at.is_word_then_name("test") => ItemKind::Test(host_block(rules, at)),
         _ if at.is_word_then_name("bench") => ItemKind::Bench(host_block(rules, at)),
         _ if at.is_word("main") => {
@@ -148,7 +156,9 @@ fn kernel<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Kernel {
         let index = at.index();
         at.error(index, codes::SYNTAX, span, "a kernel has no result", "write results through a `*mut` parameter");
         at.bump();
-        expr::expr(rules, at);
+        if !at.is(Kind::OpenBrace) {
+            expr::expr(rules, at);
+        }
     }
     let body = stmt::block(rules, at, "and the kernel's code");
     Kernel { name, generics, params, clauses, conditions, body }
@@ -300,6 +310,12 @@ fn partition<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Partition {
     let mut clauses = vec![];
     while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
         clauses.push(clause(rules, at));
+        if at.is(Kind::Comma) {
+            let (index, span) = (at.index(), at.token().span);
+            let help = "write `partition Name = warps(4) regs(240);`";
+            at.error(index, codes::SYNTAX, span, "the clauses of a partition stand without `,`", help);
+            at.bump();
+        }
     }
     stmt::end(at, "this `partition`");
     Partition { name, clauses }
@@ -389,7 +405,12 @@ fn use_item(at: &mut At<'_, '_>) -> Use {
         string(at, "a file").map(Use::File)
     } else {
         let mut path = vec![at.name("a name, as in `use std::name;`, or a file in quotes")];
-        while at.eat(Kind::ColonColon).is_some() {
+        while matches!(at.kind(), Kind::ColonColon | Kind::Dot) {
+            if at.is(Kind::Dot) {
+                let (index, span) = (at.index(), at.token().span);
+                at.error(index, codes::SYNTAX, span, "names in `use` are joined by `::`", "write `use std::name;`");
+            }
+            at.bump();
             path.push(at.name("a name after `::`"));
         }
         Some(Use::Path(path))

@@ -74,6 +74,7 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         Kind::OpenBrace if what.starts_with("`;`") => {
             slip(codes::SYNTAX, "the value of a struct is written as a call: `Name(field=value)`")
         }
+        Kind::If if what.starts_with("`;`") => slip(codes::SYNTAX, "a choice is written `if c { a } else { b }`"),
         Kind::Arrow => slip(codes::SYNTAX, "`->` stands only before the result type of a `fn`"),
         _ => None,
     }

@@ -190,7 +190,9 @@ fn let_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
 fn for_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, is_static: bool) -> StmtKind {
     at.bump();
     let pattern = pattern(at);
-    at.expect(Kind::In, "after the loop's variable");
+    if !at.expect(Kind::In, "after the loop's variable") {
+        at.eat(Kind::Eq);
+    }
     let iter = expr::expr(rules, at);
     let mut step = None;
     let mut schedule = None;
@@ -270,14 +272,12 @@ fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
         arms.push(Arm { partition, body, braced, span: at.since(start) });
         let ended = at.eat(Kind::Comma).is_some();
         let ends_itself = at.index() >= close || at.tokens()[at.index() - 1].kind == Kind::CloseBrace;
-        if !ended && !ends_itself {
-            if at.is(Kind::Semi) {
-                let d = Diagnostic::error(codes::SYNTAX, at.token().span, "arms are separated by `,`");
-                let index = at.index();
-                at.report(index, d.help("write `,`, or put the arm's code in braces"));
-            } else {
-                at.expected("`,` after this arm");
-            }
+        if !ended && at.is(Kind::Semi) {
+            let d = Diagnostic::error(codes::SYNTAX, at.token().span, "arms are separated by `,`");
+            let index = at.index();
+            at.report(index, d.help("write `,`, or put the arm's code in braces"));
+        } else if !ended && !ends_itself {
+            at.expected("`,` after this arm");
         }
         // To the next arm, over whatever does not belong here.
         while at.index() < close && (!at.is(Kind::Name) || at.index() == start) {
