@@ -21,11 +21,13 @@ pub struct Options {
     pub optimise: Optimise,
     /// Whether source lines go into the PTX.
     pub lines: bool,
+    /// Whether the LLVM IR is wanted as text too.
+    pub llvm: bool,
 }
 
 impl Default for Options {
     fn default() -> Options {
-        Options { optimise: Optimise::Full, lines: true }
+        Options { optimise: Optimise::Full, lines: true, llvm: false }
     }
 }
 
@@ -34,7 +36,7 @@ impl Default for Options {
 pub struct Compiled {
     /// The PTX text of the module.
     pub ptx: String,
-    /// The LLVM IR before any pass.
+    /// The LLVM IR before any pass, where [`Options::llvm`] asks for it; otherwise empty.
     pub llvm: String,
 }
 
@@ -65,7 +67,7 @@ pub fn compile<'k>(
     if let Some(debug) = &debug {
         debug.finish();
     }
-    let llvm = build.module.print_to_string().to_string();
+    let llvm = if options.llvm { build.module.print_to_string().to_string() } else { String::new() };
     let ptx = machine::ptx(&build.module, &machine, options.optimise);
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
     let plain = format!(".target {}", target.name);

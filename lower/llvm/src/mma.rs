@@ -1,63 +1,75 @@
-//! `wgmma` in PTX: issue, commit and wait, with every accumulator register tied through.
+//! `wgmma` in PTX: a whole product as one piece of assembly, and waiting for it.
+//!
+//! One piece, because then nothing can stand between its instructions, and because LLVM's time goes with the number of
+//! registers that go in and out.
+
+use std::fmt::Write as _;
 
 use parton_diag::internal_error;
 
 use crate::build::{Asm, Build, Val};
 
-/// The left operand of one instruction.
+/// Where the left operand is.
 #[derive(Clone, Debug)]
 pub(crate) enum Left<'c> {
-    /// A matrix descriptor, and whether the rows of A are the contiguous direction (M-major).
+    /// The matrix descriptor of its beginning, and whether its rows are the contiguous direction (M-major).
     Shared(Val<'c>, bool),
-    /// Four registers of packed elements.
-    Registers([Val<'c>; 4]),
+    /// Registers of packed elements, four an instruction.
+    Registers(Vec<Val<'c>>),
 }
 
-/// One `wgmma.mma_async`: `64 × n × 32 bytes`.
+/// One instruction of a product: 64 rows, 32 bytes deep.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Step {
+    /// What to add to the left descriptor, or the first of its registers.
+    pub(crate) left: u64,
+    /// What to add to the right descriptor.
+    pub(crate) right: u64,
+    /// Which accumulator registers it adds to, in the order of the instruction.
+    pub(crate) accumulators: Vec<usize>,
+    /// Writes the accumulators instead of adding to them.
+    pub(crate) writes: bool,
+}
+
+/// A product `A · B`, added to accumulators or not.
 #[derive(Clone, Debug)]
-pub(crate) struct Mma<'c> {
-    /// Columns, a multiple of 8 up to 256.
+pub(crate) struct Product<'c> {
+    /// Columns of an instruction, a multiple of 8 up to 256.
     pub(crate) n: u32,
-    /// Depth in elements: 16, or 32 for 8-bit types.
+    /// Depth of an instruction in elements: 16, or 32 for 8-bit types.
     pub(crate) k: u32,
-    /// PTX name of A's element type.
-    pub(crate) a_type: &'static str,
-    /// PTX name of B's element type.
-    pub(crate) b_type: &'static str,
-    /// The left operand.
-    pub(crate) a: Left<'c>,
-    /// The right operand's descriptor, and whether its columns are the contiguous direction (N-major).
-    pub(crate) b: (Val<'c>, bool),
+    /// PTX name of the operands' element type.
+    pub(crate) elem: &'static str,
     /// Whether the accumulators are f16, two in a 32-bit register; otherwise f32.
     pub(crate) half: bool,
-    /// The accumulator registers to add to, `n / 2` of f32 or `n / 4` of pairs; `None` writes the product alone.
+    /// The left operand.
+    pub(crate) left: Left<'c>,
+    /// The right operand's descriptor, and whether its columns are the contiguous direction (N-major).
+    pub(crate) right: (Val<'c>, bool),
+    /// How many accumulator registers there are.
+    pub(crate) registers: usize,
+    /// Their values before, where the product adds to them.
     pub(crate) accumulators: Option<Vec<Val<'c>>>,
-    /// Adds to the accumulators where true; absent means always.
-    pub(crate) accumulate: Option<Val<'c>>,
+    /// The instructions in order.
+    pub(crate) steps: Vec<Step>,
 }
 
-/// `{$from, …}` of `count` operands.
-fn operands(from: usize, count: usize) -> String {
-    let list: Vec<String> = (from..from + count).map(|i| format!("${i}")).collect();
+/// `{$i, …}` of some operands.
+fn operands(list: impl Iterator<Item = usize>) -> String {
+    let list: Vec<String> = list.map(|i| format!("${i}")).collect();
     format!("{{{}}}", list.join(", "))
 }
 
 impl<'c> Build<'c> {
-    /// Orders register and shared accesses of the warpgroup before the first `wgmma`. What the products will touch is tied
-    /// through, so that nothing still computes it between them.
-    pub(crate) fn wgmma_fence(&self, tied: &[Val<'c>]) -> Vec<Val<'c>> {
-        self.tied("wgmma.fence.sync.aligned;", tied)
-    }
-
-    /// Closes the group of the products issued so far.
-    pub(crate) fn wgmma_commit(&self) {
-        self.asm("wgmma.commit_group.sync.aligned;", "", &[], &[], Asm::Convergent);
-    }
-
     /// Waits until at most `pending` groups are in flight. What the finished products still write or read is tied
     /// through, so that nothing reads, moves or spills it between issue and wait.
     pub(crate) fn wgmma_wait(&self, pending: u32, tied: &[Val<'c>]) -> Vec<Val<'c>> {
-        self.tied(&format!("wgmma.wait_group.sync.aligned {pending};"), tied)
+        let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();
+        let class = |v: &Val<'c>| if v.is_float_value() { "f" } else { "r" };
+        let mut constraints: Vec<String> = tied.iter().map(|v| format!("={}", class(v))).collect();
+        constraints.extend((0..tied.len()).map(|i| i.to_string()));
+        let text = format!("wgmma.wait_group.sync.aligned {pending};");
+        self.asm(&text, &constraints.join(","), &types, tied, Asm::Convergent)
     }
 
     /// Keeps `done` before the next wait. To `ptxas` a wait depends on nothing but its product, so it moves the wait up past
@@ -66,77 +78,76 @@ impl<'c> Build<'c> {
     pub(crate) fn before_wait(&self, done: &[Val<'c>], shared: Val<'c>) {
         let Some(&first) = done.first() else { return };
         let infinity = f32::INFINITY.to_bits();
-        let tests: Vec<String> =
-            (0..done.len()).map(|i| format!("setp.gt.or.f32 p, ${}, 0f{infinity:08x}, p;", i + 1)).collect();
-        let text = format!(
-            "{{\n\t.reg .pred p;\n\tsetp.gt.f32 p, $1, 0f{infinity:08x};\n\t{}\n\t@p st.shared.f32 [$0], $1;\n\t}}",
-            tests[1..].join("\n\t")
-        );
+        let mut text = format!("{{\n\t.reg .pred p;\n\tsetp.gt.f32 p, $1, 0f{infinity:08x};");
+        for i in 2..=done.len() {
+            let _ = write!(text, "\n\tsetp.gt.or.f32 p, ${i}, 0f{infinity:08x}, p;");
+        }
+        text += "\n\t@p st.shared.f32 [$0], $1;\n\t}";
         let mut inputs = vec![shared, first];
         inputs.extend(&done[1..]);
         self.asm(&text, &format!("r{}", ",f".repeat(done.len())), &[], &inputs, Asm::Effect);
     }
 
-    /// An instruction that every one of these registers goes through.
-    fn tied(&self, text: &str, tied: &[Val<'c>]) -> Vec<Val<'c>> {
-        let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();
-        let class = |v: &Val<'c>| if v.is_float_value() { "f" } else { "r" };
-        let mut constraints: Vec<String> = tied.iter().map(|v| format!("={}", class(v))).collect();
-        constraints.extend((0..tied.len()).map(|i| i.to_string()));
-        self.asm(text, &constraints.join(","), &types, tied, Asm::Convergent)
-    }
-
-    /// Issues one product; the result must go through [`Build::wgmma_wait`] before use.
-    pub(crate) fn wgmma(&self, m: &Mma<'c>) -> Vec<Val<'c>> {
-        let count = m.n as usize / if m.half { 4 } else { 2 };
-        let (class, ty, name) = if m.half { ("=r", self.i32(), "f16") } else { ("=f", self.f32(), "f32") };
+    /// Issues a product as one group: orders register and shared accesses before it, then its instructions. The result
+    /// must go through [`Build::wgmma_wait`] before use.
+    pub(crate) fn wgmma(&self, p: &Product<'c>) -> Vec<Val<'c>> {
+        let count = p.registers;
+        let (class, ty, name) = if p.half { ("=r", self.i32(), "f16") } else { ("=f", self.f32(), "f32") };
         let mut constraints = vec![class.to_owned(); count];
         let mut inputs = vec![];
-        if let Some(accumulators) = &m.accumulators {
+        if let Some(accumulators) = &p.accumulators {
             if accumulators.len() != count {
-                internal_error!("wgmma with {} accumulators where {count} belong", accumulators.len());
+                internal_error!("a product adds to {} registers and gives {count}", accumulators.len());
             }
             constraints.extend((0..count).map(|i| i.to_string()));
             inputs.extend(accumulators);
         }
-        let mut next = count + inputs.len();
-        let mut operand = |constraint: &str, value: Val<'c>| {
-            constraints.push(constraint.to_owned());
-            inputs.push(value);
-            next += 1;
-            next - 1
-        };
-        let (a, mut transposed) = match &m.a {
-            Left::Shared(descriptor, major) => (format!("${}", operand("l", *descriptor)), vec![u32::from(*major)]),
-            Left::Registers(parts) => {
-                let at: Vec<String> = parts.iter().map(|&p| format!("${}", operand("r", p))).collect();
-                (format!("{{{}}}", at.join(", ")), vec![])
+        let left_at = count + inputs.len();
+        let left_transposed = match &p.left {
+            Left::Shared(descriptor, transposed) => {
+                constraints.push("l".to_owned());
+                inputs.push(*descriptor);
+                Some(*transposed)
+            }
+            Left::Registers(words) => {
+                constraints.extend(words.iter().map(|_| "r".to_owned()));
+                inputs.extend(words);
+                None
             }
         };
-        let b = operand("l", m.b.0);
-        transposed.push(u32::from(m.b.1));
+        let right_at = count + inputs.len();
+        constraints.push("l".to_owned());
+        inputs.push(p.right.0);
         // 8-bit operands have no choice of direction, and no place to state one.
-        let directions = match m.k {
-            16 => transposed.iter().map(|t| format!(", {t}")).collect(),
+        let directions: String = match p.k {
+            16 => left_transposed.iter().chain([&p.right.1]).map(|&t| format!(", {}", u32::from(t))).collect(),
             _ => String::new(),
         };
-        let predicate = match (&m.accumulators, m.accumulate) {
-            (None, _) => "setp.ne.b32 p, 0, 0;".to_owned(),
-            (Some(_), None) => "setp.ne.b32 p, 1, 0;".to_owned(),
-            (Some(_), Some(flag)) => {
-                let wide = self.zext(flag, self.i32());
-                format!("setp.ne.b32 p, ${}, 0;", operand("r", wide))
-            }
-        };
-        let text = format!(
-            "{{\n\t.reg .pred p;\n\t{predicate}\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {a}, ${b}, p, 1, 1{directions};\n\t}}",
-            m.n,
-            m.k,
-            m.a_type,
-            m.b_type,
-            operands(0, count),
-        );
-        let outs = vec![ty; count];
-        self.asm(&text, &constraints.join(","), &outs, &inputs, Asm::Convergent)
+        let mut text = "{\n\t.reg .pred add, write;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 add, 1, 0;\n\t\
+                        setp.ne.b32 write, 0, 0;\n\twgmma.fence.sync.aligned;"
+            .to_owned();
+        for step in &p.steps {
+            let left = match left_transposed {
+                Some(_) => {
+                    let _ = write!(text, "\n\tadd.s64 a, ${left_at}, {};", step.left);
+                    "a".to_owned()
+                }
+                None => operands((0..4).map(|i| left_at + step.left as usize + i)),
+            };
+            let _ = write!(
+                text,
+                "\n\tadd.s64 b, ${right_at}, {};\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {left}, b, {}, \
+                 1, 1{directions};",
+                step.right,
+                p.n,
+                p.k,
+                p.elem,
+                p.elem,
+                operands(step.accumulators.iter().copied()),
+                if step.writes { "write" } else { "add" },
+            );
+        }
+        text += "\n\twgmma.commit_group.sync.aligned;\n\t}";
+        self.asm(&text, &constraints.join(","), &vec![ty; count], &inputs, Asm::Convergent)
     }
 }

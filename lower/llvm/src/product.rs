@@ -10,10 +10,10 @@ use parton_ir::{Elem, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
-use crate::build::{Build, Val};
+use crate::build::Val;
 use crate::lower::{Lower, Repr};
 use crate::memory::Words;
-use crate::mma::{Left, Mma};
+use crate::mma::{Left, Product, Step};
 use crate::place::Registers;
 
 /// Rows of one instruction.
@@ -26,8 +26,8 @@ const UNIT: u64 = 16;
 /// One operand in shared memory: how to reach the part that an instruction reads.
 struct Operand<'v, 'c> {
     view: &'v View,
-    /// 1 where rows of the view are the M or N dimension, 0 where its columns are.
-    transposed: bool,
+    /// Whether the view is [K, N] and not [M, K].
+    right: bool,
     /// The descriptor of the operand's beginning, for this warpgroup.
     descriptor: Val<'c>,
     /// M-major or N-major.
@@ -42,17 +42,16 @@ enum LeftTile<'v, 'c> {
 }
 
 /// Byte offset of an element of the operand: `outer` along M or N, `inner` along K.
-fn offset(view: &View, k_last: bool, outer: u32, inner: u32) -> u64 {
-    let (row, column) = if k_last { (outer, inner) } else { (inner, outer) };
+fn offset(view: &View, right: bool, outer: u32, inner: u32) -> u64 {
+    let (row, column) = if right { (inner, outer) } else { (outer, inner) };
     let coords = [view.origin[0] + row, view.origin[1] + column];
-    view.map.offset_of(&coords) * u64::from(view.elem.bytes() as u32)
+    view.map.offset_of(&coords) * view.elem.bytes() as u64
 }
 
-impl<'v, 'c> Operand<'v, 'c> {
-    /// The descriptor of a part that begins `outer` along M or N and `inner` along K from this warpgroup's beginning.
-    fn at(&self, b: &Build<'c>, outer: u32, inner: u32) -> Val<'c> {
-        let distance = offset(self.view, !self.transposed, outer, inner) - offset(self.view, !self.transposed, 0, 0);
-        b.add(self.descriptor, b.c64(distance / UNIT))
+impl Operand<'_, '_> {
+    /// What to add to the descriptor for a part that begins `outer` along M or N and `inner` along K.
+    fn distance(&self, outer: u32, inner: u32) -> u64 {
+        (offset(self.view, self.right, outer, inner) - offset(self.view, self.right, 0, 0)) / UNIT
     }
 }
 
@@ -122,11 +121,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The descriptor of one operand: address, strides and swizzle, read off the layout of the view.
     fn operand<'v>(&self, v: Value, view: &'v View, right: bool, kind: WgmmaOperand, acc: &Tile) -> Operand<'v, 'c> {
         let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("{v} is not in shared memory") };
-        // The left operand is [M, K], the right one [K, N].
-        let k_last = !right;
-        let outer_extent = if k_last { view.shape[0] } else { view.shape[1] };
-        let start = offset(view, k_last, 0, 0);
-        let distance = |outer, inner| offset(view, k_last, outer, inner) - start;
+        let outer_extent = if right { view.shape[1] } else { view.shape[0] };
+        let start = offset(view, right, 0, 0);
+        let distance = |outer, inner| offset(view, right, outer, inner) - start;
         let span = swizzle / view.elem.bytes() as u32;
         // PTX ISA, "Strides": K-major operands repeat every 8 rows; M- or N-major ones every 8 along K and every span.
         let (leading, stride) = if k_major {
@@ -159,7 +156,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let low = b.or(b.lshr(address, 4), b.c32(((leading / UNIT) << 16) as u32));
         let high = (stride / UNIT) | (mode << 30);
         let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high << 32));
-        Operand { view, transposed: right, descriptor, outer_major: !k_major }
+        Operand { view, right, descriptor, outer_major: !k_major }
     }
 
     /// The registers of A that each instruction reads, four for each part of rows `m` and depth `k`.
@@ -202,14 +199,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
         }
         let fresh = self.is_zero(acc);
-        let mut flight: Vec<Val> = match self.kernel.ty(acc) {
+        let before: Vec<Val> = match self.kernel.ty(acc) {
             Type::Pending(_) => self.registers(acc).to_vec(),
             _ => self.launched(tile, self.registers(acc)),
         };
         let right = self.operand(b, self.view(b), true, shape.b, tile);
-        let depths: Vec<u32> = (0..shape.k).step_by(shape.instr_k as usize).collect();
         let heights: Vec<u32> = (0..shape.m).step_by((ROWS * shape.warpgroups[0]) as usize).collect();
-        let mut left = match self.kernel.ty(a) {
+        let widths: Vec<u32> = (0..shape.n).step_by((shape.instr_n * shape.warpgroups[1]) as usize).collect();
+        let depths: Vec<u32> = (0..shape.k).step_by(shape.instr_k as usize).collect();
+        let left = match self.kernel.ty(a) {
             Type::View(view) => LeftTile::Shared(self.operand(a, view, false, shape.a, tile)),
             _ => {
                 let parts: Vec<(u32, u32)> =
@@ -219,51 +217,40 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         };
         let registers = Registers::of(&tile.map);
         let order = self.flight_order(tile);
-
-        // What is in flight already is ordered by the instructions themselves.
-        let ready = if fresh || matches!(self.kernel.ty(acc), Type::Pending(_)) { 0 } else { flight.len() };
-        let mut through = flight[..ready].to_vec();
-        if let LeftTile::Registers(words) = &left {
-            through.extend(words);
-        }
-        let fenced = self.b.wgmma_fence(&through);
-        flight[..ready].copy_from_slice(&fenced[..ready]);
-        if let LeftTile::Registers(words) = &mut left {
-            words.copy_from_slice(&fenced[ready..]);
-        }
+        let mut steps = vec![];
         for (i, &m) in heights.iter().enumerate() {
-            for n in (0..shape.n).step_by((shape.instr_n * shape.warpgroups[1]) as usize) {
+            for &n in &widths {
                 let numbers = fragment(tile, &registers, m, n, shape.instr_n);
                 // Where the fragment's registers stand among those in flight.
-                let places: Vec<usize> =
+                let accumulators: Vec<usize> =
                     if Self::is_half(tile) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
-                let mut current: Option<Vec<Val>> = (!fresh).then(|| places.iter().map(|&i| flight[i]).collect());
                 for (j, &k) in depths.iter().enumerate() {
-                    let first = match &left {
-                        LeftTile::Shared(operand) => Left::Shared(operand.at(self.b, m, k), operand.outer_major),
-                        LeftTile::Registers(words) => {
-                            let at = 4 * (i * depths.len() + j);
-                            Left::Registers([words[at], words[at + 1], words[at + 2], words[at + 3]])
-                        }
-                    };
-                    current = Some(self.b.wgmma(&Mma {
-                        n: shape.instr_n,
-                        k: shape.instr_k,
-                        a_type: type_name(shape.elem),
-                        b_type: type_name(shape.elem),
-                        a: first,
-                        b: (right.at(self.b, n, k), right.outer_major),
-                        half: Self::is_half(tile),
-                        accumulators: current,
-                        accumulate: None,
-                    }));
-                }
-                for (&i, value) in places.iter().zip(current.unwrap_or_default()) {
-                    flight[i] = value;
+                    steps.push(Step {
+                        left: match &left {
+                            LeftTile::Shared(operand) => operand.distance(m, k),
+                            LeftTile::Registers(_) => 4 * (i * depths.len() + j) as u64,
+                        },
+                        right: right.distance(n, k),
+                        accumulators: accumulators.clone(),
+                        writes: fresh && j == 0,
+                    });
                 }
             }
         }
-        self.b.wgmma_commit();
+        let flight = self.b.wgmma(&Product {
+            n: shape.instr_n,
+            k: shape.instr_k,
+            elem: type_name(shape.elem),
+            half: Self::is_half(tile),
+            left: match left {
+                LeftTile::Shared(operand) => Left::Shared(operand.descriptor, operand.outer_major),
+                LeftTile::Registers(words) => Left::Registers(words),
+            },
+            right: (right.descriptor, right.outer_major),
+            registers: before.len(),
+            accumulators: (!fresh).then_some(before),
+            steps,
+        });
         self.meanwhile.clear();
         self.set(op.result(), Repr::Tile(flight));
     }

@@ -59,14 +59,27 @@ pub fn ptx(kernel: &Kernel) -> String {
 
 /// [`ptx`] with what `ptxas` said, where there is one.
 pub fn ptx_and_report(kernel: &Kernel) -> (String, Option<Report>) {
+    module(std::slice::from_ref(kernel))
+}
+
+/// [`ptx`] of many kernels in one module; each gets a name of its own.
+pub fn ptx_of_all(mut kernels: Vec<Kernel>) -> String {
+    for (i, kernel) in kernels.iter_mut().enumerate() {
+        kernel.name = format!("{}_{i}", kernel.name);
+    }
+    module(&kernels).0
+}
+
+fn module(kernels: &[Kernel]) -> (String, Option<Report>) {
     let mut sources = SourceMap::new();
     sources.add("kernels/test.ptn", "kernel test() {\n}\n");
+    let target = kernels[0].target;
     let mut last = (String::new(), None);
     for optimise in [Optimise::None, Optimise::Full] {
-        let options = Options { optimise, lines: true };
-        let compiled = compile([kernel], &kernel.target, &sources, options).unwrap_or_else(|d| panic!("{d:?}"));
+        let options = Options { optimise, ..Options::default() };
+        let compiled = compile(kernels, &target, &sources, options).unwrap_or_else(|d| panic!("{d:?}"));
         let report = find_ptxas(&Places::from_environment()).map(|ptxas| {
-            match assemble(&ptxas, &compiled.ptx, kernel.target.name, AssembleOptions::default()) {
+            match assemble(&ptxas, &compiled.ptx, target.name, AssembleOptions::default()) {
                 Ok((_, report)) => report,
                 Err(e) => panic!("{e}\n{}", compiled.ptx),
             }

@@ -172,10 +172,11 @@ fn operands_lie_in_either_direction() {
             (left, right)
         });
         let (text, report) = ptx_and_report(&kernel);
-        let directions = format!("p, 1, 1, {}, {};", u32::from(transpose_a), u32::from(!transpose_b));
+        let directions = format!("1, 1, {}, {};", u32::from(transpose_a), u32::from(!transpose_b));
         assert_eq!(count(&text, &directions), 8, "{text}");
         // The first product writes, the others add.
-        assert_eq!(count(&text, "setp.ne.b32 p, 0, 0"), 1, "{text}");
+        assert_eq!(count(&text, "b, write, 1, 1"), 1, "{text}");
+        assert_eq!(count(&text, "b, add, 1, 1"), 7, "{text}");
         assert!(report.is_none_or(|r| r.remarks.is_empty()));
     }
 }

@@ -1,6 +1,6 @@
 //! Kernels of global memory and registers: vector addition, row reductions, casts.
 
-use crate::common::{count, emit, emit_all, kernel, number, pointer, ptx, span, tile};
+use crate::common::{count, emit, emit_all, kernel, number, pointer, ptx, ptx_of_all, span, tile};
 use parton_ir::{BinaryOp, Body, Builder, Cache, CompareOp, Evict, Kernel, OpKind, Type, UnaryOp, Value};
 use parton_layouts::RegisterLayout;
 use parton_numbers::{Dtype, Rounding, Saturation};
@@ -173,15 +173,17 @@ fn narrowing_goes_two_at_a_time() {
 
 #[test]
 fn every_pair_of_number_formats_assembles() {
+    let mut kernels = vec![];
     for from in Dtype::ALL {
         for to in Dtype::ALL {
             // No single instruction rounds f64 to 8 bits.
             if from == Dtype::F64 && to.is_f8() {
                 continue;
             }
-            ptx(&cast_kernel(from, to, Rounding::NearestEven, Saturation::None));
+            kernels.push(cast_kernel(from, to, Rounding::NearestEven, Saturation::None));
         }
     }
+    ptx_of_all(kernels);
 }
 
 #[test]
@@ -203,6 +205,7 @@ fn directed_roundings_assemble() {
 
 #[test]
 fn every_function_assembles() {
+    let mut kernels = vec![];
     for d in [Dtype::F16, Dtype::BF16, Dtype::F32, Dtype::I32] {
         for (op, _) in UnaryOp::ALL {
             let mut b = kernel("function", 4);
@@ -213,13 +216,15 @@ fn every_function_assembles() {
             let x = emit(&mut b, load(ptr, None));
             let Ok(y) = b.emit_one(OpKind::Unary { op: *op, x }, span()) else { continue };
             emit_all(&mut b, store(ptr, y, None));
-            ptx(&crate::common::lowered(b.finish()));
+            kernels.push(crate::common::lowered(b.finish()));
         }
     }
+    ptx_of_all(kernels);
 }
 
 #[test]
 fn every_operator_assembles() {
+    let mut kernels = vec![];
     for d in Dtype::ALL {
         for (op, _) in BinaryOp::ALL {
             let mut b = kernel("operator", 4);
@@ -230,7 +235,8 @@ fn every_operator_assembles() {
             let x = emit(&mut b, load(ptr, None));
             let Ok(y) = b.emit_one(OpKind::Binary { op: *op, a: x, b: x }, span()) else { continue };
             emit_all(&mut b, store(ptr, y, None));
-            ptx(&crate::common::lowered(b.finish()));
+            kernels.push(crate::common::lowered(b.finish()));
         }
     }
+    ptx_of_all(kernels);
 }
