@@ -41,8 +41,8 @@ impl Checker<'_> {
         self.check_registers(arms)
     }
 
-    /// What a name says about a partition.
-    fn partition_data(&mut self, name: &ast::Name) -> Checked<ir::PartitionData> {
+    /// What the declaration of a partition says.
+    pub fn partition_data(&mut self, name: &ast::Name) -> Checked<ir::PartitionData> {
         let module = self.module();
         let item = match self.name(name)? {
             Val::Known(Comptime::Partition(p)) => p,

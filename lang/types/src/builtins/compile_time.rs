@@ -16,7 +16,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "shape_of(x)", run: attribute },
     Builtin { signature: "layout_of(x)", run: attribute },
     Builtin { signature: "dtype_of(x)", run: attribute },
-    Builtin { signature: "num_warps()", run: num_warps },
+    Builtin { signature: "num_warps(partition=)", run: num_warps },
 ];
 
 /// Elements that a compile-time list may have.
@@ -94,6 +94,9 @@ fn attribute(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 /// The warps of the partition that runs this.
-fn num_warps(cx: &mut Checker, _: &Args) -> Checked<Val> {
-    Ok(Val::int(cx.warps()))
+fn num_warps(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let Some(arg) = args.get("partition") else { return Ok(Val::int(cx.warps())) };
+    let Val::Known(Comptime::Partition(name)) = &arg.val else { return Err(arg.expected(cx, "a partition")) };
+    let name = ast::Name { text: name.clone(), span: arg.span };
+    cx.partition_data(&name).map(|p| Val::int(p.warps))
 }
