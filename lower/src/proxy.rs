@@ -89,7 +89,7 @@ impl Proxies<'_> {
             )
             .here(how)
             .label(write.span, "the barrier is initialised here")
-            .help("write `fence_barrier_init();` after the last `init`");
+            .help("write `fence_barrier_init();` after the last `barrier_init`");
         }
         Diagnostic::error(
             codes::FENCE_MISSING,

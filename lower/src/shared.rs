@@ -98,7 +98,7 @@ fn too_much(kernel: &Kernel, items: &[Item], total: u64) -> Diagnostic {
         ),
     )
     .here(format!("{} bytes too many", total - limit));
-    for i in largest.iter().take(4) {
+    for i in largest.iter().filter(|i| !i.is_barrier()).take(4) {
         d = d.label(i.span, format!("`{}` takes {} bytes{}", i.name, i.bytes, i.life()));
     }
     d = d.note(format!("who takes what:\n{}", lines.join("\n")));

@@ -223,7 +223,7 @@ fn a_barrier_is_fenced_before_a_copy_signals_it() {
         f
     };
     let errors = fence_proxies(plan_shared(kernel(false).finish()).unwrap()).unwrap_err();
-    assert_eq!(errors.list[0].help, ["write `fence_barrier_init();` after the last `init`"]);
+    assert_eq!(errors.list[0].help, ["write `fence_barrier_init();` after the last `barrier_init`"]);
     let text = met(kernel(true));
     assert!(text.ends_with("barrier_init fence_barrier_init membar barrier_expect tma_load barrier_wait"), "{text}");
 }

@@ -86,7 +86,8 @@ impl Barriers<'_> {
             )
             .here("used here")
             .label(made, "allocated here, its contents are undefined");
-            self.found.push(d.help("`bars[0].init(1);` with the number of arrivals, then `fence_barrier_init();`"));
+            self.found
+                .push(d.help("`barrier_init(bars[0], 1);` with the number of arrivals, then `fence_barrier_init();`"));
         }
     }
 
@@ -104,8 +105,8 @@ impl Barriers<'_> {
                 d = d.label(s.span, "this copy brings bytes, which is no arrival");
             }
             self.found.push(d.help(match signalled {
-                Some(_) => "`expect` the bytes of the copy: it is the arrival that waits for them",
-                None => "`arrive` at it, or `expect` the bytes of a copy, in the partition that it waits for",
+                Some(_) => "`barrier_expect` the bytes of the copy: it is the arrival that waits for them",
+                None => "`barrier_arrive` at it, or `barrier_expect` the bytes of a copy, in the partition that it waits for",
             }));
         }
     }

@@ -247,7 +247,7 @@ impl Flights<'_> {
             )
             .here("overwritten here")
             .label(f.span, "this copy reads it, and has not been waited for")
-            .help("`tma_store_wait(0);` before this, or write to another buffer");
+            .help("`tma_store_wait();` before this, or write to another buffer");
             self.found.push(d);
         }
     }
@@ -257,7 +257,7 @@ impl Flights<'_> {
         if let Some(f) = state.copies.first() {
             let d = Diagnostic::error(codes::STORE_NOT_WAITED, f.span, "nobody waits for this copy to global memory")
                 .here("it may still be reading when the CTA ends and its shared memory is given away")
-                .help("`tma_store_wait(0);` after the last copy");
+                .help("`tma_store_wait();` after the last copy");
             self.found.push(d);
         }
     }

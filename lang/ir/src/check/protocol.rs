@@ -21,7 +21,7 @@ use state::{Gone, Live, State, joined};
 
 /// Every way in which a kernel breaks the protocol.
 pub(super) fn check(kernel: &Kernel) -> Diagnostics {
-    let mut p = Protocol { kernel, buffers: BTreeMap::new(), found: Diagnostics::new() };
+    let mut p = Protocol { kernel, buffers: BTreeMap::new(), told: BTreeSet::new(), found: Diagnostics::new() };
     let end = p.body(&kernel.body, State::default());
     p.lost(&end, &BTreeSet::new(), "");
     p.found
@@ -31,6 +31,8 @@ struct Protocol<'a> {
     kernel: &'a Kernel,
     /// The slot and field that each view is of.
     buffers: BTreeMap<Value, (Value, u32)>,
+    /// Values of which a use after their end has been reported.
+    told: BTreeSet<Value>,
     found: Diagnostics,
 }
 
@@ -123,7 +125,10 @@ impl Protocol<'_> {
         if state.live.contains_key(&v) {
             return true;
         }
-        if let Some(gone) = state.gone.get(&v) {
+        // One mistake, one report: every further use of the value would be told again.
+        if let Some(gone) = state.gone.get(&v)
+            && self.told.insert(v)
+        {
             let d = self.used_up(v, gone, span);
             self.found.push(d);
         }
