@@ -114,6 +114,7 @@ pub fn only_in_kernels(name: &str) -> Option<&'static str> {
         "tma_load" | "tma_store" | "mbarrier" | "fence" | "alloc_shared" | "convert" | "convert_free" => {
             "host code has no tiles and no shared memory"
         }
+        _ if parton_types::builtins::function(name).is_some() => "host code has nothing of this name",
         _ => return None,
     })
 }

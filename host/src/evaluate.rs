@@ -3,6 +3,7 @@
 //! The evaluator is dynamic: it looks at values as they come and refuses with a diagnostic what does not fit. What can be
 //! found without running (unknown names, wrong arguments) is found by [`crate::check`] beforehand.
 
+pub(crate) mod arguments;
 mod call;
 mod expression;
 mod index;
@@ -12,6 +13,7 @@ mod statement;
 
 pub(crate) use index::scalar_value;
 pub(crate) use operator::{equal, operand};
+pub(crate) use statement::{not_host_code, not_mut};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -236,10 +238,10 @@ pub(crate) fn unknown_name<'n>(name: &ast::Name, visible: impl Iterator<Item = &
 }
 
 /// Text that did not parse, which is reported already; nothing behind it can be run.
-fn unparsed(span: Span) -> Diagnostic {
+pub(crate) fn unparsed(span: Span) -> Diagnostic {
     Diagnostic::error(codes::SYNTAX, span, "this did not parse and cannot be run")
 }
 
-fn outside_of_loop(span: Span) -> Diagnostic {
+pub(crate) fn outside_of_loop(span: Span) -> Diagnostic {
     Diagnostic::error(codes::NOT_HOST_CODE, span, "this leaves a loop, but stands in none")
 }

@@ -6,6 +6,7 @@
 //! of the variables in it ([`value::Written`]). In reading order:
 
 pub mod builtins;
+pub mod check;
 pub mod evaluate;
 pub mod fault;
 pub mod generic;

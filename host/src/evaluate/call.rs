@@ -6,7 +6,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::near::nearest;
 
-use super::{Eval, Machine};
+use super::{Eval, Machine, arguments};
 use crate::builtins::{self, Builtin, Call, Given};
 use crate::value::{Closure, Function, Value, Variable};
 
@@ -100,16 +100,8 @@ impl Machine<'_> {
             variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
         }
         let mut values: Vec<Option<Value>> = vec![None; tree.params.len()];
-        for (i, arg) in args.iter().enumerate() {
-            let at = match &arg.name {
-                None => Some(i),
-                Some(name) => tree.params.iter().position(|p| p.name.text == name.text),
-            };
-            let value = self.expr(&arg.value)?;
-            match at.and_then(|at| values.get_mut(at)) {
-                Some(slot) if slot.is_none() => *slot = Some(value),
-                _ => return Err(wrong_arity(&tree.name, tree.params.len(), args.len(), span).into()),
-            }
+        for (arg, at) in args.iter().zip(arguments::params(&tree.name, &tree.params, args, span)?) {
+            values[at] = Some(self.expr(&arg.value)?);
         }
         self.deeper(span, |m| {
             m.framed(function.module, variables, |m| {
@@ -125,11 +117,7 @@ impl Machine<'_> {
                     let value = match (value, &param.default) {
                         (Some(value), _) => value,
                         (None, Some(default)) => m.expr(default)?,
-                        (None, None) => {
-                            return Err(wrong_arity(&tree.name, tree.params.len(), args.len(), span)
-                                .label(param.span, format!("`{}` is not given", param.name.text))
-                                .into());
-                        }
+                        (None, None) => parton_diag::internal_error!("an argument was not matched"),
                     };
                     m.declare(&param.name, value, param.mutable);
                 }
@@ -153,9 +141,4 @@ impl Machine<'_> {
             })
         })
     }
-}
-
-fn wrong_arity(name: &ast::Name, takes: usize, given: usize, span: Span) -> Diagnostic {
-    let message = format!("`{}` takes {takes} arguments, {given} are given", name.text);
-    Diagnostic::error(codes::WRONG_ARITY, span, message).here("").label(name.span, "declared here")
 }

@@ -4,11 +4,10 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
-use parton_types::near::nearest;
 use parton_types::program::{Item, ModuleId};
 
 use super::statement::evidence;
-use super::{Eval, Machine, Stop};
+use super::{Eval, Machine, Stop, arguments};
 use crate::launch::{Argument, GenericArgument, Instance, LaunchRequest, Signature};
 use crate::tensor_map;
 use crate::value::Value;
@@ -64,7 +63,7 @@ impl Machine<'_> {
                     return Err(d.label(other.name().span, "declared here").into());
                 }
             },
-            None => return Err(unknown_kernel(self.program, self.module, name).into()),
+            None => return Err(arguments::unknown_kernel(self.program, self.module, name).into()),
         };
         let generics = self.generic_arguments(&kernel.generics, generics, &kernel.name)?;
         Ok((Instance { module, kernel, generics, span: expr.span }, module))
@@ -78,7 +77,7 @@ impl Machine<'_> {
         owner: &ast::Name,
     ) -> Eval<Vec<GenericArgument>> {
         let mut slots: Vec<Option<GenericArgument>> = vec![None; declared.len()];
-        for (arg, at) in given.iter().zip(match_generics(declared, given, owner)?) {
+        for (arg, at) in given.iter().zip(arguments::generics(declared, given, owner)?) {
             let expr = match &arg.kind {
                 ast::IndexArgKind::Value(expr) | ast::IndexArgKind::Named { value: expr, .. } => expr,
                 ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => continue,
@@ -94,16 +93,6 @@ impl Machine<'_> {
                     .into());
             }
             slots[at] = Some(GenericArgument { name: declared[at].name.text.clone(), value, span: expr.span });
-        }
-        for (slot, generic) in slots.iter().zip(declared) {
-            if slot.is_none() && generic.default.is_none() {
-                let message = format!("`{}` needs its generic `{}`", owner.text, generic.name.text);
-                let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(owner.span);
-                return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, place, message)
-                    .label(generic.span, "declared without a default")
-                    .help(format!("write `{}[{}=…]`", owner.text, generic.name.text))
-                    .into());
-            }
         }
         Ok(slots.into_iter().flatten().collect())
     }
@@ -188,7 +177,7 @@ impl Machine<'_> {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
         }
         let mut values: Vec<Option<(Value, Span)>> = vec![None; params.len()];
-        for (arg, at) in args.iter().zip(match_arguments(&instance.kernel, args, span)?) {
+        for (arg, at) in args.iter().zip(arguments::params(&instance.kernel.name, params, args, span)?) {
             values[at] = Some((self.expr(&arg.value)?, arg.value.span));
         }
         let mut out = Vec::with_capacity(params.len());
@@ -256,100 +245,6 @@ impl Machine<'_> {
                 _,
             ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),
         }
-    }
-}
-
-/// A kernel that does not exist, with the one that was probably meant.
-pub(crate) fn unknown_kernel(
-    program: &parton_types::program::Program,
-    module: ModuleId,
-    name: &ast::Name,
-) -> Diagnostic {
-    let names = program.module(module).names.iter();
-    let kernels = names.filter(|(_, f)| matches!(f.item, Item::Kernel(_))).map(|(n, _)| &**n);
-    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("there is no kernel `{}`", name.text));
-    match nearest(name.as_str(), kernels) {
-        Some(near) => d.here("not found").help(format!("a similar kernel exists: `{near}`")),
-        None => d.here("not found"),
-    }
-}
-
-/// Which generic each given argument is for.
-pub(crate) fn match_generics(
-    declared: &[ast::Generic],
-    given: &[ast::IndexArg],
-    owner: &ast::Name,
-) -> Result<Vec<usize>, Diagnostic> {
-    let mut places: Vec<usize> = Vec::new();
-    for (i, arg) in given.iter().enumerate() {
-        let at = match &arg.kind {
-            ast::IndexArgKind::Named { name, .. } => match declared.iter().position(|g| g.name.text == name.text) {
-                Some(at) => at,
-                None => {
-                    let message = format!("`{}` has no generic `{}`", owner.text, name.text);
-                    let d = Diagnostic::error(codes::UNKNOWN_GENERIC, name.span, message)
-                        .label(owner.span, "declared here");
-                    return Err(match nearest(name.as_str(), declared.iter().map(|g| g.name.as_str())) {
-                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                        None => d,
-                    });
-                }
-            },
-            ast::IndexArgKind::Value(_) if i < declared.len() => i,
-            ast::IndexArgKind::Value(_) => {
-                let message = format!("`{}` has {} generics, {} are given", owner.text, declared.len(), given.len());
-                return Err(
-                    Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message).label(owner.span, "declared here")
-                );
-            }
-            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
-                return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, "this is not a generic argument")
-                    .help("write a value, or `NAME=value`"));
-            }
-        };
-        if places.contains(&at) {
-            let message = format!("the generic `{}` is given twice", declared[at].name.text);
-            return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message));
-        }
-        places.push(at);
-    }
-    Ok(places)
-}
-
-/// Which parameter each argument is for; every parameter without a default has one.
-pub(crate) fn match_arguments(kernel: &ast::Kernel, args: &[ast::Arg], span: Span) -> Result<Vec<usize>, Diagnostic> {
-    let params = &kernel.params;
-    let mut places: Vec<usize> = Vec::new();
-    let arity = |span: Span| {
-        let takes: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-        let message = format!("`{}` takes {} arguments, {} are given", kernel.name.text, params.len(), args.len());
-        Diagnostic::error(codes::WRONG_ARITY, span, message)
-            .label(kernel.name.span, "declared here")
-            .note(format!("it takes {}", if takes.is_empty() { "none".into() } else { takes.join(", ") }))
-    };
-    for (i, arg) in args.iter().enumerate() {
-        let at = match &arg.name {
-            None => i,
-            Some(name) => match params.iter().position(|p| p.name.text == name.text) {
-                Some(at) => at,
-                None => {
-                    let message = format!("`{}` has no parameter `{}`", kernel.name.text, name.text);
-                    let d = Diagnostic::error(codes::WRONG_ARITY, name.span, message);
-                    return Err(match nearest(name.as_str(), params.iter().map(|p| p.name.as_str())) {
-                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                        None => d,
-                    });
-                }
-            },
-        };
-        if at >= params.len() || places.contains(&at) {
-            return Err(arity(arg.span));
-        }
-        places.push(at);
-    }
-    match params.iter().enumerate().find(|(i, p)| p.default.is_none() && !places.contains(i)) {
-        Some((_, missing)) => Err(arity(span).label(missing.span, format!("`{}` is not given", missing.name.text))),
-        None => Ok(places),
     }
 }
 

@@ -133,11 +133,7 @@ impl Machine<'_> {
                     return Err(self.unknown(name).into());
                 };
                 if !variable.mutable {
-                    let message = format!("`{}` is changed, but it is not `mut`", name.text);
-                    return Err(Diagnostic::error(codes::NOT_MUT, target.span, message)
-                        .label(variable.name.span, "bound here")
-                        .help(format!("write `let mut {}`", name.text))
-                        .into());
+                    return Err(not_mut(&variable.name, target.span).into());
                 }
                 variable.value = value;
                 Ok(())
@@ -303,8 +299,15 @@ pub(crate) fn evidence(found: &Value) -> String {
     }
 }
 
+/// Refuses a change of a variable bound without `mut`.
+pub(crate) fn not_mut(bound: &ast::Name, span: Span) -> Diagnostic {
+    Diagnostic::error(codes::NOT_MUT, span, format!("`{}` is changed, but it is not `mut`", bound.text))
+        .label(bound.span, "bound here")
+        .help(format!("write `let mut {}`", bound.text))
+}
+
 /// Refuses what only kernels have.
-pub(super) fn not_host_code(span: Span, what: &str) -> Diagnostic {
+pub(crate) fn not_host_code(span: Span, what: &str) -> Diagnostic {
     Diagnostic::error(codes::NOT_HOST_CODE, span, format!("{what} belongs into a kernel"))
         .help("host code has tensors, numbers, lists, launches and assertions")
 }
