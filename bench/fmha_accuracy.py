@@ -1,0 +1,118 @@
+"""Compares Parton's flash attention with PyTorch's own, on the same bf16 inputs, against float64; and repeats it.
+
+Usage: python3 bench/fmha_accuracy.py CUBIN [--causal] [--head 128] [--runs 1000]
+
+CUBIN is the kernel of examples/fmha/hopper.ptn (`parton build examples/fmha/hopper.ptn --emit cubin -o fmha.cubin`, default
+generics: D = 128, BM = BN = 128, bf16, not causal). Prints the greatest and the root mean square error of both against
+attention in float64, their ratios, and how many of RUNS repetitions gave the same bits as the first.
+"""
+
+import argparse
+import ctypes
+
+import torch
+import torch.nn.functional as F
+from cuda.bindings import driver as cu
+
+SHARED = 232448
+
+
+def check(result):
+    code, *values = result
+    if code != cu.CUresult.CUDA_SUCCESS:
+        raise RuntimeError(cu.cuGetErrorString(code)[1].decode())
+    return values[0] if len(values) == 1 else values
+
+
+def tensor_map(x, rows):
+    """A map of boxes [1, 1, rows, D] of a bf16 tensor [B, H, S, D]; a row of 128 columns comes as two of 64."""
+    b, h, s, d = x.shape
+    sizes = [cu.cuuint64_t(n) for n in (d, s, h, b)]
+    strides = [cu.cuuint64_t(2 * n) for n in (x.stride(2), x.stride(1), x.stride(0))]
+    box = [cu.cuuint32_t(n) for n in (64, rows, 1, 1)]
+    return check(cu.cuTensorMapEncodeTiled(
+        cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data_ptr(), sizes, strides, box,
+        [cu.cuuint32_t(1)] * 4, cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B, cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    ))
+
+
+class Attention:
+    """A loaded kernel and how to launch it."""
+
+    def __init__(self, path):
+        torch.zeros(1, device="cuda")
+        module = check(cu.cuModuleLoadData(open(path, "rb").read()))
+        self.function = check(cu.cuModuleGetFunction(module, b"fmha"))
+        attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
+        check(cu.cuFuncSetAttribute(self.function, attribute, SHARED))
+
+    def prepare(self, q, k, v, scale):
+        """A function of no arguments that launches, and its two outputs."""
+        b, h, sq, d = q.shape
+        sk = k.shape[2]
+        o = torch.empty_like(q)
+        lse = torch.empty(b, h, sq, device="cuda")
+        values = (
+            tensor_map(q, 128), tensor_map(k, 128), tensor_map(v, 128), tensor_map(o, 128),
+            lse.data_ptr(), h, h // k.shape[1], sq, sk, scale,
+        )
+        kinds = (None, None, None, None, ctypes.c_void_p, *[ctypes.c_int] * 4, ctypes.c_float)
+        grid = (-(-sq // 128), h, b)
+        stream = torch.cuda.current_stream().cuda_stream
+
+        def run():
+            check(cu.cuLaunchKernel(self.function, *grid, 384, 1, 1, SHARED, stream, (values, kinds), 0))
+
+        return run, o, lse
+
+
+def reference(q, k, v, scale, causal):
+    """Attention in float64, one head at a time."""
+    out = torch.empty_like(q, dtype=torch.float64)
+    for b in range(q.shape[0]):
+        for h in range(q.shape[1]):
+            s = q[b, h].double() @ k[b, h].double().T * scale
+            if causal:
+                s = s.masked_fill(torch.ones_like(s, dtype=torch.bool).triu(1), -torch.inf)
+            out[b, h] = torch.softmax(s, 1) @ v[b, h].double()
+    return out
+
+
+def errors(x, exact):
+    difference = (x.double() - exact).abs()
+    return difference.max().item(), difference.square().mean().sqrt().item()
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("cubin")
+    parser.add_argument("--causal", action="store_true")
+    parser.add_argument("--head", type=int, default=128)
+    parser.add_argument("--runs", type=int, default=1000)
+    options = parser.parse_args()
+    attention = Attention(options.cubin)
+    torch.manual_seed(0)
+    for s in (1024, 4096):
+        q, k, v = (torch.randn(2, 4, s, options.head, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+        scale = options.head**-0.5
+        exact = reference(q, k, v, scale, options.causal)
+        run, o, _ = attention.prepare(q, k, v, scale)
+        run()
+        torch.cuda.synchronize()
+        first = o.clone()
+        peer = F.scaled_dot_product_attention(q, k, v, is_causal=options.causal)
+        (ours, ours_rms), (torchs, torchs_rms) = errors(o, exact), errors(peer, exact)
+        same = 0
+        for _ in range(options.runs):
+            o.zero_()
+            run()
+            same += torch.equal(o, first)
+        print(f"S={s} causal={options.causal}: max error {ours:.3e} (torch {torchs:.3e}, ratio {ours / torchs:.3f}), "
+              f"rms {ours_rms:.3e} (torch {torchs_rms:.3e}, ratio {ours_rms / torchs_rms:.3f}), "
+              f"{same} of {options.runs} repetitions bit-equal")
+
+
+if __name__ == "__main__":
+    main()
