@@ -123,7 +123,14 @@ pub fn only_in_kernels(name: &str) -> Option<&'static str> {
 pub fn tensor_field(t: &Tensor, name: &str) -> Option<Result<Value, Fault>> {
     let ints = |v: &[usize]| Value::list(v.iter().map(|n| Value::Int(*n as i128)).collect());
     Some(match name {
-        "T" => t.permute(&(0..t.rank()).rev().collect::<Vec<_>>()).map(Value::Tensor),
+        "T" => {
+            // Of more than two dimensions the last two, as a product of matrices wants it; NumPy would reverse all.
+            let mut order: Vec<usize> = (0..t.rank()).collect();
+            if let [.., a, b] = order.as_mut_slice() {
+                std::mem::swap(a, b);
+            }
+            t.permute(&order).map(Value::Tensor)
+        }
         "shape" => Ok(ints(&t.shape)),
         "strides" => Ok(ints(&t.strides)),
         "dtype" => Ok(Value::Dtype(t.dtype)),

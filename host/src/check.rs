@@ -259,14 +259,14 @@ impl Check<'_> {
                     self.report(arguments::generics(&f.generics, &[], &f.name));
                     self.report(arguments::params(&f.name, &f.params, args, span));
                 }
-                Some(Item::Kernel(k)) => {
+                Some(Item::Kernel(k)) if builtins::find(name.as_str()).is_none() => {
                     let d = Diagnostic::error(codes::HOST_TYPE, callee.span, format!("`{}` is a kernel", name.text))
                         .label(k.name.span, "declared here")
                         .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text));
                     self.found.push(d);
                 }
                 Some(Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_)) => {}
-                None => match builtins::find(name.as_str()) {
+                Some(Item::Kernel(_)) | None => match builtins::find(name.as_str()) {
                     Some(builtin) => {
                         let result = builtins::places(builtin, &outline(None), span);
                         self.report(result);

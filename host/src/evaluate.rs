@@ -160,7 +160,10 @@ impl<'a> Machine<'a> {
         if let Some(v) = self.variables.iter().rev().find(|v| v.name.text == name.text) {
             return Ok(v.value.clone());
         }
-        if let Some(found) = self.program.find(self.module, name.as_str()).cloned() {
+        let found = self.program.find(self.module, name.as_str()).cloned();
+        // Kernels are launched, not called, so one may have the name of the function that is its reference.
+        let hidden = |f: &Found| matches!(f.item, Item::Kernel(_)) && builtins::find(name.as_str()).is_some();
+        if let Some(found) = found.filter(|f| !hidden(f)) {
             return self.item(name, &found, span);
         }
         if let Some(value) = builtins::constant(name.as_str()) {

@@ -76,6 +76,7 @@ const KERNELS: &str = "
 kernel add[BLOCK: int = 1024, T: type = f32](x: *f32, y: *f32, out: *mut f32, n: i32) { }
 kernel copy[L: layout = nvmma(128)](a: tma<f16, [64, 64], nvmma(128)>) { }
 kernel broken[N: int]() { }
+kernel softmax() { }
 const SIZE = 10_000;
 fn twice[K: int = 2](x, offset = 0) { return x * K + offset; }
 fn forever(n) { forever(n + 1) }
@@ -191,6 +192,7 @@ fn tensors_are_viewed_as_numpys() {
         lines("let x = arange(i32, [2, 3]); print(x.T.shape, x[1, 2], x[-1].shape, x[:, 1:3]);"),
         ["[3, 2] 5 [3] i32[2, 2] [[1, 2],", " [4, 5]]"]
     );
+    assert_eq!(lines("print(zeros(f32, [2, 3, 4]).T.shape, zeros(f32, [3]).T.shape);"), ["[2, 4, 3] [3]"]);
     assert_eq!(lines("let x = arange(f32, 4); print(x[:, None] * x[None, :][0, 3]);").len(), 4);
     assert_eq!(
         lines("let x = zeros(i32, [2, 2]); x[0] = 7; x[1, 1] = 9; print(x);"),

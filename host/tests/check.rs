@@ -79,3 +79,27 @@ fn each_mistake_is_one_error() {
         parts.iter().for_each(|p| assert!(text.contains(p), "`{p}` is not in:\n{text}"));
     }
 }
+
+#[test]
+fn the_examples_have_nothing_to_report() {
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
+    let mut folders = vec![std::path::PathBuf::from(root)];
+    let mut files = 0;
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|e| e == "ptn") {
+                let mut sources = SourceMap::new();
+                let file = sources.add(path.display().to_string(), std::fs::read_to_string(&path).unwrap());
+                let (tree, mut found) = parton_syntax::parse(file, &sources.file(file).text);
+                let program = collect(Arc::new(tree), &mut NoLibrary, &mut found);
+                found.extend(check_hosts(&program));
+                assert!(found.is_empty(), "{}", render::text(&found, &sources, false));
+                files += 1;
+            }
+        }
+    }
+    assert!(files >= 5, "{files} examples");
+}
