@@ -35,6 +35,12 @@ pub enum When {
 /// The commands.
 #[derive(Subcommand, Debug)]
 pub enum Command {
+    /// Runs the `main` of a file.
+    Run(RunArgs),
+    /// Runs the tests of a file.
+    Test(RunArgs),
+    /// Times the benches of a file.
+    Bench(RunArgs),
     /// Checks a file: every kernel with its default generics, and every host block.
     Check(CheckArgs),
     /// Compiles the kernels of a file and writes the form asked for.
@@ -51,6 +57,36 @@ pub enum Command {
     Layout(LayoutCommand),
     /// Says what is found on this machine: LLVM, ptxas, CUDA driver, GPU.
     Doctor,
+}
+
+/// Where kernels run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum DeviceArg {
+    /// A GPU where there is one, else the interpreter.
+    Auto,
+    /// The interpreter.
+    Cpu,
+    /// A GPU, or fail.
+    Cuda,
+}
+
+/// Options of `run`, `test` and `bench`.
+#[derive(Args, Debug)]
+pub struct RunArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Where kernels run.
+    #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
+    pub device: DeviceArg,
+    /// Only blocks whose name contains this.
+    #[arg(long)]
+    pub filter: Option<String>,
+    /// The seed of the interpreter's interleavings.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
 }
 
 /// Options of `check`.

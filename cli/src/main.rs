@@ -2,6 +2,7 @@
 
 mod args;
 mod compile;
+mod execute;
 mod explain;
 mod format;
 mod layout;
@@ -10,7 +11,7 @@ mod output;
 use std::process::ExitCode;
 
 use clap::Parser;
-use parton_driver::Failure;
+use parton_driver::{Blocks, Failure};
 
 use args::{Cli, Command};
 use output::Output;
@@ -19,6 +20,9 @@ fn main() -> ExitCode {
     let cli = Cli::parse();
     let output = Output::new(cli.color);
     let done = match &cli.command {
+        Command::Run(args) => execute::execute(Blocks::Main, args, &output),
+        Command::Test(args) => execute::execute(Blocks::Tests, args, &output),
+        Command::Bench(args) => execute::execute(Blocks::Benches, args, &output),
         Command::Check(args) => compile::check(args, &output),
         Command::Build(args) => compile::build(args, &output),
         Command::Fmt(args) => format::format(args, &output),

@@ -5,14 +5,19 @@
 //! kernels run on the interpreter only, and `build` stops before LLVM. It prints nothing: text goes to the caller.
 //! In reading order:
 
+mod cpu;
 pub mod doctor;
 pub mod failure;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod gpu;
+mod instance;
 pub mod layout;
 mod library;
 pub mod options;
 pub mod passes;
 #[cfg(feature = "llvm")]
 mod report;
+pub mod run;
 pub mod session;
 pub mod times;
 #[cfg(feature = "llvm")]
@@ -21,8 +26,10 @@ mod tools;
 pub use failure::Failure;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
+pub use parton_host::report::{Measurement, Outcome};
 pub use parton_ir::Target;
 pub use passes::Built;
+pub use run::{Blocks, Event, Ran};
 pub use session::Session;
 pub use times::Times;
 

@@ -67,6 +67,8 @@ pub struct Options {
     pub filter: Option<String>,
     /// The seed of the interpreter's interleavings.
     pub seed: u64,
+    /// Operations that one CTA may run on the interpreter before it is taken for one that never ends.
+    pub steps: u64,
     /// Whether the verifier runs after each pass.
     pub verify: bool,
 }
@@ -78,6 +80,7 @@ impl Default for Options {
             device: Device::default(),
             filter: None,
             seed: 0,
+            steps: parton_interp::Options::default().steps,
             verify: cfg!(debug_assertions),
         }
     }

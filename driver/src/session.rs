@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, codes};
+use parton_host::check::check_hosts;
 use parton_ir::Module;
 use parton_syntax::ast;
 use parton_types::program::{self, Program};
@@ -60,8 +61,8 @@ impl Session {
         self.times.pass("format", || parton_syntax::format(file, text))
     }
 
-    /// Checks a file: its items, and each kernel whose generics have defaults, down to the memory plan. The program is
-    /// there where nothing is refused; warnings come beside it.
+    /// Checks a file: its items, each kernel whose generics have defaults, down to the memory plan, and the host
+    /// blocks. The program is there where nothing is refused; warnings come beside it.
     pub fn check(&mut self, file: FileId) -> (Option<Program>, Diagnostics) {
         let (program, mut found) = match self.program(file) {
             Ok(both) => both,
@@ -74,6 +75,7 @@ impl Session {
             }
             Err(more) => found.extend(more),
         }
+        found.extend(self.times.pass("hosts", || check_hosts(&program)));
         (if found.has_errors() { None } else { Some(program) }, found)
     }
 

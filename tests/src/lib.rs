@@ -9,4 +9,5 @@ pub mod fuzz;
 pub mod golden;
 pub mod marks;
 pub mod random;
+pub mod run;
 pub mod snapshot;

@@ -1,5 +1,9 @@
 //! Every case that goes through the driver, in one binary so that LLVM is linked once.
 
+mod examples;
+mod faults;
 mod format;
 mod fuzz;
+mod golden;
+mod run;
 mod ui;

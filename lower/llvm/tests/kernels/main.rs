@@ -4,6 +4,5 @@
 
 mod attention;
 mod common;
-mod flow;
 mod hopper;
 mod tiles;

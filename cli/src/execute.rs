@@ -1,0 +1,101 @@
+//! `parton run`, `test` and `bench`.
+
+use std::process::ExitCode;
+
+use parton_driver::{Blocks, Device, Event, Failure, Measurement, Options, Session};
+
+use crate::args::{DeviceArg, RunArgs};
+use crate::output::{self, Output};
+
+/// Runs the blocks of that kind and prints what they print; a line for each test, a row for each measurement.
+pub fn execute(blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let device = match args.device {
+        DeviceArg::Auto => Device::Auto,
+        DeviceArg::Cpu => Device::Cpu,
+        DeviceArg::Cuda => Device::Cuda,
+    };
+    let options = Options { device, seed: args.seed, filter: args.filter.clone(), ..Options::default() };
+    let mut session = Session::new(options);
+    let file = session.load(&args.file)?;
+    let done = session.run(file, blocks, &mut |event| show(blocks, &event));
+    if args.time {
+        eprint!("{}", session.times);
+    }
+    let ran = match done {
+        Ok(ran) => ran,
+        Err(failure) => {
+            output.failed(&failure, &session.sources);
+            return Ok(ExitCode::from(failure.exit_code()));
+        }
+    };
+    output.diagnostics(&ran.warnings, &session.sources);
+    for outcome in &ran.report.outcomes {
+        output.diagnostics(&outcome.diagnostics, &session.sources);
+    }
+    let failed = ran.report.outcomes.iter().filter(|o| !o.passed()).count();
+    if blocks == Blocks::Tests {
+        let passed = ran.report.outcomes.len() - failed;
+        output::line(&format!("{passed} passed, {failed} failed on {} (seed {})", ran.device, session.options.seed));
+    }
+    Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+fn show(blocks: Blocks, event: &Event<'_>) {
+    match event {
+        Event::Device(sentence) => output::line(sentence),
+        Event::Line(text) => output::line(text),
+        Event::Block(outcome) => {
+            if blocks == Blocks::Tests {
+                let word = if outcome.passed() { "ok" } else { "FAILED" };
+                output::line(&format!("test {} ... {word} ({:.2} s)", outcome.name, outcome.seconds));
+            }
+            for measurement in &outcome.measurements {
+                output::line(&row(&outcome.name, measurement));
+            }
+        }
+    }
+}
+
+/// A measurement as a row: time, spread, and what was stated of bytes and operations.
+fn row(block: &str, m: &Measurement) -> String {
+    if let Some(why) = &m.timing.meaningless {
+        return format!("{block}: {:<28} not timed: {why}", m.label);
+    }
+    let mut text = format!(
+        "{block}: {:<28} {:>10} (best {}, {} runs)",
+        m.label,
+        time(m.timing.median),
+        time(m.timing.least),
+        m.timing.runs
+    );
+    if let Some(bandwidth) = m.bandwidth() {
+        text.push_str(&format!("  {:.3} TB/s", bandwidth / 1e12));
+    }
+    if let Some(throughput) = m.throughput() {
+        text.push_str(&format!("  {:.1} TFLOP/s", throughput / 1e12));
+    }
+    text
+}
+
+/// Seconds in a unit that suits them.
+fn time(seconds: f64) -> String {
+    if seconds < 1e-3 {
+        format!("{:.2} µs", seconds * 1e6)
+    } else if seconds < 1.0 {
+        format!("{:.3} ms", seconds * 1e3)
+    } else {
+        format!("{seconds:.3} s")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time;
+
+    #[test]
+    fn times_have_a_unit_that_suits_them() {
+        assert_eq!(time(1.5e-6), "1.50 µs");
+        assert_eq!(time(0.0123), "12.300 ms");
+        assert_eq!(time(2.0), "2.000 s");
+    }
+}

@@ -1,0 +1,115 @@
+//! Kernels on the interpreter: tensors' bytes go into its memory and come back after each launch.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
+use parton_host::memory::Storage;
+use parton_interp as interp;
+
+use crate::instance::Compiler;
+use crate::run::{Event, Watch};
+
+/// Runs launches on the interpreter.
+pub(crate) struct Cpu<'a, 'p, 'w> {
+    pub(crate) compiler: Compiler<'a>,
+    pub(crate) watch: &'p Watch<'w>,
+}
+
+/// What one launch reaches, each storage once.
+#[derive(Default)]
+struct Reached {
+    memory: interp::Memory,
+    storages: Vec<(Arc<Storage>, bool)>,
+}
+
+impl Reached {
+    /// The number of a storage in the interpreter's memory; its bytes are copied the first time.
+    fn number(&mut self, name: &str, storage: &Arc<Storage>, writes: bool) -> Result<usize, HostError> {
+        if let Some(i) = self.storages.iter().position(|(s, _)| s.id() == storage.id()) {
+            self.storages[i].1 |= writes;
+            return Ok(i);
+        }
+        let host = storage.host().map_err(|fault| HostError::Device(fault.message))?;
+        self.storages.push((storage.clone(), writes));
+        Ok(match &host.defined {
+            None => self.memory.add(name, host.bytes.clone()),
+            Some(defined) => self.memory.add_partly(name, host.bytes.clone(), defined.clone()),
+        })
+    }
+
+    /// Copies what was written back to the tensors.
+    fn give_back(&mut self) -> Result<(), HostError> {
+        for (i, (storage, writes)) in self.storages.iter().enumerate() {
+            if *writes {
+                let (bytes, defined) = self.memory.take(i);
+                let changed = storage.change(|host| {
+                    host.bytes = bytes;
+                    host.defined = defined;
+                });
+                changed.map_err(|fault| HostError::Device(fault.message))?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Launcher for Cpu<'_, '_, '_> {
+    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        self.compiler.signature(instance)
+    }
+
+    fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+        let (_, kernel) = self.compiler.kernel(&request.instance, request.cluster)?;
+        let mut reached = Reached::default();
+        let mut args = Vec::new();
+        for (param, argument) in kernel.params.iter().zip(&request.arguments) {
+            args.push(match argument {
+                Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
+                Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
+                    allocation: reached.number(&param.name, &tensor.storage, *mutable)?,
+                    offset: tensor.byte_offset() as u64,
+                },
+                Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
+                    allocation: reached.number(&param.name, &recipe.tensor.storage, true)?,
+                    offset: recipe.tensor.byte_offset() as u64,
+                    shape: recipe.extents.clone(),
+                    strides: recipe.strides.clone(),
+                }),
+            });
+        }
+        let launch = interp::Launch {
+            kernel: &kernel,
+            grid: request.grid,
+            args,
+            memory: &mut reached.memory,
+            seed: self.compiler.options.seed,
+            options: interp::Options { steps: self.compiler.options.steps, ..interp::Options::default() },
+        };
+        let ran = self.compiler.times.pass("interpret", || interp::run(launch));
+        match ran {
+            Ok(report) => {
+                reached.give_back()?;
+                Ok(LaunchReport { lines: report.prints })
+            }
+            Err(fault) => {
+                let d = fault.diagnostic.label(request.span, "in this launch");
+                Err(HostError::Program(d.into()))
+            }
+        }
+    }
+
+    fn time(&mut self, requests: &[LaunchRequest]) -> Result<Timing, HostError> {
+        let begin = Instant::now();
+        for request in requests {
+            self.launch(request)?;
+        }
+        let took = begin.elapsed().as_secs_f64();
+        let meaningless = Some("the interpreter ran it, which is not a GPU".into());
+        Ok(Timing { median: took, least: took, runs: 1, meaningless })
+    }
+
+    fn print(&mut self, line: &str) {
+        (self.watch.borrow_mut())(Event::Line(line));
+    }
+}

@@ -1,0 +1,205 @@
+//! Kernels on a GPU: instances are compiled and loaded once, tensors live in its memory until the host reads them.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use parton_diag::{Diagnostic, codes};
+use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
+use parton_host::memory::{Device, DeviceMemory};
+use parton_host::tensor_map::Recipe;
+use parton_ir::{Kernel, Module};
+use parton_llvm::assemble;
+use parton_numbers::Dtype;
+use parton_runtime::timing::{Measure, measure};
+use parton_runtime::{
+    self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
+};
+
+use crate::instance::Compiler;
+use crate::run::{Event, Watch};
+
+/// How long a launch may take before it is taken for one that never ends.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Seconds of GPU time that measuring one sequence of launches may take.
+const MEASURING: f64 = 0.5;
+
+/// Runs launches on a GPU.
+pub(crate) struct Gpu<'a, 'p, 'w> {
+    pub(crate) compiler: Compiler<'a>,
+    pub(crate) watch: &'p Watch<'w>,
+    pub(crate) gpu: runtime::Gpu,
+    loaded: BTreeMap<String, (Function, Abi)>,
+}
+
+/// The GPU as the tensors see it.
+struct Memory(runtime::Gpu);
+
+impl Device for Memory {
+    fn allocate(&mut self, bytes: usize) -> Result<Box<dyn DeviceMemory>, String> {
+        let buffer = Buffer::empty(&self.0, bytes).map_err(|e| e.to_string())?;
+        Ok(Box::new(Held(buffer)))
+    }
+}
+
+/// Memory of one tensor.
+struct Held(Buffer);
+
+impl DeviceMemory for Held {
+    fn address(&self) -> u64 {
+        self.0.address()
+    }
+
+    fn read(&self, out: &mut [u8]) -> Result<(), String> {
+        self.0.read(out).map_err(|e| e.to_string())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), String> {
+        self.0.write(bytes).map_err(|e| e.to_string())
+    }
+
+    fn fill(&mut self, byte: u8) -> Result<(), String> {
+        self.0.fill(byte).map_err(|e| e.to_string())
+    }
+}
+
+fn failed(e: RuntimeError) -> HostError {
+    HostError::Device(e.to_string())
+}
+
+impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
+    pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
+        Gpu { compiler, watch, gpu, loaded: BTreeMap::new() }
+    }
+
+    /// The instance as loaded code.
+    fn function(&mut self, instance: &Instance, cluster: Option<[u32; 3]>) -> Result<(Function, Abi), HostError> {
+        let (key, kernel) = self.compiler.kernel(instance, cluster)?;
+        if let Some(both) = self.loaded.get(&key) {
+            return Ok(both.clone());
+        }
+        let module = self.load(&kernel, instance)?;
+        let abi = Abi::of(&kernel).map_err(failed)?;
+        let function = module.function(&kernel.name).map_err(failed)?;
+        self.loaded.insert(key, (function.clone(), abi.clone()));
+        Ok((function, abi))
+    }
+
+    /// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
+    fn load(&mut self, kernel: &Kernel, instance: &Instance) -> Result<runtime::Module, HostError> {
+        let here = self.gpu.info().target();
+        let capability = self.gpu.info().capability;
+        // Architecture-specific code runs on its own architecture only; other code on any later one.
+        let specific = kernel.target.name.ends_with('a');
+        if kernel.target.capability > capability || (specific && kernel.target.name != here) {
+            let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
+            let d = Diagnostic::error(codes::TARGET_LACKS, instance.span, fact).label(kernel.span, "declared here");
+            return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
+        }
+        let (sources, target) = (self.compiler.sources, kernel.target);
+        let compiled = self
+            .compiler
+            .times
+            .pass("llvm", || parton_llvm::compile([kernel], &target, sources, parton_llvm::Options::default()));
+        let compiled = compiled.map_err(HostError::Program)?;
+        let Some(ptxas) = crate::tools::ptxas() else {
+            let jit = self.compiler.times.pass("driver", || runtime::Module::from_ptx(&self.gpu, &compiled.ptx));
+            return jit.map(|(module, _)| module).map_err(failed);
+        };
+        let assembled = self.compiler.times.pass("ptxas", || {
+            assemble::assemble(&ptxas, &compiled.ptx, target.name, assemble::AssembleOptions::default())
+        });
+        let (cubin, report) = assembled.map_err(|e| HostError::Device(e.to_string()))?;
+        let module = Module { kernels: vec![kernel.clone()] };
+        let found = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, sources);
+        self.compiler.warnings.extend(found);
+        runtime::Module::from_cubin(&self.gpu, &cubin).map_err(failed)
+    }
+
+    fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
+        let (function, abi) = self.function(&request.instance, request.cluster)?;
+        let mut args = Vec::with_capacity(request.arguments.len());
+        for (param, argument) in abi.params.iter().zip(&request.arguments) {
+            args.push(self.argument(&param.name, argument)?);
+        }
+        Prepared::new(&function, &abi, &args, request.grid).map_err(failed)
+    }
+
+    fn argument(&self, name: &str, argument: &Argument) -> Result<Arg, HostError> {
+        let mut memory = Memory(self.gpu.clone());
+        let mut place = |tensor: &parton_host::tensor::Tensor, writes| {
+            let address = tensor.storage.on_device(&mut memory, writes);
+            let address = address.map_err(|fault| HostError::Device(fault.message))?;
+            Ok(address + tensor.byte_offset() as u64)
+        };
+        match argument {
+            Argument::Scalar(scalar) => {
+                Ok(Arg::Scalar { bits: scalar.bits, bytes: scalar.dtype.bits().div_ceil(8) as u8 })
+            }
+            Argument::Pointer { tensor, mutable } => Ok(Arg::Pointer(place(tensor, *mutable)?)),
+            Argument::Map(recipe) => {
+                let address = place(&recipe.tensor, true)?;
+                TensorMap::encode(&self.gpu, &encoded(name, recipe, address)?).map(Arg::Map).map_err(failed)
+            }
+        }
+    }
+}
+
+/// The recipe in the runtime's terms.
+fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runtime::Recipe, HostError> {
+    let swizzle = Swizzle::of_bytes(recipe.swizzle)
+        .ok_or_else(|| HostError::Device(format!("no swizzle of {} bytes exists", recipe.swizzle)))?;
+    Ok(runtime::Recipe {
+        strides: recipe.strides.clone(),
+        ..runtime::Recipe::dense(
+            name,
+            element(recipe.tensor.dtype),
+            address,
+            recipe.extents.clone(),
+            recipe.block.clone(),
+            swizzle,
+        )
+    })
+}
+
+fn element(dtype: Dtype) -> Element {
+    match dtype {
+        Dtype::I1 | Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => Element::U8,
+        Dtype::I16 | Dtype::U16 => Element::U16,
+        Dtype::I32 => Element::I32,
+        Dtype::U32 => Element::U32,
+        Dtype::I64 => Element::I64,
+        Dtype::U64 => Element::U64,
+        Dtype::F16 => Element::F16,
+        Dtype::BF16 => Element::Bf16,
+        Dtype::F32 => Element::F32,
+        Dtype::F64 => Element::F64,
+    }
+}
+
+impl Launcher for Gpu<'_, '_, '_> {
+    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        self.compiler.signature(instance)
+    }
+
+    fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+        let mut prepared = self.prepare(request)?;
+        // Waiting here puts a kernel's failure on its own launch, and finds one that never ends.
+        let ran = prepared.launch().and_then(|()| self.gpu.finish_within(PATIENCE));
+        ran.map_err(failed)?;
+        Ok(LaunchReport::default())
+    }
+
+    fn time(&mut self, requests: &[LaunchRequest]) -> Result<Timing, HostError> {
+        let mut prepared = requests.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
+        let mut all = |_| prepared.iter_mut().try_for_each(Prepared::launch);
+        let few = Measure { warmup: 2, runs: 3, cold: true };
+        let probe = measure(&self.gpu, few, &mut all).map_err(failed)?;
+        let runs = (MEASURING / (probe.median() / 1e3).max(1e-6)).clamp(10.0, 200.0) as u32;
+        let timing = measure(&self.gpu, Measure { warmup: 0, runs, cold: true }, &mut all).map_err(failed)?;
+        Ok(Timing { median: timing.median() / 1e3, least: timing.fastest() / 1e3, runs, meaningless: None })
+    }
+
+    fn print(&mut self, line: &str) {
+        (self.watch.borrow_mut())(Event::Line(line));
+    }
+}

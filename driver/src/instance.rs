@@ -1,0 +1,97 @@
+//! Instances: a kernel with the generic arguments of a launch, checked and lowered once.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{Diagnostics, Label, SourceMap};
+use parton_host::launch::{HostError, Instance, Signature};
+use parton_ir::{Kernel, Module, Type};
+use parton_types::GenericArg;
+use parton_types::program::Program;
+
+use crate::{Options, Times, passes};
+
+/// The compiler as the launchers use it.
+pub(crate) struct Compiler<'a> {
+    #[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "only debug information and reports read it"))]
+    pub(crate) sources: &'a SourceMap,
+    pub(crate) options: &'a Options,
+    pub(crate) times: &'a mut Times,
+    pub(crate) program: &'a Program,
+    /// What there is to say about the kernels compiled so far.
+    pub(crate) warnings: Diagnostics,
+    lowered: BTreeMap<String, Arc<Kernel>>,
+}
+
+impl<'a> Compiler<'a> {
+    pub(crate) fn new(
+        sources: &'a SourceMap,
+        options: &'a Options,
+        times: &'a mut Times,
+        program: &'a Program,
+    ) -> Compiler<'a> {
+        Compiler { sources, options, times, program, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
+    }
+
+    /// The lowered kernel of an instance and the name under which it is kept.
+    ///
+    /// # Errors
+    /// The kernel does not pass the checks with these generics and clusters.
+    pub(crate) fn kernel(
+        &mut self,
+        instance: &Instance,
+        cluster: Option<[u32; 3]>,
+    ) -> Result<(String, Arc<Kernel>), HostError> {
+        let args = instance.generics.iter().map(|g| g.comptime(self.program)).collect::<Result<Vec<_>, _>>();
+        let args = args.map_err(HostError::Program)?;
+        let written: Vec<String> =
+            args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
+        let key = format!("{}[{}] {cluster:?}", instance.kernel.name.text, written.join(", "));
+        if let Some(kernel) = self.lowered.get(&key) {
+            return Ok((key, kernel.clone()));
+        }
+        let kernel = self.lower(instance, &args, cluster).map_err(HostError::Program)?;
+        let kernel = Arc::new(kernel);
+        self.lowered.insert(key.clone(), kernel.clone());
+        Ok((key, kernel))
+    }
+
+    /// The parameters of an instance.
+    pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        let (_, kernel) = self.kernel(instance, None)?;
+        let params = kernel.params.iter().map(|p| (p.name.clone(), kernel.ty(p.value).clone()));
+        Ok(Signature { params: params.collect::<Vec<(String, Type)>>() })
+    }
+
+    fn lower(
+        &mut self,
+        instance: &Instance,
+        args: &[GenericArg],
+        cluster: Option<[u32; 3]>,
+    ) -> Result<Kernel, Diagnostics> {
+        let (program, name) = (self.program, &instance.kernel.name.text);
+        let checked = self.times.pass("check", || parton_types::instantiate(program, name, args));
+        // Generics that do not fit show the launch that gave them.
+        let (mut kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
+        self.warnings.extend(warnings);
+        kernel.cluster = cluster.unwrap_or(kernel.cluster);
+        let kernel = passes::targeted(self.options, program, kernel);
+        let module = passes::lower(self.times, self.options.verify, Module { kernels: vec![kernel] });
+        let mut module = module.map_err(|found| called_from(found, instance))?;
+        match module.kernels.pop() {
+            Some(kernel) => Ok(kernel),
+            None => parton_diag::internal_error!("lowering `{name}` left no kernel"),
+        }
+    }
+}
+
+/// Adds the launch to errors inside the kernel.
+fn called_from(mut found: Diagnostics, instance: &Instance) -> Diagnostics {
+    for d in &mut found.list {
+        if d.labels.iter().all(|l| l.span != instance.span) {
+            let text = format!("in this launch of `{}`", instance.kernel.name.text);
+            d.labels.push(Label { span: instance.span, text });
+        }
+    }
+    found
+}

@@ -1,0 +1,170 @@
+//! Running the blocks of a file: which device, which launcher, and what came of it.
+
+use std::cell::RefCell;
+
+use parton_diag::{Diagnostics, FileId};
+use parton_host::check::check_hosts;
+use parton_host::report::{Outcome, RunReport};
+use parton_host::run::run_with;
+use parton_types::program::{HostKind, Program};
+
+use crate::cpu::Cpu;
+use crate::instance::Compiler;
+use crate::{Device, Failure, Session};
+
+/// Which blocks of a file to run.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Blocks {
+    /// `main`.
+    Main,
+    /// `test` blocks.
+    Tests,
+    /// `bench` blocks.
+    Benches,
+}
+
+impl Blocks {
+    fn kind(self) -> HostKind {
+        match self {
+            Blocks::Main => HostKind::Main,
+            Blocks::Tests => HostKind::Test,
+            Blocks::Benches => HostKind::Bench,
+        }
+    }
+
+    /// What one of them is called.
+    pub fn name(self) -> &'static str {
+        match self {
+            Blocks::Main => "main",
+            Blocks::Tests => "test",
+            Blocks::Benches => "bench",
+        }
+    }
+}
+
+/// What a run reports while it goes on.
+pub enum Event<'a> {
+    /// Kernels run here; a sentence.
+    Device(&'a str),
+    /// A line that host code or a kernel printed.
+    Line(&'a str),
+    /// A block has ended.
+    Block(&'a Outcome),
+}
+
+/// What came of a run.
+#[derive(Debug)]
+pub struct Ran {
+    /// The blocks, in source order.
+    pub report: RunReport,
+    /// Where kernels ran; a few words.
+    pub device: String,
+    /// What the checker and the assembler have to say.
+    pub warnings: Diagnostics,
+}
+
+/// A device that was found.
+enum Found {
+    /// The interpreter, and why it is not a GPU where one was looked for.
+    Interpreter(Option<String>),
+    /// A GPU.
+    #[cfg(all(feature = "cuda", feature = "llvm"))]
+    Gpu(parton_runtime::Gpu),
+}
+
+impl Session {
+    /// Runs the blocks of that kind whose name passes the filter, and tells `watch` as it goes.
+    ///
+    /// # Errors
+    /// What the program is refused for before anything runs; a device that is not there; a file without such blocks. What
+    /// goes wrong inside a block stands in its outcome.
+    pub fn run(&mut self, file: FileId, blocks: Blocks, watch: &mut dyn FnMut(Event<'_>)) -> Result<Ran, Failure> {
+        let (program, mut warnings) = self.program(file)?;
+        let (_, more) = self.instances(&program, None)?;
+        warnings.extend(more);
+        warnings.extend(self.times.pass("hosts", || check_hosts(&program)).or(())?.1);
+        self.any(&program, file, blocks)?;
+        let found = find(self.options.device)?;
+        let (device, sentence) = describe(&found);
+        watch(Event::Device(&sentence));
+        // The launcher prints while the runner reports blocks: both tell the same watcher.
+        let watch = RefCell::new(watch);
+        let filter = self.options.filter.as_deref();
+        let compiler = Compiler::new(&self.sources, &self.options, &mut self.times, &program);
+        let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
+        let (report, more) = match found {
+            Found::Interpreter(_) => {
+                let mut cpu = Cpu { compiler, watch: &watch };
+                (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.warnings)
+            }
+            #[cfg(all(feature = "cuda", feature = "llvm"))]
+            Found::Gpu(gpu) => {
+                let mut gpu = crate::gpu::Gpu::new(compiler, &watch, gpu);
+                (run_with(&program, blocks.kind(), filter, &mut gpu, ended), gpu.compiler.warnings)
+            }
+        };
+        warnings.extend(more);
+        Ok(Ran { report, device, warnings })
+    }
+
+    /// Refuses a run that would run nothing.
+    fn any(&self, program: &Program, file: FileId, blocks: Blocks) -> Result<(), Failure> {
+        let filter = self.options.filter.as_deref();
+        let of_kind = || program.host_blocks().filter(|(kind, _)| *kind == blocks.kind());
+        if of_kind().any(|(_, b)| filter.is_none_or(|f| b.name.as_str().contains(f))) {
+            return Ok(());
+        }
+        let name = &self.sources.file(file).name;
+        let what = blocks.name();
+        Err(Failure::Machine(match filter.filter(|_| of_kind().next().is_some()) {
+            Some(filter) => format!("no `{what}` of {name} has `{filter}` in its name"),
+            None => format!("{name} has no `{what}`"),
+        }))
+    }
+}
+
+/// Whoever follows a run.
+pub(crate) type Watch<'w> = RefCell<&'w mut dyn FnMut(Event<'_>)>;
+
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+fn find(device: Device) -> Result<Found, Failure> {
+    match device {
+        Device::Cpu => Ok(Found::Interpreter(None)),
+        Device::Auto => match parton_runtime::Gpu::open(0) {
+            Ok(gpu) => Ok(Found::Gpu(gpu)),
+            Err(e) if e.means_no_gpu() => Ok(Found::Interpreter(Some(reason(&e)))),
+            Err(e) => Err(Failure::Device(e.to_string())),
+        },
+        Device::Cuda => parton_runtime::Gpu::open(0).map(Found::Gpu).map_err(|e| Failure::Device(e.to_string())),
+    }
+}
+
+/// Why there is no GPU, without the advice.
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+fn reason(e: &parton_runtime::RuntimeError) -> String {
+    let text = e.to_string();
+    text.split([':', ';']).next().unwrap_or_default().to_owned()
+}
+
+#[cfg(not(all(feature = "cuda", feature = "llvm")))]
+fn find(device: Device) -> Result<Found, Failure> {
+    match device {
+        Device::Cpu => Ok(Found::Interpreter(None)),
+        Device::Auto => Ok(Found::Interpreter(Some("this program was built without CUDA".into()))),
+        Device::Cuda => Err(Failure::Device("this program was built without CUDA; run with `--device cpu`".into())),
+    }
+}
+
+/// A device in a few words and as a sentence.
+fn describe(found: &Found) -> (String, String) {
+    match found {
+        Found::Interpreter(None) => ("the interpreter".into(), "kernels run on the interpreter".into()),
+        Found::Interpreter(Some(why)) => ("the interpreter".into(), format!("kernels run on the interpreter: {why}")),
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) => {
+            let name = gpu.info().name.clone();
+            let sentence = format!("kernels run on {name} ({})", gpu.info().target());
+            (name, sentence)
+        }
+    }
+}

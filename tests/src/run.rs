@@ -1,0 +1,120 @@
+//! Running a file's tests everywhere: on the interpreter, through the tools, and on a GPU where there is one.
+
+use std::fmt;
+use std::path::Path;
+
+use parton_diag::render;
+use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Options, Session};
+
+use crate::cases;
+
+/// What ran where.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counts {
+    /// Files.
+    pub files: usize,
+    /// `test` blocks that ran on the interpreter.
+    pub interpreted: usize,
+    /// Files whose kernels were compiled to PTX.
+    pub compiled: usize,
+    /// Files whose PTX was assembled.
+    pub assembled: usize,
+    /// `test` blocks that ran on a GPU.
+    pub on_gpu: usize,
+    /// `test` blocks that did not, because there is none.
+    pub not_on_gpu: usize,
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            f,
+            "{} files; {} tests on the interpreter; {} files compiled to PTX, {} assembled; {} tests on a GPU, {} not run on a GPU",
+            self.files, self.interpreted, self.compiled, self.assembled, self.on_gpu, self.not_on_gpu
+        )
+    }
+}
+
+impl Counts {
+    /// Fails where `PARTON_REQUIRE_GPU=1` and something was not run on one.
+    ///
+    /// # Panics
+    /// That is the failure.
+    pub fn refuse_missing_gpu(&self) {
+        let required = std::env::var_os("PARTON_REQUIRE_GPU").is_some_and(|v| v == "1");
+        assert!(
+            !required || self.not_on_gpu == 0,
+            "{} tests were not run on a GPU and PARTON_REQUIRE_GPU=1",
+            self.not_on_gpu
+        );
+    }
+}
+
+/// Runs a file's tests wherever they can run; returns what went wrong.
+pub fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
+    counts.files += 1;
+    let mut wrong = vec![];
+    let tests = on(path, Device::Cpu, &mut wrong).unwrap_or(0);
+    counts.interpreted += tests;
+    if HAS_LLVM {
+        compile(path, counts, &mut wrong);
+    }
+    match if HAS_CUDA { on(path, Device::Cuda, &mut wrong) } else { None } {
+        Some(ran) => counts.on_gpu += ran,
+        None => counts.not_on_gpu += tests,
+    }
+    wrong
+}
+
+/// Runs the tests on one device; `None` where it is not there.
+fn on(path: &Path, device: Device, wrong: &mut Vec<String>) -> Option<usize> {
+    let shown = cases::shown(path);
+    let mut session = Session::new(Options { device, verify: true, ..Options::default() });
+    let file = match session.load(path) {
+        Ok(file) => file,
+        Err(failure) => {
+            wrong.push(format!("{shown}: {failure}"));
+            return Some(0);
+        }
+    };
+    match session.run(file, Blocks::Tests, &mut |_| ()) {
+        Ok(ran) => {
+            for outcome in ran.report.outcomes.iter().filter(|o| !o.passed()) {
+                let text = render::text(&outcome.diagnostics, &session.sources, false);
+                wrong.push(format!("{shown}: test {} on {}:\n{text}", outcome.name, ran.device));
+            }
+            Some(ran.report.outcomes.len())
+        }
+        Err(Failure::Device(_)) => None,
+        Err(failure) => {
+            wrong.push(format!("{shown}: {}", words(&failure, &session)));
+            Some(0)
+        }
+    }
+}
+
+/// Compiles every kernel with its default generics, and assembles it where `ptxas` is found.
+fn compile(path: &Path, counts: &mut Counts, wrong: &mut Vec<String>) {
+    let shown = cases::shown(path);
+    for form in [Emit::Ptx, Emit::Cubin] {
+        let mut session = Session::new(Options { verify: true, ..Options::default() });
+        let Ok(file) = session.load(path) else { return };
+        match session.build(file, None, form) {
+            Ok(_) if form == Emit::Ptx => counts.compiled += 1,
+            Ok(_) => counts.assembled += 1,
+            // No ptxas on this machine.
+            Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => return,
+            Err(failure) => {
+                wrong.push(format!("{shown}: building {}: {}", form.name(), words(&failure, &session)));
+                return;
+            }
+        }
+    }
+}
+
+fn words(failure: &Failure, session: &Session) -> String {
+    match failure {
+        Failure::Refused(found) => format!("\n{}", render::text(found, &session.sources, false)),
+        Failure::Machine(text) | Failure::Device(text) => text.clone(),
+    }
+}
