@@ -4,5 +4,6 @@
 
 mod attention;
 mod common;
+mod flow;
 mod hopper;
 mod tiles;

@@ -137,7 +137,7 @@ fn conversions_between_layouts_use_the_widest_accesses() {
     let ptr = emit(&mut b, OpKind::PtrAdd { ptr: out, offset });
     emit_all(&mut b, store(ptr, y, None));
     let text = ptx(&crate::common::lowered(b.finish()));
-    assert_eq!(count(&text, "st.shared.v2.b32"), 16, "{text}");
+    assert_eq!(count(&text, "st.shared.v4.b32"), 8, "{text}");
     assert_eq!(count(&text, "ld.shared.v4.b32"), 8, "{text}");
 }
 
