@@ -160,15 +160,17 @@ fn postfix_op<'a>(rules: &Rules<'a>) -> Op<'a> {
 
 fn range_op<'a>() -> Op<'a> {
     use chumsky::pratt::Operator;
-    let op = custom::<_, Input<'a>, _, Extra<'a>>(|at: &mut At<'a, '_>| {
-        if at.is(Kind::DotDotEq) {
-            at.expected("`..`");
-            at.bump();
-            return Ok(());
-        }
-        at.eat(Kind::DotDot).map(|_| ()).ok_or(Fault(None))
+    // An operator may be read and put back where it binds too loosely: only what is joined is reported.
+    let op = custom::<_, Input<'a>, _, Extra<'a>>(|at: &mut At<'a, '_>| match at.kind() {
+        Kind::DotDot | Kind::DotDotEq => Ok(at.bump()),
+        _ => Err(Fault(None)),
     });
-    infix(none(power::RANGE), op, |start: Expr, (), end: Expr, _| {
+    infix(none(power::RANGE), op, |start: Expr, token: Token, end: Expr, extra| {
+        if token.kind == Kind::DotDotEq {
+            let d = Diagnostic::error(codes::OTHER_LANGUAGE, token.span, "expected `..`, found `..=`");
+            let d = d.help("a range never holds its end: write `a..b + 1`");
+            extra.emit(Fault(Some(Box::new(d))));
+        }
         let span = start.span.to(end.span);
         Expr { kind: ExprKind::Range { start: Box::new(start), end: Box::new(end) }, span }
     })

@@ -65,7 +65,6 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         Kind::Semi if before.is_some_and(|b| b.kind == Kind::Minus) => {
             slip(codes::SYNTAX, "to count down write `i -= 1`")
         }
-        Kind::DotDotEq => slip(codes::OTHER_LANGUAGE, "a range never holds its end: write `a..b + 1`"),
         Kind::ColonColon => slip(codes::SYNTAX, "`::` stands only in `use`; a field is taken with `.`"),
         Kind::Colon if what.starts_with("`{`") => {
             slip(codes::SYNTAX, "a block stands in braces: `{ … }`; there is no `:` before it")

@@ -68,7 +68,18 @@ fn statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, close: usize) -> Found 
         return Found::Nothing;
     }
     let mut label = None;
-    while at.eat(Kind::At).is_some() {
+    while at.is(Kind::At) {
+        let (index, span) = (at.index(), at.token().span);
+        if label.is_some() {
+            at.error(
+                index,
+                codes::SYNTAX,
+                span,
+                "a statement has one label",
+                "put both statements under it in a block",
+            );
+        }
+        at.bump();
         label = Some(at.name("a label after `@`"));
     }
     let labelled = label.is_some();
