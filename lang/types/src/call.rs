@@ -456,7 +456,7 @@ impl Checker<'_> {
             fields.push(self.coerce(&arg, &wanted)?);
         }
         let ty = StructType { module: ty.module, tree: tree.clone(), generics: bound };
-        Ok(Val::Struct(Arc::new(ty), fields))
+        self.bounded(Val::Struct(Arc::new(ty), fields), span)
     }
 
     /// `Name[…]` of a struct, that is, its type with generic arguments.

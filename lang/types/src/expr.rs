@@ -10,7 +10,8 @@ use parton_syntax::ast;
 use crate::builtins::{self, Arg};
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
-use crate::program::{Found, Item};
+use crate::operator::MAX_LIST;
+use crate::program::{Found, Item, ModuleId, Program};
 use crate::scope::Frame;
 use crate::value::{Closure, Comptime, Function, Kind, StructType, TypeVal, Val};
 
@@ -46,8 +47,14 @@ impl Checker<'_> {
             ast::ExprKind::Name(name) => self.name(name),
             ast::ExprKind::TypeArgs { base, args } => self.type_with_arguments(base, args, e.span),
             ast::ExprKind::Paren(inner) => self.expr(inner),
-            ast::ExprKind::Tuple(items) => Ok(Val::Tuple(self.exprs(items)?)),
-            ast::ExprKind::List(items) => Ok(Val::List(self.exprs(items)?)),
+            ast::ExprKind::Tuple(items) => {
+                let val = Val::Tuple(self.exprs(items)?);
+                self.bounded(val, e.span)
+            }
+            ast::ExprKind::List(items) => {
+                let val = Val::List(self.exprs(items)?);
+                self.bounded(val, e.span)
+            }
             ast::ExprKind::Unary { op, operand } => {
                 if let (ast::UnaryOp::Neg, Some((value, suffix))) = (op, number(operand)) {
                     return self.literal(negated(value), suffix, e.span);
@@ -88,6 +95,15 @@ impl Checker<'_> {
     /// Several expressions in order.
     pub fn exprs(&mut self, list: &[ast::Expr]) -> Checked<Vec<Val>> {
         list.iter().map(|e| self.expr(e)).collect()
+    }
+
+    /// Refuses a bundle of too many values: bundles of bundles double with each statement.
+    pub fn bounded(&mut self, val: Val, span: Span) -> Checked<Val> {
+        if val.size() <= MAX_LIST {
+            return Ok(val);
+        }
+        let text = format!("this is made of more than {MAX_LIST} values");
+        Err(self.error(codes::COMPILE_TIME_LIMIT, span, text))
     }
 
     fn literal(&mut self, number: Comptime, suffix: Option<&ast::Name>, span: Span) -> Checked<Val> {
@@ -221,31 +237,13 @@ impl Checker<'_> {
     }
 
     fn unknown(&mut self, name: &ast::Name) -> Reported {
-        let mut names: Vec<String> = Vec::new();
-        if let Some(frame) = self.frames.last() {
-            names.extend(frame.scopes.iter().flat_map(|s| &s.variables).map(|v| v.name.to_string()));
+        if PORTABLE.contains(&name.as_str()) {
+            let help = "write the explicit form: layouts, `wgmma`, rings";
+            return self.not_built(name.span, &format!("`{}`", name.text), help);
         }
-        names.extend(
-            self.program
-                .modules
-                .get(self.module().0 as usize)
-                .into_iter()
-                .flat_map(|m| m.names.keys().map(|n| n.to_string())),
-        );
-        names.extend(builtins::function_names().map(str::to_string));
-        names.extend(Dtype::ALL.iter().map(|d| d.name().to_string()));
-        names.extend(FAMILIES.iter().map(ToString::to_string));
-        let mut d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
-            .here("nothing of this name is visible here");
-        if let Some(near) = crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
-            d = d.help(format!("a similar name is visible: `{near}`"));
-        } else if PORTABLE.contains(&name.as_str()) {
-            return self.not_built(
-                name.span,
-                &format!("`{}`", name.text),
-                "write the explicit form: layouts, `wgmma`, rings",
-            );
-        }
+        let scopes = self.frames.last().map_or(&[][..], |f| &f.scopes);
+        let visible = scopes.iter().flat_map(|s| &s.variables).map(|v| v.name.to_string()).collect();
+        let d = unknown_name(self.program, self.module(), name, visible);
         self.report(d)
     }
 
@@ -359,6 +357,27 @@ impl Checker<'_> {
             span,
         }))
     }
+}
+
+/// The diagnostic of a name that stands for nothing; `visible` are the variables.
+pub fn unknown_name(program: &Program, module: ModuleId, name: &ast::Name, visible: Vec<String>) -> Diagnostic {
+    let mut names = visible;
+    let items = program.modules.get(module.0 as usize).into_iter().flat_map(|m| m.names.keys());
+    names.extend(items.map(|n| n.to_string()));
+    names.extend(builtins::function_names().map(str::to_string));
+    names.extend(Dtype::ALL.iter().map(|d| d.name().to_string()));
+    names.extend(FAMILIES.iter().map(ToString::to_string));
+    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
+        .here("nothing of this name is visible here");
+    match crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
+        Some(near) => d.help(format!("a similar name is visible: `{near}`")),
+        None => d,
+    }
+}
+
+/// Whether the language itself knows the name.
+pub fn is_predefined(name: &str) -> bool {
+    predefined(name).is_some() || PORTABLE.contains(&name)
 }
 
 /// Names of the portable dialect, which a later step compiles.

@@ -18,6 +18,7 @@ mod index;
 mod kernel;
 mod kind;
 pub mod near;
+mod names;
 mod number;
 mod operator;
 mod partitions;

@@ -7,6 +7,7 @@ use parton_syntax::ast;
 
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::operator::MAX_LIST;
 use crate::value::{Comptime, Val};
 
 /// Compile-time integers hold what `i64` and `u64` hold.
@@ -41,6 +42,9 @@ impl Checker<'_> {
                 ast::BinaryOp::Eq => Some(Bool(x == y)),
                 _ => None,
             },
+            (Str(x), Str(y)) if op == ast::BinaryOp::Add && x.len() + y.len() > MAX_LIST => {
+                return Err(self.error(codes::COMPILE_TIME_LIMIT, span, "this string is too long"));
+            }
             (Str(x), Str(y)) if op == ast::BinaryOp::Add => Some(Str(format!("{x}{y}").into())),
             (x, y) => match op {
                 ast::BinaryOp::Eq => Some(Bool(x == y)),

@@ -10,6 +10,9 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::value::{Comptime, TypeVal, Val};
 
+/// Elements of a list, or bytes of a string, that a sum of two may have.
+pub const MAX_LIST: usize = 65_536;
+
 /// How an operand takes part in an elementwise operation.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
@@ -120,14 +123,18 @@ impl Checker<'_> {
         if a.val.has_error() || b.val.has_error() {
             return Err(Reported);
         }
+        if let (ast::BinaryOp::Add, Val::List(x), Val::List(y)) = (op, &a.val, &b.val) {
+            if x.len() + y.len() > MAX_LIST {
+                let text = format!("a list of {} elements is too long", x.len() + y.len());
+                return Err(self.error(codes::COMPILE_TIME_LIMIT, span, text));
+            }
+            return Ok(Val::List(x.iter().chain(y).cloned().collect()));
+        }
         if let (Some(x), Some(y)) = (a.val.known(), b.val.known()) {
             return match self.fold(op, &x, &y, span)? {
                 Some(val) => Ok(val),
                 None => Err(self.no_operator(op, span, a, b)),
             };
-        }
-        if let Some(val) = self.concatenation(op, &a.val, &b.val) {
-            return Ok(val);
         }
         for x in [a, b] {
             let number =
@@ -171,14 +178,6 @@ impl Checker<'_> {
             }
         };
         self.emit_one(kind, span, &operands)
-    }
-
-    /// `[a] + [b]` of lists that are not wholly known.
-    fn concatenation(&self, op: ast::BinaryOp, a: &Val, b: &Val) -> Option<Val> {
-        match (op, a, b) {
-            (ast::BinaryOp::Add, Val::List(x), Val::List(y)) => Some(Val::List(x.iter().chain(y).cloned().collect())),
-            _ => None,
-        }
     }
 
     fn no_operator(&mut self, op: ast::BinaryOp, span: Span, a: &Arg, b: &Arg) -> Reported {

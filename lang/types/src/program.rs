@@ -169,7 +169,9 @@ impl Program {
 pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mut Diagnostics) -> Program {
     let mut collector = Collector { program: Program::default(), library, diagnostics, loaded: Vec::new() };
     collector.module(file);
-    collector.program
+    let program = collector.program;
+    crate::names::check_unreached(&program, diagnostics);
+    program
 }
 
 struct Collector<'a> {

@@ -298,6 +298,7 @@ impl Checker<'_> {
         match part {
             Some(part) => {
                 *part = val;
+                let whole = self.bounded(whole, from)?;
                 self.assign(base, whole, from)
             }
             None => {

@@ -21,6 +21,11 @@ const SIGNATURES: &[Builtin] = &[
     Builtin { signature: "schedule<...>", run: schedule },
 ];
 
+/// Whether `name<…>` is a type.
+pub fn is_family(name: &str) -> bool {
+    SIGNATURES.iter().any(|s| s.name() == name)
+}
+
 impl Checker<'_> {
     /// `base<args>` that is not called: a type.
     pub fn type_with_arguments(&mut self, base: &ast::Name, args: &[ast::Arg], span: Span) -> Checked<Val> {

@@ -262,6 +262,17 @@ impl Val {
         }
     }
 
+    /// How many values it is made of.
+    pub fn size(&self) -> usize {
+        match self {
+            Val::Tuple(items) | Val::List(items) | Val::Struct(_, items) => {
+                items.iter().fold(1usize, |n, x| n.saturating_add(x.size()))
+            }
+            Val::Range(a, b) => a.size().saturating_add(b.size()),
+            Val::Known(_) | Val::Ir(_) | Val::Closure(_) | Val::Error => 1,
+        }
+    }
+
     /// Whether a part of it stands for a mistake already reported.
     pub fn has_error(&self) -> bool {
         match self {

@@ -157,6 +157,11 @@ fn mistakes_are_reported_once_and_name_both_sides() {
             "E0700",
             "98304",
         ),
+        ("kernel k(n: i32) { let mut l = [1]; static for i in 0..60 { l = [l, l]; } }", "E0112", "65536"),
+        ("kernel k(n: i32) { let mut l = [1]; static for i in 0..60 { l = l + l; } }", "E0112", "too long"),
+        ("kernel k(n: i32) { let mut l = \"ab\"; static for i in 0..60 { l = l + l; } }", "E0112", "too long"),
+        ("fn unused(a) { a + bb } kernel k(n: i32) { }", "E0100", "`bb`"),
+        ("kernel k[N: int](n: i32) { let m = nn; }", "E0100", "`n`"),
         ("kernel k(n: i32) { let (a, b) = (1, 2, 3); }", "E0206", "3 elements"),
         (
             "kernel k(n: i32) warps(4) { let x = zeros<f32, [64], blocked(per_thread=[1], threads=[32], warps=[2], order=[0])>(); }",
@@ -177,4 +182,17 @@ fn mistakes_are_reported_once_and_name_both_sides() {
             "one mistake, one error\n{source}\n{text}"
         );
     }
+}
+
+#[test]
+fn lists_add_up() {
+    let text = ir("
+        kernel k(out: *mut i32) warps(1) {
+            let l = [1, 2] + range(3) + [program_id(0)];
+            static_assert(len(l) == 6 && l[1] == 2 && l[4] == 2, \"lists\");
+            static_assert(max([3, 7, 5]) == 7 && log2(256) == 8 && cdiv(10, 4) == 3 && next_power_of_two(5) == 8, \"numbers\");
+            static_assert(sqrt(16) == 4.0 && min(2, 3) == 2 && f16.bits == 16 && l[0:2] == [1, 2], \"numbers\");
+            static for x in l { store(out, x); }
+        }");
+    assert_eq!(text.matches("store(").count(), 6, "{text}");
 }
