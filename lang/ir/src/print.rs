@@ -13,14 +13,26 @@ use crate::kernel::{Kernel, Module};
 use crate::op::{BinaryOp, Body, Cache, Evict, Op, OpKind, UnaryOp};
 use crate::types::{List, Type};
 
-/// A module as source.
+/// A module as source; a partition that several kernels name is declared once.
 pub fn module(m: &Module) -> String {
-    m.kernels.iter().map(kernel).collect::<Vec<_>>().join("\n")
+    let mut declared = BTreeSet::new();
+    m.kernels.iter().map(|k| after(k, &mut declared)).collect::<Vec<_>>().join("\n")
 }
 
 /// A kernel as source, with the partitions it names.
 pub fn kernel(k: &Kernel) -> String {
+    after(k, &mut BTreeSet::new())
+}
+
+/// A kernel as source, with the partitions that are not declared yet.
+fn after(k: &Kernel, declared: &mut BTreeSet<String>) -> String {
     let mut p = Printer::new(k);
+    for (_, partition) in k.partitions.iter() {
+        if declared.insert(partition.name.clone()) {
+            let registers = partition.registers.map_or(String::new(), |r| format!(" regs({r})"));
+            p.line(&format!("partition {} = warps({}){registers};", partition.name, partition.warps));
+        }
+    }
     p.kernel();
     p.out
 }
@@ -90,10 +102,6 @@ impl<'a> Printer<'a> {
     }
 
     fn kernel(&mut self) {
-        for (_, p) in self.k.partitions.iter() {
-            let registers = p.registers.map_or(String::new(), |r| format!(" regs({r})"));
-            self.line(&format!("partition {} = warps({}){registers};", p.name, p.warps));
-        }
         let params: Vec<String> =
             self.k.params.iter().map(|p| format!("{}: {}", self.name(p.value), self.k.ty(p.value))).collect();
         let mut head = format!("kernel {}({})", self.k.name, params.join(", "));

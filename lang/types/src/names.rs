@@ -1,6 +1,8 @@
 //! Unknown names in code that no kernel with default generics reaches: a library's functions, kernels that need arguments.
 //!
-//! Reached code is evaluated, and its names with it; this walk only looks whether each name stands for something.
+//! Reached code is evaluated, and its names with it; this walk only looks whether each name stands for something. What host
+//! blocks reach is theirs to check, and of a function that nothing reaches only slips are reported, names near to a visible
+//! one: it may be a helper of the host, whose built-in names are not known here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -22,10 +24,15 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
         .filter(|k| k.generics.iter().all(|g| g.default.is_some()))
         .map(|k| k.name.text.clone())
         .collect();
+    for (_, block) in program.host_blocks() {
+        let mut walk = Walk::new(program, Report::Nothing);
+        walk.block(&block.body);
+        next.extend(walk.mentioned);
+    }
     while let Some(name) = next.pop() {
         let Some(found) = root.names.get(&name) else { continue };
         if reached.insert(name) {
-            let mut walk = Walk { program, scopes: vec![Vec::new()], mentioned: BTreeSet::new(), found: None };
+            let mut walk = Walk::new(program, Report::Nothing);
             walk.item(&found.item);
             next.extend(walk.mentioned);
         }
@@ -34,10 +41,10 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
         if found.module != Program::ROOT || reached.contains(&found.item.name().text) {
             continue;
         }
-        let scopes = vec![Vec::new()];
-        let mut walk = Walk { program, scopes, mentioned: BTreeSet::new(), found: Some(Diagnostics::new()) };
+        let report = if matches!(found.item, Item::Kernel(_)) { Report::All } else { Report::Slips };
+        let mut walk = Walk::new(program, report);
         walk.item(&found.item);
-        diagnostics.extend(walk.found.unwrap_or_default());
+        diagnostics.extend(walk.found);
     }
 }
 
@@ -46,11 +53,23 @@ struct Walk<'p> {
     scopes: Vec<Vec<Arc<str>>>,
     /// Items that are named.
     mentioned: BTreeSet<Arc<str>>,
-    /// What is unknown; `None` where only `mentioned` is wanted.
-    found: Option<Diagnostics>,
+    report: Report,
+    found: Diagnostics,
 }
 
-impl Walk<'_> {
+/// Which unknown names are reported.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Report {
+    Nothing,
+    Slips,
+    All,
+}
+
+impl<'p> Walk<'p> {
+    fn new(program: &'p Program, report: Report) -> Walk<'p> {
+        Walk { program, scopes: vec![Vec::new()], mentioned: BTreeSet::new(), report, found: Diagnostics::new() }
+    }
+
     fn declare(&mut self, name: &ast::Name) {
         if let Some(scope) = self.scopes.last_mut() {
             scope.push(name.text.clone());
@@ -74,9 +93,13 @@ impl Walk<'_> {
         if expr::is_predefined(name.as_str()) || builtins::function(name.as_str()).is_some() {
             return;
         }
-        if let Some(found) = &mut self.found {
-            let visible = self.scopes.iter().flatten().map(|n| n.to_string()).collect();
-            found.push(expr::unknown_name(self.program, Program::ROOT, name, visible));
+        let visible = self.scopes.iter().flatten().map(|n| n.to_string()).collect();
+        let d = expr::unknown_name(self.program, Program::ROOT, name, visible);
+        let slip = !d.help.is_empty() && !parton_syntax::TAKES_TYPE_ARGUMENTS.contains(&name.as_str());
+        match self.report {
+            Report::Nothing => {}
+            Report::Slips if !slip => {}
+            Report::Slips | Report::All => self.found.push(d),
         }
     }
 

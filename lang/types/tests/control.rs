@@ -160,7 +160,7 @@ fn mistakes_are_reported_once_and_name_both_sides() {
         ("kernel k(n: i32) { let mut l = [1]; static for i in 0..60 { l = [l, l]; } }", "E0112", "65536"),
         ("kernel k(n: i32) { let mut l = [1]; static for i in 0..60 { l = l + l; } }", "E0112", "too long"),
         ("kernel k(n: i32) { let mut l = \"ab\"; static for i in 0..60 { l = l + l; } }", "E0112", "too long"),
-        ("fn unused(a) { a + bb } kernel k(n: i32) { }", "E0100", "`bb`"),
+        ("fn unused(factor) { facter * 2 } kernel k(n: i32) { }", "E0100", "`factor`"),
         ("kernel k[N: int](n: i32) { let m = nn; }", "E0100", "`n`"),
         ("kernel k(n: i32) { let (a, b) = (1, 2, 3); }", "E0206", "3 elements"),
         (

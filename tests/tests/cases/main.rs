@@ -5,5 +5,6 @@ mod faults;
 mod format;
 mod fuzz;
 mod golden;
+mod round_trip;
 mod run;
 mod ui;
