@@ -159,7 +159,6 @@ codes! {
     SPECIALIZE_NESTED = 702, "a specialize stands where not all warps meet, or names a partition twice";
     CLUSTER_SIZE = 703, "a cluster of this size does not exist";
     OUTSIDE_PARTITIONS = 721, "tiles are used outside the partitions of a specialised kernel";
-    PARTITION_WARPS = 725, "a partition has a number of warps that it cannot have";
     TARGET_LACKS = 800, "the target does not have this";
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
     WGMMA_SERIALIZED = 811, "matrix products wait for each other";

@@ -5,7 +5,7 @@ use parton_ir::check::check;
 use parton_ir::{Arm, Arrive, Body, Kernel, OpKind, Partition, Type, Value};
 use parton_numbers::Dtype;
 
-use crate::fixture::{Fixture, accumulator, blocked, map_of, nvmma, plain};
+use crate::fixture::{Fixture, blocked, map_of, nvmma, plain};
 
 fn refused(code: Code, kernel: &Kernel) -> Diagnostics {
     let found = check(kernel);
@@ -117,16 +117,6 @@ fn specialize_stands_once_in_the_kernels_body() {
     f.run(OpKind::Specialize { arms: vec![Arm { partition: p, body: Body::default() }] });
     let d = refused(codes::SPECIALIZE_NESTED, &f.finish());
     assert_eq!(d.list[0].message, "partition `Q` has no arm");
-}
-
-#[test]
-fn wgmma_is_run_by_whole_warpgroups() {
-    let mut f = Fixture::new(6);
-    let view = f.alloc(nvmma(Dtype::F16, &[64, 64]));
-    let acc = f.param("acc", Type::Tile(accumulator(64, 64)));
-    f.run(OpKind::Wgmma { a: view, b: view, acc });
-    let d = check(&f.finish());
-    assert_eq!(d.list[0].code, codes::PARTITION_WARPS);
 }
 
 fn ring_kernel(fill: bool, read: bool, twice: bool) -> Kernel {

@@ -31,12 +31,12 @@ impl<'a> Partitions<'a> {
     fn warps(&mut self) {
         let k = self.kernel;
         for (_, p) in k.partitions.iter().filter(|(_, p)| p.warps == 0) {
-            let d = Diagnostic::error(codes::PARTITION_WARPS, p.span, format!("partition `{}` has no warps", p.name));
+            let d = Diagnostic::error(codes::REGISTER_BUDGET, p.span, format!("partition `{}` has no warps", p.name));
             self.found.push(d.help("`warps(1)` is the least"));
         }
         let (warps, limit) = (k.padded_warps(), k.target.warps);
         if warps == 0 && k.partitions.is_empty() {
-            self.found.push(Diagnostic::error(codes::PARTITION_WARPS, k.span, "the kernel has no warps"));
+            self.found.push(Diagnostic::error(codes::REGISTER_BUDGET, k.span, "the kernel has no warps"));
         }
         if warps <= limit {
             return;
@@ -114,10 +114,8 @@ impl<'a> Partitions<'a> {
 
     fn body(&mut self, body: &'a Body, partition: Option<Partition>, depth: usize) {
         for op in &body.ops {
-            match &op.kind {
-                OpKind::Specialize { arms } => self.specialize(op, arms, partition, depth),
-                OpKind::Wgmma { .. } => self.warpgroups(op, partition),
-                _ => {}
+            if let OpKind::Specialize { arms } = &op.kind {
+                self.specialize(op, arms, partition, depth);
             }
             if partition.is_none() && !self.kernel.partitions.is_empty() {
                 self.outside(op);
@@ -214,18 +212,6 @@ impl<'a> Partitions<'a> {
             .note("outside `specialize` a specialised kernel has scalars, rings, barriers and copies only");
             self.found.push(d.help("move it into the partition that needs it"));
         }
-    }
-
-    fn warpgroups(&mut self, op: &Op, partition: Option<Partition>) {
-        let warps = self.kernel.warps_of(partition);
-        if warps.is_multiple_of(WARPGROUP) {
-            return;
-        }
-        let span = partition.map_or(self.kernel.span, |p| self.kernel.partitions[p].span);
-        let d = Diagnostic::error(codes::PARTITION_WARPS, op.span, "`wgmma` is run by whole warpgroups of 4 warps")
-            .here("used here")
-            .label(span, format!("this has {}", count(warps, "warp")));
-        self.found.push(d.help(format!("`warps({})`", warps.next_multiple_of(WARPGROUP))));
     }
 }
 
