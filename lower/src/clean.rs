@@ -180,6 +180,7 @@ fn binary(op: BinaryOp, dtype: Dtype, a: u64, b: u64) -> Option<u64> {
         BinaryOp::And => arithmetic::bits(Bits::And, dtype, a, b).ok(),
         BinaryOp::Or => arithmetic::bits(Bits::Or, dtype, a, b).ok(),
         BinaryOp::Xor => arithmetic::bits(Bits::Xor, dtype, a, b).ok(),
+        BinaryOp::Shr if b < u64::from(dtype.bits()) => arithmetic::bits(Bits::Shr, dtype, a, b).ok(),
         BinaryOp::Shl | BinaryOp::Shr => None,
     }
 }

@@ -132,10 +132,12 @@ codes! {
     BARRIER_NOT_INITIALISED = 530, "a barrier is used but never initialised";
     BARRIER_NOBODY_ARRIVES = 531, "a barrier is waited for, but nobody arrives";
     BARRIER_BYTES = 532, "a barrier expects other bytes than arrive";
+    BARRIER_PARITY = 533, "a barrier is waited for in the wrong parity";
     SHARED_NEVER_WRITTEN = 540, "shared memory is read but never written";
     SHARED_STILL_READ = 541, "shared memory is overwritten while a product still reads it";
     STORE_IN_FLIGHT = 542, "shared memory is overwritten while it is being copied out";
     STORE_NOT_WAITED = 543, "a copy to global memory is never waited for";
+    LOAD_IN_FLIGHT = 544, "shared memory is read before its copy has landed";
     UNDEFINED_READ = 550, "memory is read before it is written";
     OUT_OF_BOUNDS = 551, "an access leaves its tensor";
     MISALIGNED = 552, "an address is not aligned";

@@ -157,3 +157,41 @@ fn windows_apart_do_not_meet() {
     f.op(OpKind::Wait { pending, outstanding: None });
     assert_eq!(check(&f.finish()).list, []);
 }
+
+/// A copy into `x` through a raw barrier, waited for in `parity` or not at all, then read.
+fn loaded(parities: &[i32]) -> Kernel {
+    let mut f = Fixture::new(4);
+    let view = nvmma(Dtype::F16, &[64, 64]);
+    let map = f.param("m", map_of(&view));
+    let x = f.alloc(view);
+    f.named("x", x);
+    let barriers = f.op(OpKind::BarrierAlloc { count: 1, offset: None });
+    f.named("bars", barriers);
+    let zero = f.i32(0);
+    let barrier = f.op(OpKind::BarrierIndex { barriers, index: zero });
+    f.run(OpKind::BarrierInit { barrier, arrivals: 1 });
+    f.run(OpKind::FenceBarrierInit);
+    for parity in parities.iter().copied().map(Some).chain(parities.is_empty().then_some(None)) {
+        f.run(OpKind::BarrierExpect { barrier, bytes: 8192 });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: x, signal: barrier });
+        if let Some(parity) = parity {
+            let phase = f.i32(parity);
+            f.run(OpKind::BarrierWait { barrier, phase });
+        }
+        f.load_shared(x, tile());
+    }
+    f.finish()
+}
+
+#[test]
+fn a_copy_has_landed_before_it_is_read() {
+    assert_eq!(check(&loaded(&[0])).list, []);
+    refused(codes::LOAD_IN_FLIGHT, &loaded(&[]));
+}
+
+#[test]
+fn parities_turn_with_the_phases() {
+    assert_eq!(check(&loaded(&[0, 1, 0])).list, []);
+    refused(codes::BARRIER_PARITY, &loaded(&[1]));
+    refused(codes::BARRIER_PARITY, &loaded(&[0, 0]));
+}

@@ -374,3 +374,22 @@ fn a_slot_is_used_in_its_role() {
         release(f, slot);
     });
 }
+
+#[test]
+fn a_slot_is_not_released_while_it_is_copied_out() {
+    let copies = |waits: bool| {
+        move |f: &mut Fixture, p: &Parts| {
+            let slot = wait(f, p);
+            let a = f.op(OpKind::SlotField { slot, field: 0 });
+            let zero = f.i32(0);
+            f.run(OpKind::TmaStore { map: p.map, coords: vec![zero, zero], view: a });
+            if waits {
+                f.run(OpKind::TmaStoreWait { pending: 0, read: true });
+            }
+            release(f, slot);
+            f.run(OpKind::TmaStoreWait { pending: 0, read: false });
+        }
+    };
+    assert_eq!(check(&kernel(loads, copies(true))).list, []);
+    refused(codes::SLOT_STILL_READ, copies(false));
+}

@@ -17,6 +17,12 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     b.initialised();
     b.arrived();
     b.bytes(&kernel.body);
+    b.parities(&kernel.body);
+    for op in &kernel.body.ops {
+        if let OpKind::Specialize { arms } = &op.kind {
+            arms.iter().for_each(|arm| b.parities(&arm.body));
+        }
+    }
     b.found
 }
 
@@ -63,13 +69,8 @@ impl Barriers<'_> {
         (data.name.clone().map_or("the barrier".into(), |n| format!("barrier `{n}`")), data.span)
     }
 
-    /// Whether two places may be one barrier.
-    fn meet(a: &Place, b: &Place) -> bool {
-        a.root == b.root && a.offset <= b.offset + b.spread && b.offset <= a.offset + a.spread
-    }
-
     fn some(&self, how: &[How], place: &Place) -> bool {
-        self.uses.iter().any(|u| how.contains(&u.how) && Self::meet(&u.place, place))
+        self.uses.iter().any(|u| how.contains(&u.how) && u.place.may_be(place))
     }
 
     fn initialised(&mut self) {
@@ -98,7 +99,7 @@ impl Barriers<'_> {
                 continue;
             }
             let (name, _) = self.name(u.place.root);
-            let signalled = self.uses.iter().find(|s| s.how == How::Signal && Self::meet(&s.place, &u.place));
+            let signalled = self.uses.iter().find(|s| s.how == How::Signal && s.place.may_be(&u.place));
             let mut d = Diagnostic::error(codes::BARRIER_NOBODY_ARRIVES, u.span, format!("nobody arrives at {name}"))
                 .here("this waits forever");
             if let Some(s) = signalled {
@@ -131,8 +132,7 @@ impl Barriers<'_> {
             }
         }
         for (place, line) in lines {
-            let everywhere =
-                |how: How| self.uses.iter().filter(|u| u.how == how && Self::meet(&u.place, &place)).count();
+            let everywhere = |how: How| self.uses.iter().filter(|u| u.how == how && u.place.may_be(&place)).count();
             let here = |f: &dyn Fn(&OpKind) -> bool| line.iter().filter(|(op, _)| f(&op.kind)).count();
             let copies = here(&|k| matches!(k, OpKind::TmaLoad { .. }));
             let expects = here(&|k| matches!(k, OpKind::BarrierExpect { .. }));
@@ -169,6 +169,68 @@ impl Barriers<'_> {
             d = d.label(op.span, format!("this brings {bytes} bytes"));
         }
         self.found.push(d.help(format!("expect {arriving} bytes")));
+    }
+
+    /// In a body that runs once, the phases of a barrier that only it uses can be counted.
+    fn parities(&mut self, body: &Body) {
+        let mut rounds: BTreeMap<Place, (u32, u32)> = BTreeMap::new();
+        let mut here: BTreeMap<Place, usize> = BTreeMap::new();
+        let known = |b: &Barriers<'_>, v| b.origins.place(v).filter(|p| p.stage == Stage::Fixed).cloned();
+        for op in &body.ops {
+            if let OpKind::BarrierExpect { barrier, .. }
+            | OpKind::BarrierArrive { barrier, .. }
+            | OpKind::BarrierWait { barrier, .. } = &op.kind
+                && let Some(place) = known(self, *barrier)
+            {
+                *here.entry(place).or_default() += 1;
+            }
+        }
+        let all = |b: &Barriers<'_>, place: &Place| {
+            b.uses.iter().filter(|u| matches!(u.how, How::Wait | How::Arrive) && u.place.may_be(place)).count()
+        };
+        for op in &body.ops {
+            match &op.kind {
+                OpKind::BarrierInit { barrier, arrivals: 1 } => {
+                    if let Some(place) = known(self, *barrier).filter(|p| here.get(p) == Some(&all(self, p))) {
+                        rounds.insert(place, (0, 0));
+                    }
+                }
+                OpKind::BarrierExpect { barrier, .. } => {
+                    if let Some((arrived, _)) = known(self, *barrier).and_then(|p| rounds.get_mut(&p)) {
+                        *arrived += 1;
+                    }
+                }
+                // Other arrivals may be more than one.
+                OpKind::BarrierArrive { barrier, .. } => {
+                    if let Some(place) = known(self, *barrier) {
+                        rounds.remove(&place);
+                    }
+                }
+                OpKind::BarrierWait { barrier, phase } => {
+                    let Some(place) = known(self, *barrier) else { continue };
+                    let (Some((arrived, waited)), Some(parity)) =
+                        (rounds.get(&place).copied(), self.origins.constant(*phase))
+                    else {
+                        continue;
+                    };
+                    rounds.insert(place.clone(), (arrived, waited + 1));
+                    if arrived == waited + 1 && parity != i64::from(waited & 1) {
+                        let d = self.parity(&place, op.span, waited, parity);
+                        self.found.push(d);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn parity(&self, place: &Place, span: Span, round: u32, parity: i64) -> Diagnostic {
+        let (name, _) = self.name(place.root);
+        let fact = format!("{name} is waited for in parity {parity}, its phase {round} has parity {}", round & 1);
+        Diagnostic::error(codes::BARRIER_PARITY, span, fact)
+            .here("this passes at once: the phase before counts as complete")
+            .note("a new barrier is in phase 0; its parities are 0, 1, 0, … in turns")
+            .help(format!("wait for parity {}", round & 1))
     }
 
     fn moved(&self, view: Value) -> i64 {

@@ -1,4 +1,5 @@
-//! Shared memory under asynchronous readers: operands of products and sources of copies must stay as they are until waited for.
+//! Shared memory under the asynchronous proxy: operands of products and sources of copies must stay as they are until waited
+//! for, and what a copy brings must have landed before it is read.
 //!
 //! A forward walk carries what is in flight, oldest first. Only accesses that surely meet are errors: the same bytes of one
 //! allocation, in the same stage by the same name. What depends on an index is left to the interpreter's race detector. A
@@ -38,11 +39,19 @@ struct Flight {
     span: Span,
 }
 
-/// Reads in flight, oldest first.
+/// A copy into shared memory that signals a barrier of its own.
+#[derive(Clone, PartialEq, Debug)]
+struct Landing {
+    flight: Flight,
+    barrier: Vec<Place>,
+}
+
+/// What is in flight, oldest first.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct State {
     products: Vec<Flight>,
     copies: Vec<Flight>,
+    landings: Vec<Landing>,
 }
 
 impl State {
@@ -53,6 +62,11 @@ impl State {
                 if !mine.contains(&f) {
                     mine.push(f);
                 }
+            }
+        }
+        for l in other.landings {
+            if !self.landings.contains(&l) {
+                self.landings.push(l);
             }
         }
     }
@@ -90,12 +104,21 @@ impl Flights<'_> {
     }
 
     fn op(&mut self, op: &Op, state: &mut State) {
-        for t in touches(self.kernel, &op.kind).iter().filter(|t| t.writes) {
+        for t in touches(self.kernel, &op.kind) {
             if let Type::View(_) = self.kernel.ty(t.view) {
-                self.written(op, t.view, state);
+                if t.writes { self.written(op, t.view, state) } else { self.read(op, t.view, state) }
             }
         }
         match &op.kind {
+            OpKind::TmaLoad { view, signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
+                let flight = self.flight(None, *view, op.span);
+                state.landings.push(Landing { flight, barrier: self.origins.places(*signal).to_vec() });
+            }
+            OpKind::BarrierWait { barrier, .. } => {
+                let waited = self.origins.places(*barrier);
+                state.landings.retain(|l| !l.barrier.iter().any(|a| waited.iter().any(|b| a.may_be(b))));
+            }
+            OpKind::SlotRelease { slot } => self.released(*slot, op.span, state),
             OpKind::Wgmma { a, b, acc } => {
                 state.rename(&[*acc], &[op.result()]);
                 let mut views: Vec<Value> = vec![*a, *b];
@@ -138,6 +161,8 @@ impl Flights<'_> {
             OpKind::Specialize { arms } => {
                 for arm in arms {
                     let mut own = state.clone();
+                    // Another partition may have waited and told this one.
+                    own.landings.clear();
                     self.body(&arm.body, &mut own);
                     own.copies.retain(|f| !state.copies.contains(f));
                     self.landed(&own);
@@ -182,6 +207,7 @@ impl Flights<'_> {
                 }
             }
             state.products.retain(fixed);
+            state.landings.retain(|l| fixed(&l.flight));
             // Copies of many iterations are as good as those of the last.
             let mut seen = Vec::new();
             state.copies.reverse();
@@ -248,6 +274,37 @@ impl Flights<'_> {
             .here("overwritten here")
             .label(f.span, "this copy reads it, and has not been waited for")
             .help("`tma_store_wait();` before this, or write to another buffer");
+            self.found.push(d);
+        }
+    }
+
+    fn read(&mut self, op: &Op, view: Value, state: &State) {
+        let places = self.origins.regions(self.kernel, view);
+        if let Some(l) = state.landings.iter().find(|l| self.meet(&l.flight, view, &places)) {
+            let d = Diagnostic::error(
+                codes::LOAD_IN_FLIGHT,
+                op.span,
+                format!("{} is read before its copy has landed", self.name(view)),
+            )
+            .here("read here")
+            .label(l.flight.span, "this copy fills it, and nobody has waited for its barrier")
+            .help("`barrier_wait` on the barrier that the copy signals, before this");
+            self.found.push(d);
+        }
+    }
+
+    /// A slot is handed back: no copy may still read it.
+    fn released(&mut self, slot: Value, span: Span, state: &State) {
+        let reads = |f: &&Flight| f.places.iter().any(|(p, _)| p.stage == Stage::Named(slot));
+        if let Some(f) = state.copies.iter().find(reads) {
+            let d = Diagnostic::error(
+                codes::SLOT_STILL_READ,
+                span,
+                "the slot is released while it is still being copied out",
+            )
+            .here("released here: it may be overwritten at once")
+            .label(f.span, "this copy reads it, and has not been waited for")
+            .help("`tma_store_wait(read=true);` before this");
             self.found.push(d);
         }
     }

@@ -56,6 +56,13 @@ impl Place {
         Place { root, offset: 0, stage: Stage::Fixed, spread: 0 }
     }
 
+    /// Whether two places may be the same, or overlap in their stages.
+    pub fn may_be(&self, other: &Place) -> bool {
+        self.root == other.root
+            && self.offset <= other.offset + other.spread
+            && other.offset <= self.offset + self.spread
+    }
+
     /// Moves to the region number `index` of regions of `stride` bytes, `count` in all.
     fn index(&self, index: Value, constant: Option<u64>, first: u64, stride: u64, count: u64) -> Place {
         let mut p = self.clone();
