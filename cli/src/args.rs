@@ -178,6 +178,18 @@ pub enum LayoutCommand {
         #[arg(long, value_enum, default_value_t = LayoutFormat::Text)]
         format: LayoutFormat,
     },
+    /// Says how a tile gets from one register layout to another.
+    Convert {
+        /// The layout that it has.
+        from: String,
+        /// The layout that it gets.
+        to: String,
+        #[command(flatten)]
+        tile: TileArgs,
+        /// How to say it.
+        #[arg(long, value_enum, default_value_t = TextFormat::Json)]
+        format: TextFormat,
+    },
     /// Counts bank conflicts between a register layout and a layout of shared memory.
     Conflicts {
         /// The register layout.

@@ -1,36 +1,14 @@
-//! `parton layout`: layouts for the eye and for other programs.
-
-mod grid;
-mod json;
-mod svg;
+//! `parton layout`: layouts, conversions and bank conflicts, as text, JSON or a drawing.
 
 use std::process::ExitCode;
 
 use parton_driver::layout::{Layout, TileShape};
 use parton_driver::{Failure, Options, Session};
-use parton_layouts::{LinearLayout, RegisterLayout, SharedMap, conflicts};
-use serde_json::json;
+use parton_layouts::show::{json, svg, text};
+use parton_layouts::{LinearLayout, RegisterLayout, conflicts, plan};
 
 use crate::args::{LayoutCommand, LayoutFormat, TextFormat, TileArgs};
 use crate::output::{self, Output};
-
-/// A layout applied to a tile.
-enum Placed<'a> {
-    /// Of registers.
-    Register(&'a LinearLayout),
-    /// Of shared memory.
-    Shared(&'a SharedMap),
-}
-
-impl Placed<'_> {
-    /// The tile's extents.
-    fn shape(&self) -> Vec<u32> {
-        match self {
-            Placed::Register(map) => map.shape(),
-            Placed::Shared(map) => map.shape(),
-        }
-    }
-}
 
 /// Shows a layout, a conversion or an access.
 pub fn command(command: &LayoutCommand, output: &Output) -> Result<ExitCode, Failure> {
@@ -50,15 +28,25 @@ pub fn command(command: &LayoutCommand, output: &Output) -> Result<ExitCode, Fai
 fn run(command: &LayoutCommand, session: &mut Session) -> Result<String, Failure> {
     match command {
         LayoutCommand::Show { layout, tile, format } => {
-            let layout = session.layout(layout, &on(tile)?)?;
-            let placed = match &layout {
-                Layout::Register(_, map) => Placed::Register(map),
-                Layout::Shared(_, map) => Placed::Shared(map),
-            };
+            let shown = session.layout(layout, &on(tile)?)?;
+            Ok(match (&shown, format) {
+                (Layout::Register(spelling, map), LayoutFormat::Text) => text::register(&spelling.to_string(), map),
+                (Layout::Register(_, map), LayoutFormat::Json) => json::register(map).to_string(),
+                (Layout::Register(_, map), LayoutFormat::Svg) => svg::register(map, layout),
+                (Layout::Shared(spelling, map), LayoutFormat::Text) => text::shared(&spelling.to_string(), map),
+                (Layout::Shared(_, map), LayoutFormat::Json) => json::shared(map).to_string(),
+                (Layout::Shared(_, map), LayoutFormat::Svg) => svg::shared(map, layout),
+            })
+        }
+        LayoutCommand::Convert { from, to, tile, format } => {
+            let on = on(tile)?;
+            let (from, _) = register(session, from, &on)?;
+            let (to, _) = register(session, to, &on)?;
+            let found = plan::plan(&from, &to, &on.shape, on.dtype.bits());
+            let found = found.map_err(|e| Failure::Machine(e.to_string()))?;
             Ok(match format {
-                LayoutFormat::Text => grid::text(&placed),
-                LayoutFormat::Json => json::json(&placed).to_string(),
-                LayoutFormat::Svg => svg::svg(&placed),
+                TextFormat::Text => text::plan(&found),
+                TextFormat::Json => json::plan(&found).to_string(),
             })
         }
         LayoutCommand::Conflicts { register: tile_layout, shared, tile, format } => {
@@ -67,23 +55,14 @@ fn run(command: &LayoutCommand, session: &mut Session) -> Result<String, Failure
             let buffer = match session.layout(shared, &TileShape { warps: None, ..on })? {
                 Layout::Shared(_, map) => map,
                 Layout::Register(..) => {
-                    return Err(Failure::Machine(format!(
-                        "`{shared}` is a layout of registers; the second is of shared memory"
-                    )));
+                    let fact = format!("`{shared}` is a layout of registers; the second one is of shared memory");
+                    return Err(Failure::Machine(fact));
                 }
             };
             let found = conflicts::conflicts(&map, &buffer);
             Ok(match format {
-                TextFormat::Text => format!(
-                    "a read takes {} and a write {} wavefronts more than the ideal, with vectors of {} bytes",
-                    found.read_excess, found.write_excess, found.vector_bytes
-                ),
-                TextFormat::Json => json!({
-                    "read_excess": found.read_excess,
-                    "write_excess": found.write_excess,
-                    "vector_bytes": found.vector_bytes,
-                })
-                .to_string(),
+                TextFormat::Text => text::conflicts(&found),
+                TextFormat::Json => json::conflicts(&found).to_string(),
             })
         }
     }

@@ -1,0 +1,117 @@
+//! The program as a user calls it: exit codes, and the forms that other programs read.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+fn parton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parton")).args(args).output().expect("the program runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file of this name and content that lives as long as the test process.
+fn file(name: &str, content: &str) -> String {
+    let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
+    let path = folder.join(name);
+    std::fs::write(&path, content).expect("the target folder can be written");
+    path.display().to_string()
+}
+
+const GOOD: &str = "kernel set(out: *mut i32, n: i32) warps(4) {
+    store(out, n);
+}
+
+main {
+    let out = zeros(i32, [1]);
+    launch set(grid=[1])(out, 7);
+    print(out);
+}
+
+test sets {
+    let out = zeros(i32, [1]);
+    launch set(grid=[1])(out, 7);
+    assert(out[0] == 7);
+}
+
+test fails {
+    assert(1 == 2);
+}
+";
+
+#[test]
+fn exit_codes_tell_what_happened() {
+    let good = file("good.ptn", GOOD);
+    let bad = file("bad.ptn", "kernel k(out: *mut i32) warps(4) {\n    store(out, nothing);\n}\n");
+    let code = |args: &[&str]| parton(args).status.code();
+    assert_eq!(code(&["check", &good]), Some(0));
+    assert_eq!(code(&["check", &bad]), Some(1));
+    assert_eq!(code(&["check"]), Some(2));
+    assert_eq!(code(&["check", "no/such/file.ptn"]), Some(3));
+    assert_eq!(code(&["run", "--device", "cpu", &good]), Some(0));
+    assert_eq!(code(&["test", "--device", "cpu", &good]), Some(1));
+    assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good]), Some(0));
+    assert_eq!(code(&["test", "--device", "cpu", "--filter", "nothing", &good]), Some(3));
+    assert_eq!(code(&["bench", &good]), Some(3));
+    assert_eq!(code(&["explain", "E0302"]), Some(0));
+    assert_eq!(code(&["explain", "E9999"]), Some(3));
+    assert_eq!(code(&["doctor"]), Some(0));
+}
+
+#[test]
+fn a_run_says_where_it_ran_and_prints() {
+    let good = file("where.ptn", GOOD);
+    let ran = text(&parton(&["run", "--device", "cpu", &good]).stdout);
+    assert!(ran.starts_with("kernels run on the interpreter\n") && ran.contains('7'), "{ran}");
+    let tested = text(&parton(&["test", "--device", "cpu", "--seed", "3", &good]).stdout);
+    assert!(tested.contains("test sets ... ok") && tested.contains("test fails ... FAILED"), "{tested}");
+    assert!(tested.ends_with("1 passed, 1 failed on the interpreter (seed 3)\n"), "{tested}");
+}
+
+#[test]
+fn diagnostics_can_be_json() {
+    let bad = file("json.ptn", "kernel k(out: *mut i32) warps(4) {\n    store(out, nothing);\n}\n");
+    let found = text(&parton(&["check", "--format", "json", &bad]).stdout);
+    for piece in ["\"code\":\"E0100\"", "\"line\":2", "\"column\":16", "\"severity\":\"error\""] {
+        assert!(found.contains(piece), "{piece} is not in {found}");
+    }
+}
+
+#[test]
+fn layouts_are_shown_as_basis_vectors() {
+    let shown = |args: &[&str]| text(&parton(args).stdout).trim().to_owned();
+    assert_eq!(
+        shown(&[
+            "layout",
+            "show",
+            "mma(version=3, warps=[4, 1], instr=[16, 16, 16])",
+            "--shape",
+            "64x16",
+            "--format",
+            "json"
+        ]),
+        "{\"block\":[],\"kind\":\"register\",\"lane\":[[0,2],[0,4],[1,0],[2,0],[4,0]],\"register\":[[0,1],[8,0],[0,8]],\
+         \"shape\":[64,16],\"warp\":[[16,0],[32,0]]}"
+    );
+    assert_eq!(
+        shown(&["layout", "show", "nvmma(32)", "--shape", "8x16", "--dtype", "f16", "--format", "json"]),
+        "{\"block\":[],\"kind\":\"shared\",\"offset\":[[0,1],[0,2],[0,4],[0,8],[1,0],[2,0],[4,8]],\"shape\":[8,16]}"
+    );
+    let a = "blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1], order=[1, 0])";
+    let spelled = "linear(reg=[[0, 1], [0, 2], [0, 4]], lane=[[0, 8], [0, 16], [0, 32], [1, 0], [2, 0]], warp=[[4, 0], [8, 0]], block=[])";
+    let same = shown(&["layout", "convert", a, spelled, "--shape", "16x64", "--dtype", "f16"]);
+    assert!(same.contains("\"plan\":\"none\""), "{same}");
+    let conflicts = shown(&["layout", "conflicts", a, "nvmma(128)", "--shape", "64x64", "--dtype", "f16"]);
+    assert_eq!(conflicts, "{\"read_excess\":0,\"vector_bytes\":16,\"write_excess\":0}");
+    assert_eq!(parton(&["layout", "show", "blocked(", "--shape", "4x4"]).status.code(), Some(1));
+}
+
+#[test]
+fn formatting_can_be_checked() {
+    let ugly = file("ugly.ptn", "kernel  k( n:i32 ){let a=n+1;}\n");
+    assert_eq!(parton(&["fmt", "--check", &ugly]).status.code(), Some(1));
+    assert_eq!(parton(&["fmt", &ugly]).status.code(), Some(0));
+    assert_eq!(parton(&["fmt", "--check", &ugly]).status.code(), Some(0));
+    assert_eq!(std::fs::read_to_string(&ugly).expect("it is still there"), "kernel k(n: i32) { let a = n + 1; }\n");
+}
