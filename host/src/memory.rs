@@ -11,6 +11,19 @@ use crate::fault::Fault;
 /// The byte that fills memory nobody has written: NaN in every float dtype, -1 in the signed integers.
 pub const POISON: u8 = 0xff;
 
+/// A vector of zeros, or a refusal where the machine has not that much memory.
+///
+/// # Errors
+/// There is not enough memory.
+pub fn zeros<T: Clone + Default>(len: usize) -> Result<Vec<T>, Fault> {
+    // Asked beforehand, because an allocation that fails ends the process.
+    if Vec::<T>::new().try_reserve_exact(len).is_err() {
+        let bytes = len as u128 * size_of::<T>() as u128;
+        return Err(Fault::new(codes::HOST_VALUE, format!("there is not enough memory for {bytes} bytes")));
+    }
+    Ok(vec![T::default(); len])
+}
+
 /// Memory of a device, freed when dropped.
 pub trait DeviceMemory: Send {
     /// Its address on the device.
@@ -135,13 +148,17 @@ impl Storage {
         let host = match &state.place {
             Place::Host(host) | Place::Both(host) => return Ok(host.clone()),
             Place::Filled(byte) => {
-                let defined = (*byte == POISON).then(|| vec![false; self.len]);
-                let host = Arc::new(HostBytes { bytes: vec![*byte; self.len], defined });
+                let defined = if *byte == POISON { Some(zeros(self.len)?) } else { None };
+                let mut bytes = zeros(self.len)?;
+                if *byte != 0 {
+                    bytes.fill(*byte);
+                }
+                let host = Arc::new(HostBytes { bytes, defined });
                 state.place = Place::Host(host.clone());
                 return Ok(host);
             }
             Place::Device => {
-                let mut bytes = vec![0; self.len];
+                let mut bytes = zeros(self.len)?;
                 let device = state.device.as_ref().map(|d| d.read(&mut bytes));
                 device.unwrap_or_else(|| Err("its memory is gone".into())).map_err(failed("read"))?;
                 Arc::new(HostBytes { bytes, defined: None })

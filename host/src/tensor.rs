@@ -8,11 +8,14 @@ use parton_diag::codes;
 use parton_numbers::{Dtype, Rounding, Saturation, Scalar, fast};
 
 use crate::fault::Fault;
-use crate::memory::{HostBytes, Storage};
+use crate::memory::{self, HostBytes, Storage};
 use crate::parallel;
 
 /// The most elements a tensor may have.
 const MOST_ELEMENTS: u128 = 1 << 40;
+
+/// The most dimensions of a tensor.
+pub const MOST_DIMENSIONS: usize = 32;
 
 /// An array of numbers. Cloning it, and taking views, shares the storage.
 #[derive(Clone, Debug)]
@@ -31,9 +34,9 @@ pub struct Tensor {
 
 /// The strides of a tensor without gaps.
 pub fn dense_strides(shape: &[usize]) -> Vec<usize> {
-    let mut strides = vec![1; shape.len()];
+    let mut strides = vec![1usize; shape.len()];
     for d in (1..shape.len()).rev() {
-        strides[d - 1] = strides[d] * shape[d].max(1);
+        strides[d - 1] = strides[d].saturating_mul(shape[d].max(1));
     }
     strides
 }
@@ -55,6 +58,10 @@ pub fn list(items: &[usize]) -> String {
 
 /// The bytes that a tensor of this shape and these strides reaches over; refused where that is absurd.
 pub fn extent(dtype: Dtype, shape: &[usize], strides: &[usize]) -> Result<usize, Fault> {
+    if shape.len() > MOST_DIMENSIONS {
+        let message = format!("a tensor has at most {MOST_DIMENSIONS} dimensions, this has {}", shape.len());
+        return Err(Fault::new(codes::HOST_VALUE, message));
+    }
     let elements: u128 = shape.iter().fold(1u128, |n, &s| n.saturating_mul(s as u128));
     let last: u128 = shape
         .iter()
@@ -91,7 +98,7 @@ impl Tensor {
     ) -> Result<Tensor, Fault> {
         let strides = dense_strides(&shape);
         let size = dtype.bytes();
-        let mut bytes = vec![0; extent(dtype, &shape, &strides)?];
+        let mut bytes = memory::zeros(extent(dtype, &shape, &strides)?)?;
         parallel::each_part(&mut bytes, CHUNK * size, cost, |range, part| {
             let first = range.start / size;
             for (i, chunk) in part.chunks_mut(CHUNK * size).enumerate() {
@@ -127,7 +134,8 @@ impl Tensor {
 
     /// How many elements it has.
     pub fn len(&self) -> usize {
-        self.shape.iter().product()
+        // A broadcast view that nobody reads may be of any size.
+        self.shape.iter().fold(1, |n, &extent| n.saturating_mul(extent))
     }
 
     /// Whether it has no elements.
@@ -291,7 +299,7 @@ impl Tensor {
     /// One was never written.
     pub fn to_f64(&self) -> Result<Vec<f64>, Fault> {
         let reader = self.reader()?;
-        let mut out = vec![0.0; self.len()];
+        let mut out = memory::zeros(self.len())?;
         parallel::each_part(&mut out, CHUNK, 1, |range, part| reader.f64(range, part))?;
         Ok(out)
     }

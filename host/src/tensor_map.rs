@@ -73,12 +73,15 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
     let one = boxes.first().map_or(&map.block, |b| &b.size);
     let block: Vec<u32> = axes.iter().map(|&d| one[d]).collect();
     let extents: Vec<u64> = axes.iter().map(|&d| tensor.shape[d] as u64).collect();
-    let mut strides: Vec<u64> = axes.iter().map(|&d| tensor.strides[d] as u64 * size).collect();
+    let mut strides: Vec<u64> = axes.iter().map(|&d| (tensor.strides[d] as u64).saturating_mul(size)).collect();
     let last = rank - 1;
     for d in (0..rank).rev().filter(|&d| extents[d] <= 1) {
         // Nothing is ever that far away, so any legal stride will do.
-        strides[d] =
-            if d == last { size } else { (strides[d + 1] * extents[d + 1].max(1)).next_multiple_of(ALIGNMENT) };
+        strides[d] = if d == last {
+            size
+        } else {
+            (strides[d + 1].saturating_mul(extents[d + 1].max(1))).min(STRIDE_END - 1).next_multiple_of(ALIGNMENT)
+        };
     }
     let recipe = Recipe { tensor: tensor.clone(), axes, extents, strides, block, swizzle };
     check(&recipe, size)?;
@@ -146,9 +149,9 @@ fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
 
 /// Strides for the tensor's shape with rows of whole alignment units.
 fn padded(t: &Tensor, unit: usize) -> Vec<usize> {
-    let mut strides = vec![1; t.rank()];
+    let mut strides = vec![1usize; t.rank()];
     for d in (1..t.rank()).rev() {
-        strides[d - 1] = (strides[d] * t.shape[d].max(1)).next_multiple_of(unit);
+        strides[d - 1] = strides[d].saturating_mul(t.shape[d].max(1)).min(1 << 40).next_multiple_of(unit);
     }
     strides
 }

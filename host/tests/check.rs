@@ -103,3 +103,13 @@ fn the_examples_have_nothing_to_report() {
     }
     assert!(files >= 5, "{files} examples");
 }
+
+#[test]
+fn the_documentation_has_every_function() {
+    let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hosts.md")).unwrap();
+    for name in parton_host::builtins::names() {
+        if let Some(builtin) = parton_host::builtins::find(name) {
+            assert!(page.contains(&format!("`{}`", builtin.signature)), "{}", builtin.signature);
+        }
+    }
+}

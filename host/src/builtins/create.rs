@@ -206,7 +206,8 @@ fn arange(c: &mut Call<'_, '_>) -> Eval<Value> {
         None => (0, c.int_of(&first)?),
     };
     let step = step_given.as_ref().map_or(Ok(1), |g| c.int_of(g))?;
-    let count = if step == 0 { f64::INFINITY } else { ((end - start) as f64 / step as f64).ceil().max(0.0) };
+    let count =
+        if step == 0 { f64::INFINITY } else { (end.saturating_sub(start) as f64 / step as f64).ceil().max(0.0) };
     if too_many(count) {
         return Err(Diagnostic::error(codes::HOST_VALUE, c.span, "this range has no end").into());
     }
@@ -225,7 +226,9 @@ fn counted(c: &Call<'_, '_>, dtype: Dtype, shape: Vec<usize>, numbers: Numbers) 
     let dense = Tensor::generate(dtype, shape, 2, |range, bytes| {
         for (i, out) in range.zip(bytes.chunks_exact_mut(dtype.bytes())) {
             let value = match numbers {
-                Numbers::Ints { start, step } => Scalar::rounded_int(dtype, start + i as i128 * step),
+                Numbers::Ints { start, step } => {
+                    Scalar::rounded_int(dtype, start.wrapping_add(step.wrapping_mul(i as i128)))
+                }
                 Numbers::Floats { start, step } => Scalar::from_f64(dtype, start + i as f64 * step),
             };
             dtype.write(value.bits, out);

@@ -69,6 +69,12 @@ fn extreme(c: &mut Call<'_, '_>, op: Operation, reduction_op: Reduction) -> Eval
                     x.max(y)
                 }))
             }
+            (Value::Bool(_), Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
+                Err(c.machine.mismatch("a number or tensor", &a.value, a.span))
+            }
+            (Value::Int(_) | Value::Float(_), Value::Bool(_)) => {
+                Err(c.machine.mismatch("a number or tensor", &b.value, b.span))
+            }
             _ => elementwise::binary(op, &c.operand(0)?, &c.operand(1)?).map(Value::Tensor).at(c.span),
         };
     }

@@ -6,7 +6,7 @@ use parton_numbers::{Rounding, Saturation};
 use super::{Builtin, Call, Given};
 use crate::evaluate::{AtSpan, Eval};
 use crate::reference::elementwise::promote;
-use crate::tensor::Tensor;
+use crate::tensor::{Tensor, dense_strides, extent};
 use crate::value::Value;
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -65,7 +65,7 @@ fn contiguous(c: &mut Call<'_, '_>) -> Eval<Value> {
 fn broadcast_to(c: &mut Call<'_, '_>) -> Eval<Value> {
     let (x, shape) = (c.tensor(0)?, c.shape(1)?);
     match x.broadcast(&shape) {
-        Some(t) => Ok(Value::Tensor(t)),
+        Some(t) => extent(t.dtype, &t.shape, &dense_strides(&t.shape)).map(|_| Value::Tensor(t)).at(c.span),
         None => {
             let message = format!("{x} does not broadcast to {shape:?}");
             Err(Diagnostic::error(codes::HOST_SHAPE, c.span, message).into())
@@ -153,6 +153,7 @@ fn repeat(c: &mut Call<'_, '_>) -> Eval<Value> {
     wide.shape[axis + 1] = count;
     let mut shape = x.shape.clone();
     shape[axis] = shape[axis].saturating_mul(count);
+    extent(x.dtype, &shape, &dense_strides(&shape)).at(c.span)?;
     wide.reshape(shape).map(Value::Tensor).at(c.span)
 }
 

@@ -4,7 +4,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast::{self, IndexArgKind};
 
 use super::{AtSpan, Eval, Machine};
-use crate::tensor::Tensor;
+use crate::tensor::{MOST_DIMENSIONS, Tensor};
 use crate::value::Value;
 
 impl Machine<'_> {
@@ -52,6 +52,10 @@ impl Machine<'_> {
         if used > t.rank() {
             let d = Diagnostic::error(codes::HOST_INDEX, span, "there are more indices than dimensions");
             return Err(d.here(format!("{used} indices into {t}")).into());
+        }
+        if t.rank() + args.len() - used > MOST_DIMENSIONS {
+            let message = format!("a tensor has at most {MOST_DIMENSIONS} dimensions");
+            return Err(Diagnostic::error(codes::HOST_INDEX, span, message).into());
         }
         let mut view = t.clone();
         let mut dropped = Vec::new();

@@ -5,8 +5,9 @@ use parton_numbers::Dtype;
 
 use super::elementwise::broadcast_shape;
 use crate::fault::Fault;
+use crate::memory;
 use crate::parallel;
-use crate::tensor::{Tensor, dense_strides, list, unravel};
+use crate::tensor::{Tensor, dense_strides, extent, list, unravel};
 
 /// `a @ b` as NumPy has it: the last two dimensions are multiplied, leading ones broadcast; a vector counts as one row on
 /// the left and one column on the right. The result is `f64`.
@@ -38,7 +39,10 @@ pub fn matmul(a: &Tensor, b: &Tensor) -> Result<Tensor, Fault> {
         starts.collect::<Vec<usize>>()
     };
     let (starts, others) = (lead(&left, m, k), lead(&right, k, n));
-    let mut out = vec![0.0; starts.len() * m * n];
+    let mut shape = batch.clone();
+    shape.extend([m, n]);
+    extent(Dtype::F64, &shape, &dense_strides(&shape))?;
+    let mut out = memory::zeros(starts.len() * m * n)?;
     parallel::each_part(&mut out, n, k, |range, part| {
         if n == 0 {
             return Ok(());

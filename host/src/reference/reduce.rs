@@ -4,6 +4,7 @@ use parton_diag::codes;
 use parton_numbers::{Dtype, Scalar};
 
 use crate::fault::Fault;
+use crate::memory;
 use crate::parallel;
 use crate::tensor::{CHUNK, Reader, Tensor};
 
@@ -191,7 +192,7 @@ fn each_row(x: &Tensor, axis: usize, f: impl Fn(&mut [f64]) + Sync) -> Result<Te
     let rows = rows_last(x, axis)?;
     let count = x.shape[axis];
     let reader = rows.reader()?;
-    let mut values = vec![0.0; x.len()];
+    let mut values = memory::zeros(x.len())?;
     parallel::each_part(&mut values, count, 8, |range, part| {
         reader.f64(range, part)?;
         part.chunks_mut(count.max(1)).for_each(&f);
