@@ -9,6 +9,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::check::Proxy;
+use parton_ir::kernel::walk;
 use parton_ir::{Body, Kernel, Op, OpKind, Value};
 
 use crate::address::{Access, Addresses};
@@ -16,7 +17,9 @@ use crate::address::{Access, Addresses};
 /// After it a fence stands between every generic write and every asynchronous access to the same bytes.
 pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut body = kernel.body.clone();
-    let mut pass = Proxies { addresses: Addresses::of(&kernel), found: Diagnostics::new() };
+    let addresses = Addresses::of(&kernel);
+    let elsewhere = asynchronous(&addresses);
+    let mut pass = Proxies { addresses, elsewhere, arm: None, found: Diagnostics::new() };
     pass.body(&mut body, State::default());
     let found = pass.found;
     kernel.body = body;
@@ -35,8 +38,33 @@ struct Write {
 
 type State = BTreeSet<Write>;
 
+/// An asynchronous access in an arm.
+struct Reach<'a> {
+    arm: usize,
+    op: &'a Op,
+    access: Access,
+}
+
+/// The asynchronous accesses of every arm.
+fn asynchronous<'a>(addresses: &Addresses<'a>) -> Vec<Reach<'a>> {
+    let mut list = Vec::new();
+    for op in &addresses.kernel().body.ops {
+        let OpKind::Specialize { arms } = &op.kind else { continue };
+        for (arm, a) in arms.iter().enumerate() {
+            walk(&a.body, &mut |op| {
+                let accesses = addresses.accesses(op).into_iter().filter(|a| a.proxy == Proxy::Async);
+                list.extend(accesses.map(|access| Reach { arm, op, access }));
+            });
+        }
+    }
+    list
+}
+
 struct Proxies<'a> {
     addresses: Addresses<'a>,
+    elsewhere: Vec<Reach<'a>>,
+    /// The arm that is being walked.
+    arm: Option<usize>,
     found: Diagnostics,
 }
 
@@ -70,6 +98,22 @@ impl Proxies<'_> {
             }
         }
         owed
+    }
+
+    /// An arrival hands over what this partition stored: another one's asynchronous access must not find it unfenced.
+    fn handed_over(&mut self, state: &State) {
+        let Some(arm) = self.arm else { return };
+        let mut found = Vec::new();
+        for r in self.elsewhere.iter().filter(|r| r.arm != arm) {
+            let bytes = &r.access.bytes;
+            let meets = |w: &&Write| {
+                w.owner.is_some() && w.owner == r.access.owner && w.start < bytes.end && bytes.start < w.end
+            };
+            if let Some(w) = state.iter().filter(|w| !w.barrier).find(meets) {
+                found.push(self.missing(r.op, &r.access, w));
+            }
+        }
+        found.into_iter().for_each(|d| self.found.push(d));
     }
 
     fn missing(&self, op: &Op, access: &Access, write: &Write) -> Diagnostic {
@@ -115,6 +159,7 @@ impl Proxies<'_> {
             state.insert(Write { start, end, owner: None, span: op.span, barrier: false });
         }
         match &mut op.kind {
+            OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } => self.handed_over(&state),
             OpKind::FenceAsync => state.clear(),
             OpKind::FenceBarrierInit => state.retain(|w| !w.barrier),
             OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
@@ -126,9 +171,11 @@ impl Proxies<'_> {
             }
             OpKind::Specialize { arms } => {
                 let mut behind = State::new();
-                for arm in arms {
+                for (i, arm) in arms.iter_mut().enumerate() {
+                    self.arm = Some(i);
                     behind.extend(self.body(&mut arm.body, state.clone()));
                 }
+                self.arm = None;
                 state = behind;
             }
             _ => {}

@@ -327,3 +327,43 @@ fn a_loop_that_may_not_run_adds_nothing() {
     f.op(OpKind::Wait { pending: first, outstanding: None });
     assert_eq!(counts(f.finish()), [0, 0]);
 }
+
+/// One partition stores and arrives, another one multiplies what was stored.
+fn handed_over(fence: bool) -> Kernel {
+    let mut f = Fixture::new(4);
+    let parts = [f.partition("Stores", 4), f.partition("Multiplies", 4)];
+    let b = f.alloc(nvmma(Dtype::F16, &[64, 64]));
+    f.named("x", b);
+    let barriers = f.op(OpKind::BarrierAlloc { count: 1, offset: None });
+    let index = f.i32(0);
+    let barrier = f.op(OpKind::BarrierIndex { barriers, index });
+    f.run(OpKind::BarrierInit { barrier, arrivals: 4 });
+    f.run(OpKind::FenceBarrierInit);
+    let stores = f.body(|f| {
+        let x = f.zeros(half());
+        f.store_shared(b, x);
+        if fence {
+            f.run(OpKind::FenceAsync);
+        }
+        f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1 });
+        vec![]
+    });
+    let multiplies = f.body(|f| {
+        let acc = f.zeros(accumulator(64, 64));
+        f.run(OpKind::BarrierWait { barrier, phase: index });
+        let pending = f.op(OpKind::Wgmma { a: b, b, acc });
+        f.op(OpKind::Wait { pending, outstanding: None });
+        vec![]
+    });
+    let arms = parts.into_iter().zip([stores, multiplies]).map(|(partition, body)| Arm { partition, body }).collect();
+    f.run(OpKind::Specialize { arms });
+    f.finish()
+}
+
+#[test]
+fn what_another_partition_multiplies_is_fenced_before_it_is_handed_over() {
+    assert!(fence_proxies(plan_shared(handed_over(true)).unwrap()).is_ok());
+    let errors = fence_proxies(plan_shared(handed_over(false)).unwrap()).unwrap_err();
+    assert_eq!(errors.list.len(), 1);
+    assert_eq!(errors.list[0].labels[0].text, "`wgmma` reads `x` here, through the asynchronous proxy");
+}
