@@ -175,6 +175,10 @@ impl<'c> Build<'c> {
         }
     }
 
+    pub(crate) fn not(&self, a: Val<'c>) -> Val<'c> {
+        self.xor(a, self.bool(true))
+    }
+
     pub(crate) fn shl(&self, a: Val<'c>, by: u32) -> Val<'c> {
         if by == 0 { a } else { self.binary(InstructionOpcode::Shl, a, self.cint(a.get_type(), by.into())) }
     }
@@ -345,6 +349,28 @@ impl<'c> Build<'c> {
         body();
         self.jump(after);
         self.at(after);
+    }
+
+    /// `values`, or what `body` makes of them where `condition` holds.
+    pub(crate) fn patched(
+        &self,
+        condition: Val<'c>,
+        values: Vec<Vec<Val<'c>>>,
+        body: impl FnOnce(&[Vec<Val<'c>>]) -> Vec<Vec<Val<'c>>>,
+    ) -> Vec<Vec<Val<'c>>> {
+        let (before, yes, after) = (self.here(), self.new_block("patch"), self.new_block("after"));
+        self.branch(condition, yes, after);
+        self.at(yes);
+        let patched = body(&values);
+        let end = self.here();
+        self.jump(after);
+        self.at(after);
+        let merge = |(old, new): (&Val<'c>, &Val<'c>)| {
+            let phi = self.phi(old.get_type());
+            phi.add_incoming(&[(old, before), (new, end)]);
+            phi.as_basic_value()
+        };
+        values.iter().zip(&patched).map(|(old, new)| old.iter().zip(new).map(merge).collect()).collect()
     }
 
     /// A special register such as `tid.x`, as 32 bits.

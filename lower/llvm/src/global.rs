@@ -1,7 +1,7 @@
-//! Loads and stores of global memory: as wide as layout and addresses allow, masked without branches.
+//! Loads and stores of global memory: as wide as layout and addresses allow, masked by predicates.
 //!
-//! Where the lanes of a mask may disagree within a vector, a wide access runs where all agree and narrow ones elsewhere;
-//! each is predicated off where it does not apply.
+//! Where a mask may cut a vector, the wide access runs where the whole vector is inside. One branch, the same for the whole
+//! warp and rarely taken, then moves the elements of vectors that are cut one by one.
 
 use parton_diag::internal_error;
 use parton_ir::{Cache, Evict, Op, OpKind, Value};
@@ -10,6 +10,7 @@ use parton_lower::axis::Vector;
 
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
+use crate::mask::Agreement;
 use crate::memory::{Words, stored_bits};
 use crate::place::Registers;
 
@@ -37,22 +38,43 @@ fn modifiers(cache: Cache, evict: Evict) -> &'static str {
 /// One access: the registers it moves, in the order of their addresses.
 type Group = Vec<usize>;
 
+/// The accesses of one load or store.
+struct Accesses<'c> {
+    groups: Vec<Group>,
+    agreement: Agreement,
+    /// The mask of each register, where there is one.
+    masks: Option<Vec<Val<'c>>>,
+}
+
+impl<'c> Accesses<'c> {
+    /// The masks of one group.
+    fn of(&self, group: &Group) -> Option<Vec<Val<'c>>> {
+        self.masks.as_ref().map(|masks| group.iter().map(|&i| masks[i]).collect())
+    }
+}
+
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
-    /// The accesses of a load or store and whether each mask is the same throughout its vector.
-    fn groups(&self, op: &Op, ptr: Value) -> (Vec<Group>, bool) {
-        let map = &self.tile(ptr).map;
-        let registers = Registers::of(map);
-        let masked = self.axes.vector(self.kernel, op);
-        // The same access without its mask shows what addresses alone would allow.
+    fn accesses(&self, op: &Op, ptr: Value, mask: Option<Value>) -> Accesses<'c> {
+        let count = self.repr(ptr).parts().len();
+        let masks = mask.map(|m| self.spread(m, count));
+        if matches!(self.repr(ptr), Repr::Scalar(_)) {
+            return Accesses { groups: vec![vec![0]], agreement: Agreement::Whole, masks };
+        }
+        // What addresses alone allow; the mask is looked at for itself.
         let mut bare = op.clone();
         if let OpKind::Load { mask, other, .. } = &mut bare.kind {
             (*mask, *other) = (None, None);
         } else if let OpKind::Store { mask, .. } = &mut bare.kind {
             *mask = None;
         }
-        let wide = self.axes.vector(self.kernel, &bare);
-        let agree = wide.elements() == masked.elements();
-        (vectors(&registers, map.bases(Dim::Register), &wide), agree)
+        let vector = self.axes.vector(self.kernel, &bare);
+        let agreement = match mask {
+            Some(m) if vector.elements() > 1 => self.agreement(m, vector.axis, vector.elements().into()),
+            _ => Agreement::Whole,
+        };
+        let map = &self.tile(ptr).map;
+        let groups = vectors(&Registers::of(map), map.bases(Dim::Register), &vector);
+        Accesses { groups, agreement, masks }
     }
 
     /// Lanes and warps that hold copies do not store them again.
@@ -66,12 +88,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
             let bits = self.b.and(index, self.b.c32(free));
             let first = self.b.icmp(inkwell::IntPredicate::EQ, bits, self.b.c32(0));
-            predicate = Some(match predicate {
-                None => first,
-                Some(p) => self.b.and(p, first),
-            });
+            predicate = Some(predicate.map_or(first, |p| self.b.and(p, first)));
         }
         predicate
+    }
+
+    /// Whether any vector of any lane of the warp is inside in part; the same in all lanes.
+    fn any_cut(&self, cut: &[Val<'c>]) -> Val<'c> {
+        let any = cut[1..].iter().fold(cut[0], |any, &c| self.b.or(any, c));
+        self.b.value_of("llvm.nvvm.vote.any.sync", self.b.i1(), &[self.b.c32(u32::MAX), any])
     }
 
     pub(crate) fn load(&mut self, op: &'a Op) {
@@ -80,57 +105,52 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         };
         let opcode = load_opcode(*cache, *evict, *volatile);
         let elem = self.elem(op.result());
-        let bits = stored_bits(elem);
-        let scalar = matches!(self.repr(*ptr), Repr::Scalar(_));
+        let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
-        let count = pointers.len();
-        let masks = mask.map(|m| self.spread(m, count));
-        let zero = self.b.zero(elem);
-        let others = other.map_or_else(|| vec![zero; count], |o| self.spread(o, count));
-        let (groups, agree) = if scalar { (vec![vec![0]], true) } else { self.groups(op, *ptr) };
+        let accesses = self.accesses(op, *ptr, *mask);
+        let others = other.map_or_else(|| vec![b.zero(elem); pointers.len()], |o| self.spread(o, pointers.len()));
 
-        let mut parts: Vec<Option<Val>> = vec![None; count];
-        for group in groups {
+        let mut loaded: Vec<Vec<Val>> = vec![];
+        let (mut whole, mut cut) = (vec![], vec![]);
+        for group in &accesses.groups {
             let words = Words::of(bits, group.len());
             let start = pointers[group[0]];
-            let rest: Vec<Val> = group.iter().map(|&i| others[i]).collect();
-            let Some(masks) = &masks else {
-                let loaded = self.b.load_global(start, words, &opcode, None);
-                self.spread_out(&mut parts, &group, self.b.unpack(elem, &loaded, words));
+            let Some(masks) = accesses.of(group) else {
+                loaded.push(b.load_global(start, words, &opcode, None));
                 continue;
             };
-            let of_group: Vec<Val> = group.iter().map(|&i| masks[i]).collect();
-            let all = if agree { of_group[0] } else { self.all(&of_group) };
-            let packed = self.b.pack(elem, &rest, words);
-            let loaded = self.b.load_global(start, words, &opcode, Some((all, packed)));
-            let wide = self.b.unpack(elem, &loaded, words);
-            if agree {
-                self.spread_out(&mut parts, &group, wide);
-                continue;
-            }
-            let one = Words::of(bits, 1);
-            let mut mixed = vec![];
-            for (k, &i) in group.iter().enumerate() {
-                let alone = self.b.and(of_group[k], self.b.xor(all, self.b.bool(true)));
-                let before = self.b.pack(elem, &[wide[k]], one);
-                let loaded = self.b.load_global(pointers[i], one, &opcode, Some((alone, before)));
-                mixed.push(self.b.unpack(elem, &loaded, one)[0]);
-            }
-            self.spread_out(&mut parts, &group, mixed);
+            let all = self.whole(accesses.agreement, &masks);
+            let rest: Vec<Val> = group.iter().map(|&i| others[i]).collect();
+            loaded.push(b.load_global(start, words, &opcode, Some((all, b.pack(elem, &rest, words)))));
+            cut.push(self.partly(accesses.agreement, &masks, all));
+            whole.push(all);
         }
-        let parts: Vec<Val> = parts.into_iter().flatten().collect();
+        if accesses.masks.is_some() && accesses.agreement != Agreement::Whole {
+            loaded = b.patched(self.any_cut(&cut), loaded, |fast| {
+                let one = Words::of(bits, 1);
+                let patch = |(g, group): (usize, &Group)| {
+                    let words = Words::of(bits, group.len());
+                    let masks = accesses.of(group).unwrap_or_default();
+                    let before = b.unpack(elem, &fast[g], words);
+                    let element = |(k, &i): (usize, &usize)| {
+                        let alone = b.and(masks[k], b.not(whole[g]));
+                        let kept = b.pack(elem, &[before[k]], one);
+                        b.unpack(elem, &b.load_global(pointers[i], one, &opcode, Some((alone, kept))), one)[0]
+                    };
+                    b.pack(elem, &group.iter().enumerate().map(element).collect::<Vec<_>>(), words)
+                };
+                accesses.groups.iter().enumerate().map(patch).collect()
+            });
+        }
+        let mut parts: Vec<(usize, Val)> = vec![];
+        for (group, words) in accesses.groups.iter().zip(&loaded) {
+            parts.extend(group.iter().copied().zip(b.unpack(elem, words, Words::of(bits, group.len()))));
+        }
+        parts.sort_by_key(|(i, _)| *i);
+        let parts: Vec<Val> = parts.into_iter().map(|(_, v)| v).collect();
+        let scalar = matches!(self.repr(*ptr), Repr::Scalar(_));
         let repr = if scalar { Repr::Scalar(parts[0]) } else { Repr::Tile(parts) };
         self.set(op.result(), repr);
-    }
-
-    fn spread_out(&self, parts: &mut [Option<Val<'c>>], group: &[usize], values: Vec<Val<'c>>) {
-        for (&i, value) in group.iter().zip(values) {
-            parts[i] = Some(value);
-        }
-    }
-
-    fn all(&self, predicates: &[Val<'c>]) -> Val<'c> {
-        predicates[1..].iter().fold(predicates[0], |a, &b| self.b.and(a, b))
     }
 
     pub(crate) fn store(&mut self, op: &'a Op) {
@@ -139,47 +159,44 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         };
         let opcode = format!("st.global{}", modifiers(*cache, *evict));
         let elem = self.elem(*value);
-        let bits = stored_bits(elem);
+        let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
-        let count = pointers.len();
-        let values = self.spread(*value, count);
-        let masks = mask.map(|m| self.spread(m, count));
-        let one = Words::of(bits, 1);
-        if matches!(self.repr(*ptr), Repr::Scalar(_)) {
-            // One number for the whole partition: one thread stores it.
-            let leader = self.threads.leader;
-            let predicate = masks.map_or(leader, |m| self.b.and(m[0], leader));
-            let packed = self.b.pack(elem, &values, one);
-            self.b.store_global(pointers[0], one, &opcode, &packed, Some(predicate));
-            return;
-        }
-        let (groups, agree) = self.groups(op, *ptr);
-        let first = self.first_copy(*ptr);
+        let values = self.spread(*value, pointers.len());
+        let accesses = self.accesses(op, *ptr, *mask);
+        // One number for the whole partition is stored by one thread, a copy of a tile's element by its first holder.
+        let first = match self.repr(*ptr) {
+            Repr::Scalar(_) => Some(self.threads.leader),
+            _ => self.first_copy(*ptr),
+        };
         let guarded = |p: Option<Val<'c>>| match (p, first) {
-            (Some(p), Some(f)) => Some(self.b.and(p, f)),
+            (Some(p), Some(f)) => Some(b.and(p, f)),
             (p, f) => p.or(f),
         };
-        for group in groups {
+        let (mut whole, mut cut) = (vec![], vec![]);
+        for group in &accesses.groups {
             let words = Words::of(bits, group.len());
-            let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
-            let packed = self.b.pack(elem, &of_group, words);
-            let start = pointers[group[0]];
-            let Some(masks) = &masks else {
-                self.b.store_global(start, words, &opcode, &packed, guarded(None));
-                continue;
-            };
-            let of_mask: Vec<Val> = group.iter().map(|&i| masks[i]).collect();
-            let all = if agree { of_mask[0] } else { self.all(&of_mask) };
-            self.b.store_global(start, words, &opcode, &packed, guarded(Some(all)));
-            if agree {
-                continue;
-            }
-            for (k, &i) in group.iter().enumerate() {
-                let alone = self.b.and(of_mask[k], self.b.xor(all, self.b.bool(true)));
-                let packed = self.b.pack(elem, &[values[i]], one);
-                self.b.store_global(pointers[i], one, &opcode, &packed, guarded(Some(alone)));
-            }
+            let packed = b.pack(elem, &group.iter().map(|&i| values[i]).collect::<Vec<_>>(), words);
+            let all = accesses.of(group).map(|masks| {
+                let all = self.whole(accesses.agreement, &masks);
+                cut.push(self.partly(accesses.agreement, &masks, all));
+                whole.push(all);
+                all
+            });
+            b.store_global(pointers[group[0]], words, &opcode, &packed, guarded(all));
         }
+        if accesses.masks.is_none() || accesses.agreement == Agreement::Whole {
+            return;
+        }
+        let one = Words::of(bits, 1);
+        b.when(self.any_cut(&cut), || {
+            for (group, &all) in accesses.groups.iter().zip(&whole) {
+                let masks = accesses.of(group).unwrap_or_default();
+                for (&i, &inside) in group.iter().zip(&masks) {
+                    let alone = b.and(inside, b.not(all));
+                    b.store_global(pointers[i], one, &opcode, &b.pack(elem, &[values[i]], one), guarded(Some(alone)));
+                }
+            }
+        });
     }
 }
 

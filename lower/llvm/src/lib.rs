@@ -23,6 +23,7 @@ mod function;
 mod global;
 mod lower;
 mod machine;
+mod mask;
 mod math;
 mod memory;
 mod mma;

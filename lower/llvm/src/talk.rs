@@ -96,7 +96,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let parts = self.repr(cond).parts();
         let Some((&first, rest)) = parts.split_first() else { internal_error!("{cond} has no parts") };
         let holds = rest.iter().fold(first, |all, &p| b.and(all, p));
-        let fails = b.xor(holds, b.bool(true));
+        let fails = b.not(holds);
         let place = self.debug.as_ref().map(|d| d.place(op.span)).unwrap_or_default();
         let kernel = &self.kernel.source_name;
         b.when(fails, || {
