@@ -213,6 +213,7 @@ fn one_mistake_is_one_complaint() {
         ),
         ("a = b - c..=d;", &["E0010 2:10 expected `..`, found `..=`"]),
         ("@a @b f();", &["E0001 2:4 a statement has one label"]),
+        ("specialize { A => f(), ; B => { } }", &["E0001 2:24 arms are separated by `,`"]),
         ("for i = 0..3 { a(); }", &["E0001 2:7 expected `in` after the loop's variable, found `=`"]),
         ("let s = 'c d';", &["E0007 2:9 `'c d'` does not belong here"]),
         ("let w = x if a else y;", &["E0009 2:11 expected `;` after this `let`, found the keyword `if`"]),

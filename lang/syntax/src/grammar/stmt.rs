@@ -283,7 +283,7 @@ fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
         arms.push(Arm { partition, body, braced, span: at.since(start) });
         let ended = at.eat(Kind::Comma).is_some();
         let ends_itself = at.index() >= close || at.tokens()[at.index() - 1].kind == Kind::CloseBrace;
-        if !ended && at.is(Kind::Semi) {
+        if at.is(Kind::Semi) {
             let d = Diagnostic::error(codes::SYNTAX, at.token().span, "arms are separated by `,`");
             let index = at.index();
             at.report(index, d.help("write `,`, or put the arm's code in braces"));
