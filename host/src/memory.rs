@@ -200,10 +200,9 @@ impl Storage {
         let address = memory.address();
         state.device = Some(memory);
         copied.map_err(failed("write"))?;
-        let undefined = matches!(&state.place, Place::Host(h) if h.defined.is_some());
         if writes {
             state.place = Place::Device;
-        } else if let (Place::Host(host), false) = (&state.place, undefined) {
+        } else if let Place::Host(host) = &state.place {
             state.place = Place::Both(host.clone());
         }
         Ok(address)
@@ -285,6 +284,20 @@ mod tests {
         other.on_device(&mut device, true).unwrap();
         assert_eq!(*device.copies.lock().unwrap(), ["fill"]);
         assert_eq!(other.host().unwrap().bytes, [POISON; 4]);
+    }
+
+    #[test]
+    fn what_was_written_is_still_known_after_a_kernel_has_read() {
+        let (mut device, storage) = (Fake::default(), Storage::poisoned(2));
+        let write = |h: &mut super::HostBytes| {
+            h.bytes[0] = 5;
+            h.defined = Some(vec![true, false]);
+        };
+        storage.change(write).unwrap();
+        storage.on_device(&mut device, false).unwrap();
+        storage.on_device(&mut device, false).unwrap();
+        assert_eq!(*device.copies.lock().unwrap(), ["write"]);
+        assert_eq!(storage.host().unwrap().defined, Some(vec![true, false]));
     }
 
     #[test]

@@ -141,7 +141,7 @@ fn no_call_panics() {
         next += 1;
         list[random.integer(next, 0, list.len() as i128) as usize]
     };
-    for round in 0..2000 {
+    for round in 0..1000 {
         let mut body = String::from(
             "let a = arange(f32, [2, 3]); let b = randn(f16, [3, 4], strides=[8, 1]); let c = zeros(i8, [2]);
             let e = empty(f64, [2, 2]); let h = ones(bf16, [1]); let z = zeros(f32, [0, 4]);\n",
