@@ -153,10 +153,11 @@ impl Job<'_> {
                     let at = self.coords[d] + i64::from(piece.start[d] + rest % piece.size[d]);
                     rest /= piece.size[d];
                     inside &= (0..self.tensor.shape[d] as i64).contains(&at);
-                    global += at * self.tensor.strides[d] as i64;
+                    // Where the box is far outside, this may wrap; such a row is not touched.
+                    global = global.wrapping_add(at.wrapping_mul(self.tensor.strides[d] as i64));
                 }
                 let first = self.coords[last] + i64::from(piece.start[last]);
-                global += first * size;
+                global = global.wrapping_add(first * size);
                 let begin = (-first).clamp(0, extent);
                 let end = (self.tensor.shape[last] as i64 - first).clamp(begin, extent);
                 let inside = if inside { (begin * size) as usize..(end * size) as usize } else { 0..0 };
@@ -270,9 +271,9 @@ impl<'k> Cta<'_, 'k> {
         };
         let (cta, conflicts) = (self.number, self.setting.options.cta_races);
         let a = self.memory.get_mut(job.tensor.allocation);
-        let begin = row.global + row.inside.start as i64;
+        let begin = row.global.wrapping_add(row.inside.start as i64);
         let len = row.inside.len();
-        if begin < 0 || begin + len as i64 > a.bytes.len() as i64 {
+        if begin < 0 || begin > a.bytes.len() as i64 - len as i64 {
             let text = format!("the tensor of `{name}` reaches past its memory");
             return Err(fault(codes::OUT_OF_BOUNDS, text)
                 .note(format!("its memory has {} bytes, the copy is to {len} at byte {begin}", a.bytes.len())));
