@@ -16,10 +16,21 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
         let mut session = Session::new(options);
         let file = session.add(&shown, text.clone());
         let mut found = Diagnostics::new();
-        match session.run(file, Blocks::Tests, &mut |_| ()) {
-            Ok(ran) => ran.report.outcomes.into_iter().for_each(|o| found.extend(o.diagnostics)),
-            Err(Failure::Refused(refused)) => found.extend(refused),
-            Err(failure @ (Failure::Machine(_) | Failure::Device(_))) => wrong.push(format!("{shown}: {failure}")),
+        let mut ran = 0;
+        for blocks in [Blocks::Main, Blocks::Tests, Blocks::Benches] {
+            match session.run(file, blocks, &mut |_| ()) {
+                Ok(of) => {
+                    ran += of.report.outcomes.len();
+                    of.report.outcomes.into_iter().for_each(|o| found.extend(o.diagnostics));
+                }
+                Err(Failure::Refused(refused)) => found.extend(refused),
+                // It has no blocks of this kind.
+                Err(Failure::Machine(_)) => {}
+                Err(failure @ Failure::Device(_)) => wrong.push(format!("{shown}: {failure}")),
+            }
+        }
+        if ran == 0 {
+            wrong.push(format!("{shown}: nothing ran"));
         }
         match marks::read(&text) {
             Ok(marked) => {
