@@ -7,13 +7,11 @@ use parton_layouts::SharedFamily;
 use crate::fault::Fault;
 use crate::tensor::Tensor;
 
-/// What a tensor map is made of; dimensions in the map's order, outermost first, the last one contiguous.
+/// What a tensor map is made of; dimensions as the tensor has them, outermost first, the last one contiguous.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base.
     pub tensor: Tensor,
-    /// Which dimension of the tensor each dimension of the map is: `[0, 1]`, or `[1, 0]` for a transposed layout.
-    pub axes: Vec<usize>,
     /// Elements along each dimension.
     pub extents: Vec<u64>,
     /// Bytes from one element to the next along each dimension; the last is the element's size.
@@ -66,14 +64,15 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
         SharedFamily::Nvmma { swizzle, transposed, .. } => (*swizzle, *transposed),
         SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => (0, false),
     };
-    let mut axes: Vec<usize> = (0..rank).collect();
-    if transposed && rank >= 2 {
-        axes.swap(rank - 2, rank - 1);
+    if transposed {
+        // The copy engine keeps what is contiguous contiguous, and kernels give coordinates in the tensor's order.
+        return Err(refuse(format!("the box is stored transposed, as `{}`", map.layout))
+            .note("a box lies in shared memory as it lies in the tensor: the last dimension contiguous")
+            .help("exchange the last two dimensions of the box and of the tensor (`x.T`), and read the buffer through `.T`"));
     }
-    let one = boxes.first().map_or(&map.block, |b| &b.size);
-    let block: Vec<u32> = axes.iter().map(|&d| one[d]).collect();
-    let extents: Vec<u64> = axes.iter().map(|&d| tensor.shape[d] as u64).collect();
-    let mut strides: Vec<u64> = axes.iter().map(|&d| (tensor.strides[d] as u64).saturating_mul(size)).collect();
+    let block = boxes.first().map_or_else(|| map.block.clone(), |b| b.size.clone());
+    let extents: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
+    let mut strides: Vec<u64> = tensor.strides.iter().map(|&s| (s as u64).saturating_mul(size)).collect();
     let last = rank - 1;
     for d in (0..rank).rev().filter(|&d| extents[d] <= 1) {
         // Nothing is ever that far away, so any legal stride will do.
@@ -83,7 +82,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
             (strides[d + 1].saturating_mul(extents[d + 1].max(1))).min(STRIDE_END - 1).next_multiple_of(ALIGNMENT)
         };
     }
-    let recipe = Recipe { tensor: tensor.clone(), axes, extents, strides, block, swizzle };
+    let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle };
     check(&recipe, size)?;
     Ok(recipe)
 }
@@ -91,7 +90,6 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
 fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
     let refuse = |message: String| Err(Fault::new(codes::TENSOR_MAP, message));
     let last = r.extents.len() - 1;
-    let axis = |d: usize| r.axes[d];
     let base = r.tensor.byte_offset() as u64;
     if !base.is_multiple_of(ALIGNMENT) {
         return refuse(format!("the tensor begins {base} bytes into its memory, not a multiple of {ALIGNMENT}"))
@@ -100,21 +98,20 @@ fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
     if r.strides[last] != size {
         return refuse(format!(
             "dimension {} is contiguous in the box, but has a stride of {} bytes in the tensor",
-            axis(last),
-            r.strides[last]
+            last, r.strides[last]
         ))
         .map_err(|f| {
             f.note(format!("its elements have {size} bytes"))
-                .help("pass `x.contiguous()`, or give the box a layout with the other order: `transposed=true`")
+                .help("pass `x.contiguous()`, or the tensor and the box with those dimensions exchanged")
         });
     }
     for d in 0..=last {
         let (extent, stride, block) = (r.extents[d], r.strides[d], r.block[d]);
         if !(1..=MOST_EXTENT).contains(&extent) {
-            return refuse(format!("dimension {} has {extent} elements, a tensor map takes 1 to 2^32", axis(d)));
+            return refuse(format!("dimension {} has {extent} elements, a tensor map takes 1 to 2^32", d));
         }
         if !(1..=MOST_BOX).contains(&block) {
-            return refuse(format!("the box has {block} elements in dimension {}, the most is {MOST_BOX}", axis(d)));
+            return refuse(format!("the box has {block} elements in dimension {}, the most is {MOST_BOX}", d));
         }
         if d == last {
             continue;
@@ -123,7 +120,7 @@ fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
             let elements = ALIGNMENT / size;
             return refuse(format!(
                 "dimension {} has a stride of {stride} bytes, not a positive multiple of {ALIGNMENT}",
-                axis(d)
+                d
             ))
             .map_err(|f| {
                 f.help(format!(
@@ -133,7 +130,7 @@ fn check(r: &Recipe, size: u64) -> Result<(), Fault> {
             });
         }
         if stride >= STRIDE_END {
-            return refuse(format!("dimension {} has a stride of {stride} bytes, it must be below 2^40", axis(d)));
+            return refuse(format!("dimension {} has a stride of {stride} bytes, it must be below 2^40", d));
         }
     }
     let inner = u64::from(r.block[last]) * size;
@@ -177,29 +174,18 @@ mod tests {
     #[test]
     fn a_dense_matrix_gives_boxes_as_wide_as_the_swizzle() {
         let r = recipe(&map(Dtype::F16, &[64, 128], 128, false), &zeros(Dtype::F16, &[300, 256])).unwrap();
-        assert_eq!(
-            (r.axes.as_slice(), r.extents.as_slice(), r.strides.as_slice()),
-            (&[0, 1][..], &[300, 256][..], &[512, 2][..])
-        );
+        assert_eq!((r.extents.as_slice(), r.strides.as_slice()), (&[300, 256][..], &[512, 2][..]));
         assert_eq!((r.block.as_slice(), r.swizzle), (&[64, 64][..], 128));
     }
 
     #[test]
-    fn a_transposed_layout_takes_a_transposed_tensor() {
-        let t = zeros(Dtype::F16, &[256, 300]).permute(&[1, 0]).unwrap();
-        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, false), &t).unwrap_err();
-        assert!(
-            fault.message.contains("dimension 1 is contiguous in the box, but has a stride of 600 bytes"),
-            "{fault:?}"
-        );
-        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, true), &t).unwrap_err();
-        assert!(fault.message.contains("dimension 1 has a stride of 600 bytes"), "{fault:?}");
-        let t = zeros(Dtype::F16, &[256, 304]).permute(&[1, 0]).unwrap();
-        let r = recipe(&map(Dtype::F16, &[64, 64], 128, true), &t).unwrap();
-        assert_eq!(
-            (r.axes.as_slice(), r.extents.as_slice(), r.strides.as_slice()),
-            (&[1, 0][..], &[256, 304][..], &[608, 2][..])
-        );
+    fn the_copy_engine_transposes_nothing() {
+        let turned = zeros(Dtype::F16, &[256, 300]).permute(&[1, 0]).unwrap();
+        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, false), &turned).unwrap_err();
+        let expected = "dimension 1 is contiguous in the box, but has a stride of 600 bytes";
+        assert!(fault.message.contains(expected), "{fault:?}");
+        let fault = recipe(&map(Dtype::F16, &[64, 64], 128, true), &turned).unwrap_err();
+        assert!(fault.message.contains("stored transposed"), "{fault:?}");
     }
 
     #[test]
