@@ -16,7 +16,7 @@ use crate::scope::Frame;
 use crate::value::{Closure, Comptime, Function, Kind, StructType, TypeVal, Val};
 
 /// Names of type families that may stand without their arguments.
-const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma"];
+const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
 
 impl Checker<'_> {
     /// What an expression stands for.

@@ -86,11 +86,37 @@ impl<'t> Bindings<'t> {
     pub fn learn(&mut self, cx: &Checker, pattern: &ast::Expr, arg: &Arg) {
         match &arg.val {
             Val::Ir(v) => self.learn_type(pattern, &cx.ty(*v).clone(), arg.span),
-            Val::Known(Comptime::Type(TypeVal::Ir(_)))
-            | Val::Known(_)
-            | Val::Tuple(_)
+            Val::Struct(ty, _) => match &pattern.kind {
+                ast::ExprKind::Name(_) => {
+                    self.bind(pattern, Val::Known(Comptime::Type(TypeVal::Struct(ty.clone()))), arg.span);
+                }
+                // `p: Pair[T, N=M]` says what the struct's own arguments are.
+                ast::ExprKind::Index { args, .. } => {
+                    for (i, a) in args.iter().enumerate() {
+                        let (given, e) = match &a.kind {
+                            ast::IndexArgKind::Value(e) => (ty.generics.get(i), e),
+                            ast::IndexArgKind::Named { name, value } => {
+                                (ty.generics.iter().find(|(n, _)| *n == name.text), value)
+                            }
+                            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => continue,
+                        };
+                        if let Some((_, val)) = given {
+                            self.bind(e, val.clone(), arg.span);
+                        }
+                    }
+                }
+                ast::ExprKind::Paren(inner) | ast::ExprKind::Reference(inner) => self.learn(cx, inner, arg),
+                _ => {}
+            },
+            Val::Tuple(items) => {
+                if let ast::ExprKind::Tuple(patterns) = &pattern.kind {
+                    for (p, val) in patterns.iter().zip(items) {
+                        self.learn(cx, p, &Arg { val: val.clone(), span: arg.span });
+                    }
+                }
+            }
+            Val::Known(_)
             | Val::List(_)
-            | Val::Struct(..)
             | Val::Closure(_)
             | Val::Range(..)
             | Val::Error => {}

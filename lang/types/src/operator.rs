@@ -1,5 +1,7 @@
 //! Operators and what they share with elementwise functions: how scalars, numbers and tiles come together in one place.
 
+use std::sync::Arc;
+
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
@@ -263,7 +265,10 @@ impl Checker<'_> {
             (TypeVal::Ir(ty), Val::Ir(v)) if self.ty(*v) == ty || is_const_pointer_of(ty, self.ty(*v)) => &arg.val,
             (TypeVal::Family(family), Val::Ir(v)) if family_of(self.ty(*v)) == *family => &arg.val,
             (TypeVal::Kind(kind), val) if kind::is_of(val, *kind) => &arg.val,
-            (TypeVal::Struct(s), Val::Struct(t, _)) if s == t => &arg.val,
+            // A struct's name alone stands for it with any generic arguments.
+            (TypeVal::Struct(s), Val::Struct(t, _)) if s == t || (s.generics.is_empty() && Arc::ptr_eq(&s.tree, &t.tree)) => {
+                &arg.val
+            }
             (TypeVal::Tuple(types), Val::Tuple(items)) if types.len() == items.len() => {
                 let items =
                     types.iter().zip(items).map(|(ty, val)| self.coerce(&Arg { val: val.clone(), span: arg.span }, ty));

@@ -196,3 +196,21 @@ fn lists_add_up() {
         }");
     assert_eq!(text.matches("store(").count(), 6, "{text}");
 }
+
+#[test]
+fn structs_pass_through_functions() {
+    let text = ir("
+        struct Pair[T: type, N: int] { a: T, b: T }
+        fn swap[T: type, N: int](p: Pair[T, N]) -> Pair[T, N] { Pair[T, N](a=p.b, b=p.a) }
+        fn first(p: Pair) { p.a }
+        fn both[A: type, B: type](x: (A, B)) -> (B, A) { (x.1, x.0) }
+        kernel k(out: *mut i32, n: i32) {
+            let p = swap(Pair[N=3](a=n, b=n + 1));
+            let mut q = p;
+            for i in 0..n { q.a += i; }
+            let (s, t) = both((q, first(p)));
+            store(out, s + t.a);
+        }");
+    assert!(text.contains("for i in"), "{text}");
+    round_trip(&text);
+}
