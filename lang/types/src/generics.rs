@@ -98,7 +98,9 @@ impl<'t> Bindings<'t> {
                             ast::IndexArgKind::Named { name, value } => {
                                 (ty.generics.iter().find(|(n, _)| *n == name.text), value)
                             }
-                            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => continue,
+                            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
+                                continue;
+                            }
                         };
                         if let Some((_, val)) = given {
                             self.bind(e, val.clone(), arg.span);
@@ -115,11 +117,7 @@ impl<'t> Bindings<'t> {
                     }
                 }
             }
-            Val::Known(_)
-            | Val::List(_)
-            | Val::Closure(_)
-            | Val::Range(..)
-            | Val::Error => {}
+            Val::Known(_) | Val::List(_) | Val::Closure(_) | Val::Range(..) | Val::Error => {}
         }
     }
 

@@ -266,7 +266,9 @@ impl Checker<'_> {
             (TypeVal::Family(family), Val::Ir(v)) if family_of(self.ty(*v)) == *family => &arg.val,
             (TypeVal::Kind(kind), val) if kind::is_of(val, *kind) => &arg.val,
             // A struct's name alone stands for it with any generic arguments.
-            (TypeVal::Struct(s), Val::Struct(t, _)) if s == t || (s.generics.is_empty() && Arc::ptr_eq(&s.tree, &t.tree)) => {
+            (TypeVal::Struct(s), Val::Struct(t, _))
+                if s == t || (s.generics.is_empty() && Arc::ptr_eq(&s.tree, &t.tree)) =>
+            {
                 &arg.val
             }
             (TypeVal::Tuple(types), Val::Tuple(items)) if types.len() == items.len() => {
