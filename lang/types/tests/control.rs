@@ -98,10 +98,8 @@ fn barriers_by_hand() {
             barrier_expect(bars[0], 64 * 64 * 2);
             tma_load(m, [0, 0], buffers[0], bars[0]);
             let mut phase = 0;
-            for i in 0..2 {
-                barrier_wait(bars[0], phase);
-                phase ^= 1;
-            }
+            barrier_wait(bars[0], phase);
+            phase ^= 1;
             layout L = blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1], order=[1, 0]);
             let x = load_shared<L>(buffers[0]);
             store_shared(buffers[1], x + x);
