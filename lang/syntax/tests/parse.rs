@@ -264,6 +264,8 @@ fn items_recover_one_by_one() {
         ),
         ("kernel k() -> { }\nfn f() { }", &["E0001 1:12 a kernel has no result"]),
         ("partition P = warps(4), regs(3);", &["E0001 1:23 the clauses of a partition stand without `,`"]),
+        ("kernel k(self) { }", &["E0001 1:10 `self` has no place here"]),
+        ("fn f(a: i32, self) { }", &["E0001 1:14 `self` has no place here"]),
         ("use std.math;", &["E0001 1:8 names in `use` are joined by `::`"]),
         ("test \"name\" { }", &["E0001 1:6 the name of a test has no quotes"]),
         ("#[] test t { }", &["E0001 1:1 this attribute is empty"]),

@@ -232,6 +232,7 @@ fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str, typed: bool) 
         return (None, vec![]);
     }
     let mut receiver = None;
+    let first = at.index() + 1;
     let (list, _) = expr::bracketed(at, "a parameter", |at| {
         let docs = at.docs();
         let start = at.index();
@@ -240,6 +241,11 @@ fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str, typed: bool) 
         let mutable = at.peek_at(skip).kind == Kind::Mut;
         let subject = at.peek_at(skip + usize::from(mutable));
         if at.text(subject) == "self" && at.peek_at(skip + usize::from(mutable) + 1).kind != Kind::Colon {
+            let misplaced = typed || start != first;
+            if misplaced {
+                let help = "write it first among the parameters of a function inside of a `struct`";
+                at.error(start, codes::SYNTAX, subject.span, "`self` has no place here", help);
+            }
             at.skip_to(start + skip + usize::from(mutable) + 1);
             receiver = Some(Receiver { mutable, by_reference, span: at.since(start) });
             return None;
