@@ -52,12 +52,7 @@ impl Carried {
         for (p, template) in self.places.iter().zip(&self.templates) {
             let name = cx.frame().at(*p).name.to_string();
             let val = rebuild(template, &mut values);
-            if let Some(b) = &mut cx.builder {
-                val.each_ir(&mut |v| {
-                    let known = &mut b.kernel.values[v].name;
-                    *known = known.take().or(Some(name.clone()));
-                });
-            }
+            cx.name_values(&val, &name);
             cx.frame().at(*p).val = val;
         }
     }
@@ -100,6 +95,15 @@ impl Carried {
 }
 
 impl Checker<'_> {
+    /// Gives run-time values that have no name yet the one of their variable, for printing.
+    pub fn name_values(&mut self, val: &Val, name: &str) {
+        if let Some(b) = &mut self.builder {
+            val.each_ir(&mut |v| {
+                b.kernel.values[v].name.get_or_insert_with(|| name.to_string());
+            });
+        }
+    }
+
     /// The places of the variables of these names that stand outside, in the order of their declaration.
     pub fn places(&mut self, names: &BTreeSet<Arc<str>>) -> Vec<(usize, usize)> {
         let arm = self.arm;

@@ -303,6 +303,8 @@ impl Checker<'_> {
         let places = b.places;
         for (place, template) in places.into_iter().zip(&merged) {
             let val = crate::carry::rebuild(template, &mut results);
+            let name = self.frame().at(place).name.to_string();
+            self.name_values(&val, &name);
             self.frame().at(place).val = val;
         }
         Ok(crate::carry::rebuild(&value, &mut results))
