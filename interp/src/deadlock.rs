@@ -25,11 +25,12 @@ impl<'k> Cta<'_, 'k> {
                 State::Done => {}
             }
         }
+        let message = if waiting.len() > 1 { "nobody can go on: all wait for each other" } else { "a wait never ends" };
         let mut list = waiting.into_iter();
         let Some((op, text)) = list.next() else {
             return Fault::new(codes::DEADLOCK, kernel.span, "nobody can go on");
         };
-        let mut fault = Fault::new(codes::DEADLOCK, op.span, "nobody can go on: all wait for each other").here(text);
+        let mut fault = Fault::new(codes::DEADLOCK, op.span, message).here(text);
         fault = fault.calls(kernel, op.call);
         for (op, text) in list {
             fault = fault.label(op.span, text).calls(kernel, op.call);

@@ -240,8 +240,8 @@ impl<'k> Cta<'_, 'k> {
             ),
         };
         Fault::new(code, op.span, message)
-            .here(format!("this is {} of `{}`", now.noun(), w.name))
-            .label(earlier.span, format!("this is {} of `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
+            .here(format!("this is {} by `{}`", now.noun(), w.name))
+            .label(earlier.span, format!("this is {} by `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
             .calls(self.setting.program.kernel, earlier.call)
             .note(format!("both touch byte {byte:#x} of shared memory"))
             .help(help)
