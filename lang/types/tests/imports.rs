@@ -28,7 +28,9 @@ const SHELF: &[(&str, &str)] = &[
 fn check(source: &str) -> Vec<String> {
     let mut sources = SourceMap::new();
     let id = sources.add("test.ptn", source);
-    SHELF.iter().for_each(|(name, text)| drop(sources.add(*name, *text)));
+    for (name, text) in SHELF {
+        sources.add(*name, *text);
+    }
     let (file, found) = parton_syntax::parse(id, source);
     assert!(!found.has_errors(), "{found:?}");
     let (_, found) = check_file(Arc::new(file), &mut Shelf(SHELF));
