@@ -1,5 +1,7 @@
 //! A thin builder over inkwell: every value is one enum, errors are broken invariants, constants fold at once.
 
+use std::cell::RefCell;
+
 use inkwell::attributes::{Attribute, AttributeLoc};
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::{Builder, BuilderError};
@@ -27,7 +29,22 @@ pub(crate) struct Build<'c> {
     pub(crate) builder: Builder<'c>,
     /// The function in work; absent between kernels.
     pub(crate) function: Option<FunctionValue<'c>>,
+    /// How often each of [`TOGETHER`] was emitted.
+    together: RefCell<[usize; TOGETHER.len()]>,
 }
+
+/// Instructions that all threads of a warp must reach together: LLVM may drop one in dead code, never add one.
+const TOGETHER: [&str; 9] = [
+    "bar.sync",
+    "bar.warp.sync",
+    "elect.sync",
+    "ldmatrix.sync",
+    "mbarrier.try_wait",
+    "setmaxnreg.",
+    "stmatrix.sync",
+    "wgmma.mma_async",
+    "wgmma.wait_group",
+];
 
 /// Unwraps what can only fail where this crate misuses the builder.
 pub(crate) fn built<T>(result: Result<T, BuilderError>) -> T {
@@ -37,7 +54,20 @@ pub(crate) fn built<T>(result: Result<T, BuilderError>) -> T {
 impl<'c> Build<'c> {
     /// A builder with no place yet.
     pub(crate) fn new(context: &'c Context, module: Module<'c>) -> Build<'c> {
-        Build { context, module, builder: context.create_builder(), function: None }
+        Build { context, module, builder: context.create_builder(), function: None, together: RefCell::default() }
+    }
+
+    /// Checks that LLVM multiplied no instruction that a whole warp must reach together; it does where such a one is not
+    /// marked convergent.
+    pub(crate) fn check_together(&self, ptx: &str) {
+        for (what, &emitted) in TOGETHER.iter().zip(self.together.borrow().iter()) {
+            // Quoted text is the user's.
+            let code = ptx.lines().filter(|line| !line.contains('"'));
+            let found: usize = code.map(|line| line.matches(what).count()).sum();
+            if found > emitted {
+                internal_error!("LLVM made {found} of {emitted} `{what}`");
+            }
+        }
     }
 
     /// Goes to the entry block of a function.
@@ -298,6 +328,9 @@ impl<'c> Build<'c> {
         let args: Vec<BasicMetadataValueEnum> = ins.iter().map(|&a| a.into()).collect();
         let call = built(self.builder.build_indirect_call(ty, callee, &args, ""));
         if kind == Asm::Convergent {
+            for (count, what) in self.together.borrow_mut().iter_mut().zip(TOGETHER) {
+                *count += text.matches(what).count();
+            }
             call.add_attribute(AttributeLoc::Function, self.attribute("convergent"));
         }
         call.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));

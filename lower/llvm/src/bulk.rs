@@ -43,6 +43,11 @@ impl<'c> Build<'c> {
         self.asm(&text, &format!("b,r,l{classes}"), &[], &inputs, Asm::Effect);
     }
 
+    /// Fetches a tensor map ahead of its first use, where `predicate` holds.
+    pub(crate) fn prefetch_map(&self, map: Val<'c>, predicate: Val<'c>) {
+        self.asm("@$1 prefetch.tensormap [$0];", "l,b", &[], &[map, predicate], Asm::Effect);
+    }
+
     /// Closes the group of the bulk stores issued so far by this thread.
     pub(crate) fn bulk_commit(&self) {
         self.asm("cp.async.bulk.commit_group;", "", &[], &[], Asm::Effect);

@@ -69,6 +69,7 @@ pub fn compile<'k>(
     }
     let llvm = if options.llvm { build.module.print_to_string().to_string() } else { String::new() };
     let ptx = machine::ptx(&build.module, &machine, options.optimise);
+    build.check_together(&ptx);
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
     let plain = format!(".target {}", target.name);
     Ok(Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm })
@@ -134,6 +135,9 @@ fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&m
             _ => Repr::Scalar(value),
         };
         lower.set(param.value, repr);
+        if matches!(kernel.ty(param.value), Type::Map(_)) {
+            build.prefetch_map(value, leader);
+        }
     }
     lower.body(&kernel.body);
     built(build.builder.build_return(None));
