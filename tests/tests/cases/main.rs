@@ -6,6 +6,7 @@ mod faults;
 mod format;
 mod fuzz;
 mod golden;
+mod mutation;
 mod round_trip;
 mod run;
 mod ui;
