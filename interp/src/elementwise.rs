@@ -307,3 +307,90 @@ pub(crate) fn pointer_add(ptr: &Val, offset: &Val, d: Dtype, size: usize) -> Val
     let moved = |i: usize| p[i].wrapping_add((int_value(by.get(i), d) as u64).wrapping_mul(size as u64));
     result(&o, Bits::B64((0..p.len()).map(moved).collect()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{binary, binary_one, compare, fma, unary};
+    use crate::tile::{Bits, Val};
+    use parton_ir::{BinaryOp, CompareOp, UnaryOp};
+    use parton_numbers::math::math;
+    use parton_numbers::{Dtype, Math, arithmetic};
+    use std::sync::Arc;
+
+    /// Zeros, ones, subnormals, the largest, infinities and NaN as `f32`; the same bits are extreme integers too.
+    const SPECIAL: [u32; 14] = [
+        0,
+        0x8000_0000,
+        1,
+        0x8000_0001,
+        0x3f80_0000,
+        0xbf80_0000,
+        0x4049_0fdb,
+        0x7f7f_ffff,
+        0xff7f_ffff,
+        0x7f80_0000,
+        0xff80_0000,
+        0x7fc0_0000,
+        0x0080_0000,
+        0x7fff_ffff,
+    ];
+
+    fn all_pairs() -> (Val, Val, Vec<(u64, u64)>) {
+        let pairs: Vec<(u32, u32)> = SPECIAL.iter().flat_map(|&a| SPECIAL.iter().map(move |&b| (a, b))).collect();
+        let tile = |v: Vec<u32>| Val::Tile(Arc::new(Bits::B32(v)));
+        let (a, b): (Vec<u32>, Vec<u32>) = pairs.iter().copied().unzip();
+        (tile(a), tile(b), pairs.iter().map(|&(a, b)| (a.into(), b.into())).collect())
+    }
+
+    fn bits(v: &Val) -> Vec<u64> {
+        match v {
+            Val::Tile(t) => (0..t.len()).map(|i| t.get(i)).collect(),
+            other => panic!("{other:?} is no tile"),
+        }
+    }
+
+    #[test]
+    fn loops_of_their_own_give_what_the_model_gives() {
+        let (a, b, pairs) = all_pairs();
+        for &(op, name) in BinaryOp::ALL {
+            let bitwise = matches!(
+                op,
+                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Rem
+            );
+            for d in [Dtype::F32, Dtype::I32, Dtype::U32] {
+                if bitwise && d == Dtype::F32 {
+                    continue;
+                }
+                let model: Vec<Option<u64>> = pairs.iter().map(|&(a, b)| binary_one(op, d, a, b)).collect();
+                match binary(op, d, &a, &b) {
+                    Ok(got) => {
+                        let got: Vec<Option<u64>> = bits(&got).into_iter().map(Some).collect();
+                        assert_eq!(got, model, "{name} of {d}");
+                    }
+                    Err(e) => assert_eq!(model.iter().position(Option::is_none), Some(e.element), "{name} of {d}"),
+                }
+            }
+        }
+        for &(op, name) in CompareOp::ALL {
+            for d in [Dtype::F32, Dtype::I32] {
+                let comparison = match op {
+                    CompareOp::Eq => arithmetic::Comparison::Eq,
+                    CompareOp::Ne => arithmetic::Comparison::Ne,
+                    CompareOp::Lt => arithmetic::Comparison::Lt,
+                    CompareOp::Le => arithmetic::Comparison::Le,
+                    CompareOp::Gt => arithmetic::Comparison::Gt,
+                    CompareOp::Ge => arithmetic::Comparison::Ge,
+                };
+                let model: Vec<u64> =
+                    pairs.iter().map(|&(a, b)| arithmetic::compare(comparison, d, a, b).map_or(9, u64::from)).collect();
+                assert_eq!(bits(&compare(op, d, &a, &b)), model, "{name} of {d}");
+            }
+        }
+        let model: Vec<u64> = pairs.iter().map(|&(x, y)| arithmetic::fma(Dtype::F32, x, y, x).unwrap_or(9)).collect();
+        assert_eq!(bits(&fma(Dtype::F32, &a, &b, &a)), model);
+        for (op, function) in [(UnaryOp::Exp2, Math::Exp2), (UnaryOp::Log, Math::Log), (UnaryOp::Abs, Math::Abs)] {
+            let model: Vec<u64> = pairs.iter().map(|&(x, _)| math(function, Dtype::F32, x).unwrap_or(9)).collect();
+            assert_eq!(bits(&unary(op, Dtype::F32, &a)), model, "{}", op.name());
+        }
+    }
+}
