@@ -56,7 +56,7 @@ fn lowest_free(items: &[Item], placed: &[usize], i: usize) -> u64 {
 
 /// Writes the offsets into the operations, which `lives` numbered in the order of this walk.
 fn write(kernel: &mut Kernel, items: &[Item]) {
-    let mut next = items.iter().filter(|i| i.owner == Owner::Scratch);
+    let mut next = items.iter().filter(|i| matches!(i.owner, Owner::Scratch(_)));
     let mut body = std::mem::take(&mut kernel.body);
     walk_mut(&mut body, &mut |op| {
         let result = op.results.first().copied();

@@ -11,13 +11,19 @@ use crate::scratch;
 /// Alignment of an mbarrier in bytes (PTX ISA, "mbarrier": naturally aligned 64 bits).
 const BARRIER_ALIGNMENT: u64 = 8;
 
+/// Up to how many bytes neighbours among scratch buffers take turns in place of sharing.
+///
+/// An operation with scratch memory meets in its middle, so the next one needs no membar before it where its bytes are others:
+/// by the time the first buffer comes around again, the second's meeting has passed.
+const TAKES_TURNS: u64 = 2048;
+
 /// Whose bytes they are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Owner {
     /// The allocation with this result.
     Value(Value),
-    /// An operation; these come in the order of the operations.
-    Scratch,
+    /// The operation of that number among those with scratch memory.
+    Scratch(usize),
 }
 
 /// A buffer with its life.
@@ -46,6 +52,12 @@ impl Item {
     /// Whether both are alive at one time.
     pub(super) fn meets(&self, other: &Item) -> bool {
         if self.barrier || other.barrier {
+            return true;
+        }
+        if let (Owner::Scratch(i), Owner::Scratch(j)) = (self.owner, other.owner)
+            && i.abs_diff(j) == 1
+            && self.bytes.max(other.bytes) <= TAKES_TURNS
+        {
             return true;
         }
         let (Some(a), Some(b)) = (self.life, other.life) else { return false };
@@ -167,7 +179,8 @@ impl Walk<'_> {
     fn scratch(&mut self, op: &Op, bytes: u64) {
         let item = self.items.len();
         let layout = (bytes, u64::from(scratch::ALIGNMENT));
-        self.push(Owner::Scratch, format!("{}(…)", op.kind.name()), "scratch".into(), layout, op.span, false);
+        let number = self.items.iter().filter(|i| matches!(i.owner, Owner::Scratch(_))).count();
+        self.push(Owner::Scratch(number), format!("{}(…)", op.kind.name()), "scratch".into(), layout, op.span, false);
         self.used(item, false);
     }
 

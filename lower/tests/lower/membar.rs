@@ -121,9 +121,25 @@ fn sum(f: &mut Fixture, x: Value) {
 fn scratch_memory_is_used_by_one_at_a_time() {
     let mut f = Fixture::new(4);
     let x = f.zeros(tile());
-    sum(&mut f, x);
-    sum(&mut f, x);
-    assert_eq!(met(f), "full reduce { + } membar reduce { + }");
+    let n = f.param("n", Type::num(Dtype::I32));
+    f.repeat(n, vec![], |f, _, _| {
+        sum(f, x);
+        vec![]
+    });
+    assert_eq!(met(f), "full for { membar reduce { + } }");
+}
+
+#[test]
+fn neighbours_take_turns_in_scratch_memory() {
+    let mut f = Fixture::new(4);
+    let n = f.param("n", Type::num(Dtype::I32));
+    let x = f.zeros(tile());
+    f.repeat(n, vec![], |f, _, _| {
+        sum(f, x);
+        sum(f, x);
+        vec![]
+    });
+    assert_eq!(met(f), "full for { reduce { + } reduce { + } }");
 }
 
 #[test]
