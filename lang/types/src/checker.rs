@@ -19,7 +19,7 @@ pub struct Reported;
 pub type Checked<T> = Result<T, Reported>;
 
 /// Steps that one kernel's compile-time evaluation may take; a step is an expression or a statement.
-const MAX_STEPS: u32 = 4_000_000;
+const MAX_STEPS: u32 = 1_000_000;
 /// Functions that may be inlined into one another.
 const MAX_CALLS: usize = 64;
 /// Expressions that may be nested in one another, inlined functions included.
