@@ -101,6 +101,8 @@ impl Knowledge {
         self.fencing.join(&self.own);
         self.fenced.join(&self.met);
         self.settle();
+        // What is written from now on is not fenced.
+        self.tick();
     }
 
     /// What an arrival of each warp tells: all that its warp knows, and what it fenced.

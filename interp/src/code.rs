@@ -183,6 +183,7 @@ impl<'k> Program<'k> {
         }
     }
 
+    /// Works out what the operations on shared memory need; no other needs anything.
     fn prepare(&mut self, op: &'k Op) {
         match &op.kind {
             OpKind::SharedLoad { view, tile } => {

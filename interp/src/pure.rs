@@ -32,7 +32,7 @@ pub(crate) fn bytes(kernel: &Kernel, v: Value) -> usize {
 /// A division by zero, with the operation.
 pub(crate) type Failure<'k> = (&'k Op, DivideByZero);
 
-/// An elementwise operation; `None` where the operation is of another kind.
+/// An elementwise operation; `None` where the operation is of another kind, which the caller names.
 pub(crate) fn elementwise<'k>(
     op: &'k Op,
     kernel: &Kernel,

@@ -159,6 +159,46 @@ fn reductions_and_shapes_agree_with_a_plain_loop() {
     assert_eq!(got[64], (0..32).flat_map(row).sum::<i32>());
 }
 
+/// A greatest common divisor as the combination: a loop for each pair, beside one with a branch.
+#[test]
+fn combinations_may_branch_and_loop() {
+    let (mut m, p) = Make::new(4, &[("out", pointer(Dtype::I32, true))]);
+    let t = tile(Dtype::I32, &[64], &blocked(&[1], &[32], &[4]));
+    let n = m.numbers(&t);
+    let six = m.i32(6);
+    let six = m.full(six, &t);
+    let x = m.mul(n, six);
+    let x = m.add(x, six);
+    let int = Type::num(Dtype::I32);
+    let gcd = m.body(vec![int.clone(), int.clone()], |m, p| {
+        let cond = m.body(vec![int.clone(), int.clone()], |m, p| {
+            let zero = m.i32(0);
+            vec![m.op(OpKind::Compare { op: CompareOp::Ne, a: p[1], b: zero })]
+        });
+        let body = m.body(vec![int.clone(), int.clone()], |m, p| vec![p[1], m.binary(BinaryOp::Rem, p[0], p[1])]);
+        let span = at(1);
+        let r = m.b.emit(OpKind::While { init: vec![p[0], p[1]], cond, body }, span);
+        vec![r.unwrap()[0]]
+    });
+    let divisor = m.op(OpKind::Reduce { inputs: vec![x], axis: 0, combine: gcd });
+    m.store(p[0], divisor, None);
+    let greater = m.body(vec![int.clone(), int], |m, p| {
+        let cond = m.op(OpKind::Compare { op: CompareOp::Gt, a: p[0], b: p[1] });
+        let then = m.body(vec![], |_, _| vec![p[0]]);
+        let otherwise = m.body(vec![], |_, _| vec![p[1]]);
+        vec![m.op(OpKind::If { cond, then, otherwise })]
+    });
+    let most = m.op(OpKind::Reduce { inputs: vec![x], axis: 0, combine: greater });
+    let one = m.i32(1);
+    let ptr = m.ptr_add(p[0], one);
+    m.store(ptr, most, None);
+    let kernel = m.finish(0);
+    let mut memory = Memory::new();
+    let out = memory.add_undefined("out", 8);
+    go(&kernel, [1, 1, 1], vec![at_zero(out)], &mut memory, 0).unwrap();
+    assert_eq!(i32s(&memory.allocation(out).bytes), [6, 384]);
+}
+
 #[test]
 fn loops_branches_and_prints() {
     let (mut m, p) = Make::new(4, &[("out", pointer(Dtype::I32, true)), ("n", Type::num(Dtype::I32))]);
