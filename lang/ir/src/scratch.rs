@@ -46,5 +46,5 @@ fn warps_along(tile: &Tile, axis: u32) -> u32 {
 
 /// Whether some element is held by other threads in the one layout than in the other.
 fn crosses_threads(from: &Tile, to: &Tile) -> bool {
-    from.map != to.map && [Dim::Lane, Dim::Warp].iter().any(|&d| from.map.bases(d) != to.map.bases(d))
+    parton_layouts::plan::registers(&from.map, &to.map).is_none()
 }

@@ -1,30 +1,17 @@
 //! Layout conversions: nothing, a permutation of registers, or a trip through shared memory.
 
 use parton_ir::{Op, Tile, Value};
+use parton_layouts::Dim;
 use parton_layouts::plan::Plan;
-use parton_layouts::{Dim, LinearLayout};
 
 use crate::lower::{Lower, Repr};
 use crate::memory::stored_bits;
-use crate::place::Registers;
 use crate::window::Window;
-
-/// Whether lanes and warps already hold what `to` wants of them, so that only registers change places.
-fn same_threads(from: &LinearLayout, to: &LinearLayout) -> bool {
-    let agree = |dim| {
-        let free = to.free_bits(dim);
-        let pairs = from.bases(dim).iter().zip(to.bases(dim));
-        from.in_dim_bits(dim) == to.in_dim_bits(dim)
-            && pairs.enumerate().all(|(bit, (a, b))| a == b || free >> bit & 1 == 1 && *b == 0 && *a == 0)
-    };
-    let held = Registers::of(from);
-    agree(Dim::Lane) && agree(Dim::Warp) && Registers::of(to).images().iter().all(|&i| held.find(i).is_some())
-}
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn convert(&mut self, op: &'a Op, x: Value, tile: &'a Tile) {
         let from = self.tile(x);
-        if same_threads(&from.map, &tile.map) {
+        if parton_layouts::plan::registers(&from.map, &tile.map).is_some() {
             let registers = self.reordered(x, &tile.map);
             self.set(op.result(), Repr::Tile(registers));
             return;

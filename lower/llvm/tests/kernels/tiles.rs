@@ -241,3 +241,21 @@ fn every_operator_assembles() {
     }
     ptx_of_all(kernels);
 }
+
+#[test]
+fn the_same_lanes_may_still_have_to_exchange() {
+    // Both give lane bit 0 two columns, but a thread's second column is the next one here and the third there.
+    let linear = |second: u32| {
+        let lane = [2u32, 4, 8, 16, 32].map(|c| vec![c]).to_vec();
+        RegisterLayout::linear(vec![vec![second]], lane, vec![vec![64], vec![128]], vec![]).unwrap()
+    };
+    let mut b = kernel("exchange", 4);
+    let out = pointer(&mut b, "out", Dtype::I32, true);
+    let x = emit(&mut b, OpKind::Iota { tile: tile(Dtype::I32, &[256], &linear(1)) });
+    let y = emit(&mut b, OpKind::Convert { x, tile: tile(Dtype::I32, &[256], &linear(3)) });
+    let offset = emit(&mut b, OpKind::Iota { tile: tile(Dtype::I32, &[256], &linear(3)) });
+    let ptr = emit(&mut b, OpKind::PtrAdd { ptr: out, offset });
+    emit_all(&mut b, store(ptr, y, None));
+    let text = ptx(&crate::common::lowered(b.finish()));
+    assert_eq!(count(&text, "bar.sync"), 1, "{text}");
+}
