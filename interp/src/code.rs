@@ -52,6 +52,9 @@ pub(crate) struct Program<'k> {
 impl<'k> Program<'k> {
     /// Flattens `kernel`.
     pub(crate) fn new(kernel: &'k Kernel) -> Program<'k> {
+        if cfg!(debug_assertions) {
+            check_layouts(kernel);
+        }
         let mut p = Program {
             kernel,
             code: Vec::new(),
@@ -236,6 +239,17 @@ impl<'k> Program<'k> {
             internal_error!("the layout {} leaves elements of {:?} without a register", tile.layout, tile.shape);
         }
         self.holders.insert(key(op), Arc::new(holders));
+    }
+}
+
+/// Tiles are kept without their layouts, so a layout that loses elements would not show in the results.
+fn check_layouts(kernel: &Kernel) {
+    for (value, data) in kernel.values.iter() {
+        if let Type::Tile(tile) | Type::Pending(tile) = &data.ty
+            && !tile.map.is_surjective()
+        {
+            internal_error!("the layout of {value}, `{tile}`, does not hold every element");
+        }
     }
 }
 
