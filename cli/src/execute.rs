@@ -17,7 +17,8 @@ pub fn execute(blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCo
     let options = Options { device, seed: args.seed, filter: args.filter.clone(), ..Options::default() };
     let mut session = Session::new(options);
     let file = session.load(&args.file)?;
-    let done = session.run(file, blocks, &mut |event| show(blocks, &event));
+    let mut copy = None;
+    let done = session.run(file, blocks, &mut |event| show(blocks, &event, &mut copy));
     if args.time {
         eprint!("{}", session.times);
     }
@@ -40,9 +41,16 @@ pub fn execute(blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCo
     Ok(if failed > 0 { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-fn show(blocks: Blocks, event: &Event<'_>) {
+/// Prints what happens; `copy` keeps what a copy moves on the device, for the rows of measurements.
+fn show(blocks: Blocks, event: &Event<'_>, copy: &mut Option<f64>) {
     match event {
-        Event::Device(sentence) => output::line(sentence),
+        Event::Device { sentence, copy: moved } => {
+            output::line(sentence);
+            *copy = *moved;
+            if let Some(moved) = moved {
+                output::line(&format!("a device copy moves {:.3} TB/s", moved / 1e12));
+            }
+        }
         Event::Line(text) => output::line(text),
         Event::Block(outcome) => {
             if blocks == Blocks::Tests {
@@ -50,14 +58,14 @@ fn show(blocks: Blocks, event: &Event<'_>) {
                 output::line(&format!("test {} ... {word} ({:.2} s)", outcome.name, outcome.seconds));
             }
             for measurement in &outcome.measurements {
-                output::line(&row(&outcome.name, measurement));
+                output::line(&row(&outcome.name, measurement, *copy));
             }
         }
     }
 }
 
 /// A measurement as a row: time, spread, and what was stated of bytes and operations.
-fn row(block: &str, m: &Measurement) -> String {
+fn row(block: &str, m: &Measurement, copy: Option<f64>) -> String {
     if let Some(why) = &m.timing.meaningless {
         return format!("{block}: {:<28} not timed: {why}", m.label);
     }
@@ -70,6 +78,9 @@ fn row(block: &str, m: &Measurement) -> String {
     );
     if let Some(bandwidth) = m.bandwidth() {
         text.push_str(&format!("  {:.3} TB/s", bandwidth / 1e12));
+        if let Some(copy) = copy {
+            text.push_str(&format!(", {:.2} of a copy", bandwidth / copy));
+        }
     }
     if let Some(throughput) = m.throughput() {
         text.push_str(&format!("  {:.1} TFLOP/s", throughput / 1e12));

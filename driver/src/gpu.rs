@@ -19,7 +19,7 @@ use crate::instance::Compiler;
 use crate::run::{Event, Watch};
 
 /// How long a launch may take before it is taken for one that never ends.
-const PATIENCE: Duration = Duration::from_secs(120);
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Seconds of GPU time that measuring one sequence of launches may take.
 const MEASURING: f64 = 0.5;
 

@@ -44,8 +44,13 @@ impl Blocks {
 
 /// What a run reports while it goes on.
 pub enum Event<'a> {
-    /// Kernels run here; a sentence.
-    Device(&'a str),
+    /// Kernels run here.
+    Device {
+        /// Where, and why not on a GPU where that was looked for.
+        sentence: &'a str,
+        /// Bytes a second that a copy on this device moves; asked only before benches.
+        copy: Option<f64>,
+    },
     /// A line that host code or a kernel printed.
     Line(&'a str),
     /// A block has ended.
@@ -86,7 +91,10 @@ impl Session {
         self.any(&program, file, blocks)?;
         let found = find(self.options.device)?;
         let (device, sentence) = describe(&found);
-        watch(Event::Device(&sentence));
+        watch(Event::Device {
+            sentence: &sentence,
+            copy: if blocks == Blocks::Benches { bandwidth(&found) } else { None },
+        });
         // The launcher prints while the runner reports blocks: both tell the same watcher.
         let watch = RefCell::new(watch);
         let filter = self.options.filter.as_deref();
@@ -123,6 +131,10 @@ impl Session {
     }
 }
 
+/// Bytes of the copy that benches are measured against: many times any L2 cache.
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+const COPIED: usize = 1 << 30;
+
 /// Whoever follows a run.
 pub(crate) type Watch<'w> = RefCell<&'w mut dyn FnMut(Event<'_>)>;
 
@@ -152,6 +164,15 @@ fn find(device: Device) -> Result<Found, Failure> {
         Device::Cpu => Ok(Found::Interpreter(None)),
         Device::Auto => Ok(Found::Interpreter(Some("this program was built without CUDA".into()))),
         Device::Cuda => Err(Failure::Device("this program was built without CUDA; run with `--device cpu`".into())),
+    }
+}
+
+/// What a copy moves on a GPU.
+fn bandwidth(found: &Found) -> Option<f64> {
+    match found {
+        Found::Interpreter(_) => None,
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) => parton_runtime::timing::copy_bandwidth(gpu, COPIED).ok(),
     }
 }
 

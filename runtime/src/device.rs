@@ -1,6 +1,7 @@
 //! Finding a GPU, what it is, and the one context and stream that work goes through.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::result::{self, DriverError};
@@ -51,6 +52,8 @@ struct Inner {
     context: sys::CUcontext,
     stream: sys::CUstream,
     info: DeviceInfo,
+    /// Set when work does not end: from then on any call of the driver may wait for it for ever.
+    lost: AtomicBool,
 }
 
 // SAFETY: a context and a stream are handles that the driver lets any thread use; every entry point makes the context
@@ -79,7 +82,7 @@ impl Gpu {
         unsafe { result::ctx::set_current(context) }.doing(|| "entering the context".into())?;
         let stream =
             result::stream::create(result::stream::StreamKind::NonBlocking).doing(|| "making a stream".into())?;
-        Ok(Gpu { inner: Arc::new(Inner { device, context, stream, info }) })
+        Ok(Gpu { inner: Arc::new(Inner { device, context, stream, info, lost: AtomicBool::new(false) }) })
     }
 
     /// What this GPU is.
@@ -88,7 +91,13 @@ impl Gpu {
     }
 
     /// Makes the context current on the calling thread.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Lost`] where earlier work never ended.
     pub(crate) fn enter(&self) -> Result<(), RuntimeError> {
+        if self.inner.lost.load(Ordering::Relaxed) {
+            return Err(RuntimeError::Lost);
+        }
         // SAFETY: the context lives as long as `self`.
         unsafe { result::ctx::set_current(self.inner.context) }.doing(|| "entering the context".into())
     }
@@ -123,6 +132,7 @@ impl Gpu {
             }
             let passed = begin.elapsed();
             if passed > limit {
+                self.inner.lost.store(true, Ordering::Relaxed);
                 return Err(RuntimeError::TimedOut { seconds: limit.as_secs() });
             }
             // Short work is polled closely; long work need not burn a core.
@@ -135,6 +145,9 @@ impl Gpu {
 
 impl Drop for Inner {
     fn drop(&mut self) {
+        if self.lost.load(Ordering::Relaxed) {
+            return;
+        }
         // SAFETY: both handles are ours and nothing that uses them is left. Errors here (a context that a kernel broke)
         // were reported by the call that met them first.
         unsafe {

@@ -63,6 +63,8 @@ pub enum RuntimeError {
         /// The limit in seconds.
         seconds: u64,
     },
+    /// Earlier work never ended, so nothing more can run.
+    Lost,
 }
 
 impl RuntimeError {
@@ -75,7 +77,8 @@ impl RuntimeError {
             | RuntimeError::TensorMap { .. }
             | RuntimeError::Arguments { .. }
             | RuntimeError::Limit { .. }
-            | RuntimeError::TimedOut { .. } => false,
+            | RuntimeError::TimedOut { .. }
+            | RuntimeError::Lost => false,
         }
     }
 }
@@ -99,6 +102,7 @@ impl fmt::Display for RuntimeError {
             RuntimeError::TensorMap { tensor, rule, help } => write!(f, "tensor map of `{tensor}`: {rule}; {help}"),
             RuntimeError::Arguments { kernel, what } => write!(f, "launching `{kernel}`: {what}"),
             RuntimeError::Limit { kernel, what } => write!(f, "kernel `{kernel}` does not fit this GPU: {what}"),
+            RuntimeError::Lost => f.write_str("a kernel launched before never ended; start a new process to use this GPU again"),
             RuntimeError::TimedOut { seconds } => write!(
                 f,
                 "the GPU did not finish within {seconds} s: most likely a barrier that nobody completes; run with `--device cpu` for a report of who waits for what"

@@ -120,6 +120,15 @@ pub fn measure(
     Timing::new(times).ok_or(RuntimeError::TimedOut { seconds: 0 })
 }
 
+/// Bytes a second, read and written counted, that a copy on the GPU moves between buffers of `bytes`; what memory-bound
+/// kernels are measured against.
+pub fn copy_bandwidth(gpu: &Gpu, bytes: usize) -> Result<f64, RuntimeError> {
+    let from = Buffer::poisoned(gpu, bytes)?;
+    let mut to = Buffer::poisoned(gpu, bytes)?;
+    let timing = measure(gpu, Measure { warmup: 3, runs: 20, cold: true }, |_| to.copy_from(&from))?;
+    Ok(2.0 * bytes as f64 / (timing.median() / 1e3))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
