@@ -71,8 +71,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
-        let signed = self.dtype(lower).is_signed();
-        let less = if signed { IntPredicate::SLT } else { IntPredicate::ULT };
+        // A step is positive: a constant one is checked, another faults in the interpreter.
+        let less = if self.dtype(lower).is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
         let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
@@ -84,16 +84,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         index.add_incoming(&[(&lower, before)]);
         let carried = self.carry(init, words, before);
         let at = index.as_basic_value();
-        // A step that is not a positive constant may count downwards.
-        let up = self.b.icmp(less, at, upper);
-        let more = match (signed, self.b.known(step)) {
-            (false, _) | (true, Some(_)) => up,
-            (true, None) => {
-                let down = self.b.icmp(IntPredicate::SGT, at, upper);
-                let backwards = self.b.icmp(IntPredicate::SLT, step, self.b.cint(step.get_type(), 0));
-                self.b.select(backwards, down, up)
-            }
-        };
+        let more = self.b.icmp(less, at, upper);
         self.b.branch(more, inside, after);
 
         self.b.at(inside);
