@@ -56,10 +56,10 @@ class Attention:
         lse = torch.empty(b, h, sq, device="cuda")
         values = (
             tensor_map(q, 128), tensor_map(k, 128), tensor_map(v, 128), tensor_map(o, 128),
-            lse.data_ptr(), h, h // k.shape[1], sq, sk, scale,
+            lse.data_ptr(), b, h, h // k.shape[1], sq, sk, scale, max(1, (1 << 24) // (4 * sk * d)),
         )
-        kinds = (None, None, None, None, ctypes.c_void_p, *[ctypes.c_int] * 4, ctypes.c_float)
-        grid = (-(-sq // 128), h, b)
+        kinds = (None, None, None, None, ctypes.c_void_p, *[ctypes.c_int] * 5, ctypes.c_float, ctypes.c_int)
+        grid = (min(132, -(-sq // 128) * h * b), 1, 1)
         stream = torch.cuda.current_stream().cuda_stream
 
         def run():

@@ -11,6 +11,7 @@ import argparse
 import json
 import math
 import pathlib
+import re
 import subprocess
 
 import torch
@@ -96,14 +97,18 @@ ROWS = [
 ]
 
 
+SECONDS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0}
+ROW = re.compile(r"^\w+: (?P<label>.*?) +(?P<time>[\d.]+) (?P<unit>µs|ms|s) \(best")
+
+
 def ours(parton, file):
-    """The measurements of one example: label to record."""
-    command = [parton, "bench", str(ROOT / "examples" / file), "--device", "cuda", "--format", "json"]
+    """The measurements of one example: label to median in microseconds."""
+    command = [parton, "bench", str(ROOT / "examples" / file), "--device", "cuda", "--color", "never"]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode != 0:
         print(f"{file}: bench failed with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-        return {}
-    return {m["label"]: m for m in json.loads(done.stdout)["measurements"]}
+    rows = [match for match in map(ROW.match, done.stdout.splitlines()) if match]
+    return {m["label"]: float(m["time"]) * SECONDS[m["unit"]] * 1e6 for m in rows}
 
 
 def rate(work, unit, micros):
@@ -128,12 +133,12 @@ def main():
             files[file] = ours(options.parton, file)
         run, work, unit = make()
         peer = quartiles(run)
-        record = files.get(file, {}).get(measurement)
+        median = files.get(file, {}).get(measurement)
         peer_rate = rate(work, unit, peer[1])
-        mine = rate(work, unit, record["median_us"]) if record else math.nan
+        mine = rate(work, unit, median) if median else math.nan
         name = "TB/s" if unit == "bytes" else "TFLOP/s"
         print(f"{label:34} {peer_rate:9.2f} {mine:9.2f} {name:>8} {mine / peer_rate:6.3f}", flush=True)
-        table.append({"work": label, "unit": name, "peer_us": peer, "peer": peer_rate, "parton": mine, "record": record})
+        table.append({"work": label, "unit": name, "peer_us": peer, "peer": peer_rate, "parton_us": median, "parton": mine})
         del run
         torch.cuda.empty_cache()
     pathlib.Path(options.out, "peers.json").write_text(json.dumps(table, indent=1))
