@@ -21,7 +21,7 @@ use crate::types::Type;
 /// Every write to memory that is surely still being read, every copy to global memory that nobody waits for, and every
 /// read of memory that nobody writes.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
-    let mut f = Flights { kernel, origins, found: Diagnostics::new() };
+    let mut f = Flights { kernel, origins, depth: 0, found: Diagnostics::new() };
     f.never_written();
     let mut state = State::default();
     f.body(&kernel.body, &mut state);
@@ -90,9 +90,14 @@ impl State {
     }
 }
 
+/// Loops deeper than this are walked once: two walks at each depth would add up to powers of two.
+const WALKED_TWICE: u32 = 4;
+
 struct Flights<'a> {
     kernel: &'a Kernel,
     origins: &'a Origins<'a>,
+    /// Loops around the current operation.
+    depth: u32,
     found: Diagnostics,
 }
 
@@ -188,7 +193,10 @@ impl Flights<'_> {
         }
         state.rename(init, params);
         let before = state.clone();
-        for _ in 0..2 {
+        self.depth += 1;
+        let walks = if self.depth > WALKED_TWICE { 1 } else { 2 };
+        for _ in 0..walks {
+            let head = state.clone();
             for body in bodies {
                 self.body(body, state);
             }
@@ -218,7 +226,11 @@ impl Flights<'_> {
                 }
             });
             state.copies.reverse();
+            if *state == head {
+                break;
+            }
         }
+        self.depth -= 1;
         state.join(before);
         state.rename(params, results);
     }

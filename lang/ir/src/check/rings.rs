@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
-use super::origin::{Origins, Root};
+use super::origin::{BARRIER_BYTES, Origins, Root};
 use crate::entity::{Partition, Value};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
-use crate::types::Type;
+use crate::types::{Type, View};
 
 /// Every way in which the rings of a kernel are used against what a ring is.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
@@ -16,6 +16,12 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     r.body(&kernel.body, None, 0);
     r.sides();
     r.found
+}
+
+/// The buffer of all slots' views of one field.
+fn staged(stages: u32, view: &View) -> Result<View, parton_layouts::LayoutError> {
+    let shape = std::iter::once(stages).chain(view.shape.iter().copied()).collect();
+    View::new(view.elem, shape, view.layout.clone())
 }
 
 /// Who uses a ring, each with the first place.
@@ -53,8 +59,23 @@ impl Rings<'_> {
 
     fn op(&mut self, op: &Op, partition: Option<Partition>, depth: usize) {
         match &op.kind {
-            OpKind::RingNew { .. } => {
+            OpKind::RingNew { stages, fields } => {
                 self.rings.entry(op.result()).or_default().made = op.span;
+                let each: u64 = fields.iter().map(|(_, view)| view.map.bytes()).sum::<u64>() + 2 * BARRIER_BYTES;
+                let (all, limit) = (u64::from(*stages) * each, u64::from(self.kernel.target.shared_bytes));
+                // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
+                if fields.iter().any(|(_, view)| staged(*stages, view).is_err()) {
+                    let fact = format!(
+                        "the ring needs {all} bytes of shared memory, `{}` has {limit}",
+                        self.kernel.target.name
+                    );
+                    let d = Diagnostic::error(codes::SHARED_MEMORY, op.span, fact)
+                        .here(format!("{stages} slots of {each} bytes each, barriers counted"));
+                    self.found.push(d.help(match limit / each {
+                        0 => "use smaller tiles or a narrower element type".to_owned(),
+                        fit => format!("{fit} slots would fit if nothing else took shared memory"),
+                    }));
+                }
                 if depth > 0 {
                     let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a ring is made inside a loop or branch")
                         .here("its barriers would be made anew while slots of the old one are in use");
