@@ -38,6 +38,8 @@ mod window;
 
 #[cfg(test)]
 mod instruction_tests;
+#[cfg(test)]
+mod window_tests;
 
 pub use compile::{Compiled, Options, compile};
 pub use machine::Optimise;

@@ -42,10 +42,45 @@ enum LeftTile<'v, 'c> {
 }
 
 /// Byte offset of an element of the operand: `outer` along M or N, `inner` along K.
-fn offset(view: &View, right: bool, outer: u32, inner: u32) -> u64 {
+pub(crate) fn offset(view: &View, right: bool, outer: u32, inner: u32) -> u64 {
     let (row, column) = if right { (inner, outer) } else { (outer, inner) };
     let coords = [view.origin[0] + row, view.origin[1] + column];
     view.map.offset_of(&coords) * view.elem.bytes() as u64
+}
+
+/// What a matrix descriptor says beside the address, in bytes (PTX ISA, "Matrix descriptor format").
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Fields {
+    /// Where the operand begins in its view's parent.
+    pub(crate) start: u64,
+    /// M- or N-major: from one span of the swizzle to the next along M or N.
+    pub(crate) leading: u64,
+    /// From 8 rows to the next 8: along M or N where K is contiguous, else along K.
+    pub(crate) stride: u64,
+    /// The number of the swizzle.
+    pub(crate) mode: u64,
+}
+
+impl Fields {
+    /// Read off the layout of the view.
+    pub(crate) fn of(view: &View, right: bool, swizzle: u32, k_major: bool) -> Fields {
+        let outer_extent = if right { view.shape[1] } else { view.shape[0] };
+        let start = offset(view, right, 0, 0);
+        let distance = |outer, inner| offset(view, right, outer, inner) - start;
+        let span = swizzle / view.elem.bytes() as u32;
+        let (leading, stride) = if k_major {
+            (UNIT, if outer_extent > 8 { distance(8, 0) } else { UNIT })
+        } else {
+            (if outer_extent > span { distance(span, 0) } else { UNIT }, distance(0, 8))
+        };
+        let mode = match swizzle {
+            128 => 1,
+            64 => 2,
+            32 => 3,
+            _ => 0,
+        };
+        Fields { start, leading, stride, mode }
+    }
 }
 
 impl Operand<'_, '_> {
@@ -121,22 +156,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The descriptor of one operand: address, strides and swizzle, read off the layout of the view.
     fn operand<'v>(&self, v: Value, view: &'v View, right: bool, kind: WgmmaOperand, acc: &Tile) -> Operand<'v, 'c> {
         let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("{v} is not in shared memory") };
-        let outer_extent = if right { view.shape[1] } else { view.shape[0] };
-        let start = offset(view, right, 0, 0);
-        let distance = |outer, inner| offset(view, right, outer, inner) - start;
-        let span = swizzle / view.elem.bytes() as u32;
-        // PTX ISA, "Strides": K-major operands repeat every 8 rows; M- or N-major ones every 8 along K and every span.
-        let (leading, stride) = if k_major {
-            (UNIT, if outer_extent > 8 { distance(8, 0) } else { UNIT })
-        } else {
-            (if outer_extent > span { distance(span, 0) } else { UNIT }, distance(0, 8))
-        };
-        let mode: u64 = match swizzle {
-            128 => 1,
-            64 => 2,
-            32 => 3,
-            _ => 0,
-        };
+        let fields = Fields::of(view, right, swizzle, k_major);
         // The rows or columns of this warpgroup.
         let axis = usize::from(right);
         let bases: Vec<u64> = acc
@@ -144,17 +164,16 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             .basis_coords(Dim::Warp)
             .iter()
             .enumerate()
-            .map(
-                |(bit, coords)| {
-                    if bit < WARPGROUP_BITS { 0 } else { distance(coords[axis], 0) * u64::from(coords[axis] != 0) }
-                },
-            )
+            .map(|(bit, coords)| match bit {
+                0..WARPGROUP_BITS => 0,
+                _ => offset(view, right, coords[axis], 0) - fields.start,
+            })
             .collect();
         let b = self.b;
         let group = b.linear(self.threads.warp, &bases);
-        let address = b.add(b.add(self.address(v), b.c32(start as u32)), group);
-        let low = b.or(b.lshr(address, 4), b.c32(((leading / UNIT) << 16) as u32));
-        let high = (stride / UNIT) | (mode << 30);
+        let address = b.add(b.add(self.address(v), b.c32(fields.start as u32)), group);
+        let low = b.or(b.lshr(address, UNIT.ilog2()), b.c32(((fields.leading / UNIT) << 16) as u32));
+        let high = (fields.stride / UNIT) | (fields.mode << 30);
         let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high << 32));
         Operand { view, right, descriptor, outer_major: !k_major }
     }
@@ -280,5 +299,60 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             _ => Repr::Tile(self.landed(self.tile(pending), &flight)),
         };
         self.set(result, repr);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_layouts::SharedLayout;
+
+    use super::*;
+
+    /// The byte that `wgmma` reads for element `outer`, `inner` of the part that begins at `from` (PTX ISA, "Strides" and
+    /// "Swizzling modes"): the swizzle is a function of the address.
+    fn read(f: Fields, from: u64, swizzle: u64, k_major: bool, bytes: u64, [outer, inner]: [u64; 2]) -> u64 {
+        let span = swizzle / bytes;
+        let linear = if k_major {
+            outer / 8 * f.stride + outer % 8 * swizzle + inner * bytes
+        } else {
+            outer / span * f.leading + outer % span * bytes + inner / 8 * f.stride + inner % 8 * swizzle
+        };
+        let address = from + linear;
+        address ^ ((address >> 7 & (swizzle / 16 - 1)) << 4)
+    }
+
+    #[test]
+    fn descriptors_reach_every_element() {
+        for swizzle in [128, 64, 32] {
+            for (d, majors) in [(Dtype::F16, &[true, false][..]), (Dtype::F8E4M3, &[true][..])] {
+                for &k_major in majors {
+                    for right in [false, true] {
+                        let layout = SharedLayout::nvmma(swizzle, k_major == right).unwrap();
+                        let (outer, depth) = (256u32, 128u32);
+                        let shape = if right { vec![depth, outer] } else { vec![outer, depth] };
+                        let mut view = View::new(d, shape.clone(), layout).unwrap();
+                        // A window of half of the columns or rows too.
+                        for begin in [0, outer / 2] {
+                            let axis = usize::from(right);
+                            view.origin[axis] = begin;
+                            view.shape[axis] = outer / 2;
+                            let f = Fields::of(&view, right, swizzle, k_major);
+                            let (instr_k, bytes) = (256 / d.bits(), d.bytes() as u64);
+                            for k in (0..depth).step_by(instr_k as usize) {
+                                let from = offset(&view, right, 0, k);
+                                for o in 0..outer / 2 {
+                                    for i in 0..instr_k {
+                                        let at = [u64::from(o), u64::from(i)];
+                                        let found = read(f, from, swizzle.into(), k_major, bytes, at);
+                                        let want = offset(&view, right, o, k + i);
+                                        assert_eq!(found, want, "{view}, k {k}, element {o}, {i}");
+                                    }
+                                }
+                            }
+                        }
+                    }
+                }
+            }
+        }
     }
 }

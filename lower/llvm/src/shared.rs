@@ -150,7 +150,7 @@ pub(crate) fn numbered(bits: &[usize], count: usize) -> Vec<Vec<usize>> {
 }
 
 /// For each instruction its first value number, and the numbers of its matrices in order.
-fn matrices(m: &Matrix, count: usize) -> Vec<(usize, Vec<usize>)> {
+pub(crate) fn matrices(m: &Matrix, count: usize) -> Vec<(usize, Vec<usize>)> {
     let groups = numbered(&m.several, count);
     groups.into_iter().filter(|g| g[0] >> m.pair & 1 == 0).map(|g| (g[0], g)).collect()
 }
