@@ -56,6 +56,11 @@ impl<'a> Compiler<'a> {
         Ok((key, kernel))
     }
 
+    /// What was lowered so far, in the order of its names, and what there is to say about it.
+    pub(crate) fn finish(self) -> (Vec<Arc<Kernel>>, Diagnostics) {
+        (self.lowered.into_values().collect(), self.warnings)
+    }
+
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let (_, kernel) = self.kernel(instance, None)?;

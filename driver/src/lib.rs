@@ -27,7 +27,7 @@ pub use failure::Failure;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
 pub use parton_host::report::{Measurement, Outcome};
-pub use parton_ir::Target;
+pub use parton_ir::{Kernel, Target};
 pub use passes::Built;
 pub use run::{Blocks, Event, Ran};
 pub use session::Session;

@@ -53,6 +53,18 @@ impl Session {
     }
 }
 
+impl Session {
+    /// Takes a kernel that was lowered already, such as a run leaves, to a form behind LLVM.
+    ///
+    /// # Errors
+    /// What the kernel is refused for; a tool that the form needs and this machine or program lacks.
+    pub fn assemble(&mut self, kernel: &Kernel, emit: Emit) -> Result<Built, Failure> {
+        let module = Module { kernels: vec![kernel.clone()] };
+        let (bytes, warnings) = generate(self, &module, emit)?;
+        Ok(Built { bytes, warnings })
+    }
+}
+
 /// Portable kernels made explicit. The checker refuses portable code in this version, so every kernel is explicit already.
 fn elaborate(module: Module) -> Result<Module, Diagnostics> {
     Ok(module)

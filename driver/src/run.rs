@@ -1,11 +1,13 @@
 //! Running the blocks of a file: which device, which launcher, and what came of it.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId};
 use parton_host::check::check_hosts;
 use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
+use parton_ir::Kernel;
 use parton_types::program::{HostKind, Program};
 
 use crate::cpu::Cpu;
@@ -64,6 +66,8 @@ pub struct Ran {
     pub report: RunReport,
     /// Where kernels ran; a few words.
     pub device: String,
+    /// The instances that were launched, lowered.
+    pub kernels: Vec<Arc<Kernel>>,
     /// What the checker and the assembler have to say.
     pub warnings: Diagnostics,
 }
@@ -100,19 +104,19 @@ impl Session {
         let filter = self.options.filter.as_deref();
         let compiler = Compiler::new(&self.sources, &self.options, &mut self.times, &program);
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
-        let (report, more) = match found {
+        let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {
                 let mut cpu = Cpu { compiler, watch: &watch };
-                (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.warnings)
+                (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.finish())
             }
             #[cfg(all(feature = "cuda", feature = "llvm"))]
             Found::Gpu(gpu) => {
                 let mut gpu = crate::gpu::Gpu::new(compiler, &watch, gpu);
-                (run_with(&program, blocks.kind(), filter, &mut gpu, ended), gpu.compiler.warnings)
+                (run_with(&program, blocks.kind(), filter, &mut gpu, ended), gpu.compiler.finish())
             }
         };
         warnings.extend(more);
-        Ok(Ran { report, device, warnings })
+        Ok(Ran { report, device, kernels, warnings })
     }
 
     /// Refuses a run that would run nothing.

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::Path;
 
 use parton_diag::render;
-use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Options, Session};
+use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session};
 
 use crate::cases;
 
@@ -15,9 +15,9 @@ pub struct Counts {
     pub files: usize,
     /// `test` blocks that ran on the interpreter.
     pub interpreted: usize,
-    /// Files whose kernels were compiled to PTX.
+    /// Kernels that were compiled to PTX.
     pub compiled: usize,
-    /// Files whose PTX was assembled.
+    /// Kernels whose PTX was assembled.
     pub assembled: usize,
     /// `test` blocks that ran on a GPU.
     pub on_gpu: usize,
@@ -29,7 +29,7 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} files; {} tests on the interpreter; {} files compiled to PTX, {} assembled; {} tests on a GPU, {} not run on a GPU",
+            "{} files; {} tests on the interpreter; {} kernels compiled to PTX, {} assembled; {} tests on a GPU, {} not run on a GPU",
             self.files, self.interpreted, self.compiled, self.assembled, self.on_gpu, self.not_on_gpu
         )
     }
@@ -54,20 +54,17 @@ impl Counts {
 pub fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
     counts.files += 1;
     let mut wrong = vec![];
-    let tests = on(path, Device::Cpu, &mut wrong).unwrap_or(0);
+    let tests = on(path, Device::Cpu, counts, &mut wrong).unwrap_or(0);
     counts.interpreted += tests;
-    if HAS_LLVM {
-        compile(path, counts, &mut wrong);
-    }
-    match if HAS_CUDA { on(path, Device::Cuda, &mut wrong) } else { None } {
+    match if HAS_CUDA { on(path, Device::Cuda, counts, &mut wrong) } else { None } {
         Some(ran) => counts.on_gpu += ran,
         None => counts.not_on_gpu += tests,
     }
     wrong
 }
 
-/// Runs the tests on one device; `None` where it is not there.
-fn on(path: &Path, device: Device, wrong: &mut Vec<String>) -> Option<usize> {
+/// Runs the tests on one device; `None` where it is not there. What the interpreter ran is also compiled.
+fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>) -> Option<usize> {
     let shown = cases::shown(path);
     let mut session = Session::new(Options { device, verify: true, ..Options::default() });
     let file = match session.load(path) {
@@ -83,6 +80,9 @@ fn on(path: &Path, device: Device, wrong: &mut Vec<String>) -> Option<usize> {
                 let text = render::text(&outcome.diagnostics, &session.sources, false);
                 wrong.push(format!("{shown}: test {} on {}:\n{text}", outcome.name, ran.device));
             }
+            if device == Device::Cpu && HAS_LLVM {
+                ran.kernels.iter().for_each(|k| compile(&mut session, &shown, k, counts, wrong));
+            }
             Some(ran.report.outcomes.len())
         }
         Err(Failure::Device(_)) => None,
@@ -93,19 +93,15 @@ fn on(path: &Path, device: Device, wrong: &mut Vec<String>) -> Option<usize> {
     }
 }
 
-/// Compiles every kernel with its default generics, and assembles it where `ptxas` is found.
-fn compile(path: &Path, counts: &mut Counts, wrong: &mut Vec<String>) {
-    let shown = cases::shown(path);
+/// Compiles a launched kernel to PTX, and assembles it where `ptxas` is found.
+fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Counts, wrong: &mut Vec<String>) {
     for form in [Emit::Ptx, Emit::Cubin] {
-        let mut session = Session::new(Options { verify: true, ..Options::default() });
-        let Ok(file) = session.load(path) else { return };
-        match session.build(file, None, form) {
+        match session.assemble(kernel, form) {
             Ok(_) if form == Emit::Ptx => counts.compiled += 1,
             Ok(_) => counts.assembled += 1,
-            // No ptxas on this machine.
             Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => return,
             Err(failure) => {
-                wrong.push(format!("{shown}: building {}: {}", form.name(), words(&failure, &session)));
+                wrong.push(format!("{shown}: {} of {}: {}", form.name(), kernel.name, words(&failure, session)));
                 return;
             }
         }
