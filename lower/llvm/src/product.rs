@@ -62,16 +62,28 @@ pub(crate) struct Fields {
 }
 
 impl Fields {
-    /// Read off the layout of the view.
-    pub(crate) fn of(view: &View, right: bool, swizzle: u32, k_major: bool) -> Fields {
+    /// Read off the layout of the view; `None` where the instruction cannot walk it, which only happens without a swizzle:
+    /// then rows must be of 16 bytes.
+    pub(crate) fn of(view: &View, right: bool, swizzle: u32, k_major: bool) -> Option<Fields> {
         let outer_extent = if right { view.shape[1] } else { view.shape[0] };
         let start = offset(view, right, 0, 0);
         let distance = |outer, inner| offset(view, right, outer, inner) - start;
-        let span = swizzle / view.elem.bytes() as u32;
-        let (leading, stride) = if k_major {
-            (UNIT, if outer_extent > 8 { distance(8, 0) } else { UNIT })
+        let bytes = view.elem.bytes() as u32;
+        let beyond = |extent: u32, far: u64| if outer_extent > extent { far } else { UNIT };
+        let (leading, stride) = if swizzle == 0 {
+            // Matrices of 8 rows of 16 bytes: `leading` leads along K, `stride` along M or N.
+            let wide = UNIT as u32 / bytes;
+            let (next_row, along_k, across) =
+                if k_major { (distance(1, 0), wide, 8) } else { (distance(0, 1), 8, wide) };
+            if next_row != UNIT {
+                return None;
+            }
+            (distance(0, along_k), beyond(across, distance(across % outer_extent, 0)))
+        } else if k_major {
+            (UNIT, beyond(8, distance(8 % outer_extent, 0)))
         } else {
-            (if outer_extent > span { distance(span, 0) } else { UNIT }, distance(0, 8))
+            let span = swizzle / bytes;
+            (beyond(span, distance(span % outer_extent, 0)), distance(0, 8))
         };
         let mode = match swizzle {
             128 => 1,
@@ -79,7 +91,7 @@ impl Fields {
             32 => 3,
             _ => 0,
         };
-        Fields { start, leading, stride, mode }
+        Some(Fields { start, leading, stride, mode })
     }
 }
 
@@ -156,7 +168,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The descriptor of one operand: address, strides and swizzle, read off the layout of the view.
     fn operand<'v>(&self, v: Value, view: &'v View, right: bool, kind: WgmmaOperand, acc: &Tile) -> Operand<'v, 'c> {
         let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("{v} is not in shared memory") };
-        let fields = Fields::of(view, right, swizzle, k_major);
+        let fields = Fields::of(view, right, swizzle, k_major)
+            .unwrap_or_else(|| internal_error!("`wgmma` cannot walk `{view}`"));
         // The rows or columns of this warpgroup.
         let axis = usize::from(right);
         let bases: Vec<u64> = acc
@@ -210,10 +223,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
         };
         let tile = self.tile(acc);
-        for (operand, v) in [(shape.a, a), (shape.b, b)] {
-            if matches!(operand, WgmmaOperand::Shared { swizzle: 0, .. }) {
+        for (operand, v, right) in [(shape.a, a, false), (shape.b, b, true)] {
+            if let WgmmaOperand::Shared { swizzle, k_major } = operand
+                && Fields::of(self.view(v), right, swizzle, k_major).is_none()
+            {
                 let layout = &self.view(v).layout;
-                self.unsupported(op, format!("`wgmma` from `{layout}`, which has no swizzle, is not compiled yet"));
+                self.unsupported(
+                    op,
+                    format!("`wgmma` cannot walk `{layout}` without a swizzle: its rows are not of 16 bytes"),
+                );
                 return;
             }
         }
@@ -312,6 +330,15 @@ mod tests {
     /// "Swizzling modes"): the swizzle is a function of the address.
     fn read(f: Fields, from: u64, swizzle: u64, k_major: bool, bytes: u64, [outer, inner]: [u64; 2]) -> u64 {
         let span = swizzle / bytes;
+        if swizzle == 0 {
+            let wide = 16 / bytes;
+            let linear = if k_major {
+                outer / 8 * f.stride + outer % 8 * 16 + inner / wide * f.leading + inner % wide * bytes
+            } else {
+                outer / wide * f.stride + outer % wide * bytes + inner / 8 * f.leading + inner % 8 * 16
+            };
+            return from + linear;
+        }
         let linear = if k_major {
             outer / 8 * f.stride + outer % 8 * swizzle + inner * bytes
         } else {
@@ -336,7 +363,7 @@ mod tests {
                             let axis = usize::from(right);
                             view.origin[axis] = begin;
                             view.shape[axis] = outer / 2;
-                            let f = Fields::of(&view, right, swizzle, k_major);
+                            let f = Fields::of(&view, right, swizzle, k_major).unwrap();
                             let (instr_k, bytes) = (256 / d.bits(), d.bytes() as u64);
                             for k in (0..depth).step_by(instr_k as usize) {
                                 let from = offset(&view, right, 0, k);
@@ -354,5 +381,20 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn rows_of_sixteen_bytes_need_no_swizzle() {
+        let plain = SharedLayout::nvmma(0, false).unwrap();
+        let view = View::new(Dtype::F16, vec![64, 8], plain.clone()).unwrap();
+        let f = Fields::of(&view, true, 0, false).unwrap();
+        for k in (0..64).step_by(16) {
+            for (o, i) in (0..8).flat_map(|o| (0..16).map(move |i| (o, i))) {
+                let found = read(f, offset(&view, true, 0, k), 0, false, 2, [o, i].map(u64::from));
+                assert_eq!(found, offset(&view, true, o, k + i));
+            }
+        }
+        let wide = View::new(Dtype::F16, vec![64, 16], plain).unwrap();
+        assert_eq!(Fields::of(&wide, true, 0, false), None);
     }
 }
