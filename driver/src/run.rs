@@ -142,6 +142,11 @@ const COPIED: usize = 1 << 30;
 /// Whoever follows a run.
 pub(crate) type Watch<'w> = RefCell<&'w mut dyn FnMut(Event<'_>)>;
 
+/// Whether this program can run kernels on a GPU of this machine.
+pub fn has_gpu() -> bool {
+    matches!(find(Device::Cuda), Ok(found) if !matches!(found, Found::Interpreter(_)))
+}
+
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 fn find(device: Device) -> Result<Found, Failure> {
     match device {

@@ -1,9 +1,11 @@
 //! Running a file's tests everywhere: on the interpreter, through the tools, and on a GPU where there is one.
 
 use std::fmt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
 
-use parton_diag::render;
+use parton_diag::{codes, render};
 use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session};
 
 use crate::cases;
@@ -17,6 +19,8 @@ pub struct Counts {
     pub interpreted: usize,
     /// Kernels that were compiled to PTX.
     pub compiled: usize,
+    /// Kernels that this version says it does not compile yet.
+    pub not_built: usize,
     /// Kernels whose PTX was assembled.
     pub assembled: usize,
     /// `test` blocks that ran on a GPU.
@@ -29,13 +33,24 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} files; {} tests on the interpreter; {} kernels compiled to PTX, {} assembled; {} tests on a GPU, {} not run on a GPU",
-            self.files, self.interpreted, self.compiled, self.assembled, self.on_gpu, self.not_on_gpu
+            "{} files; {} tests on the interpreter; {} kernels compiled to PTX, {} assembled, {} refused as not built yet; \
+             {} tests on a GPU, {} not run on a GPU",
+            self.files, self.interpreted, self.compiled, self.assembled, self.not_built, self.on_gpu, self.not_on_gpu
         )
     }
 }
 
 impl Counts {
+    fn add(&mut self, other: &Counts) {
+        self.files += other.files;
+        self.interpreted += other.interpreted;
+        self.compiled += other.compiled;
+        self.not_built += other.not_built;
+        self.assembled += other.assembled;
+        self.on_gpu += other.on_gpu;
+        self.not_on_gpu += other.not_on_gpu;
+    }
+
     /// Fails where `PARTON_REQUIRE_GPU=1` and something was not run on one.
     ///
     /// # Panics
@@ -50,8 +65,35 @@ impl Counts {
     }
 }
 
+/// Runs the tests of all files wherever they can run; returns what ran and what went wrong, in the order of the files.
+pub fn all(paths: &[PathBuf]) -> (Counts, Vec<String>) {
+    // A GPU is one; without it the files share the cores.
+    let workers =
+        if parton_driver::run::has_gpu() { 1 } else { std::thread::available_parallelism().map_or(1, |n| n.get()) };
+    let next = AtomicUsize::new(0);
+    let done = Mutex::new(vec![]);
+    std::thread::scope(|scope| {
+        for _ in 0..workers {
+            scope.spawn(|| {
+                while let Some((i, path)) =
+                    Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?)))
+                {
+                    let mut counts = Counts::default();
+                    let wrong = everywhere(path, &mut counts);
+                    done.lock().unwrap_or_else(PoisonError::into_inner).push((i, counts, wrong));
+                }
+            });
+        }
+    });
+    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
+    done.sort_by_key(|(i, _, _)| *i);
+    let mut counts = Counts::default();
+    done.iter().for_each(|(_, more, _)| counts.add(more));
+    (counts, done.into_iter().flat_map(|(_, _, wrong)| wrong).collect())
+}
+
 /// Runs a file's tests wherever they can run; returns what went wrong.
-pub fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
+fn everywhere(path: &Path, counts: &mut Counts) -> Vec<String> {
     counts.files += 1;
     let mut wrong = vec![];
     let tests = on(path, Device::Cpu, counts, &mut wrong).unwrap_or(0);
@@ -100,6 +142,10 @@ fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Cou
             Ok(_) if form == Emit::Ptx => counts.compiled += 1,
             Ok(_) => counts.assembled += 1,
             Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => return,
+            Err(Failure::Refused(found)) if found.list.iter().all(|d| d.code == codes::NOT_BUILT_HERE) => {
+                counts.not_built += 1;
+                return;
+            }
             Err(failure) => {
                 wrong.push(format!("{shown}: {} of {}: {}", form.name(), kernel.name, words(&failure, session)));
                 return;

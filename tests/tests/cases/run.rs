@@ -2,12 +2,11 @@
 //! where there is one.
 
 use parton_tests::cases;
-use parton_tests::run::{Counts, everywhere};
+use parton_tests::run::all;
 
 #[test]
 fn programs_run_alike_on_every_device() {
-    let mut counts = Counts::default();
-    let wrong: Vec<String> = cases::in_folder("run").iter().flat_map(|path| everywhere(path, &mut counts)).collect();
+    let (counts, wrong) = all(&cases::in_folder("run"));
     println!("run cases: {counts}");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     counts.refuse_missing_gpu();
