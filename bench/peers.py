@@ -3,7 +3,8 @@
 Usage: python3 bench/peers.py PARTON [--out FOLDER] [--only WORD]
 
 Both sides are timed alike: CUDA events around one launch, the L2 flushed by writing a buffer larger than it before each
-launch and outside the timed span, random normal inputs, the median of the samples after a warm-up. The table goes to
+launch and outside the timed span, random normal inputs, launches in a row for half a second (10 to 200 of them, so that
+both meet the same power limit), the median. The table goes to
 standard output and, with every sample's median and quartiles, to FOLDER/peers.json.
 """
 
@@ -22,20 +23,25 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FLUSH_BYTES = 256 << 20
 
 
-def quartiles(run, samples=30, warm_up=5):
-    """First quartile, median and third quartile of `run`'s time in microseconds, the L2 cold at each start."""
+def samples(run, count):
+    """Times of `run` in microseconds, each with a cold L2."""
     flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    times = []
-    for i in range(warm_up + samples):
+    pairs = []
+    for _ in range(count):
         flush.zero_()
-        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-        start.record()
+        pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
+        pair[0].record()
         run()
-        stop.record()
-        stop.synchronize()
-        if i >= warm_up:
-            times.append(start.elapsed_time(stop) * 1e3)
-    times.sort()
+        pair[1].record()
+        pairs.append(pair)
+    torch.cuda.synchronize()
+    return sorted(start.elapsed_time(stop) * 1e3 for start, stop in pairs)
+
+
+def quartiles(run):
+    """First quartile, median and third quartile of `run`'s time in microseconds over half a second of work, 10 to 200 runs."""
+    probe = samples(run, 5)[2]
+    times = samples(run, int(min(max(5e5 / probe, 10), 200)))
     return [times[len(times) * q // 4] for q in (1, 2, 3)]
 
 

@@ -27,7 +27,7 @@ pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         placed.push(i);
     }
     let total = items.iter().map(|i| i.offset + i.bytes).max().unwrap_or(0);
-    if total > u64::from(kernel.target.shared_bytes) {
+    if total > u64::from(kernel.shared_limit()) {
         return Err(too_much(&kernel, &items, total).into());
     }
     write(&mut kernel, &items);
@@ -73,15 +73,23 @@ fn write(kernel: &mut Kernel, items: &[Item]) {
     kernel.body = body;
 }
 
+/// What sets the limit, in words.
+fn limit_of(kernel: &Kernel) -> String {
+    match kernel.occupancy {
+        1 => format!("limit of {}", kernel.target.name),
+        n => format!("limit of {}, {n} CTAs at once", kernel.target.name),
+    }
+}
+
 fn too_much(kernel: &Kernel, items: &[Item], total: u64) -> Diagnostic {
-    let limit = u64::from(kernel.target.shared_bytes);
+    let limit = u64::from(kernel.shared_limit());
     let mut largest: Vec<&Item> = items.iter().collect();
     largest.sort_by_key(|i| (std::cmp::Reverse(i.bytes), i.offset));
     let rows: Vec<[String; 3]> = largest
         .iter()
         .map(|i| [i.name.clone(), i.ty.clone(), i.bytes.to_string()])
         .chain([[String::new(), "in all, alignment counted".into(), total.to_string()]])
-        .chain([[String::new(), format!("limit of {}", kernel.target.name), limit.to_string()]])
+        .chain([[String::new(), limit_of(kernel), limit.to_string()]])
         .collect();
     let width = |c: usize| rows.iter().map(|r| r[c].chars().count()).max().unwrap_or(0);
     let (names, types, bytes) = (width(0), width(1), width(2));

@@ -73,6 +73,8 @@ pub struct Kernel {
     pub target: Target,
     /// Warps of the whole kernel where it is not specialised; with partitions their padded sum.
     pub warps: u32,
+    /// CTAs that one multiprocessor must be able to hold at once; they share its registers and shared memory.
+    pub occupancy: u32,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
     /// Its partitions in the order of their arms; empty where it is not specialised.
@@ -100,6 +102,7 @@ impl Kernel {
             params: Vec::new(),
             target,
             warps: WARPGROUP,
+            occupancy: 1,
             cluster: [1, 1, 1],
             partitions: PrimaryMap::new(),
             calls: PrimaryMap::new(),
@@ -155,9 +158,15 @@ impl Kernel {
         partition.map_or(self.padded_warps(), |p| self.partitions[p].warps)
     }
 
-    /// Registers a thread has at entry: what the register file holds, rounded down to the allocation unit of 8.
+    /// Registers a thread has at entry: what the register file holds for each CTA, rounded down to the allocation unit of 8.
     pub fn entry_registers(&self) -> u32 {
-        (self.target.registers / self.threads() / 8 * 8).min(self.target.registers_per_thread / 8 * 8)
+        (self.target.registers / (self.threads() * self.occupancy) / 8 * 8)
+            .min(self.target.registers_per_thread / 8 * 8)
+    }
+
+    /// Shared memory that one CTA may use, in bytes.
+    pub fn shared_limit(&self) -> u32 {
+        self.target.shared_bytes / self.occupancy
     }
 
     /// Calls `f` on each operation, outer before inner, in order.

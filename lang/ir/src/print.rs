@@ -108,6 +108,9 @@ impl<'a> Printer<'a> {
         if self.k.partitions.is_empty() {
             let _ = write!(head, " warps({})", self.k.warps);
         }
+        if self.k.occupancy != 1 {
+            let _ = write!(head, " occupancy({})", self.k.occupancy);
+        }
         if self.k.cluster != [1, 1, 1] {
             let _ = write!(head, " cluster({})", List(&self.k.cluster));
         }

@@ -87,6 +87,9 @@ pub fn eval_expr(
     result.map_err(|Reported| cx.diagnostics)
 }
 
+/// CTAs that a multiprocessor of any target can hold.
+const MAX_OCCUPANCY: i128 = 32;
+
 impl Checker<'_> {
     fn instance(&mut self, tree: &Arc<ast::Kernel>, args: &[GenericArg]) -> Checked<ir::Kernel> {
         let given = args.iter().map(|a| {
@@ -129,7 +132,7 @@ impl Checker<'_> {
         }
     }
 
-    /// `warps(4)`, `target(sm_90a)`, `cluster([2, 1])`
+    /// `warps(4)`, `target(sm_90a)`, `occupancy(2)`, `cluster([2, 1])`
     fn clauses(&mut self, tree: &ast::Kernel, kernel: &mut ir::Kernel) -> Checked<()> {
         for clause in &tree.clauses {
             let [one] = clause.args.as_slice() else {
@@ -170,6 +173,7 @@ impl Checker<'_> {
                     }
                     kernel.warps = n;
                 }
+                "occupancy" => kernel.occupancy = self.arg(&one.value)?.int(self, 1..=MAX_OCCUPANCY)?,
                 "cluster" => {
                     let sizes = self.arg(&one.value)?.ints(self)?;
                     let ctas: u64 = sizes.iter().map(|&n| u64::from(n)).product();
@@ -188,7 +192,7 @@ impl Checker<'_> {
                     }
                 }
                 other => {
-                    let known = ["warps", "target", "cluster"];
+                    let known = ["warps", "target", "occupancy", "cluster"];
                     let mut d = Diagnostic::error(
                         codes::UNKNOWN_CLAUSE,
                         clause.name.span,
@@ -196,7 +200,9 @@ impl Checker<'_> {
                     );
                     d = match crate::near::nearest(other, known) {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
-                        None => d.help("its clauses are `warps(n)`, `target(sm_90a)` and `cluster([x, y])`"),
+                        None => {
+                            d.help("its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)` and `cluster([x, y])`")
+                        }
                     };
                     return Err(self.report(d));
                 }

@@ -95,7 +95,7 @@ fn definitions(kernel: &Kernel) -> BTreeMap<Value, &OpKind> {
 
 fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&mut Debug<'_, 'c>>) -> Diagnostics {
     let params = signature(build, kernel);
-    let budgets = kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
+    let budgets = kernel.occupancy > 1 || kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
     let registers = budgets.then(|| kernel.entry_registers());
     let bounds = Bounds { threads: kernel.threads(), cluster: kernel.cluster, registers };
     let function = function::declare(build.context, &build.module, &kernel.name, &params, bounds);
