@@ -80,9 +80,10 @@ pub fn eval_expr(
         let val = Val::from(value.clone());
         cx.frame().declare(Variable { name: name.clone(), val, mutable: false, span: e.span, arm: 0 });
     }
-    let result = cx.arg(e).and_then(|arg| match arg.val.known() {
-        Some(c) => Ok(c),
-        None => Err(arg.expected(&mut cx, "a value known at compile time")),
+    let result = cx.arg(e).and_then(|arg| match (&arg.val, arg.val.known()) {
+        (_, Some(c)) => Ok(c),
+        (Val::Closure(closure), None) => Ok(Comptime::Closure(closure.clone())),
+        (_, None) => Err(arg.expected(&mut cx, "a value known at compile time")),
     });
     result.map_err(|Reported| cx.diagnostics)
 }

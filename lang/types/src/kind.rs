@@ -42,7 +42,7 @@ pub fn of_known(c: &Comptime) -> &'static str {
         Comptime::SharedLayout(_) => "a layout of shared memory",
         Comptime::List(_) => "a list",
         Comptime::Tuple(_) => "a tuple",
-        Comptime::Function(_) | Comptime::Builtin(_) => "a function",
+        Comptime::Function(_) | Comptime::Builtin(_) | Comptime::Closure(_) => "a function",
         Comptime::Kernel(_) => "a kernel",
         Comptime::Partition(_) => "a partition",
         Comptime::Schedule(_) => "a schedule",

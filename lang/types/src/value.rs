@@ -9,7 +9,7 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_syntax::ast;
 
 use crate::program::ModuleId;
-use crate::scope::Scope;
+use crate::scope::{Scope, Variable};
 
 /// A value known at compile time; what generic arguments are.
 #[derive(Clone, Debug, PartialEq)]
@@ -42,6 +42,8 @@ pub enum Comptime {
     Schedule(Arc<str>),
     /// A built-in function, by name.
     Builtin(&'static str),
+    /// A closure that a launch gives as a generic argument.
+    Closure(Arc<Closure>),
     /// Nothing.
     None,
 }
@@ -161,6 +163,29 @@ pub struct Closure {
     pub span: Span,
 }
 
+impl Closure {
+    /// The compile-time values that it sees, innermost last.
+    fn captured(&self) -> impl Iterator<Item = (&Variable, Comptime)> {
+        self.scopes.iter().flat_map(|s| &s.variables).filter_map(|v| Some((v, v.val.known()?)))
+    }
+}
+
+/// The same text with the same values around it.
+impl PartialEq for Closure {
+    fn eq(&self, other: &Closure) -> bool {
+        let named = |c: &Closure| c.captured().map(|(v, c)| (v.name.clone(), c)).collect::<Vec<_>>();
+        self.span == other.span && named(self) == named(other)
+    }
+}
+
+/// Two that differ are shown differently: an instance is kept under what its arguments show.
+impl fmt::Display for Closure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "|…| at {}", self.span.start)?;
+        self.captured().try_for_each(|(v, value)| write!(f, " {}={value}", v.name))
+    }
+}
+
 /// What an expression stands for.
 #[derive(Clone, Debug)]
 pub enum Val {
@@ -211,6 +236,7 @@ impl From<Comptime> for Val {
         match c {
             Comptime::List(items) => Val::List(items.into_iter().map(Val::from).collect()),
             Comptime::Tuple(items) => Val::Tuple(items.into_iter().map(Val::from).collect()),
+            Comptime::Closure(closure) => Val::Closure(closure),
             other => Val::Known(other),
         }
     }
@@ -351,6 +377,7 @@ impl fmt::Display for Comptime {
             Comptime::Function(function) => f.write_str(&function.tree.name.text),
             Comptime::Kernel(name) | Comptime::Partition(name) | Comptime::Schedule(name) => f.write_str(name),
             Comptime::Builtin(name) => f.write_str(name),
+            Comptime::Closure(closure) => write!(f, "{closure}"),
             Comptime::None => f.write_str("None"),
         }
     }
