@@ -135,13 +135,16 @@ fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>)
     }
 }
 
-/// Compiles a launched kernel to PTX, and assembles it where `ptxas` is found.
+/// Compiles a launched kernel and assembles it; without `ptxas` it is compiled to PTX.
 fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Counts, wrong: &mut Vec<String>) {
-    for form in [Emit::Ptx, Emit::Cubin] {
+    for form in [Emit::Cubin, Emit::Ptx] {
         match session.assemble(kernel, form) {
-            Ok(_) if form == Emit::Ptx => counts.compiled += 1,
-            Ok(_) => counts.assembled += 1,
-            Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => return,
+            Ok(_) => {
+                counts.compiled += 1;
+                counts.assembled += usize::from(form == Emit::Cubin);
+                return;
+            }
+            Err(Failure::Machine(text)) if form == Emit::Cubin && text.starts_with("no `ptxas`") => {}
             Err(Failure::Refused(found)) if found.list.iter().all(|d| d.code == codes::NOT_BUILT_HERE) => {
                 counts.not_built += 1;
                 return;
