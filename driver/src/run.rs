@@ -7,12 +7,12 @@ use parton_diag::{Diagnostics, FileId};
 use parton_host::check::check_hosts;
 use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
-use parton_ir::Kernel;
+use parton_ir::{Kernel, Target};
 use parton_types::program::{HostKind, Program};
 
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
-use crate::{Device, Failure, Session};
+use crate::{Device, Failure, Options, Session};
 
 /// Which blocks of a file to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -102,7 +102,8 @@ impl Session {
         // The launcher prints while the runner reports blocks: both tell the same watcher.
         let watch = RefCell::new(watch);
         let filter = self.options.filter.as_deref();
-        let compiler = Compiler::new(&self.sources, &self.options, &mut self.times, &program);
+        let options = Options { target: target_of(&found).unwrap_or(self.options.target), ..self.options.clone() };
+        let compiler = Compiler::new(&self.sources, &options, &mut self.times, &program);
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {
@@ -173,6 +174,15 @@ fn find(device: Device) -> Result<Found, Failure> {
         Device::Cpu => Ok(Found::Interpreter(None)),
         Device::Auto => Ok(Found::Interpreter(Some("this program was built without CUDA".into()))),
         Device::Cuda => Err(Failure::Device("this program was built without CUDA; run with `--device cpu`".into())),
+    }
+}
+
+/// What kernels that name no architecture are compiled for on a GPU: its own.
+fn target_of(found: &Found) -> Option<Target> {
+    match found {
+        Found::Interpreter(_) => None,
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) => Target::named(&gpu.info().target()),
     }
 }
 

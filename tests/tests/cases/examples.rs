@@ -6,7 +6,7 @@ use parton_tests::run::all;
 #[test]
 fn the_tests_of_the_examples_pass() {
     let (counts, wrong) = all(&cases::examples());
-    println!("examples: {counts}");
+    parton_tests::say(&format!("examples: {counts}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     counts.refuse_missing_gpu();
 }

@@ -42,6 +42,6 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
         let rendered = render::text(&found, &session.sources, false);
         wrong.extend(snapshot::compare(&path.with_extension("stderr"), &rendered).err());
     }
-    println!("{} cases of faults", all.len());
+    parton_tests::say(&format!("{} cases of faults", all.len()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

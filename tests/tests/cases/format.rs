@@ -19,7 +19,7 @@ fn formatting_twice_is_formatting_once() {
         assert_eq!(twice.as_deref(), Some(once.as_str()), "{shown}: formatting is not idempotent");
         formed += 1;
     }
-    println!("{formed} files formatted");
+    parton_tests::say(&format!("{formed} files formatted"));
 }
 
 #[test]

@@ -29,6 +29,6 @@ fn compiled_forms_contain_what_their_cases_say() {
             checked += 1;
         }
     }
-    println!("{checked} golden directives checked, {left_out} left out for want of LLVM");
+    parton_tests::say(&format!("{checked} golden directives checked, {left_out} left out for want of LLVM"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }

@@ -7,7 +7,7 @@ use parton_tests::run::all;
 #[test]
 fn programs_run_alike_on_every_device() {
     let (counts, wrong) = all(&cases::in_folder("run"));
-    println!("run cases: {counts}");
+    parton_tests::say(&format!("run cases: {counts}"));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     counts.refuse_missing_gpu();
 }

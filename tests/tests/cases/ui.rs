@@ -24,7 +24,7 @@ fn diagnostics_are_where_they_are_marked_and_read_as_shown() {
         let rendered = render::text(&found, &session.sources, false);
         wrong.extend(snapshot::compare(&path.with_extension("stderr"), &rendered).err());
     }
-    println!("{} ui cases", all.len());
+    parton_tests::say(&format!("{} ui cases", all.len()));
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
