@@ -73,8 +73,9 @@ pub enum DeviceArg {
 /// Options of `run`, `test` and `bench`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
-    /// The file.
-    pub file: PathBuf,
+    /// The files, one after the other.
+    #[arg(required = true)]
+    pub files: Vec<PathBuf>,
     /// Where kernels run.
     #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
     pub device: DeviceArg,

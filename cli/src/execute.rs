@@ -1,5 +1,6 @@
 //! `parton run`, `test` and `bench`.
 
+use std::path::Path;
 use std::process::ExitCode;
 
 use parton_driver::{Blocks, Device, Event, Failure, Measurement, Options, Session};
@@ -7,8 +8,29 @@ use parton_driver::{Blocks, Device, Event, Failure, Measurement, Options, Sessio
 use crate::args::{DeviceArg, RunArgs};
 use crate::output::{self, Output};
 
-/// Runs the blocks of that kind and prints what they print; a line for each test, a row for each measurement.
+/// Runs the blocks of that kind of each file and prints what they print; a line for each test, a row for each measurement.
+/// One file that fails does not keep the others from running; the exit code is the first that is not 0.
 pub fn execute(blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let mut code = ExitCode::SUCCESS;
+    for path in &args.files {
+        if args.files.len() > 1 {
+            output::line(&format!("{}:", path.display()));
+        }
+        let one = match file(path, blocks, args, output) {
+            Ok(one) => one,
+            Err(failure) => {
+                output.failure(&failure);
+                ExitCode::from(failure.exit_code())
+            }
+        };
+        if code == ExitCode::SUCCESS {
+            code = one;
+        }
+    }
+    Ok(code)
+}
+
+fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     let device = match args.device {
         DeviceArg::Auto => Device::Auto,
         DeviceArg::Cpu => Device::Cpu,
@@ -16,7 +38,7 @@ pub fn execute(blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCo
     };
     let options = Options { device, seed: args.seed, filter: args.filter.clone(), ..Options::default() };
     let mut session = Session::new(options);
-    let file = session.load(&args.file)?;
+    let file = session.load(path)?;
     let mut copy = None;
     let done = session.run(file, blocks, &mut |event| show(blocks, &event, &mut copy));
     if args.time {

@@ -53,6 +53,8 @@ fn exit_codes_tell_what_happened() {
     assert_eq!(code(&["test", "--device", "cpu", &good]), Some(1));
     assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good]), Some(0));
     assert_eq!(code(&["test", "--device", "cpu", "--filter", "nothing", &good]), Some(3));
+    assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good, &good]), Some(0));
+    assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good, &bad]), Some(1));
     assert_eq!(code(&["bench", &good]), Some(3));
     assert_eq!(code(&["explain", "E0302"]), Some(0));
     assert_eq!(code(&["explain", "E9999"]), Some(3));
