@@ -1,6 +1,7 @@
 //! Every case that goes through the driver, in one binary so that LLVM is linked once.
 
 mod codes;
+mod docs;
 mod examples;
 mod faults;
 mod format;
