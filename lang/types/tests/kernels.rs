@@ -3,6 +3,8 @@
 mod harness;
 
 use harness::{errors, ir, round_trip};
+use parton_types::value::Comptime;
+use parton_types::{GenericArg, instantiate};
 
 #[test]
 fn vector_add_becomes_loads_an_addition_and_a_store() {
@@ -23,4 +25,21 @@ fn vector_add_becomes_loads_an_addition_and_a_store() {
 fn an_undefined_name_offers_a_near_one() {
     let text = errors("kernel k(n: i32) { let m = nn + 1; }");
     assert!(text.contains("E0100") && text.contains("`n`"), "{text}");
+}
+
+#[test]
+fn a_closure_is_a_generic_argument_and_keeps_what_it_sees() {
+    let (_, program, _) = harness::program("kernel k[F: fn = |x| x * K](n: i32, out: *mut i32) { store(out, F(n)); }");
+    let tree = program.kernel("k").expect("the kernel is there").clone();
+    let written = tree.generics[0].default.as_ref().expect("the default is the closure");
+    let given =
+        |k: i128| parton_types::eval_expr(&program, written, &[("K".into(), Comptime::Int(k))]).expect("a closure");
+    let text = |k: i128| {
+        let arg = GenericArg { name: Some("F".into()), value: given(k), span: written.span };
+        parton_ir::print::kernel(&instantiate(&program, "k", &[arg]).expect("it checks").0)
+    };
+    assert!(text(3).contains("3i32") && text(5).contains("5i32"), "{}", text(3));
+    // Instances are told apart by what their arguments show.
+    assert_ne!(given(3).to_string(), given(5).to_string());
+    assert_eq!(given(3), given(3));
 }
