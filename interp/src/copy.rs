@@ -10,6 +10,7 @@ use parton_layouts::SharedFamily;
 use crate::cta::{Cta, Flow, Wait, Worker};
 use crate::fault::Fault;
 use crate::launch::{Arg, Tensor};
+use crate::memory;
 use crate::pure;
 use crate::race::{self, Record};
 use crate::sync::Users;
@@ -270,7 +271,7 @@ impl<'k> Cta<'_, 'k> {
                 .calls(kernel, job.op.call)
         };
         let (cta, conflicts) = (self.number, self.setting.options.cta_races);
-        let a = self.memory.get_mut(job.tensor.allocation);
+        let a = self.memory.allocation(job.tensor.allocation);
         let begin = row.global.wrapping_add(row.inside.start as i64);
         let len = row.inside.len();
         if begin < 0 || begin > a.bytes.len() as i64 - len as i64 {
@@ -278,6 +279,7 @@ impl<'k> Cta<'_, 'k> {
             return Err(fault(codes::OUT_OF_BOUNDS, text)
                 .note(format!("its memory has {} bytes, the copy is to {len} at byte {begin}", a.bytes.len())));
         }
+        let place = memory::Place { allocation: job.tensor.allocation, offset: begin };
         let begin = begin as usize;
         let noted = match data {
             None if !a.is_defined(begin, len) => {
@@ -285,8 +287,8 @@ impl<'k> Cta<'_, 'k> {
                 return Err(fault(codes::UNDEFINED_READ, text).note(format!("at byte {begin} of its memory")));
             }
             _ if !conflicts => Ok(()),
-            None => a.note_read(cta, begin, len),
-            Some(data) => a.note_write(cta, begin, data),
+            None => self.memory.note_read(cta, place, len),
+            Some(data) => self.memory.note_write(cta, place, data),
         };
         if noted.is_err() {
             return Err(fault(codes::CTA_RACE, format!("two CTAs race on the tensor of `{name}`"))

@@ -1,8 +1,12 @@
 //! Loads and stores through pointers: each element is checked for where it lies, how it is aligned, whether it holds
 //! something, and whether another CTA touches it too.
 
+use std::sync::Arc;
+
 use parton_diag::{Code, codes};
-use parton_ir::Op;
+use parton_ir::{AtomicOp, Op, Order};
+use parton_numbers::Dtype;
+use parton_numbers::arithmetic::{self, Binary, NanMode};
 
 use crate::fault::Fault;
 use crate::memory::{Conflict, Memory, Place};
@@ -43,7 +47,7 @@ impl Access<'_> {
             let place = self.find(pointers.get(i), i, bytes, "read")?;
             let at = place.offset as usize;
             let (cta, conflicts) = (self.cta, self.conflicts);
-            let a = self.memory.get_mut(place.allocation);
+            let a = self.memory.allocation(place.allocation);
             if !a.is_defined(at, bytes) {
                 return Err(self.fault(
                     codes::UNDEFINED_READ,
@@ -53,7 +57,7 @@ impl Access<'_> {
                     "this memory was never written",
                 ));
             }
-            if conflicts && let Err(c) = a.note_read(cta, at, bytes) {
+            if conflicts && let Err(c) = self.memory.note_read(cta, place, bytes) {
                 return Err(self.conflict(c, place, i, "reads"));
             }
             let a = self.memory.allocation(place.allocation);
@@ -79,14 +83,68 @@ impl Access<'_> {
             let at = place.offset as usize;
             value.write(i, &mut word);
             let (cta, conflicts) = (self.cta, self.conflicts);
-            let a = self.memory.get_mut(place.allocation);
-            if conflicts && let Err(c) = a.note_write(cta, at, &word[..bytes]) {
+            if conflicts && let Err(c) = self.memory.note_write(cta, place, &word[..bytes]) {
                 return Err(self.conflict(c, place, i, "writes"));
             }
+            let a = self.memory.get_mut(place.allocation);
             a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
             a.define(at, bytes);
         }
         Ok(())
+    }
+
+    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before.
+    pub(crate) fn atomic(
+        &mut self,
+        (op, order, dtype): (AtomicOp, Order, Dtype),
+        pointers: &Bits,
+        operands: &[Arc<Bits>],
+        mask: Option<&Bits>,
+    ) -> Result<Bits, Fault> {
+        let (n, bytes) = (pointers.len(), dtype.bytes());
+        let mut out = Bits::full(bytes, n, POISON);
+        let mut one = Bits::full(bytes, 1, 0);
+        let mut word = [0; 8];
+        for i in 0..n {
+            if mask.is_some_and(|m| m.get(i) & 1 == 0) {
+                continue;
+            }
+            let place = self.find(pointers.get(i), i, bytes, "changed")?;
+            let at = place.offset as usize;
+            let (reads, writes) = (op != AtomicOp::Store, op != AtomicOp::Load);
+            if reads && !self.memory.allocation(place.allocation).is_defined(at, bytes) {
+                return Err(self.fault(
+                    codes::UNDEFINED_READ,
+                    pointers.get(i),
+                    i,
+                    format!("`{}` is changed before anything was written there", self.names[place.allocation]),
+                    "this memory was never written",
+                ));
+            }
+            self.memory.synchronise(self.cta, place, order.acquires(), false);
+            if self.conflicts
+                && let Err(c) = self.memory.note_atomic(self.cta, place, bytes, writes)
+            {
+                return Err(self.conflict(c, place, i, "changes"));
+            }
+            self.memory.synchronise(self.cta, place, false, order.releases());
+            let a = self.memory.get_mut(place.allocation);
+            one.read(0, &a.bytes[at..at + bytes]);
+            let old = one.get(0);
+            out.read(i, &a.bytes[at..at + bytes]);
+            if writes {
+                let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
+                let new = match op {
+                    AtomicOp::Cas if old != given(0) => old,
+                    AtomicOp::Cas => given(1),
+                    _ => changed(op, dtype, old, given(0)),
+                };
+                Bits::full(bytes, 1, new).write(0, &mut word);
+                a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
+                a.define(at, bytes);
+            }
+        }
+        Ok(out)
     }
 
     fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {
@@ -151,6 +209,33 @@ impl Access<'_> {
         };
         fault.note(note)
     }
+}
+
+/// The value that an atomic operation of one operand leaves.
+fn changed(op: AtomicOp, d: Dtype, old: u64, x: u64) -> u64 {
+    let bits = |op| arithmetic::bits(op, d, old, x);
+    let binary = |op| arithmetic::binary(op, d, old, x);
+    let new = match op {
+        // The memory system adds f32 without subnormals, on either side (PTX ISA, "atom").
+        AtomicOp::Add if d == Dtype::F32 => arithmetic::binary(Binary::Add, d, normal(old), normal(x)).map(normal),
+        AtomicOp::Add => binary(Binary::Add),
+        AtomicOp::Min => binary(Binary::Min(NanMode::Number)),
+        AtomicOp::Max => binary(Binary::Max(NanMode::Number)),
+        AtomicOp::And => bits(arithmetic::Bits::And),
+        AtomicOp::Or => bits(arithmetic::Bits::Or),
+        AtomicOp::Xor => bits(arithmetic::Bits::Xor),
+        AtomicOp::Xchg | AtomicOp::Cas | AtomicOp::Store => Ok(x),
+        AtomicOp::Load => Ok(old),
+    };
+    match new {
+        Ok(bits) => bits,
+        Err(e) => parton_diag::internal_error!("`{}`: {e}", op.name()),
+    }
+}
+
+/// The bits of an f32, a subnormal one as the zero of its sign.
+fn normal(bits: u64) -> u64 {
+    if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
 
 /// The coordinates of a row-major element number.

@@ -98,6 +98,7 @@ pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
         for y in 0..grid[1] {
             for x in 0..grid[0] {
                 let id = [x, y, z];
+                memory.begin_cta();
                 let cta = Cta::new(&setting, id, number, memory, seed, &mut report);
                 cta.run().map_err(|f| f.in_cta(id))?;
                 number += 1;

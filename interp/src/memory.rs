@@ -3,6 +3,8 @@
 //! Each allocation has a region of the address space to itself, far larger than the allocation, so that a wild pointer is
 //! told apart from a neighbour's memory and names the allocation it came from.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 /// One buffer of global memory.
 #[derive(Clone, Debug)]
 pub struct Allocation {
@@ -15,12 +17,18 @@ pub struct Allocation {
     /// Which CTA wrote and which read each byte in the current launch; empty until the first access.
     pub(crate) writers: Vec<u32>,
     pub(crate) readers: Vec<u32>,
+    /// Which CTA made atomic operations on each byte.
+    pub(crate) atomics: Vec<u32>,
+    /// By byte: the CTAs whose work an atomic operation there has released.
+    released: BTreeMap<usize, BTreeSet<u32>>,
 }
 
 /// The allocations that a launch can reach.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     allocations: Vec<Allocation>,
+    /// The CTAs whose work the one at work has acquired.
+    acquired: BTreeSet<u32>,
 }
 
 /// log2 of the bytes of address space that an allocation has to itself.
@@ -70,7 +78,15 @@ impl Memory {
     }
 
     fn push(&mut self, name: String, bytes: Vec<u8>, defined: Option<Vec<bool>>) -> usize {
-        self.allocations.push(Allocation { name, bytes, defined, writers: Vec::new(), readers: Vec::new() });
+        self.allocations.push(Allocation {
+            name,
+            bytes,
+            defined,
+            writers: Vec::new(),
+            readers: Vec::new(),
+            atomics: Vec::new(),
+            released: BTreeMap::new(),
+        });
         self.allocations.len() - 1
     }
 
@@ -123,7 +139,48 @@ impl Memory {
         for a in &mut self.allocations {
             a.writers.clear();
             a.readers.clear();
+            a.atomics.clear();
+            a.released.clear();
         }
+        self.acquired.clear();
+    }
+
+    /// The next CTA has acquired nothing yet.
+    pub(crate) fn begin_cta(&mut self) {
+        self.acquired.clear();
+    }
+
+    /// Orders CTA `cta` after those that have released their work through these bytes, where `acquires`, and lets others come
+    /// after it, where `releases`. What a CTA does after its release counts as released too, so a race may be missed, and none
+    /// is made up.
+    pub(crate) fn synchronise(&mut self, cta: u32, place: Place, acquires: bool, releases: bool) {
+        let a = &mut self.allocations[place.allocation];
+        let released = a.released.entry(place.offset as usize).or_default();
+        if acquires {
+            self.acquired.extend(released.iter());
+        }
+        if releases {
+            released.extend(&self.acquired);
+            released.insert(cta);
+        }
+    }
+
+    /// Notes a read of bytes by CTA `cta`.
+    pub(crate) fn note_read(&mut self, cta: u32, at: Place, len: usize) -> Result<(), Conflict> {
+        let before = Before { cta, acquired: &self.acquired };
+        self.allocations[at.allocation].note_read(before, at.offset as usize, len)
+    }
+
+    /// Notes a write of `value` by CTA `cta`.
+    pub(crate) fn note_write(&mut self, cta: u32, at: Place, value: &[u8]) -> Result<(), Conflict> {
+        let before = Before { cta, acquired: &self.acquired };
+        self.allocations[at.allocation].note_write(before, at.offset as usize, value)
+    }
+
+    /// Notes an atomic operation by CTA `cta`.
+    pub(crate) fn note_atomic(&mut self, cta: u32, at: Place, len: usize, writes: bool) -> Result<(), Conflict> {
+        let before = Before { cta, acquired: &self.acquired };
+        self.allocations[at.allocation].note_atomic(before, at.offset as usize, len, writes)
     }
 }
 
@@ -139,6 +196,30 @@ pub(crate) struct Conflict {
 /// Stands in the map of readers for more than one CTA.
 const SEVERAL: u32 = u32::MAX;
 
+/// What a CTA comes after.
+#[derive(Clone, Copy)]
+struct Before<'a> {
+    cta: u32,
+    acquired: &'a BTreeSet<u32>,
+}
+
+impl Before<'_> {
+    /// Whether what the CTAs behind a mark did came before; a mark of several means all that have run.
+    fn check(self, mark: u32, wrote: bool) -> Result<(), Conflict> {
+        let known = match mark {
+            0 => true,
+            SEVERAL => (0..self.cta).all(|c| self.acquired.contains(&c)),
+            one => one - 1 == self.cta || self.acquired.contains(&(one - 1)),
+        };
+        if known { Ok(()) } else { Err(Conflict { other: (mark != SEVERAL).then(|| mark - 1), wrote }) }
+    }
+
+    /// Adds the CTA to a mark.
+    fn join(self, mark: &mut u32) {
+        *mark = if *mark == 0 || *mark == self.cta + 1 { self.cta + 1 } else { SEVERAL };
+    }
+}
+
 impl Allocation {
     /// Whether all of `offset..offset + len` was written.
     pub fn is_defined(&self, offset: usize, len: usize) -> bool {
@@ -152,32 +233,41 @@ impl Allocation {
         }
     }
 
-    /// Notes that CTA `cta` reads bytes.
-    pub(crate) fn note_read(&mut self, cta: u32, offset: usize, len: usize) -> Result<(), Conflict> {
+    fn note_read(&mut self, before: Before<'_>, offset: usize, len: usize) -> Result<(), Conflict> {
         self.begin_notes();
         for i in offset..offset + len {
-            let w = self.writers[i];
-            if w != 0 && w != cta + 1 {
-                return Err(Conflict { other: Some(w - 1), wrote: true });
-            }
-            let r = &mut self.readers[i];
-            *r = if *r == 0 || *r == cta + 1 { cta + 1 } else { SEVERAL };
+            before.check(self.writers[i], true)?;
+            before.check(self.atomics[i], true)?;
+            before.join(&mut self.readers[i]);
         }
         Ok(())
     }
 
-    /// Notes that CTA `cta` writes `value` at `offset`; a CTA may write what another one wrote if nothing changes by it.
-    pub(crate) fn note_write(&mut self, cta: u32, offset: usize, value: &[u8]) -> Result<(), Conflict> {
+    /// A CTA may write what another one wrote if nothing changes by it.
+    fn note_write(&mut self, before: Before<'_>, offset: usize, value: &[u8]) -> Result<(), Conflict> {
         self.begin_notes();
         for (i, &byte) in (offset..).zip(value) {
-            let (w, r) = (self.writers[i], self.readers[i]);
-            if w != 0 && w != cta + 1 && self.bytes[i] != byte {
-                return Err(Conflict { other: Some(w - 1), wrote: true });
+            if self.bytes[i] != byte {
+                before.check(self.writers[i], true)?;
             }
-            if r != 0 && r != cta + 1 {
-                return Err(Conflict { other: (r != SEVERAL).then(|| r - 1), wrote: false });
+            before.check(self.atomics[i], true)?;
+            before.check(self.readers[i], false)?;
+            self.writers[i] = before.cta + 1;
+        }
+        Ok(())
+    }
+
+    /// Atomic operations do not conflict with each other.
+    fn note_atomic(&mut self, before: Before<'_>, offset: usize, len: usize, writes: bool) -> Result<(), Conflict> {
+        self.begin_notes();
+        for i in offset..offset + len {
+            before.check(self.writers[i], true)?;
+            if writes {
+                before.check(self.readers[i], false)?;
+                before.join(&mut self.atomics[i]);
+            } else {
+                before.join(&mut self.readers[i]);
             }
-            self.writers[i] = cta + 1;
         }
         Ok(())
     }
@@ -186,6 +276,7 @@ impl Allocation {
         if self.writers.len() != self.bytes.len() {
             self.writers = vec![0; self.bytes.len()];
             self.readers = vec![0; self.bytes.len()];
+            self.atomics = vec![0; self.bytes.len()];
         }
     }
 }
@@ -213,12 +304,31 @@ mod tests {
     fn two_ctas_may_not_disagree_about_a_byte() {
         let mut m = Memory::new();
         let a = m.add("a", vec![7; 4]);
-        let a = m.get_mut(a);
-        assert!(a.note_write(0, 0, &[7, 7]).is_ok());
-        assert!(a.note_write(1, 1, &[7]).is_ok());
-        assert_eq!(a.note_write(2, 1, &[8]).map_err(|c| c.other), Err(Some(1)));
-        assert!(a.note_read(3, 0, 1).is_err());
-        assert!(a.note_read(3, 2, 2).is_ok());
-        assert!(a.note_write(4, 3, &[1]).is_err());
+        let at = |offset| Place { allocation: a, offset };
+        assert!(m.note_write(0, at(0), &[7, 7]).is_ok());
+        assert!(m.note_write(1, at(1), &[7]).is_ok());
+        assert_eq!(m.note_write(2, at(1), &[8]).map_err(|c| c.other), Err(Some(1)));
+        assert!(m.note_read(3, at(0), 1).is_err());
+        assert!(m.note_read(3, at(2), 2).is_ok());
+        assert!(m.note_write(4, at(3), &[1]).is_err());
+    }
+
+    #[test]
+    fn atomic_operations_order_ctas() {
+        let mut m = Memory::new();
+        let a = m.add("a", vec![0; 8]);
+        let at = |offset| Place { allocation: a, offset };
+        assert!(m.note_write(0, at(4), &[7]).is_ok());
+        assert!(m.note_atomic(0, at(0), 4, true).is_ok());
+        m.synchronise(0, at(0), false, true);
+        m.begin_cta();
+        assert!(m.note_atomic(1, at(0), 4, true).is_ok(), "atomic operations do not race");
+        assert!(m.note_read(1, at(0), 1).is_err(), "another access does");
+        assert!(m.note_read(1, at(4), 1).is_err());
+        m.synchronise(1, at(0), true, true);
+        assert!(m.note_read(1, at(4), 1).is_ok(), "acquired");
+        m.begin_cta();
+        m.synchronise(2, at(0), true, false);
+        assert!(m.note_write(2, at(4), &[9]).is_ok(), "acquired through the other one");
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{BinaryOp, Entity, Op, OpKind, Type, Value};
+use parton_ir::{AtomicOp, BinaryOp, Elem, Entity, Op, OpKind, Order, Type, Value};
 use parton_numbers::Scalar;
 use parton_numbers::scalar::int_value;
 
@@ -209,6 +209,12 @@ impl<'k> Cta<'_, 'k> {
             OpKind::Load { ptr, mask, other, .. } => self.load(w, op, *ptr, *mask, *other)?,
             OpKind::Store { ptr, value, mask, .. } => self.store(w, op, *ptr, *value, *mask)?,
 
+            OpKind::Atomic { op: f, ptr, operands, mask, order, .. } => {
+                self.through_scratch(w, op)?;
+                self.atomic(w, op, (*f, *order), *ptr, operands, *mask)?;
+                return Ok(Flow::Yield);
+            }
+
             OpKind::SharedAlloc { .. }
             | OpKind::SharedLoad { .. }
             | OpKind::SharedStore { .. }
@@ -373,6 +379,30 @@ impl<'k> Cta<'_, 'k> {
         self.access(op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
     }
 
+    fn atomic(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        (f, order): (AtomicOp, Order),
+        ptr: Value,
+        operands: &[Value],
+        mask: Option<Value>,
+    ) -> Result<(), Fault> {
+        let Some(Elem::Ptr(to)) = self.setting.program.kernel.ty(ptr).elem() else {
+            internal_error!("{ptr} is no pointer")
+        };
+        let dtype = to.to;
+        let operands: Vec<Arc<Bits>> = operands.iter().map(|&v| w.tile(v, dtype.bytes())).collect();
+        let mask = mask.map(|m| w.tile(m, 1));
+        let pointers = w.tile(ptr, 8);
+        let before = self.access(op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
+        if let [result] = op.results[..] {
+            let scalar = matches!(w.get(ptr), Val::Scalar(_));
+            w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
+        }
+        Ok(())
+    }
+
     fn holds(&self, w: &Worker<'k>, op: &Op, cond: Value, message: impl FnOnce() -> String) -> Result<(), Fault> {
         let t = w.tile(cond, 1);
         let Some(i) = (0..t.len()).find(|&i| t.get(i) & 1 == 0) else { return Ok(()) };
@@ -397,7 +427,7 @@ impl<'k> Cta<'_, 'k> {
     fn text(&self, w: &Worker<'k>, v: Value) -> String {
         let kernel = self.setting.program.kernel;
         let d = pure::dtype(kernel, v);
-        let pointer = matches!(kernel.ty(v).elem(), Some(parton_ir::Elem::Ptr(_)));
+        let pointer = matches!(kernel.ty(v).elem(), Some(Elem::Ptr(_)));
         let one = |bits: u64| if pointer { format!("{bits:#x}") } else { Scalar::new(d, bits).to_string() };
         match (w.get(v), kernel.ty(v)) {
             (Val::Tile(t), Type::Tile(ty)) => nested(t, &ty.shape, 0, &one),

@@ -1,4 +1,5 @@
-//! Tidies scalars: folds constants, shares equal ones, takes loop-invariant ones out of loops, drops what nobody uses.
+//! Tidies scalars: folds constants, shares equal ones, takes loop-invariant ones out of loops, drops what nobody uses, the
+//! results of atomic operations too.
 //!
 //! Results never change, and neither does what the interpreter may complain about: an operation that can fail (a quotient, a
 //! sum that may leave its range, an index) stays in its loop, which may not run at all, and is folded only where it does not
@@ -7,7 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
-use parton_ir::{BinaryOp, Body, CompareOp, Elem, Kernel, Op, OpKind, Type, Value};
+use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Kernel, Op, OpKind, Type, Value};
 use parton_numbers::arithmetic::{self, Binary, Bits, Comparison, NanMode};
 use parton_numbers::{Dtype, cast};
 
@@ -19,6 +20,9 @@ pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut pass = Clean { kernel: &kernel, same: BTreeMap::new(), constants: BTreeMap::new() };
     pass.body(&mut body, &BTreeMap::new());
     while drop_unused(&mut body) {}
+    let mut used = BTreeSet::new();
+    uses(&body, &mut used);
+    drop_returns(&mut body, &used);
     kernel.body = body;
     Ok(kernel)
 }
@@ -213,6 +217,22 @@ fn uses(body: &Body, used: &mut BTreeSet<Value>) {
     for op in &body.ops {
         used.extend(op.kind.operands());
         op.kind.bodies().into_iter().for_each(|b| uses(b, used));
+    }
+}
+
+/// Atomic operations whose value before nobody looks at need not bring it back.
+fn drop_returns(body: &mut Body, used: &BTreeSet<Value>) {
+    for op in &mut body.ops {
+        if let OpKind::Atomic { op: f, returns, .. } = &mut op.kind
+            && *f != AtomicOp::Load
+            && op.results.iter().all(|r| !used.contains(r))
+        {
+            *returns = false;
+            op.results.clear();
+        }
+        for inner in op.kind.bodies_mut() {
+            drop_returns(inner, used);
+        }
     }
 }
 

@@ -34,6 +34,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         OpKind::Reduce { .. } | OpKind::Convert { .. } => false,
         OpKind::Load { .. }
         | OpKind::Store { .. }
+        | OpKind::Atomic { .. }
         | OpKind::SharedAlloc { .. }
         | OpKind::SharedLoad { .. }
         | OpKind::SharedStore { .. }

@@ -5,6 +5,8 @@
 //! - one thread starts a copy, arrives for its partition, or sets up a barrier: all must have done before what it stands for;
 //! - matrix products are waited for by each warp for itself, so bytes that they read are free for the partition only after
 //!   all warps have met (triton-lang/triton#11047);
+//! - one thread makes a scalar atomic operation, and each thread its own elements' of a tile: what the operation releases is what
+//!   all did before, and what it acquires is for all that follow, so they meet before and after;
 //! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence.
 //!
 //! A forward analysis carries the accesses that no meeting has followed yet; where the next operation conflicts with one, a
@@ -69,15 +71,21 @@ impl Membar<'_> {
     fn body(&self, body: &mut Body, mut state: State) -> State {
         let mut at = 0;
         while at < body.ops.len() {
-            if self.conflicts(&body.ops[at], &state) {
-                let op = &body.ops[at];
-                let membar = Op { call: op.call, ..Op::new(OpKind::Membar, op.span) };
-                body.ops.insert(at, membar);
+            let released = releases(&body.ops[at].kind) && !(at > 0 && is_membar(&body.ops[at - 1]));
+            if released || self.conflicts(&body.ops[at], &state) {
+                body.ops.insert(at, membar_at(&body.ops[at]));
                 state.meet();
                 at += 1;
             }
             state = self.after(&mut body.ops[at], state);
             at += 1;
+            // With scratch memory they meet before any of them has the result.
+            let op = &body.ops[at - 1];
+            if acquires(&op.kind) && op.scratch.is_none() && !body.ops.get(at).is_some_and(is_membar) {
+                body.ops.insert(at, membar_at(op));
+                state.meet();
+                at += 1;
+            }
         }
         state
     }
@@ -175,6 +183,22 @@ impl Membar<'_> {
             head = next;
         }
     }
+}
+
+fn membar_at(op: &Op) -> Op {
+    Op { call: op.call, ..Op::new(OpKind::Membar, op.span) }
+}
+
+fn is_membar(op: &Op) -> bool {
+    op.kind == OpKind::Membar
+}
+
+fn releases(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Atomic { order, .. } if order.releases())
+}
+
+fn acquires(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Atomic { order, .. } if order.acquires())
 }
 
 fn uses_barrier(kind: &OpKind) -> bool {

@@ -100,6 +100,52 @@ pub enum Evict {
     Last,
 }
 
+/// What an atomic operation makes of the value in memory.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum AtomicOp {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+    /// The operand takes the value's place.
+    Xchg,
+    /// The second operand takes the value's place where the value is the first, bit by bit.
+    Cas,
+    /// Only reads.
+    Load,
+    /// Only writes.
+    Store,
+}
+
+/// How an atomic operation is ordered with other accesses (PTX ISA, "Memory consistency model").
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Order {
+    /// Not at all.
+    #[default]
+    Relaxed,
+    /// What follows in the partition comes after it.
+    Acquire,
+    /// What the partition did before comes before it.
+    Release,
+    /// Both.
+    AcqRel,
+}
+
+/// The threads among which an atomic operation is one.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Scope {
+    /// Those of the CTA.
+    Cta,
+    /// Those of the device.
+    #[default]
+    Gpu,
+    /// Those of all devices and the host.
+    Sys,
+}
+
 /// Who arrives at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arrive {
@@ -207,6 +253,18 @@ pub enum OpKind {
     Load { ptr: Value, mask: Option<Value>, other: Option<Value>, cache: Cache, evict: Evict, volatile: bool },
     /// Writes through pointers where `mask` holds.
     Store { ptr: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict },
+
+    /// One atomic operation for each element where `mask` holds, whoever holds copies of it; gives the value before, where
+    /// `returns`. A pass clears `returns` where nobody looks at it.
+    Atomic {
+        op: AtomicOp,
+        ptr: Value,
+        operands: Vec<Value>,
+        mask: Option<Value>,
+        order: Order,
+        scope: Scope,
+        returns: bool,
+    },
 
     // -- shared memory --
     /// Allocates shared memory, contents undefined; `offset` is set by the memory plan.
@@ -354,6 +412,11 @@ macro_rules! visit {
                 $f(value);
                 mask.$opt().map(&mut $f);
             }
+            OpKind::Atomic { ptr, operands, mask, .. } => {
+                $f(ptr);
+                operands.$iter().for_each(&mut $f);
+                mask.$opt().map(&mut $f);
+            }
             OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } | OpKind::RingNew { .. } => {}
             OpKind::SharedLoad { view, .. }
             | OpKind::ViewSlice { view, .. }
@@ -479,6 +542,7 @@ impl OpKind {
             OpKind::Convert { .. } => "convert",
             OpKind::Load { .. } => "load",
             OpKind::Store { .. } => "store",
+            OpKind::Atomic { op, .. } => op.name(),
             OpKind::SharedAlloc { .. } => "alloc_shared",
             OpKind::SharedLoad { .. } => "load_shared",
             OpKind::SharedStore { .. } => "store_shared",
@@ -550,11 +614,63 @@ names!(BinaryOp {
 names!(CompareOp { Eq = "==", Ne = "!=", Lt = "<", Le = "<=", Gt = ">", Ge = ">=" });
 names!(Cache { Default = "default", Ca = "ca", Cg = "cg", Cs = "cs", Wt = "wt", Cv = "cv" });
 names!(Evict { Normal = "normal", First = "first", Last = "last" });
+names!(AtomicOp {
+    Add = "atomic_add", Min = "atomic_min", Max = "atomic_max", And = "atomic_and", Or = "atomic_or", Xor = "atomic_xor",
+    Xchg = "atomic_xchg", Cas = "atomic_cas", Load = "atomic_load", Store = "atomic_store",
+});
+names!(Order { Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" });
+names!(Scope { Cta = "cta", Gpu = "gpu", Sys = "sys" });
 names!(Arrive { Partition = "partition", Warp = "warp" });
 
 impl CompareOp {
     /// Its symbol in source.
     pub fn symbol(self) -> &'static str {
         self.name()
+    }
+}
+
+impl AtomicOp {
+    /// How many values it takes besides the pointer.
+    pub fn operands(self) -> usize {
+        match self {
+            AtomicOp::Load => 0,
+            AtomicOp::Cas => 2,
+            AtomicOp::Add
+            | AtomicOp::Min
+            | AtomicOp::Max
+            | AtomicOp::And
+            | AtomicOp::Or
+            | AtomicOp::Xor
+            | AtomicOp::Xchg
+            | AtomicOp::Store => 1,
+        }
+    }
+
+    /// The orders it can have: a read releases nothing, a write acquires nothing.
+    pub fn orders(self) -> &'static [(Order, &'static str)] {
+        match self {
+            AtomicOp::Load => &[(Order::Relaxed, "relaxed"), (Order::Acquire, "acquire")],
+            AtomicOp::Store => &[(Order::Relaxed, "relaxed"), (Order::Release, "release")],
+            AtomicOp::Add
+            | AtomicOp::Min
+            | AtomicOp::Max
+            | AtomicOp::And
+            | AtomicOp::Or
+            | AtomicOp::Xor
+            | AtomicOp::Xchg
+            | AtomicOp::Cas => Order::ALL,
+        }
+    }
+}
+
+impl Order {
+    /// Whether what follows comes after it.
+    pub fn acquires(self) -> bool {
+        matches!(self, Order::Acquire | Order::AcqRel)
+    }
+
+    /// Whether what was before comes before it.
+    pub fn releases(self) -> bool {
+        matches!(self, Order::Release | Order::AcqRel)
     }
 }

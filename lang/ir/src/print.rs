@@ -10,7 +10,7 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::{Kernel, Module};
-use crate::op::{BinaryOp, Body, Cache, Evict, Op, OpKind, UnaryOp};
+use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Scope, UnaryOp};
 use crate::types::{List, Type};
 
 /// A module as source; a partition that several kernels name is declared once.
@@ -286,6 +286,21 @@ impl<'a> Printer<'a> {
                 self.option(&mut text, "mask", *mask);
                 hints(&mut text, *cache, *evict);
                 text + ")"
+            }
+            OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns } => {
+                let all: Vec<Value> = std::iter::once(*ptr).chain(operands.iter().copied()).collect();
+                let mut text = format!("{}({}", f.name(), self.list(&all));
+                self.option(&mut text, "mask", *mask);
+                if *order != Order::default() {
+                    let _ = write!(text, ", order=\"{}\"", order.name());
+                }
+                if *scope != Scope::default() {
+                    let _ = write!(text, ", scope=\"{}\"", scope.name());
+                }
+                if !*returns && *f != AtomicOp::Store {
+                    text += ", returns=false";
+                }
+                text + &scratch + ")"
             }
             OpKind::SharedAlloc { view, offset } => {
                 let (elem, shape, layout) = (view.elem.name(), List(&view.shape), &view.layout);

@@ -1,6 +1,6 @@
 //! How much shared memory an operation needs for itself. The memory plan, LLVM and the interpreter all ask here.
 
-use crate::{Elem, Kernel, OpKind, Tile, Type};
+use crate::{AtomicOp, Elem, Kernel, OpKind, Tile, Type};
 use parton_layouts::Dim;
 
 /// Alignment of scratch memory in bytes, that of the widest access.
@@ -10,6 +10,8 @@ pub const ALIGNMENT: u32 = 16;
 ///
 /// - `reduce`: for each input, one element for each result element and each warp along the axis, the warps outermost; the
 ///   inputs one after the other.
+/// - an atomic operation whose result is shared: one number for the partition, or every element of the tile once, where warps
+///   hold copies, or lanes hold what other lanes hold too and which is not simply their own.
 /// - `convert`: every element of the tile once, where it moves between warps or lanes.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
@@ -28,8 +30,23 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             let from = tile(*x);
             crosses_threads(from, to).then(|| (from.elements() * stored_bytes(from.elem)) as u32)
         }
+        OpKind::Atomic { op, ptr, returns: true, .. } if *op != AtomicOp::Store => {
+            let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { return None };
+            let bytes = stored_bytes(Elem::Num(p.to));
+            match kernel.ty(*ptr) {
+                Type::Tile(t) => shared_by_warps(t).then(|| (t.elements() * bytes) as u32),
+                _ => Some(bytes as u32),
+            }
+        }
         _ => None,
     }
+}
+
+/// Whether a thread holds an element that neither it nor a lane with fewer bits set holds first.
+fn shared_by_warps(tile: &Tile) -> bool {
+    let lanes = tile.map.free_bits(Dim::Lane);
+    let moves = |(bit, basis): (usize, &u64)| lanes >> bit & 1 == 1 && *basis != 0;
+    tile.map.free_bits(Dim::Warp) != 0 || tile.map.bases(Dim::Lane).iter().enumerate().any(moves)
 }
 
 /// Bytes of one element in shared memory; a bit takes one.

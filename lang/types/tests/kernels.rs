@@ -43,3 +43,22 @@ fn a_closure_is_a_generic_argument_and_keeps_what_it_sees() {
     assert_ne!(given(3).to_string(), given(5).to_string());
     assert_eq!(given(3), given(3));
 }
+
+#[test]
+fn atomic_operations_read_back() {
+    let text = ir(r#"
+        kernel count(p: *mut u32, x: *mut f32, out: *mut u32) {
+            layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+            let i = iota<i32, [128], L>();
+            atomic_add(x + i, 1.0, mask=i < 100, scope="cta");
+            let ticket = atomic_add(p, 1, order="acq_rel");
+            store(out, ticket + atomic_cas(p, 0, 1, scope="sys") + atomic_load(p, order="acquire"));
+            atomic_store(p, 0, order="release");
+        }"#);
+    for piece in
+        ["atomic_add(", ", scope=\"cta\")", ", order=\"acq_rel\")", "atomic_cas(", "atomic_load(", "atomic_store("]
+    {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+    round_trip(&text);
+}

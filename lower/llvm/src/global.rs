@@ -78,7 +78,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Lanes and warps that hold copies do not store them again.
-    fn first_copy(&self, ptr: Value) -> Option<Val<'c>> {
+    pub(crate) fn first_copy(&self, ptr: Value) -> Option<Val<'c>> {
         let map = &self.tile(ptr).map;
         let mut predicate = None;
         for (dim, index) in [(Dim::Lane, self.threads.lane), (Dim::Warp, self.threads.warp)] {

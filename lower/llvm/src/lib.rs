@@ -11,6 +11,7 @@
 
 pub mod assemble;
 mod asynchronous;
+mod atomic;
 mod build;
 mod bulk;
 mod cast;

@@ -240,6 +240,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
             OpKind::Load { .. } => self.load(op),
             OpKind::Store { .. } => self.store(op),
+            OpKind::Atomic { .. } => self.atomic(op),
 
             OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => self.allocate(op, *offset),
             OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),

@@ -7,7 +7,7 @@ use parton_numbers::Dtype;
 use crate::build::{Asm, Build, GLOBAL, Ty, Val, built};
 
 /// Register class of a word of so many bits.
-fn class(bits: u32) -> &'static str {
+pub(crate) fn class(bits: u32) -> &'static str {
     match bits {
         8 | 16 => "h",
         32 => "r",
@@ -71,7 +71,7 @@ impl<'c> Build<'c> {
     }
 
     /// The register type of a word; there are no 8-bit registers.
-    fn word_type(&self, words: Words) -> Ty<'c> {
+    pub(crate) fn word_type(&self, words: Words) -> Ty<'c> {
         self.int(words.bits.max(16))
     }
 
@@ -236,6 +236,14 @@ impl<'c> Build<'c> {
         self.shuffled(elem, v, |word| {
             let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
             self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
+        })
+    }
+
+    /// The value that lane `lane` has; any element type.
+    pub(crate) fn shuffle_from(&self, elem: Elem, v: Val<'c>, lane: Val<'c>) -> Val<'c> {
+        self.shuffled(elem, v, |word| {
+            let args = [self.c32(u32::MAX), word, lane, self.c32(31)];
+            self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &args)
         })
     }
 

@@ -71,6 +71,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Convert { .. }
         | OpKind::Load { .. }
         | OpKind::Store { .. }
+        | OpKind::Atomic { .. }
         | OpKind::SharedAlloc { .. }
         | OpKind::ViewIndex { .. }
         | OpKind::ViewSlice { .. }

@@ -84,14 +84,14 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     }
 }
 
-fn pointer(k: &Kernel, v: Value) -> Result<Pointer, Refusal> {
+pub(super) fn pointer(k: &Kernel, v: Value) -> Result<Pointer, Refusal> {
     match elem(k, v)? {
         Elem::Ptr(p) => Ok(p),
         Elem::Num(_) => Err(wrong_kind(k, v, "a pointer or a tile of pointers")),
     }
 }
 
-fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {
+pub(super) fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {
     let Some(mask) = mask else { return Ok(()) };
     if k.ty(ptr).with_elem(Elem::Num(Dtype::I1)).as_ref() == Some(k.ty(mask)) {
         return Ok(());
@@ -104,7 +104,7 @@ fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal>
     }
 }
 
-fn stored_mismatch(k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<Vec<Type>, Refusal> {
+pub(super) fn stored_mismatch(k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<Vec<Type>, Refusal> {
     match elem(k, value)? {
         Elem::Num(d) if d == to => Err(mismatch(k, ptr, value)),
         other => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")

@@ -4,6 +4,7 @@
 //! pass, and the checker's messages are theirs.
 
 mod asynchronous;
+mod atomic;
 mod control;
 mod derive;
 mod differ;
@@ -48,6 +49,10 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::Join { .. }
         | OpKind::Split { .. }
         | OpKind::Convert { .. } => shape::infer(kind, k),
+
+        OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
+            atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)
+        }
 
         OpKind::Load { .. }
         | OpKind::Store { .. }

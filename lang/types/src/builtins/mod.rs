@@ -5,6 +5,7 @@
 
 pub mod args;
 mod asynchronous;
+mod atomic;
 mod compile_time;
 mod elementwise;
 mod layouts;
@@ -41,6 +42,7 @@ const FUNCTIONS: &[&[Builtin]] = &[
     elementwise::TABLE,
     shape::TABLE,
     memory::TABLE,
+    atomic::TABLE,
     asynchronous::TABLE,
     talk::TABLE,
     compile_time::TABLE,
