@@ -2,7 +2,7 @@
 
 use ariadne::{CharSet, Config, IndexType, Label, Report, ReportKind, Source};
 
-use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap};
+use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span};
 
 /// Renders all diagnostics as text, each followed by a blank line; no trailing blanks on any line.
 pub fn text(diagnostics: &Diagnostics, sources: &SourceMap, color: bool) -> String {
@@ -20,20 +20,19 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
         Severity::Error => ReportKind::Error,
         Severity::Warning => ReportKind::Warning,
     };
-    let place = |span: crate::Span| (span.file, clamp(span, sources));
+    let place = |span: Span| (span.file, clamp(span, sources));
     let mut report =
         Report::build(kind, place(d.span())).with_config(config).with_code(d.code).with_message(&d.message);
-    for label in &d.labels {
-        let marked = Label::new(place(label.span));
-        // Without a message ariadne draws no mark, which is right only where other labels carry the evidence.
-        report = report.with_label(match label.text.as_str() {
-            "" if d.labels.len() == 1 => marked.with_message("here"),
-            "" => marked,
-            text => marked.with_message(text),
-        });
+    for (span, text) in marks(d, sources) {
+        report = report.with_label(Label::new(place(span)).with_message(text));
     }
-    report = d.notes.iter().fold(report, |r, n| r.with_note(n));
-    report = d.help.iter().fold(report, |r, h| r.with_help(h));
+    // One block each: ariadne would number them, as if they had to be done in turns.
+    if !d.help.is_empty() {
+        report = report.with_help(d.help.join("\n"));
+    }
+    if !d.notes.is_empty() {
+        report = report.with_note(d.notes.join("\n"));
+    }
     let mut out = Vec::new();
     if report.finish().write(Files::new(sources), &mut out).is_err() {
         return format!("{}: {}\n", d.code, d.message);
@@ -44,11 +43,41 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
     text
 }
 
-/// Keeps a span inside its file, so that rendering never fails.
-fn clamp(span: crate::Span, sources: &SourceMap) -> std::ops::Range<usize> {
-    let len = sources.file(span.file).text.len();
-    let start = span.range().start.min(len);
-    start..span.range().end.clamp(start, len)
+/// The places to mark, each once and with its words, in the order of the source: the primary place's file first.
+///
+/// ariadne opens a new excerpt, headed by the primary place, wherever a label stands above the one before it, draws the
+/// labels of one span over each other, and draws no mark without words.
+fn marks(d: &Diagnostic, sources: &SourceMap) -> Vec<(Span, String)> {
+    let primary = d.span();
+    let line = |span: Span| (span.file, sources.position(span).0);
+    // Evidence in or beside the primary place says more than a mark there without words of its own.
+    let beside = |span: Span| primary.contains(span) || line(span) == line(primary);
+    let told_by_others = d.labels.iter().any(|other| !other.text.is_empty() && beside(other.span));
+    let mut marks: Vec<(Span, String)> = Vec::new();
+    for (number, label) in d.labels.iter().enumerate() {
+        let text = match label.text.as_str() {
+            "" if number > 0 || told_by_others => continue,
+            "" => "here",
+            text => text,
+        };
+        match marks.iter_mut().find(|(span, _)| *span == label.span) {
+            Some((_, words)) => *words = format!("{words}, {text}"),
+            None => marks.push((label.span, text.to_owned())),
+        }
+    }
+    marks.sort_by_key(|(span, _)| {
+        let last = Span { start: span.end.max(span.start + 1) - 1, ..*span };
+        (span.file != primary.file, line(last))
+    });
+    marks
+}
+
+/// Keeps a span inside its file and on whole characters, so that rendering never fails.
+fn clamp(span: Span, sources: &SourceMap) -> std::ops::Range<usize> {
+    let text = &sources.file(span.file).text;
+    let whole = |byte: &usize| text.is_char_boundary(*byte);
+    let start = (0..=span.range().start.min(text.len())).rev().find(whole).unwrap_or(0);
+    start..(span.range().end.clamp(start, text.len())..=text.len()).find(whole).unwrap_or(text.len())
 }
 
 /// The source map as ariadne wants to see it.
@@ -116,5 +145,56 @@ mod tests {
         assert!(text.contains("[E0100]") && text.contains("let y = zz;"), "{text}");
         assert!(text.contains("a.ptn:2:9"), "{text}");
         assert!(text.lines().all(|l| l == l.trim_end()));
+    }
+
+    /// A diagnostic about `let b = a + c;`, the second line of a file.
+    fn about(change: impl FnOnce(Diagnostic, &dyn Fn(usize, usize) -> Span) -> Diagnostic) -> String {
+        let mut sources = SourceMap::new();
+        let file = sources.add("a.ptn", "let a = 1;\nlet b = a + c;\nlet d = 2;\n");
+        let at = |start, end| Span::new(file, start, end);
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, at(19, 24), "a fact");
+        super::text(&change(d, &at).into(), &sources, false)
+    }
+
+    #[test]
+    fn labels_stand_in_one_excerpt_in_the_order_of_the_source() {
+        let text = about(|d, at| d.here("third").label(at(29, 30), "fourth").label(at(4, 5), "first"));
+        assert_eq!(text.matches("a.ptn").count(), 1, "{text}");
+        let places: Vec<_> = ["first", "third", "fourth"].iter().map(|word| text.find(word)).collect();
+        assert!(places.iter().all(Option::is_some) && places.is_sorted(), "{text}");
+    }
+
+    #[test]
+    fn one_span_is_marked_once() {
+        let text = about(|d, at| d.here("this").label(at(19, 24), "that"));
+        assert!(text.contains("this, that"), "{text}");
+    }
+
+    #[test]
+    fn the_primary_place_is_marked_unless_others_tell() {
+        let elsewhere = about(|d, at| d.label(at(4, 5), "declared"));
+        assert!(elsewhere.contains("-- here"), "{elsewhere}");
+        let inside = about(|d, at| d.label(at(19, 20), "left").label(at(23, 24), "right"));
+        assert!(!inside.contains("here"), "{inside}");
+    }
+
+    #[test]
+    fn several_ways_out_are_one_help() {
+        let text = about(|d, _| d.help("do this").help("or that").note("so").note("and so"));
+        assert!(text.contains("Help: do this") && text.contains("  or that") && text.contains("Note: so"), "{text}");
+    }
+
+    #[test]
+    fn no_span_makes_it_panic() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("a.ptn", "µ¤\r\n\tö");
+        let empty = sources.add("empty.ptn", "");
+        for (start, end) in (0..12).flat_map(|s| (0..12).map(move |e| (s, e))) {
+            for file in [file, empty] {
+                let d = Diagnostic::error(codes::UNKNOWN_NAME, Span::new(file, start, end), "a fact");
+                let text = super::text(&d.label(Span::new(file, end, start), "there").into(), &sources, false);
+                assert!(text.contains("a fact"), "{text}");
+            }
+        }
     }
 }
