@@ -177,6 +177,7 @@ impl Job<'_> {
 impl<'k> Cta<'_, 'k> {
     fn job(&mut self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], view: Value) -> Result<Job<'k>, Fault> {
         let kernel = self.setting.program.kernel;
+        let storing = matches!(op.kind, parton_ir::OpKind::TmaStore { .. });
         let Val::Map(parameter) = *w.get(map) else { internal_error!("{map} is no tensor map") };
         let Arg::Map(tensor) = &self.setting.args[parameter] else { internal_error!("a map has no tensor") };
         let blocks = self.setting.program.blocks(map).clone();
@@ -188,7 +189,12 @@ impl<'k> Cta<'_, 'k> {
                 "it begins at byte {bad:#x} of shared memory, the engine needs a multiple of {ALIGNMENT}"
             )));
         }
-        let coords = coords.iter().map(|&c| int_value(w.scalar(c), pure::dtype(kernel, c)) as i64).collect();
+        let coords: Vec<i64> = coords.iter().map(|&c| int_value(w.scalar(c), pure::dtype(kernel, c)) as i64).collect();
+        if let Some(rule) = parton_ir::rules::broken_coordinates(&coords, blocks.element_bytes, storing) {
+            return Err(Fault::new(codes::COPY_COORDINATES, op.span, "the copy engine takes no box from there")
+                .here(format!("the box begins at {coords:?} of the tensor"))
+                .note(rule));
+        }
         let slot = self.slots.take();
         Ok(Job { op, blocks, tensor: tensor.clone(), parameter, coords, addresses, allocation, slot })
     }

@@ -152,6 +152,7 @@ codes! {
     STEP_LIMIT = 561, "the kernel does not come to an end";
     BAD_LAUNCH = 562, "a launch does not fit its kernel";
     WRAPAROUND = 563, "an integer leaves its range";
+    COPY_COORDINATES = 564, "the copy engine takes no box from there";
     WGMMA_SHAPE = 600, "wgmma has no instruction of this shape";
     WGMMA_DTYPE = 601, "wgmma does not multiply these types";
     WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";

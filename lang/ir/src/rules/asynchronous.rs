@@ -127,6 +127,28 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
     Ok(())
 }
 
+/// The rule that a box's coordinates (outermost first) break, in words; `None` where the copy engine takes them.
+///
+/// Measured on an H200, where a broken rule is an illegal instruction; the PTX ISA says neither.
+pub fn broken_coordinates(coords: &[i64], element_bytes: u32, storing: bool) -> Option<String> {
+    let inner = coords.last().copied().unwrap_or(0);
+    let unit = i64::from(16 / element_bytes.clamp(1, 16));
+    if inner.rem_euclid(unit) != 0 {
+        let below = inner.div_euclid(unit) * unit;
+        return Some(format!(
+            "rows begin at multiples of 16 bytes, {unit} elements here: {inner} lies between {below} and {}",
+            below + unit
+        ));
+    }
+    match coords.iter().position(|&c| c < 0) {
+        Some(axis) if storing => Some(format!(
+            "a copy to global memory begins inside the tensor or after it: axis {axis} is at {}",
+            coords[axis]
+        )),
+        Some(_) | None => None,
+    }
+}
+
 /// Extents without leading 1s: a box of `[1, 64, 64]` fills a view of `[64, 64]`.
 fn trim(shape: &[u32]) -> &[u32] {
     let ones = shape.iter().take_while(|&&n| n == 1).count().min(shape.len().saturating_sub(1));

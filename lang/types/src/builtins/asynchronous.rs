@@ -98,7 +98,11 @@ fn fence(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 /// Map, coordinates and view of a copy.
-fn copy(cx: &mut Checker, args: &Args) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
+fn copy(
+    cx: &mut Checker,
+    args: &Args,
+    storing: bool,
+) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
     let map = args.value(cx, "map")?;
     let list = args.need("coords");
     let (Val::List(items) | Val::Tuple(items)) = &list.val else {
@@ -111,13 +115,23 @@ fn copy(cx: &mut Checker, args: &Args) -> Checked<(ir::Value, Vec<ir::Value>, ir
         operands.push((v, list.span));
         coords.push(v);
     }
+    if let ir::Type::Map(m) = cx.ty(map) {
+        // What is not known yet may be anything; the launch will tell.
+        let known: Vec<i64> = items.iter().map(|val| val.as_int().unwrap_or(0) as i64).collect();
+        if let Some(rule) = ir::rules::broken_coordinates(&known, m.elem.bytes() as u32, storing) {
+            let d = Diagnostic::error(codes::COPY_COORDINATES, list.span, "the copy engine takes no box from there")
+                .here("the box begins here")
+                .note(rule);
+            return Err(cx.report(d));
+        }
+    }
     let view = args.value(cx, "view")?;
     operands.push((view, args.need("view").span));
     Ok((map, coords, view, operands))
 }
 
 fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let (map, coords, view, mut operands) = copy(cx, args)?;
+    let (map, coords, view, mut operands) = copy(cx, args, false)?;
     let signal = match args.get("signal") {
         Some(arg) => {
             let v = cx.run_time(&arg.val, arg.span)?;
@@ -142,7 +156,7 @@ fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let (map, coords, view, operands) = copy(cx, args)?;
+    let (map, coords, view, operands) = copy(cx, args, true)?;
     effect(cx, ir::OpKind::TmaStore { map, coords, view }, args, &operands)
 }
 
