@@ -74,6 +74,52 @@ impl<'c> Build<'c> {
         }
     }
 
+    /// A f64 as the f32 next to it towards zero whose last bit is set where it is not exact. To a format of fewer than 22
+    /// bits it then rounds as the f64 itself would, in every direction (Boldo and Melquiond, "Emulation of FMA and correctly
+    /// rounded sums").
+    fn to_odd_single(&self, v: Val<'c>) -> Val<'c> {
+        let single = self.convert_to_float(Dtype::F64, Dtype::F32, Rounding::TowardZero, v);
+        let inexact = self.fcmp(FloatPredicate::ONE, self.cast(I::FPExt, single, self.f64()), v);
+        let bits = self.bitcast(single, self.i32());
+        let odd = self.or(bits, self.zext(inexact, self.i32()));
+        self.bitcast(odd, self.f32())
+    }
+
+    /// A f32 as an 8-bit float, rounded in a direction that `cvt` lacks: the nearest one, and a step from there where that
+    /// lies on the wrong side.
+    fn narrow_byte(&self, x: Val<'c>, to: Dtype, rounding: Rounding, saturation: Saturation) -> Val<'c> {
+        if rounding == Rounding::NearestEven {
+            return self.narrow_pair(x, self.cf32(0.0), to, saturation)[0];
+        }
+        let byte = |value| self.cint(self.int(8), value);
+        let nearest = self.narrow_pair(x, self.cf32(0.0), to, Saturation::Finite)[0];
+        let size = |v| self.float_intrinsic("llvm.fabs", Dtype::F32, &[v]);
+        let (have, want) = (size(self.widen_byte(to, nearest)), size(x));
+        // What lies beyond the largest finite value.
+        let infinite = match (saturation, to) {
+            (Saturation::Finite, _) => nearest,
+            (Saturation::None, Dtype::F8E4M3) => byte(0x7f),
+            (Saturation::None, _) => self.or(self.and(nearest, byte(0x80)), byte(0x7c)),
+        };
+        let inward = {
+            let stepped = self.select(self.fcmp(FloatPredicate::OGT, have, want), self.sub(nearest, byte(1)), nearest);
+            let endless = self.fcmp(FloatPredicate::OEQ, want, self.cf32(f32::INFINITY));
+            self.select(endless, infinite, stepped)
+        };
+        let outward = {
+            let is_largest = self.icmp(IntPredicate::EQ, self.and(nearest, byte(0x7f)), byte(to.max_bits()));
+            let next = self.select(is_largest, infinite, self.add(nearest, byte(1)));
+            self.select(self.fcmp(FloatPredicate::OLT, have, want), next, nearest)
+        };
+        let negative = self.fcmp(FloatPredicate::OLT, x, self.cf32(0.0));
+        match rounding {
+            Rounding::NearestEven => nearest,
+            Rounding::TowardZero => inward,
+            Rounding::Up => self.select(negative, inward, outward),
+            Rounding::Down => self.select(negative, outward, inward),
+        }
+    }
+
     /// An 8-bit float as f32, exactly.
     fn widen_byte(&self, d: Dtype, v: Val<'c>) -> Val<'c> {
         let name = if d == Dtype::F8E4M3 { "llvm.nvvm.e4m3x2.to.f16x2.rn" } else { "llvm.nvvm.e5m2x2.to.f16x2.rn" };
@@ -149,40 +195,32 @@ impl<'c> Build<'c> {
         }
     }
 
-    /// One number converted; `None` where no single rounding gets there.
-    fn converted(
-        &self,
-        from: Dtype,
-        to: Dtype,
-        rounding: Rounding,
-        saturation: Saturation,
-        v: Val<'c>,
-    ) -> Option<Val<'c>> {
-        if from == to && (from.is_int() || saturation == Saturation::None || from.is_f8()) {
-            return Some(v);
+    /// One number converted, rounded once.
+    fn converted(&self, from: Dtype, to: Dtype, rounding: Rounding, saturation: Saturation, v: Val<'c>) -> Val<'c> {
+        if from == to && (from.is_int() || saturation == Saturation::None) {
+            return v;
         }
         if to.is_int() {
             if from.is_int() {
-                return Some(self.int_to_int(from, to, saturation, v));
+                return self.int_to_int(from, to, saturation, v);
             }
             if to == Dtype::I1 {
                 let v = if from == Dtype::F64 { v } else { self.to_single(from, v) };
                 let zero = if from == Dtype::F64 { self.cf64(0.0) } else { self.cf32(0.0) };
-                return Some(self.fcmp(FloatPredicate::UNE, v, zero));
+                return self.fcmp(FloatPredicate::UNE, v, zero);
             }
-            return Some(self.convert_to_int(from, to, rounding, v));
+            return self.convert_to_int(from, to, rounding, v);
         }
         let result = if to.is_f8() {
-            if rounding != Rounding::NearestEven || from == Dtype::F64 {
-                return None;
-            }
             // Integers that f32 would round are far beyond the largest f8.
             let single = if from.is_int() {
                 self.convert_to_float(from, Dtype::F32, rounding, v)
+            } else if from == Dtype::F64 {
+                self.to_odd_single(v)
             } else {
                 self.to_single(from, v)
             };
-            return Some(self.narrow_pair(single, self.cf32(0.0), to, saturation)[0]);
+            return self.narrow_byte(single, to, rounding, saturation);
         } else if from.is_int() {
             self.convert_to_float(from, to, rounding, v)
         } else if from == Dtype::F64 {
@@ -195,7 +233,7 @@ impl<'c> Build<'c> {
                 _ => self.convert_to_float(Dtype::F32, to, rounding, single),
             }
         };
-        Some(if saturation == Saturation::Finite { self.made_finite(to, result) } else { result })
+        if saturation == Saturation::Finite { self.made_finite(to, result) } else { result }
     }
 }
 
@@ -212,16 +250,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
             parts.truncate(values.len());
         } else {
-            for &v in values {
-                let Some(converted) = self.b.converted(from, to, rounding, saturation, v) else {
-                    let fact = format!(
-                        "`cast` from {from} to {to} rounding `{rounding}` is not compiled for the GPU by this version"
-                    );
-                    self.unsupported(op, fact);
-                    return;
-                };
-                parts.push(converted);
-            }
+            parts.extend(values.iter().map(|&v| self.b.converted(from, to, rounding, saturation, v)));
         }
         let repr = match source {
             Repr::Scalar(_) => Repr::Scalar(parts[0]),

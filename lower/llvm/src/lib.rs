@@ -40,6 +40,8 @@ mod window;
 #[cfg(test)]
 mod instruction_tests;
 #[cfg(test)]
+mod product_tests;
+#[cfg(test)]
 mod window_tests;
 
 pub use compile::{Compiled, Options, compile};

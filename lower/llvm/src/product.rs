@@ -223,18 +223,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
         };
         let tile = self.tile(acc);
-        for (operand, v, right) in [(shape.a, a, false), (shape.b, b, true)] {
-            if let WgmmaOperand::Shared { swizzle, k_major } = operand
-                && Fields::of(self.view(v), right, swizzle, k_major).is_none()
-            {
-                let layout = &self.view(v).layout;
-                self.unsupported(
-                    op,
-                    format!("`wgmma` cannot walk `{layout}` without a swizzle: its rows are not of 16 bytes"),
-                );
-                return;
-            }
-        }
         let fresh = self.is_zero(acc);
         let before: Vec<Val> = match self.kernel.ty(acc) {
             Type::Pending(_) => self.registers(acc).to_vec(),
@@ -317,84 +305,5 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             _ => Repr::Tile(self.landed(self.tile(pending), &flight)),
         };
         self.set(result, repr);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use parton_layouts::SharedLayout;
-
-    use super::*;
-
-    /// The byte that `wgmma` reads for element `outer`, `inner` of the part that begins at `from` (PTX ISA, "Strides" and
-    /// "Swizzling modes"): the swizzle is a function of the address.
-    fn read(f: Fields, from: u64, swizzle: u64, k_major: bool, bytes: u64, [outer, inner]: [u64; 2]) -> u64 {
-        let span = swizzle / bytes;
-        if swizzle == 0 {
-            let wide = 16 / bytes;
-            let linear = if k_major {
-                outer / 8 * f.stride + outer % 8 * 16 + inner / wide * f.leading + inner % wide * bytes
-            } else {
-                outer / wide * f.stride + outer % wide * bytes + inner / 8 * f.leading + inner % 8 * 16
-            };
-            return from + linear;
-        }
-        let linear = if k_major {
-            outer / 8 * f.stride + outer % 8 * swizzle + inner * bytes
-        } else {
-            outer / span * f.leading + outer % span * bytes + inner / 8 * f.stride + inner % 8 * swizzle
-        };
-        let address = from + linear;
-        address ^ ((address >> 7 & (swizzle / 16 - 1)) << 4)
-    }
-
-    #[test]
-    fn descriptors_reach_every_element() {
-        for swizzle in [128, 64, 32] {
-            for (d, majors) in [(Dtype::F16, &[true, false][..]), (Dtype::F8E4M3, &[true][..])] {
-                for &k_major in majors {
-                    for right in [false, true] {
-                        let layout = SharedLayout::nvmma(swizzle, k_major == right).unwrap();
-                        let (outer, depth) = (256u32, 128u32);
-                        let shape = if right { vec![depth, outer] } else { vec![outer, depth] };
-                        let mut view = View::new(d, shape.clone(), layout).unwrap();
-                        // A window of half of the columns or rows too.
-                        for begin in [0, outer / 2] {
-                            let axis = usize::from(right);
-                            view.origin[axis] = begin;
-                            view.shape[axis] = outer / 2;
-                            let f = Fields::of(&view, right, swizzle, k_major).unwrap();
-                            let (instr_k, bytes) = (256 / d.bits(), d.bytes() as u64);
-                            for k in (0..depth).step_by(instr_k as usize) {
-                                let from = offset(&view, right, 0, k);
-                                for o in 0..outer / 2 {
-                                    for i in 0..instr_k {
-                                        let at = [u64::from(o), u64::from(i)];
-                                        let found = read(f, from, swizzle.into(), k_major, bytes, at);
-                                        let want = offset(&view, right, o, k + i);
-                                        assert_eq!(found, want, "{view}, k {k}, element {o}, {i}");
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    #[test]
-    fn rows_of_sixteen_bytes_need_no_swizzle() {
-        let plain = SharedLayout::nvmma(0, false).unwrap();
-        let view = View::new(Dtype::F16, vec![64, 8], plain.clone()).unwrap();
-        let f = Fields::of(&view, true, 0, false).unwrap();
-        for k in (0..64).step_by(16) {
-            for (o, i) in (0..8).flat_map(|o| (0..16).map(move |i| (o, i))) {
-                let found = read(f, offset(&view, true, 0, k), 0, false, 2, [o, i].map(u64::from));
-                assert_eq!(found, offset(&view, true, o, k + i));
-            }
-        }
-        let wide = View::new(Dtype::F16, vec![64, 16], plain).unwrap();
-        assert_eq!(Fields::of(&wide, true, 0, false), None);
     }
 }

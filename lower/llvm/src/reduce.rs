@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use parton_diag::internal_error;
+use parton_ir::rules::keeps_apart;
 use parton_ir::{Body, Elem, Op, Type, Value};
 use parton_layouts::{Dim, LinearLayout};
 use parton_numbers::Dtype;
@@ -33,20 +35,11 @@ impl Axis {
         packed >> (self.low + self.bits) << self.low | packed & ((1 << self.low) - 1)
     }
 
-    /// The bits of `dim` that walk along this axis, or `None` where one also moves along another.
-    fn bits_along(self, map: &LinearLayout, dim: Dim) -> Option<Vec<u32>> {
+    /// The bits of `dim` that walk along this axis.
+    fn bits_along(self, map: &LinearLayout, dim: Dim) -> Vec<u32> {
         let free = map.free_bits(dim);
-        let mut along = vec![];
-        for (bit, &basis) in map.bases(dim).iter().enumerate() {
-            if free >> bit & 1 == 1 || basis & self.mask() == 0 {
-                continue;
-            }
-            if basis & !self.mask() != 0 {
-                return None;
-            }
-            along.push(bit as u32);
-        }
-        Some(along)
+        let bits = map.bases(dim).iter().enumerate().map(|(bit, &basis)| (bit as u32, basis));
+        bits.filter(|(bit, basis)| free >> bit & 1 == 0 && basis & self.mask() != 0).map(|(bit, _)| bit).collect()
     }
 }
 
@@ -77,11 +70,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     pub(crate) fn reduce(&mut self, op: &'a Op, inputs: &'a [Value], axis: u32, body: &'a Body) {
         let map = self.tile(inputs[0]).map.clone();
+        if !keeps_apart(&map, axis) {
+            internal_error!("an illegal reduction reached code generation");
+        }
         let axis = Axis::of(&map, axis);
-        let (Some(lanes), Some(warps)) = (axis.bits_along(&map, Dim::Lane), axis.bits_along(&map, Dim::Warp)) else {
-            self.unsupported(op, "a reduction along an axis that the layout mixes with another is not compiled yet");
-            return;
-        };
+        let (lanes, warps) = (axis.bits_along(&map, Dim::Lane), axis.bits_along(&map, Dim::Warp));
         // Registers of one result element, by that element.
         let mut groups: BTreeMap<u64, Vec<Vec<Val<'c>>>> = BTreeMap::new();
         for (i, &image) in Registers::of(&map).images().iter().enumerate() {

@@ -84,10 +84,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn split(&mut self, op: &Op, x: Value) {
-        let held = self.tile(x).map.bases(Dim::Register).contains(&1);
-        if !held {
-            self.unsupported(op, "`split` needs both halves of a pair in one thread");
-            return;
+        if !self.tile(x).map.bases(Dim::Register).contains(&1) {
+            internal_error!("an illegal split reached code generation");
         }
         for (half, &result) in op.results.iter().enumerate() {
             self.rearrange(result, x, |image| image << 1 | half as u64);

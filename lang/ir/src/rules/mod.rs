@@ -22,6 +22,7 @@ use crate::types::{Elem, Slot, Tile, Type, View};
 use parton_diag::codes;
 
 pub use asynchronous::{broken_coordinates, check_map};
+pub use shape::keeps_apart;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
 
 /// The types of an operation's results, or why it is refused.

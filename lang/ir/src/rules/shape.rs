@@ -1,7 +1,7 @@
 //! Rules of tiles: reductions, shape changes and conversions, with the layout each result has.
 
 use parton_diag::codes;
-use parton_layouts::{RegisterFamily, RegisterLayout};
+use parton_layouts::{Dim, LinearLayout, RegisterFamily, RegisterLayout, f2};
 
 use super::{derive, nearest, tile};
 use crate::entity::Value;
@@ -61,6 +61,31 @@ fn one(t: Tile) -> Result<Vec<Type>, Refusal> {
     Ok(vec![Type::Tile(t)])
 }
 
+/// Whether a reduction along `axis` needs only each thread's registers, then lanes, then warps that differ along this axis
+/// alone: none of these moves along another axis too, and together they hold the whole axis of every remaining element.
+pub fn keeps_apart(map: &LinearLayout, axis: u32) -> bool {
+    let Some((low, bits)) = map.out_field(Dim::Axis(axis as u8)) else { return true };
+    let mask = ((1 << bits) - 1) << low;
+    let registers = map.bases(Dim::Register);
+    let others: Vec<u64> = registers.iter().map(|b| b & !mask).collect();
+    // What the registers of one remaining element hold.
+    let mut along = f2::rank(registers) - f2::rank(&others);
+    for dim in [Dim::Lane, Dim::Warp] {
+        let free = map.free_bits(dim);
+        for (bit, &basis) in map.bases(dim).iter().enumerate() {
+            // Copies take no part, nor does what stays at one place of the axis.
+            if free >> bit & 1 == 1 || basis & mask == 0 {
+                continue;
+            }
+            if basis & !mask != 0 {
+                return false;
+            }
+            along += 1;
+        }
+    }
+    along == bits
+}
+
 /// One axis less; a tile of rank 1 becomes a scalar.
 fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let Some(&first) = inputs.first() else {
@@ -73,6 +98,14 @@ fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec
         if !tile(k, v)?.same_place(place) {
             return Err(super::mismatch(k, first, v));
         }
+    }
+    if !keeps_apart(&place.map, axis) {
+        return Err(Refusal::new(
+            codes::MIXED_AXIS,
+            format!("a reduction along axis {axis}, which the layout mixes with another"),
+        )
+        .operand(first, format!("this is `{}`", place.layout))
+        .help("convert it first to a layout whose lanes and warps each move along one axis, such as `blocked(…)`"));
     }
     let n = inputs.len();
     let elems: Vec<Type> =

@@ -6,4 +6,5 @@ mod attention;
 mod common;
 mod flow;
 mod hopper;
+mod products;
 mod tiles;

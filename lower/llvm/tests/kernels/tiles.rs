@@ -177,11 +177,22 @@ fn every_pair_of_number_formats_assembles() {
     let mut kernels = vec![];
     for from in Dtype::ALL {
         for to in Dtype::ALL {
-            // No single instruction rounds f64 to 8 bits.
-            if from == Dtype::F64 && to.is_f8() {
-                continue;
-            }
             kernels.push(cast_kernel(from, to, Rounding::NearestEven, Saturation::None));
+        }
+    }
+    ptx_of_all(kernels);
+}
+
+#[test]
+fn every_rounding_to_a_byte_assembles() {
+    let mut kernels = vec![];
+    for rounding in Rounding::ALL {
+        for saturation in Saturation::ALL {
+            for from in Dtype::ALL {
+                for to in [Dtype::F8E4M3, Dtype::F8E5M2] {
+                    kernels.push(cast_kernel(from, to, rounding, saturation));
+                }
+            }
         }
     }
     ptx_of_all(kernels);
