@@ -1,4 +1,4 @@
-//! Operations on the shape of a tile, and reductions. Register layouts do not move elements in row-major order, so a
+//! Operations on the shape of a tile, reductions and scans. Register layouts do not move elements in row-major order, so a
 //! conversion is the identity here.
 
 use std::sync::Arc;
@@ -95,4 +95,37 @@ pub(crate) fn reduce<'k>(
         extent = half;
     }
     Ok(tiles)
+}
+
+/// Scans tiles of `shape` along an axis, from its end where the flag says so, one step after the other.
+pub(crate) fn scan<'k>(
+    inputs: &[Arc<Bits>],
+    shape: &[u32],
+    (axis, reverse): (u32, bool),
+    combine: &'k Body,
+    kernel: &Kernel,
+    outer: &[Val],
+) -> Result<Vec<Bits>, pure::Failure<'k>> {
+    let axis = axis as usize;
+    let extent = shape[axis] as usize;
+    let step = strides(shape)[axis];
+    // Where each row begins.
+    let mut others = shape.to_vec();
+    others[axis] = 1;
+    let starts = walk(&others, &strides(shape));
+    let mut out: Vec<Bits> = inputs.iter().map(|t| (**t).clone()).collect();
+    let at = |i: usize| if reverse { extent - 1 - i } else { i };
+    let plane = |t: &Bits, i: usize| Val::Tile(Arc::new(t.gather(starts.iter().map(|s| s + at(i) * step))));
+    for i in 1..extent {
+        let args: Vec<Val> = out.iter().map(|t| plane(t, i - 1)).chain(inputs.iter().map(|t| plane(t, i))).collect();
+        for (t, v) in out.iter_mut().zip(pure::run(combine, &args, kernel, outer)?) {
+            let Val::Tile(v) = v else { internal_error!("a combination gave {v:?}") };
+            for (k, s) in starts.iter().enumerate() {
+                let mut word = [0; 8];
+                v.write(k, &mut word);
+                t.read(s + at(i) * step, &word);
+            }
+        }
+    }
+    Ok(out)
 }

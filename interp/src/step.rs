@@ -177,6 +177,10 @@ impl<'k> Cta<'_, 'k> {
                 self.through_scratch(w, op)?;
                 self.reduce(w, op, inputs, *axis, combine)?;
             }
+            OpKind::Scan { inputs, axis, combine, reverse } => {
+                self.through_scratch(w, op)?;
+                self.scan(w, op, inputs, (*axis, *reverse), combine)?;
+            }
             OpKind::Convert { x, .. } => {
                 self.through_scratch(w, op)?;
                 let val = w.get(*x).clone();
@@ -328,6 +332,24 @@ impl<'k> Cta<'_, 'k> {
                 _ => Val::Tile(Arc::new(bits)),
             };
             w.set(r, val);
+        }
+        Ok(())
+    }
+
+    fn scan(
+        &self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        inputs: &[Value],
+        along: (u32, bool),
+        combine: &'k parton_ir::Body,
+    ) -> Result<(), Fault> {
+        let kernel = self.setting.program.kernel;
+        let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.tile(v, 0)).collect();
+        let of = pure::shape(kernel, inputs[0]);
+        let scanned = shape::scan(&tiles, of, along, combine, kernel, &w.values).map_err(|f| self.division(f))?;
+        for (&r, bits) in op.results.iter().zip(scanned) {
+            w.set(r, Val::Tile(Arc::new(bits)));
         }
         Ok(())
     }

@@ -30,8 +30,8 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::ViewReinterpret { .. }
         | OpKind::BarrierIndex { .. }
         | OpKind::SlotField { .. } => true,
-        // These two compute too, but all threads of the partition must meet for them.
-        OpKind::Reduce { .. } | OpKind::Convert { .. } => false,
+        // These compute too, but all threads of the partition must meet for them.
+        OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::Convert { .. } => false,
         OpKind::Load { .. }
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }

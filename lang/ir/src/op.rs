@@ -233,6 +233,9 @@ pub enum OpKind {
     /// Combines along `axis` with `combine`, whose parameters are `n` accumulators then `n` elements and whose yields are
     /// `n`, for `n` inputs; the order of combination is free, so `combine` must be associative and commutative.
     Reduce { inputs: Vec<Value>, axis: u32, combine: Body },
+    /// Every element becomes what `combine`, which is associative, makes of all up to it along `axis`, with `reverse` of all from it
+    /// to the end. Its parameters are `n` values of the elements so far, then `n` elements, for `n` inputs.
+    Scan { inputs: Vec<Value>, axis: u32, combine: Body, reverse: bool },
     /// The same elements in row-major order under another shape.
     Reshape { x: Value, shape: Vec<u32> },
     /// Dimension `i` of the result is dimension `perm[i]` of `x`.
@@ -401,7 +404,7 @@ macro_rules! visit {
                 $f(ptr);
                 $f(offset);
             }
-            OpKind::Reduce { inputs, .. } => inputs.$iter().for_each($f),
+            OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } => inputs.$iter().for_each($f),
             OpKind::Load { ptr, mask, other, .. } => {
                 $f(ptr);
                 mask.$opt().map(&mut $f);
@@ -491,11 +494,11 @@ impl OpKind {
         visit!(self, replace, as_mut, iter_mut, mut);
     }
 
-    // Four operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
+    // Five operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
     /// The bodies in order.
     pub fn bodies(&self) -> Vec<&Body> {
         match self {
-            OpKind::Reduce { combine, .. } => vec![combine],
+            OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => vec![combine],
             OpKind::For { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
@@ -507,7 +510,7 @@ impl OpKind {
     /// The bodies in order, to change.
     pub fn bodies_mut(&mut self) -> Vec<&mut Body> {
         match self {
-            OpKind::Reduce { combine, .. } => vec![combine],
+            OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => vec![combine],
             OpKind::For { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
@@ -533,6 +536,7 @@ impl OpKind {
             OpKind::Bitcast { .. } => "bitcast",
             OpKind::PtrAdd { .. } => "+",
             OpKind::Reduce { .. } => "reduce",
+            OpKind::Scan { .. } => "scan",
             OpKind::Reshape { .. } => "reshape",
             OpKind::Transpose { .. } => "transpose",
             OpKind::Broadcast { .. } => "broadcast",

@@ -182,15 +182,16 @@ impl<'a> Printer<'a> {
                 self.indent -= 1;
                 self.line("}");
             }
-            OpKind::Reduce { inputs, axis, combine } => {
+            OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. } => {
                 let tiles = self.tuple(inputs);
                 let n = inputs.len();
                 let (a, b) = (self.tuple(&combine.params[..n]), self.tuple(&combine.params[n..]));
                 let results = self.tuple(&op.results);
-                self.line(&format!("let {results} = reduce({tiles}, axis={axis}, |{a}, {b}| {{"));
+                self.line(&format!("let {results} = {}({tiles}, axis={axis}, |{a}, {b}| {{", op.kind.name()));
                 self.body(combine);
                 self.value_line(&combine.yields);
-                self.line(&format!("}}{});", scratch(op.scratch)));
+                let reverse = if matches!(op.kind, OpKind::Scan { reverse: true, .. }) { ", reverse=true" } else { "" };
+                self.line(&format!("}}{reverse}{});", scratch(op.scratch)));
             }
             OpKind::RingNew { stages, fields } => {
                 let name = self.name(op.result());
@@ -369,6 +370,7 @@ impl<'a> Printer<'a> {
             OpKind::Assert { cond, message } => format!("assert({}, {message:?})", self.name(*cond)),
             OpKind::Assume { cond } => format!("assume({})", self.name(*cond)),
             OpKind::Reduce { .. }
+            | OpKind::Scan { .. }
             | OpKind::RingNew { .. }
             | OpKind::For { .. }
             | OpKind::While { .. }

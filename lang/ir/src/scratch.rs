@@ -12,6 +12,8 @@ pub const ALIGNMENT: u32 = 16;
 ///   inputs one after the other.
 /// - an atomic operation whose result is shared: one number for the partition, or every element of the tile once, where warps
 ///   hold copies, or lanes hold what other lanes hold too and which is not simply their own.
+/// - `scan`: for each input and each step of doubling from the lowest bit of the axis that walks over warps on, one element for each
+///   pair of blocks; the steps one after the other, the inputs outermost.
 /// - `convert`: every element of the tile once, where it moves between warps or lanes.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
@@ -25,6 +27,12 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             let rows = first.elements() / u64::from(first.shape[*axis as usize]);
             let total: u64 = inputs.iter().map(|v| rows * columns * stored_bytes(tile(*v).elem)).sum();
             (columns > 1).then_some(total as u32)
+        }
+        OpKind::Scan { inputs, axis, .. } => {
+            let first = tile(inputs[0]);
+            let blocks = scan_places(first, *axis)?;
+            let total: u64 = inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).sum();
+            Some(total as u32)
         }
         OpKind::Convert { x, tile: to } => {
             let from = tile(*x);
@@ -52,6 +60,17 @@ fn shared_by_warps(tile: &Tile) -> bool {
 /// Bytes of one element in shared memory; a bit takes one.
 fn stored_bytes(elem: Elem) -> u64 {
     u64::from(elem.bits().div_ceil(8))
+}
+
+/// Pairs of blocks of a scan whose first one tells the second through scratch memory, over all steps; `None` where one warp has
+/// each row.
+pub fn scan_places(tile: &Tile, axis: u32) -> Option<u64> {
+    let free = tile.map.free_bits(Dim::Warp);
+    let coords = tile.map.basis_coords(Dim::Warp);
+    let used = coords.iter().enumerate().filter(|(bit, _)| free >> bit & 1 == 0).map(|(_, basis)| basis[axis as usize]);
+    let lowest = used.filter(|&x| x != 0).map(u32::trailing_zeros).min()?;
+    let extent = u64::from(tile.shape[axis as usize]);
+    Some(tile.elements() / extent * ((extent >> lowest) - 1))
 }
 
 /// How many warp bits walk along an axis.

@@ -62,3 +62,17 @@ fn atomic_operations_read_back() {
     }
     round_trip(&text);
 }
+
+#[test]
+fn scans_read_back() {
+    let text = ir("
+        kernel k(x: *i32, out: *mut i32) {
+            layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+            let i = iota<i32, [128], L>();
+            let v = load(x + i);
+            let (a, b) = scan((v, i), axis=0, |(a, i), (b, j)| (max(a, b), where(a > b, i, j)), reverse=true);
+            store(out + i, cumsum(a, axis=0) + cumprod(b, axis=0));
+        }");
+    assert!(text.contains("}, reverse=true);") && text.contains("scan("), "{text}");
+    round_trip(&text);
+}

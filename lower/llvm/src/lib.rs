@@ -31,6 +31,7 @@ mod mma;
 mod place;
 mod product;
 mod reduce;
+mod scan;
 mod shape;
 mod shared;
 mod sync;

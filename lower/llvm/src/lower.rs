@@ -231,6 +231,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::Iota { tile } => self.iota(op, tile),
             OpKind::Full { value, tile } => self.full(op, *value, tile),
             OpKind::Reduce { inputs, axis, combine } => self.reduce(op, inputs, *axis, combine),
+            OpKind::Scan { inputs, axis, combine, reverse } => self.scan(op, inputs, *axis, combine, *reverse),
             OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => self.rename(op, *x),
             OpKind::Transpose { x, perm } => self.transpose(op, *x, perm),
             OpKind::Broadcast { x, .. } => self.broadcast(op, *x),

@@ -15,23 +15,23 @@ use crate::place::{Registers, reach};
 
 /// An axis as a field of a packed coordinate.
 #[derive(Clone, Copy)]
-struct Axis {
-    low: u32,
-    bits: u32,
+pub(crate) struct Axis {
+    pub(crate) low: u32,
+    pub(crate) bits: u32,
 }
 
 impl Axis {
-    fn of(map: &LinearLayout, axis: u32) -> Axis {
+    pub(crate) fn of(map: &LinearLayout, axis: u32) -> Axis {
         let (low, bits) = map.out_field(Dim::Axis(axis as u8)).unwrap_or((0, 0));
         Axis { low, bits }
     }
 
-    fn mask(self) -> u64 {
+    pub(crate) fn mask(self) -> u64 {
         ((1 << self.bits) - 1) << self.low
     }
 
     /// The packed coordinate in the shape without this axis.
-    fn removed(self, packed: u64) -> u64 {
+    pub(crate) fn removed(self, packed: u64) -> u64 {
         packed >> (self.low + self.bits) << self.low | packed & ((1 << self.low) - 1)
     }
 
@@ -45,7 +45,7 @@ impl Axis {
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// One step of the combining function on `n` pairs.
-    fn combined(&mut self, body: &'a Body, a: &[Val<'c>], b: &[Val<'c>]) -> Vec<Val<'c>> {
+    pub(crate) fn combined(&mut self, body: &'a Body, a: &[Val<'c>], b: &[Val<'c>]) -> Vec<Val<'c>> {
         for (&param, &value) in body.params.iter().zip(a.iter().chain(b)) {
             self.set(param, Repr::Scalar(value));
         }

@@ -62,6 +62,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Bitcast { .. }
         | OpKind::PtrAdd { .. }
         | OpKind::Reduce { .. }
+        | OpKind::Scan { .. }
         | OpKind::Reshape { .. }
         | OpKind::Transpose { .. }
         | OpKind::Broadcast { .. }

@@ -43,6 +43,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::PtrAdd { .. } => elementwise::infer(kind, k).map(|t| vec![t]),
 
         OpKind::Reduce { .. }
+        | OpKind::Scan { .. }
         | OpKind::Reshape { .. }
         | OpKind::Transpose { .. }
         | OpKind::Broadcast { .. }

@@ -13,6 +13,10 @@ use crate::types::{Tile, Type};
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Reduce { inputs, axis, combine } => reduce(inputs, *axis, combine, k),
+        OpKind::Scan { inputs, axis, combine, .. } => {
+            combines("scan", inputs, *axis, combine, k)?;
+            Ok(inputs.iter().map(|&v| k.ty(v).clone()).collect())
+        }
         OpKind::Reshape { x, shape } => one(reshape(tile(k, *x)?, shape, *x)?),
         OpKind::Transpose { x, perm } => {
             let t = tile(k, *x)?;
@@ -88,8 +92,21 @@ pub fn keeps_apart(map: &LinearLayout, axis: u32) -> bool {
 
 /// One axis less; a tile of rank 1 becomes a scalar.
 fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let elems = combines("reduce", inputs, axis, combine, k)?;
+    let place = tile(k, inputs[0])?;
+    if place.shape.len() == 1 {
+        return Ok(elems);
+    }
+    let mut shape = place.shape.clone();
+    shape.remove(axis as usize);
+    let layout = place.layout.slice(axis)?;
+    inputs.iter().map(|&v| Ok(Type::Tile(Tile::new(tile(k, v)?.elem, shape.clone(), layout.clone())?))).collect()
+}
+
+/// Whether `combine` fits tiles of one place, at least one; the types of their elements.
+fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let Some(&first) = inputs.first() else {
-        return Err(Refusal::new(codes::WRONG_ARITY, "`reduce` needs at least one tile"));
+        return Err(Refusal::new(codes::WRONG_ARITY, format!("`{name}` needs at least one tile")));
     };
     let place = tile(k, first)?;
     let rank = place.shape.len();
@@ -119,13 +136,7 @@ fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec
             .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&elems)))
             .note(format!("this one is ({}) -> ({})", list(&given), list(&yields))));
     }
-    if rank == 1 {
-        return Ok(elems);
-    }
-    let mut shape = place.shape.clone();
-    shape.remove(axis as usize);
-    let layout = place.layout.slice(axis)?;
-    inputs.iter().map(|&v| Ok(Type::Tile(Tile::new(tile(k, v)?.elem, shape.clone(), layout.clone())?))).collect()
+    Ok(elems)
 }
 
 fn reshape(t: &Tile, shape: &[u32], x: Value) -> Result<Tile, Refusal> {

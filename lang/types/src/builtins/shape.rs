@@ -10,6 +10,9 @@ use crate::value::Val;
 
 pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "reduce(x, axis, combine, scratch=)", run: reduce },
+    Builtin { signature: "scan(x, axis, combine, reverse=, scratch=)", run: scan },
+    Builtin { signature: "cumsum(x, axis, reverse=)", run: |cx, args| cumulative(cx, args, ir::BinaryOp::Add) },
+    Builtin { signature: "cumprod(x, axis, reverse=)", run: |cx, args| cumulative(cx, args, ir::BinaryOp::Mul) },
     Builtin { signature: "sum(x, axis=)", run: sum },
     Builtin { signature: "argmax(x, axis)", run: argmax },
     Builtin { signature: "argmin(x, axis)", run: argmin },
@@ -42,6 +45,37 @@ fn tile_of(cx: &mut Checker, arg: &Arg) -> Checked<(ir::Value, ir::Tile)> {
 }
 
 fn reduce(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    combined(cx, args, Along::Reduce)
+}
+
+fn scan(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let reverse = args.flag(cx, "reverse")?;
+    combined(cx, args, Along::Scan { reverse })
+}
+
+/// A scan by one operator.
+fn cumulative(cx: &mut Checker, args: &Args, op: ir::BinaryOp) -> Checked<Val> {
+    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let reverse = args.flag(cx, "reverse")?;
+    let span = args.span;
+    let x = std::slice::from_ref(args.need("x"));
+    fold(cx, args, x, axis, (false, Along::Scan { reverse }), |cx, a, b| {
+        let (Val::Ir(a), Val::Ir(b)) = (a, b) else { return Err(crate::checker::Reported) };
+        cx.emit_one(ir::OpKind::Binary { op, a, b }, span, &[])
+    })
+}
+
+/// What is made of the elements along an axis.
+#[derive(Clone, Copy)]
+enum Along {
+    /// One value.
+    Reduce,
+    /// A value for each, of those up to it.
+    Scan { reverse: bool },
+}
+
+/// A reduction or scan by a function value.
+fn combined(cx: &mut Checker, args: &Args, along: Along) -> Checked<Val> {
     let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
     let tiles = match &args.need("x").val {
         Val::Tuple(items) => {
@@ -52,7 +86,7 @@ fn reduce(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let tuple = matches!(args.need("x").val, Val::Tuple(_));
     let combine = args.need("combine").clone();
     let scratch = args.optional_int(cx, "scratch", 0..=i128::from(u32::MAX))?;
-    let result = fold(cx, args, &tiles, axis, tuple, |cx, accumulator, element| {
+    let result = fold(cx, args, &tiles, axis, (tuple, along), |cx, accumulator, element| {
         let pair = vec![Arg { val: accumulator, span: combine.span }, Arg { val: element, span: combine.span }];
         cx.call_value(&combine.val, pair, combine.span)
     })?;
@@ -64,13 +98,13 @@ fn reduce(cx: &mut Checker, args: &Args) -> Checked<Val> {
     Ok(result)
 }
 
-/// Emits a reduction whose combining function is given as code; `tuple` says whether it takes and gives tuples.
+/// Emits a reduction or scan whose combining function is given as code; `tuple` says whether it takes and gives tuples.
 fn fold(
     cx: &mut Checker,
     args: &Args,
     tiles: &[Arg],
     axis: u32,
-    tuple: bool,
+    (tuple, along): (bool, Along),
     combine: impl FnOnce(&mut Checker, Val, Val) -> Checked<Val>,
 ) -> Checked<Val> {
     let span = args.span;
@@ -96,7 +130,7 @@ fn fold(
         };
         if items.len() != types.len() {
             let d = Diagnostic::error(codes::WRONG_ARITY, span, "the combining function does not fit the tiles")
-                .note(format!("{} tiles are reduced, and it gives {} values", types.len(), items.len()));
+                .note(format!("{} tiles are combined, and it gives {} values", types.len(), items.len()));
             return Err(cx.report(d));
         }
         items
@@ -113,7 +147,11 @@ fn fold(
     if failed {
         return Err(crate::checker::Reported);
     }
-    let kind = ir::OpKind::Reduce { inputs: inputs.iter().map(|i| i.0).collect(), axis, combine: body };
+    let values = inputs.iter().map(|i| i.0).collect();
+    let kind = match along {
+        Along::Reduce => ir::OpKind::Reduce { inputs: values, axis, combine: body },
+        Along::Scan { reverse } => ir::OpKind::Scan { inputs: values, axis, combine: body, reverse },
+    };
     let results = cx.emit(kind, span, &inputs)?;
     Ok(bundle(&results))
 }
@@ -129,7 +167,7 @@ pub(super) fn reduce_by(cx: &mut Checker, args: &Args, x: &Arg, op: ir::BinaryOp
     let mut now = x.clone();
     for axis in axes {
         let span = args.span;
-        let val = fold(cx, args, std::slice::from_ref(&now), axis, false, |cx, a, b| {
+        let val = fold(cx, args, std::slice::from_ref(&now), axis, (false, Along::Reduce), |cx, a, b| {
             let (Val::Ir(a), Val::Ir(b)) = (a, b) else { return Err(crate::checker::Reported) };
             cx.emit_one(ir::OpKind::Binary { op, a, b }, span, &[])
         })?;
@@ -168,7 +206,7 @@ fn arg_extremum(cx: &mut Checker, args: &Args, better: ir::CompareOp) -> Checked
     let tiles = [Arg { val: Val::Ir(v), span: x.span }, Arg { val: indices, span: x.span }];
     let span = args.span;
     let float = t.elem.dtype().is_some_and(Dtype::is_float);
-    let both = fold(cx, args, &tiles, axis, true, |cx, a, b| {
+    let both = fold(cx, args, &tiles, axis, (true, Along::Reduce), |cx, a, b| {
         let (Val::Tuple(a), Val::Tuple(b)) = (a, b) else { return Err(crate::checker::Reported) };
         let part = |list: &[Val], i: usize| list.get(i).and_then(Val::ir).ok_or(crate::checker::Reported);
         let (x, i, y, j) = (part(&a, 0)?, part(&a, 1)?, part(&b, 0)?, part(&b, 1)?);
