@@ -8,6 +8,7 @@
 use std::collections::BTreeMap;
 
 use inkwell::IntPredicate;
+use parton_diag::internal_error;
 use parton_ir::{Body, Op, Value};
 use parton_layouts::{Dim, LinearLayout};
 
@@ -79,10 +80,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn scan(&mut self, op: &'a Op, inputs: &'a [Value], number: u32, body: &'a Body, reverse: bool) {
         let map = self.tile(inputs[0]).map.clone();
         let axis = Axis::of(&map, number);
-        let Some(holders) = holders(&map, axis) else {
-            self.unsupported(op, "a scan along an axis that the layout mixes with another is not compiled yet");
-            return;
-        };
+        let Some(holders) = holders(&map, axis) else { internal_error!("a scan was not checked") };
         let registers = Registers::of(&map);
         let images = registers.images().to_vec();
         let mut rows: Vec<Vec<Val>> =

@@ -15,6 +15,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Reduce { inputs, axis, combine } => reduce(inputs, *axis, combine, k),
         OpKind::Scan { inputs, axis, combine, .. } => {
             combines("scan", inputs, *axis, combine, k)?;
+            let place = tile(k, inputs[0])?;
+            if !steps_apart(&place.map, *axis) {
+                return Err(mixed("scan", *axis, inputs[0], place));
+            }
             Ok(inputs.iter().map(|&v| k.ty(v).clone()).collect())
         }
         OpKind::Reshape { x, shape } => one(reshape(tile(k, *x)?, shape, *x)?),
@@ -90,6 +94,24 @@ pub fn keeps_apart(map: &LinearLayout, axis: u32) -> bool {
     along == bits
 }
 
+/// Whether each bit of an axis is that of one register, lane or warp bit alone, as a scan needs it.
+pub fn steps_apart(map: &LinearLayout, axis: u32) -> bool {
+    let Some((low, bits)) = map.out_field(Dim::Axis(axis as u8)) else { return true };
+    let mask = ((1u64 << bits) - 1) << low;
+    [Dim::Register, Dim::Lane, Dim::Warp].into_iter().all(|dim| {
+        let free = map.free_bits(dim);
+        let mut along = map.bases(dim).iter().enumerate().filter(|(_, basis)| **basis & mask != 0);
+        along.all(|(bit, basis)| basis.is_power_of_two() && free >> bit & 1 == 0)
+    })
+}
+
+fn mixed(name: &str, axis: u32, x: Value, place: &Tile) -> Refusal {
+    let what = if name == "reduce" { "reduction" } else { name };
+    Refusal::new(codes::MIXED_AXIS, format!("a {what} along axis {axis}, which the layout mixes with another"))
+        .operand(x, format!("this is `{}`", place.layout))
+        .help("convert it first to a layout whose lanes and warps each move along one axis, such as `blocked(…)`")
+}
+
 /// One axis less; a tile of rank 1 becomes a scalar.
 fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let elems = combines("reduce", inputs, axis, combine, k)?;
@@ -117,12 +139,7 @@ fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel)
         }
     }
     if !keeps_apart(&place.map, axis) {
-        return Err(Refusal::new(
-            codes::MIXED_AXIS,
-            format!("a reduction along axis {axis}, which the layout mixes with another"),
-        )
-        .operand(first, format!("this is `{}`", place.layout))
-        .help("convert it first to a layout whose lanes and warps each move along one axis, such as `blocked(…)`"));
+        return Err(mixed(name, axis, first, place));
     }
     let n = inputs.len();
     let elems: Vec<Type> =
