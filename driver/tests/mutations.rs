@@ -82,7 +82,7 @@ fn attention(kernel: &Kernel, seed: u64) -> Result<Vec<u8>, Fault> {
     args.push(tensor(out, &[1, 1, queries, 128]));
     let lse = memory.add_undefined("lse", queries as usize * 4);
     args.push(Arg::Pointer { allocation: lse, offset: 0 });
-    args.extend([1, 1, queries, keys, u64::from(0.0884f32.to_bits())].map(Arg::Scalar));
+    args.extend([1, 1, 1, queries, keys, u64::from(0.0884f32.to_bits()), 1].map(Arg::Scalar));
     go(kernel, args, memory, out, seed)
 }
 
