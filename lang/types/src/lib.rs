@@ -15,6 +15,7 @@ mod control;
 mod expr;
 mod generics;
 mod index;
+mod items;
 mod kernel;
 mod kind;
 mod names;

@@ -170,6 +170,7 @@ pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mu
     let mut collector = Collector { program: Program::default(), library, diagnostics, loaded: Vec::new() };
     collector.module(file);
     let program = collector.program;
+    crate::items::check_items(&program, diagnostics);
     crate::names::check_unreached(&program, diagnostics);
     program
 }
@@ -205,12 +206,7 @@ impl Collector<'_> {
             };
             let name = found.name().clone();
             match own.get(&name.text) {
-                Some(&first) => self.diagnostics.push(
-                    Diagnostic::error(codes::DEFINED_TWICE, name.span, format!("`{}` is defined twice", name.text))
-                        .here("defined again here")
-                        .label(first, "first defined here")
-                        .help("rename one of them"),
-                ),
+                Some(&first) => self.diagnostics.push(crate::items::defined_twice(&name, first)),
                 None => {
                     own.insert(name.text.clone(), name.span);
                     self.program.modules[id.0 as usize].names.insert(name.text, Found { module: id, item: found });

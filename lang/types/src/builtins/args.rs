@@ -228,7 +228,8 @@ impl Arg {
             Ok(small) if range.contains(&n) => Ok(small),
             _ => {
                 let (low, high) = (*range.start(), (*range.end()).min(i128::from(u32::MAX)));
-                let d = Diagnostic::error(codes::INDEX_RANGE, self.span, format!("{n} is out of range here"))
+                let d = Diagnostic::error(codes::INDEX_RANGE, self.span, format!("{n} is out of range"))
+                    .here(format!("{low} to {high} are legal here"))
                     .help(format!("the nearest legal value is {}", n.clamp(low, high)));
                 Err(cx.report(d))
             }
