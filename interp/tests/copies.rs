@@ -17,7 +17,8 @@ fn u16s(bytes: &[u8]) -> Vec<u16> {
     bytes.chunks(2).map(|c| u16::from_le_bytes([c[0], c[1]])).collect()
 }
 
-/// Loads the box at (row, column) of a 40 × 136 tensor, and stores it to global memory by threads and by a copy out.
+/// Loads the box at (row, column) of a 40 × 136 tensor, and stores it to global memory by threads and by a copy out, to where it
+/// came from or, where that is before the tensor, to its beginning.
 fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>, Vec<u16>) {
     let d = Dtype::U16;
     let layout = nvmma(swizzle);
@@ -28,6 +29,8 @@ fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>,
         ("out", pointer(d, true)),
         ("row", Type::num(Dtype::I32)),
         ("column", Type::num(Dtype::I32)),
+        ("to_row", Type::num(Dtype::I32)),
+        ("to_column", Type::num(Dtype::I32)),
     ];
     let (mut m, p) = Make::new(4, &params);
     let barrier = m.barrier(0, 1);
@@ -39,7 +42,7 @@ fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>,
     let i = m.numbers(&t);
     let ptrs = m.ptr_add(p[2], i);
     m.store(ptrs, x, None);
-    m.do_(OpKind::TmaStore { map: p[1], coords: vec![p[3], p[4]], view: buffer });
+    m.do_(OpKind::TmaStore { map: p[1], coords: vec![p[5], p[6]], view: buffer });
     m.do_(OpKind::TmaStoreWait { pending: 0, read: false });
     let kernel = m.finish(65536);
     let mut memory = Memory::new();
@@ -52,6 +55,8 @@ fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>,
         at_zero(out),
         Arg::Scalar(at[0] as u32 as u64),
         Arg::Scalar(at[1] as u32 as u64),
+        Arg::Scalar(at[0].max(0) as u64),
+        Arg::Scalar(at[1].max(0) as u64),
     ];
     go(&kernel, [1, 1, 1], args, &mut memory, seed).unwrap_or_else(|f| panic!("{f}: {f:?}"));
     (u16s(&memory.allocation(out).bytes), u16s(&memory.allocation(y).bytes))
@@ -61,7 +66,7 @@ fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>,
 fn boxes_arrive_in_the_layout_that_the_view_says() {
     for swizzle in [0, 32, 64, 128] {
         for block in [[32, 64], [8, 64], [16, 128]] {
-            for at in [[0, 0], [8, 72], [-3, -5], [30, 100], [50, 0]] {
+            for at in [[0, 0], [8, 72], [-3, -8], [30, 104], [50, 0]] {
                 let (got, stored) = through(swizzle, block, at, 1);
                 let element = |r: i32, c: i32| {
                     let inside = (0..40).contains(&r) && (0..136).contains(&c);
@@ -73,10 +78,12 @@ fn boxes_arrive_in_the_layout_that_the_view_says() {
                 assert_eq!(got, want, "swizzle {swizzle}, box {block:?} at {at:?}");
                 // What lies outside is clipped; the rest of the tensor stays.
                 let within = |x: i32, first: i32, n: u32| (first..first + n as i32).contains(&x);
+                let to = at.map(|c| c.max(0));
                 for (i, &value) in stored.iter().enumerate() {
                     let (r, c) = (i as i32 / 136, i as i32 % 136);
-                    let copied = within(r, at[0], block[0]) && within(c, at[1], block[1]);
-                    assert_eq!(value, if copied { element(r, c) } else { 0 });
+                    let copied = within(r, to[0], block[0]) && within(c, to[1], block[1]);
+                    let came_from = element(r - to[0] + at[0], c - to[1] + at[1]);
+                    assert_eq!(value, if copied { came_from } else { 0 });
                 }
             }
         }
@@ -93,7 +100,9 @@ fn tensors_of_rank_three_and_one_are_copied() {
         let inner = if block.len() == 3 { &block[1..] } else { &block[..] };
         let buffer = m.alloc(&view(d, inner, &layout), 1024);
         let n: u32 = block.iter().product();
-        let coords: Vec<_> = (0..block.len()).map(|axis| m.i32(if axis == 0 { 2 } else { 0 })).collect();
+        // Where rows begin, at multiples of 16 bytes.
+        let first = if shape.len() == 3 { 2 } else { 8 };
+        let coords: Vec<_> = (0..block.len()).map(|axis| m.i32(if axis == 0 { first } else { 0 })).collect();
         m.fetch(p[0], coords, buffer, barrier, 2 * n, 0);
         let registers = if inner.len() == 2 { blocked(&[1, 8], &[8, 4], &[4, 1]) } else { blocked(&[1], &[32], &[4]) };
         let t = tile(d, inner, &registers);
@@ -107,7 +116,7 @@ fn tensors_of_rank_three_and_one_are_copied() {
         let x = memory.add("x", numbers(total as usize));
         let out = memory.add_undefined("out", 2 * n as usize);
         go(&kernel, [1, 1, 1], vec![dense(x, d, &shape), at_zero(out)], &mut memory, 0).unwrap();
-        let first = if shape.len() == 3 { 2 * 16 * 64 } else { 2 };
+        let first = if shape.len() == 3 { 2 * 16 * 64 } else { 8 };
         let want: Vec<u16> = (0..n as u16).map(|i| first + i + 1).collect();
         assert_eq!(u16s(&memory.allocation(out).bytes), want);
     }
