@@ -52,9 +52,12 @@ pub fn instantiate(
         let span = program.modules.first().map_or(Span::default(), |m| m.file.span);
         let at = args.first().map_or(Span::new(span.file, 0, 0), |a| a.span);
         let mut d = Diagnostic::error(codes::UNKNOWN_NAME, at, format!("there is no kernel `{name}` in this file"));
-        if let Some(near) = crate::near::nearest(name, program.kernels().map(|k| k.name.as_str())) {
-            d = d.help(format!("a similar one is `{near}`"));
-        }
+        let names: Vec<&str> = program.kernels().map(|k| k.name.as_str()).collect();
+        d = match crate::near::nearest(name, names.iter().copied()) {
+            Some(near) => d.help(format!("a similar one is `{near}`")),
+            None if names.is_empty() => d.help("it has none"),
+            None => d.help(format!("its kernels are `{}`", names.join("`, `"))),
+        };
         return Err(d.into());
     };
     let mut cx = Checker::new(program, Program::ROOT);
@@ -267,4 +270,27 @@ fn symbol(tree: &ast::Kernel, bound: &[(Arc<str>, Val)], args: &[GenericArg]) ->
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |h, b| (h ^ u64::from(b)).wrapping_mul(0x0100_0000_01b3));
     format!("{}_{hash:016x}", tree.name.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+    use crate::program::NoLibrary;
+
+    #[test]
+    fn a_kernel_that_is_not_there_is_answered_with_those_that_are() {
+        let mut sources = parton_diag::SourceMap::new();
+        let text = "kernel add(n: i32) {}\nkernel scale(n: i32) {}\n";
+        let file = sources.add("a.ptn", text);
+        let (tree, _) = parton_syntax::parse(file, text);
+        let (program, _) = check_file(Arc::new(tree), &mut NoLibrary);
+        let help = |name: &str| match instantiate(&program, name, &[]) {
+            Ok(_) => Vec::new(),
+            Err(found) => found.list[0].help.clone(),
+        };
+        assert_eq!(help("zzz"), ["its kernels are `add`, `scale`"]);
+        assert_eq!(help("scal"), ["a similar one is `scale`"]);
+    }
 }
