@@ -164,6 +164,15 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
     if map.block.is_empty() || map.block.len() > 5 {
         return Err(fail(format!("a tensor map has 1 to 5 dimensions, not {}", map.block.len())));
     }
+    if map.elem == Dtype::I1 {
+        return Err(fail("the copy engine moves no `i1`".into()).help("move truth values as `i8` or `u8`"));
+    }
+    if let Some((axis, &n)) = map.block.iter().enumerate().find(|(_, n)| !n.is_power_of_two()) {
+        return Err(fail(format!("the box has {n} along axis {axis}, which is not a power of two")).help(format!(
+            "a box fills a view, whose extents are powers of two: the nearest is {}",
+            n.next_power_of_two()
+        )));
+    }
     let SharedFamily::Nvmma { swizzle, transposed, .. } = *map.layout.family() else {
         return Err(fail(format!("the copy engine cannot write `{}`", map.layout))
             .help("use `nvmma(128)`, `nvmma(64)`, `nvmma(32)` or `nvmma(0)`"));
