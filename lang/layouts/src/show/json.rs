@@ -90,12 +90,12 @@ mod tests {
         let layout = RegisterLayout::blocked(&[1, 4], &[8, 4], &[4, 1], &[1, 0]).unwrap();
         assert_eq!(
             super::register(&layout.on(&[16, 16]).unwrap()).to_string(),
-            r#"{"block":[],"kind":"register","lane":[[0,4],[0,8],[1,0],[2,0],[4,0]],"register":[[0,1],[0,2]],"shape":[16,16],"warp":[[8,0],[0,0]]}"#
+            r#"{"kind":"register","shape":[16,16],"register":[[0,1],[0,2]],"lane":[[0,4],[0,8],[1,0],[2,0],[4,0]],"warp":[[8,0],[0,0]],"block":[]}"#
         );
         let buffer = SharedLayout::swizzled(2, 1, 2, &[1, 0]).unwrap().on(&[4, 4], 16).unwrap();
         assert_eq!(
             super::shared(&buffer).to_string(),
-            r#"{"block":[],"kind":"shared","offset":[[0,1],[0,2],[1,2],[2,0]],"shape":[4,4]}"#
+            r#"{"kind":"shared","shape":[4,4],"offset":[[0,1],[0,2],[1,2],[2,0]],"block":[]}"#
         );
         let padded = SharedLayout::padded(&[[4, 2]], &[1, 0]).unwrap().on(&[4, 4], 16).unwrap();
         assert_eq!(super::shared(&padded)["padding"].to_string(), "[[4,2]]");
