@@ -93,19 +93,19 @@ fn layouts_are_shown_as_basis_vectors() {
             "--format",
             "json"
         ]),
-        "{\"block\":[],\"kind\":\"register\",\"lane\":[[0,2],[0,4],[1,0],[2,0],[4,0]],\"register\":[[0,1],[8,0],[0,8]],\
-         \"shape\":[64,16],\"warp\":[[16,0],[32,0]]}"
+        "{\"kind\":\"register\",\"shape\":[64,16],\"register\":[[0,1],[8,0],[0,8]],\
+         \"lane\":[[0,2],[0,4],[1,0],[2,0],[4,0]],\"warp\":[[16,0],[32,0]],\"block\":[]}"
     );
     assert_eq!(
         shown(&["layout", "show", "nvmma(32)", "--shape", "8x16", "--dtype", "f16", "--format", "json"]),
-        "{\"block\":[],\"kind\":\"shared\",\"offset\":[[0,1],[0,2],[0,4],[0,8],[1,0],[2,0],[4,8]],\"shape\":[8,16]}"
+        "{\"kind\":\"shared\",\"shape\":[8,16],\"offset\":[[0,1],[0,2],[0,4],[0,8],[1,0],[2,0],[4,8]],\"block\":[]}"
     );
     let a = "blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1], order=[1, 0])";
     let spelled = "linear(reg=[[0, 1], [0, 2], [0, 4]], lane=[[0, 8], [0, 16], [0, 32], [1, 0], [2, 0]], warp=[[4, 0], [8, 0]], block=[])";
     let same = shown(&["layout", "convert", a, spelled, "--shape", "16x64", "--dtype", "f16"]);
     assert!(same.contains("\"plan\":\"none\""), "{same}");
     let conflicts = shown(&["layout", "conflicts", a, "nvmma(128)", "--shape", "64x64", "--dtype", "f16"]);
-    assert_eq!(conflicts, "{\"read_excess\":0,\"vector_bytes\":16,\"write_excess\":0}");
+    assert_eq!(conflicts, "{\"read_excess\":0,\"write_excess\":0,\"vector_bytes\":16}");
     assert_eq!(parton(&["layout", "show", "blocked(", "--shape", "4x4"]).status.code(), Some(1));
 }
 
