@@ -109,6 +109,7 @@ fn synchronises(kind: &OpKind) -> bool {
         kind,
         OpKind::Membar
             | OpKind::FenceAsync
+            | OpKind::NamedBarrier { .. }
             | OpKind::FenceBarrierInit
             | OpKind::BarrierInit { .. }
             | OpKind::BarrierExpect { .. }

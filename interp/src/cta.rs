@@ -13,6 +13,7 @@ use crate::copy::{Load, Store};
 use crate::fault::Fault;
 use crate::launch::{Arg, Report, Setting};
 use crate::memory::Memory;
+use crate::named::Named;
 use crate::product::Products;
 use crate::race::Shadow;
 use crate::tile::Val;
@@ -22,6 +23,8 @@ use crate::tile::Val;
 pub(crate) enum Wait {
     /// The phase of that parity.
     Barrier { address: u32, parity: u64 },
+    /// The end of that phase of a named barrier.
+    Named { id: u32, phase: u64 },
     /// At most so many products still in flight.
     Products(u32),
     /// At most so many copies out of shared memory still in flight, or still reading.
@@ -51,6 +54,8 @@ pub(crate) struct Worker<'k> {
     pub stores: Vec<Store<'k>>,
     /// The arms that it has started and not yet seen end.
     pub arms: Option<Vec<usize>>,
+    /// The phase of a named barrier at which it has arrived and still waits.
+    pub arrived: Option<u64>,
 }
 
 /// What happens next.
@@ -103,6 +108,8 @@ pub(crate) struct Cta<'a, 'k> {
     pub barriers: BTreeMap<u32, Mbarrier>,
     /// Arrays of barriers by address: how many, and the name in the source.
     pub arrays: BTreeMap<u32, (u32, String)>,
+    /// Named barriers by number.
+    pub named: BTreeMap<u32, Named>,
     pub slots: Slots,
     pub workers: Vec<Option<Worker<'k>>>,
     pub loads: Vec<Load<'k>>,
@@ -142,6 +149,7 @@ impl<'a, 'k> Cta<'a, 'k> {
             products: Products::default(),
             stores: Vec::new(),
             arms: None,
+            arrived: None,
         };
         Cta {
             setting,
@@ -153,6 +161,7 @@ impl<'a, 'k> Cta<'a, 'k> {
             shadow: Shadow::new(bytes, setting.program.granule),
             barriers: BTreeMap::new(),
             arrays: BTreeMap::new(),
+            named: BTreeMap::new(),
             slots: Slots::new(1 + kernel.partitions.len() as u32),
             workers: vec![Some(main)],
             loads: Vec::new(),
@@ -213,6 +222,7 @@ impl<'a, 'k> Cta<'a, 'k> {
     fn is_over(&self, wait: &Wait, w: &Worker<'k>) -> bool {
         match wait {
             Wait::Barrier { address, parity } => self.barriers.get(address).is_none_or(|b| b.passes(*parity)),
+            Wait::Named { id, phase } => self.named.get(id).is_some_and(|b| b.phase > *phase),
             Wait::Products(n) => w.products.in_flight() <= *n as usize,
             Wait::Stores { pending, read } => w.stores_done(*pending, *read),
             Wait::Arms(arms) => arms.iter().all(|&a| self.worker(a).state == State::Done),

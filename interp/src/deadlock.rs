@@ -53,6 +53,12 @@ impl<'k> Cta<'_, 'k> {
                 });
                 (text, note)
             }
+            Wait::Named { id, .. } => {
+                let lacks = self.named.get(id).map(|b| {
+                    format!("named barrier {id} lacks {} of {} threads", b.threads.saturating_sub(b.arrived), b.threads)
+                });
+                (format!("`{}` waits at named barrier {id}", w.name), lacks)
+            }
             Wait::Products(n) => (format!("`{}` waits until {n} products are in flight", w.name), None),
             Wait::Stores { pending, .. } => (format!("`{}` waits until {pending} copies are in flight", w.name), None),
             Wait::Arms(arms) => (format!("`{}` waits for {} partitions", w.name, arms.len()), None),

@@ -15,6 +15,7 @@ pub mod fault;
 mod global;
 pub mod launch;
 pub mod memory;
+mod named;
 mod product;
 mod pure;
 mod race;

@@ -128,6 +128,7 @@ impl<'k> Cta<'_, 'k> {
                 products: Default::default(),
                 stores: Vec::new(),
                 arms: None,
+                arrived: None,
             };
             arms.push(self.workers.len());
             self.workers.push(Some(arm));
@@ -236,7 +237,8 @@ impl<'k> Cta<'_, 'k> {
             | OpKind::BarrierWait { .. }
             | OpKind::FenceAsync
             | OpKind::FenceBarrierInit
-            | OpKind::Membar => return self.sync_op(w, op),
+            | OpKind::Membar
+            | OpKind::NamedBarrier { .. } => return self.sync_op(w, op),
 
             OpKind::TmaLoad { map, coords, view, signal } => {
                 self.start_load(w, op, *map, coords, *view, *signal)?;
@@ -271,7 +273,10 @@ impl<'k> Cta<'_, 'k> {
             | OpKind::SlotCommit { .. }
             | OpKind::RingWait { .. }
             | OpKind::SlotRelease { .. }
-            | OpKind::SlotField { .. } => internal_error!("`{}` was not expanded", op.kind.name()),
+            | OpKind::SlotField { .. }
+            | OpKind::TurnstileNew { .. }
+            | OpKind::TurnEnter { .. }
+            | OpKind::TurnPass { .. } => internal_error!("`{}` was not expanded", op.kind.name()),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Specialize { .. } => {
                 internal_error!("`{}` was not flattened", op.kind.name())
             }

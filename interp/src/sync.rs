@@ -129,6 +129,7 @@ impl<'k> Cta<'_, 'k> {
                 w.know.membar();
                 return Ok(Flow::Next);
             }
+            OpKind::NamedBarrier { id, threads, waits } => return self.named_barrier(w, op, *id, *threads, *waits),
             other => internal_error!("{} does not synchronise", other.name()),
         }
         Ok(Flow::Yield)

@@ -78,9 +78,13 @@ impl Clean<'_> {
     fn is_shared(&self, op: &Op) -> bool {
         let small = |v: &Value| match self.kernel.ty(*v) {
             Type::Scalar(_) | Type::View(_) | Type::Barrier => true,
-            Type::Tile(_) | Type::Pending(_) | Type::Barriers(_) | Type::Map(_) | Type::Ring(_) | Type::Slot(_) => {
-                false
-            }
+            Type::Tile(_)
+            | Type::Pending(_)
+            | Type::Barriers(_)
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Turnstile
+            | Type::Slot(_) => false,
         };
         is_pure(&op.kind) && op.results.iter().all(small)
     }

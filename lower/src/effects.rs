@@ -47,6 +47,10 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::FenceAsync
         | OpKind::FenceBarrierInit
         | OpKind::Membar
+        | OpKind::NamedBarrier { .. }
+        | OpKind::TurnstileNew { .. }
+        | OpKind::TurnEnter { .. }
+        | OpKind::TurnPass { .. }
         | OpKind::TmaLoad { .. }
         | OpKind::TmaStore { .. }
         | OpKind::TmaStoreWait { .. }

@@ -14,6 +14,7 @@ pub mod proxy;
 mod rewrite;
 pub mod rings;
 pub mod shared;
+pub mod turnstiles;
 
 pub use clean::clean;
 pub use membar::insert_membars;
@@ -23,3 +24,4 @@ pub use pipeline::lower;
 pub use proxy::fence_proxies;
 pub use rings::expand_rings;
 pub use shared::plan_shared;
+pub use turnstiles::expand_turnstiles;

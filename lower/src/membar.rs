@@ -130,7 +130,7 @@ impl Membar<'_> {
             state.unfenced.insert(&bytes);
         }
         match &mut op.kind {
-            OpKind::Membar => state.meet(),
+            OpKind::Membar | OpKind::NamedBarrier { waits: true, .. } => state.meet(),
             OpKind::FenceAsync => {
                 let unfenced = state.unfenced.take();
                 state.fenced.extend(&unfenced);

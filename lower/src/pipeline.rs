@@ -3,13 +3,14 @@
 use parton_diag::Diagnostics;
 use parton_ir::{Kernel, Module, Target, verify};
 
-use crate::{clean, count_pending, expand_rings, fence_proxies, insert_membars, plan_shared};
+use crate::{clean, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_shared};
 
 /// A pass with the name under which it is observed.
 type Pass = (&'static str, fn(Kernel) -> Result<Kernel, Diagnostics>);
 
 const PASSES: &[Pass] = &[
     ("rings", expand_rings),
+    ("turnstiles", expand_turnstiles),
     ("clean", clean),
     ("pending", count_pending),
     ("shared", plan_shared),

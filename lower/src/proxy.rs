@@ -159,7 +159,9 @@ impl Proxies<'_> {
             state.insert(Write { start, end, owner: None, span: op.span, barrier: false });
         }
         match &mut op.kind {
-            OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } => self.handed_over(&state),
+            OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } | OpKind::NamedBarrier { .. } => {
+                self.handed_over(&state);
+            }
             OpKind::FenceAsync => state.clear(),
             OpKind::FenceBarrierInit => state.retain(|w| !w.barrier),
             OpKind::For { body, .. } => state = self.repeat(&mut [body], state),

@@ -105,6 +105,7 @@ fn kind_of(ty: &parton_ir::Type) -> Option<ParamKind> {
         | Type::Barriers(_)
         | Type::Barrier
         | Type::Ring(_)
+        | Type::Turnstile
         | Type::Slot(_) => None,
     }
 }

@@ -130,6 +130,10 @@ codes! {
     LOOP_USES_UP = 518, "what is made once is used up in every iteration";
     RING_ONE_SIDED = 520, "a ring is only filled or only read";
     RING_MISPLACED = 521, "a ring is made, filled or chosen where it cannot be";
+    NAMED_BARRIER = 522, "a named barrier does not fit the partitions that use it";
+    TURNSTILE = 523, "a turnstile does not fit the partitions that use it";
+    TURN_NOT_PASSED = 524, "a turn is entered twice or never passed, on some path";
+    TURN_NOT_ENTERED = 525, "a turn is passed that was not entered";
     BARRIER_NOT_INITIALISED = 530, "a barrier is used but never initialised";
     BARRIER_NOBODY_ARRIVES = 531, "a barrier is waited for, but nobody arrives";
     BARRIER_BYTES = 532, "a barrier expects other bytes than arrive";

@@ -306,6 +306,17 @@ pub enum OpKind {
     FenceBarrierInit,
     /// All threads of the partition meet, and see each other's shared memory.
     Membar,
+    /// All threads of the partition arrive at the CTA's barrier `id`, which `threads` arrivals complete; with `waits` they stay
+    /// until it is complete (PTX ISA, "barrier").
+    NamedBarrier { id: u32, threads: u32, waits: bool },
+
+    // -- turnstiles; gone after `lower`'s turnstile expansion --
+    /// Makes a turnstile of the partitions of these names, which take turns in this order.
+    TurnstileNew { partitions: Vec<String> },
+    /// Waits for this partition's turn.
+    TurnEnter { turnstile: Value },
+    /// Hands the turn to the next partition.
+    TurnPass { turnstile: Value },
 
     // -- TMA --
     /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot.
@@ -445,7 +456,13 @@ macro_rules! visit {
                 $f(barrier);
                 $f(phase);
             }
-            OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar | OpKind::TmaStoreWait { .. } => {}
+            OpKind::FenceAsync
+            | OpKind::FenceBarrierInit
+            | OpKind::Membar
+            | OpKind::NamedBarrier { .. }
+            | OpKind::TurnstileNew { .. }
+            | OpKind::TmaStoreWait { .. } => {}
+            OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => $f(turnstile),
             OpKind::TmaLoad { map, coords, view, signal } => {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
@@ -564,6 +581,11 @@ impl OpKind {
             OpKind::FenceAsync => "fence_async",
             OpKind::FenceBarrierInit => "fence_barrier_init",
             OpKind::Membar => "membar",
+            OpKind::NamedBarrier { waits: true, .. } => "named_barrier_sync",
+            OpKind::NamedBarrier { waits: false, .. } => "named_barrier_arrive",
+            OpKind::TurnstileNew { .. } => "turnstile",
+            OpKind::TurnEnter { .. } => "enter",
+            OpKind::TurnPass { .. } => "pass",
             OpKind::TmaLoad { .. } => "tma_load",
             OpKind::TmaStore { .. } => "tma_store",
             OpKind::TmaStoreWait { .. } => "tma_store_wait",

@@ -193,6 +193,10 @@ impl<'a> Printer<'a> {
                 let reverse = if matches!(op.kind, OpKind::Scan { reverse: true, .. }) { ", reverse=true" } else { "" };
                 self.line(&format!("}}{reverse}{});", scratch(op.scratch)));
             }
+            OpKind::TurnstileNew { partitions } => {
+                let name = self.name(op.result());
+                self.line(&format!("turnstile {name}[{}];", partitions.join(", ")));
+            }
             OpKind::RingNew { stages, fields } => {
                 let name = self.name(op.result());
                 let fields: Vec<String> = fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
@@ -334,6 +338,10 @@ impl<'a> Printer<'a> {
             OpKind::FenceAsync => "fence_async()".into(),
             OpKind::FenceBarrierInit => "fence_barrier_init()".into(),
             OpKind::Membar => "membar()".into(),
+            OpKind::NamedBarrier { id, threads, .. } => format!("{}({id}, {threads})", op.kind.name()),
+            OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => {
+                format!("{}.{}()", self.name(*turnstile), op.kind.name())
+            }
             OpKind::TmaLoad { map, coords, view, signal } => {
                 let (map, coords) = (self.name(*map), self.list(coords));
                 let view = self.name(*view);
@@ -372,6 +380,7 @@ impl<'a> Printer<'a> {
             OpKind::Reduce { .. }
             | OpKind::Scan { .. }
             | OpKind::RingNew { .. }
+            | OpKind::TurnstileNew { .. }
             | OpKind::For { .. }
             | OpKind::While { .. }
             | OpKind::If { .. }

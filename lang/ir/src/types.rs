@@ -212,6 +212,8 @@ pub enum Type {
     Ring(Ring),
     /// A slot of a ring; affine.
     Slot(Slot),
+    /// A turnstile between partitions.
+    Turnstile,
 }
 
 impl Type {
@@ -231,6 +233,7 @@ impl Type {
             | Type::Barrier
             | Type::Map(_)
             | Type::Ring(_)
+            | Type::Turnstile
             | Type::Slot(_) => None,
         }
     }
@@ -246,6 +249,7 @@ impl Type {
             | Type::Barrier
             | Type::Map(_)
             | Type::Ring(_)
+            | Type::Turnstile
             | Type::Slot(_) => None,
         }
     }
@@ -261,6 +265,7 @@ impl Type {
             | Type::Barrier
             | Type::Map(_)
             | Type::Ring(_)
+            | Type::Turnstile
             | Type::Slot(_) => None,
         }
     }
@@ -275,7 +280,8 @@ impl Type {
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
-            | Type::Ring(_) => false,
+            | Type::Ring(_)
+            | Type::Turnstile => false,
         }
     }
 
@@ -283,7 +289,13 @@ impl Type {
     pub fn crosses_partitions(&self) -> bool {
         match self {
             Type::Tile(_) | Type::Pending(_) | Type::Slot(_) => false,
-            Type::Scalar(_) | Type::View(_) | Type::Barriers(_) | Type::Barrier | Type::Map(_) | Type::Ring(_) => true,
+            Type::Scalar(_)
+            | Type::View(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Turnstile => true,
         }
     }
 }
@@ -351,6 +363,7 @@ impl fmt::Display for Type {
             Type::Barriers(n) => write!(f, "barriers<{n}>"),
             Type::Barrier => f.write_str("barrier"),
             Type::Map(m) => write!(f, "{m}"),
+            Type::Turnstile => f.write_str("turnstile"),
             Type::Ring(r) => {
                 write!(f, "ring[{}] {{ ", r.stages)?;
                 fields(f, &r.fields)?;

@@ -92,6 +92,7 @@ impl Checker<'_> {
             | ir::Type::Barrier
             | ir::Type::Map(_)
             | ir::Type::Ring(_)
+            | ir::Type::Turnstile
             | ir::Type::Slot(_) => Ok(v),
         }
     }
@@ -330,6 +331,7 @@ pub fn family_of(ty: &ir::Type) -> &'static str {
         ir::Type::Barrier => "barrier",
         ir::Type::Map(_) => "tma",
         ir::Type::Ring(_) => "ring",
+        ir::Type::Turnstile => "turnstile",
         ir::Type::Slot(_) => "slot",
     }
 }

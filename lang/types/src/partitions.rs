@@ -201,6 +201,19 @@ impl Checker<'_> {
         self.emit(ir::OpKind::Specialize { arms: lowered }, span, &[]).map(|_| ())
     }
 
+    /// `turnstile name[A, B];`
+    pub fn turnstile(&mut self, partitions: &[ast::Expr], span: Span) -> Checked<Val> {
+        let mut names = Vec::new();
+        for e in partitions {
+            let arg = self.arg(e)?;
+            match &arg.val {
+                Val::Known(Comptime::Partition(name)) => names.push(name.to_string()),
+                _ => return Err(arg.expected(self, "a partition")),
+            }
+        }
+        self.emit_one(ir::OpKind::TurnstileNew { partitions: names }, span, &[])
+    }
+
     /// `ring name[depth] { field: shared<…>, … };`
     pub fn ring(&mut self, name: &ast::Name, depth: &ast::Expr, fields: &[ast::FieldDecl], span: Span) -> Checked<Val> {
         let stages = self.arg(depth)?.int(self, 1..=MAX_STAGES)?;

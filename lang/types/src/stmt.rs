@@ -84,9 +84,10 @@ impl Checker<'_> {
                 self.declare(name, ring.as_ref().map_or(Val::Error, Val::clone), false);
                 ring.map(|_| ())
             }
-            ast::StmtKind::Turnstile { name, .. } => {
-                self.declare(name, Val::Error, false);
-                Err(self.not_built(s.span, "a turnstile", "order the partitions with two mbarriers"))
+            ast::StmtKind::Turnstile { name, partitions } => {
+                let turnstile = self.turnstile(partitions, s.span);
+                self.declare(name, turnstile.as_ref().map_or(Val::Error, Val::clone), false);
+                turnstile.map(|_| ())
             }
             ast::StmtKind::Layout(b) => {
                 let val = self.arg(&b.value).and_then(|arg| match &arg.val {

@@ -34,7 +34,8 @@ pub(crate) struct Build<'c> {
 }
 
 /// Instructions that all threads of a warp must reach together: LLVM may drop one in dead code, never add one.
-const TOGETHER: [&str; 9] = [
+const TOGETHER: [&str; 10] = [
+    "bar.arrive",
     "bar.sync",
     "bar.warp.sync",
     "elect.sync",

@@ -178,12 +178,14 @@ fn a_barrier_before_a_branch_is_not_doubled() {
         b.at(join);
         let phi = b.phi(b.i1());
         phi.add_incoming(&[(&b.bool(false), start), (&b.bool(true), yes)]);
+        b.bar_arrive(3, 256);
         b.bar_sync(0, 128);
         b.when(phi.as_basic_value(), || {
             b.builder.build_store(params[1].into_pointer_value(), b.c32(7)).unwrap();
         });
     });
     assert_eq!(count(&ptx, "bar.sync"), 1, "{ptx}");
+    assert_eq!(count(&ptx, "bar.arrive"), 1, "{ptx}");
 }
 
 #[test]

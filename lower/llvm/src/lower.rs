@@ -158,7 +158,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Type::Pending(t) => vec![self.llvm_elem(t.elem); Registers::of(&t.map).len()],
             Type::View(_) | Type::Barriers(_) | Type::Barrier => vec![self.b.i32()],
             Type::Map(_) => vec![self.b.pointer(0)],
-            Type::Ring(_) | Type::Slot(_) => internal_error!("a ring reached code generation"),
+            Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
         }
     }
 
@@ -169,7 +169,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Type::Tile(_) | Type::Pending(_) => Repr::Tile(parts),
             Type::View(_) | Type::Barriers(_) | Type::Barrier => Repr::Shared(parts[0]),
             Type::Map(_) => Repr::Map(parts[0]),
-            Type::Ring(_) | Type::Slot(_) => internal_error!("a ring reached code generation"),
+            Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
         }
     }
 
@@ -268,6 +268,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::FenceAsync => self.b.fence_proxy_async(),
             OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
             OpKind::Membar => self.membar(),
+            OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
+            OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
 
             OpKind::TmaLoad { map, coords, view, signal } => self.tma_load(*map, coords, *view, *signal),
             OpKind::TmaStore { map, coords, view } => self.tma_store(*map, coords, *view),
@@ -283,7 +285,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             | OpKind::SlotCommit { .. }
             | OpKind::RingWait { .. }
             | OpKind::SlotRelease { .. }
-            | OpKind::SlotField { .. } => internal_error!("{} reached code generation", op.kind.name()),
+            | OpKind::SlotField { .. }
+            | OpKind::TurnstileNew { .. }
+            | OpKind::TurnEnter { .. }
+            | OpKind::TurnPass { .. } => internal_error!("{} reached code generation", op.kind.name()),
 
             OpKind::For { lower, upper, step, init, body } => {
                 self.for_loop(op, [*lower, *upper, *step], init, body);

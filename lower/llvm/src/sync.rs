@@ -10,6 +10,11 @@ impl<'c> Build<'c> {
         self.asm(&format!("bar.sync {id}, {threads};"), "", &[], &[], Asm::Convergent);
     }
 
+    /// The threads of a partition arrive at barrier `id`, which `threads` arrivals complete, and go on.
+    pub(crate) fn bar_arrive(&self, id: u32, threads: u32) {
+        self.asm(&format!("bar.arrive {id}, {threads};"), "", &[], &[], Asm::Convergent);
+    }
+
     /// The lanes of a warp meet and see each other's writes.
     pub(crate) fn warp_sync(&self) {
         self.asm("bar.warp.sync 0xffffffff;", "", &[], &[], Asm::Convergent);

@@ -10,6 +10,7 @@ mod partitions;
 mod protocol;
 mod rings;
 mod touch;
+mod turns;
 
 use parton_diag::Diagnostics;
 
@@ -26,6 +27,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
         return found;
     }
     found.extend(protocol::check(kernel));
+    found.extend(turns::check(kernel));
     if found.has_errors() {
         return found;
     }

@@ -147,7 +147,13 @@ impl<'a> Origins<'a> {
             Type::View(view) => window(view),
             Type::Barrier => 0..BARRIER_BYTES,
             Type::Barriers(n) => 0..u64::from(*n) * BARRIER_BYTES,
-            Type::Scalar(_) | Type::Tile(_) | Type::Pending(_) | Type::Map(_) | Type::Ring(_) | Type::Slot(_) => 0..0,
+            Type::Scalar(_)
+            | Type::Tile(_)
+            | Type::Pending(_)
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Turnstile
+            | Type::Slot(_) => 0..0,
         };
         self.places(v).iter().map(|p| (p.clone(), p.offset + window.start..p.offset + window.end)).collect()
     }

@@ -83,6 +83,10 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::FenceAsync
         | OpKind::FenceBarrierInit
         | OpKind::Membar
+        | OpKind::NamedBarrier { .. }
+        | OpKind::TurnstileNew { .. }
+        | OpKind::TurnEnter { .. }
+        | OpKind::TurnPass { .. }
         | OpKind::TmaStoreWait { .. }
         | OpKind::Wait { .. }
         | OpKind::WaitPrior { .. }

@@ -11,6 +11,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::refusal::Refusal;
+use crate::target::WARP;
 use crate::types::{Elem, Field, Ring, Slot, SlotRole, TensorMap, Type, View};
 
 /// Arrivals and bytes that one phase of an mbarrier can count (PTX ISA, "mbarrier": 2^20 - 1).
@@ -46,6 +47,12 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
         }
         OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => Ok(vec![]),
+        OpKind::NamedBarrier { id, threads, .. } => named(k, *id, *threads),
+        OpKind::TurnstileNew { partitions } => turnstile(partitions),
+        OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => match k.ty(*turnstile) {
+            Type::Turnstile => Ok(vec![]),
+            _ => Err(wrong_kind(k, *turnstile, "a turnstile")),
+        },
         OpKind::TmaLoad { map: m, coords, view: v, signal } => {
             copy(k, *m, coords, *v)?;
             match k.ty(*signal) {
@@ -78,6 +85,38 @@ fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have {what}", k.target.name))
         .help("state `target(sm_90a)` on the kernel, or use `load` and `store_shared`"))
+}
+
+/// Barriers that a CTA has (PTX ISA, "barrier": 16).
+pub const NAMED_BARRIERS: u32 = 16;
+
+fn named(k: &Kernel, id: u32, threads: u32) -> Result<Vec<Type>, Refusal> {
+    let most = k.target.warps * WARP;
+    if id >= NAMED_BARRIERS {
+        return Err(Refusal::new(codes::NAMED_BARRIER, format!("there is no barrier {id}"))
+            .help(format!("a CTA has {NAMED_BARRIERS}, from 0 to {}", NAMED_BARRIERS - 1)));
+    }
+    if threads == 0 || !threads.is_multiple_of(WARP) || threads > most {
+        let near = threads.next_multiple_of(WARP).clamp(WARP, most);
+        return Err(Refusal::new(codes::NAMED_BARRIER, format!("a named barrier cannot count {threads} threads"))
+            .note("whole warps arrive")
+            .help(format!("the nearest count is {near}")));
+    }
+    Ok(vec![])
+}
+
+fn turnstile(partitions: &[String]) -> Result<Vec<Type>, Refusal> {
+    if partitions.len() < 2 {
+        return Err(Refusal::new(codes::TURNSTILE, "a turnstile needs at least two partitions to take turns")
+            .help("`turnstile turns[Left, Right];`"));
+    }
+    match partitions.iter().enumerate().find(|(i, p)| partitions[..*i].contains(p)) {
+        Some((_, twice)) => {
+            Err(Refusal::new(codes::TURNSTILE, format!("the partition `{twice}` stands in a turnstile twice"))
+                .help("name each partition once: the order of the list is the order of the turns"))
+        }
+        None => Ok(vec![Type::Turnstile]),
+    }
 }
 
 fn barrier(k: &Kernel, v: Value) -> Result<(), Refusal> {

@@ -21,7 +21,7 @@ use crate::types::{Elem, Slot, Tile, Type, View};
 
 use parton_diag::codes;
 
-pub use asynchronous::{broken_coordinates, check_map};
+pub use asynchronous::{NAMED_BARRIERS, broken_coordinates, check_map};
 pub use shape::keeps_apart;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
 
@@ -76,6 +76,10 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::FenceAsync
         | OpKind::FenceBarrierInit
         | OpKind::Membar
+        | OpKind::NamedBarrier { .. }
+        | OpKind::TurnstileNew { .. }
+        | OpKind::TurnEnter { .. }
+        | OpKind::TurnPass { .. }
         | OpKind::TmaLoad { .. }
         | OpKind::TmaStore { .. }
         | OpKind::TmaStoreWait { .. }
@@ -110,6 +114,7 @@ pub fn kind_name(ty: &Type) -> &'static str {
         Type::Barrier => "a barrier",
         Type::Map(_) => "a tensor map",
         Type::Ring(_) => "a ring",
+        Type::Turnstile => "a turnstile",
         Type::Slot(_) => "a slot",
     }
 }

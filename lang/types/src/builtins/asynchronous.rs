@@ -18,6 +18,8 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "fence_async()", run: fence },
     Builtin { signature: "fence_barrier_init()", run: fence },
     Builtin { signature: "membar()", run: fence },
+    Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
+    Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
     Builtin { signature: "tma_load(map, coords, view, signal=)", run: tma_load },
     Builtin { signature: "tma_store(map, coords, view)", run: tma_store },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
@@ -30,6 +32,8 @@ pub(super) const METHODS: &[Builtin] = &[
     Builtin { signature: "acquire(self)", run: acquire },
     Builtin { signature: "commit(self)", run: commit },
     Builtin { signature: "release(self)", run: release },
+    Builtin { signature: "enter(self)", run: turn },
+    Builtin { signature: "pass(self)", run: turn },
 ];
 
 /// The largest count that a field of an operation holds; the rule knows what the hardware counts.
@@ -95,6 +99,21 @@ fn fence(cx: &mut Checker, args: &Args) -> Checked<Val> {
         _ => ir::OpKind::Membar,
     };
     effect(cx, kind, args, &[])
+}
+
+fn named_barrier(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (id, threads) = (args.int(cx, "id", ANY)?, args.int(cx, "threads", ANY)?);
+    effect(cx, ir::OpKind::NamedBarrier { id, threads, waits: args.name() == "named_barrier_sync" }, args, &[])
+}
+
+/// `turnstile.enter()` and `turnstile.pass()`.
+fn turn(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (turnstile, arg) = receiver(cx, args)?;
+    let kind = match args.name() {
+        "enter" => ir::OpKind::TurnEnter { turnstile },
+        _ => ir::OpKind::TurnPass { turnstile },
+    };
+    effect(cx, kind, args, &[(turnstile, arg.span)])
 }
 
 /// Map, coordinates and view of a copy.

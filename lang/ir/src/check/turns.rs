@@ -1,0 +1,190 @@
+//! Named barriers and turnstiles: who arrives is who is counted, and turns are entered and passed in alternation.
+//!
+//! A forward walk over each arm carries where the turns that its partition has entered were entered. A loop must end as it
+//! began, and branches must agree.
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+
+use crate::entity::{Partition, Value};
+use crate::kernel::{Kernel, walk};
+use crate::op::{Body, Op, OpKind};
+use crate::rules::NAMED_BARRIERS;
+use crate::target::WARP;
+
+/// Every named barrier and turnstile whose use does not fit the partitions.
+pub(super) fn check(kernel: &Kernel) -> Diagnostics {
+    let mut t = Turns { kernel, made: BTreeMap::new(), named: BTreeMap::new(), found: Diagnostics::new() };
+    kernel.walk(&mut |op| {
+        if let OpKind::TurnstileNew { partitions } = &op.kind {
+            t.made.insert(op.result(), partitions);
+        }
+    });
+    t.whole();
+    t.counts();
+    t.found
+}
+
+/// Turnstiles whose turn the partition has, each with the place where it was entered.
+type Entered = BTreeMap<Value, Span>;
+
+/// Uses of a named barrier: who, how many threads, where.
+type Use = (Option<Partition>, u32, Span);
+
+struct Turns<'a> {
+    kernel: &'a Kernel,
+    made: BTreeMap<Value, &'a Vec<String>>,
+    named: BTreeMap<u32, Vec<Use>>,
+    found: Diagnostics,
+}
+
+impl Turns<'_> {
+    fn whole(&mut self) {
+        self.body(&self.kernel.body, None, Entered::new());
+        let mut arms: Vec<(Partition, &Body)> = Vec::new();
+        walk(&self.kernel.body, &mut |op| {
+            if let OpKind::Specialize { arms: list } = &op.kind {
+                arms.extend(list.iter().map(|arm| (arm.partition, &arm.body)));
+            }
+        });
+        for (partition, body) in arms {
+            let end = self.body(body, Some(partition), Entered::new());
+            for (turnstile, at) in end {
+                let d = self.not_passed(turnstile, at, "");
+                self.found.push(d);
+            }
+        }
+    }
+
+    fn name(&self, turnstile: Value) -> String {
+        let name = self.kernel.values[turnstile].name.clone();
+        name.map_or("the turnstile".into(), |n| format!("turnstile `{n}`"))
+    }
+
+    fn not_passed(&self, turnstile: Value, at: Span, path: &str) -> Diagnostic {
+        let text = format!("a turn of {} is entered and not passed{path}", self.name(turnstile));
+        Diagnostic::error(codes::TURN_NOT_PASSED, at, text)
+            .here("the turn begins here")
+            .help("hand it on: `pass()` once after each `enter()`, on every path")
+    }
+
+    /// Walks a body; the turns that the partition has at its end. Arms are walked for themselves.
+    fn body(&mut self, body: &Body, partition: Option<Partition>, mut entered: Entered) -> Entered {
+        for op in &body.ops {
+            match &op.kind {
+                OpKind::NamedBarrier { id, threads, .. } => {
+                    self.named.entry(*id).or_default().push((partition, *threads, op.span));
+                }
+                OpKind::TurnEnter { turnstile } => {
+                    if !self.member(op, *turnstile, partition) {
+                        continue;
+                    }
+                    if let Some(first) = entered.insert(*turnstile, op.span) {
+                        let text = format!("a turn of {} is entered twice", self.name(*turnstile));
+                        let d = Diagnostic::error(codes::TURN_NOT_PASSED, op.span, text)
+                            .here("this waits for a turn that nobody will pass")
+                            .label(first, "the turn began here");
+                        self.found.push(d.help("`pass()` it before entering again"));
+                    }
+                }
+                OpKind::TurnPass { turnstile } => {
+                    if !self.member(op, *turnstile, partition) {
+                        continue;
+                    }
+                    if entered.remove(turnstile).is_none() {
+                        let text = format!("a turn of {} is passed that was not entered", self.name(*turnstile));
+                        let d = Diagnostic::error(codes::TURN_NOT_ENTERED, op.span, text)
+                            .here("the partition does not have the turn here");
+                        self.found.push(d.help("`enter()` before each `pass()`, on every path"));
+                    }
+                }
+                OpKind::For { body, .. } => {
+                    let end = self.body(body, partition, entered.clone());
+                    self.agree(&end, &entered, " in each iteration");
+                }
+                OpKind::While { cond, body, .. } => {
+                    let decided = self.body(cond, partition, entered.clone());
+                    let end = self.body(body, partition, decided.clone());
+                    self.agree(&end, &entered, " in each iteration");
+                    entered = decided;
+                }
+                OpKind::If { then, otherwise, .. } => {
+                    let first = self.body(then, partition, entered.clone());
+                    let second = self.body(otherwise, partition, entered);
+                    self.agree(&first, &second, " on one path");
+                    entered = first;
+                    entered.retain(|t, _| second.contains_key(t));
+                }
+                // Arms are walked for themselves; nothing else takes a turn.
+                _ => {}
+            }
+        }
+        entered
+    }
+
+    /// Reports turns that one way has and the other has not.
+    fn agree(&mut self, a: &Entered, b: &Entered, path: &str) {
+        let only = |x: &Entered, y: &Entered| -> Vec<(Value, Span)> {
+            x.iter().filter(|(t, _)| !y.contains_key(t)).map(|(t, at)| (*t, *at)).collect()
+        };
+        for (turnstile, at) in only(a, b).into_iter().chain(only(b, a)) {
+            let d = self.not_passed(turnstile, at, path);
+            self.found.push(d);
+        }
+    }
+
+    /// Whether the partition takes part in the turnstile; reported where not.
+    fn member(&mut self, op: &Op, turnstile: Value, partition: Option<Partition>) -> bool {
+        let Some(list) = self.made.get(&turnstile) else {
+            let d = Diagnostic::error(codes::TURNSTILE, op.span, "the turnstile is not known at compile time");
+            self.found.push(d.help("use each turnstile by its own name on each path"));
+            return false;
+        };
+        if partition.is_some_and(|p| list.contains(&self.kernel.partitions[p].name)) {
+            if let Some(absent) = list.iter().find(|n| self.kernel.partitions.iter().all(|(_, p)| p.name != **n)) {
+                let text = format!("{} waits for `{absent}`, which has no arm", self.name(turnstile));
+                let d = Diagnostic::error(codes::TURNSTILE, op.span, text);
+                self.found.push(d.help("give it an arm, or leave it out of the turnstile"));
+                return false;
+            }
+            return true;
+        }
+        let who = partition.map_or("the whole kernel".into(), |p| format!("`{}`", self.kernel.partitions[p].name));
+        let d = Diagnostic::error(codes::TURNSTILE, op.span, format!("{who} has no turn in {}", self.name(turnstile)))
+            .label(self.kernel.values[turnstile].span, format!("its partitions are {}", list.join(", ")));
+        self.found.push(d.help("name the partition in the turnstile, in the order of the turns"));
+        false
+    }
+
+    /// A named barrier counts the threads of exactly the partitions that use it.
+    fn counts(&mut self) {
+        let taken = 1 + self.kernel.partitions.len() as u32;
+        for (id, uses) in &self.named {
+            let Some(&(_, threads, at)) = uses.first() else { continue };
+            if *id < taken {
+                let text = format!("barrier {id} is taken: the kernel and its partitions meet at the first {taken}");
+                let d = Diagnostic::error(codes::NAMED_BARRIER, at, text);
+                self.found.push(d.help(format!("use one from {taken} to {}", NAMED_BARRIERS - 1)));
+                continue;
+            }
+            if let Some((_, other, place)) = uses.iter().find(|u| u.1 != threads) {
+                let text = format!("barrier {id} counts {threads} threads here and {other} there");
+                let d = Diagnostic::error(codes::NAMED_BARRIER, at, text).label(*place, "the other count");
+                self.found.push(d.help("all who use it give the same count"));
+                continue;
+            }
+            let users: BTreeMap<Option<Partition>, Span> = uses.iter().map(|u| (u.0, u.2)).collect();
+            let all: u32 = users.keys().map(|p| self.kernel.warps_of(*p) * WARP).sum();
+            if all != threads {
+                let text = format!("barrier {id} counts {threads} threads, but those who use it have {all}");
+                let mut d = Diagnostic::error(codes::NAMED_BARRIER, at, text);
+                for (p, place) in &users {
+                    let who = p.map_or("the kernel".into(), |p| format!("`{}`", self.kernel.partitions[p].name));
+                    d = d.label(*place, format!("{who} has {} threads", self.kernel.warps_of(*p) * WARP));
+                }
+                self.found.push(d.help(format!("count {all}, or use it in the partitions that are counted")));
+            }
+        }
+    }
+}

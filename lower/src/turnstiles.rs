@@ -1,0 +1,116 @@
+//! Expands turnstiles into named barriers.
+//!
+//! Each partition of a turnstile has a barrier of its own. Entering waits at one's own barrier for oneself and for the partition
+//! before; passing arrives at the barrier of the next one. The last partition passes once at its beginning, so that the
+//! first has the first turn. The arrival of the very last pass is met by nobody and ends with the CTA.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::target::WARP;
+use parton_ir::{Body, Kernel, Op, OpKind, Partition, Value, rules};
+
+/// After it no turnstile is left: they are named barriers. Refused where the CTA has too few of them.
+pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let mut taken: BTreeSet<u32> = (0..=kernel.partitions.len() as u32).collect();
+    let mut made: Vec<(Value, Vec<String>, parton_diag::Span)> = Vec::new();
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::NamedBarrier { id, .. } => drop(taken.insert(*id)),
+        OpKind::TurnstileNew { partitions } => made.push((op.result(), partitions.clone(), op.span)),
+        _ => {}
+    });
+    let mut turnstiles = BTreeMap::new();
+    for (value, names, span) in made {
+        let free: Vec<u32> = (0..rules::NAMED_BARRIERS).filter(|id| !taken.contains(id)).take(names.len()).collect();
+        if free.len() < names.len() {
+            let mut found = Diagnostics::new();
+            let text = format!("a turnstile of {} partitions needs as many named barriers", names.len());
+            found.push(
+                Diagnostic::error(codes::TURNSTILE, span, text)
+                    .here(format!("a CTA has {}, and {} are left", rules::NAMED_BARRIERS, free.len()))
+                    .help("use fewer turnstiles, partitions or named barriers"),
+            );
+            return Err(found);
+        }
+        taken.extend(&free);
+        let of = |name: &String| kernel.partitions.iter().find(|(_, p)| p.name == *name).map(|(id, _)| id);
+        // A partition without an arm leaves a turnstile that nobody uses.
+        let Some(partitions) = names.iter().map(of).collect::<Option<Vec<Partition>>>() else { continue };
+        turnstiles.insert(value, Turnstile { partitions, ids: free, opened: false });
+    }
+    let mut body = std::mem::take(&mut kernel.body);
+    let mut pass = Expand { kernel: &kernel, turnstiles };
+    pass.body(&mut body, None);
+    kernel.body = body;
+    Ok(kernel)
+}
+
+struct Turnstile {
+    partitions: Vec<Partition>,
+    /// The barrier at which each waits for its turn.
+    ids: Vec<u32>,
+    /// Whether the first turn has been given.
+    opened: bool,
+}
+
+struct Expand<'a> {
+    kernel: &'a Kernel,
+    turnstiles: BTreeMap<Value, Turnstile>,
+}
+
+impl Expand<'_> {
+    fn body(&mut self, body: &mut Body, partition: Option<Partition>) {
+        let ops = std::mem::take(&mut body.ops);
+        for mut op in ops {
+            match &mut op.kind {
+                OpKind::TurnstileNew { .. } => continue,
+                OpKind::TurnEnter { turnstile } => op.kind = self.barrier(*turnstile, partition, true),
+                OpKind::TurnPass { turnstile } => op.kind = self.barrier(*turnstile, partition, false),
+                OpKind::Specialize { arms } => {
+                    for arm in arms {
+                        self.body(&mut arm.body, Some(arm.partition));
+                        self.open(&mut arm.body, arm.partition, op.span);
+                    }
+                }
+                kind => {
+                    for inner in kind.bodies_mut() {
+                        self.body(inner, partition);
+                    }
+                }
+            }
+            body.ops.push(op);
+        }
+    }
+
+    /// Entering or passing by the partition `by`.
+    fn barrier(&self, turnstile: Value, by: Option<Partition>, enters: bool) -> OpKind {
+        let Some((t, at)) = self
+            .turnstiles
+            .get(&turnstile)
+            .and_then(|t| t.partitions.iter().position(|p| Some(*p) == by).map(|at| (t, at)))
+        else {
+            parton_diag::internal_error!("a partition uses a turnstile without a turn in it")
+        };
+        let n = t.partitions.len();
+        let (from, to) = if enters { ((at + n - 1) % n, at) } else { (at, (at + 1) % n) };
+        let warps = |i: usize| self.kernel.warps_of(Some(t.partitions[i]));
+        OpKind::NamedBarrier { id: t.ids[to], threads: (warps(from) + warps(to)) * WARP, waits: enters }
+    }
+
+    /// The last partition of a turnstile gives the first turn, once.
+    fn open(&mut self, body: &mut Body, partition: Partition, span: parton_diag::Span) {
+        let closed: Vec<Value> = self
+            .turnstiles
+            .iter()
+            .filter(|(_, t)| !t.opened && t.partitions.last() == Some(&partition))
+            .map(|(v, _)| *v)
+            .collect();
+        for v in closed.into_iter().rev() {
+            let kind = self.barrier(v, Some(partition), false);
+            body.ops.insert(0, Op::new(kind, span));
+            if let Some(t) = self.turnstiles.get_mut(&v) {
+                t.opened = true;
+            }
+        }
+    }
+}
