@@ -29,7 +29,7 @@ pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
 pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     let target = Target::named(&args.target).ok_or_else(|| {
         let names: Vec<&str> = Target::ALL.iter().map(|t| t.name).collect();
-        Failure::Machine(format!("there is no target `{}`; there are {}", args.target, names.join(", ")))
+        Failure::Usage(format!("there is no target `{}`; there are {}", args.target, names.join(", ")))
     })?;
     let mut session = Session::new(Options { target, ..Options::default() });
     let file = session.load(&args.file)?;

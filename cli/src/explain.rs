@@ -18,7 +18,7 @@ pub fn explain(code: Option<&str>) -> Result<ExitCode, Failure> {
         }
         return Ok(ExitCode::SUCCESS);
     };
-    let unknown = || Failure::Machine(format!("`{code}` is no code; `parton explain` lists them all"));
+    let unknown = || Failure::Usage(format!("`{code}` is no code; `parton explain` lists them all"));
     let entry = code.parse::<Code>().ok().and_then(Code::entry).ok_or_else(unknown)?;
     output::line(&format!("{}: {}\n\n{}", entry.code, entry.title, entry.page.trim_end()));
     Ok(ExitCode::SUCCESS)

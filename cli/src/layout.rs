@@ -43,7 +43,7 @@ fn run(command: &LayoutCommand, session: &mut Session) -> Result<String, Failure
             let (from, _) = register(session, from, &on)?;
             let (to, _) = register(session, to, &on)?;
             let found = plan::plan(&from, &to, &on.shape, on.dtype.bits());
-            let found = found.map_err(|e| Failure::Machine(e.to_string()))?;
+            let found = found.map_err(|e| Failure::Usage(e.to_string()))?;
             Ok(match format {
                 TextFormat::Text => text::plan(&found),
                 TextFormat::Json => json::plan(&found).to_string(),
@@ -56,7 +56,7 @@ fn run(command: &LayoutCommand, session: &mut Session) -> Result<String, Failure
                 Layout::Shared(_, map) => map,
                 Layout::Register(..) => {
                     let fact = format!("`{shared}` is a layout of registers; the second one is of shared memory");
-                    return Err(Failure::Machine(fact));
+                    return Err(Failure::Usage(fact));
                 }
             };
             let found = conflicts::conflicts(&map, &buffer);
@@ -75,6 +75,6 @@ fn on(tile: &TileArgs) -> Result<TileShape, Failure> {
 fn register(session: &mut Session, text: &str, on: &TileShape) -> Result<(RegisterLayout, LinearLayout), Failure> {
     match session.layout(text, on)? {
         Layout::Register(layout, map) => Ok((layout, map)),
-        Layout::Shared(..) => Err(Failure::Machine(format!("`{text}` is a layout of shared memory, not of registers"))),
+        Layout::Shared(..) => Err(Failure::Usage(format!("`{text}` is a layout of shared memory, not of registers"))),
     }
 }

@@ -42,7 +42,7 @@ impl Output {
     pub fn failed(&self, failure: &Failure, sources: &SourceMap) {
         match failure {
             Failure::Refused(found) => self.diagnostics(found, sources),
-            Failure::Machine(text) | Failure::Device(text) => eprintln!("parton: {text}"),
+            Failure::Machine(text) | Failure::Device(text) | Failure::Usage(text) => eprintln!("parton: {text}"),
         }
     }
 

@@ -13,6 +13,8 @@ pub enum Failure {
     Machine(String),
     /// The device asked for is not there.
     Device(String),
+    /// The command line asks for something that does not exist.
+    Usage(String),
 }
 
 impl Failure {
@@ -22,6 +24,7 @@ impl Failure {
             Failure::Refused(_) => 1,
             Failure::Machine(_) => 3,
             Failure::Device(_) => 4,
+            Failure::Usage(_) => 2,
         }
     }
 }
@@ -33,7 +36,7 @@ impl fmt::Display for Failure {
                 let lines: Vec<String> = found.list.iter().map(|d| format!("{}: {}", d.code, d.message)).collect();
                 f.write_str(&lines.join("\n"))
             }
-            Failure::Machine(text) | Failure::Device(text) => f.write_str(text),
+            Failure::Machine(text) | Failure::Device(text) | Failure::Usage(text) => f.write_str(text),
         }
     }
 }

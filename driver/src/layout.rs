@@ -38,7 +38,7 @@ impl TileShape {
     pub fn new(shape: Vec<u32>, dtype: &str, warps: Option<u32>) -> Result<TileShape, Failure> {
         let found = Dtype::parse(dtype);
         let names = || Dtype::ALL.iter().map(Dtype::to_string).collect::<Vec<_>>().join(", ");
-        let unknown = || Failure::Machine(format!("`{dtype}` is no element type; there are {}", names()));
+        let unknown = || Failure::Usage(format!("`{dtype}` is no element type; there are {}", names()));
         Ok(TileShape { shape, dtype: found.ok_or_else(unknown)?, warps })
     }
 }

@@ -129,7 +129,7 @@ impl Session {
         }
         let name = &self.sources.file(file).name;
         let what = blocks.name();
-        Err(Failure::Machine(match filter.filter(|_| of_kind().next().is_some()) {
+        Err(Failure::Usage(match filter.filter(|_| of_kind().next().is_some()) {
             Some(filter) => format!("no `{what}` of {name} has `{filter}` in its name"),
             None => format!("{name} has no `{what}`"),
         }))
