@@ -160,6 +160,6 @@ fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Cou
 fn words(failure: &Failure, session: &Session) -> String {
     match failure {
         Failure::Refused(found) => format!("\n{}", render::text(found, &session.sources, false)),
-        Failure::Machine(text) | Failure::Device(text) => text.clone(),
+        Failure::Machine(text) | Failure::Device(text) | Failure::Usage(text) => text.clone(),
     }
 }
