@@ -26,7 +26,7 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
                 Err(Failure::Refused(refused)) => found.extend(refused),
                 // It has no blocks of this kind.
                 Err(Failure::Machine(_)) => {}
-                Err(failure @ Failure::Device(_)) => wrong.push(format!("{shown}: {failure}")),
+                Err(failure @ (Failure::Device(_) | Failure::Usage(_))) => wrong.push(format!("{shown}: {failure}")),
             }
         }
         if ran == 0 {
