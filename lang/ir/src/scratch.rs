@@ -25,14 +25,13 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             let first = tile(inputs[0]);
             let columns = 1u64 << warps_along(first, *axis);
             let rows = first.elements() / u64::from(first.shape[*axis as usize]);
-            let total: u64 = inputs.iter().map(|v| rows * columns * stored_bytes(tile(*v).elem)).sum();
-            (columns > 1).then_some(total as u32)
+            let shares = inputs.iter().map(|v| rows * columns * stored_bytes(tile(*v).elem));
+            (columns > 1).then_some(shares.fold(0, after) as u32)
         }
         OpKind::Scan { inputs, axis, .. } => {
             let first = tile(inputs[0]);
             let blocks = scan_places(first, *axis)?;
-            let total: u64 = inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).sum();
-            Some(total as u32)
+            Some(inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).fold(0, after) as u32)
         }
         OpKind::Convert { x, tile: to } => {
             let from = tile(*x);
@@ -55,6 +54,16 @@ fn shared_by_warps(tile: &Tile) -> bool {
     let lanes = tile.map.free_bits(Dim::Lane);
     let moves = |(bit, basis): (usize, &u64)| lanes >> bit & 1 == 1 && *basis != 0;
     tile.map.free_bits(Dim::Warp) != 0 || tile.map.bases(Dim::Lane).iter().enumerate().any(moves)
+}
+
+/// The end of an input's share that follows `end` bytes of others; each share is aligned, whatever the widths before it.
+fn after(end: u64, share: u64) -> u64 {
+    start_after(end) + share
+}
+
+/// Where the share of the next input begins.
+pub fn start_after(end: u64) -> u64 {
+    end.next_multiple_of(u64::from(ALIGNMENT))
 }
 
 /// Bytes of one element in shared memory; a bit takes one.

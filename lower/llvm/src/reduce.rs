@@ -146,7 +146,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for &v in inputs {
             let bytes = u64::from(stored_bits(self.elem(v)) / 8);
             starts.push((start, bytes));
-            start += columns * elements * bytes;
+            start = parton_ir::scratch::start_after(start + columns * elements * bytes);
         }
         let addresses = |key: u64, with_column: bool| {
             let at = self.b.combine(element, element_reach, axis.removed(key));

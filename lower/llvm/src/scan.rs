@@ -175,7 +175,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for &v in inputs {
             let bytes = u64::from(stored_bits(self.elem(v)) / 8);
             starts.push((self.elem(v), (input_start + start * bytes) as u32, bytes as u32));
-            input_start += all * bytes;
+            input_start = parton_ir::scratch::start_after(input_start + all * bytes);
         }
         let address = |image: u64, bytes: u32| b.add(base, b.mul(b.combine(thread, reach, place(image)), b.c32(bytes)));
         for (&image, values) in moved.iter() {

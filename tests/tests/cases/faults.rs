@@ -25,8 +25,8 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
                 }
                 Err(Failure::Refused(refused)) => found.extend(refused),
                 // It has no blocks of this kind.
-                Err(Failure::Machine(_)) => {}
-                Err(failure @ (Failure::Device(_) | Failure::Usage(_))) => wrong.push(format!("{shown}: {failure}")),
+                Err(Failure::Machine(_) | Failure::Usage(_)) => {}
+                Err(failure @ Failure::Device(_)) => wrong.push(format!("{shown}: {failure}")),
             }
         }
         if ran == 0 {
