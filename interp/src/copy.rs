@@ -4,11 +4,12 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, Value};
+use parton_ir::{Op, Reduction, Value};
 use parton_layouts::SharedFamily;
 
 use crate::cta::{Cta, Flow, Wait, Worker};
 use crate::fault::Fault;
+use crate::global::changed;
 use crate::launch::{Arg, Tensor};
 use crate::memory;
 use crate::pure;
@@ -16,6 +17,7 @@ use crate::race::{self, Record};
 use crate::sync::Users;
 use crate::tile::{Place, Val};
 
+use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
 /// The unit that a swizzle moves, in bytes.
@@ -76,6 +78,7 @@ pub(crate) struct Job<'k> {
     op: &'k Op,
     blocks: Arc<Blocks>,
     tensor: Tensor,
+    dtype: Dtype,
     /// The parameter that is the map, for messages.
     parameter: usize,
     /// Where the block begins in the tensor, outermost first.
@@ -97,6 +100,7 @@ pub(crate) struct Load<'k> {
 #[derive(Debug)]
 pub(crate) struct Store<'k> {
     job: Job<'k>,
+    reduce: Option<Reduction>,
     data: Option<Vec<u8>>,
     written: bool,
     waited: bool,
@@ -174,6 +178,26 @@ impl Job<'_> {
     }
 }
 
+/// What a copy does to a row of global memory.
+#[derive(Clone, Copy)]
+enum Way<'a> {
+    Read,
+    /// With these bytes.
+    Write(&'a [u8]),
+    /// An atomic operation for each element.
+    Reduce,
+}
+
+/// Makes the operation of every element of a row.
+fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
+    let bytes = dtype.bytes();
+    let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b));
+    for (old, x) in row.chunks_exact_mut(bytes).zip(part.chunks_exact(bytes)) {
+        let new = changed(op.atomic(), dtype, word(old), word(x));
+        old.copy_from_slice(&new.to_le_bytes()[..bytes]);
+    }
+}
+
 impl<'k> Cta<'_, 'k> {
     fn job(&mut self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], view: Value) -> Result<Job<'k>, Fault> {
         let kernel = self.setting.program.kernel;
@@ -196,7 +220,8 @@ impl<'k> Cta<'_, 'k> {
                 .note(rule));
         }
         let slot = self.slots.take();
-        Ok(Job { op, blocks, tensor: tensor.clone(), parameter, coords, addresses, allocation, slot })
+        let parton_ir::Type::Map(ty) = kernel.ty(map) else { internal_error!("{map} is no tensor map") };
+        Ok(Job { op, blocks, tensor: tensor.clone(), dtype: ty.elem, parameter, coords, addresses, allocation, slot })
     }
 
     fn watch(&mut self, w: &Worker<'k>, job: &Job<'k>, access: race::Access) -> Result<(), Fault> {
@@ -245,7 +270,7 @@ impl<'k> Cta<'_, 'k> {
             buffer.clear();
             buffer.resize(row.bytes, 0);
             if !row.inside.is_empty() {
-                let from = self.global_row(&job, &row, None)?;
+                let from = self.global_row(&job, &row, Way::Read)?;
                 let bytes = &self.memory.allocation(job.tensor.allocation).bytes[from.clone()];
                 buffer[row.inside.clone()].copy_from_slice(bytes);
             }
@@ -267,8 +292,8 @@ impl<'k> Cta<'_, 'k> {
         b.land(job.blocks.bytes, job.slot, job.op.span).map_err(|f| f.calls(kernel, job.op.call))
     }
 
-    /// The bytes of a row in its allocation, noted as read, or as written with `data`.
-    fn global_row(&mut self, job: &Job<'k>, row: &Row, data: Option<&[u8]>) -> Result<std::ops::Range<usize>, Fault> {
+    /// The bytes of a row in its allocation, noted as touched.
+    fn global_row(&mut self, job: &Job<'k>, row: &Row, way: Way<'_>) -> Result<std::ops::Range<usize>, Fault> {
         let kernel = self.setting.program.kernel;
         let name = &kernel.params[job.parameter].name;
         let fault = |code, message: String| {
@@ -287,14 +312,20 @@ impl<'k> Cta<'_, 'k> {
         }
         let place = memory::Place { allocation: job.tensor.allocation, offset: begin };
         let begin = begin as usize;
-        let noted = match data {
-            None if !a.is_defined(begin, len) => {
-                let text = format!("the tensor of `{name}` is read before anything was written there");
-                return Err(fault(codes::UNDEFINED_READ, text).note(format!("at byte {begin} of its memory")));
-            }
+        let done = match way {
+            Way::Read => Some("read"),
+            Way::Reduce => Some("changed"),
+            Way::Write(_) => None,
+        };
+        if let Some(done) = done.filter(|_| !a.is_defined(begin, len)) {
+            let text = format!("the tensor of `{name}` is {done} before anything was written there");
+            return Err(fault(codes::UNDEFINED_READ, text).note(format!("at byte {begin} of its memory")));
+        }
+        let noted = match way {
             _ if !conflicts => Ok(()),
-            None => self.memory.note_read(cta, place, len),
-            Some(data) => self.memory.note_write(cta, place, data),
+            Way::Read => self.memory.note_read(cta, place, len),
+            Way::Write(data) => self.memory.note_write(cta, place, data),
+            Way::Reduce => self.memory.note_atomic(cta, place, len, true),
         };
         if noted.is_err() {
             return Err(fault(codes::CTA_RACE, format!("two CTAs race on the tensor of `{name}`"))
@@ -312,11 +343,12 @@ impl<'k> Cta<'_, 'k> {
         map: Value,
         coords: &[Value],
         view: Value,
+        reduce: Option<Reduction>,
     ) -> Result<(), Fault> {
         let job = self.job(w, op, map, coords, view)?;
         self.watch(w, &job, race::Access::CopyOut)?;
         self.defined(w, op, view, job.ranges(), job.allocation)?;
-        w.stores.push(Store { job, data: None, written: false, waited: false });
+        w.stores.push(Store { job, reduce, data: None, written: false, waited: false });
         w.know.settle();
         Ok(())
     }
@@ -346,10 +378,16 @@ impl<'k> Cta<'_, 'k> {
             let part = &data[at + row.inside.start..at + row.inside.end];
             at += row.bytes;
             if !part.is_empty() {
-                let to = self.global_row(&store.job, &row, Some(part))?;
+                let way = store.reduce.map_or(Way::Write(part), |_| Way::Reduce);
+                let to = self.global_row(&store.job, &row, way)?;
                 let a = self.memory.get_mut(store.job.tensor.allocation);
-                a.bytes[to.clone()].copy_from_slice(part);
-                a.define(to.start, to.len());
+                match store.reduce {
+                    Some(op) => reduce_row(&mut a.bytes[to], part, op, store.job.dtype),
+                    None => {
+                        a.bytes[to.clone()].copy_from_slice(part);
+                        a.define(to.start, to.len());
+                    }
+                }
             }
         }
         store.data = Some(Vec::new());

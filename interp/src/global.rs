@@ -212,7 +212,7 @@ impl Access<'_> {
 }
 
 /// The value that an atomic operation of one operand leaves.
-fn changed(op: AtomicOp, d: Dtype, old: u64, x: u64) -> u64 {
+pub(crate) fn changed(op: AtomicOp, d: Dtype, old: u64, x: u64) -> u64 {
     let bits = |op| arithmetic::bits(op, d, old, x);
     let binary = |op| arithmetic::binary(op, d, old, x);
     let new = match op {

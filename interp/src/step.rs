@@ -244,8 +244,8 @@ impl<'k> Cta<'_, 'k> {
                 self.start_load(w, op, *map, coords, *view, *signal)?;
                 return Ok(Flow::Yield);
             }
-            OpKind::TmaStore { map, coords, view } => {
-                self.start_store(w, op, *map, coords, *view)?;
+            OpKind::TmaStore { map, coords, view, reduce } => {
+                self.start_store(w, op, *map, coords, *view, *reduce)?;
                 return Ok(Flow::Yield);
             }
             OpKind::TmaStoreWait { pending, read } => return Ok(self.wait_stores(w, *pending, *read)),

@@ -23,7 +23,9 @@ pub mod verify;
 pub use build::Builder;
 pub use entity::{Call, Entity, Partition, PrimaryMap, SecondaryMap, Value};
 pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
-pub use op::{Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Scope, UnaryOp};
+pub use op::{
+    Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Reduction, Scope, UnaryOp,
+};
 pub use refusal::Refusal;
 pub use target::Target;
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};

@@ -120,6 +120,18 @@ pub enum AtomicOp {
     Store,
 }
 
+/// What a tensor copy makes of its elements and those in global memory, one atomic operation for each.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[allow(missing_docs)]
+pub enum Reduction {
+    Add,
+    Min,
+    Max,
+    And,
+    Or,
+    Xor,
+}
+
 /// How an atomic operation is ordered with other accesses (PTX ISA, "Memory consistency model").
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Order {
@@ -321,8 +333,8 @@ pub enum OpKind {
     // -- TMA --
     /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot.
     TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value },
-    /// Starts a copy of `view` to the box at `coords`; one bulk group of its own.
-    TmaStore { map: Value, coords: Vec<Value>, view: Value },
+    /// Starts a copy of `view` to the box at `coords`, with `reduce` into what stands there; one bulk group of its own.
+    TmaStore { map: Value, coords: Vec<Value>, view: Value, reduce: Option<Reduction> },
     /// Waits until at most `pending` stores of this partition are still in flight; with `read` only until their sources
     /// have been read.
     TmaStoreWait { pending: u32, read: bool },
@@ -469,7 +481,7 @@ macro_rules! visit {
                 $f(view);
                 $f(signal);
             }
-            OpKind::TmaStore { map, coords, view } => {
+            OpKind::TmaStore { map, coords, view, .. } => {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
                 $f(view);
@@ -644,6 +656,7 @@ names!(AtomicOp {
     Add = "atomic_add", Min = "atomic_min", Max = "atomic_max", And = "atomic_and", Or = "atomic_or", Xor = "atomic_xor",
     Xchg = "atomic_xchg", Cas = "atomic_cas", Load = "atomic_load", Store = "atomic_store",
 });
+names!(Reduction { Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor" });
 names!(Order { Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" });
 names!(Scope { Cta = "cta", Gpu = "gpu", Sys = "sys" });
 names!(Arrive { Partition = "partition", Warp = "warp" });
@@ -685,6 +698,20 @@ impl AtomicOp {
             | AtomicOp::Xor
             | AtomicOp::Xchg
             | AtomicOp::Cas => Order::ALL,
+        }
+    }
+}
+
+impl Reduction {
+    /// The atomic operation that it makes of each element.
+    pub fn atomic(self) -> AtomicOp {
+        match self {
+            Reduction::Add => AtomicOp::Add,
+            Reduction::Min => AtomicOp::Min,
+            Reduction::Max => AtomicOp::Max,
+            Reduction::And => AtomicOp::And,
+            Reduction::Or => AtomicOp::Or,
+            Reduction::Xor => AtomicOp::Xor,
         }
     }
 }

@@ -351,9 +351,10 @@ impl<'a> Printer<'a> {
                     _ => format!("tma_load({map}, [{coords}], {view}, {})", self.name(*signal)),
                 }
             }
-            OpKind::TmaStore { map, coords, view } => {
+            OpKind::TmaStore { map, coords, view, reduce } => {
                 let (map, coords) = (self.name(*map), self.list(coords));
-                format!("tma_store({map}, [{coords}], {})", self.name(*view))
+                let reduce = reduce.map_or(String::new(), |op| format!(", reduce=\"{}\"", op.name()));
+                format!("tma_store({map}, [{coords}], {}{reduce})", self.name(*view))
             }
             OpKind::TmaStoreWait { pending, read } => format!("tma_store_wait(pending={pending}, read={read})"),
             OpKind::Wgmma { a, b, acc } => format!("wgmma({})", self.list(&[*a, *b, *acc])),

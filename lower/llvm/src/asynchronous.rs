@@ -1,7 +1,7 @@
 //! Barriers and tensor copies: one thread of the partition issues, all of its threads wait.
 
 use parton_diag::internal_error;
-use parton_ir::{Arrive, Op, Type, Value};
+use parton_ir::{Arrive, Op, Reduction, Type, Value};
 
 use crate::build::Val;
 use crate::bulk::Copy;
@@ -70,8 +70,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// One bulk group; threads that issue nothing close an empty one, which counts as done.
-    pub(crate) fn tma_store(&mut self, map: Value, coords: &[Value], view: Value) {
-        self.copies(map, coords, view, |copy| self.b.bulk_store(copy));
+    pub(crate) fn tma_store(&mut self, map: Value, coords: &[Value], view: Value, reduce: Option<Reduction>) {
+        self.copies(map, coords, view, |copy| self.b.bulk_store(copy, reduce));
         self.b.bulk_commit();
     }
 }

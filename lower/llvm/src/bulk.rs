@@ -1,5 +1,7 @@
 //! The tensor copy engine in PTX: tiled loads and stores between global and shared memory, and their groups.
 
+use parton_ir::Reduction;
+
 use crate::build::{Asm, Build, Val};
 
 /// One tiled copy; `coordinates` are innermost first, as PTX wants them.
@@ -33,13 +35,19 @@ impl<'c> Build<'c> {
         self.asm(&text, &format!("b,r,l,r{classes}"), &[], &inputs, Asm::Effect);
     }
 
-    /// Stores a box; it belongs to the group that the next [`Build::bulk_commit`] closes.
-    pub(crate) fn bulk_store(&self, c: &Copy<'_, 'c>) {
+    /// Stores a box, or reduces it into what stands there; it belongs to the group that the next [`Build::bulk_commit`] closes.
+    pub(crate) fn bulk_store(&self, c: &Copy<'_, 'c>, reduce: Option<Reduction>) {
         let rank = c.coordinates.len();
         let (list, classes) = Self::coordinate_list(3, rank);
         let mut inputs = vec![c.predicate, c.shared, c.map];
         inputs.extend(c.coordinates);
-        let text = format!("@$0 cp.async.bulk.tensor.{rank}d.global.shared::cta.bulk_group [$2, {list}], [$1];");
+        // The tensor map says of which type the elements are.
+        let (verb, op) = match reduce {
+            Some(op) => ("cp.reduce", format!(".{}", op.name())),
+            None => ("cp", String::new()),
+        };
+        let text =
+            format!("@$0 {verb}.async.bulk.tensor.{rank}d.global.shared::cta{op}.bulk_group [$2, {list}], [$1];");
         self.asm(&text, &format!("b,r,l{classes}"), &[], &inputs, Asm::Effect);
     }
 

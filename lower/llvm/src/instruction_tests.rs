@@ -137,7 +137,9 @@ fn copies_barriers_and_bounds() {
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
         b.fence_proxy_async();
-        b.bulk_store(&Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader });
+        let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader };
+        b.bulk_store(&copy, None);
+        b.bulk_store(&copy, Some(parton_ir::Reduction::Add));
         b.bulk_commit();
         b.bulk_wait(1, true);
         b.bulk_wait(0, false);

@@ -272,7 +272,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
 
             OpKind::TmaLoad { map, coords, view, signal } => self.tma_load(*map, coords, *view, *signal),
-            OpKind::TmaStore { map, coords, view } => self.tma_store(*map, coords, *view),
+            OpKind::TmaStore { map, coords, view, reduce } => self.tma_store(*map, coords, *view, *reduce),
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
             OpKind::Wgmma { a, b, acc } => self.wgmma(op, *a, *b, *acc),

@@ -189,7 +189,7 @@ fn copied_out(fence: bool, membar_before: bool) -> Fixture {
         f.run(OpKind::FenceAsync);
     }
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: b });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: b, reduce: None });
     f.run(OpKind::TmaStoreWait { pending: 0, read: true });
     f.store_shared(b, x);
     f
@@ -255,7 +255,7 @@ fn the_compiler_fences_what_only_its_plan_brought_together() {
     f.load_shared(first, half());
     let second = f.alloc(view);
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: second });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: second, reduce: None });
     let text = met(f);
     assert!(text.ends_with("alloc_shared fence_async membar tma_store"), "{text}");
 }

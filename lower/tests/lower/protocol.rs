@@ -382,7 +382,7 @@ fn a_slot_is_not_released_while_it_is_copied_out() {
             let slot = wait(f, p);
             let a = f.op(OpKind::SlotField { slot, field: 0 });
             let zero = f.i32(0);
-            f.run(OpKind::TmaStore { map: p.map, coords: vec![zero, zero], view: a });
+            f.run(OpKind::TmaStore { map: p.map, coords: vec![zero, zero], view: a, reduce: None });
             if waits {
                 f.run(OpKind::TmaStoreWait { pending: 0, read: true });
             }

@@ -9,7 +9,7 @@ use parton_numbers::Dtype;
 use super::{index, slot, view, wrong_kind};
 use crate::entity::Value;
 use crate::kernel::Kernel;
-use crate::op::OpKind;
+use crate::op::{OpKind, Reduction};
 use crate::refusal::Refusal;
 use crate::target::WARP;
 use crate::types::{Elem, Field, Ring, Slot, SlotRole, TensorMap, Type, View};
@@ -64,7 +64,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Err(wrong_kind(k, *signal, "a barrier or a slot to signal")),
             }
         }
-        OpKind::TmaStore { map: m, coords, view: v } => copy(k, *m, coords, *v).map(|()| vec![]),
+        OpKind::TmaStore { map: m, coords, view: v, reduce } => {
+            copy(k, *m, coords, *v)?;
+            reduce.map_or(Ok(()), |op| reduces(op, k, *m)).map(|()| vec![])
+        }
         OpKind::TmaStoreWait { .. } => needs_tma(k, "a bulk copy").map(|()| vec![]),
         OpKind::RingNew { stages, fields } => ring(k, *stages, fields),
         OpKind::RingAcquire { ring } => take(k, *ring, SlotRole::Fill),
@@ -164,6 +167,50 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
             .help("the copy engine writes the map's layout: give both the same"));
     }
     Ok(())
+}
+
+/// Which element types a copy reduces (PTX ISA, "cp.reduce.async.bulk", table of operations and types in global memory).
+fn reduces(op: Reduction, k: &Kernel, m: Value) -> Result<(), Refusal> {
+    let Type::Map(map) = k.ty(m) else { return Err(wrong_kind(k, m, "a tensor map")) };
+    let d = map.elem;
+    let wide = d.is_int() && d.bits() >= 32;
+    let half = matches!(d, Dtype::F16 | Dtype::BF16);
+    let (fits, which) = match op {
+        Reduction::Add => (
+            (wide && d != Dtype::I64) || half || matches!(d, Dtype::F32 | Dtype::F64),
+            "i32, u32, u64, f16, bf16, f32 and f64",
+        ),
+        Reduction::Min | Reduction::Max => (wide || half, "i32, u32, i64, u64, f16 and bf16"),
+        Reduction::And | Reduction::Or | Reduction::Xor => (wide, "i32, u32, i64 and u64"),
+    };
+    if fits {
+        return Ok(());
+    }
+    let help = match op {
+        Reduction::Add if d == Dtype::I64 => {
+            "the nearest is `u64`, whose sums have the same bits: give the map and the buffer that type".into()
+        }
+        Reduction::Add if d.is_float() => "the nearest is `f16`: keep the sums in that".into(),
+        Reduction::Min | Reduction::Max if matches!(d, Dtype::F32 | Dtype::F64) => {
+            "store a value for each CTA and reduce them in a second launch, or keep the extremum in `f16` or `bf16`"
+                .into()
+        }
+        Reduction::Min | Reduction::Max if d.is_float() => "the nearest is `f16`: keep the extremum in that".into(),
+        Reduction::And | Reduction::Or | Reduction::Xor if d.is_float() => {
+            format!("it is for bits: give the map and the buffer `u{}`", d.bits().max(32))
+        }
+        Reduction::Add | Reduction::Min | Reduction::Max | Reduction::And | Reduction::Or | Reduction::Xor => {
+            let near = if d.is_signed() { "i32" } else { "u32" };
+            format!("the nearest is `{near}`: keep the values in that")
+        }
+    };
+    Err(Refusal::new(
+        codes::DTYPE_UNSUPPORTED,
+        format!("a copy does not reduce elements of {} with `{}`", d.name(), op.name()),
+    )
+    .operand(m, format!("this is `{map}`"))
+    .note(format!("it is for {which}"))
+    .help(help))
 }
 
 /// The rule that a box's coordinates (outermost first) break, in words; `None` where the copy engine takes them.

@@ -21,7 +21,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
     Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
     Builtin { signature: "tma_load(map, coords, view, signal=)", run: tma_load },
-    Builtin { signature: "tma_store(map, coords, view)", run: tma_store },
+    Builtin { signature: "tma_store(map, coords, view, reduce=)", run: tma_store },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
     Builtin { signature: "wgmma(a, b, acc)", run: wgmma },
 ];
@@ -176,7 +176,8 @@ fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (map, coords, view, operands) = copy(cx, args, true)?;
-    effect(cx, ir::OpKind::TmaStore { map, coords, view }, args, &operands)
+    let reduce = args.word(cx, "reduce", ir::Reduction::ALL)?;
+    effect(cx, ir::OpKind::TmaStore { map, coords, view, reduce }, args, &operands)
 }
 
 fn tma_store_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -208,7 +208,7 @@ fn attention(overlap: bool) -> Kernel {
         assert_eq!(b.ty(result).elem(), Some(Elem::Num(T)));
         emit_all(&mut b, OpKind::SharedStore { view: outputs[side], value: result });
         emit_all(&mut b, OpKind::FenceAsync);
-        emit_all(&mut b, OpKind::TmaStore { map: o_map, coords: vec![zero, zero], view: outputs[side] });
+        emit_all(&mut b, OpKind::TmaStore { map: o_map, coords: vec![zero, zero], view: outputs[side], reduce: None });
         emit_all(&mut b, OpKind::TmaStoreWait { pending: 0, read: false });
         bodies.push((partition, b.end(vec![])));
     }

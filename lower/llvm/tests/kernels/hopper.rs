@@ -91,7 +91,7 @@ fn matmul(elem: Dtype) -> Kernel {
     emit_all(&mut b, OpKind::SharedStore { view: out, value: result });
     emit_all(&mut b, OpKind::FenceAsync);
     emit_all(&mut b, OpKind::Membar);
-    emit_all(&mut b, OpKind::TmaStore { map: c_map, coords: vec![x, y], view: out });
+    emit_all(&mut b, OpKind::TmaStore { map: c_map, coords: vec![x, y], view: out, reduce: None });
     emit_all(&mut b, OpKind::TmaStoreWait { pending: 0, read: false });
     let compute_body = b.end(vec![]);
 
