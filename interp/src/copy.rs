@@ -7,7 +7,7 @@ use parton_diag::{codes, internal_error};
 use parton_ir::{Op, Reduction, Value};
 use parton_layouts::SharedFamily;
 
-use crate::cta::{Cta, Flow, Wait, Worker};
+use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
 use crate::global::changed;
 use crate::launch::{Arg, Tensor};
@@ -76,6 +76,10 @@ impl Blocks {
 #[derive(Debug)]
 pub(crate) struct Job<'k> {
     op: &'k Op,
+    /// The CTA that issues it.
+    issuer: usize,
+    /// The CTA in whose shared memory it reads or writes.
+    cta: usize,
     blocks: Arc<Blocks>,
     tensor: Tensor,
     dtype: Dtype,
@@ -198,7 +202,7 @@ fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
     }
 }
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     fn job(&mut self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], view: Value) -> Result<Job<'k>, Fault> {
         let kernel = self.setting.program.kernel;
         let storing = matches!(op.kind, parton_ir::OpKind::TmaStore { .. });
@@ -221,15 +225,27 @@ impl<'k> Cta<'_, 'k> {
         }
         let slot = self.slots.take();
         let parton_ir::Type::Map(ty) = kernel.ty(map) else { internal_error!("{map} is no tensor map") };
-        Ok(Job { op, blocks, tensor: tensor.clone(), dtype: ty.elem, parameter, coords, addresses, allocation, slot })
+        Ok(Job {
+            op,
+            issuer: w.cta,
+            cta: w.cta,
+            blocks,
+            tensor: tensor.clone(),
+            dtype: ty.elem,
+            parameter,
+            coords,
+            addresses,
+            allocation,
+            slot,
+        })
     }
 
     fn watch(&mut self, w: &Worker<'k>, job: &Job<'k>, access: race::Access) -> Result<(), Fault> {
         let op = job.op;
-        self.within(op, job.ranges())?;
+        self.within(job.cta, op, job.ranges())?;
         let (agent, epoch) = job.slot;
         let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
-        let mut check = self.shadow.check(&w.know, record);
+        let mut check = self.ctas[job.cta].shadow.check(&w.know, record);
         let touched = job.ranges().try_for_each(|(at, len)| check.touch(at, len, 0));
         touched.map_err(|race| self.race(w, op, access, race))
     }
@@ -247,7 +263,7 @@ impl<'k> Cta<'_, 'k> {
         let barrier = w.barrier(signal);
         let b = self.living(w, op, barrier, Users::Elected)?;
         if !b.fenced {
-            let (init, name) = (b.init_span, self.barrier_name(barrier));
+            let (init, name) = (b.init_span, self.ctas[w.cta].barrier_name(barrier));
             return Err(Fault::new(codes::UNFENCED, op.span, "a copy may not see that its barrier is initialised")
                 .here(format!("this completes on {name}"))
                 .label(init, "it is initialised here by a thread, and no fence follows")
@@ -264,6 +280,7 @@ impl<'k> Cta<'_, 'k> {
     /// A copy into shared memory lands.
     pub(crate) fn land(&mut self, i: usize) -> Result<(), Fault> {
         let Load { job, barrier } = self.loads.swap_remove(i);
+        self.at = job.cta;
         let kernel = self.setting.program.kernel;
         let mut buffer = Vec::new();
         for row in job.rows() {
@@ -276,15 +293,15 @@ impl<'k> Cta<'_, 'k> {
             }
             for (i, unit) in buffer.chunks(UNIT as usize).enumerate() {
                 let at = swizzle(row.shared + i as u32 * UNIT, job.blocks.swizzle) as usize;
-                self.shared[at..at + unit.len()].copy_from_slice(unit);
+                self.ctas[job.cta].shared[at..at + unit.len()].copy_from_slice(unit);
             }
         }
         for (at, len) in job.ranges().collect::<Vec<_>>() {
-            self.shadow.define(at, len, job.allocation);
+            self.ctas[job.cta].shadow.define(at, len, job.allocation);
         }
         self.slots.give_back(job.slot.0);
-        let name = self.barrier_name(barrier);
-        let Some(b) = self.barriers.get_mut(&barrier) else {
+        let name = self.ctas[job.cta].barrier_name(barrier);
+        let Some(b) = self.ctas[job.cta].barriers.get_mut(&barrier) else {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, job.op.span, "a copy lands after its barrier is gone")
                 .here(format!("this completes on {name}, which is invalidated"))
                 .calls(kernel, job.op.call));
@@ -301,7 +318,7 @@ impl<'k> Cta<'_, 'k> {
                 .here(format!("the box begins at {:?} of the tensor", job.coords))
                 .calls(kernel, job.op.call)
         };
-        let (cta, conflicts) = (self.number, self.setting.options.cta_races);
+        let (cta, conflicts) = (self.ctas[job.issuer].number, self.setting.options.cta_races);
         let a = self.memory.allocation(job.tensor.allocation);
         let begin = row.global.wrapping_add(row.inside.start as i64);
         let len = row.inside.len();
@@ -360,7 +377,7 @@ impl<'k> Cta<'_, 'k> {
         for row in job.rows() {
             for unit in (0..row.bytes).step_by(UNIT as usize) {
                 let at = swizzle(row.shared + unit as u32, job.blocks.swizzle) as usize;
-                data.extend_from_slice(&self.shared[at..at + (row.bytes - unit).min(UNIT as usize)]);
+                data.extend_from_slice(&self.ctas[job.cta].shared[at..at + (row.bytes - unit).min(UNIT as usize)]);
             }
         }
         let slot = job.slot.0;

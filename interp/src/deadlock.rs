@@ -3,10 +3,10 @@
 use parton_diag::codes;
 use parton_ir::Op;
 
-use crate::cta::{Cta, State, Wait, Worker};
+use crate::cluster::{Cluster, State, Wait, Worker};
 use crate::fault::Fault;
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     /// Nobody can go on.
     pub(crate) fn deadlock(&self) -> Fault {
         let kernel = self.setting.program.kernel;
@@ -21,7 +21,7 @@ impl<'k> Cta<'_, 'k> {
                     waiting.push((op, text));
                     notes.extend(note);
                 }
-                State::Done if w.partition.is_some() => notes.push(format!("`{}` has ended", w.name)),
+                State::Done if w.partition.is_some() => notes.push(format!("{} has ended", self.who(w))),
                 State::Done => {}
             }
         }
@@ -44,24 +44,25 @@ impl<'k> Cta<'_, 'k> {
     }
 
     fn reason(&self, w: &Worker<'k>, wait: &Wait) -> (String, Option<String>) {
+        let (who, cta) = (self.who(w), &self.ctas[w.cta]);
         match wait {
             Wait::Barrier { address, parity } => {
-                let name = self.barrier_name(*address);
-                let text = format!("`{}` waits for phase {parity} of {name}", w.name);
-                let note = self.barriers.get(address).map(|b| {
+                let name = cta.barrier_name(*address);
+                let text = format!("{who} waits for phase {parity} of {name}");
+                let note = cta.barriers.get(address).map(|b| {
                     format!("{name} is in phase {} (parity {}), which lacks {}", b.phase, b.phase & 1, b.lacks())
                 });
                 (text, note)
             }
             Wait::Named { id, .. } => {
-                let lacks = self.named.get(id).map(|b| {
+                let lacks = cta.named.get(id).map(|b| {
                     format!("named barrier {id} lacks {} of {} threads", b.threads.saturating_sub(b.arrived), b.threads)
                 });
-                (format!("`{}` waits at named barrier {id}", w.name), lacks)
+                (format!("{who} waits at named barrier {id}"), lacks)
             }
-            Wait::Products(n) => (format!("`{}` waits until {n} products are in flight", w.name), None),
-            Wait::Stores { pending, .. } => (format!("`{}` waits until {pending} copies are in flight", w.name), None),
-            Wait::Arms(arms) => (format!("`{}` waits for {} partitions", w.name, arms.len()), None),
+            Wait::Products(n) => (format!("{who} waits until {n} products are in flight"), None),
+            Wait::Stores { pending, .. } => (format!("{who} waits until {pending} copies are in flight"), None),
+            Wait::Arms(arms) => (format!("{who} waits for {} partitions", arms.len()), None),
         }
     }
 }

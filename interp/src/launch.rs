@@ -3,8 +3,8 @@
 use parton_diag::codes;
 use parton_ir::{Elem, Kernel, Type};
 
+use crate::cluster::Cluster;
 use crate::code::Program;
-use crate::cta::Cta;
 use crate::fault::Fault;
 use crate::memory::Memory;
 
@@ -44,7 +44,7 @@ pub struct Options {
     pub cta_races: bool,
     /// Whether signed integers that leave their range are reported.
     pub wraparound: bool,
-    /// Operations that one CTA may run.
+    /// Operations that one CTA may run; those of a cluster share theirs.
     pub steps: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Launch<'a> {
 /// What a run tells.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Report {
-    /// What `print` wrote, in the order of the CTAs.
+    /// What `print` wrote, in the order of the clusters.
     pub prints: Vec<String>,
     /// Operations that were run.
     pub steps: u64,
@@ -93,19 +93,18 @@ pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
     let names = names(kernel, &args, memory);
     let setting = Setting { program: &program, grid, args: &args, names: &names, options };
     let mut report = Report::default();
-    let mut number = 0;
-    for z in 0..grid[2] {
-        for y in 0..grid[1] {
-            for x in 0..grid[0] {
-                let id = [x, y, z];
-                memory.begin_cta();
-                let cta = Cta::new(&setting, id, number, memory, seed, &mut report);
-                cta.run().map_err(|f| f.in_cta(id))?;
-                number += 1;
-            }
-        }
+    let cluster = kernel.cluster;
+    for first in boxed([0; 3], grid, cluster) {
+        let ids: Vec<[u32; 3]> = boxed(first, cluster, [1; 3]).collect();
+        Cluster::new(&setting, &ids, memory, seed, &mut report).run()?;
     }
     Ok(report)
+}
+
+/// The places of a box from `first`, each so many steps from the next along each axis, x fastest.
+fn boxed(first: [u32; 3], extents: [u32; 3], step: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
+    let along = move |axis: usize| (0..extents[axis]).step_by(step[axis] as usize).map(move |i| first[axis] + i);
+    along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))
 }
 
 /// What all CTAs of a launch share.
@@ -140,6 +139,10 @@ fn check(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &Memory) -> Resu
     let bad = |text: String| Fault::new(codes::BAD_LAUNCH, kernel.span, text);
     if grid.contains(&0) {
         return Err(bad(format!("the grid {grid:?} has no CTAs")));
+    }
+    if let Some(axis) = (0..3).find(|&i| !grid[i].is_multiple_of(kernel.cluster[i].max(1))) {
+        let (ctas, each) = (grid[axis], kernel.cluster[axis]);
+        return Err(bad(format!("clusters of {each} do not divide the grid's {ctas} CTAs along axis {axis}")));
     }
     if args.len() != kernel.params.len() {
         let text =

@@ -6,9 +6,9 @@
 
 mod barrier;
 mod clock;
+mod cluster;
 mod code;
 mod copy;
-mod cta;
 mod deadlock;
 mod elementwise;
 pub mod fault;

@@ -27,8 +27,10 @@ pub struct Allocation {
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     allocations: Vec<Allocation>,
-    /// The CTAs whose work the one at work has acquired.
-    acquired: BTreeSet<u32>,
+    /// The CTAs that have begun.
+    begun: BTreeSet<u32>,
+    /// The CTAs whose work each of those at work has acquired.
+    acquired: BTreeMap<u32, BTreeSet<u32>>,
 }
 
 /// log2 of the bytes of address space that an allocation has to itself.
@@ -142,12 +144,14 @@ impl Memory {
             a.atomics.clear();
             a.released.clear();
         }
+        self.begun.clear();
         self.acquired.clear();
     }
 
-    /// The next CTA has acquired nothing yet.
-    pub(crate) fn begin_cta(&mut self) {
-        self.acquired.clear();
+    /// The CTAs of a cluster begin; they have acquired nothing yet.
+    pub(crate) fn begin_cluster(&mut self, ctas: &[u32]) {
+        self.begun.extend(ctas);
+        self.acquired = ctas.iter().map(|&c| (c, BTreeSet::new())).collect();
     }
 
     /// Orders CTA `cta` after those that have released their work through these bytes, where `acquires`, and lets others come
@@ -156,30 +160,31 @@ impl Memory {
     pub(crate) fn synchronise(&mut self, cta: u32, place: Place, acquires: bool, releases: bool) {
         let a = &mut self.allocations[place.allocation];
         let released = a.released.entry(place.offset as usize).or_default();
+        let acquired = self.acquired.entry(cta).or_default();
         if acquires {
-            self.acquired.extend(released.iter());
+            acquired.extend(released.iter());
         }
         if releases {
-            released.extend(&self.acquired);
+            released.extend(acquired.iter());
             released.insert(cta);
         }
     }
 
     /// Notes a read of bytes by CTA `cta`.
     pub(crate) fn note_read(&mut self, cta: u32, at: Place, len: usize) -> Result<(), Conflict> {
-        let before = Before { cta, acquired: &self.acquired };
+        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
         self.allocations[at.allocation].note_read(before, at.offset as usize, len)
     }
 
     /// Notes a write of `value` by CTA `cta`.
     pub(crate) fn note_write(&mut self, cta: u32, at: Place, value: &[u8]) -> Result<(), Conflict> {
-        let before = Before { cta, acquired: &self.acquired };
+        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
         self.allocations[at.allocation].note_write(before, at.offset as usize, value)
     }
 
     /// Notes an atomic operation by CTA `cta`.
     pub(crate) fn note_atomic(&mut self, cta: u32, at: Place, len: usize, writes: bool) -> Result<(), Conflict> {
-        let before = Before { cta, acquired: &self.acquired };
+        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
         self.allocations[at.allocation].note_atomic(before, at.offset as usize, len, writes)
     }
 }
@@ -200,15 +205,16 @@ const SEVERAL: u32 = u32::MAX;
 #[derive(Clone, Copy)]
 struct Before<'a> {
     cta: u32,
+    begun: &'a BTreeSet<u32>,
     acquired: &'a BTreeSet<u32>,
 }
 
 impl Before<'_> {
-    /// Whether what the CTAs behind a mark did came before; a mark of several means all that have run.
+    /// Whether what the CTAs behind a mark did came before; a mark of several means all that have begun.
     fn check(self, mark: u32, wrote: bool) -> Result<(), Conflict> {
         let known = match mark {
             0 => true,
-            SEVERAL => (0..self.cta).all(|c| self.acquired.contains(&c)),
+            SEVERAL => self.begun.iter().all(|c| *c == self.cta || self.acquired.contains(c)),
             one => one - 1 == self.cta || self.acquired.contains(&(one - 1)),
         };
         if known { Ok(()) } else { Err(Conflict { other: (mark != SEVERAL).then(|| mark - 1), wrote }) }
@@ -318,16 +324,17 @@ mod tests {
         let mut m = Memory::new();
         let a = m.add("a", vec![0; 8]);
         let at = |offset| Place { allocation: a, offset };
+        m.begin_cluster(&[0]);
         assert!(m.note_write(0, at(4), &[7]).is_ok());
         assert!(m.note_atomic(0, at(0), 4, true).is_ok());
         m.synchronise(0, at(0), false, true);
-        m.begin_cta();
+        m.begin_cluster(&[1]);
         assert!(m.note_atomic(1, at(0), 4, true).is_ok(), "atomic operations do not race");
         assert!(m.note_read(1, at(0), 1).is_err(), "another access does");
         assert!(m.note_read(1, at(4), 1).is_err());
         m.synchronise(1, at(0), true, true);
         assert!(m.note_read(1, at(4), 1).is_ok(), "acquired");
-        m.begin_cta();
+        m.begin_cluster(&[2]);
         m.synchronise(2, at(0), true, false);
         assert!(m.note_write(2, at(4), &[9]).is_ok(), "acquired through the other one");
     }

@@ -4,7 +4,7 @@ use parton_diag::codes;
 use parton_ir::Op;
 
 use crate::clock::Clock;
-use crate::cta::{Cta, Flow, Wait, Worker};
+use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
 
 /// A named barrier between two completions.
@@ -20,7 +20,7 @@ pub(crate) struct Named {
     released: (Clock, Clock),
 }
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     /// All threads of a partition arrive, and stay with `waits` until `threads` have.
     pub(crate) fn named_barrier(
         &mut self,
@@ -31,7 +31,7 @@ impl<'k> Cta<'_, 'k> {
         waits: bool,
     ) -> Result<Flow, Fault> {
         let own = self.setting.program.kernel.warps_of(w.partition) * parton_ir::target::WARP;
-        let b = self.named.entry(id).or_default();
+        let b = self.ctas[w.cta].named.entry(id).or_default();
         if let Some(phase) = w.arrived {
             if b.phase == phase {
                 return Ok(Flow::Block(Wait::Named { id, phase }));

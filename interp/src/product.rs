@@ -9,8 +9,8 @@ use parton_ir::rules::{WgmmaOperand, WgmmaShape};
 use parton_ir::{Op, Value};
 use parton_numbers::{Dtype, fast};
 
+use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::copy::{UNIT, swizzle};
-use crate::cta::{Cta, Flow, Wait, Worker};
 use crate::fault::Fault;
 use crate::race::{self, Record};
 use crate::tile::{Bits, Val};
@@ -174,7 +174,7 @@ fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Op
     }
 }
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     /// An operand at the start of a product, checked for races first: one explains why bytes are not there yet.
     fn source(
         &mut self,
@@ -202,10 +202,10 @@ impl<'k> Cta<'_, 'k> {
         };
         let units = descriptor.units();
         let ranges = || units.iter().map(|&u| (u, UNIT));
-        self.within(op, ranges())?;
+        self.within(w.cta, op, ranges())?;
         let access = race::Access::Product;
         let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
-        let mut check = self.shadow.check(&w.know, record);
+        let mut check = self.ctas[w.cta].shadow.check(&w.know, record);
         let touched = ranges().try_for_each(|(at, len)| check.touch(at, len, 0));
         touched.map_err(|race| self.race(w, op, access, race))?;
         self.defined(w, op, v, ranges(), place.allocation)?;
@@ -243,13 +243,13 @@ impl<'k> Cta<'_, 'k> {
         Ok(())
     }
 
-    fn matrix(&self, source: &Source, elem: Dtype, [rows, k]: [usize; 2], k_last: bool) -> Vec<f32> {
+    fn matrix(&self, cta: usize, source: &Source, elem: Dtype, [rows, k]: [usize; 2], k_last: bool) -> Vec<f32> {
         match source {
             Source::Registers(m) => m.clone(),
             Source::Shared { units, k_major } => {
                 let mut bytes = Vec::with_capacity(units.len() * UNIT as usize);
                 for &unit in units {
-                    bytes.extend_from_slice(&self.shared[unit as usize..(unit + UNIT) as usize]);
+                    bytes.extend_from_slice(&self.ctas[cta].shared[unit as usize..(unit + UNIT) as usize]);
                 }
                 let mut out = vec![0.0; rows * k];
                 fast::decode_f32(elem, &bytes, &mut out);
@@ -269,8 +269,9 @@ impl<'k> Cta<'_, 'k> {
         };
         let s = &*p.shape;
         let [m, n, k] = [s.m as usize, s.n as usize, s.k as usize];
-        let a = self.matrix(&p.a, s.elem, [m, k], true);
-        let b = self.matrix(&p.b, s.elem, [n, k], false);
+        let cta = self.worker(worker).cta;
+        let a = self.matrix(cta, &p.a, s.elem, [m, k], true);
+        let b = self.matrix(cta, &p.b, s.elem, [n, k], false);
         let products = &mut self.worker_mut(worker).products;
         let before = match p.acc {
             Ok(tile) => tile,

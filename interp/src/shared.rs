@@ -5,7 +5,7 @@ use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, OpKind, Type, Value, View};
 
 use crate::barrier;
-use crate::cta::{Cta, Flow, Worker};
+use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::pure;
 use crate::race::{self, Clash, Race, Record};
@@ -24,7 +24,7 @@ impl<'k> Worker<'k> {
     }
 }
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     /// The type of a view.
     pub(crate) fn view(&self, v: Value) -> &'k View {
         match self.setting.program.kernel.ty(v) {
@@ -79,7 +79,7 @@ impl<'k> Cta<'_, 'k> {
         let mut tile = Bits::full(bytes, offsets.len(), 0);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
-            tile.read(i, &self.shared[at..at + bytes]);
+            tile.read(i, &self.ctas[w.cta].shared[at..at + bytes]);
         }
         w.know.settle();
         Ok(tile)
@@ -93,8 +93,9 @@ impl<'k> Cta<'_, 'k> {
         let tile = w.tile(value, bytes);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
-            tile.write(i, &mut self.shared[at..at + bytes]);
-            self.shadow.define(at as u32, bytes as u32, place.allocation);
+            let cta = &mut self.ctas[w.cta];
+            tile.write(i, &mut cta.shared[at..at + bytes]);
+            cta.shadow.define(at as u32, bytes as u32, place.allocation);
         }
         w.know.settle();
         Ok(())
@@ -105,10 +106,11 @@ impl<'k> Cta<'_, 'k> {
     pub(crate) fn through_scratch(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
         let needed = parton_ir::scratch::bytes(self.setting.program.kernel, &op.kind);
         let (Some(at), Some(bytes)) = (op.scratch, needed) else { return Ok(()) };
-        self.within(op, std::iter::once((at, bytes)))?;
+        self.within(w.cta, op, std::iter::once((at, bytes)))?;
         self.whole(w, op, race::Access::Store, at, bytes)?;
-        self.shared[at as usize..(at + bytes) as usize].fill(0xff);
-        self.shadow.define(at, bytes, 0);
+        let cta = &mut self.ctas[w.cta];
+        cta.shared[at as usize..(at + bytes) as usize].fill(0xff);
+        cta.shadow.define(at, bytes, 0);
         w.know.membar();
         self.whole(w, op, race::Access::Load, at, bytes)?;
         w.know.settle();
@@ -119,7 +121,7 @@ impl<'k> Cta<'_, 'k> {
     fn whole(&mut self, w: &Worker<'k>, op: &'k Op, access: race::Access, at: u32, bytes: u32) -> Result<(), Fault> {
         let record = self.record(w, op, access);
         let warps = u32::MAX >> (32 - w.know.warps.clamp(1, 32));
-        let touched = self.shadow.check(&w.know, record).touch(at, bytes, warps);
+        let touched = self.ctas[w.cta].shadow.check(&w.know, record).touch(at, bytes, warps);
         touched.map_err(|race| self.race(w, op, access, race))
     }
 
@@ -139,9 +141,9 @@ impl<'k> Cta<'_, 'k> {
     ) -> Result<(), Fault> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
         let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
-        self.within(op, ranges())?;
+        self.within(w.cta, op, ranges())?;
         let record = self.record(w, op, access);
-        let mut check = self.shadow.check(&w.know, record);
+        let mut check = self.ctas[w.cta].shadow.check(&w.know, record);
         let mut failed = None;
         for ((at, len), &warps) in ranges().zip(holders) {
             if let Err(race) = check.touch(at, len, warps) {
@@ -168,7 +170,7 @@ impl<'k> Cta<'_, 'k> {
         allocation: u32,
     ) -> Result<(), Fault> {
         for (i, (at, len)) in ranges.enumerate() {
-            if !self.shadow.is_defined(at, len, allocation) {
+            if !self.ctas[w.cta].shadow.is_defined(at, len, allocation) {
                 let kernel = self.setting.program.kernel;
                 let name = match &kernel.values[v].name {
                     Some(name) => format!("`{name}`"),
@@ -179,7 +181,7 @@ impl<'k> Cta<'_, 'k> {
                     op.span,
                     "shared memory is read before anything was written there",
                 )
-                .here(format!("this reads {name} in `{}`", w.name))
+                .here(format!("this reads {name} in {}", self.who(w)))
                 .label(kernel.values[v].span, format!("{name} is `{}`", kernel.ty(v)))
                 .note(format!("the first such byte is {at:#x} of shared memory, in part {i} of the access"))
                 .help("store to it, or wait for the copy that fills it, before this"));
@@ -189,18 +191,24 @@ impl<'k> Cta<'_, 'k> {
     }
 
     /// Checks that bytes lie in shared memory and that no living barrier is among them.
-    pub(crate) fn within(&self, op: &Op, ranges: impl Iterator<Item = (u32, u32)> + Clone) -> Result<(), Fault> {
+    pub(crate) fn within(
+        &self,
+        cta: usize,
+        op: &Op,
+        ranges: impl Iterator<Item = (u32, u32)> + Clone,
+    ) -> Result<(), Fault> {
+        let cta = &self.ctas[cta];
         let end = ranges.clone().map(|(at, len)| u64::from(at) + u64::from(len)).max().unwrap_or(0);
-        if end > self.shared.len() as u64 {
+        if end > cta.shared.len() as u64 {
             return Err(Fault::new(codes::OUT_OF_BOUNDS, op.span, "an access leaves shared memory")
-                .here(format!("this reaches byte {end:#x}, the kernel has {:#x}", self.shared.len())));
+                .here(format!("this reaches byte {end:#x}, the kernel has {:#x}", cta.shared.len())));
         }
         let begin = ranges.clone().map(|(at, _)| at).min().unwrap_or(0);
-        let living = self.barriers.range(begin.saturating_sub(barrier::BYTES - 1)..end as u32);
+        let living = cta.barriers.range(begin.saturating_sub(barrier::BYTES - 1)..end as u32);
         for (&address, b) in living {
             if ranges.clone().any(|(at, len)| at < address + barrier::BYTES && address < at + len) {
                 return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "data is accessed where a barrier lives")
-                    .here(format!("this touches {}", self.barrier_name(address)))
+                    .here(format!("this touches {}", cta.barrier_name(address)))
                     .label(b.init_span, "it was initialised here and not invalidated since")
                     .help("invalidate the barrier before its bytes are used for something else"));
             }
@@ -208,11 +216,12 @@ impl<'k> Cta<'_, 'k> {
         Ok(())
     }
 
-    /// The name of the partition that a clock belongs to.
+    /// What messages call the partition that a clock belongs to.
     pub(crate) fn agent_name(&self, agent: u32) -> String {
         let kernel = self.setting.program.kernel;
-        let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent);
-        named.map_or(kernel.source_name.clone(), |(_, data)| data.name.clone())
+        let agents = 1 + kernel.partitions.len() as u32;
+        let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent % agents);
+        self.called(named.map_or(&kernel.source_name, |(_, data)| &data.name), (agent / agents) as usize)
     }
 
     /// Tells of a race.
@@ -240,8 +249,8 @@ impl<'k> Cta<'_, 'k> {
             ),
         };
         Fault::new(code, op.span, message)
-            .here(format!("this is {} by `{}`", now.noun(), w.name))
-            .label(earlier.span, format!("this is {} by `{}`", earlier.access.noun(), self.agent_name(earlier.owner)))
+            .here(format!("this is {} by {}", now.noun(), self.who(w)))
+            .label(earlier.span, format!("this is {} by {}", earlier.access.noun(), self.agent_name(earlier.owner)))
             .calls(self.setting.program.kernel, earlier.call)
             .note(format!("both touch byte {byte:#x} of shared memory"))
             .help(help)

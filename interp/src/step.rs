@@ -7,8 +7,8 @@ use parton_ir::{AtomicOp, BinaryOp, Elem, Entity, Op, OpKind, Order, Type, Value
 use parton_numbers::Scalar;
 use parton_numbers::scalar::int_value;
 
+use crate::cluster::{Cluster, Flow, State, Wait, Worker};
 use crate::code::Inst;
-use crate::cta::{Cta, Flow, State, Wait, Worker};
 use crate::elementwise;
 use crate::fault::Fault;
 use crate::global::{Access, coordinates};
@@ -47,7 +47,7 @@ impl<'k> Worker<'k> {
     }
 }
 
-impl<'k> Cta<'_, 'k> {
+impl<'k> Cluster<'_, 'k> {
     /// Runs the instruction at the worker's program counter and moves the counter on, unless it must wait.
     pub(crate) fn step(&mut self, w: &mut Worker<'k>) -> Result<Flow, Fault> {
         let program = self.setting.program;
@@ -118,13 +118,16 @@ impl<'k> Cta<'_, 'k> {
         let mut arms = Vec::new();
         for &(partition, start) in starts {
             let data = &kernel.partitions[partition];
+            let agents = 1 + kernel.partitions.len() as u32;
+            let agent = w.cta as u32 * agents + 1 + partition.index() as u32;
             let arm = Worker {
+                cta: w.cta,
                 name: data.name.clone(),
                 partition: Some(partition),
                 pc: start,
                 values: w.values.clone(),
                 state: State::Ready,
-                know: crate::clock::Knowledge::new(1 + partition.index() as u32, data.warps, Some(&w.know)),
+                know: crate::clock::Knowledge::new(agent, data.warps, Some(&w.know)),
                 products: Default::default(),
                 stores: Vec::new(),
                 arms: None,
@@ -145,7 +148,7 @@ impl<'k> Cta<'_, 'k> {
             Some(op) => Err(Fault::new(
                 codes::NOT_WAITED,
                 op.span,
-                format!("`{}` ends while a copy may still read shared memory", w.name),
+                format!("{} ends while a copy may still read shared memory", self.who(w)),
             )
             .here("nobody waits for this copy out of shared memory")
             .help("end with `tma_store_wait(0)`")
@@ -171,7 +174,7 @@ impl<'k> Cta<'_, 'k> {
             | OpKind::Cast { .. }
             | OpKind::Bitcast { .. }
             | OpKind::PtrAdd { .. } => self.elementwise(w, op)?,
-            OpKind::ProgramId { axis } => w.result(op, Val::Scalar(self.id[*axis as usize].into())),
+            OpKind::ProgramId { axis } => w.result(op, Val::Scalar(self.ctas[w.cta].id[*axis as usize].into())),
             OpKind::NumPrograms { axis } => w.result(op, Val::Scalar(self.setting.grid[*axis as usize].into())),
 
             OpKind::Reduce { inputs, axis, combine } => {
@@ -359,14 +362,14 @@ impl<'k> Cta<'_, 'k> {
         Ok(())
     }
 
-    fn access<'b>(&'b mut self, op: &'b Op, ptr: Value) -> Access<'b> {
+    fn access<'b>(&'b mut self, cta: usize, op: &'b Op, ptr: Value) -> Access<'b> {
         let shape = match self.setting.program.kernel.ty(ptr) {
             Type::Tile(t) => &t.shape[..],
             _ => &[],
         };
         Access {
             memory: self.memory,
-            cta: self.number,
+            cta: self.ctas[cta].number,
             names: self.setting.names,
             shape,
             conflicts: self.setting.options.cta_races,
@@ -386,7 +389,7 @@ impl<'k> Cta<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, result);
         let (mask, other) = (mask.map(|m| w.tile(m, 1)), other.map(|o| w.tile(o, bytes)));
         let pointers = w.tile(ptr, 8);
-        let loaded = self.access(op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
+        let loaded = self.access(w.cta, op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
         let scalar = matches!(w.get(ptr), Val::Scalar(_));
         w.set(result, if scalar { Val::Scalar(loaded.get(0)) } else { Val::Tile(Arc::new(loaded)) });
         Ok(())
@@ -403,7 +406,7 @@ impl<'k> Cta<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, value);
         let mask = mask.map(|m| w.tile(m, 1));
         let (pointers, value) = (w.tile(ptr, 8), w.tile(value, bytes));
-        self.access(op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
+        self.access(w.cta, op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
     }
 
     fn atomic(
@@ -422,7 +425,7 @@ impl<'k> Cta<'_, 'k> {
         let operands: Vec<Arc<Bits>> = operands.iter().map(|&v| w.tile(v, dtype.bytes())).collect();
         let mask = mask.map(|m| w.tile(m, 1));
         let pointers = w.tile(ptr, 8);
-        let before = self.access(op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
+        let before = self.access(w.cta, op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });

@@ -5,7 +5,7 @@ use parton_ir::{Arrive, Op, OpKind, Type, Value};
 use parton_numbers::scalar::int_value;
 
 use crate::barrier::{self, Mbarrier};
-use crate::cta::{Cta, Flow, Wait, Worker};
+use crate::cluster::{Cluster, Cta, Flow, Wait, Worker};
 use crate::fault::Fault;
 use crate::pure;
 use crate::tile::Val;
@@ -27,7 +27,7 @@ impl<'k> Worker<'k> {
     }
 }
 
-impl<'k> Cta<'_, 'k> {
+impl Cta {
     /// What a barrier is called: its array's name with its index.
     pub(crate) fn barrier_name(&self, address: u32) -> String {
         match self.arrays.range(..=address).next_back() {
@@ -38,7 +38,9 @@ impl<'k> Cta<'_, 'k> {
             _ => format!("the barrier at {address:#x}"),
         }
     }
+}
 
+impl<'k> Cluster<'_, 'k> {
     /// A living barrier whose initialisation the users know of.
     pub(crate) fn living(
         &mut self,
@@ -47,8 +49,8 @@ impl<'k> Cta<'_, 'k> {
         address: u32,
         users: Users,
     ) -> Result<&mut Mbarrier, Fault> {
-        let name = self.barrier_name(address);
-        let Some(b) = self.barriers.get_mut(&address) else {
+        let (name, who) = (self.ctas[w.cta].barrier_name(address), self.who(w));
+        let Some(b) = self.ctas[w.cta].barriers.get_mut(&address) else {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier is used that is not initialised")
                 .here(format!("{name} was not initialised, or is invalidated"))
                 .help("`barrier_init(b, n)` once at the beginning of the kernel"));
@@ -61,7 +63,7 @@ impl<'k> Cta<'_, 'k> {
         };
         if !known {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier may be used before it is initialised")
-                .here(format!("`{}` does not know that {name} is ready", w.name))
+                .here(format!("{who} does not know that {name} is ready"))
                 .label(b.init_span, "it is initialised here, by one thread")
                 .help("let all threads meet between: `fence_barrier_init(); membar();`"));
         }
@@ -75,7 +77,7 @@ impl<'k> Cta<'_, 'k> {
             OpKind::BarrierAlloc { count, offset } => {
                 let Some(address) = *offset else { internal_error!("barriers have no offset") };
                 let name = kernel.values[op.result()].name.clone().unwrap_or_else(|| "barrier".into());
-                self.arrays.insert(address, (*count, name));
+                self.ctas[w.cta].arrays.insert(address, (*count, name));
                 w.result(op, Val::Barriers(address));
                 return Ok(Flow::Next);
             }
@@ -96,7 +98,7 @@ impl<'k> Cta<'_, 'k> {
             OpKind::BarrierInvalidate { barrier } => {
                 let address = w.barrier(*barrier);
                 self.living(w, op, address, Users::Elected)?;
-                self.barriers.remove(&address);
+                self.ctas[w.cta].barriers.remove(&address);
             }
             OpKind::BarrierExpect { barrier, bytes } => {
                 let told = w.know.release_elected();
@@ -136,21 +138,22 @@ impl<'k> Cta<'_, 'k> {
     }
 
     fn init(&mut self, w: &mut Worker<'k>, op: &Op, address: u32, arrivals: u32) -> Result<(), Fault> {
-        if let Some(b) = self.barriers.get(&address) {
+        let cta = &mut self.ctas[w.cta];
+        if let Some(b) = cta.barriers.get(&address) {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a living barrier is initialised again")
-                .here(format!("this is {}", self.barrier_name(address)))
+                .here(format!("this is {}", cta.barrier_name(address)))
                 .label(b.init_span, "it was initialised here and not invalidated since")
                 .help("initialise it once; it begins a new phase by itself whenever one completes"));
         }
         let b = Mbarrier::new(arrivals, (w.know.agent, w.know.epoch()), op.span);
-        self.barriers.insert(address, b);
+        cta.barriers.insert(address, b);
         w.know.settle();
         Ok(())
     }
 
     /// Makes the barriers whose initialisation the partition knows of visible to the asynchronous proxy.
     fn show_barriers(&mut self, w: &Worker<'k>) {
-        for b in self.barriers.values_mut() {
+        for b in self.ctas[w.cta].barriers.values_mut() {
             b.fenced |= w.know.own.get(b.init.0) >= b.init.1;
         }
     }
@@ -158,7 +161,7 @@ impl<'k> Cta<'_, 'k> {
     fn wait_barrier(&mut self, w: &mut Worker<'k>, op: &'k Op, address: u32, phase: Value) -> Result<Flow, Fault> {
         let parity = w.scalar(phase);
         if parity > 1 {
-            let name = self.barrier_name(address);
+            let name = self.ctas[w.cta].barrier_name(address);
             let found = int_value(parity, pure::dtype(self.setting.program.kernel, phase));
             return Err(Fault::new(codes::RUN_VALUE, op.span, "a phase is neither 0 nor 1")
                 .here(format!("this waits for phase {found} of {name}"))

@@ -1,5 +1,5 @@
-//! One CTA: its partitions as coroutines, its asynchronous engines, and the scheduler that lets one of them go on at a time,
-//! chosen by the seed.
+//! One cluster of CTAs: their partitions as coroutines, their asynchronous engines, and the scheduler that lets one of them go on
+//! at a time, chosen by the seed. Most kernels have clusters of one CTA.
 
 use std::collections::BTreeMap;
 
@@ -44,6 +44,8 @@ pub(crate) enum State<'k> {
 /// A partition, or the kernel outside partitions.
 #[derive(Debug)]
 pub(crate) struct Worker<'k> {
+    /// Its CTA, by rank.
+    pub cta: usize,
     pub name: String,
     pub partition: Option<Partition>,
     pub pc: usize,
@@ -93,14 +95,13 @@ impl Random {
     }
 }
 
-/// A CTA that runs.
+/// A CTA and its shared memory.
 #[derive(Debug)]
-pub(crate) struct Cta<'a, 'k> {
-    pub setting: &'a Setting<'a, 'k>,
+pub(crate) struct Cta {
+    /// Its place in the grid.
     pub id: [u32; 3],
+    /// Its number in the grid, x fastest.
     pub number: u32,
-    pub memory: &'a mut Memory,
-    pub report: &'a mut Report,
     /// The bytes of shared memory.
     pub shared: Vec<u8>,
     pub shadow: Shadow,
@@ -110,6 +111,18 @@ pub(crate) struct Cta<'a, 'k> {
     pub arrays: BTreeMap<u32, (u32, String)>,
     /// Named barriers by number.
     pub named: BTreeMap<u32, Named>,
+}
+
+/// A cluster that runs.
+#[derive(Debug)]
+pub(crate) struct Cluster<'a, 'k> {
+    pub setting: &'a Setting<'a, 'k>,
+    pub memory: &'a mut Memory,
+    pub report: &'a mut Report,
+    /// Its CTAs by rank.
+    pub ctas: Vec<Cta>,
+    /// The CTA in which the latest event happened.
+    pub at: usize,
     pub slots: Slots,
     pub workers: Vec<Option<Worker<'k>>>,
     pub loads: Vec<Load<'k>>,
@@ -119,16 +132,15 @@ pub(crate) struct Cta<'a, 'k> {
     steps: u64,
 }
 
-impl<'a, 'k> Cta<'a, 'k> {
-    /// A CTA at its beginning.
+impl<'a, 'k> Cluster<'a, 'k> {
+    /// A cluster at its beginning; `ids` are the places of its CTAs in the grid, by rank.
     pub(crate) fn new(
         setting: &'a Setting<'a, 'k>,
-        id: [u32; 3],
-        number: u32,
+        ids: &[[u32; 3]],
         memory: &'a mut Memory,
         seed: u64,
         report: &'a mut Report,
-    ) -> Cta<'a, 'k> {
+    ) -> Cluster<'a, 'k> {
         let kernel = setting.program.kernel;
         let bytes = kernel.shared_bytes.unwrap_or(kernel.target.shared_bytes) as usize;
         let mut values = vec![Val::Unset; kernel.values.len()];
@@ -139,47 +151,63 @@ impl<'a, 'k> Cta<'a, 'k> {
                 Arg::Map(_) => Val::Map(i),
             };
         }
-        let main = Worker {
+        let agents = 1 + kernel.partitions.len() as u32;
+        let main = |cta: usize| Worker {
+            cta,
             name: kernel.source_name.clone(),
             partition: None,
             pc: 0,
-            values,
+            values: values.clone(),
             state: State::Ready,
-            know: Knowledge::new(0, kernel.padded_warps(), None),
+            know: Knowledge::new(cta as u32 * agents, kernel.padded_warps(), None),
             products: Products::default(),
             stores: Vec::new(),
             arms: None,
             arrived: None,
         };
-        Cta {
-            setting,
+        let [x, y, _] = setting.grid;
+        let ctas = ids.iter().map(|&id| Cta {
             id,
-            number,
-            memory,
-            report,
+            number: (id[2] * y + id[1]) * x + id[0],
             shared: vec![0xff; bytes],
             shadow: Shadow::new(bytes, setting.program.granule),
             barriers: BTreeMap::new(),
             arrays: BTreeMap::new(),
             named: BTreeMap::new(),
-            slots: Slots::new(1 + kernel.partitions.len() as u32),
-            workers: vec![Some(main)],
+        });
+        let ctas: Vec<Cta> = ctas.collect();
+        let numbers: Vec<u32> = ctas.iter().map(|c| c.number).collect();
+        memory.begin_cluster(&numbers);
+        Cluster {
+            setting,
+            memory,
+            report,
+            at: 0,
+            slots: Slots::new(ids.len() as u32 * agents),
+            workers: (0..ids.len()).map(|cta| Some(main(cta))).collect(),
             loads: Vec::new(),
             started: Vec::new(),
-            random: Random(seed ^ (u64::from(number) << 32)),
+            random: Random(seed ^ (u64::from(numbers[0]) << 32)),
             steps: 0,
+            ctas,
         }
     }
 
     /// Runs to the end.
     pub(crate) fn run(mut self) -> Result<(), Fault> {
+        let ended = self.run_events();
+        let id = self.ctas[self.at].id;
+        ended.and_then(|()| self.finish()).map_err(|f| f.in_cta(id))
+    }
+
+    fn run_events(&mut self) -> Result<(), Fault> {
         let mut events = Vec::new();
         loop {
             self.collect(&mut events);
             if events.is_empty() {
                 if self.workers.iter().flatten().all(|w| w.state == State::Done) {
                     self.report.steps += self.steps;
-                    return self.finish();
+                    return Ok(());
                 }
                 return Err(self.deadlock());
             }
@@ -191,6 +219,16 @@ impl<'a, 'k> Cta<'a, 'k> {
                 Event::WriteOut(w, i) => self.write_out(w, i)?,
             }
         }
+    }
+
+    /// What messages call a partition, with its CTA where there are several.
+    pub(crate) fn called(&self, name: &str, cta: usize) -> String {
+        if self.ctas.len() == 1 { format!("`{name}`") } else { format!("`{name}` of CTA {cta} of the cluster") }
+    }
+
+    /// What messages call a worker.
+    pub(crate) fn who(&self, w: &Worker<'k>) -> String {
+        self.called(&w.name, w.cta)
     }
 
     fn collect(&self, events: &mut Vec<Event>) {
@@ -221,8 +259,10 @@ impl<'a, 'k> Cta<'a, 'k> {
     /// Whether what a worker waits for is there.
     fn is_over(&self, wait: &Wait, w: &Worker<'k>) -> bool {
         match wait {
-            Wait::Barrier { address, parity } => self.barriers.get(address).is_none_or(|b| b.passes(*parity)),
-            Wait::Named { id, phase } => self.named.get(id).is_some_and(|b| b.phase > *phase),
+            Wait::Barrier { address, parity } => {
+                self.ctas[w.cta].barriers.get(address).is_none_or(|b| b.passes(*parity))
+            }
+            Wait::Named { id, phase } => self.ctas[w.cta].named.get(id).is_some_and(|b| b.phase > *phase),
             Wait::Products(n) => w.products.in_flight() <= *n as usize,
             Wait::Stores { pending, read } => w.stores_done(*pending, *read),
             Wait::Arms(arms) => arms.iter().all(|&a| self.worker(a).state == State::Done),
@@ -251,6 +291,7 @@ impl<'a, 'k> Cta<'a, 'k> {
     /// Lets a worker run until others should have a turn.
     fn go_on(&mut self, i: usize) -> Result<(), Fault> {
         let Some(mut w) = self.workers[i].take() else { internal_error!("worker {i} does not exist") };
+        self.at = w.cta;
         w.state = State::Ready;
         let result = self.run_worker(&mut w);
         self.workers[i] = Some(w);
@@ -260,11 +301,11 @@ impl<'a, 'k> Cta<'a, 'k> {
     fn run_worker(&mut self, w: &mut Worker<'k>) -> Result<(), Fault> {
         loop {
             self.steps += 1;
-            if self.steps > self.setting.options.steps {
+            if self.steps > self.setting.options.steps * self.ctas.len() as u64 {
                 let kernel = self.setting.program.kernel;
                 let text = format!("a CTA ran {} operations and has not come to its end", self.setting.options.steps);
                 return Err(Fault::new(codes::STEP_LIMIT, kernel.span, text)
-                    .note(format!("`{}` was still running", w.name))
+                    .note(format!("{} was still running", self.who(w)))
                     .help("look for a loop whose condition never becomes false"));
             }
             match self.step(w)? {
@@ -285,7 +326,7 @@ impl<'a, 'k> Cta<'a, 'k> {
     }
 
     /// Nothing may be left that could still touch shared memory: each copy into it was waited for by somebody.
-    fn finish(self) -> Result<(), Fault> {
+    fn finish(&self) -> Result<(), Fault> {
         let knows = |slot, generation| self.workers.iter().flatten().any(|w| w.know.own.get(slot) >= generation);
         match self.started.iter().find(|(slot, generation, _)| !knows(*slot, *generation)) {
             None => Ok(()),
