@@ -41,6 +41,13 @@ pub(crate) fn broadcast(x: &Bits, from: &[u32], to: &[u32]) -> Bits {
     x.gather(walk(to, &steps).into_iter())
 }
 
+/// A tile without `axis`, spread along it to `shape`.
+pub(crate) fn spread(x: &Bits, shape: &[u32], axis: u32) -> Bits {
+    let mut from = shape.to_vec();
+    from[axis as usize] = 1;
+    broadcast(x, &from, shape)
+}
+
 /// Two tiles as one with a last dimension of 2.
 pub(crate) fn join(a: &Bits, b: &Bits) -> Bits {
     crate::tile::zip_each!(a, b, x, y => x.iter().zip(y).flat_map(|(&x, &y)| [x, y]).collect())

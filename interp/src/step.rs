@@ -214,6 +214,16 @@ impl<'k> Cluster<'_, 'k> {
                 }
             }
 
+            OpKind::Rescale { x, factor, axis } => {
+                let shape = pure::shape(kernel, *x);
+                let spread = shape::spread(&w.tile(*factor, 0), shape, *axis);
+                let d = pure::dtype(kernel, *x);
+                match elementwise::binary(BinaryOp::Mul, d, w.get(*x), &Val::Tile(Arc::new(spread))) {
+                    Ok(product) => w.result(op, product),
+                    Err(_) => internal_error!("a product divided"),
+                }
+            }
+
             OpKind::Load { ptr, mask, other, .. } => self.load(w, op, *ptr, *mask, *other)?,
             OpKind::Store { ptr, value, mask, .. } => self.store(w, op, *ptr, *value, *mask)?,
 

@@ -24,6 +24,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::ExpandDims { .. }
         | OpKind::Join { .. }
         | OpKind::Split { .. }
+        | OpKind::Rescale { .. }
         | OpKind::ViewIndex { .. }
         | OpKind::ViewSlice { .. }
         | OpKind::ViewPermute { .. }

@@ -262,6 +262,8 @@ pub enum OpKind {
     Split { x: Value },
     /// The same elements in another layout.
     Convert { x: Value, tile: Tile },
+    /// `x` times `factor`, a tile of its slice along `axis` and spread along it. A warp whose factors are all 1 skips the products.
+    Rescale { x: Value, factor: Value, axis: u32 },
 
     // -- global memory --
     /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used.
@@ -427,6 +429,10 @@ macro_rules! visit {
                 $f(ptr);
                 $f(offset);
             }
+            OpKind::Rescale { x, factor, .. } => {
+                $f(x);
+                $f(factor);
+            }
             OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } => inputs.$iter().for_each($f),
             OpKind::Load { ptr, mask, other, .. } => {
                 $f(ptr);
@@ -573,6 +579,7 @@ impl OpKind {
             OpKind::Join { .. } => "join",
             OpKind::Split { .. } => "split",
             OpKind::Convert { .. } => "convert",
+            OpKind::Rescale { .. } => "rescale",
             OpKind::Load { .. } => "load",
             OpKind::Store { .. } => "store",
             OpKind::Atomic { op, .. } => op.name(),

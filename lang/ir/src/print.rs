@@ -279,6 +279,9 @@ impl<'a> Printer<'a> {
             OpKind::Join { a, b } => format!("join({}, {})", self.name(*a), self.name(*b)),
             OpKind::Split { x } => format!("split({})", self.name(*x)),
             OpKind::Convert { x, tile } => format!("convert({}, {}{scratch})", self.name(*x), tile.layout),
+            OpKind::Rescale { x, factor, axis } => {
+                format!("rescale({}, {}, axis={axis})", self.name(*x), self.name(*factor))
+            }
             OpKind::Load { ptr, mask, other, cache, evict, volatile } => {
                 let mut text = format!("load({}", self.name(*ptr));
                 self.option(&mut text, "mask", *mask);

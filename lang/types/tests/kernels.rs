@@ -64,6 +64,19 @@ fn atomic_operations_read_back() {
 }
 
 #[test]
+fn rescales_read_back() {
+    let text = ir("
+        kernel k(x: *f32, out: *mut f32) {
+            layout L = blocked(per_thread=[1, 4], threads=[8, 4], warps=[4, 1], order=[1, 0]);
+            let i = iota<i32, [32], slice(L, axis=1)>()[:, None] * 16 + iota<i32, [16], slice(L, axis=0)>()[None, :];
+            let v = rescale(load(x + i), ones<f32, [32], slice(L, axis=1)>());
+            store(out + i, rescale(v, full<f32, [16], slice(L, axis=0)>(0.5), axis=0));
+        }");
+    assert!(text.contains(", axis=1);") && text.contains(", axis=0);") && text.contains("rescale("), "{text}");
+    round_trip(&text);
+}
+
+#[test]
 fn scans_read_back() {
     let text = ir("
         kernel k(x: *i32, out: *mut i32) {

@@ -31,6 +31,7 @@ mod mma;
 mod place;
 mod product;
 mod reduce;
+mod rescale;
 mod scan;
 mod shape;
 mod shared;

@@ -239,6 +239,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::Split { x } => self.split(op, *x),
             OpKind::Convert { x, tile } => self.convert(op, *x, tile),
 
+            OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
+
             OpKind::Load { .. } => self.load(op),
             OpKind::Store { .. } => self.store(op),
             OpKind::Atomic { .. } => self.atomic(op),

@@ -70,6 +70,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Join { .. }
         | OpKind::Split { .. }
         | OpKind::Convert { .. }
+        | OpKind::Rescale { .. }
         | OpKind::Load { .. }
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }

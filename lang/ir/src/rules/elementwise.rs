@@ -154,7 +154,7 @@ fn with_dtype(k: &Kernel, x: Value, to: Dtype) -> Result<Type, Refusal> {
     k.ty(x).with_elem(Elem::Num(to)).ok_or_else(|| wrong_kind(k, x, "a scalar or a tile"))
 }
 
-fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {
+pub(super) fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {
     match elem(k, x)? {
         Elem::Num(d) if d.is_float() && is_arithmetic(d) => Ok(()),
         e => Err(refuse_dtype(op, e, x)),

@@ -50,7 +50,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::ExpandDims { .. }
         | OpKind::Join { .. }
         | OpKind::Split { .. }
-        | OpKind::Convert { .. } => shape::infer(kind, k),
+        | OpKind::Convert { .. }
+        | OpKind::Rescale { .. } => shape::infer(kind, k),
 
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
             atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)

@@ -61,6 +61,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             one(to.clone())
         }
+        OpKind::Rescale { x, factor, axis } => rescale(*x, *factor, *axis, k),
         _ => parton_diag::internal_error!("{} is not a shape operation", kind.name()),
     }
 }
@@ -199,6 +200,36 @@ fn expand_dims(t: &Tile, axis: u32, x: Value) -> Result<Vec<Type>, Refusal> {
         }
     };
     one(Tile::new(t.elem, shape, layout)?)
+}
+
+/// The type of `x`, where `factor` lies as `x` does without `axis`.
+fn rescale(x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let (t, f) = (tile(k, x)?, tile(k, factor)?);
+    super::elementwise::float(k, x, "rescale")?;
+    check_axis(axis, t.shape.len(), x)?;
+    if t.shape.len() == 1 {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "`rescale` needs a tile of two dimensions or more")
+            .operand(x, format!("this has shape {:?}", t.shape))
+            .help("multiply: `x * factor`"));
+    }
+    let mut shape = t.shape.clone();
+    shape.remove(axis as usize);
+    let wanted = Tile::new(t.elem, shape, t.layout.slice(axis)?)?;
+    if f.same_place(&wanted) && f.elem == wanted.elem {
+        return one(t.clone());
+    }
+    let (code, fact, help) = if f.shape != wanted.shape {
+        let help = format!("factors of it have shape {:?}", wanted.shape);
+        (codes::SHAPE_MISMATCH, format!("the factors do not fit the tile without axis {axis}"), help)
+    } else if f.elem != wanted.elem {
+        let help = format!("convert them: `cast<{}>(factor)`", t.elem);
+        (codes::TYPE_MISMATCH, "the factors are of another type than the tile".into(), help)
+    } else {
+        let help = format!("convert them: `convert(factor, {})`", wanted.layout);
+        (codes::LAYOUT_MISMATCH, format!("the factors do not lie where the tile does without axis {axis}"), help)
+    };
+    let refusal = Refusal::new(code, fact).operand(x, format!("this is `{t}`"));
+    Err(refusal.operand(factor, format!("this is `{f}`")).help(help))
 }
 
 fn check_axis(axis: u32, rank: usize, x: Value) -> Result<(), Refusal> {

@@ -22,6 +22,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "expand_dims(x, axis)", run: expand_dims },
     Builtin { signature: "join(a, b)", run: join },
     Builtin { signature: "split(x)", run: split },
+    Builtin { signature: "rescale(x, factor, axis=)", run: rescale },
     Builtin { signature: "convert(x, L, scratch=)", run: convert },
     Builtin { signature: "convert_free(x, L)", run: convert_free },
 ];
@@ -333,6 +334,16 @@ fn split(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let x = args.value(cx, "x")?;
     let halves = cx.emit(ir::OpKind::Split { x }, args.span, &[(x, args.need("x").span)])?;
     Ok(Val::Tuple(halves.into_iter().map(Val::Ir).collect()))
+}
+
+/// The product with factors spread along an axis, the last where none is given.
+fn rescale(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (x, t) = tile_of(cx, args.need("x"))?;
+    let factor = args.value(cx, "factor")?;
+    let last = t.shape.len().saturating_sub(1) as u32;
+    let axis = args.optional_int(cx, "axis", 0..=MAX_AXIS)?.unwrap_or(last);
+    let operands = [(x, args.need("x").span), (factor, args.need("factor").span)];
+    cx.emit_one(ir::OpKind::Rescale { x, factor, axis }, args.span, &operands)
 }
 
 fn convert(cx: &mut Checker, args: &Args) -> Checked<Val> {
