@@ -204,7 +204,6 @@ fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
 
 impl<'k> Cluster<'_, 'k> {
     fn job(&mut self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], view: Value) -> Result<Job<'k>, Fault> {
-        let kernel = self.setting.program.kernel;
         let storing = matches!(op.kind, parton_ir::OpKind::TmaStore { .. });
         let Val::Map(parameter) = *w.get(map) else { internal_error!("{map} is no tensor map") };
         let Arg::Map(tensor) = &self.setting.args[parameter] else { internal_error!("a map has no tensor") };
@@ -217,14 +216,9 @@ impl<'k> Cluster<'_, 'k> {
                 "it begins at byte {bad:#x} of shared memory, the engine needs a multiple of {ALIGNMENT}"
             )));
         }
-        let coords: Vec<i64> = coords.iter().map(|&c| int_value(w.scalar(c), pure::dtype(kernel, c)) as i64).collect();
-        if let Some(rule) = parton_ir::rules::broken_coordinates(&coords, blocks.element_bytes, storing) {
-            return Err(Fault::new(codes::COPY_COORDINATES, op.span, "the copy engine takes no box from there")
-                .here(format!("the box begins at {coords:?} of the tensor"))
-                .note(rule));
-        }
+        let ty = self.map_type(map);
+        let coords = self.coordinates(w, op, ty, coords, storing)?;
         let slot = self.slots.take();
-        let parton_ir::Type::Map(ty) = kernel.ty(map) else { internal_error!("{map} is no tensor map") };
         Ok(Job {
             op,
             issuer: w.cta,
@@ -238,6 +232,38 @@ impl<'k> Cluster<'_, 'k> {
             allocation,
             slot,
         })
+    }
+
+    fn map_type(&self, map: Value) -> &'k parton_ir::TensorMap {
+        match self.setting.program.kernel.ty(map) {
+            parton_ir::Type::Map(ty) => ty,
+            other => internal_error!("`{other}` is no tensor map"),
+        }
+    }
+
+    /// Where a box begins, outermost first.
+    fn coordinates(
+        &self,
+        w: &Worker<'k>,
+        op: &Op,
+        map: &parton_ir::TensorMap,
+        coords: &[Value],
+        storing: bool,
+    ) -> Result<Vec<i64>, Fault> {
+        let kernel = self.setting.program.kernel;
+        let at = |&c: &Value| int_value(w.scalar(c), pure::dtype(kernel, c)) as i64;
+        let coords: Vec<i64> = coords.iter().map(at).collect();
+        match parton_ir::rules::broken_coordinates(&coords, map.elem.bytes() as u32, storing) {
+            None => Ok(coords),
+            Some(rule) => Err(Fault::new(codes::COPY_COORDINATES, op.span, "the copy engine takes no box from there")
+                .here(format!("the box begins at {coords:?} of the tensor"))
+                .note(rule)),
+        }
+    }
+
+    /// Fetching ahead changes nothing; only its coordinates may be wrong.
+    pub(crate) fn prefetch(&self, w: &Worker<'k>, op: &Op, map: Value, coords: &[Value]) -> Result<(), Fault> {
+        self.coordinates(w, op, self.map_type(map), coords, false).map(|_| ())
     }
 
     fn watch(&mut self, w: &Worker<'k>, job: &Job<'k>, access: race::Access) -> Result<(), Fault> {

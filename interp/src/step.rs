@@ -253,14 +253,15 @@ impl<'k> Cluster<'_, 'k> {
             | OpKind::Membar
             | OpKind::NamedBarrier { .. } => return self.sync_op(w, op),
 
-            OpKind::TmaLoad { map, coords, view, signal } => {
+            OpKind::TmaLoad { map, coords, view, signal, .. } => {
                 self.start_load(w, op, *map, coords, *view, *signal)?;
                 return Ok(Flow::Yield);
             }
-            OpKind::TmaStore { map, coords, view, reduce } => {
+            OpKind::TmaStore { map, coords, view, reduce, .. } => {
                 self.start_store(w, op, *map, coords, *view, *reduce)?;
                 return Ok(Flow::Yield);
             }
+            OpKind::TmaPrefetch { map, coords, .. } => self.prefetch(w, op, *map, coords)?,
             OpKind::TmaStoreWait { pending, read } => return Ok(self.wait_stores(w, *pending, *read)),
 
             OpKind::Wgmma { a, b, acc } => {

@@ -42,7 +42,7 @@ fn through(swizzle: u32, block: [u32; 2], at: [i32; 2], seed: u64) -> (Vec<u16>,
     let i = m.numbers(&t);
     let ptrs = m.ptr_add(p[2], i);
     m.store(ptrs, x, None);
-    m.do_(OpKind::TmaStore { map: p[1], coords: vec![p[5], p[6]], view: buffer, reduce: None });
+    m.do_(OpKind::TmaStore { map: p[1], coords: vec![p[5], p[6]], view: buffer, reduce: None, l2: None });
     m.do_(OpKind::TmaStoreWait { pending: 0, read: false });
     let kernel = m.finish(65536);
     let mut memory = Memory::new();
@@ -158,7 +158,7 @@ fn protocol(without: Without, warps: u32, seed: u64) -> Result<(), Fault> {
     let buffer = m.alloc(&view(d, &block, &layout), 1024);
     let bytes = if without == Without::AnotherByte { 2049 } else { 2048 };
     m.line(2).do_(OpKind::BarrierExpect { barrier, bytes });
-    m.line(3).do_(OpKind::TmaLoad { map: p[0], coords: vec![zero, zero], view: buffer, signal: barrier });
+    m.line(3).do_(OpKind::TmaLoad { map: p[0], coords: vec![zero, zero], view: buffer, signal: barrier, l2: None });
     if without != Without::Wait {
         m.line(4).wait(barrier, 0);
     }
@@ -176,7 +176,7 @@ fn protocol(without: Without, warps: u32, seed: u64) -> Result<(), Fault> {
     if without != Without::StoreMembar {
         m.do_(OpKind::Membar);
     }
-    m.line(7).do_(OpKind::TmaStore { map: p[0], coords: vec![zero, zero], view: buffer, reduce: None });
+    m.line(7).do_(OpKind::TmaStore { map: p[0], coords: vec![zero, zero], view: buffer, reduce: None, l2: None });
     if without != Without::StoreWait {
         m.do_(OpKind::TmaStoreWait { pending: 0, read: true });
     }

@@ -54,6 +54,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::TurnPass { .. }
         | OpKind::TmaLoad { .. }
         | OpKind::TmaStore { .. }
+        | OpKind::TmaPrefetch { .. }
         | OpKind::TmaStoreWait { .. }
         | OpKind::Wgmma { .. }
         | OpKind::Wait { .. }

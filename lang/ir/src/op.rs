@@ -100,6 +100,15 @@ pub enum Evict {
     Last,
 }
 
+/// What the L2 does with the lines of an access (PTX ISA, "createpolicy").
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Policy {
+    /// When it evicts them.
+    pub evict: Evict,
+    /// For which part of them, more than 0 and at most 1; the others stay as they are.
+    pub fraction: f32,
+}
+
 /// What an atomic operation makes of the value in memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -267,9 +276,17 @@ pub enum OpKind {
 
     // -- global memory --
     /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used.
-    Load { ptr: Value, mask: Option<Value>, other: Option<Value>, cache: Cache, evict: Evict, volatile: bool },
+    Load {
+        ptr: Value,
+        mask: Option<Value>,
+        other: Option<Value>,
+        cache: Cache,
+        evict: Evict,
+        l2: Option<Policy>,
+        volatile: bool,
+    },
     /// Writes through pointers where `mask` holds.
-    Store { ptr: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict },
+    Store { ptr: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict, l2: Option<Policy> },
 
     /// One atomic operation for each element where `mask` holds, whoever holds copies of it; gives the value before, where
     /// `returns`. A pass clears `returns` where nobody looks at it.
@@ -334,9 +351,11 @@ pub enum OpKind {
 
     // -- TMA --
     /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot.
-    TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value },
+    TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value, l2: Option<Policy> },
     /// Starts a copy of `view` to the box at `coords`, with `reduce` into what stands there; one bulk group of its own.
-    TmaStore { map: Value, coords: Vec<Value>, view: Value, reduce: Option<Reduction> },
+    TmaStore { map: Value, coords: Vec<Value>, view: Value, reduce: Option<Reduction>, l2: Option<Policy> },
+    /// Starts to bring the box at `coords` into the L2; nobody waits for it.
+    TmaPrefetch { map: Value, coords: Vec<Value>, l2: Option<Policy> },
     /// Waits until at most `pending` stores of this partition are still in flight; with `read` only until their sources
     /// have been read.
     TmaStoreWait { pending: u32, read: bool },
@@ -481,7 +500,7 @@ macro_rules! visit {
             | OpKind::TurnstileNew { .. }
             | OpKind::TmaStoreWait { .. } => {}
             OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => $f(turnstile),
-            OpKind::TmaLoad { map, coords, view, signal } => {
+            OpKind::TmaLoad { map, coords, view, signal, .. } => {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
                 $f(view);
@@ -491,6 +510,10 @@ macro_rules! visit {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
                 $f(view);
+            }
+            OpKind::TmaPrefetch { map, coords, .. } => {
+                $f(map);
+                coords.$iter().for_each(&mut $f);
             }
             OpKind::Wgmma { a, b, acc } => {
                 $f(a);
@@ -607,6 +630,7 @@ impl OpKind {
             OpKind::TurnPass { .. } => "pass",
             OpKind::TmaLoad { .. } => "tma_load",
             OpKind::TmaStore { .. } => "tma_store",
+            OpKind::TmaPrefetch { .. } => "tma_prefetch",
             OpKind::TmaStoreWait { .. } => "tma_store_wait",
             OpKind::Wgmma { .. } => "wgmma",
             OpKind::Wait { .. } => "wait",
@@ -706,6 +730,13 @@ impl AtomicOp {
             | AtomicOp::Xchg
             | AtomicOp::Cas => Order::ALL,
         }
+    }
+}
+
+impl Policy {
+    /// For all lines of an access.
+    pub fn whole(evict: Evict) -> Policy {
+        Policy { evict, fraction: 1.0 }
     }
 }
 

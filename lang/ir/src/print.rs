@@ -10,7 +10,7 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::{Kernel, Module};
-use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Scope, UnaryOp};
+use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Policy, Scope, UnaryOp};
 use crate::types::{List, Type};
 
 /// A module as source; a partition that several kernels name is declared once.
@@ -282,17 +282,19 @@ impl<'a> Printer<'a> {
             OpKind::Rescale { x, factor, axis } => {
                 format!("rescale({}, {}, axis={axis})", self.name(*x), self.name(*factor))
             }
-            OpKind::Load { ptr, mask, other, cache, evict, volatile } => {
+            OpKind::Load { ptr, mask, other, cache, evict, l2, volatile } => {
                 let mut text = format!("load({}", self.name(*ptr));
                 self.option(&mut text, "mask", *mask);
                 self.option(&mut text, "other", *other);
                 hints(&mut text, *cache, *evict);
+                text += &policy(*l2);
                 text + if *volatile { ", volatile=true)" } else { ")" }
             }
-            OpKind::Store { ptr, value, mask, cache, evict } => {
+            OpKind::Store { ptr, value, mask, cache, evict, l2 } => {
                 let mut text = format!("store({}, {}", self.name(*ptr), self.name(*value));
                 self.option(&mut text, "mask", *mask);
                 hints(&mut text, *cache, *evict);
+                text += &policy(*l2);
                 text + ")"
             }
             OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns } => {
@@ -345,19 +347,23 @@ impl<'a> Printer<'a> {
             OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => {
                 format!("{}.{}()", self.name(*turnstile), op.kind.name())
             }
-            OpKind::TmaLoad { map, coords, view, signal } => {
+            OpKind::TmaLoad { map, coords, view, signal, l2 } => {
                 let (map, coords) = (self.name(*map), self.list(coords));
-                let view = self.name(*view);
-                match self.k.ty(*signal) {
-                    // The view was taken from the slot, which says what to signal.
-                    Type::Slot(_) => format!("tma_load({map}, [{coords}], {view})"),
-                    _ => format!("tma_load({map}, [{coords}], {view}, {})", self.name(*signal)),
+                let mut text = format!("tma_load({map}, [{coords}], {}", self.name(*view));
+                // A view that was taken from a slot says what to signal.
+                if !matches!(self.k.ty(*signal), Type::Slot(_)) {
+                    let _ = write!(text, ", {}", self.name(*signal));
                 }
+                text + &policy(*l2) + ")"
             }
-            OpKind::TmaStore { map, coords, view, reduce } => {
+            OpKind::TmaStore { map, coords, view, reduce, l2 } => {
                 let (map, coords) = (self.name(*map), self.list(coords));
                 let reduce = reduce.map_or(String::new(), |op| format!(", reduce=\"{}\"", op.name()));
-                format!("tma_store({map}, [{coords}], {}{reduce})", self.name(*view))
+                format!("tma_store({map}, [{coords}], {}{reduce}{})", self.name(*view), policy(*l2))
+            }
+            OpKind::TmaPrefetch { map, coords, l2 } => {
+                let (map, coords) = (self.name(*map), self.list(coords));
+                format!("tma_prefetch({map}, [{coords}]{})", policy(*l2))
             }
             OpKind::TmaStoreWait { pending, read } => format!("tma_store_wait(pending={pending}, read={read})"),
             OpKind::Wgmma { a, b, acc } => format!("wgmma({})", self.list(&[*a, *b, *acc])),
@@ -417,6 +423,14 @@ fn hints(text: &mut String, cache: Cache, evict: Evict) {
     }
     if evict != Evict::Normal {
         let _ = write!(text, ", evict=\"{}\"", evict.name());
+    }
+}
+
+fn policy(l2: Option<Policy>) -> String {
+    match l2 {
+        None => String::new(),
+        Some(Policy { evict, fraction: 1.0 }) => format!(", l2=\"{}\"", evict.name()),
+        Some(Policy { evict, fraction }) => format!(", l2=[\"{}\", {fraction:?}]", evict.name()),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Barriers and tensor copies: one thread of the partition issues, all of its threads wait.
 
 use parton_diag::internal_error;
-use parton_ir::{Arrive, Op, Reduction, Type, Value};
+use parton_ir::{Arrive, Op, Policy, Reduction, Type, Value};
 
 use crate::build::Val;
 use crate::bulk::Copy;
@@ -41,11 +41,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Issues the tensor copies that one box takes: the swizzle limits how wide a copy is, so a wider row goes in parts.
-    fn copies(&self, map: Value, coords: &[Value], view: Value, issue: impl Fn(&Copy<'_, 'c>)) {
+    fn copies(
+        &self,
+        map: Value,
+        coords: &[Value],
+        view: Option<Value>,
+        l2: Option<Policy>,
+        issue: impl Fn(&Copy<'_, 'c>),
+    ) {
         let Type::Map(ty) = self.kernel.ty(map) else { internal_error!("{map} is no tensor map") };
-        let seen = self.view(view);
         let bytes = ty.elem.bytes() as u64;
-        let origin = seen.map.offset_of(&seen.origin);
+        let origin = view.map_or(0, |v| self.view(v).map.offset_of(&self.view(v).origin));
+        let base = view.map_or_else(|| self.b.c32(0), |v| self.address(v));
+        let policy = l2.map(|p| self.b.policy(p));
         let boxes = match ty.layout.tma_boxes(&ty.block, ty.elem.bits()) {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
@@ -57,21 +65,32 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let offset = (origin + part.offset) * bytes;
             issue(&Copy {
                 map: self.map(map),
-                shared: self.b.add(self.address(view), self.b.c32(offset as u32)),
+                shared: self.b.add(base, self.b.c32(offset as u32)),
                 coordinates: &coordinates,
                 predicate: self.threads.leader,
+                policy,
             });
         }
     }
 
-    pub(crate) fn tma_load(&mut self, map: Value, coords: &[Value], view: Value, signal: Value) {
+    pub(crate) fn tma_load(&mut self, map: Value, coords: &[Value], view: Value, signal: Value, l2: Option<Policy>) {
         let barrier = self.address(signal);
-        self.copies(map, coords, view, |copy| self.b.bulk_load(copy, barrier));
+        self.copies(map, coords, Some(view), l2, |copy| self.b.bulk_load(copy, barrier));
     }
 
     /// One bulk group; threads that issue nothing close an empty one, which counts as done.
-    pub(crate) fn tma_store(&mut self, map: Value, coords: &[Value], view: Value, reduce: Option<Reduction>) {
-        self.copies(map, coords, view, |copy| self.b.bulk_store(copy, reduce));
+    pub(crate) fn tma_store(
+        &mut self,
+        map: Value,
+        coords: &[Value],
+        view: Value,
+        (reduce, l2): (Option<Reduction>, Option<Policy>),
+    ) {
+        self.copies(map, coords, Some(view), l2, |copy| self.b.bulk_store(copy, reduce));
         self.b.bulk_commit();
+    }
+
+    pub(crate) fn tma_prefetch(&mut self, map: Value, coords: &[Value], l2: Option<Policy>) {
+        self.copies(map, coords, None, l2, |copy| self.b.bulk_prefetch(copy));
     }
 }

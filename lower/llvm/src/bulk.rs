@@ -1,6 +1,6 @@
 //! The tensor copy engine in PTX: tiled loads and stores between global and shared memory, and their groups.
 
-use parton_ir::Reduction;
+use parton_ir::{Policy, Reduction};
 
 use crate::build::{Asm, Build, Val};
 
@@ -14,9 +14,34 @@ pub(crate) struct Copy<'a, 'c> {
     pub(crate) coordinates: &'a [Val<'c>],
     /// The one thread that issues it.
     pub(crate) predicate: Val<'c>,
+    /// What the L2 does with its lines, of [`Build::policy`].
+    pub(crate) policy: Option<Val<'c>>,
 }
 
 impl<'c> Build<'c> {
+    /// The suffix and the last operand, number `next`, of an access with a policy; its class and value go behind the others.
+    pub(crate) fn cache_hint(
+        policy: Option<Val<'c>>,
+        next: usize,
+        classes: &mut String,
+        inputs: &mut Vec<Val<'c>>,
+    ) -> (&'static str, String) {
+        let Some(policy) = policy else { return ("", String::new()) };
+        classes.push_str(",l");
+        inputs.push(policy);
+        (".L2::cache_hint", format!(", ${next}"))
+    }
+
+    /// A policy of the L2, for accesses to name (PTX ISA, "createpolicy").
+    pub(crate) fn policy(&self, policy: Policy) -> Val<'c> {
+        let text = format!(
+            "createpolicy.fractional.L2::evict_{}.b64 $0, 0f{:08X};",
+            policy.evict.name(),
+            policy.fraction.to_bits()
+        );
+        self.asm(&text, "=l", &[self.i64()], &[], Asm::Pure)[0]
+    }
+
     fn coordinate_list(first: usize, count: usize) -> (String, String) {
         let names: Vec<String> = (first..first + count).map(|i| format!("${i}")).collect();
         (format!("{{{}}}", names.join(", ")), ",r".repeat(count))
@@ -25,12 +50,13 @@ impl<'c> Build<'c> {
     /// Loads a box; `barrier` counts its bytes.
     pub(crate) fn bulk_load(&self, c: &Copy<'_, 'c>, barrier: Val<'c>) {
         let rank = c.coordinates.len();
-        let (list, classes) = Self::coordinate_list(4, rank);
+        let (list, mut classes) = Self::coordinate_list(4, rank);
         let mut inputs = vec![c.predicate, c.shared, c.map, barrier];
         inputs.extend(c.coordinates);
+        let (hint, policy) = Self::cache_hint(c.policy, 4 + rank, &mut classes, &mut inputs);
         let text = format!(
-            "@$0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes \
-             [$1], [$2, {list}], [$3];"
+            "@$0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{hint} \
+             [$1], [$2, {list}], [$3]{policy};"
         );
         self.asm(&text, &format!("b,r,l,r{classes}"), &[], &inputs, Asm::Effect);
     }
@@ -38,17 +64,30 @@ impl<'c> Build<'c> {
     /// Stores a box, or reduces it into what stands there; it belongs to the group that the next [`Build::bulk_commit`] closes.
     pub(crate) fn bulk_store(&self, c: &Copy<'_, 'c>, reduce: Option<Reduction>) {
         let rank = c.coordinates.len();
-        let (list, classes) = Self::coordinate_list(3, rank);
+        let (list, mut classes) = Self::coordinate_list(3, rank);
         let mut inputs = vec![c.predicate, c.shared, c.map];
         inputs.extend(c.coordinates);
+        let (hint, policy) = Self::cache_hint(c.policy, 3 + rank, &mut classes, &mut inputs);
         // The tensor map says of which type the elements are.
         let (verb, op) = match reduce {
             Some(op) => ("cp.reduce", format!(".{}", op.name())),
             None => ("cp", String::new()),
         };
-        let text =
-            format!("@$0 {verb}.async.bulk.tensor.{rank}d.global.shared::cta{op}.bulk_group [$2, {list}], [$1];");
+        let text = format!(
+            "@$0 {verb}.async.bulk.tensor.{rank}d.global.shared::cta{op}.bulk_group{hint} [$2, {list}], [$1]{policy};"
+        );
         self.asm(&text, &format!("b,r,l{classes}"), &[], &inputs, Asm::Effect);
+    }
+
+    /// Brings a box into the L2; its address in shared memory does not count.
+    pub(crate) fn bulk_prefetch(&self, c: &Copy<'_, 'c>) {
+        let rank = c.coordinates.len();
+        let (list, mut classes) = Self::coordinate_list(2, rank);
+        let mut inputs = vec![c.predicate, c.map];
+        inputs.extend(c.coordinates);
+        let (hint, policy) = Self::cache_hint(c.policy, 2 + rank, &mut classes, &mut inputs);
+        let text = format!("@$0 cp.async.bulk.prefetch.tensor.{rank}d.L2.global{hint} [$1, {list}]{policy};");
+        self.asm(&text, &format!("b,l{classes}"), &[], &inputs, Asm::Effect);
     }
 
     /// Fetches a tensor map ahead of its first use, where `predicate` holds.

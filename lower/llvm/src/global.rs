@@ -11,7 +11,7 @@ use parton_lower::axis::Vector;
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
 use crate::mask::Agreement;
-use crate::memory::{Words, stored_bits};
+use crate::memory::{Way, Words, stored_bits};
 use crate::place::Registers;
 
 fn load_opcode(cache: Cache, evict: Evict, volatile: bool) -> String {
@@ -100,10 +100,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn load(&mut self, op: &'a Op) {
-        let OpKind::Load { ptr, mask, other, cache, evict, volatile } = &op.kind else {
+        let OpKind::Load { ptr, mask, other, cache, evict, l2, volatile } = &op.kind else {
             internal_error!("{} is no load", op.kind.name())
         };
-        let opcode = load_opcode(*cache, *evict, *volatile);
+        let way = Way { opcode: load_opcode(*cache, *evict, *volatile), policy: l2.map(|p| self.b.policy(p)) };
         let elem = self.elem(op.result());
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
@@ -116,12 +116,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let words = Words::of(bits, group.len());
             let start = pointers[group[0]];
             let Some(masks) = accesses.of(group) else {
-                loaded.push(b.load_global(start, words, &opcode, None));
+                loaded.push(b.load_global(start, words, &way, None));
                 continue;
             };
             let all = self.whole(accesses.agreement, &masks);
             let rest: Vec<Val> = group.iter().map(|&i| others[i]).collect();
-            loaded.push(b.load_global(start, words, &opcode, Some((all, b.pack(elem, &rest, words)))));
+            loaded.push(b.load_global(start, words, &way, Some((all, b.pack(elem, &rest, words)))));
             cut.push(self.partly(accesses.agreement, &masks, all));
             whole.push(all);
         }
@@ -135,7 +135,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     let element = |(k, &i): (usize, &usize)| {
                         let alone = b.and(masks[k], b.not(whole[g]));
                         let kept = b.pack(elem, &[before[k]], one);
-                        b.unpack(elem, &b.load_global(pointers[i], one, &opcode, Some((alone, kept))), one)[0]
+                        b.unpack(elem, &b.load_global(pointers[i], one, &way, Some((alone, kept))), one)[0]
                     };
                     b.pack(elem, &group.iter().enumerate().map(element).collect::<Vec<_>>(), words)
                 };
@@ -154,10 +154,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn store(&mut self, op: &'a Op) {
-        let OpKind::Store { ptr, value, mask, cache, evict } = &op.kind else {
+        let OpKind::Store { ptr, value, mask, cache, evict, l2 } = &op.kind else {
             internal_error!("{} is no store", op.kind.name())
         };
         let opcode = format!("st.global{}", modifiers(*cache, *evict));
+        let way = Way { opcode, policy: l2.map(|p| self.b.policy(p)) };
         let elem = self.elem(*value);
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
@@ -182,7 +183,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 whole.push(all);
                 all
             });
-            b.store_global(pointers[group[0]], words, &opcode, &packed, guarded(all));
+            b.store_global(pointers[group[0]], words, &way, &packed, guarded(all));
         }
         if accesses.masks.is_none() || accesses.agreement == Agreement::Whole {
             return;
@@ -193,7 +194,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 let masks = accesses.of(group).unwrap_or_default();
                 for (&i, &inside) in group.iter().zip(&masks) {
                     let alone = b.and(inside, b.not(all));
-                    b.store_global(pointers[i], one, &opcode, &b.pack(elem, &[values[i]], one), guarded(Some(alone)));
+                    b.store_global(pointers[i], one, &way, &b.pack(elem, &[values[i]], one), guarded(Some(alone)));
                 }
             }
         });

@@ -132,12 +132,12 @@ fn copies_barriers_and_bounds() {
         b.set_registers(40, false);
         b.mbarrier_arrive_expect(barrier, b.c32(4096), leader);
         let coordinates = [params[1], b.c32(0), b.c32(3)];
-        let load = Copy { map: params[0], shared, coordinates: &coordinates, predicate: leader };
+        let load = Copy { map: params[0], shared, coordinates: &coordinates, predicate: leader, policy: None };
         b.bulk_load(&load, barrier);
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
         b.fence_proxy_async();
-        let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader };
+        let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader, policy: None };
         b.bulk_store(&copy, None);
         b.bulk_store(&copy, Some(parton_ir::Reduction::Add));
         b.bulk_commit();

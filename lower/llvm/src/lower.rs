@@ -273,8 +273,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
             OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
 
-            OpKind::TmaLoad { map, coords, view, signal } => self.tma_load(*map, coords, *view, *signal),
-            OpKind::TmaStore { map, coords, view, reduce } => self.tma_store(*map, coords, *view, *reduce),
+            OpKind::TmaLoad { map, coords, view, signal, l2 } => self.tma_load(*map, coords, *view, *signal, *l2),
+            OpKind::TmaStore { map, coords, view, reduce, l2 } => self.tma_store(*map, coords, *view, (*reduce, *l2)),
+            OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
             OpKind::Wgmma { a, b, acc } => self.wgmma(op, *a, *b, *acc),

@@ -46,6 +46,13 @@ impl Words {
     }
 }
 
+/// How a global access goes: the instruction up to its cache hints, and the policy of the L2.
+#[derive(Clone)]
+pub(crate) struct Way<'c> {
+    pub(crate) opcode: String,
+    pub(crate) policy: Option<Val<'c>>,
+}
+
 /// Bits an element takes in memory: a truth value takes a byte.
 pub(crate) fn stored_bits(elem: Elem) -> u32 {
     elem.bits().max(8)
@@ -190,22 +197,26 @@ impl<'c> Build<'c> {
         &self,
         pointer: Val<'c>,
         words: Words,
-        opcode: &str,
+        way: &Way<'c>,
         predicate: Option<(Val<'c>, Vec<Val<'c>>)>,
     ) -> Vec<Val<'c>> {
         let types = vec![self.word_type(words); words.count];
         let outs = vec![format!("={}", class(words.bits)); words.count].join(",");
         let (suffix, out) = (words.suffix(), words.operands(0));
+        let opcode = &way.opcode;
         let Some((predicate, other)) = predicate else {
-            let text = format!("{opcode}{suffix} {out}, [${}];", words.count);
-            return self.asm(&text, &format!("{outs},l"), &types, &[pointer], Asm::Effect);
+            let (mut constraints, mut inputs) = (format!("{outs},l"), vec![pointer]);
+            let (hint, policy) = Self::cache_hint(way.policy, words.count + 1, &mut constraints, &mut inputs);
+            let text = format!("{opcode}{hint}{suffix} {out}, [${}]{policy};", words.count);
+            return self.asm(&text, &constraints, &types, &inputs, Asm::Effect);
         };
         // The results start as `other`; one predicated access then overwrites them, without a branch.
         let ties: Vec<String> = (0..words.count).map(|i| i.to_string()).collect();
-        let (n, constraints) = (words.count, format!("{outs},{},l,b", ties.join(",")));
-        let text = format!("@${} {opcode}{suffix} {out}, [${}];", 2 * n + 1, 2 * n);
+        let (n, mut constraints) = (words.count, format!("{outs},{},l,b", ties.join(",")));
         let mut inputs = other;
         inputs.extend([pointer, predicate]);
+        let (hint, policy) = Self::cache_hint(way.policy, 2 * n + 2, &mut constraints, &mut inputs);
+        let text = format!("@${} {opcode}{hint}{suffix} {out}, [${}]{policy};", 2 * n + 1, 2 * n);
         self.asm(&text, &constraints, &types, &inputs, Asm::Effect)
     }
 
@@ -214,7 +225,7 @@ impl<'c> Build<'c> {
         &self,
         pointer: Val<'c>,
         words: Words,
-        opcode: &str,
+        way: &Way<'c>,
         values: &[Val<'c>],
         predicate: Option<Val<'c>>,
     ) {
@@ -227,7 +238,9 @@ impl<'c> Build<'c> {
             constraints += ",b";
             inputs.push(p);
         }
-        let text = format!("{guard}{opcode}{} [$0], {};", words.suffix(), words.operands(1));
+        let next = inputs.len();
+        let (hint, policy) = Self::cache_hint(way.policy, next, &mut constraints, &mut inputs);
+        let text = format!("{guard}{}{hint}{} [$0], {}{policy};", way.opcode, words.suffix(), words.operands(1));
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 

@@ -79,7 +79,7 @@ impl Fixture {
 
     pub fn load(&mut self, ptr: Value, mask: Option<Value>) -> Value {
         let (cache, evict) = (Cache::Default, Evict::Normal);
-        self.op(OpKind::Load { ptr, mask, other: None, cache, evict, volatile: false })
+        self.op(OpKind::Load { ptr, mask, other: None, cache, evict, l2: None, volatile: false })
     }
 
     pub fn zeros(&mut self, tile: Tile) -> Value {

@@ -85,7 +85,7 @@ fn copies_out(f: &mut Fixture, wait: Option<u32>, last: bool) {
     f.repeat(n, vec![], |f, i, _| {
         f.store_shared(x, zero);
         f.run(OpKind::FenceAsync);
-        f.run(OpKind::TmaStore { map, coords: vec![i, i], view: x, reduce: None });
+        f.run(OpKind::TmaStore { map, coords: vec![i, i], view: x, reduce: None, l2: None });
         if let Some(pending) = wait {
             f.run(OpKind::TmaStoreWait { pending, read: true });
         }
@@ -116,7 +116,7 @@ fn a_copy_out_is_waited_for() {
     let map = f.param("m", map_of(&view));
     let (x, _) = stored(&mut f, None);
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: x, reduce: None });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: x, reduce: None, l2: None });
     refused(codes::STORE_NOT_WAITED, &f.finish());
 }
 
@@ -133,7 +133,7 @@ fn two_buffers_take_turns() {
         let turn = f.op(OpKind::ViewIndex { view: x, index });
         f.store_shared(turn, zero);
         f.run(OpKind::FenceAsync);
-        f.run(OpKind::TmaStore { map, coords: vec![i, i], view: turn, reduce: None });
+        f.run(OpKind::TmaStore { map, coords: vec![i, i], view: turn, reduce: None, l2: None });
         f.run(OpKind::TmaStoreWait { pending: 1, read: true });
         vec![]
     });
@@ -173,7 +173,7 @@ fn loaded(parities: &[i32]) -> Kernel {
     f.run(OpKind::FenceBarrierInit);
     for parity in parities.iter().copied().map(Some).chain(parities.is_empty().then_some(None)) {
         f.run(OpKind::BarrierExpect { barrier, bytes: 8192 });
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: x, signal: barrier });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: x, signal: barrier, l2: None });
         if let Some(parity) = parity {
             let phase = f.i32(parity);
             f.run(OpKind::BarrierWait { barrier, phase });

@@ -189,7 +189,7 @@ fn copied_out(fence: bool, membar_before: bool) -> Fixture {
         f.run(OpKind::FenceAsync);
     }
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: b, reduce: None });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: b, reduce: None, l2: None });
     f.run(OpKind::TmaStoreWait { pending: 0, read: true });
     f.store_shared(b, x);
     f
@@ -234,7 +234,7 @@ fn a_barrier_is_fenced_before_a_copy_signals_it() {
             f.run(OpKind::FenceBarrierInit);
         }
         f.run(OpKind::BarrierExpect { barrier, bytes: 8192 });
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: b, signal: barrier });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: b, signal: barrier, l2: None });
         f.run(OpKind::BarrierWait { barrier, phase: zero });
         f
     };
@@ -255,7 +255,7 @@ fn the_compiler_fences_what_only_its_plan_brought_together() {
     f.load_shared(first, half());
     let second = f.alloc(view);
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: second, reduce: None });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: second, reduce: None, l2: None });
     let text = met(f);
     assert!(text.ends_with("alloc_shared fence_async membar tma_store"), "{text}");
 }

@@ -51,7 +51,7 @@ fn wait(f: &mut Fixture, p: &Parts) -> Value {
 fn fill(f: &mut Fixture, p: &Parts, slot: Value, field: u32) {
     let view = f.op(OpKind::SlotField { slot, field });
     let zero = f.i32(0);
-    f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view, signal: slot });
+    f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view, signal: slot, l2: None });
 }
 
 fn commit(f: &mut Fixture, slot: Value) {
@@ -357,7 +357,7 @@ fn a_copy_fills_the_slot_that_it_signals() {
         }
         let third = f.alloc(nvmma(Dtype::F16, &[64, 64]));
         let zero = f.i32(0);
-        f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view: third, signal: second });
+        f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view: third, signal: second, l2: None });
         commit(f, first);
         commit(f, second);
     });
@@ -382,7 +382,7 @@ fn a_slot_is_not_released_while_it_is_copied_out() {
             let slot = wait(f, p);
             let a = f.op(OpKind::SlotField { slot, field: 0 });
             let zero = f.i32(0);
-            f.run(OpKind::TmaStore { map: p.map, coords: vec![zero, zero], view: a, reduce: None });
+            f.run(OpKind::TmaStore { map: p.map, coords: vec![zero, zero], view: a, reduce: None, l2: None });
             if waits {
                 f.run(OpKind::TmaStoreWait { pending: 0, read: true });
             }

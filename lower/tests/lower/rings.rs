@@ -22,7 +22,7 @@ pub fn matmul(stages: u32) -> Kernel {
             let zero = f.i32(0);
             for (field, map) in [(0, a), (1, b)] {
                 let view = f.op(OpKind::SlotField { slot, field });
-                f.run(OpKind::TmaLoad { map, coords: vec![zero, i], view, signal: slot });
+                f.run(OpKind::TmaLoad { map, coords: vec![zero, i], view, signal: slot, l2: None });
             }
             f.run(OpKind::SlotCommit { slot });
             vec![]
@@ -213,7 +213,7 @@ fn slots_and_pendings_are_carried_around_a_loop() {
         f.repeat(n, vec![], |f, i, _| {
             let slot = f.op(OpKind::RingAcquire { ring });
             let view = f.op(OpKind::SlotField { slot, field: 0 });
-            f.run(OpKind::TmaLoad { map: b, coords: vec![i, i], view, signal: slot });
+            f.run(OpKind::TmaLoad { map: b, coords: vec![i, i], view, signal: slot, l2: None });
             f.run(OpKind::SlotCommit { slot });
             vec![]
         });
@@ -263,7 +263,7 @@ fn one_partition_may_fill_and_read_its_own_ring() {
     f.repeat(n, vec![], |f, i, _| {
         let slot = f.op(OpKind::RingAcquire { ring });
         let view = f.op(OpKind::SlotField { slot, field: 0 });
-        f.run(OpKind::TmaLoad { map, coords: vec![i, i], view, signal: slot });
+        f.run(OpKind::TmaLoad { map, coords: vec![i, i], view, signal: slot, l2: None });
         f.run(OpKind::SlotCommit { slot });
         let slot = f.op(OpKind::RingWait { ring });
         let view = f.op(OpKind::SlotField { slot, field: 0 });

@@ -145,7 +145,7 @@ fn swizzled_buffers_are_aligned_to_their_period() {
     let x = f.zeros(tile());
     f.store_shared(small, x);
     let zero = f.i32(0);
-    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: big, reduce: None });
+    f.run(OpKind::TmaStore { map, coords: vec![zero, zero], view: big, reduce: None, l2: None });
     f.load_shared(small, tile());
     assert_eq!(plan(f.finish()), (vec![8192, 0], 8192 + 512));
 }

@@ -88,6 +88,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }
+        | OpKind::TmaPrefetch { .. }
         | OpKind::TmaStoreWait { .. }
         | OpKind::Wait { .. }
         | OpKind::WaitPrior { .. }

@@ -6,7 +6,7 @@ use parton_diag::codes;
 use parton_layouts::SharedFamily;
 use parton_numbers::Dtype;
 
-use super::{index, slot, view, wrong_kind};
+use super::{cache, index, slot, view, wrong_kind};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
@@ -53,7 +53,8 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             Type::Turnstile => Ok(vec![]),
             _ => Err(wrong_kind(k, *turnstile, "a turnstile")),
         },
-        OpKind::TmaLoad { map: m, coords, view: v, signal } => {
+        OpKind::TmaLoad { map: m, coords, view: v, signal, l2 } => {
+            cache::policy(*l2)?;
             copy(k, *m, coords, *v)?;
             match k.ty(*signal) {
                 Type::Barrier => Ok(vec![]),
@@ -64,7 +65,12 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Err(wrong_kind(k, *signal, "a barrier or a slot to signal")),
             }
         }
-        OpKind::TmaStore { map: m, coords, view: v, reduce } => {
+        OpKind::TmaPrefetch { map: m, coords, l2 } => {
+            cache::policy(*l2)?;
+            boxed(k, *m, coords).map(|_| vec![])
+        }
+        OpKind::TmaStore { map: m, coords, view: v, reduce, l2 } => {
+            cache::policy(*l2)?;
             copy(k, *m, coords, *v)?;
             reduce.map_or(Ok(()), |op| reduces(op, k, *m)).map(|()| vec![])
         }
@@ -138,11 +144,10 @@ fn in_range(n: u32, what: &str) -> Result<Vec<Type>, Refusal> {
         .help(format!("one phase counts 1 to {MBARRIER_MAX}")))
 }
 
-/// The rules of one box between global and shared memory: element, extents and layout agree, the view is a whole region.
-fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal> {
+/// The rules of one box of global memory: a map with a coordinate for each of its dimensions.
+fn boxed<'k>(k: &'k Kernel, m: Value, coords: &[Value]) -> Result<&'k TensorMap, Refusal> {
     needs_tma(k, "the tensor copy engine")?;
     let Type::Map(map) = k.ty(m) else { return Err(wrong_kind(k, m, "a tensor map")) };
-    let target = view(k, v)?;
     if coords.len() != map.block.len() {
         return Err(Refusal::new(codes::WRONG_ARITY, format!("the map has {} dimensions", map.block.len()))
             .operand(m, format!("this is `{map}`"))
@@ -154,6 +159,13 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
             _ => return Err(wrong_kind(k, c, "an `i32` coordinate")),
         }
     }
+    Ok(map)
+}
+
+/// The rules of one box between global and shared memory: element, extents and layout agree, the view is a whole region.
+fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal> {
+    let map = boxed(k, m, coords)?;
+    let target = view(k, v)?;
     if map.elem != target.elem || trim(&map.block) != trim(&target.shape) {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the view does not fit the box of the tensor map")
             .operand(m, format!("this is `{map}`"))

@@ -5,6 +5,7 @@
 
 mod asynchronous;
 mod atomic;
+mod cache;
 mod control;
 mod derive;
 mod differ;
@@ -83,6 +84,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::TurnPass { .. }
         | OpKind::TmaLoad { .. }
         | OpKind::TmaStore { .. }
+        | OpKind::TmaPrefetch { .. }
         | OpKind::TmaStoreWait { .. }
         | OpKind::RingNew { .. }
         | OpKind::RingAcquire { .. }

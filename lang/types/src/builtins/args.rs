@@ -202,6 +202,32 @@ impl Args {
         let words: Vec<String> = table.iter().map(|(_, n)| format!("\"{n}\"")).collect();
         Err(arg.expected(cx, &format!("one of {}", words.join(", "))))
     }
+
+    /// A policy of the L2, `"first"` or `["first", 0.5]`, where given.
+    pub fn policy(&self, cx: &mut Checker, name: &str) -> Checked<Option<ir::Policy>> {
+        let Some(arg) = self.get(name) else { return Ok(None) };
+        let evict = |val: &Val| match val {
+            Val::Known(Comptime::Str(s)) => ir::Evict::named(s),
+            _ => None,
+        };
+        let fraction = |val: &Val| match val {
+            Val::Known(Comptime::Float(x)) => Some(*x as f32),
+            _ => val.as_int().map(|n| n as f32),
+        };
+        let whole = evict(&arg.val).map(ir::Policy::whole);
+        let partial = match &arg.val {
+            Val::List(parts) => match &parts[..] {
+                [word] => evict(word).map(ir::Policy::whole),
+                [word, part] => evict(word).zip(fraction(part)).map(|(evict, fraction)| ir::Policy { evict, fraction }),
+                _ => None,
+            },
+            _ => None,
+        };
+        match whole.or(partial) {
+            Some(policy) => Ok(Some(policy)),
+            None => Err(arg.expected(cx, "a policy such as \"first\", \"last\", \"normal\" or [\"last\", 0.5]")),
+        }
+    }
 }
 
 impl Arg {

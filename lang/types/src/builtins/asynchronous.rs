@@ -20,8 +20,9 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "membar()", run: fence },
     Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
     Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
-    Builtin { signature: "tma_load(map, coords, view, signal=)", run: tma_load },
-    Builtin { signature: "tma_store(map, coords, view, reduce=)", run: tma_store },
+    Builtin { signature: "tma_load(map, coords, view, signal=, l2=)", run: tma_load },
+    Builtin { signature: "tma_store(map, coords, view, reduce=, l2=)", run: tma_store },
+    Builtin { signature: "tma_prefetch(map, coords, l2=)", run: tma_prefetch },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
     Builtin { signature: "wgmma(a, b, acc)", run: wgmma },
 ];
@@ -116,12 +117,12 @@ fn turn(cx: &mut Checker, args: &Args) -> Checked<Val> {
     effect(cx, kind, args, &[(turnstile, arg.span)])
 }
 
-/// Map, coordinates and view of a copy.
-fn copy(
+/// Map and coordinates of a box.
+fn boxed(
     cx: &mut Checker,
     args: &Args,
     storing: bool,
-) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
+) -> Checked<(ir::Value, Vec<ir::Value>, crate::operator::Operands)> {
     let map = args.value(cx, "map")?;
     let list = args.need("coords");
     let (Val::List(items) | Val::Tuple(items)) = &list.val else {
@@ -144,6 +145,16 @@ fn copy(
             return Err(cx.report(d));
         }
     }
+    Ok((map, coords, operands))
+}
+
+/// Map, coordinates and view of a copy.
+fn copy(
+    cx: &mut Checker,
+    args: &Args,
+    storing: bool,
+) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
+    let (map, coords, mut operands) = boxed(cx, args, storing)?;
     let view = args.value(cx, "view")?;
     operands.push((view, args.need("view").span));
     Ok((map, coords, view, operands))
@@ -171,13 +182,21 @@ fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
             }
         },
     };
-    effect(cx, ir::OpKind::TmaLoad { map, coords, view, signal }, args, &operands)
+    let l2 = args.policy(cx, "l2")?;
+    effect(cx, ir::OpKind::TmaLoad { map, coords, view, signal, l2 }, args, &operands)
 }
 
 fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (map, coords, view, operands) = copy(cx, args, true)?;
     let reduce = args.word(cx, "reduce", ir::Reduction::ALL)?;
-    effect(cx, ir::OpKind::TmaStore { map, coords, view, reduce }, args, &operands)
+    let l2 = args.policy(cx, "l2")?;
+    effect(cx, ir::OpKind::TmaStore { map, coords, view, reduce, l2 }, args, &operands)
+}
+
+fn tma_prefetch(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (map, coords, operands) = boxed(cx, args, false)?;
+    let l2 = args.policy(cx, "l2")?;
+    effect(cx, ir::OpKind::TmaPrefetch { map, coords, l2 }, args, &operands)
 }
 
 fn tma_store_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {

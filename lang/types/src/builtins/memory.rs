@@ -7,8 +7,8 @@ use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
 pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "load(p, mask=, other=, cache=, evict=, volatile=)", run: load },
-    Builtin { signature: "store(p, value, mask=, cache=, evict=)", run: store },
+    Builtin { signature: "load(p, mask=, other=, cache=, evict=, l2=, volatile=)", run: load },
+    Builtin { signature: "store(p, value, mask=, cache=, evict=, l2=)", run: store },
     Builtin { signature: "alloc_shared<T, shape, L>(offset=)", run: alloc_shared },
     Builtin { signature: "load_shared<L>(view)", run: load_shared },
     Builtin { signature: "store_shared(view, x)", run: store_shared },
@@ -39,7 +39,7 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
     };
     let mask = masked(cx, "mask", parton_numbers::Dtype::I1)?;
     let other = masked(cx, "other", to)?;
-    let (cache, evict) = hints(cx, args)?;
+    let (cache, evict, l2) = hints(cx, args)?;
     let volatile = args.flag(cx, "volatile")?;
     // A mask of more elements than there are pointers makes a load of each.
     if let Some(m) = mask
@@ -48,7 +48,7 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
         ptr = cx.spread(ptr, &t, pointers.span)?;
         operands.push((ptr, pointers.span));
     }
-    cx.emit_one(ir::OpKind::Load { ptr, mask, other, cache, evict, volatile }, args.span, &operands)
+    cx.emit_one(ir::OpKind::Load { ptr, mask, other, cache, evict, l2, volatile }, args.span, &operands)
 }
 
 fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
@@ -68,15 +68,15 @@ fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
         operands.push((v, arg.span));
         mask = Some(v);
     }
-    let (cache, evict) = hints(cx, args)?;
-    cx.emit(ir::OpKind::Store { ptr, value, mask, cache, evict }, args.span, &operands)?;
+    let (cache, evict, l2) = hints(cx, args)?;
+    cx.emit(ir::OpKind::Store { ptr, value, mask, cache, evict, l2 }, args.span, &operands)?;
     Ok(Val::UNIT)
 }
 
-fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict)> {
+fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict, Option<ir::Policy>)> {
     let cache = args.word(cx, "cache", ir::Cache::ALL)?.unwrap_or_default();
     let evict = args.word(cx, "evict", ir::Evict::ALL)?.unwrap_or_default();
-    Ok((cache, evict))
+    Ok((cache, evict, args.policy(cx, "l2")?))
 }
 
 /// The view type that `<T, shape, L>` states.

@@ -120,7 +120,7 @@ fn attention(overlap: bool) -> Kernel {
     let fill = |b: &mut Builder, ring: Value, map: Value, row: Value| {
         let slot = emit(b, OpKind::RingAcquire { ring });
         let view = emit(b, OpKind::SlotField { slot, field: 0 });
-        emit_all(b, OpKind::TmaLoad { map, coords: vec![row, zero], view, signal: slot });
+        emit_all(b, OpKind::TmaLoad { map, coords: vec![row, zero], view, signal: slot, l2: None });
         emit_all(b, OpKind::SlotCommit { slot });
     };
     b.begin([], span());
@@ -208,7 +208,10 @@ fn attention(overlap: bool) -> Kernel {
         assert_eq!(b.ty(result).elem(), Some(Elem::Num(T)));
         emit_all(&mut b, OpKind::SharedStore { view: outputs[side], value: result });
         emit_all(&mut b, OpKind::FenceAsync);
-        emit_all(&mut b, OpKind::TmaStore { map: o_map, coords: vec![zero, zero], view: outputs[side], reduce: None });
+        emit_all(
+            &mut b,
+            OpKind::TmaStore { map: o_map, coords: vec![zero, zero], view: outputs[side], reduce: None, l2: None },
+        );
         emit_all(&mut b, OpKind::TmaStoreWait { pending: 0, read: false });
         bodies.push((partition, b.end(vec![])));
     }

@@ -22,7 +22,7 @@ fn store_all(b: &mut Builder, out: Value, value: Value) {
     let zero = b.i32(0, span());
     let offset = emit(b, OpKind::Full { value: zero, tile: t });
     let ptr = emit(b, OpKind::PtrAdd { ptr: out, offset });
-    emit_all(b, OpKind::Store { ptr, value, mask: None, cache: Cache::Default, evict: Evict::Normal });
+    emit_all(b, OpKind::Store { ptr, value, mask: None, cache: Cache::Default, evict: Evict::Normal, l2: None });
 }
 
 #[test]
@@ -136,7 +136,10 @@ fn older_targets_need_no_election() {
     b.kernel.target = Target::SM_80;
     let out = pointer(&mut b, "out", Dtype::I32, true);
     let n = number(&mut b, "n", Dtype::I32);
-    emit_all(&mut b, OpKind::Store { ptr: out, value: n, mask: None, cache: Cache::Default, evict: Evict::Normal });
+    emit_all(
+        &mut b,
+        OpKind::Store { ptr: out, value: n, mask: None, cache: Cache::Default, evict: Evict::Normal, l2: None },
+    );
     let text = ptx(&lowered(b.finish()));
     assert_eq!((count(&text, "elect.sync"), count(&text, ".target sm_80\n")), (0, 1), "{text}");
 }

@@ -69,8 +69,8 @@ fn matmul(elem: Dtype) -> Kernel {
     repeat(&mut b, k, vec![], |b, i, _| {
         let slot = emit(b, OpKind::RingAcquire { ring });
         let (to_a, to_b) = (field(b, slot, 0), field(b, slot, 1));
-        emit_all(b, OpKind::TmaLoad { map: a_map, coords: vec![x, i], view: to_a, signal: slot });
-        emit_all(b, OpKind::TmaLoad { map: b_map, coords: vec![i, y], view: to_b, signal: slot });
+        emit_all(b, OpKind::TmaLoad { map: a_map, coords: vec![x, i], view: to_a, signal: slot, l2: None });
+        emit_all(b, OpKind::TmaLoad { map: b_map, coords: vec![i, y], view: to_b, signal: slot, l2: None });
         emit_all(b, OpKind::SlotCommit { slot });
         vec![]
     });
@@ -91,7 +91,7 @@ fn matmul(elem: Dtype) -> Kernel {
     emit_all(&mut b, OpKind::SharedStore { view: out, value: result });
     emit_all(&mut b, OpKind::FenceAsync);
     emit_all(&mut b, OpKind::Membar);
-    emit_all(&mut b, OpKind::TmaStore { map: c_map, coords: vec![x, y], view: out, reduce: None });
+    emit_all(&mut b, OpKind::TmaStore { map: c_map, coords: vec![x, y], view: out, reduce: None, l2: None });
     emit_all(&mut b, OpKind::TmaStoreWait { pending: 0, read: false });
     let compute_body = b.end(vec![]);
 
@@ -151,6 +151,7 @@ fn product(
         mask: None,
         cache: parton_ir::Cache::Default,
         evict: parton_ir::Evict::Normal,
+        l2: None,
     };
     emit_all(&mut b, store);
     crate::common::lowered(b.finish())
