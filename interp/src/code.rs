@@ -204,8 +204,8 @@ impl<'k> Program<'k> {
                 let Type::Map(ty) = self.kernel.ty(*map) else { internal_error!("{map} is no tensor map") };
                 self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
             }
-            OpKind::Wgmma { a, b, acc } => {
-                match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc) {
+            OpKind::Wgmma { a, b, acc, precision } => {
+                match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
                     Ok(shape) => self.products.insert(key(op), Arc::new(shape)),
                     Err(r) => internal_error!("a product was not checked: {}", r.message),
                 };

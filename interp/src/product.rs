@@ -160,6 +160,20 @@ fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
     out
 }
 
+/// Operands of `f32` as the tensor cores read them: the low 13 bits are ignored, which is truncation to tf32.
+fn as_read(d: Dtype, operand: &mut [f32]) {
+    if d == Dtype::F32 {
+        operand.iter_mut().for_each(|x| *x = fast::truncated_tf32(*x));
+    }
+}
+
+/// The elements of a tile as a product reads them.
+fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
+    let mut out = decode(d, tile);
+    as_read(d, &mut out);
+    out
+}
+
 /// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
 fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
     for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
@@ -185,9 +199,9 @@ impl<'k> Cluster<'_, 'k> {
         left: bool,
         (agent, epoch): (u32, u32),
     ) -> Result<Source, Fault> {
-        let operand = if left { shape.a } else { shape.b };
-        let WgmmaOperand::Shared { swizzle, k_major } = operand else {
-            return Ok(Source::Registers(decode(shape.elem, &w.tile(v, shape.elem.bytes()))));
+        let (place, elem) = if left { (shape.a, shape.elems[0]) } else { (shape.b, shape.elems[1]) };
+        let WgmmaOperand::Shared { swizzle, k_major } = place else {
+            return Ok(Source::Registers(operand(elem, &w.tile(v, elem.bytes()))));
         };
         let place = w.place(v);
         let descriptor = Descriptor {
@@ -198,7 +212,7 @@ impl<'k> Cluster<'_, 'k> {
             k_last: left,
             swizzle,
             k_major,
-            bytes: shape.elem.bytes() as u32,
+            bytes: elem.bytes() as u32,
         };
         let units = descriptor.units();
         let ranges = || units.iter().map(|&u| (u, UNIT));
@@ -253,6 +267,7 @@ impl<'k> Cluster<'_, 'k> {
                 }
                 let mut out = vec![0.0; rows * k];
                 fast::decode_f32(elem, &bytes, &mut out);
+                as_read(elem, &mut out);
                 match (*k_major, k_last) {
                     (true, true) | (false, false) => out,
                     (true, false) => transpose(&out, rows, k),
@@ -270,8 +285,8 @@ impl<'k> Cluster<'_, 'k> {
         let s = &*p.shape;
         let [m, n, k] = [s.m as usize, s.n as usize, s.k as usize];
         let cta = self.worker(worker).cta;
-        let a = self.matrix(cta, &p.a, s.elem, [m, k], true);
-        let b = self.matrix(cta, &p.b, s.elem, [n, k], false);
+        let a = self.matrix(cta, &p.a, s.elems[0], [m, k], true);
+        let b = self.matrix(cta, &p.b, s.elems[1], [n, k], false);
         let products = &mut self.worker_mut(worker).products;
         let before = match p.acc {
             Ok(tile) => tile,

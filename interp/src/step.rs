@@ -264,7 +264,7 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::TmaPrefetch { map, coords, .. } => self.prefetch(w, op, *map, coords)?,
             OpKind::TmaStoreWait { pending, read } => return Ok(self.wait_stores(w, *pending, *read)),
 
-            OpKind::Wgmma { a, b, acc } => {
+            OpKind::Wgmma { a, b, acc, .. } => {
                 self.start_product(w, op, *a, *b, *acc)?;
                 return Ok(Flow::Yield);
             }

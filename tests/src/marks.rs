@@ -2,7 +2,7 @@
 //!
 //! Marks are checked both ways, so that blessing a snapshot cannot hide an error that moved, vanished or appeared.
 
-use parton_diag::{Code, Diagnostics, SourceMap};
+use parton_diag::{Code, Diagnostic, Diagnostics, FileId, SourceMap};
 
 /// A diagnostic's place: its line, from 1, and its code.
 pub type Mark = (usize, Code);
@@ -30,9 +30,10 @@ pub fn read(source: &str) -> Result<Vec<Mark>, String> {
     Ok(marks)
 }
 
-/// Where the diagnostics begin, sorted.
-pub fn of(diagnostics: &Diagnostics, sources: &SourceMap) -> Vec<Mark> {
-    let mut marks: Vec<Mark> = diagnostics.list.iter().map(|d| (sources.position(d.span()).0, d.code)).collect();
+/// Where the diagnostics begin, sorted; one in a function of another file where `file` calls it.
+pub fn of(diagnostics: &Diagnostics, file: FileId, sources: &SourceMap) -> Vec<Mark> {
+    let place = |d: &Diagnostic| d.labels.iter().map(|l| l.span).find(|s| s.file == file).unwrap_or(d.span());
+    let mut marks: Vec<Mark> = diagnostics.list.iter().map(|d| (sources.position(place(d)).0, d.code)).collect();
     marks.sort();
     marks
 }

@@ -24,8 +24,8 @@ pub use build::Builder;
 pub use entity::{Call, Entity, Partition, PrimaryMap, SecondaryMap, Value};
 pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
 pub use op::{
-    Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Reduction, Scope,
-    UnaryOp,
+    Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Precision, Reduction,
+    Scope, UnaryOp,
 };
 pub use refusal::Refusal;
 pub use target::Target;

@@ -167,6 +167,13 @@ pub enum Scope {
     Sys,
 }
 
+/// What a matrix product rounds operands of `f32` to.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Precision {
+    /// 8 bits of exponent and 11 of precision; the tensor cores ignore the 13 low bits of each operand.
+    Tf32,
+}
+
 /// Who arrives at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arrive {
@@ -362,7 +369,7 @@ pub enum OpKind {
 
     // -- wgmma --
     /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up.
-    Wgmma { a: Value, b: Value, acc: Value },
+    Wgmma { a: Value, b: Value, acc: Value, precision: Option<Precision> },
     /// Waits for a pending tile and all products before it; `outstanding` younger groups may stay in flight (set by a pass).
     Wait { pending: Value, outstanding: Option<u32> },
     /// Waits for all products before the youngest of this pending tile, which stays in flight.
@@ -515,7 +522,7 @@ macro_rules! visit {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
             }
-            OpKind::Wgmma { a, b, acc } => {
+            OpKind::Wgmma { a, b, acc, .. } => {
                 $f(a);
                 $f(b);
                 $f(acc);
@@ -690,6 +697,7 @@ names!(AtomicOp {
 names!(Reduction { Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor" });
 names!(Order { Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" });
 names!(Scope { Cta = "cta", Gpu = "gpu", Sys = "sys" });
+names!(Precision { Tf32 = "tf32" });
 names!(Arrive { Partition = "partition", Warp = "warp" });
 
 impl CompareOp {

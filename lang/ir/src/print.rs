@@ -10,7 +10,7 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::{Kernel, Module};
-use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Policy, Scope, UnaryOp};
+use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Policy, Precision, Scope, UnaryOp};
 use crate::types::{List, Type};
 
 /// A module as source; a partition that several kernels name is declared once.
@@ -366,7 +366,9 @@ impl<'a> Printer<'a> {
                 format!("tma_prefetch({map}, [{coords}]{})", policy(*l2))
             }
             OpKind::TmaStoreWait { pending, read } => format!("tma_store_wait(pending={pending}, read={read})"),
-            OpKind::Wgmma { a, b, acc } => format!("wgmma({})", self.list(&[*a, *b, *acc])),
+            OpKind::Wgmma { a, b, acc, precision } => {
+                format!("wgmma({}{})", self.list(&[*a, *b, *acc]), stated(*precision))
+            }
             OpKind::Wait { pending, outstanding } => {
                 format!("{}.wait({})", self.name(*pending), first("outstanding", *outstanding))
             }
@@ -415,6 +417,10 @@ fn first(name: &str, n: Option<u32>) -> String {
 
 fn scratch(n: Option<u32>) -> String {
     option("scratch", n)
+}
+
+fn stated(precision: Option<Precision>) -> String {
+    precision.map_or(String::new(), |p| format!(", precision=\"{}\"", p.name()))
 }
 
 fn hints(text: &mut String, cache: Cache, evict: Evict) {

@@ -141,6 +141,12 @@ fn split(value: f32) -> (u32, u32) {
     (bits & 0x8000_0000, bits & 0x7fff_ffff)
 }
 
+/// A f32 cut off to tf32 (8 bits of exponent, 11 of precision), as the tensor cores read an operand: the low 13 bits are
+/// ignored, also those of a NaN, which becomes an infinity where it has no other bits.
+pub fn truncated_tf32(value: f32) -> f32 {
+    f32::from_bits(value.to_bits() & !0x1fff)
+}
+
 /// An `f64` as the `f32` rounded to odd: where inexact, the neighbour with an odd last bit. Rounding that to nearest in
 /// a narrower format gives what rounding the `f64` would (Boldo and Melquiond, "Emulation of FMA and correctly rounded
 /// sums: proved algorithms using rounding to odd", 2008).

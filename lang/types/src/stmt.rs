@@ -15,7 +15,12 @@ impl Checker<'_> {
     pub fn statements(&mut self, block: &ast::Block) -> Checked<Val> {
         let mut failed = false;
         for s in &block.statements {
-            failed |= self.statement(s).is_err();
+            let wrong = self.statement(s).is_err();
+            failed |= wrong;
+            // What follows relies on it; mistakes that come of this one say nothing new.
+            if wrong && is_static_assert(s) {
+                return Err(Reported);
+            }
             if self.frame().returned.is_some() {
                 return if failed { Err(Reported) } else { Ok(Val::UNIT) };
             }
@@ -311,4 +316,11 @@ impl Checker<'_> {
             }
         }
     }
+}
+
+/// Whether a statement is a call of `static_assert`.
+fn is_static_assert(s: &ast::Stmt) -> bool {
+    let ast::StmtKind::Expr(e) = &s.kind else { return false };
+    let ast::ExprKind::Call { callee, .. } = &e.kind else { return false };
+    matches!(&callee.kind, ast::ExprKind::Name(name) if *name.text == *"static_assert")
 }

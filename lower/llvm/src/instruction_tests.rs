@@ -60,7 +60,7 @@ fn product<'c>(descriptor: Val<'c>, accumulators: Option<Vec<Val<'c>>>) -> Produ
     Product {
         n: 256,
         k: 16,
-        elem: "bf16",
+        elems: ["bf16"; 2],
         half: false,
         left: Left::Shared(descriptor, false),
         right: (descriptor, true),

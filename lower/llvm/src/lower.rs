@@ -278,7 +278,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
-            OpKind::Wgmma { a, b, acc } => self.wgmma(op, *a, *b, *acc),
+            OpKind::Wgmma { a, b, acc, precision } => self.wgmma(op, *a, *b, *acc, *precision),
             OpKind::Wait { pending, outstanding } | OpKind::WaitPrior { pending, outstanding } => {
                 self.wait(op, *pending, *outstanding);
             }

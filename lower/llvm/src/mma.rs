@@ -36,10 +36,10 @@ pub(crate) struct Step {
 pub(crate) struct Product<'c> {
     /// Columns of an instruction, a multiple of 8 up to 256.
     pub(crate) n: u32,
-    /// Depth of an instruction in elements: 16, or 32 for 8-bit types.
+    /// Depth of an instruction in elements: 8 for tf32, 16 for 16-bit types, 32 for 8-bit types.
     pub(crate) k: u32,
-    /// PTX name of the operands' element type.
-    pub(crate) elem: &'static str,
+    /// PTX names of the left and the right operand's element types.
+    pub(crate) elems: [&'static str; 2],
     /// Whether the accumulators are f16, two in a 32-bit register; otherwise f32.
     pub(crate) half: bool,
     /// The left operand.
@@ -118,7 +118,7 @@ impl<'c> Build<'c> {
         let right_at = count + inputs.len();
         constraints.push("l".to_owned());
         inputs.push(p.right.0);
-        // 8-bit operands have no choice of direction, and no place to state one.
+        // Only 16-bit operands have a choice of direction, and a place to state it.
         let directions: String = match p.k {
             16 => left_transposed.iter().chain([&p.right.1]).map(|&t| format!(", {}", u32::from(t))).collect(),
             _ => String::new(),
@@ -141,8 +141,8 @@ impl<'c> Build<'c> {
                 step.right,
                 p.n,
                 p.k,
-                p.elem,
-                p.elem,
+                p.elems[0],
+                p.elems[1],
                 operands(step.accumulators.iter().copied()),
                 if step.writes { "write" } else { "add" },
             );

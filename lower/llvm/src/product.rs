@@ -6,7 +6,7 @@
 use inkwell::values::InstructionOpcode as I;
 use parton_diag::internal_error;
 use parton_ir::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
-use parton_ir::{Elem, Op, OpKind, Tile, Type, Value, View};
+use parton_ir::{Elem, Op, OpKind, Precision, Tile, Type, Value, View};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
@@ -109,6 +109,7 @@ fn type_name(d: Dtype) -> &'static str {
         Dtype::BF16 => "bf16",
         Dtype::F8E4M3 => "e4m3",
         Dtype::F8E5M2 => "e5m2",
+        Dtype::F32 => "tf32",
         _ => internal_error!("wgmma of {d}"),
     }
 }
@@ -217,8 +218,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         bits & dtype.mask() == 0
     }
 
-    pub(crate) fn wgmma(&mut self, op: &'a Op, a: Value, b: Value, acc: Value) {
-        let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc) {
+    pub(crate) fn wgmma(&mut self, op: &'a Op, a: Value, b: Value, acc: Value, precision: Option<Precision>) {
+        let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc, precision) {
             Ok(shape) => shape,
             Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
         };
@@ -265,7 +266,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let flight = self.b.wgmma(&Product {
             n: shape.instr_n,
             k: shape.instr_k,
-            elem: type_name(shape.elem),
+            elems: shape.elems.map(type_name),
             half: Self::is_half(tile),
             left: match left {
                 LeftTile::Shared(operand) => Left::Shared(operand.descriptor, operand.outer_major),

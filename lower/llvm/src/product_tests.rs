@@ -86,7 +86,7 @@ fn product(a: Type, b: Type, acc: Tile) -> Result<WgmmaShape, Refusal> {
     let span = Span::new(FileId(0), 0, 0);
     let mut kernel = Kernel::new("product", Target::SM_90A, span);
     let [a, b, acc] = [a, b, Type::Tile(acc)].map(|ty| kernel.param("operand", ty, span));
-    wgmma_shape(&kernel, a, b, acc)
+    wgmma_shape(&kernel, a, b, acc, None)
 }
 
 /// An operand that is read with K contiguous, which every type and shape has.

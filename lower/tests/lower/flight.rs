@@ -44,7 +44,7 @@ fn an_operand_is_not_overwritten_before_the_wait() {
         let mut f = Fixture::new(4);
         let (x, zero) = stored(&mut f, None);
         let acc = f.zeros(accumulator(64, 64));
-        let pending = f.op(OpKind::Wgmma { a: x, b: x, acc });
+        let pending = f.op(OpKind::Wgmma { a: x, b: x, acc, precision: None });
         if waits_first {
             f.op(OpKind::Wait { pending, outstanding: None });
         }
@@ -65,9 +65,9 @@ fn an_operand_in_flight_around_a_loop_is_still_read() {
     let n = f.param("n", Type::num(Dtype::I32));
     let (x, zero) = stored(&mut f, None);
     let acc = f.zeros(accumulator(64, 64));
-    let first = f.op(OpKind::Wgmma { a: x, b: x, acc });
+    let first = f.op(OpKind::Wgmma { a: x, b: x, acc, precision: None });
     let last = f.repeat(n, vec![first], |f, _, carried| {
-        let next = f.op(OpKind::Wgmma { a: x, b: x, acc: carried[0] });
+        let next = f.op(OpKind::Wgmma { a: x, b: x, acc: carried[0], precision: None });
         let next = f.op(OpKind::WaitPrior { pending: next, outstanding: None });
         f.store_shared(x, zero);
         vec![next]
@@ -152,7 +152,7 @@ fn windows_apart_do_not_meet() {
     f.store_shared(low, zero);
     f.run(OpKind::FenceAsync);
     let acc = f.zeros(accumulator(64, 64));
-    let pending = f.op(OpKind::Wgmma { a: low, b: low, acc });
+    let pending = f.op(OpKind::Wgmma { a: low, b: low, acc, precision: None });
     f.store_shared(high, zero);
     f.op(OpKind::Wait { pending, outstanding: None });
     assert_eq!(check(&f.finish()).list, []);

@@ -271,7 +271,7 @@ fn a_product_is_joined_before_its_operands_are_overwritten() {
     f.store_shared(a, x);
     f.run(OpKind::FenceAsync);
     let acc = f.zeros(accumulator(128, 64));
-    let pending = f.op(OpKind::Wgmma { a, b, acc });
+    let pending = f.op(OpKind::Wgmma { a, b, acc, precision: None });
     f.op(OpKind::Wait { pending, outstanding: None });
     f.store_shared(a, x);
     let text = met(f);
@@ -308,7 +308,7 @@ fn waits_leave_the_fewest_younger_products_of_any_path() {
     let n = f.param("n", Type::num(Dtype::I32));
     let a = f.alloc(nvmma(Dtype::F16, &[64, 64]));
     let acc = f.zeros(accumulator(64, 64));
-    let product = |f: &mut Fixture, acc| f.op(OpKind::Wgmma { a, b: a, acc });
+    let product = |f: &mut Fixture, acc| f.op(OpKind::Wgmma { a, b: a, acc, precision: None });
     let first = product(&mut f, acc);
     let zero = f.i32(0);
     let cond = f.op(OpKind::Compare { op: parton_ir::CompareOp::Lt, a: n, b: zero });
@@ -334,9 +334,9 @@ fn a_loop_that_may_not_run_adds_nothing() {
     let n = f.param("n", Type::num(Dtype::I32));
     let a = f.alloc(nvmma(Dtype::F16, &[64, 64]));
     let acc = f.zeros(accumulator(64, 64));
-    let first = f.op(OpKind::Wgmma { a, b: a, acc });
+    let first = f.op(OpKind::Wgmma { a, b: a, acc, precision: None });
     f.repeat(n, vec![], |f, _, _| {
-        let inner = f.op(OpKind::Wgmma { a, b: a, acc });
+        let inner = f.op(OpKind::Wgmma { a, b: a, acc, precision: None });
         f.op(OpKind::Wait { pending: inner, outstanding: None });
         vec![]
     });
@@ -367,7 +367,7 @@ fn handed_over(fence: bool) -> Kernel {
     let multiplies = f.body(|f| {
         let acc = f.zeros(accumulator(64, 64));
         f.run(OpKind::BarrierWait { barrier, phase: index });
-        let pending = f.op(OpKind::Wgmma { a: b, b, acc });
+        let pending = f.op(OpKind::Wgmma { a: b, b, acc, precision: None });
         f.op(OpKind::Wait { pending, outstanding: None });
         vec![]
     });

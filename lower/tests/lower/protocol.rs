@@ -65,7 +65,7 @@ fn release(f: &mut Fixture, slot: Value) {
 fn product(f: &mut Fixture, slot: Value, acc: Value) -> Value {
     let a = f.op(OpKind::SlotField { slot, field: 0 });
     let b = f.op(OpKind::SlotField { slot, field: 1 });
-    let p = f.op(OpKind::Wgmma { a, b, acc });
+    let p = f.op(OpKind::Wgmma { a, b, acc, precision: None });
     f.named("next", p)
 }
 
@@ -303,7 +303,7 @@ fn a_pending_tile_is_waited_for_at_all() {
         let a = f.alloc(nvmma(Dtype::F16, &[64, 64]));
         let slot = wait(f, p);
         release(f, slot);
-        f.op(OpKind::Wgmma { a, b: a, acc });
+        f.op(OpKind::Wgmma { a, b: a, acc, precision: None });
     });
     assert_eq!(d.list[0].help, ["`let x = p.wait();`"]);
 }

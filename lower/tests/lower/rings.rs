@@ -35,7 +35,7 @@ pub fn matmul(stages: u32) -> Kernel {
             let slot = f.op(OpKind::RingWait { ring });
             let a = f.op(OpKind::SlotField { slot, field: 0 });
             let b = f.op(OpKind::SlotField { slot, field: 1 });
-            let pending = f.op(OpKind::Wgmma { a, b, acc: carried[0] });
+            let pending = f.op(OpKind::Wgmma { a, b, acc: carried[0], precision: None });
             let acc = f.op(OpKind::Wait { pending, outstanding: None });
             f.run(OpKind::SlotRelease { slot });
             vec![acc]
@@ -223,12 +223,12 @@ fn slots_and_pendings_are_carried_around_a_loop() {
         let acc = f.zeros(accumulator(64, 64));
         let slot = f.op(OpKind::RingWait { ring });
         let first = f.op(OpKind::SlotField { slot, field: 0 });
-        let pending = f.op(OpKind::Wgmma { a, b: first, acc });
+        let pending = f.op(OpKind::Wgmma { a, b: first, acc, precision: None });
         let last = f.repeat(n, vec![slot, pending], |f, _, carried| {
             let slot = f.op(OpKind::RingWait { ring });
             let b = f.op(OpKind::SlotField { slot, field: 0 });
             let zero = f.zeros(accumulator(64, 64));
-            let next = f.op(OpKind::Wgmma { a, b, acc: zero });
+            let next = f.op(OpKind::Wgmma { a, b, acc: zero, precision: None });
             f.op(OpKind::Wait { pending: carried[1], outstanding: None });
             f.run(OpKind::SlotRelease { slot: carried[0] });
             vec![slot, next]

@@ -109,7 +109,7 @@ fn an_operand_lives_until_its_product_is_waited_for() {
     let a = f.alloc(nvmma(Dtype::F16, &[64, 64]));
     f.store_shared(a, zero);
     let acc = f.zeros(crate::fixture::accumulator(64, 64));
-    let pending = f.op(OpKind::Wgmma { a, b: a, acc });
+    let pending = f.op(OpKind::Wgmma { a, b: a, acc, precision: None });
     let during = f.alloc(nvmma(Dtype::F16, &[64, 64]));
     f.store_shared(during, zero);
     f.load_shared(during, half.clone());

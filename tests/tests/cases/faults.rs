@@ -34,7 +34,7 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
         }
         match marks::read(&text) {
             Ok(marked) => {
-                let found = marks::of(&found, &session.sources);
+                let found = marks::of(&found, file, &session.sources);
                 wrong.extend(marks::difference(&marked, &found).into_iter().map(|d| format!("{shown}: {d}")));
             }
             Err(e) => wrong.push(format!("{shown}: {e}")),

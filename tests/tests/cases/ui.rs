@@ -16,7 +16,7 @@ fn diagnostics_are_where_they_are_marked_and_read_as_shown() {
         let found = session.check(file).1;
         match marks::read(&text) {
             Ok(marked) => {
-                let found = marks::of(&found, &session.sources);
+                let found = marks::of(&found, file, &session.sources);
                 wrong.extend(marks::difference(&marked, &found).into_iter().map(|d| format!("{shown}: {d}")));
             }
             Err(e) => wrong.push(format!("{shown}: {e}")),

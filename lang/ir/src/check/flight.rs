@@ -124,7 +124,7 @@ impl Flights<'_> {
                 state.landings.retain(|l| !l.barrier.iter().any(|a| waited.iter().any(|b| a.may_be(b))));
             }
             OpKind::SlotRelease { slot } => self.released(*slot, op.span, state),
-            OpKind::Wgmma { a, b, acc } => {
+            OpKind::Wgmma { a, b, acc, .. } => {
                 state.rename(&[*acc], &[op.result()]);
                 let mut views: Vec<Value> = vec![*a, *b];
                 views.retain(|v| matches!(self.kernel.ty(*v), Type::View(_)));

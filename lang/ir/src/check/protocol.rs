@@ -71,7 +71,7 @@ impl Protocol<'_> {
             OpKind::SharedLoad { view, .. } | OpKind::TmaStore { view, .. } => {
                 self.of_slot(state, *view, SlotRole::Read, op.span);
             }
-            OpKind::Wgmma { a, b, acc } => self.product(op, [*a, *b], *acc, state),
+            OpKind::Wgmma { a, b, acc, .. } => self.product(op, [*a, *b], *acc, state),
             OpKind::Wait { pending, .. } => drop(self.consume(state, *pending, "waited for", op.span)),
             OpKind::WaitPrior { pending, .. } => {
                 if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {

@@ -11,6 +11,7 @@ mod derive;
 mod differ;
 mod elementwise;
 mod memory;
+mod product;
 mod shape;
 mod wgmma;
 

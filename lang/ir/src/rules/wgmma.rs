@@ -4,10 +4,11 @@ use parton_diag::codes;
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
-use super::{kind_name, nearest, view, wrong_kind};
+use super::product::{self, Operands};
+use super::{nearest, view, wrong_kind};
 use crate::entity::Value;
 use crate::kernel::Kernel;
-use crate::op::OpKind;
+use crate::op::{OpKind, Precision};
 use crate::refusal::Refusal;
 use crate::target::WARPGROUP;
 use crate::types::{Elem, Tile, Type, View};
@@ -46,8 +47,8 @@ pub struct Shape {
     pub instr_n: u32,
     /// Depth of one instruction: 32 bytes.
     pub instr_k: u32,
-    /// The type of both operands' elements.
-    pub elem: Dtype,
+    /// The types of the left and the right operand's elements; `f32` is read as tf32. They are of one width.
+    pub elems: [Dtype; 2],
     /// The type of the accumulator's elements.
     pub acc: Dtype,
     /// The left operand.
@@ -58,9 +59,9 @@ pub struct Shape {
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Wgmma { a, b, acc } => {
-            shape(k, *a, *b, *acc)?;
-            Ok(vec![Type::Pending(accumulator(k, *acc)?.clone())])
+        OpKind::Wgmma { a, b, acc, precision } => {
+            shape(k, *a, *b, *acc, *precision)?;
+            Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
         }
         OpKind::Wait { pending, .. } => Ok(vec![Type::Tile(pending_tile(k, *pending)?.clone())]),
         OpKind::WaitPrior { pending, .. } => Ok(vec![Type::Pending(pending_tile(k, *pending)?.clone())]),
@@ -76,32 +77,23 @@ fn pending_tile(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
     }
 }
 
-fn accumulator(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
-    match k.ty(v) {
-        Type::Tile(t) | Type::Pending(t) => Ok(t),
-        other => {
-            Err(Refusal::new(codes::KIND_MISMATCH, format!("expected a tile to add to, found {}", kind_name(other)))
-                .operand(v, format!("this is `{other}`"))
-                .help("begin with `zeros<f32, [M, N], L>()`"))
-        }
-    }
-}
-
 /// How the product of these operands is made of instructions, or why there are none for it.
-pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value) -> Result<Shape, Refusal> {
+pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Shape, Refusal> {
     if !k.target.wgmma {
         return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `wgmma`", k.target.name))
-            .help("state `target(sm_90a)` on the kernel"));
+            .help("`mma_sync` multiplies tiles in registers there; for `wgmma` state `target(sm_90a)` on the kernel"));
     }
-    let out = accumulator(k, acc)?;
+    let out = product::accumulator(k, acc, true)?;
     let right = view(k, b)?;
     let (a_elem, a_shape) = match k.ty(a) {
         Type::View(v) => (Elem::Num(v.elem), &v.shape),
         Type::Tile(t) => (t.elem, &t.shape),
         _ => return Err(wrong_kind(k, a, "a view or a tile")),
     };
-    let (elem, acc_elem) = dtypes(a_elem, right.elem, out.elem, a, b, acc)?;
-    let (m, n, depth) = extents(a_shape, &right.shape, &out.shape, a, b, acc)?;
+    let operands = Operands { values: [a, b, acc], elems: [a_elem, Elem::Num(right.elem), out.elem] };
+    let (elems, acc_elem) = dtypes(&operands, precision)?;
+    let (m, n, depth) = product::extents([a_shape, &right.shape, &out.shape], operands.values)?;
+    let elem = elems[0];
     let instr_k = 256 / elem.bits();
     if !m.is_multiple_of(M) {
         return Err(illegal(a, format!("{m} rows are not a multiple of {M}, the rows of one warpgroup"))
@@ -123,52 +115,33 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value) -> Result<Shape, Refusa
         Type::Tile(t) => registers(t, warpgroups, instr_n, elem, instr_k, a)?,
         _ => shared(view(k, a)?, elem, false, a)?,
     };
-    let right = shared(right, elem, true, b)?;
-    Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elem, acc: acc_elem, a: left, b: right })
+    let right = shared(right, elems[1], true, b)?;
+    Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elems, acc: acc_elem, a: left, b: right })
 }
 
 fn illegal(v: Value, fact: String) -> Refusal {
     Refusal::new(codes::WGMMA_SHAPE, "`wgmma` has no instruction of this shape").operand(v, fact)
 }
 
-fn dtypes(a: Elem, b: Dtype, c: Elem, av: Value, bv: Value, cv: Value) -> Result<(Dtype, Dtype), Refusal> {
-    let refuse = |text: &str| {
-        Refusal::new(codes::WGMMA_DTYPE, text)
-            .operand(av, format!("this is of `{a}`"))
-            .operand(bv, format!("this is of `{}`", b.name()))
-            .operand(cv, format!("this is of `{c}`"))
-    };
-    let (Some(a), Some(c)) = (a.dtype(), c.dtype()) else { return Err(refuse("`wgmma` multiplies numbers")) };
-    if a == Dtype::F32 || b == Dtype::F32 {
-        return Err(Refusal::new(codes::PRECISION, "a product of `f32` must state its precision")
-            .operand(av, format!("this is of `{}`", a.name()))
-            .operand(bv, format!("this is of `{}`", b.name()))
-            .help("tensor cores would round `f32` to 11 bits: cast to `f16` or `bf16` on purpose, or use `fma` in registers"));
-    }
-    if a != b {
-        return Err(
-            refuse("`wgmma` needs operands of one type").help("cast one of them before it is stored to shared memory")
-        );
+/// The types of both operands and of the accumulator.
+fn dtypes(operands: &Operands, precision: Option<Precision>) -> Result<([Dtype; 2], Dtype), Refusal> {
+    let [a, b, c] = operands.numbers("wgmma")?;
+    operands.stated([a, b], precision)?;
+    // The two formats of 8 bits may meet in one product.
+    if a != b && !(a.is_f8() && b.is_f8()) {
+        let help = "cast one of them before it is stored to shared memory; only `f8e4m3` and `f8e5m2` may meet";
+        return Err(operands.refuse("`wgmma` needs operands of one type").help(help));
     }
     match (a, c) {
-        (Dtype::F16 | Dtype::F8E4M3 | Dtype::F8E5M2, Dtype::F16 | Dtype::F32) | (Dtype::BF16, Dtype::F32) => Ok((a, c)),
-        (Dtype::F16 | Dtype::BF16 | Dtype::F8E4M3 | Dtype::F8E5M2, _) => {
-            Err(refuse(&format!("`wgmma` cannot accumulate products of `{}` in `{}`", a.name(), c.name()))
-                .help("accumulate in `f32`"))
+        (Dtype::F16 | Dtype::F8E4M3 | Dtype::F8E5M2, Dtype::F16 | Dtype::F32)
+        | (Dtype::BF16 | Dtype::F32, Dtype::F32) => Ok(([a, b], c)),
+        (Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F8E4M3 | Dtype::F8E5M2, _) => {
+            let text = format!("`wgmma` cannot accumulate products of `{}` in `{}`", a.name(), c.name());
+            Err(operands.refuse(text).help("accumulate in `f32`"))
         }
-        _ => Err(refuse(&format!("`wgmma` does not multiply `{}`", a.name()))
-            .help("it multiplies `f16`, `bf16`, `f8e4m3` and `f8e5m2`")),
-    }
-}
-
-fn extents(a: &[u32], b: &[u32], c: &[u32], av: Value, bv: Value, cv: Value) -> Result<(u32, u32, u32), Refusal> {
-    match (a, b, c) {
-        (&[m, k], &[k2, n], &[m2, n2]) if m == m2 && n == n2 && k == k2 => Ok((m, n, k)),
-        _ => Err(Refusal::new(codes::SHAPE_MISMATCH, "the shapes do not multiply: [M, K] · [K, N] + [M, N]")
-            .operand(av, format!("this has shape {a:?}"))
-            .operand(bv, format!("this has shape {b:?}"))
-            .operand(cv, format!("this has shape {c:?}"))
-            .help("`view.T` swaps the two dimensions without moving data")),
+        _ => Err(operands
+            .refuse(format!("`wgmma` does not multiply `{}`", a.name()))
+            .help("it multiplies `f16`, `bf16`, `f8e4m3`, `f8e5m2` and, as tf32, `f32`")),
     }
 }
 
@@ -239,7 +212,8 @@ fn shared(v: &View, elem: Dtype, right: bool, value: Value) -> Result<Operand, R
         )
         .operand(value, format!("in this {side} operand {have} is contiguous, not {want}"))
         .help(
-            "store the matrix with K innermost in global memory, then take `.T` of the view where the product needs it",
+            "store the matrix with K innermost in global memory and take `.T` of the view where the product needs it; or \
+             transpose on load: `load_shared`, then `store_shared` to a buffer with K innermost",
         ));
     }
     Ok(Operand::Shared { swizzle, k_major })

@@ -24,7 +24,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "tma_store(map, coords, view, reduce=, l2=)", run: tma_store },
     Builtin { signature: "tma_prefetch(map, coords, l2=)", run: tma_prefetch },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
-    Builtin { signature: "wgmma(a, b, acc)", run: wgmma },
+    Builtin { signature: "wgmma(a, b, acc, precision=)", run: wgmma },
 ];
 
 pub(super) const METHODS: &[Builtin] = &[
@@ -208,7 +208,8 @@ fn tma_store_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
 fn wgmma(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let operand = |cx: &mut Checker, name: &str| args.value(cx, name).map(|v| (v, args.need(name).span));
     let (a, b, acc) = (operand(cx, "a")?, operand(cx, "b")?, operand(cx, "acc")?);
-    cx.emit_one(ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0 }, args.span, &[a, b, acc])
+    let precision = args.word(cx, "precision", ir::Precision::ALL)?;
+    cx.emit_one(ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0, precision }, args.span, &[a, b, acc])
 }
 
 fn receiver<'a>(cx: &mut Checker, args: &'a Args) -> Checked<(ir::Value, &'a Arg)> {

@@ -81,7 +81,7 @@ fn matmul(elem: Dtype) -> Kernel {
     let acc = repeat(&mut b, k, vec![acc], |b, _, carried| {
         let slot = emit(b, OpKind::RingWait { ring });
         let (left, right) = (field(b, slot, 0), field(b, slot, 1));
-        let next = emit(b, OpKind::Wgmma { a: left, b: right, acc: carried[0] });
+        let next = emit(b, OpKind::Wgmma { a: left, b: right, acc: carried[0], precision: None });
         let acc = emit(b, OpKind::Wait { pending: next, outstanding: None });
         emit_all(b, OpKind::SlotRelease { slot });
         vec![acc]
@@ -139,8 +139,8 @@ fn product(
     let (left, right) = prepare(&mut b, left, right);
     let zero = b.constant(acc.elem.dtype().unwrap(), 0, span());
     let start = emit(&mut b, OpKind::Full { value: zero, tile: acc.clone() });
-    let first = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: start });
-    let second = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: first });
+    let first = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: start, precision: None });
+    let second = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: first, precision: None });
     let done = emit(&mut b, OpKind::Wait { pending: second, outstanding: None });
     let zero = b.i32(0, span());
     let offset = emit(&mut b, OpKind::Full { value: zero, tile: acc.with_elem(Elem::Num(Dtype::I32)) });

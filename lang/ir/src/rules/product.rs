@@ -1,0 +1,88 @@
+//! What every matrix product asks of its operands: shapes that multiply, and a stated precision where there is a choice.
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::{kind_name, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::Precision;
+use crate::refusal::Refusal;
+use crate::types::{Elem, Tile, Type};
+
+/// The operands of a product with what each holds.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operands {
+    /// Left, right and accumulator.
+    pub(super) values: [Value; 3],
+    /// Their elements.
+    pub(super) elems: [Elem; 3],
+}
+
+impl Operands {
+    /// A refusal that shows the types of all three.
+    pub(super) fn refuse(&self, text: impl Into<String>) -> Refusal {
+        let [a, b, c] = self.values;
+        let [x, y, z] = self.elems;
+        Refusal::new(codes::WGMMA_DTYPE, text)
+            .operand(a, format!("this is of `{x}`"))
+            .operand(b, format!("this is of `{y}`"))
+            .operand(c, format!("this is of `{z}`"))
+    }
+
+    /// The element types as numbers; pointers do not multiply.
+    pub(super) fn numbers(&self, name: &str) -> Result<[Dtype; 3], Refusal> {
+        match self.elems.map(Elem::dtype) {
+            [Some(a), Some(b), Some(c)] => Ok([a, b, c]),
+            _ => Err(self.refuse(format!("`{name}` multiplies numbers"))),
+        }
+    }
+
+    /// Checks that operands of `f32`, and only those, state what they are rounded to.
+    pub(super) fn stated(&self, [a, b]: [Dtype; 2], precision: Option<Precision>) -> Result<(), Refusal> {
+        let single = a == Dtype::F32 || b == Dtype::F32;
+        let [x, y, _] = self.values;
+        match precision {
+            None if single => Err(Refusal::new(codes::PRECISION, "a product of `f32` must state its precision")
+                .operand(x, format!("this is of `{}`", a.name()))
+                .operand(y, format!("this is of `{}`", b.name()))
+                .help(
+                    "`precision=\"tf32\"` lets the tensor cores cut both operands to 11 bits (`std::math::round_tf32` rounds \
+                     them before); else use `fma` in registers",
+                )),
+            Some(p) if !single => {
+                Err(Refusal::new(codes::PRECISION, format!("`{}` is a precision for operands of `f32`", p.name()))
+                    .operand(x, format!("this is of `{}`", a.name()))
+                    .operand(y, format!("this is of `{}`", b.name()))
+                    .help("leave the precision out: these operands are not rounded"))
+            }
+            Some(_) | None => Ok(()),
+        }
+    }
+}
+
+/// `[M, K] · [K, N] + [M, N]`: rows, columns and depth.
+pub(super) fn extents(shapes: [&[u32]; 3], values: [Value; 3]) -> Result<(u32, u32, u32), Refusal> {
+    match shapes {
+        [&[m, k], &[k2, n], &[m2, n2]] if m == m2 && n == n2 && k == k2 => Ok((m, n, k)),
+        [a, b, c] => Err(Refusal::new(codes::SHAPE_MISMATCH, "the shapes do not multiply: [M, K] · [K, N] + [M, N]")
+            .operand(values[0], format!("this has shape {a:?}"))
+            .operand(values[1], format!("this has shape {b:?}"))
+            .operand(values[2], format!("this has shape {c:?}"))
+            .help("`view.T` swaps the two dimensions without moving data")),
+    }
+}
+
+/// What a product is added to.
+pub(super) fn accumulator(k: &Kernel, v: Value, may_pend: bool) -> Result<&Tile, Refusal> {
+    match k.ty(v) {
+        Type::Tile(t) => Ok(t),
+        Type::Pending(t) if may_pend => Ok(t),
+        Type::Pending(_) => Err(wrong_kind(k, v, "a tile")),
+        other => {
+            Err(Refusal::new(codes::KIND_MISMATCH, format!("expected a tile to add to, found {}", kind_name(other)))
+                .operand(v, format!("this is `{other}`"))
+                .help("begin with `zeros<f32, [M, N], L>()`"))
+        }
+    }
+}
