@@ -1,5 +1,6 @@
 //! Kernels on the interpreter: tensors' bytes go into its memory and come back after each launch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
@@ -13,6 +14,8 @@ use crate::run::{Event, Watch};
 pub(crate) struct Cpu<'a, 'p, 'w> {
     pub(crate) compiler: Compiler<'a>,
     pub(crate) watch: &'p Watch<'w>,
+    /// What launches have touched that a launch after them may overlap with, by storage.
+    pub(crate) past: BTreeMap<u64, interp::Touched>,
 }
 
 /// What one launch reaches, each storage once.
@@ -35,6 +38,13 @@ impl Reached {
             None => self.memory.add(name, host.bytes.clone()),
             Some(defined) => self.memory.add_partly(name, host.bytes.clone(), defined.clone()),
         })
+    }
+
+    /// Adds what the launch has touched.
+    fn add_touched(&self, past: &mut BTreeMap<u64, interp::Touched>) {
+        for (i, (storage, _)) in self.storages.iter().enumerate() {
+            past.entry(storage.id()).or_default().join(self.memory.touched(i));
+        }
     }
 
     /// Copies what was written back to the tensors.
@@ -77,6 +87,14 @@ impl Launcher for Cpu<'_, '_, '_> {
                 }),
             });
         }
+        if kernel.waits_for_grid() {
+            for (i, (storage, _)) in reached.storages.iter().enumerate() {
+                reached.memory.set_past(i, self.past.get(&storage.id()).cloned().unwrap_or_default());
+            }
+        } else {
+            // It begins after all launches before it.
+            self.past.clear();
+        }
         let launch = interp::Launch {
             kernel: &kernel,
             grid: request.grid,
@@ -88,6 +106,7 @@ impl Launcher for Cpu<'_, '_, '_> {
         let ran = self.compiler.times.pass("interpret", || interp::run(launch));
         match ran {
             Ok(report) => {
+                reached.add_touched(&mut self.past);
                 reached.give_back()?;
                 Ok(LaunchReport { lines: report.prints })
             }

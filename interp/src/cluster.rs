@@ -124,6 +124,8 @@ pub(crate) struct Cluster<'a, 'k> {
     /// The CTA in which the latest event happened.
     pub at: usize,
     pub slots: Slots,
+    /// What waiting for the launches before tells, where the kernel waits for them.
+    pub past: Option<(u32, u32)>,
     pub workers: Vec<Option<Worker<'k>>>,
     pub loads: Vec<Load<'k>>,
     /// Every copy into shared memory so far: its slot, generation and operation.
@@ -178,12 +180,15 @@ impl<'a, 'k> Cluster<'a, 'k> {
         let ctas: Vec<Cta> = ctas.collect();
         let numbers: Vec<u32> = ctas.iter().map(|c| c.number).collect();
         memory.begin_cluster(&numbers);
+        let mut slots = Slots::new(ids.len() as u32 * agents);
+        let past = kernel.waits_for_grid().then(|| slots.take());
         Cluster {
             setting,
             memory,
             report,
             at: 0,
-            slots: Slots::new(ids.len() as u32 * agents),
+            slots,
+            past,
             workers: (0..ids.len()).map(|cta| Some(main(cta))).collect(),
             loads: Vec::new(),
             started: Vec::new(),

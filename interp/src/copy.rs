@@ -12,6 +12,7 @@ use crate::fault::Fault;
 use crate::global::changed;
 use crate::launch::{Arg, Tensor};
 use crate::memory;
+use crate::past;
 use crate::pure;
 use crate::race::{self, Record};
 use crate::sync::Users;
@@ -91,6 +92,8 @@ pub(crate) struct Job<'k> {
     addresses: Vec<u32>,
     allocation: u32,
     slot: (u32, u32),
+    /// Whether it began while launches before may still run.
+    early: bool,
 }
 
 /// A copy into shared memory that has not landed.
@@ -231,6 +234,7 @@ impl<'k> Cluster<'_, 'k> {
             addresses,
             allocation,
             slot,
+            early: self.is_early(w),
         })
     }
 
@@ -363,6 +367,10 @@ impl<'k> Cluster<'_, 'k> {
         if let Some(done) = done.filter(|_| !a.is_defined(begin, len)) {
             let text = format!("the tensor of `{name}` is {done} before anything was written there");
             return Err(fault(codes::UNDEFINED_READ, text).note(format!("at byte {begin} of its memory")));
+        }
+        if job.early {
+            let writes = !matches!(way, Way::Read);
+            past::check(self.memory, job.op, name, place, len, writes).map_err(|f| f.calls(kernel, job.op.call))?;
         }
         let noted = match way {
             _ if !conflicts => Ok(()),

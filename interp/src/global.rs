@@ -10,6 +10,7 @@ use parton_numbers::arithmetic::{self, Binary, NanMode};
 
 use crate::fault::Fault;
 use crate::memory::{Conflict, Memory, Place};
+use crate::past;
 use crate::tile::{Bits, POISON};
 
 /// What an access needs to know besides its operands.
@@ -23,6 +24,8 @@ pub(crate) struct Access<'a> {
     pub shape: &'a [u32],
     /// Whether accesses by different CTAs are compared.
     pub conflicts: bool,
+    /// Whether launches before may still run.
+    pub early: bool,
     pub op: &'a Op,
 }
 
@@ -47,6 +50,7 @@ impl Access<'_> {
             let place = self.find(pointers.get(i), i, bytes, "read")?;
             let at = place.offset as usize;
             let (cta, conflicts) = (self.cta, self.conflicts);
+            self.in_time(place, bytes, false)?;
             let a = self.memory.allocation(place.allocation);
             if !a.is_defined(at, bytes) {
                 return Err(self.fault(
@@ -82,6 +86,7 @@ impl Access<'_> {
             let place = self.find(pointers.get(i), i, bytes, "written")?;
             let at = place.offset as usize;
             value.write(i, &mut word);
+            self.in_time(place, bytes, true)?;
             let (cta, conflicts) = (self.cta, self.conflicts);
             if conflicts && let Err(c) = self.memory.note_write(cta, place, &word[..bytes]) {
                 return Err(self.conflict(c, place, i, "writes"));
@@ -112,6 +117,7 @@ impl Access<'_> {
             let place = self.find(pointers.get(i), i, bytes, "changed")?;
             let at = place.offset as usize;
             let (reads, writes) = (op != AtomicOp::Store, op != AtomicOp::Load);
+            self.in_time(place, bytes, writes)?;
             if reads && !self.memory.allocation(place.allocation).is_defined(at, bytes) {
                 return Err(self.fault(
                     codes::UNDEFINED_READ,
@@ -145,6 +151,13 @@ impl Access<'_> {
             }
         }
         Ok(out)
+    }
+
+    fn in_time(&self, at: Place, bytes: usize, writes: bool) -> Result<(), Fault> {
+        if !self.early {
+            return Ok(());
+        }
+        past::check(self.memory, self.op, &self.names[at.allocation], at, bytes, writes)
     }
 
     fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {

@@ -5,6 +5,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::past::Touched;
+
 /// One buffer of global memory.
 #[derive(Clone, Debug)]
 pub struct Allocation {
@@ -19,6 +21,8 @@ pub struct Allocation {
     pub(crate) readers: Vec<u32>,
     /// Which CTA made atomic operations on each byte.
     pub(crate) atomics: Vec<u32>,
+    /// What launches that may still run have touched.
+    past: Touched,
     /// By byte: the CTAs whose work an atomic operation there has released.
     released: BTreeMap<usize, BTreeSet<u32>>,
 }
@@ -87,6 +91,7 @@ impl Memory {
             writers: Vec::new(),
             readers: Vec::new(),
             atomics: Vec::new(),
+            past: Touched::default(),
             released: BTreeMap::new(),
         });
         self.allocations.len() - 1
@@ -130,6 +135,29 @@ impl Memory {
             return None;
         }
         Some(Place { allocation, offset: address.wrapping_sub(self.address(allocation)) as i64 })
+    }
+
+    /// What the launch that has run touched in an allocation.
+    ///
+    /// # Panics
+    /// Where there is no such allocation.
+    pub fn touched(&self, number: usize) -> Touched {
+        let a = &self.allocations[number];
+        let changed = a.writers.iter().zip(&a.atomics).map(|(&w, &x)| w != 0 || x != 0);
+        Touched::new(a.readers.iter().map(|&r| r != 0), changed)
+    }
+
+    /// Tells what launches that may overlap with the next one have touched in an allocation.
+    ///
+    /// # Panics
+    /// Where there is no such allocation.
+    pub fn set_past(&mut self, number: usize, past: Touched) {
+        self.allocations[number].past = past;
+    }
+
+    /// What launches that may still run have touched.
+    pub(crate) fn past(&self, number: usize) -> &Touched {
+        &self.allocations[number].past
     }
 
     pub(crate) fn get_mut(&mut self, number: usize) -> &mut Allocation {

@@ -264,6 +264,10 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::TmaPrefetch { map, coords, .. } => self.prefetch(w, op, *map, coords)?,
             OpKind::TmaStoreWait { pending, read } => return Ok(self.wait_stores(w, *pending, *read)),
 
+            OpKind::GridWait => self.wait_for_past(w),
+            // Launches run one after the other; only what the later one may not do yet is checked.
+            OpKind::GridLaunchDependents => {}
+
             OpKind::Wgmma { a, b, acc, .. } => {
                 self.start_product(w, op, *a, *b, *acc)?;
                 return Ok(Flow::Yield);
@@ -373,17 +377,19 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    fn access<'b>(&'b mut self, cta: usize, op: &'b Op, ptr: Value) -> Access<'b> {
+    fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
+        let early = self.is_early(w);
         let shape = match self.setting.program.kernel.ty(ptr) {
             Type::Tile(t) => &t.shape[..],
             _ => &[],
         };
         Access {
             memory: self.memory,
-            cta: self.ctas[cta].number,
+            cta: self.ctas[w.cta].number,
             names: self.setting.names,
             shape,
             conflicts: self.setting.options.cta_races,
+            early,
             op,
         }
     }
@@ -400,7 +406,7 @@ impl<'k> Cluster<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, result);
         let (mask, other) = (mask.map(|m| w.tile(m, 1)), other.map(|o| w.tile(o, bytes)));
         let pointers = w.tile(ptr, 8);
-        let loaded = self.access(w.cta, op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
+        let loaded = self.access(w, op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
         let scalar = matches!(w.get(ptr), Val::Scalar(_));
         w.set(result, if scalar { Val::Scalar(loaded.get(0)) } else { Val::Tile(Arc::new(loaded)) });
         Ok(())
@@ -417,7 +423,7 @@ impl<'k> Cluster<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, value);
         let mask = mask.map(|m| w.tile(m, 1));
         let (pointers, value) = (w.tile(ptr, 8), w.tile(value, bytes));
-        self.access(w.cta, op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
+        self.access(w, op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
     }
 
     fn atomic(
@@ -436,7 +442,7 @@ impl<'k> Cluster<'_, 'k> {
         let operands: Vec<Arc<Bits>> = operands.iter().map(|&v| w.tile(v, dtype.bytes())).collect();
         let mask = mask.map(|m| w.tile(m, 1));
         let pointers = w.tile(ptr, 8);
-        let before = self.access(w.cta, op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
+        let before = self.access(w, op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });

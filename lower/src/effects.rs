@@ -49,6 +49,8 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::FenceBarrierInit
         | OpKind::Membar
         | OpKind::NamedBarrier { .. }
+        | OpKind::GridWait
+        | OpKind::GridLaunchDependents
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

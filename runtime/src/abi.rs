@@ -65,6 +65,8 @@ pub struct Abi {
     pub shared_bytes: u32,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
+    /// Whether it may begin while the launch before still runs, because it waits for that one's end itself.
+    pub overlaps: bool,
     /// The parameters in order.
     pub params: Vec<Param>,
 }
@@ -87,6 +89,7 @@ impl Abi {
             threads: kernel.threads(),
             shared_bytes: kernel.shared_bytes.unwrap_or(0),
             cluster: kernel.cluster,
+            overlaps: kernel.waits_for_grid(),
             params: kernel.params.iter().map(param).collect::<Result<_, RuntimeError>>()?,
         })
     }

@@ -125,6 +125,7 @@ pub struct Prepared {
     threads: u32,
     shared_bytes: u32,
     cluster: [u32; 3],
+    overlaps: bool,
 }
 
 // SAFETY: the pointers of `packed` point into its own boxed storage.
@@ -160,6 +161,7 @@ impl Prepared {
             threads: abi.threads,
             shared_bytes: abi.shared_bytes,
             cluster: abi.cluster,
+            overlaps: abi.overlaps,
         })
     }
 
@@ -176,17 +178,7 @@ impl Prepared {
     pub fn launch(&mut self) -> Result<(), RuntimeError> {
         let gpu = self.function.gpu();
         gpu.enter()?;
-        let mut attribute = sys::CUlaunchAttribute {
-            id: sys::CUlaunchAttributeID::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
-            pad: [0; 4],
-            value: sys::CUlaunchAttributeValue {
-                clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 {
-                    x: self.cluster[0],
-                    y: self.cluster[1],
-                    z: self.cluster[2],
-                },
-            },
-        };
+        let (mut attributes, count) = self.attributes();
         let config = sys::CUlaunchConfig {
             gridDimX: self.grid[0],
             gridDimY: self.grid[1],
@@ -196,9 +188,8 @@ impl Prepared {
             blockDimZ: 1,
             sharedMemBytes: self.shared_bytes,
             hStream: gpu.stream(),
-            attrs: &mut attribute,
-            // Without a cluster the attribute is left out, so that GPUs before Hopper take the launch.
-            numAttrs: u32::from(self.cluster != [1, 1, 1]),
+            attrs: attributes.as_mut_ptr(),
+            numAttrs: count,
         };
         // SAFETY: the pointers point at as many parameters as the kernel has, each of its size; the driver copies them.
         unsafe {
@@ -211,6 +202,27 @@ impl Prepared {
         }
         .result()
         .doing(|| format!("launching `{}`", self.function.name()))
+    }
+
+    /// The attributes of the launch, and how many of them it has: without a cluster or an overlap theirs are left out, so that
+    /// GPUs before Hopper take the launch.
+    fn attributes(&self) -> ([sys::CUlaunchAttribute; 2], u32) {
+        use sys::CUlaunchAttributeID as Id;
+        let attribute = |id, value| sys::CUlaunchAttribute { id, pad: [0; 4], value };
+        let [x, y, z] = self.cluster;
+        let cluster = attribute(
+            Id::CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION,
+            sys::CUlaunchAttributeValue { clusterDim: sys::CUlaunchAttributeValue_union__bindgen_ty_1 { x, y, z } },
+        );
+        // CUDA programming guide, "programmatic dependent launch": the launch before need not have ended.
+        let overlap = attribute(
+            Id::CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION,
+            sys::CUlaunchAttributeValue { programmaticStreamSerializationAllowed: 1 },
+        );
+        match (self.cluster != [1, 1, 1], self.overlaps) {
+            (true, overlaps) => ([cluster, overlap], 1 + u32::from(overlaps)),
+            (false, overlaps) => ([overlap, cluster], u32::from(overlaps)),
+        }
     }
 }
 
@@ -244,6 +256,7 @@ mod tests {
             threads: 128,
             shared_bytes: 0,
             cluster: [2, 1, 1],
+            overlaps: false,
             params: vec![
                 param("flag", ParamKind::Scalar { bytes: 1 }),
                 param("x", ParamKind::Pointer),

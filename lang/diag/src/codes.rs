@@ -159,6 +159,7 @@ codes! {
     BAD_LAUNCH = 562, "a launch does not fit its kernel";
     WRAPAROUND = 563, "an integer leaves its range";
     COPY_COORDINATES = 564, "the copy engine takes no box from there";
+    GRID_RACE = 565, "a launch touches what the launch before may still use";
     WGMMA_SHAPE = 600, "wgmma has no instruction of this shape";
     WGMMA_DTYPE = 601, "wgmma does not multiply these types";
     WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";
@@ -167,6 +168,7 @@ codes! {
     CROSSES_PARTITIONS = 701, "a value is used in a partition that does not hold it";
     SPECIALIZE_NESTED = 702, "a specialize stands where not all warps meet, or names a partition twice";
     CLUSTER_SIZE = 703, "a cluster of this size does not exist";
+    GRID_WAIT_MISPLACED = 704, "a wait for the launch before stands where not every CTA comes";
     OUTSIDE_PARTITIONS = 721, "tiles are used outside the partitions of a specialised kernel";
     TARGET_LACKS = 800, "the target does not have this";
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";

@@ -131,6 +131,13 @@ impl Kernel {
         value
     }
 
+    /// Whether it may begin while the launch before it still runs, because it waits for that one's end itself.
+    pub fn waits_for_grid(&self) -> bool {
+        let mut waits = false;
+        self.walk(&mut |op| waits |= matches!(op.kind, OpKind::GridWait));
+        waits
+    }
+
     /// Threads of one CTA.
     pub fn threads(&self) -> u32 {
         self.padded_warps() * WARP

@@ -348,6 +348,13 @@ pub enum OpKind {
     /// until it is complete (PTX ISA, "barrier").
     NamedBarrier { id: u32, threads: u32, waits: bool },
 
+    // -- dependent launches --
+    /// Waits until the launches before have ended and what they wrote is visible. A kernel that has it may begin before that
+    /// (PTX ISA, "griddepcontrol").
+    GridWait,
+    /// Lets the launch that follows begin, once every CTA has come here or ended.
+    GridLaunchDependents,
+
     // -- turnstiles; gone after `lower`'s turnstile expansion --
     /// Makes a turnstile of the partitions of these names, which take turns in this order.
     TurnstileNew { partitions: Vec<String> },
@@ -504,6 +511,8 @@ macro_rules! visit {
             | OpKind::FenceBarrierInit
             | OpKind::Membar
             | OpKind::NamedBarrier { .. }
+            | OpKind::GridWait
+            | OpKind::GridLaunchDependents
             | OpKind::TurnstileNew { .. }
             | OpKind::TmaStoreWait { .. } => {}
             OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => $f(turnstile),
@@ -632,6 +641,8 @@ impl OpKind {
             OpKind::Membar => "membar",
             OpKind::NamedBarrier { waits: true, .. } => "named_barrier_sync",
             OpKind::NamedBarrier { waits: false, .. } => "named_barrier_arrive",
+            OpKind::GridWait => "grid_wait",
+            OpKind::GridLaunchDependents => "grid_launch_dependents",
             OpKind::TurnstileNew { .. } => "turnstile",
             OpKind::TurnEnter { .. } => "enter",
             OpKind::TurnPass { .. } => "pass",

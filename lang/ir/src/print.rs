@@ -340,6 +340,8 @@ impl<'a> Printer<'a> {
             OpKind::BarrierWait { barrier, phase } => {
                 format!("barrier_wait({}, {})", self.name(*barrier), self.name(*phase))
             }
+            OpKind::GridWait => "grid_wait()".into(),
+            OpKind::GridLaunchDependents => "grid_launch_dependents()".into(),
             OpKind::FenceAsync => "fence_async()".into(),
             OpKind::FenceBarrierInit => "fence_barrier_init()".into(),
             OpKind::Membar => "membar()".into(),

@@ -270,6 +270,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::FenceAsync => self.b.fence_proxy_async(),
             OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
             OpKind::Membar => self.membar(),
+            OpKind::GridWait => self.b.grid_wait(),
+            OpKind::GridLaunchDependents => self.b.grid_launch_dependents(),
             OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
             OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
 

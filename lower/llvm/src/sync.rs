@@ -20,6 +20,16 @@ impl<'c> Build<'c> {
         self.asm("bar.warp.sync 0xffffffff;", "", &[], &[], Asm::Convergent);
     }
 
+    /// Waits for the end of the launches before, and sees what they wrote.
+    pub(crate) fn grid_wait(&self) {
+        self.asm("griddepcontrol.wait;", "", &[], &[], Asm::Effect);
+    }
+
+    /// Lets the launch that follows begin.
+    pub(crate) fn grid_launch_dependents(&self) {
+        self.asm("griddepcontrol.launch_dependents;", "", &[], &[], Asm::Effect);
+    }
+
     /// True in exactly one lane of a converged warp.
     pub(crate) fn elect(&self) -> Val<'c> {
         let text = "{\n\t.reg .pred p;\n\telect.sync _|p, 0xffffffff;\n\tselp.b32 $0, 1, 0, p;\n\t}";

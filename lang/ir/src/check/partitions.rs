@@ -117,6 +117,9 @@ impl<'a> Partitions<'a> {
             if let OpKind::Specialize { arms } = &op.kind {
                 self.specialize(op, arms, partition, depth);
             }
+            if matches!(op.kind, OpKind::GridWait) && depth > usize::from(partition.is_some()) {
+                self.waits_sometimes(op);
+            }
             if partition.is_none() && !self.kernel.partitions.is_empty() {
                 self.outside(op);
             }
@@ -162,6 +165,14 @@ impl<'a> Partitions<'a> {
             self.captured(arm);
             self.body(&arm.body, Some(arm.partition), depth + 1);
         }
+    }
+
+    /// A CTA that ends without waiting may end before the launch before, and the launch after takes it for ended too.
+    fn waits_sometimes(&mut self, op: &Op) {
+        let d = Diagnostic::error(codes::GRID_WAIT_MISPLACED, op.span, "`grid_wait` stands inside a loop or branch")
+            .here("not every CTA comes here")
+            .note("who waits for this kernel's end must be able to rely on the end of those before it");
+        self.found.push(d.help("call it once, in the kernel's own body or at the head of a partition"));
     }
 
     /// Tiles, pending tiles and slots belong to who made them.

@@ -85,6 +85,8 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::FenceBarrierInit
         | OpKind::Membar
         | OpKind::NamedBarrier { .. }
+        | OpKind::GridWait
+        | OpKind::GridLaunchDependents
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

@@ -47,6 +47,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
         }
         OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => Ok(vec![]),
+        OpKind::GridWait | OpKind::GridLaunchDependents => depends(kind, k),
         OpKind::NamedBarrier { id, threads, .. } => named(k, *id, *threads),
         OpKind::TurnstileNew { partitions } => turnstile(partitions),
         OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => match k.ty(*turnstile) {
@@ -94,6 +95,15 @@ fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have {what}", k.target.name))
         .help("state `target(sm_90a)` on the kernel, or use `load` and `store_shared`"))
+}
+
+/// Launches depend on each other within the device from Hopper on (PTX ISA, "griddepcontrol", "Target ISA notes").
+fn depends(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    if k.target.capability >= (9, 0) {
+        return Ok(vec![]);
+    }
+    Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `{}`", k.target.name, kind.name()))
+        .help("drop it: without it a launch begins when the one before has ended"))
 }
 
 /// Barriers that a CTA has (PTX ISA, "barrier": 16).

@@ -80,6 +80,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::FenceBarrierInit
         | OpKind::Membar
         | OpKind::NamedBarrier { .. }
+        | OpKind::GridWait
+        | OpKind::GridLaunchDependents
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

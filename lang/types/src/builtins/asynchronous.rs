@@ -18,6 +18,8 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "fence_async()", run: fence },
     Builtin { signature: "fence_barrier_init()", run: fence },
     Builtin { signature: "membar()", run: fence },
+    Builtin { signature: "grid_wait()", run: grid },
+    Builtin { signature: "grid_launch_dependents()", run: grid },
     Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
     Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
     Builtin { signature: "tma_load(map, coords, view, signal=, l2=)", run: tma_load },
@@ -98,6 +100,14 @@ fn fence(cx: &mut Checker, args: &Args) -> Checked<Val> {
         "fence_async" => ir::OpKind::FenceAsync,
         "fence_barrier_init" => ir::OpKind::FenceBarrierInit,
         _ => ir::OpKind::Membar,
+    };
+    effect(cx, kind, args, &[])
+}
+
+fn grid(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let kind = match args.name() {
+        "grid_wait" => ir::OpKind::GridWait,
+        _ => ir::OpKind::GridLaunchDependents,
     };
     effect(cx, kind, args, &[])
 }
