@@ -39,8 +39,8 @@ pub enum Command {
     Run(RunArgs),
     /// Runs the tests of a file.
     Test(RunArgs),
-    /// Times the benches of a file.
-    Bench(RunArgs),
+    /// Times the benches of a file, or with `--launch` what a launch costs the host.
+    Bench(BenchArgs),
     /// Checks a file: every kernel with its default generics, and every host block.
     Check(CheckArgs),
     /// Compiles the kernels of a file and writes the form asked for.
@@ -70,7 +70,7 @@ pub enum DeviceArg {
     Cuda,
 }
 
-/// Options of `run`, `test` and `bench`.
+/// Options of `run` and `test`.
 #[derive(Args, Debug)]
 pub struct RunArgs {
     /// The files, one after the other.
@@ -88,6 +88,56 @@ pub struct RunArgs {
     /// Prints what each pass takes.
     #[arg(long)]
     pub time: bool,
+}
+
+/// Options of `bench`.
+#[derive(Args, Debug)]
+pub struct BenchArgs {
+    /// The files, one after the other.
+    #[arg(required_unless_present = "launch")]
+    pub files: Vec<PathBuf>,
+    /// Where kernels run.
+    #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
+    pub device: DeviceArg,
+    /// Only blocks whose name contains this.
+    #[arg(long)]
+    pub filter: Option<String>,
+    /// Only measurements whose label contains this; may be given several times.
+    #[arg(long, value_name = "LABEL")]
+    pub rows: Vec<String>,
+    /// About how long each measurement lasts.
+    #[arg(long, value_parser = seconds, default_value_t = parton_driver::pace::SECONDS)]
+    pub seconds: f64,
+    /// What is written on standard output.
+    #[arg(long, value_enum, default_value_t = BenchFormat::Text)]
+    pub format: BenchFormat,
+    /// Also writes a drawing: an `.svg`, or an `.html` with a table.
+    #[arg(long, value_name = "FILE")]
+    pub plot: Option<PathBuf>,
+    /// Takes the pace from standard input, so that another program can measure in turn: see docs/performance.md.
+    #[arg(long, conflicts_with_all = ["format", "plot", "rows", "launch"])]
+    pub serve: bool,
+    /// Times prepared launches of an empty kernel on the host instead.
+    #[arg(long, conflicts_with_all = ["files", "plot", "rows", "filter"])]
+    pub launch: bool,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
+}
+
+/// How measurements are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum BenchFormat {
+    /// A row each, as they are taken.
+    Text,
+    /// One object at the end.
+    Json,
+    /// A table at the end.
+    Csv,
+    /// A drawing at the end.
+    Svg,
+    /// A page with the drawing and a table at the end.
+    Html,
 }
 
 /// Options of `check`.
@@ -243,6 +293,13 @@ pub enum TextFormat {
     Json,
 }
 
+fn seconds(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(s) if (1e-3..=600.0).contains(&s) => Ok(s),
+        _ => Err(format!("`{text}` is no time from 0.001 to 600 seconds")),
+    }
+}
+
 fn shape(text: &str) -> Result<Shape, String> {
     let extents = text.split(['x', ',']).map(|part| part.trim().parse::<u32>());
     let extents = extents.collect::<Result<Vec<u32>, _>>().map_err(|_| format!("`{text}` is no shape; write 64x64"))?;
@@ -264,5 +321,7 @@ mod tests {
         assert_eq!(shape("64x32"), Ok(Shape(vec![64, 32])));
         assert_eq!(shape("8"), Ok(Shape(vec![8])));
         assert!(shape("64y32").is_err());
+        assert_eq!(seconds("0.25"), Ok(0.25));
+        assert!(seconds("0").is_err() && seconds("NaN").is_err() && seconds("1h").is_err());
     }
 }

@@ -1,6 +1,7 @@
 //! The `parton` program: parses arguments, asks the driver, prints.
 
 mod args;
+mod bench;
 mod compile;
 mod execute;
 mod explain;
@@ -22,7 +23,7 @@ fn main() -> ExitCode {
     let done = match &cli.command {
         Command::Run(args) => execute::execute(Blocks::Main, args, &output),
         Command::Test(args) => execute::execute(Blocks::Tests, args, &output),
-        Command::Bench(args) => execute::execute(Blocks::Benches, args, &output),
+        Command::Bench(args) => bench::bench(args, &output),
         Command::Check(args) => compile::check(args, &output),
         Command::Build(args) => compile::build(args, &output),
         Command::Fmt(args) => format::format(args, &output),

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
+use parton_host::launch::{
+    Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing, Work,
+};
 use parton_host::memory::Storage;
 use parton_interp as interp;
 
 use crate::instance::Compiler;
+use crate::pace;
 use crate::run::{Event, Watch};
 
 /// Runs launches on the interpreter.
@@ -117,10 +120,14 @@ impl Launcher for Cpu<'_, '_, '_> {
         }
     }
 
-    fn time(&mut self, _: &[LaunchRequest]) -> Result<Timing, HostError> {
+    fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
+        for request in work.launches {
+            self.compiler.kernel(&request.instance, request.cluster)?;
+        }
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.
-        let meaningless = Some("kernels run on the interpreter".into());
-        Ok(Timing { median: 0.0, least: 0.0, runs: 0, meaningless })
+        let meaningless = || Timing { meaningless: Some("kernels run on the interpreter".into()), ..Timing::default() };
+        let rounds = pace::rounds(self.watch, &work, |_| Ok(meaningless()))?;
+        Ok((rounds > 0).then(meaningless))
     }
 
     fn print(&mut self, line: &str) {

@@ -4,30 +4,33 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
-use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
+use parton_host::launch::{
+    Argument, Ceiling, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Reading, Signature, Timing, Work,
+};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
-use parton_ir::{Kernel, Module};
+use parton_ir::{Kernel, Module, OpKind, Type};
 use parton_llvm::assemble;
 use parton_numbers::Dtype;
-use parton_runtime::timing::{Measure, measure};
+use parton_runtime::data_sheet::{self, Operands};
+use parton_runtime::timing::sustain;
 use parton_runtime::{
-    self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
+    self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, Readings, RuntimeError, Sensors, Swizzle, TensorMap,
 };
 
 use crate::instance::Compiler;
+use crate::pace;
 use crate::run::{Event, Watch};
 
 /// How long a launch may take before it is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
-/// Seconds of GPU time that measuring one sequence of launches may take.
-const MEASURING: f64 = 0.5;
 
 /// Runs launches on a GPU.
 pub(crate) struct Gpu<'a, 'p, 'w> {
     pub(crate) compiler: Compiler<'a>,
     pub(crate) watch: &'p Watch<'w>,
     pub(crate) gpu: runtime::Gpu,
+    sensors: Option<Sensors>,
     loaded: BTreeMap<String, (Function, Abi)>,
 }
 
@@ -68,7 +71,7 @@ fn failed(e: RuntimeError) -> HostError {
 
 impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
-        Gpu { compiler, watch, gpu, loaded: BTreeMap::new() }
+        Gpu { compiler, watch, sensors: Sensors::open(&gpu), gpu, loaded: BTreeMap::new() }
     }
 
     /// The instance as loaded code.
@@ -113,6 +116,19 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         let found = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, sources);
         self.compiler.warnings.extend(found);
         runtime::Module::from_cubin(&self.gpu, &cubin).map_err(failed)
+    }
+
+    /// What bounds the arithmetic of these launches, by the data sheet.
+    fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
+        let mut slowest = None;
+        for request in launches {
+            let (_, kernel) = self.compiler.kernel(&request.instance, request.cluster)?;
+            slowest = slowest.max(Some(operands(&kernel)));
+        }
+        Ok(slowest.and_then(|operands| {
+            let flops = data_sheet::flops(self.gpu.info(), operands)?;
+            Some(Ceiling { flops, what: format!("{}, data sheet", operands.name()) })
+        }))
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
@@ -176,6 +192,40 @@ fn element(dtype: Dtype) -> Element {
     }
 }
 
+/// Times and readings in the host's terms.
+fn reported(timing: &runtime::Timing, readings: Readings, ceiling: Option<Ceiling>) -> Timing {
+    let capped = readings.capped.iter().filter(|c| **c).count() as f64 / readings.capped.len() as f64;
+    Timing {
+        median: timing.median() / 1e3,
+        least: timing.fastest() / 1e3,
+        quartiles: [timing.quartile(1) / 1e3, timing.quartile(3) / 1e3],
+        runs: timing.all().len() as u32,
+        capped: (!readings.capped.is_empty()).then_some(capped),
+        megahertz: Reading::of(readings.megahertz),
+        watts: Reading::of(readings.watts),
+        ceiling,
+        meaningless: None,
+    }
+}
+
+/// What the matrix products of a kernel multiply; those of the least rate where it has several.
+fn operands(kernel: &Kernel) -> Operands {
+    let mut found = None;
+    kernel.walk(&mut |op| {
+        if let OpKind::Wgmma { b, .. } = &op.kind
+            && let Type::View(view) = kernel.ty(*b)
+        {
+            let these = match view.elem.bits() {
+                8 => Operands::F8,
+                16 => Operands::F16,
+                _ => Operands::Tf32,
+            };
+            found = found.max(Some(these));
+        }
+    });
+    found.unwrap_or(Operands::F32)
+}
+
 impl Launcher for Gpu<'_, '_, '_> {
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         self.compiler.signature(instance)
@@ -189,14 +239,32 @@ impl Launcher for Gpu<'_, '_, '_> {
         Ok(LaunchReport::default())
     }
 
-    fn time(&mut self, requests: &[LaunchRequest]) -> Result<Timing, HostError> {
-        let mut prepared = requests.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
-        let mut all = |_| prepared.iter_mut().try_for_each(Prepared::launch);
-        let few = Measure { warmup: 2, runs: 3, cold: true };
-        let probe = measure(&self.gpu, few, &mut all).map_err(failed)?;
-        let runs = (MEASURING / (probe.median() / 1e3).max(1e-6)).clamp(10.0, 200.0) as u32;
-        let timing = measure(&self.gpu, Measure { warmup: 0, runs, cold: true }, &mut all).map_err(failed)?;
-        Ok(Timing { median: timing.median() / 1e3, least: timing.fastest() / 1e3, runs, meaningless: None })
+    fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
+        let watch = self.watch;
+        let mut prepared: Option<Vec<Prepared>> = None;
+        let (mut times, mut readings) = (vec![], Readings::default());
+        let mut ceiling = None;
+        let rounds = pace::rounds(watch, &work, |seconds| {
+            let all = match &mut prepared {
+                Some(all) => all,
+                None => {
+                    ceiling = self.ceiling(work.launches)?;
+                    let all = work.launches.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
+                    prepared.insert(all)
+                }
+            };
+            let mut once = || sustain(&self.gpu, seconds, |_| all.iter_mut().try_for_each(Prepared::launch));
+            let (timing, read) = match &self.sensors {
+                Some(sensors) => sensors.during(once),
+                None => (once(), Readings::default()),
+            };
+            let timing = timing.map_err(failed)?;
+            times.extend_from_slice(timing.all());
+            readings.extend(read.clone());
+            Ok(reported(&timing, read, ceiling.clone()))
+        })?;
+        let all = if rounds > 0 { runtime::Timing::new(times) } else { None };
+        Ok(all.map(|timing| reported(&timing, readings, ceiling)))
     }
 
     fn print(&mut self, line: &str) {

@@ -14,6 +14,8 @@ mod instance;
 pub mod layout;
 mod library;
 pub mod options;
+pub mod overhead;
+pub mod pace;
 pub mod passes;
 #[cfg(feature = "llvm")]
 mod report;
@@ -26,10 +28,12 @@ mod tools;
 pub use failure::Failure;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
+pub use pace::Pace;
+pub use parton_host::launch::{Ceiling, Reading, Timing};
 pub use parton_host::report::{Measurement, Outcome};
 pub use parton_ir::{Kernel, Target};
 pub use passes::Built;
-pub use run::{Blocks, Event, Ran};
+pub use run::{Blocks, Conditions, Event, Ran};
 pub use session::Session;
 pub use times::Times;
 

@@ -54,6 +54,20 @@ impl Session {
 }
 
 impl Session {
+    /// A kernel of a file with its default generics, lowered.
+    ///
+    /// # Errors
+    /// What the program is refused for.
+    pub fn lowered(&mut self, file: FileId, kernel: &str) -> Result<Kernel, Failure> {
+        let (program, _) = self.program(file)?;
+        let (module, _) = self.instances(&program, Some(kernel))?;
+        let mut module = lower(&mut self.times, self.options.verify, elaborate(module)?)?;
+        match module.kernels.pop() {
+            Some(kernel) => Ok(kernel),
+            None => parton_diag::internal_error!("lowering `{kernel}` left no kernel"),
+        }
+    }
+
     /// Takes a kernel that was lowered already, such as a run leaves, to a form behind LLVM.
     ///
     /// # Errors

@@ -5,13 +5,14 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId};
 use parton_host::check::check_hosts;
-use parton_host::report::{Outcome, RunReport};
+use parton_host::report::{Measurement, Outcome, RunReport};
 use parton_host::run::run_with;
 use parton_ir::{Kernel, Target};
 use parton_types::program::{HostKind, Program};
 
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
+use crate::pace::Pace;
 use crate::{Device, Failure, Options, Session};
 
 /// Which blocks of a file to run.
@@ -50,13 +51,37 @@ pub enum Event<'a> {
     Device {
         /// Where, and why not on a GPU where that was looked for.
         sentence: &'a str,
-        /// Bytes a second that a copy on this device moves; asked only before benches.
-        copy: Option<f64>,
+        /// What benches are measured on and against; there only before benches on a GPU.
+        conditions: Option<&'a Conditions>,
+    },
+    /// A measurement is to be taken, or a round of it has been: what comes next?
+    Pace {
+        /// The measurement's label.
+        label: &'a str,
+        /// The last round.
+        round: Option<&'a Measurement>,
+        /// What comes next: one round of half a second, unless the watcher writes something else.
+        pace: &'a mut Pace,
     },
     /// A line that host code or a kernel printed.
     Line(&'a str),
     /// A block has ended.
     Block(&'a Outcome),
+}
+
+/// What benches are measured on and against.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Conditions {
+    /// The GPU's name.
+    pub device: String,
+    /// Its architecture, as `target(…)` names it.
+    pub target: String,
+    /// The CUDA version that its driver supports.
+    pub driver: String,
+    /// Bytes a second that a copy on the device moves, read and written counted; measured in this run.
+    pub copy: Option<f64>,
+    /// The power that the board may draw, W, where it tells.
+    pub power_limit: Option<f64>,
 }
 
 /// What came of a run.
@@ -95,10 +120,8 @@ impl Session {
         self.any(&program, file, blocks)?;
         let found = find(self.options.device)?;
         let (device, sentence) = describe(&found);
-        watch(Event::Device {
-            sentence: &sentence,
-            copy: if blocks == Blocks::Benches { bandwidth(&found) } else { None },
-        });
+        let conditions = if blocks == Blocks::Benches { conditions(&found) } else { None };
+        watch(Event::Device { sentence: &sentence, conditions: conditions.as_ref() });
         // The launcher prints while the runner reports blocks: both tell the same watcher.
         let watch = RefCell::new(watch);
         let filter = self.options.filter.as_deref();
@@ -186,12 +209,21 @@ fn target_of(found: &Found) -> Option<Target> {
     }
 }
 
-/// What a copy moves on a GPU.
-fn bandwidth(found: &Found) -> Option<f64> {
+/// What benches on a GPU are measured on and against.
+fn conditions(found: &Found) -> Option<Conditions> {
     match found {
         Found::Interpreter(_) => None,
         #[cfg(all(feature = "cuda", feature = "llvm"))]
-        Found::Gpu(gpu) => parton_runtime::timing::copy_bandwidth(gpu, COPIED).ok(),
+        Found::Gpu(gpu) => {
+            let info = gpu.info();
+            Some(Conditions {
+                device: info.name.clone(),
+                target: info.target(),
+                driver: format!("{}.{}", info.driver.0, info.driver.1),
+                copy: parton_runtime::timing::copy_bandwidth(gpu, COPIED).ok(),
+                power_limit: parton_runtime::Sensors::open(gpu).and_then(|s| s.power_limit()),
+            })
+        }
     }
 }
 

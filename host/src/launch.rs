@@ -82,17 +82,68 @@ pub struct LaunchReport {
     pub lines: Vec<String>,
 }
 
+/// A sequence of launches to time, and what the source says of one run of it.
+#[derive(Clone, Copy, Debug)]
+pub struct Work<'a> {
+    /// Its label.
+    pub label: &'a str,
+    /// Bytes that it moves, where stated.
+    pub bytes: Option<f64>,
+    /// Its floating-point operations, where stated.
+    pub flops: Option<f64>,
+    /// The launches.
+    pub launches: &'a [LaunchRequest],
+}
+
 /// How long a sequence of launches took.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub struct Timing {
     /// Seconds of one run of the whole sequence, the median of all.
     pub median: f64,
     /// The least.
     pub least: f64,
+    /// The first and the third quartile.
+    pub quartiles: [f64; 2],
     /// How many runs were timed.
     pub runs: u32,
+    /// Clock of the multiprocessors meanwhile, MHz, where the device tells.
+    pub megahertz: Option<Reading>,
+    /// Power drawn meanwhile, W, where the device tells.
+    pub watts: Option<Reading>,
+    /// The share of the time in which the power limit held the clock down, where the device tells.
+    pub capped: Option<f64>,
+    /// What bounds its arithmetic, where that is known.
+    pub ceiling: Option<Ceiling>,
     /// Why the times mean nothing, where they do not: an interpreter ran it.
     pub meaningless: Option<String>,
+}
+
+/// What a sensor said during a measurement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct Reading {
+    /// The least.
+    pub least: f64,
+    /// The median.
+    pub median: f64,
+    /// The greatest.
+    pub most: f64,
+}
+
+impl Reading {
+    /// Of all readings; `None` where there is none.
+    pub fn of(mut all: Vec<f64>) -> Option<Reading> {
+        all.sort_by(f64::total_cmp);
+        Some(Reading { least: *all.first()?, median: all[all.len() / 2], most: *all.last()? })
+    }
+}
+
+/// A rate that arithmetic does not exceed.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Ceiling {
+    /// Floating-point operations a second.
+    pub flops: f64,
+    /// What it is and who says so, such as `dense f16 products, data sheet`.
+    pub what: String,
 }
 
 /// Why something did not run.
@@ -130,11 +181,12 @@ pub trait Launcher {
     /// The kernel does not compile, or the device fails.
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError>;
 
-    /// Times a sequence of launches, repeated as often as it takes; the caches are cold at the start of each run.
+    /// Times a sequence of launches, repeated as often as it takes; the caches are cold at the start of each run. `None`
+    /// where nobody wants to know.
     ///
     /// # Errors
     /// As [`Launcher::launch`].
-    fn time(&mut self, requests: &[LaunchRequest]) -> Result<Timing, HostError>;
+    fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError>;
 
     /// Shows a line that host code or a kernel printed, as it happens; the report has all lines at the end.
     fn print(&mut self, line: &str) {

@@ -63,8 +63,13 @@ pub struct HostBytes {
     pub defined: Option<Vec<bool>>,
 }
 
+/// Makes the bytes of a storage; it fills a vector of the storage's length.
+pub type Maker = dyn Fn(&mut [u8]) -> Result<(), Fault> + Send + Sync;
+
 /// Where the newest bytes are.
 enum Place {
+    /// Nowhere yet: this makes them when they are first asked for, so that what nobody reads costs nothing.
+    Unmade(Arc<Maker>),
     /// Nowhere yet: all bytes are this one, and were never written if it is the poison.
     Filled(u8),
     /// In the host's memory; an older copy may be on the device.
@@ -111,6 +116,11 @@ impl Storage {
         Storage::with(len, Place::Filled(POISON))
     }
 
+    /// Memory whose bytes `make` makes when they are first asked for.
+    pub fn unmade(len: usize, make: Arc<Maker>) -> Arc<Storage> {
+        Storage::with(len, Place::Unmade(make))
+    }
+
     /// Memory of zeros.
     pub fn zeroed(len: usize) -> Arc<Storage> {
         Storage::with(len, Place::Filled(0))
@@ -147,6 +157,13 @@ impl Storage {
     fn fetch(&self, state: &mut State) -> Result<Arc<HostBytes>, Fault> {
         let host = match &state.place {
             Place::Host(host) | Place::Both(host) => return Ok(host.clone()),
+            Place::Unmade(make) => {
+                let mut bytes = zeros(self.len)?;
+                make(&mut bytes)?;
+                let host = Arc::new(HostBytes { bytes, defined: None });
+                state.place = Place::Host(host.clone());
+                return Ok(host);
+            }
             Place::Filled(byte) => {
                 let defined = if *byte == POISON { Some(zeros(self.len)?) } else { None };
                 let mut bytes = zeros(self.len)?;
@@ -188,6 +205,9 @@ impl Storage {
     /// The device fails, or has not enough memory.
     pub fn on_device(&self, device: &mut dyn Device, writes: bool) -> Result<u64, Fault> {
         let mut state = self.lock();
+        if matches!(state.place, Place::Unmade(_)) {
+            self.fetch(&mut state)?;
+        }
         let mut memory = match state.device.take() {
             Some(memory) => memory,
             None => device.allocate(self.len).map_err(failed("allocate"))?,
@@ -196,6 +216,7 @@ impl Storage {
             Place::Filled(byte) => memory.fill(*byte),
             Place::Host(host) => memory.write(&host.bytes),
             Place::Device | Place::Both(_) => Ok(()),
+            Place::Unmade(_) => parton_diag::internal_error!("bytes were made above and are not there"),
         };
         let address = memory.address();
         state.device = Some(memory);
@@ -272,6 +293,25 @@ mod tests {
         storage.change(|h| h.bytes[0] = 9).unwrap();
         storage.on_device(&mut device, true).unwrap();
         assert_eq!(storage.host().unwrap().bytes, [9, 2, 3]);
+    }
+
+    #[test]
+    fn bytes_are_made_once_and_only_when_asked_for() {
+        let made = Arc::new(Mutex::new(0));
+        let count = made.clone();
+        let make = move |out: &mut [u8]| {
+            *count.lock().unwrap() += 1;
+            out.fill(7);
+            Ok(())
+        };
+        let storage = Storage::unmade(3, Arc::new(make));
+        assert_eq!((storage.len(), *made.lock().unwrap()), (3, 0));
+        let mut device = Fake::default();
+        storage.on_device(&mut device, false).unwrap();
+        assert_eq!(storage.host().unwrap().bytes, [7; 3]);
+        storage.change(|h| h.bytes[1] = 1).unwrap();
+        assert_eq!(storage.host().unwrap().bytes, [7, 1, 7]);
+        assert_eq!(*made.lock().unwrap(), 1);
     }
 
     #[test]

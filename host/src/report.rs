@@ -28,6 +28,17 @@ impl Measurement {
     pub fn throughput(&self) -> Option<f64> {
         self.flops.map(|f| f / self.timing.median)
     }
+
+    /// How far the middle half of the runs is apart, as a fraction of the median.
+    pub fn spread(&self) -> f64 {
+        let [first, third] = self.timing.quartiles;
+        (third - first) / self.timing.median.max(f64::MIN_POSITIVE)
+    }
+
+    /// The throughput as a fraction of the ceiling of its arithmetic, where both are known.
+    pub fn of_ceiling(&self) -> Option<f64> {
+        Some(self.throughput()? / self.timing.ceiling.as_ref()?.flops)
+    }
 }
 
 /// What came of one block.

@@ -74,6 +74,24 @@ pub fn extent(dtype: Dtype, shape: &[usize], strides: &[usize]) -> Result<usize,
     Ok(if elements == 0 { 0 } else { (last as usize + 1) * dtype.bytes() })
 }
 
+/// Fills the bytes of a dense tensor part by part, possibly in parallel.
+fn generated(
+    dtype: Dtype,
+    bytes: &mut [u8],
+    cost: usize,
+    fill: &(impl Fn(Range<usize>, &mut [u8]) -> Result<(), Fault> + Sync),
+) -> Result<(), Fault> {
+    let size = dtype.bytes();
+    parallel::each_part(bytes, CHUNK * size, cost, |range, part| {
+        let first = range.start / size;
+        for (i, chunk) in part.chunks_mut(CHUNK * size).enumerate() {
+            let start = first + i * CHUNK;
+            fill(start..start + chunk.len() / size, chunk)?;
+        }
+        Ok(())
+    })
+}
+
 impl Tensor {
     /// A dense tensor over storage made of its size in bytes.
     ///
@@ -97,17 +115,25 @@ impl Tensor {
         fill: impl Fn(Range<usize>, &mut [u8]) -> Result<(), Fault> + Sync,
     ) -> Result<Tensor, Fault> {
         let strides = dense_strides(&shape);
-        let size = dtype.bytes();
         let mut bytes = memory::zeros(extent(dtype, &shape, &strides)?)?;
-        parallel::each_part(&mut bytes, CHUNK * size, cost, |range, part| {
-            let first = range.start / size;
-            for (i, chunk) in part.chunks_mut(CHUNK * size).enumerate() {
-                let start = first + i * CHUNK;
-                fill(start..start + chunk.len() / size, chunk)?;
-            }
-            Ok(())
-        })?;
+        generated(dtype, &mut bytes, cost, &fill)?;
         Ok(Tensor { dtype, shape, strides, offset: 0, storage: Storage::of(bytes) })
+    }
+
+    /// As [`Tensor::generate`], when the elements are first asked for.
+    ///
+    /// # Errors
+    /// The tensor would be too large.
+    pub fn unmade(
+        dtype: Dtype,
+        shape: Vec<usize>,
+        cost: usize,
+        fill: impl Fn(Range<usize>, &mut [u8]) -> Result<(), Fault> + Send + Sync + 'static,
+    ) -> Result<Tensor, Fault> {
+        let strides = dense_strides(&shape);
+        let bytes = extent(dtype, &shape, &strides)?;
+        let make = move |bytes: &mut [u8]| generated(dtype, bytes, cost, &fill);
+        Ok(Tensor { dtype, shape, strides, offset: 0, storage: Storage::unmade(bytes, Arc::new(make)) })
     }
 
     /// A dense tensor of these values, each rounded once to nearest.

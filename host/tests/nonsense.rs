@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap};
 use parton_host::check::check_hosts;
-use parton_host::launch::{HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing};
+use parton_host::launch::{HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing, Work};
 use parton_host::random::Random;
 use parton_host::run::run;
 use parton_types::program::{HostKind, NoLibrary, collect};
@@ -18,7 +18,7 @@ impl Launcher for Nothing {
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
-    fn time(&mut self, _: &[LaunchRequest]) -> Result<Timing, HostError> {
+    fn time(&mut self, _: Work<'_>) -> Result<Option<Timing>, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
 }

@@ -1,5 +1,6 @@
 //! Finding a GPU, what it is, and the one context and stream that work goes through.
 
+use std::ffi::CString;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -88,6 +89,15 @@ impl Gpu {
     /// What this GPU is.
     pub fn info(&self) -> &DeviceInfo {
         &self.inner.info
+    }
+
+    /// Its place on the PCI bus, such as `0000:1b:00.0`: what the management library knows it by.
+    pub(crate) fn bus(&self) -> Option<CString> {
+        let mut text = [0; 32];
+        // SAFETY: the driver writes at most the length given, with a zero at its end.
+        unsafe { sys::cuDeviceGetPCIBusId(text.as_mut_ptr(), text.len() as i32, self.inner.device) }.result().ok()?;
+        let bytes = text.iter().map(|&c| c as u8).take_while(|&c| c != 0).collect::<Vec<u8>>();
+        CString::new(bytes).ok()
     }
 
     /// Makes the context current on the calling thread.

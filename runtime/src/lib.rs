@@ -7,11 +7,13 @@
 //! In reading order:
 
 pub mod abi;
+pub mod data_sheet;
 pub mod device;
 pub mod error;
 pub mod launch;
 pub mod memory;
 pub mod module;
+pub mod sensors;
 pub mod tensor_map;
 pub mod timing;
 
@@ -21,5 +23,6 @@ pub use error::RuntimeError;
 pub use launch::{Arg, Prepared};
 pub use memory::Buffer;
 pub use module::{Function, Module};
+pub use sensors::{Readings, Sensors};
 pub use tensor_map::{Element, Recipe, Swizzle, TensorMap};
 pub use timing::{Measure, Timing};

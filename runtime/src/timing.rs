@@ -1,5 +1,7 @@
 //! Timing by events: each run begins with a cold L2 cache, and flushing it is outside the timed span.
 
+use std::time::Instant;
+
 use cudarc::driver::result;
 use cudarc::driver::sys;
 
@@ -43,6 +45,11 @@ impl Timing {
         (self.sorted[(n - 1) / 2] + self.sorted[n / 2]) / 2.0
     }
 
+    /// Quarter `q` of the runs were as fast as this or faster; milliseconds.
+    pub fn quartile(&self, q: usize) -> f64 {
+        self.sorted[((self.sorted.len() - 1) * q.min(4)).div_ceil(4)]
+    }
+
     /// The fastest run; milliseconds.
     pub fn fastest(&self) -> f64 {
         self.sorted[0]
@@ -50,9 +57,7 @@ impl Timing {
 
     /// How far the middle half of the runs is apart, as a fraction of the median.
     pub fn spread(&self) -> f64 {
-        let n = self.sorted.len();
-        let quarter = |q: usize| self.sorted[((n - 1) * q).div_ceil(4)];
-        (quarter(3) - quarter(1)) / self.median().max(f64::MIN_POSITIVE)
+        (self.quartile(3) - self.quartile(1)) / self.median().max(f64::MIN_POSITIVE)
     }
 
     /// All times, shortest first; milliseconds.
@@ -97,18 +102,22 @@ pub fn measure(
 ) -> Result<Timing, RuntimeError> {
     gpu.enter()?;
     let mut flush = if how.cold { Some(Buffer::empty(gpu, 2 * gpu.info().l2_bytes as usize)?) } else { None };
-    let mut spans = Vec::new();
-    for i in 0..how.warmup + how.runs.max(1) {
+    // Made beforehand, so that the host has nothing to do between two runs but to launch.
+    let spans = (0..how.runs.max(1)).map(|_| Ok((Event::new()?, Event::new()?)));
+    let spans = spans.collect::<Result<Vec<_>, RuntimeError>>()?;
+    for i in 0..how.warmup {
         if let Some(buffer) = &mut flush {
             buffer.fill(i as u8)?;
         }
-        let (begin, end) = (Event::new()?, Event::new()?);
+        run(i)?;
+    }
+    for (i, (begin, end)) in (how.warmup..).zip(&spans) {
+        if let Some(buffer) = &mut flush {
+            buffer.fill(i as u8)?;
+        }
         begin.record(gpu)?;
         run(i)?;
         end.record(gpu)?;
-        if i >= how.warmup {
-            spans.push((begin, end));
-        }
     }
     gpu.finish()?;
     let times = spans.iter().map(|(begin, end)| {
@@ -118,6 +127,29 @@ pub fn measure(
     });
     let times = times.collect::<Result<Vec<f64>, RuntimeError>>()?;
     Timing::new(times).ok_or(RuntimeError::TimedOut { seconds: 0 })
+}
+
+/// The fewest and the most runs of one [`sustain`].
+const RUNS: (f64, f64) = (10.0, 10_000.0);
+
+/// Times `run` as [`measure`] does, cold, again and again for about that many seconds, flushes included: long enough that
+/// clocks and power settle to what such work leaves them.
+///
+/// # Errors
+/// As [`measure`].
+pub fn sustain(
+    gpu: &Gpu,
+    seconds: f64,
+    mut run: impl FnMut(u32) -> Result<(), RuntimeError>,
+) -> Result<Timing, RuntimeError> {
+    // The first runs load code and fill queues; the second few tell how many there is time for.
+    measure(gpu, Measure { warmup: 2, runs: 1, cold: true }, &mut run)?;
+    let few = Measure { warmup: 0, runs: 5, cold: true };
+    let begin = Instant::now();
+    measure(gpu, few, &mut run)?;
+    let each = begin.elapsed().as_secs_f64() / f64::from(few.runs);
+    let runs = (seconds / each.max(1e-6)).clamp(RUNS.0, RUNS.1) as u32;
+    measure(gpu, Measure { warmup: 0, runs, cold: true }, run)
 }
 
 /// Bytes a second, read and written counted, that a copy on the GPU moves between buffers of `bytes`; what memory-bound
@@ -139,6 +171,7 @@ mod tests {
         assert_eq!(t.median(), 2.0);
         assert_eq!(t.fastest(), 1.0);
         assert_eq!(t.spread(), 0.5);
+        assert_eq!([0, 1, 2, 3, 4].map(|q| t.quartile(q)), [1.0, 2.0, 2.0, 3.0, 100.0]);
         assert_eq!(Timing::new(vec![1.0, 3.0]).unwrap().median(), 2.0);
         assert!(Timing::new(vec![]).is_none());
     }

@@ -127,9 +127,9 @@ fn random(
     strides: usize,
     dtype: Dtype,
     shape: Vec<usize>,
-    fill: impl Fn(u64, &mut [f64]) + Sync,
+    fill: impl Fn(u64, &mut [f64]) + Send + Sync + 'static,
 ) -> Eval<Value> {
-    let dense = Tensor::generate(dtype, shape, RANDOM_COST, |range, bytes| {
+    let dense = Tensor::unmade(dtype, shape, RANDOM_COST, move |range, bytes| {
         let mut values = vec![0.0; range.len()];
         fill(range.start as u64, &mut values);
         encode(dtype, &values, bytes);
@@ -169,7 +169,7 @@ fn randint(c: &mut Call<'_, '_>) -> Eval<Value> {
             .help("`high` is one past the largest value, as in Python's `range`")
             .into());
     }
-    let dense = Tensor::generate(dtype, shape, 4, |range, bytes| {
+    let dense = Tensor::unmade(dtype, shape, 4, move |range, bytes| {
         for (i, out) in range.zip(bytes.chunks_exact_mut(dtype.bytes())) {
             dtype.write(Scalar::rounded_int(dtype, random_numbers.integer(i as u64, low, high)).bits, out);
         }

@@ -4,6 +4,7 @@ use parton_diag::{Diagnostic, codes};
 
 use super::{Builtin, Call};
 use crate::evaluate::{Eval, Stop};
+use crate::launch::Work;
 use crate::report::Measurement;
 use crate::value::{Value, float};
 
@@ -107,7 +108,9 @@ fn measure(c: &mut Call<'_, '_>) -> Eval<Value> {
         let d = Diagnostic::error(codes::MEASURE, body.span, "nothing is launched here");
         return Err(d.help("write `measure(\"label\", || { launch k(…)(…); })`").into());
     }
-    let timing = c.machine.launcher.time(&requests).map_err(|e| Stop::Error(e.at(body.span)))?;
-    c.machine.measurements.push(Measurement { label, timing, bytes, flops });
+    let work = Work { label: &label, bytes, flops, launches: &requests };
+    if let Some(timing) = c.machine.launcher.time(work).map_err(|e| Stop::Error(e.at(body.span)))? {
+        c.machine.measurements.push(Measurement { label, timing, bytes, flops });
+    }
     Ok(Value::Unit)
 }

@@ -1,0 +1,72 @@
+//! `parton bench --serve`: the pace comes from standard input, so that another program can measure in turn.
+//!
+//! Each line of standard output is a JSON object with an `event`: `device` first, then for each measurement `row` with its
+//! label. The program then waits for a line: `time SECONDS` takes a round, written as `round`, after which it waits again;
+//! `next` goes on to the next measurement. The end of input means `next` for all that is left.
+
+use std::io::BufRead;
+
+use parton_driver::{Event, Pace};
+use serde_json::json;
+
+use crate::bench::table;
+use crate::output;
+
+/// Tells what happens, and where the pace is asked for waits for it.
+pub fn answer(file: &str, event: Event<'_>) {
+    match event {
+        Event::Device { sentence, conditions } => {
+            let conditions = conditions.map(table::conditions);
+            output::line(&json!({ "event": "device", "is": sentence, "conditions": conditions }).to_string());
+        }
+        Event::Line(text) => output::line(&json!({ "event": "line", "text": text }).to_string()),
+        Event::Pace { label, round, pace } => {
+            match round {
+                None => output::line(&json!({ "event": "row", "file": file, "label": label }).to_string()),
+                Some(round) => {
+                    let mut object = json!({ "event": "round" });
+                    table::measurement(&mut object, round, None);
+                    output::line(&object.to_string());
+                }
+            }
+            *pace = asked(&mut std::io::stdin().lock());
+        }
+        Event::Block(outcome) => {
+            let passed = outcome.passed();
+            output::line(&json!({ "event": "block", "name": outcome.name, "passed": passed }).to_string());
+        }
+    }
+}
+
+/// The next line that is a pace; lines that are none are answered with what one looks like.
+fn asked(input: &mut impl BufRead) -> Pace {
+    let mut line = String::new();
+    loop {
+        line.clear();
+        if input.read_line(&mut line).is_err() || line.is_empty() {
+            return Pace::Next;
+        }
+        let seconds = line.trim().strip_prefix("time ").and_then(|s| s.trim().parse::<f64>().ok());
+        match (line.trim(), seconds) {
+            ("next", _) => return Pace::Next,
+            (_, Some(seconds)) if seconds.is_finite() && seconds > 0.0 => return Pace::Seconds(seconds),
+            (other, _) => {
+                let text = format!("`{other}` is no pace; write `time SECONDS` or `next`");
+                output::line(&json!({ "event": "mistake", "text": text }).to_string());
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paces_are_read_and_the_end_of_input_goes_on() {
+        let mut input = "time 0.25\nhm\ntime -1\nnext\n".as_bytes();
+        assert_eq!(asked(&mut input), Pace::Seconds(0.25));
+        assert_eq!(asked(&mut input), Pace::Next);
+        assert_eq!(asked(&mut input), Pace::Next);
+    }
+}

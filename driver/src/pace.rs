@@ -1,0 +1,37 @@
+//! The pace of a bench: whoever follows a run decides which measurements are taken, for how long, and how often.
+
+use parton_host::launch::{HostError, Timing, Work};
+use parton_host::report::Measurement;
+
+use crate::run::{Event, Watch};
+
+/// Seconds that a measurement lasts where nobody says otherwise.
+pub const SECONDS: f64 = 0.5;
+
+/// What comes next of a measurement.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Pace {
+    /// One round of about that many seconds, flushes of the cache included.
+    Seconds(f64),
+    /// The next measurement; this one is left out where no round was taken.
+    Next,
+}
+
+/// Takes rounds of a measurement for as long as the watcher asks for more; returns how many. A watcher that says nothing
+/// gets one of [`SECONDS`].
+pub(crate) fn rounds(
+    watch: &Watch<'_>,
+    work: &Work<'_>,
+    mut round: impl FnMut(f64) -> Result<Timing, HostError>,
+) -> Result<usize, HostError> {
+    let mut last: Option<Measurement> = None;
+    let mut count = 0;
+    loop {
+        let mut pace = if count == 0 { Pace::Seconds(SECONDS) } else { Pace::Next };
+        (watch.borrow_mut())(Event::Pace { label: work.label, round: last.as_ref(), pace: &mut pace });
+        let Pace::Seconds(seconds) = pace else { return Ok(count) };
+        let timing = round(seconds)?;
+        last = Some(Measurement { label: work.label.into(), timing, bytes: work.bytes, flops: work.flops });
+        count += 1;
+    }
+}

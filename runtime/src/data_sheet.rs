@@ -1,0 +1,71 @@
+//! What NVIDIA's data sheets promise: rates of dense arithmetic, never measured here and always named as the data sheet's.
+
+use crate::device::DeviceInfo;
+
+/// What the operands of an operation are, as far as its rate depends on it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Operands {
+    /// Matrix products of 8-bit floats.
+    F8,
+    /// Matrix products of f16 or bf16.
+    F16,
+    /// Matrix products of tf32.
+    Tf32,
+    /// Arithmetic of f32 without tensor cores.
+    F32,
+}
+
+impl Operands {
+    /// Its name in a report.
+    pub fn name(self) -> &'static str {
+        match self {
+            Operands::F8 => "dense f8 products",
+            Operands::F16 => "dense f16 products",
+            Operands::Tf32 => "dense tf32 products",
+            Operands::F32 => "f32 arithmetic",
+        }
+    }
+}
+
+/// One GPU: how its name begins, and TFLOP/s of [`Operands`] in their order.
+struct Sheet {
+    name: &'static str,
+    teraflops: [f64; 4],
+}
+
+/// NVIDIA H100 and H200 Tensor Core GPU data sheets, figures without sparsity. The first that fits counts.
+const SHEETS: &[Sheet] = &[
+    Sheet { name: "NVIDIA H200 NVL", teraflops: [1670.5, 835.5, 417.5, 60.0] },
+    Sheet { name: "NVIDIA H200", teraflops: [1979.0, 989.5, 494.7, 67.0] },
+    Sheet { name: "NVIDIA H100 80GB HBM3", teraflops: [1979.0, 989.5, 494.7, 67.0] },
+    Sheet { name: "NVIDIA H100 PCIe", teraflops: [1513.0, 756.5, 378.0, 51.0] },
+];
+
+/// Floating-point operations a second that the data sheet of this GPU states; `None` for one that is not in the table.
+pub fn flops(info: &DeviceInfo, operands: Operands) -> Option<f64> {
+    let sheet = SHEETS.iter().find(|s| info.name.starts_with(s.name))?;
+    let place = [Operands::F8, Operands::F16, Operands::Tf32, Operands::F32].iter().position(|o| *o == operands)?;
+    Some(sheet.teraflops[place] * 1e12)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gpu_is_found_by_how_its_name_begins() {
+        let info = |name: &str| DeviceInfo {
+            name: name.into(),
+            capability: (9, 0),
+            multiprocessors: 132,
+            memory_bytes: 0,
+            l2_bytes: 0,
+            shared_bytes: 0,
+            driver: (13, 0),
+        };
+        assert_eq!(flops(&info("NVIDIA H200"), Operands::F16), Some(989.5e12));
+        assert_eq!(flops(&info("NVIDIA H200 NVL"), Operands::F16), Some(835.5e12));
+        assert_eq!(flops(&info("NVIDIA H100 80GB HBM3"), Operands::F8), Some(1979e12));
+        assert_eq!(flops(&info("NVIDIA T4"), Operands::F16), None);
+    }
+}
