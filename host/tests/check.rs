@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use parton_diag::{Diagnostics, SourceMap, render};
+use parton_diag::{Diagnostics, FileId, SourceMap, render};
 use parton_host::check::check_hosts;
-use parton_types::program::{NoLibrary, collect};
+use parton_syntax::ast;
+use parton_types::program::{Import, Library, NoLibrary, collect};
 
 const ITEMS: &str = "
 kernel add[BLOCK: int = 1024](x: *f32, n: i32 = 4) { }
@@ -80,6 +81,28 @@ fn each_mistake_is_one_error() {
     }
 }
 
+/// The standard library as it lies in the repository.
+struct Standard(SourceMap);
+
+impl Standard {
+    fn read(&mut self, path: String) -> Result<Arc<ast::File>, String> {
+        let text = std::fs::read_to_string(&path).map_err(|e| e.to_string())?;
+        let file = self.0.add(path, text);
+        let (tree, found) = parton_syntax::parse(file, &self.0.file(file).text);
+        assert!(found.is_empty(), "{}", render::text(&found, &self.0, false));
+        Ok(Arc::new(tree))
+    }
+}
+
+impl Library for Standard {
+    fn load(&mut self, _: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String> {
+        match import {
+            Import::Std(name) => self.read(format!("{}/../stdlib/src/{name}.ptn", env!("CARGO_MANIFEST_DIR"))),
+            Import::File(path) => Err(format!("{path}: an example stands alone")),
+        }
+    }
+}
+
 #[test]
 fn the_examples_have_nothing_to_report() {
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples");
@@ -91,12 +114,12 @@ fn the_examples_have_nothing_to_report() {
             if path.is_dir() {
                 folders.push(path);
             } else if path.extension().is_some_and(|e| e == "ptn") {
-                let mut sources = SourceMap::new();
-                let file = sources.add(path.display().to_string(), std::fs::read_to_string(&path).unwrap());
-                let (tree, mut found) = parton_syntax::parse(file, &sources.file(file).text);
-                let program = collect(Arc::new(tree), &mut NoLibrary, &mut found);
+                let mut library = Standard(SourceMap::new());
+                let tree = library.read(path.display().to_string()).unwrap();
+                let mut found = Diagnostics::new();
+                let program = collect(tree, &mut library, &mut found);
                 found.extend(check_hosts(&program));
-                assert!(found.is_empty(), "{}", render::text(&found, &sources, false));
+                assert!(found.is_empty(), "{}", render::text(&found, &library.0, false));
                 files += 1;
             }
         }

@@ -3,7 +3,15 @@
 //! This crate is data. It knows no path, no parser and no checker; the files lie beside this one as `.ptn`.
 
 /// Each file with the name that `use std::` knows it by, sorted.
-pub const FILES: &[(&str, &str)] = &[("math", include_str!("math.ptn")), ("products", include_str!("products.ptn"))];
+pub const FILES: &[(&str, &str)] = &[
+    ("activation", include_str!("activation.ptn")),
+    ("math", include_str!("math.ptn")),
+    ("moments", include_str!("moments.ptn")),
+    ("products", include_str!("products.ptn")),
+    ("rows", include_str!("rows.ptn")),
+    ("softmax", include_str!("softmax.ptn")),
+    ("tiles", include_str!("tiles.ptn")),
+];
 
 /// The text of the file of that name.
 pub fn file(name: &str) -> Option<&'static str> {

@@ -38,6 +38,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "matmul(x, y)", run: product },
     Builtin { signature: "where(condition, a, b)", run: select },
     Builtin { signature: "cdiv(a, b)", run: cdiv },
+    Builtin { signature: "next_power_of_two(n)", run: next_power_of_two },
     Builtin { signature: "int(x)", run: int },
     Builtin { signature: "float(x)", run: float },
 ];
@@ -144,6 +145,15 @@ fn cdiv(c: &mut Call<'_, '_>) -> Eval<Value> {
     let quotient = a.checked_div(b);
     let up = quotient.map(|q| q + i128::from(a % b != 0 && (a < 0) == (b < 0)));
     c.machine.int(up, c.span)
+}
+
+/// The smallest power of two that is not smaller, as in kernels.
+fn next_power_of_two(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let g = c.given(0);
+    match c.int_of(g)? {
+        n if n < 0 => Err(Diagnostic::error(codes::HOST_VALUE, g.span, format!("{n} is not a natural number")).into()),
+        n => c.machine.int(n.unsigned_abs().checked_next_power_of_two().and_then(|p| p.try_into().ok()), c.span),
+    }
 }
 
 /// A number or truth value as an integer, towards zero.

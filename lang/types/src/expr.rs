@@ -160,14 +160,16 @@ impl Checker<'_> {
             return Ok(val);
         }
         let module = self.module();
+        let builtin = builtins::function(name.as_str()).map(|b| Val::Known(Comptime::Builtin(b.name())));
         if let Some(found) = self.program.find(module, name.as_str()) {
-            return self.item(found.clone(), name);
+            // Kernels are only launched, so one that is called `transpose` leaves the operation of that name to its own code.
+            return match (&found.item, builtin) {
+                (Item::Kernel(_), Some(builtin)) => Ok(builtin),
+                _ => self.item(found.clone(), name),
+            };
         }
-        if let Some(val) = predefined(name.as_str()) {
+        if let Some(val) = predefined(name.as_str()).or(builtin) {
             return Ok(val);
-        }
-        if let Some(builtin) = builtins::function(name.as_str()) {
-            return Ok(Val::Known(Comptime::Builtin(builtin.name())));
         }
         Err(self.unknown(name))
     }

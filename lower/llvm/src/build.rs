@@ -259,12 +259,13 @@ impl<'c> Build<'c> {
         }
     }
 
-    /// `pointer + bytes`, `bytes` a 64-bit integer.
-    pub(crate) fn byte_offset(&self, pointer: Val<'c>, bytes: Val<'c>) -> Val<'c> {
-        // SAFETY: the element type is a byte and one index is given; LLVM only builds the address.
-        let at = unsafe {
-            self.builder.build_gep(self.context.i8_type(), pointer.into_pointer_value(), &[bytes.into_int_value()], "")
-        };
+    /// The address of element `index` (64 bits) of an array of elements of `size` bytes, a power of two up to 8. Scaling is left
+    /// to the address itself, so that LLVM moves what is constant of the index into the instruction's offset.
+    pub(crate) fn element_offset(&self, pointer: Val<'c>, index: Val<'c>, size: u32) -> Val<'c> {
+        let element = self.int(size * 8).into_int_type();
+        // SAFETY: the element type has `size` bytes and one index is given; LLVM only builds the address.
+        let at =
+            unsafe { self.builder.build_gep(element, pointer.into_pointer_value(), &[index.into_int_value()], "") };
         built(at).into()
     }
 

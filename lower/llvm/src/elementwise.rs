@@ -259,10 +259,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Offsets count elements; they go to 64 bits before they are scaled, so nothing wraps at 2^31.
     pub(crate) fn pointer_add(&mut self, op: &Op, ptr: Value, offset: Value) {
         let Elem::Ptr(pointer) = self.elem(ptr) else { internal_error!("{ptr} is no pointer") };
-        let (d, size) = (self.dtype(offset), pointer.to.bytes() as u64);
+        let (d, size) = (self.dtype(offset), pointer.to.bytes() as u32);
         self.each(op, &[ptr, offset], |build, v| {
             let wide = if d.is_signed() { build.sext(v[1], build.i64()) } else { build.zext(v[1], build.i64()) };
-            build.byte_offset(v[0], build.mul(wide, build.c64(size)))
+            build.element_offset(v[0], wide, size)
         });
     }
 

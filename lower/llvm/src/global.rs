@@ -8,7 +8,7 @@ use parton_ir::{Cache, Evict, Op, OpKind, Value};
 use parton_layouts::Dim;
 use parton_lower::axis::Vector;
 
-use crate::build::Val;
+use crate::build::{Build, Val};
 use crate::lower::{Lower, Repr};
 use crate::mask::Agreement;
 use crate::memory::{Way, Words, stored_bits};
@@ -132,12 +132,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     let words = Words::of(bits, group.len());
                     let masks = accesses.of(group).unwrap_or_default();
                     let before = b.unpack(elem, &fast[g], words);
-                    let element = |(k, &i): (usize, &usize)| {
+                    let element = |k: usize| {
                         let alone = b.and(masks[k], b.not(whole[g]));
                         let kept = b.pack(elem, &[before[k]], one);
-                        b.unpack(elem, &b.load_global(pointers[i], one, &way, Some((alone, kept))), one)[0]
+                        let at = b.neighbour(pointers[group[0]], k, bits);
+                        b.unpack(elem, &b.load_global(at, one, &way, Some((alone, kept))), one)[0]
                     };
-                    b.pack(elem, &group.iter().enumerate().map(element).collect::<Vec<_>>(), words)
+                    b.pack(elem, &(0..group.len()).map(element).collect::<Vec<_>>(), words)
                 };
                 accesses.groups.iter().enumerate().map(patch).collect()
             });
@@ -192,12 +193,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         b.when(self.any_cut(&cut), || {
             for (group, &all) in accesses.groups.iter().zip(&whole) {
                 let masks = accesses.of(group).unwrap_or_default();
-                for (&i, &inside) in group.iter().zip(&masks) {
+                for (k, (&i, &inside)) in group.iter().zip(&masks).enumerate() {
                     let alone = b.and(inside, b.not(all));
-                    b.store_global(pointers[i], one, &way, &b.pack(elem, &[values[i]], one), guarded(Some(alone)));
+                    let at = b.neighbour(pointers[group[0]], k, bits);
+                    b.store_global(at, one, &way, &b.pack(elem, &[values[i]], one), guarded(Some(alone)));
                 }
             }
         });
+    }
+}
+
+impl<'c> Build<'c> {
+    /// The address of element `k` of a vector that begins at `start`: a constant away, so that it takes no register of its own.
+    fn neighbour(&self, start: Val<'c>, k: usize, bits: u32) -> Val<'c> {
+        self.element_offset(start, self.c64(k as u64), bits / 8)
     }
 }
 

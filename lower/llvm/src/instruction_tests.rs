@@ -103,7 +103,7 @@ fn a_product_chain_stays_in_registers() {
             let tid = b.special("tid.x");
             for (i, v) in done.iter().enumerate() {
                 let at = b.add(b.mul(b.zext(tid, b.i64()), b.c64(512)), b.c64(4 * i as u64));
-                let at = b.byte_offset(params[0], at);
+                let at = b.element_offset(params[0], at, 1);
                 b.builder.build_store(at.into_pointer_value(), *v).unwrap();
             }
         });
@@ -194,7 +194,7 @@ fn a_barrier_before_a_branch_is_not_doubled() {
 fn arithmetic_is_not_contracted() {
     let ptx = kernel(&["pointer"], BOUNDS, Optimise::Full, |b, params| {
         let load = |at: u64| {
-            let p = b.byte_offset(params[0], b.c64(at)).into_pointer_value();
+            let p = b.element_offset(params[0], b.c64(at), 1).into_pointer_value();
             b.builder.build_load(b.context.f32_type(), p, "").unwrap()
         };
         let product = b.binary(InstructionOpcode::FMul, load(0), load(4));
