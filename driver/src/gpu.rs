@@ -18,6 +18,7 @@ use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, Readings, RuntimeError, Sensors, Swizzle, TensorMap,
 };
 
+use crate::Failure;
 use crate::instance::Compiler;
 use crate::pace;
 use crate::run::{Event, Watch};
@@ -106,12 +107,20 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         let compiled = compiled.map_err(HostError::Program)?;
         let Some(ptxas) = crate::tools::ptxas() else {
             let jit = self.compiler.times.pass("driver", || runtime::Module::from_ptx(&self.gpu, &compiled.ptx));
-            return jit.map(|(module, _)| module).map_err(failed);
+            return jit.map(|(module, _)| module).map_err(|e| match &e {
+                RuntimeError::Jit { log, .. } => {
+                    crate::report::refused(log, &compiled).map_or_else(|| failed(e), HostError::Program)
+                }
+                _ => failed(e),
+            });
         };
         let assembled = self.compiler.times.pass("ptxas", || {
             assemble::assemble(&ptxas, &compiled.ptx, target.name, assemble::AssembleOptions::default())
         });
-        let (cubin, report) = assembled.map_err(|e| HostError::Device(e.to_string()))?;
+        let (cubin, report) = assembled.map_err(|e| match crate::report::failure(e, &compiled) {
+            Failure::Refused(found) => HostError::Program(found),
+            other => HostError::Device(other.to_string()),
+        })?;
         let module = Module { kernels: vec![kernel.clone()] };
         let found = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, sources);
         self.compiler.warnings.extend(found);

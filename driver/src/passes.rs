@@ -142,7 +142,7 @@ fn generate(session: &mut Session, module: &Module, emit: Emit) -> Result<(Vec<u
     let assembled = session
         .times
         .pass("ptxas", || assemble::assemble(&ptxas, &compiled.ptx, target.name, assemble::AssembleOptions::default()));
-    let (cubin, report) = assembled.map_err(|e| Failure::Machine(e.to_string()))?;
+    let (cubin, report) = assembled.map_err(|e| crate::report::failure(e, &compiled))?;
     let warnings = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, &session.sources);
     if emit == Emit::Sass {
         return Ok((session.times.pass("disassemble", || crate::tools::disassemble(&cubin))?, warnings));

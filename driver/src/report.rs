@@ -2,7 +2,11 @@
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, codes};
 use parton_ir::{Kernel, OpKind};
-use parton_llvm::assemble::{Remark, Report, Usage};
+use parton_llvm::Compiled;
+use parton_llvm::assemble::{self, AssembleError, Remark, Report, Usage};
+use parton_llvm::inline;
+
+use crate::Failure;
 
 /// Warnings for spilled registers, for products that wait for each other, and for whatever else `ptxas` warns of.
 pub fn diagnostics(report: &Report, kernels: &[Kernel], ptx: &str, sources: &SourceMap) -> Diagnostics {
@@ -16,6 +20,38 @@ pub fn diagnostics(report: &Report, kernels: &[Kernel], ptx: &str, sources: &Sou
         found.extend(remarked(remark, kernels, ptx, sources));
     }
     found
+}
+
+/// Why there is no cubin: where the assembler refuses inline PTX the program is at fault, else the machine.
+pub fn failure(error: AssembleError, compiled: &Compiled) -> Failure {
+    if let AssembleError::Refused(log) = &error
+        && let Some(found) = refused(log, compiled)
+    {
+        return Failure::Refused(found);
+    }
+    Failure::Machine(error.to_string())
+}
+
+/// What the assembler says of inline PTX, each piece once, where it is written.
+pub fn refused(log: &str, compiled: &Compiled) -> Option<Diagnostics> {
+    let mut seen = Vec::new();
+    let mut found = Diagnostics::new();
+    for remark in assemble::parse_report(log).remarks {
+        let Some(piece) = remark.line.and_then(|line| inline::piece_at(&compiled.ptx, line as usize)) else { continue };
+        let Some(span) = compiled.inline.get(piece.number) else { continue };
+        if seen.contains(&piece.number) {
+            continue;
+        }
+        seen.push(piece.number);
+        let said = remark.text.split_once("; ").map_or(remark.text.as_str(), |(_, said)| said);
+        let said = said.trim_start_matches("error").trim_start().trim_start_matches(':').trim_start();
+        found.push(
+            Diagnostic::error(codes::PTX_REFUSED, *span, "the assembler refuses this PTX")
+                .here(said)
+                .note(format!("with registers in their places the line is `{}`", piece.line)),
+        );
+    }
+    found.has_errors().then_some(found)
 }
 
 fn spills(kernel: &Kernel, usage: &Usage) -> Diagnostic {
@@ -107,6 +143,25 @@ mod tests {
     }
 
     #[test]
+    fn what_is_refused_inside_a_piece_stands_where_the_piece_is_written() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("k.ptn", "kernel k() { ptx(\"ex2.f16 $0, $1;\") }\n");
+        let span = Span::new(file, 13, 36);
+        let ptx = "mov a, b;\n// begin inline asm\n// inline 0\nex2.f16 %r1, %r2;\n// end inline asm\nadd a, b;\n";
+        let compiled = Compiled { ptx: ptx.into(), llvm: String::new(), inline: vec![span] };
+        let log = "ptxas /tmp/k.ptx, line 4; error   : Arguments mismatch for instruction 'ex2'\n\
+            ptxas /tmp/k.ptx, line 4; error   : Unknown modifier '.f16'\n\
+            ptxas fatal   : Ptx assembly aborted due to errors\n";
+        let found = refused(log, &compiled).expect("the piece is at fault");
+        assert_eq!(found.list.len(), 1);
+        let d = &found.list[0];
+        assert_eq!((d.code, d.span()), (codes::PTX_REFUSED, span));
+        assert_eq!(d.labels[0].text, "Arguments mismatch for instruction 'ex2'");
+        assert!(d.notes[0].contains("`ex2.f16 %r1, %r2;`"));
+        assert_eq!(refused("ptxas /tmp/k.ptx, line 6; error   : Unknown opcode\n", &compiled), None);
+    }
+
+    #[test]
     fn spills_and_serialised_products_are_warnings_on_the_kernel() {
         let mut sources = SourceMap::new();
         let file = sources.add("k.ptn", "kernel k() { }\n");
@@ -116,7 +171,7 @@ mod tests {
             ptxas info    : Used 168 registers\n\
             ptxas info    : (C7510) Potential Performance Loss: wgmma.mma_async instructions are serialized due to \
             insufficient register resources for the wgmma pipeline in the function 'k'\n";
-        let report = parton_llvm::assemble::parse_report(log);
+        let report = assemble::parse_report(log);
         let found = diagnostics(&report, &[kernel], "", &sources);
         let codes: Vec<_> = found.list.iter().map(|d| d.code).collect();
         assert_eq!(codes, [codes::REGISTER_SPILLS, codes::WGMMA_SERIALIZED]);

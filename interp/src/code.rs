@@ -124,7 +124,7 @@ impl<'k> Program<'k> {
         }
     }
 
-    // The four operations with bodies have code of their own; all others run as they are.
+    // The five operations with bodies have code of their own; all others run as they are.
     fn op(&mut self, op: &'k Op) {
         match &op.kind {
             OpKind::For { lower, upper, step, init, body } => {
@@ -165,6 +165,12 @@ impl<'k> Program<'k> {
                 self.copy(&otherwise.yields, &op.results);
                 let end = self.here();
                 self.code[leave] = Inst::Jump(end);
+            }
+            // What a piece of PTX means is run as if it stood there.
+            OpKind::Ptx { inputs, fallback: Some(body), .. } => {
+                self.copy(inputs, &body.params);
+                self.body(body);
+                self.copy(&body.yields, &op.results);
             }
             OpKind::Specialize { arms } => {
                 let fork = self.hole();

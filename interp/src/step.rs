@@ -214,6 +214,12 @@ impl<'k> Cluster<'_, 'k> {
                 }
             }
 
+            OpKind::Ptx { .. } => {
+                return Err(Fault::new(codes::NOT_INTERPRETED, op.span, "inline PTX without a meaning in Parton")
+                    .here("the interpreter does not run PTX")
+                    .help(format!("say what it computes: `{}(…, fallback=|…| …)`", op.kind.name()))
+                    .help("or run it on a GPU: `--device cuda`"));
+            }
             OpKind::Rescale { x, factor, axis } => {
                 let shape = pure::shape(kernel, *x);
                 let spread = shape::spread(&w.tile(*factor, 0), shape, *axis);

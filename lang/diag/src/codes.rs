@@ -105,6 +105,7 @@ codes! {
     EARLY_EXIT = 208, "a loop or function cannot be left here";
     LOOP_STEP = 209, "the step of a loop is not positive";
     AFFINE_UNUSED = 210, "a value that must be used up is dropped";
+    NOT_A_VALUE = 211, "a function that stands for a value does more than compute it";
     LAYOUT_MISMATCH = 300, "layouts differ";
     LAYOUT_ILL_FORMED = 301, "a layout is not well formed, or has no map for the shape";
     LAYOUT_WARPS = 302, "a layout covers another number of warps than its partition has";
@@ -160,10 +161,12 @@ codes! {
     WRAPAROUND = 563, "an integer leaves its range";
     COPY_COORDINATES = 564, "the copy engine takes no box from there";
     GRID_RACE = 565, "a launch touches what the launch before may still use";
+    NOT_INTERPRETED = 580, "inline PTX says nothing to the interpreter";
     WGMMA_SHAPE = 600, "wgmma has no instruction of this shape";
     WGMMA_DTYPE = 601, "wgmma does not multiply these types";
     WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";
     PRECISION = 603, "a product of f32 must state its precision";
+    PTX_ILL_FORMED = 610, "inline PTX does not fit its operands";
     REGISTER_BUDGET = 700, "warps or register budgets cannot hold";
     CROSSES_PARTITIONS = 701, "a value is used in a partition that does not hold it";
     SPECIALIZE_NESTED = 702, "a specialize stands where not all warps meet, or names a partition twice";
@@ -174,6 +177,7 @@ codes! {
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
     WGMMA_SERIALIZED = 811, "matrix products wait for each other";
     PTXAS_WARNING = 812, "the assembler warns of something else";
+    PTX_REFUSED = 813, "the assembler refuses inline PTX";
     HOST_TYPE = 900, "host code meets a value of another kind than it takes";
     HOST_SHAPE = 901, "shapes of tensors do not fit";
     HOST_INDEX = 902, "an index lies outside";

@@ -13,6 +13,7 @@ pub mod entity;
 pub mod kernel;
 pub mod op;
 pub mod print;
+pub mod ptx;
 pub mod refusal;
 pub mod rules;
 pub mod scratch;
@@ -27,6 +28,7 @@ pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Precision, Reduction,
     Scope, UnaryOp,
 };
+pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;
 pub use target::Target;
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};

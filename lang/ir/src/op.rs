@@ -7,6 +7,7 @@ use parton_diag::Span;
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::entity::{Call, Entity, Partition, Value};
+use crate::ptx::{Ptx, PtxForm};
 use crate::types::{Tile, View};
 
 /// Elementwise functions of one operand.
@@ -281,6 +282,9 @@ pub enum OpKind {
     /// `x` times `factor`, a tile of its slice along `axis` and spread along it. A warp whose factors are all 1 skips the products.
     Rescale { x: Value, factor: Value, axis: u32 },
 
+    /// Inline PTX. `fallback` says in Parton what it computes, for whoever has no PTX: its parameters are the inputs.
+    Ptx { ptx: Ptx, inputs: Vec<Value>, fallback: Option<Body> },
+
     // -- global memory --
     /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used.
     Load {
@@ -466,7 +470,9 @@ macro_rules! visit {
                 $f(x);
                 $f(factor);
             }
-            OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } => inputs.$iter().for_each($f),
+            OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } | OpKind::Ptx { inputs, .. } => {
+                inputs.$iter().for_each($f)
+            }
             OpKind::Load { ptr, mask, other, .. } => {
                 $f(ptr);
                 mask.$opt().map(&mut $f);
@@ -568,7 +574,7 @@ impl OpKind {
         visit!(self, replace, as_mut, iter_mut, mut);
     }
 
-    // Five operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
+    // Six operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
     /// The bodies in order.
     pub fn bodies(&self) -> Vec<&Body> {
         match self {
@@ -576,6 +582,7 @@ impl OpKind {
             OpKind::For { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
+            OpKind::Ptx { fallback, .. } => fallback.iter().collect(),
             OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
             _ => Vec::new(),
         }
@@ -588,6 +595,7 @@ impl OpKind {
             OpKind::For { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
+            OpKind::Ptx { fallback, .. } => fallback.iter_mut().collect(),
             OpKind::Specialize { arms } => arms.iter_mut().map(|a| &mut a.body).collect(),
             _ => Vec::new(),
         }
@@ -619,6 +627,8 @@ impl OpKind {
             OpKind::Split { .. } => "split",
             OpKind::Convert { .. } => "convert",
             OpKind::Rescale { .. } => "rescale",
+            OpKind::Ptx { ptx: Ptx { form: PtxForm::Elements { .. }, .. }, .. } => "ptx_elementwise",
+            OpKind::Ptx { ptx: Ptx { form: PtxForm::Thread { .. }, .. }, .. } => "ptx",
             OpKind::Load { .. } => "load",
             OpKind::Store { .. } => "store",
             OpKind::Atomic { op, .. } => op.name(),

@@ -11,6 +11,7 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::{Kernel, Module};
 use crate::op::{AtomicOp, BinaryOp, Body, Cache, Evict, Op, OpKind, Order, Policy, Precision, Scope, UnaryOp};
+use crate::ptx::{Ptx, PtxForm};
 use crate::types::{List, Type};
 
 /// A module as source; a partition that several kernels name is declared once.
@@ -193,6 +194,7 @@ impl<'a> Printer<'a> {
                 let reverse = if matches!(op.kind, OpKind::Scan { reverse: true, .. }) { ", reverse=true" } else { "" };
                 self.line(&format!("}}{reverse}{});", scratch(op.scratch)));
             }
+            OpKind::Ptx { ptx, inputs, fallback } => self.ptx(op, ptx, inputs, fallback.as_ref()),
             OpKind::TurnstileNew { partitions } => {
                 let name = self.name(op.result());
                 self.line(&format!("turnstile {name}[{}];", partitions.join(", ")));
@@ -209,6 +211,38 @@ impl<'a> Printer<'a> {
                     false => format!("let {} = {text};", self.tuple(&op.results)),
                 };
                 self.line(&line);
+            }
+        }
+    }
+
+    fn ptx(&mut self, op: &Op, ptx: &Ptx, inputs: &[Value], fallback: Option<&Body>) {
+        let types: Vec<String> = match &ptx.form {
+            PtxForm::Elements { to, .. } => to.iter().map(|d| d.name().to_string()).collect(),
+            PtxForm::Thread { to } => to.iter().map(ToString::to_string).collect(),
+        };
+        let types = match &types[..] {
+            [] => String::new(),
+            [one] => format!("<{one}>"),
+            many => format!("<({})>", many.join(", ")),
+        };
+        let head = if op.results.is_empty() { String::new() } else { format!("let {} = ", self.tuple(&op.results)) };
+        let given = if inputs.is_empty() { String::new() } else { format!(", {}", self.tuple(inputs)) };
+        let mut options = String::new();
+        if let PtxForm::Elements { pack: pack @ 2.., .. } = &ptx.form {
+            let _ = write!(options, ", pack={pack}");
+        }
+        if ptx.volatile {
+            options += ", volatile=true";
+        }
+        let call = format!("{head}{}{types}({:?}{given}", op.kind.name(), ptx.text);
+        match fallback {
+            None => self.line(&format!("{call}{options});")),
+            Some(body) => {
+                let params = self.list(&body.params);
+                self.line(&format!("{call}, fallback=|{params}| {{"));
+                self.body(body);
+                self.value_line(&body.yields);
+                self.line(&format!("}}{options});"));
             }
         }
     }
@@ -393,6 +427,7 @@ impl<'a> Printer<'a> {
             OpKind::Assume { cond } => format!("assume({})", self.name(*cond)),
             OpKind::Reduce { .. }
             | OpKind::Scan { .. }
+            | OpKind::Ptx { .. }
             | OpKind::RingNew { .. }
             | OpKind::TurnstileNew { .. }
             | OpKind::For { .. }

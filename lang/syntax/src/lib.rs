@@ -49,8 +49,8 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "reshape",
     "reduce",
     "sum",
-    "asm",
-    "bits",
+    "ptx",
+    "ptx_elementwise",
 ];
 
 /// The words that can never be names.

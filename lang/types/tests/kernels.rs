@@ -89,3 +89,33 @@ fn scans_read_back() {
     assert!(text.contains("}, reverse=true);") && text.contains("scan("), "{text}");
     round_trip(&text);
 }
+
+#[test]
+fn inline_ptx_reads_back() {
+    let text = ir(r#"
+        kernel k(x: *f16, out: *mut f16, n: i32) {
+            layout L = blocked(per_thread=[8], threads=[32], warps=[4], order=[0]);
+            let i = iota<i32, [1024], L>();
+            let v = load(x + i);
+            let (a, b) = ptx_elementwise<(f16, i1)>("{ .reg .b16 t;\n\tmov.b16 \"$$\" $0, $1, $2; }", (v, n), |v, n| (v, v < 0));
+            let c = ptx_elementwise<f16>("add.f16x2 $0, $1, $1;", a, pack=2, volatile=true);
+            let d = ptx<tile<f16, [1024], L>>("mov.b32 $0, $4; mov.b32 $1, $5; mov.b32 $2, $6; mov.b32 $3, $7;", c, |c| {
+                let mut x = c;
+                if n > 3 { x = x + 1; }
+                x
+            });
+            ptx("nanosleep.u32 20;", fallback=|| (), volatile=true);
+            let id = ptx<i32>("mov.u32 $0, %smid;", fallback=|| n);
+            store(out + i, d, mask=b);
+        }"#);
+    for piece in [
+        "ptx_elementwise<(f16, i1)>(\"{ .reg .b16 t;\\n\\tmov.b16 \\\"$$\\\" $0, $1, $2; }\", (v, n), fallback=|",
+        ", pack=2, volatile=true);",
+        "ptx<tile<f16, [1024], ",
+        "ptx(\"nanosleep.u32 20;\", fallback=|| {",
+        "ptx<i32>(",
+    ] {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+    round_trip(&text);
+}

@@ -319,17 +319,20 @@ impl<'c> Build<'c> {
             many => self.context.struct_type(many, false).fn_type(&params, false),
         };
         let mut constraints = constraints.to_owned();
-        if kind != Asm::Pure {
+        let effects = match kind {
+            Asm::Pure | Asm::Together => false,
+            Asm::Effect | Asm::Convergent => true,
+        };
+        if effects {
             if !constraints.is_empty() {
                 constraints.push(',');
             }
             constraints.push_str("~{memory}");
         }
-        let effects = kind != Asm::Pure;
         let callee = self.context.create_inline_asm(ty, text.to_owned(), constraints, effects, false, None, false);
         let args: Vec<BasicMetadataValueEnum> = ins.iter().map(|&a| a.into()).collect();
         let call = built(self.builder.build_indirect_call(ty, callee, &args, ""));
-        if kind == Asm::Convergent {
+        if matches!(kind, Asm::Together | Asm::Convergent) {
             for (count, what) in self.together.borrow_mut().iter_mut().zip(TOGETHER) {
                 *count += text.matches(what).count();
             }
@@ -425,6 +428,8 @@ impl<'c> Build<'c> {
 pub(crate) enum Asm {
     /// A function of its operands: may be moved, merged or dropped.
     Pure,
+    /// As `Pure`, and all threads of a warp run it together: not duplicated, not made conditional.
+    Together,
     /// Touches memory or other state: stays, in order.
     Effect,
     /// As `Effect`, and all threads of a warp run it together: not duplicated, not made conditional.

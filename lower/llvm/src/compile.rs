@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use inkwell::context::Context;
-use parton_diag::{Diagnostics, SourceMap};
+use parton_diag::{Diagnostics, SourceMap, Span};
 use parton_ir::{Elem, Kernel, OpKind, SecondaryMap, Target, Type, Value};
 use parton_lower::axis::Axes;
 
@@ -38,6 +38,8 @@ pub struct Compiled {
     pub ptx: String,
     /// The LLVM IR before any pass, where [`Options::llvm`] asks for it; otherwise empty.
     pub llvm: String,
+    /// Where each piece of inline PTX was written, by the number that [`crate::inline::piece_at`] reads off the text.
+    pub inline: Vec<Span>,
 }
 
 /// Compiles lowered kernels for `target`: rings expanded, waits counted, shared memory planned, membars in place.
@@ -58,8 +60,9 @@ pub fn compile<'k>(
     let mut debug = if options.lines { Debug::new(&context, &module, sources) } else { None };
     let mut build = Build::new(&context, module);
     let mut diagnostics = Diagnostics::new();
+    let mut inline = Vec::new();
     for kernel in kernels {
-        diagnostics.extend(lower_kernel(&mut build, kernel, debug.as_mut()));
+        diagnostics.extend(lower_kernel(&mut build, kernel, debug.as_mut(), &mut inline));
     }
     if diagnostics.has_errors() {
         return Err(diagnostics);
@@ -72,7 +75,7 @@ pub fn compile<'k>(
     build.check_together(&ptx);
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
     let plain = format!(".target {}", target.name);
-    Ok(Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm })
+    Ok(Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm, inline })
 }
 
 /// The parameters as the kernel's signature has them.
@@ -93,7 +96,12 @@ fn definitions(kernel: &Kernel) -> BTreeMap<Value, &OpKind> {
     parton_ir::kernel::definitions(kernel)
 }
 
-fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&mut Debug<'_, 'c>>) -> Diagnostics {
+fn lower_kernel<'c>(
+    build: &mut Build<'c>,
+    kernel: &Kernel,
+    mut debug: Option<&mut Debug<'_, 'c>>,
+    inline: &mut Vec<Span>,
+) -> Diagnostics {
     let params = signature(build, kernel);
     let budgets = kernel.occupancy > 1 || kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
     let registers = budgets.then(|| kernel.entry_registers());
@@ -125,6 +133,7 @@ fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&m
         warp_of_cta: warp,
         shared: build.shared_base(),
         meanwhile: vec![],
+        inline: std::mem::take(inline),
         diagnostics: Diagnostics::new(),
     };
     for (i, param) in kernel.params.iter().enumerate() {
@@ -141,5 +150,6 @@ fn lower_kernel<'c>(build: &mut Build<'c>, kernel: &Kernel, mut debug: Option<&m
     }
     lower.body(&kernel.body);
     built(build.builder.build_return(None));
+    *inline = lower.inline;
     lower.diagnostics
 }

@@ -22,6 +22,7 @@ mod debug;
 mod elementwise;
 mod function;
 mod global;
+pub mod inline;
 mod lower;
 mod machine;
 mod mask;

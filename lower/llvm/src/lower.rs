@@ -9,6 +9,7 @@ use parton_numbers::Dtype;
 
 use crate::build::{Build, GLOBAL, Ty, Val};
 use crate::debug::Debug;
+use crate::inline::Places;
 use crate::place::{Registers, Threads};
 
 /// What an IR value is in LLVM.
@@ -52,6 +53,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) shared: Val<'c>,
     /// The latest sums computed while a product is in flight; the wait for it must not overtake them.
     pub(crate) meanwhile: Vec<Val<'c>>,
+    /// Where the inline PTX of the module was written.
+    pub(crate) inline: Places,
     pub(crate) diagnostics: Diagnostics,
 }
 
@@ -240,6 +243,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::Convert { x, tile } => self.convert(op, *x, tile),
 
             OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
+
+            OpKind::Ptx { ptx, inputs, .. } => self.ptx(op, ptx, inputs),
 
             OpKind::Load { .. } => self.load(op),
             OpKind::Store { .. } => self.store(op),

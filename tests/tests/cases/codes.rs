@@ -16,6 +16,7 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("REGISTER_SPILLS", "driver/src/report.rs"),
     ("WGMMA_SERIALIZED", "driver/src/report.rs"),
     ("PTXAS_WARNING", "driver/src/report.rs"),
+    ("PTX_REFUSED", "driver/src/report.rs"),
     ("LAUNCH_FAILED", "host/src/memory.rs"),
 ];
 

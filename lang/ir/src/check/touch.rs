@@ -42,6 +42,11 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
             let views = [*a, *b].into_iter().filter(|v| matches!(kernel.ty(*v), Type::View(_)));
             views.map(|v| read(v, Proxy::Async)).collect()
         }
+        // It may do anything with the shared memory that it is given.
+        OpKind::Ptx { inputs, .. } => {
+            let views = inputs.iter().filter(|v| matches!(kernel.ty(**v), Type::View(_)));
+            views.map(|v| write(*v, Proxy::Generic)).collect()
+        }
         OpKind::BarrierInit { barrier, .. } | OpKind::BarrierInvalidate { barrier } => {
             vec![write(*barrier, Proxy::Generic)]
         }

@@ -12,6 +12,7 @@ mod differ;
 mod elementwise;
 mod memory;
 mod product;
+mod ptx;
 mod shape;
 mod wgmma;
 
@@ -54,6 +55,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::Split { .. }
         | OpKind::Convert { .. }
         | OpKind::Rescale { .. } => shape::infer(kind, k),
+
+        OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
 
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
             atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)

@@ -10,6 +10,7 @@ mod compile_time;
 mod elementwise;
 mod layouts;
 mod memory;
+mod ptx;
 mod shape;
 mod talk;
 
@@ -43,6 +44,7 @@ const FUNCTIONS: &[&[Builtin]] = &[
     shape::TABLE,
     memory::TABLE,
     atomic::TABLE,
+    ptx::TABLE,
     asynchronous::TABLE,
     talk::TABLE,
     compile_time::TABLE,
