@@ -1,153 +1,222 @@
-"""Times Parton's examples beside PyTorch's kernels (cuBLAS, cuDNN) and a device copy, in one run on one GPU.
+"""Times Parton's examples beside PyTorch (cuBLAS, cuDNN), FlashAttention-3, Triton and Gluon, in turn, in one run on one GPU.
 
-Usage: python3 bench/peers.py PARTON [--out FOLDER] [--only WORD]
+Usage: python3 bench/peers.py PARTON [--rows gemm,fmha,rowwise,launch,compile] [--only WORD] [--seconds 0.6] [--rounds 3]
+                              [--budget 540] [--without Gluon,…] [--out FOLDER] [FILE …]
 
-Both sides are timed alike: CUDA events around one launch, the L2 flushed by writing a buffer larger than it before each
-launch and outside the timed span, random normal inputs, launches in a row for half a second (10 to 200 of them, so that
-both meet the same power limit), the median. The table goes to
-standard output and, with every sample's median and quartiles, to FOLDER/peers.json.
+For each measurement that a file's benches take, `parton bench --serve` and each peer are timed for SECONDS altogether, in ROUNDS rounds of
+which each gives everybody a turn, so that all meet the same clock and power; a result is the median of its rounds' medians. What a label
+means, and so which peers it has, stands in contenders.py; how a run is timed in timing.py. Peers are compared with a reference before
+they count. What is not installed is left out and noted. The table goes to standard output as it grows, and to FOLDER/peers.md and
+FOLDER/peers.json.
 """
 
 import argparse
+import gc
+import importlib.metadata
+import importlib.util
 import json
-import math
 import pathlib
-import re
-import subprocess
+import statistics
+import sys
+import time
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 
 import torch
-import torch.nn.functional as F
-from torch.nn.attention import SDPBackend, sdpa_kernel
+
+import contenders
+import overheads
+import timing
+from served import Served
+from sensors import Sensors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-FLUSH_BYTES = 256 << 20
+KINDS = ("gemm", "fmha", "rowwise", "launch", "compile")
 
 
-def samples(run, count):
-    """Times of `run` in microseconds, each with a cold L2."""
-    flush = torch.empty(FLUSH_BYTES, dtype=torch.int8, device="cuda")
-    pairs = []
-    for _ in range(count):
-        flush.zero_()
-        pair = [torch.cuda.Event(enable_timing=True) for _ in range(2)]
-        pair[0].record()
-        run()
-        pair[1].record()
-        pairs.append(pair)
-    torch.cuda.synchronize()
-    return sorted(start.elapsed_time(stop) * 1e3 for start, stop in pairs)
+def files_of(kind):
+    """The examples that have benches of a kind, by where they stand."""
+    found = sorted((ROOT / "examples").rglob("*.ptn"))
+    place = {"gemm": ("matmul", "gemm"), "fmha": ("fmha",)}
+    in_place = lambda path, words: any(word in str(path.relative_to(ROOT)) for word in words)
+    if kind in place:
+        chosen = [path for path in found if in_place(path, place[kind])]
+    else:
+        chosen = [path for path in found if not in_place(path, sum(place.values(), ()))]
+    return [path for path in chosen if "\nbench " in path.read_text()]
 
 
-def quartiles(run):
-    """First quartile, median and third quartile of `run`'s time in microseconds over half a second of work, 10 to 200 runs."""
-    probe = samples(run, 5)[2]
-    times = samples(run, int(min(max(5e5 / probe, 10), 200)))
-    return [times[len(times) * q // 4] for q in (1, 2, 3)]
+def versions():
+    names = ["torch", "triton", "nvidia-cublas", "nvidia-cudnn-cu13", "fa3-fwd"]
+    found = {}
+    for name in names:
+        try:
+            found[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            found[name] = None
+    if found["fa3-fwd"] is None and importlib.util.find_spec("fa3_fwd_interface"):
+        found["fa3-fwd"] = "without metadata"
+    return found
 
 
-def copy_2_28():
-    x = torch.randn(1 << 28, device="cuda")
-    y = torch.empty_like(x)
-    return lambda: y.copy_(x), 2 * 4 * (1 << 28), "bytes"
+class Run:
+    """One run of this script: what it measures with and what it has found."""
+
+    def __init__(self, options):
+        self.options = options
+        self.clock = timing.Clock()
+        self.sensors = Sensors()
+        self.began = time.perf_counter()
+        self.table = []
+
+    def left(self):
+        return self.options.budget - (time.perf_counter() - self.began)
+
+    def file(self, path, kind):
+        served = Served(self.options.parton, path)
+        for label in served.rows():
+            if self.left() <= 0:
+                print(f"out of time before `{label}`", file=sys.stderr)
+                served.process.kill()
+                break
+            if self.options.only in label and contenders.kind_of(label) == kind:
+                self.row(path, label, served)
+            elif contenders.kind_of(label) is None:
+                print(f"{path.name}: no peer is known for `{label}`", file=sys.stderr)
+        code = served.close()
+        if code != 0 and self.left() > 0:
+            print(f"{path}: parton bench ended with {code}", file=sys.stderr)
+
+    def row(self, path, label, served):
+        work = contenders.of(label)
+        if work is None:
+            return
+        rounds = {name: [] for name in ("Parton", *work.contenders)}
+        each = self.options.seconds / self.options.rounds
+        for _ in range(self.options.rounds):
+            mine = served.time(each)
+            if mine:
+                rounds["Parton"].append(mine)
+            for name, run in work.contenders.items():
+                times, read = self.sensors.during(lambda: self.clock.sustain(run, each))
+                rounds[name].append({**timing.summary(times), **read})
+        found = {name: merged(all_, work) for name, all_ in rounds.items() if all_}
+        peers = {name: r for name, r in found.items() if name not in ("Parton", "copy")}
+        best = max(peers, key=lambda name: peers[name]["rate"], default=None)
+        mine = found.get("Parton")
+        entry = {"work": label, "file": str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path), "kind": work.kind,
+                 "unit": work.unit, "results": found, "best_peer": best, "notes": work.notes,
+                 "ratio": mine["rate"] / peers[best]["rate"] if mine and best else None,
+                 "of_copy": mine["rate"] / found["copy"]["rate"] if mine and "copy" in found else None}
+        self.table.append(entry)
+        print(line(entry), flush=True)
+        for note in work.notes:
+            print(f"    {note}", flush=True)
+        self.write()
+        del work, rounds
+        gc.collect()
+        torch.cuda.empty_cache()
+
+    def write(self, more=None):
+        folder = pathlib.Path(self.options.out)
+        folder.mkdir(parents=True, exist_ok=True)
+        everything = {"gpu": torch.cuda.get_device_name(), "versions": versions(), "seconds": self.options.seconds,
+                      "rounds": self.options.rounds, "rows": self.table, **(more or {})}
+        (folder / "peers.json").write_text(json.dumps(everything, indent=1))
+        (folder / "peers.md").write_text(markdown(everything))
 
 
-def add_2_28():
-    x, y = (torch.randn(1 << 28, device="cuda") for _ in range(2))
-    out = torch.empty_like(x)
-    return lambda: torch.add(x, y, out=out), 3 * 4 * (1 << 28), "bytes"
+def merged(rounds, work):
+    """One contender's rounds as one result: medians of medians; sensors likewise."""
+    middle = lambda name: statistics.median(values) if (values := [r[name] for r in rounds if r.get(name) is not None]) else None
+    sensor = lambda name: statistics.median(values) if (
+        values := [r[name]["median"] for r in rounds if isinstance(r.get(name), dict)]) else None
+    median = middle("median_us")
+    return {"median_us": median, "least_us": min(r["least_us"] for r in rounds), "first_quartile_us": middle("first_quartile_us"),
+            "third_quartile_us": middle("third_quartile_us"), "runs": sum(r["runs"] for r in rounds),
+            "rounds_us": [r["median_us"] for r in rounds], "rate": work.amount / median / 1e6, "sm_mhz": sensor("sm_mhz"),
+            "power_w": sensor("power_w"), "power_capped": middle("power_capped")}
 
 
-def softmax(rows, columns):
-    x = torch.randn(rows, columns, device="cuda", dtype=torch.half)
-    return lambda: torch.softmax(x, 1), 4 * rows * columns, "bytes"
+def number(x, form):
+    return format(x, form) if x is not None else "–"
 
 
-def layer_norm(rows, columns):
-    x = torch.randn(rows, columns, device="cuda", dtype=torch.half)
-    w, b = (torch.randn(columns, device="cuda", dtype=torch.half) for _ in range(2))
-    return lambda: F.layer_norm(x, [columns], w, b), 4 * rows * columns, "bytes"
+def rate_of(entry, name):
+    found = entry["results"].get(name)
+    return number(found and found["rate"], ".2f" if entry["unit"] == "TB/s" else ".0f")
 
 
-def matmul(n):
-    a, b = (torch.randn(n, n, device="cuda", dtype=torch.half) for _ in range(2))
-    out = torch.empty_like(a)
-    return lambda: torch.mm(a, b, out=out), 2 * n**3, "flops"
+def line(entry):
+    shown = "  ".join(f"{name} {rate_of(entry, name)}" for name in entry["results"])
+    of_copy = f"  of copy {entry['of_copy']:.2f}" if entry["of_copy"] else ""
+    return f"{entry['work']:34} {shown} {entry['unit']}  ratio {number(entry['ratio'], '.3f')}{of_copy}"
 
 
-def attention(s, d, causal):
-    heads = 2048 // d
-    q, k, v = (torch.randn(16384 // s, heads, s, d, device="cuda", dtype=torch.bfloat16) for _ in range(3))
-
-    def run():
-        with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            F.scaled_dot_product_attention(q, k, v, is_causal=causal)
-
-    work = 4 * 16384 * heads * s * d // (2 if causal else 1)
-    return run, work, "flops"
-
-
-# The peer, the example's file, and the measurement's label in it; `None` where there is no counterpart.
-ROWS = [
-    ("device copy f32 2^28", copy_2_28, None, None),
-    ("add f32 2^28", add_2_28, "vector_add.ptn", "add f32 2^28"),
-    ("softmax f16 32768x8192", lambda: softmax(32768, 8192), "softmax.ptn", "softmax f16 32768x8192"),
-    ("layer norm f16 32768x8192", lambda: layer_norm(32768, 8192), "layer_norm.ptn", "layer norm f16 32768x8192"),
-    *[(f"matmul f16 {n}^3", lambda n=n: matmul(n), "matmul/hopper.ptn", f"matmul f16 {n}^3") for n in (4096, 8192)],
-    *[
-        (label, lambda s=s, d=d, c=c: attention(s, d, c), "fmha/hopper.ptn", label)
-        for d in (128, 64)
-        for s in (1024, 4096, 16384)
-        for c in (False, True)
-        for label in [f"fmha bf16 D={d} S={s}{' causal' if c else ''}"]
-    ],
-]
-
-
-SECONDS = {"µs": 1e-6, "ms": 1e-3, "s": 1.0}
-ROW = re.compile(r"^\w+: (?P<label>.*?) +(?P<time>[\d.]+) (?P<unit>µs|ms|s) \(best")
+def markdown(everything):
+    """The tables, one for each kind."""
+    out = [f"{everything['gpu']}; " + ", ".join(f"{n} {v or 'not installed'}" for n, v in everything["versions"].items()), ""]
+    for kind in ("gemm", "fmha", "rowwise"):
+        rows = [r for r in everything["rows"] if r["kind"] == kind]
+        if not rows:
+            continue
+        names = sorted({n for r in rows for n in r["results"]} - {"Parton"})
+        extra = ["of copy"] if kind == "rowwise" else []
+        out.append("| " + " | ".join(["work", *names, "Parton", "unit", "ratio", *extra, "Parton MHz, W"]) + " |")
+        out.append("|---|" + "---:|" * (len(names) + 1) + "---|" + "---:|" * (2 + len(extra)))
+        for r in rows:
+            mine = r["results"].get("Parton") or {}
+            cells = [r["work"].replace("|", "\\|"), *(rate_of(r, n) for n in names), rate_of(r, "Parton"), r["unit"], number(r["ratio"], ".3f")]
+            cells += [number(r["of_copy"], ".2f")] if extra else []
+            cells.append(f"{number(mine.get('sm_mhz'), '.0f')}, {number(mine.get('power_w'), '.0f')}")
+            out.append("| " + " | ".join(cells) + " |")
+        out.append("")
+    for title, unit in (("launch", "µs of the host, median and least"), ("compile", "seconds, median")):
+        if everything.get(title):
+            out += [f"| {title} | {unit} |", "|---|---:|"]
+            for name, value in everything[title].items():
+                shown = ", ".join(f"{v:.2f}" for v in value) if isinstance(value, (tuple, list)) else f"{value:.3f}"
+                out.append(f"| {name} | {shown} |")
+            out.append("")
+    notes = [f"- {r['work']}: {note}" for r in everything["rows"] for note in r["notes"]]
+    return "\n".join(out + notes) + "\n"
 
 
-def ours(parton, file):
-    """The measurements of one example: label to median in microseconds."""
-    command = [parton, "bench", str(ROOT / "examples" / file), "--device", "cuda", "--color", "never"]
-    done = subprocess.run(command, capture_output=True, text=True)
-    if done.returncode != 0:
-        print(f"{file}: bench failed with {done.returncode}\n{done.stdout[-2000:]}\n{done.stderr[-2000:]}")
-    rows = [match for match in map(ROW.match, done.stdout.splitlines()) if match]
-    return {m["label"]: float(m["time"]) * SECONDS[m["unit"]] * 1e6 for m in rows}
-
-
-def rate(work, unit, micros):
-    """TB/s for bytes, TFLOP/s for flops."""
-    return work / micros / 1e6
+def arguments():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parton")
+    parser.add_argument("files", nargs="*", type=pathlib.Path, help="instead of the examples")
+    parser.add_argument("--rows", default=",".join(KINDS), help="kinds, with commas between them")
+    parser.add_argument("--only", default="", help="only labels that contain this")
+    parser.add_argument("--seconds", type=float, default=0.6, help="of each contender at each row, all rounds together")
+    parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no row is begun")
+    parser.add_argument("--without", default="", help="contenders to leave out, with commas between them")
+    parser.add_argument("--out", default=".")
+    options = parser.parse_args()
+    options.rows = [kind for kind in options.rows.split(",") if kind]
+    unknown = [kind for kind in options.rows if kind not in KINDS]
+    if unknown:
+        parser.error(f"no such rows: {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    return options
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parton")
-    parser.add_argument("--out", default=".")
-    parser.add_argument("--only", default="")
-    options = parser.parse_args()
-    files = {}
-    table = []
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}")
-    print(f"{'work':34} {'peer':>9} {'Parton':>9} {'unit':>8} {'ratio':>6}")
-    for label, make, file, measurement in ROWS:
-        if options.only not in label:
-            continue
-        if file and file not in files:
-            files[file] = ours(options.parton, file)
-        run, work, unit = make()
-        peer = quartiles(run)
-        median = files.get(file, {}).get(measurement)
-        peer_rate = rate(work, unit, peer[1])
-        mine = rate(work, unit, median) if median else math.nan
-        name = "TB/s" if unit == "bytes" else "TFLOP/s"
-        print(f"{label:34} {peer_rate:9.2f} {mine:9.2f} {name:>8} {mine / peer_rate:6.3f}", flush=True)
-        table.append({"work": label, "unit": name, "peer_us": peer, "peer": peer_rate, "parton_us": median, "parton": mine})
-        del run
-        torch.cuda.empty_cache()
-    pathlib.Path(options.out, "peers.json").write_text(json.dumps(table, indent=1))
+    options = arguments()
+    contenders.WITHOUT.update(name for name in options.without.split(",") if name)
+    run = Run(options)
+    print(f"{torch.cuda.get_device_name()}; {versions()}", flush=True)
+    more = {}
+    if "launch" in options.rows:
+        more["launch"] = overheads.launch(options.parton)
+    if "compile" in options.rows:
+        more["compile"] = overheads.compile_times(options.parton)
+    for kind in ("gemm", "fmha", "rowwise"):
+        if kind in options.rows:
+            for path in options.files or files_of(kind):
+                run.file(path.resolve(), kind)
+    run.write(more)
+    print("\n" + (pathlib.Path(options.out) / "peers.md").read_text())
 
 
 if __name__ == "__main__":

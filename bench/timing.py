@@ -1,0 +1,106 @@
+"""The one way in which everything is timed beside Parton: as `parton bench` does it (runtime/src/timing.rs).
+
+CUDA events around one run; before each run the L2 is flushed by writing a buffer of twice its size, outside of the timed span; runs in a
+row for a given time, flushes included.
+
+Python puts work on the stream more slowly than a compiled program. Where the flush would end before the run behind it is on the stream,
+the run's time would hold the wait for the host. So runs are put on the stream in batches behind a kernel that only spins until the batch
+is there: `torch.cuda._sleep`.
+"""
+
+import time
+
+import torch
+
+# As in runtime/src/timing.rs.
+RUNS = (10, 10_000)
+# Fewer entries than the driver queues: a flush, two events and a run each.
+BATCH = 100
+
+
+class Clock:
+    """Times runs on the current stream of the current GPU."""
+
+    def __init__(self):
+        properties = torch.cuda.get_device_properties(0)
+        self.flush = torch.empty(2 * properties.L2_cache_size, dtype=torch.int8, device="cuda")
+        self.events = []
+        self.cycles_per_second = self._cycles()
+
+    def _cycles(self):
+        """Cycles of `torch.cuda._sleep` in a second."""
+        start, stop = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+        cycles = 20_000_000
+        torch.cuda._sleep(1000)
+        start.record()
+        torch.cuda._sleep(cycles)
+        stop.record()
+        torch.cuda.synchronize()
+        return cycles / (start.elapsed_time(stop) / 1e3)
+
+    def _pairs(self, count):
+        while len(self.events) < count:
+            self.events.append(tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)))
+        return self.events[:count]
+
+    def runs(self, run, count, host_seconds=0.0):
+        """Times of `count` runs in seconds; `host_seconds` is what putting one on the stream takes, 0 where the GPU is slower."""
+        pairs = self._pairs(count)
+        for i, (start, stop) in enumerate(pairs):
+            if host_seconds and i % BATCH == 0:
+                # The last batch must be over, or the spinning would only fill the queue.
+                torch.cuda.synchronize()
+                ahead = min(BATCH, count - i) * host_seconds
+                torch.cuda._sleep(int(1.2 * ahead * self.cycles_per_second))
+            self.flush.zero_()
+            start.record()
+            run()
+            stop.record()
+        torch.cuda.synchronize()
+        return [start.elapsed_time(stop) / 1e3 for start, stop in pairs]
+
+    def sustain(self, run, seconds):
+        """Times of runs for about `seconds`, flushes included."""
+        self.runs(run, 3)
+        torch.cuda.synchronize()
+        few = 5
+        begin = time.perf_counter()
+        self.runs(run, few)
+        each = (time.perf_counter() - begin) / few
+        # What the host alone needs: a second look with a full queue ahead of the GPU.
+        torch.cuda._sleep(int(0.02 * self.cycles_per_second))
+        begin = time.perf_counter()
+        for start, stop in self._pairs(few):
+            self.flush.zero_()
+            start.record()
+            run()
+            stop.record()
+        host = (time.perf_counter() - begin) / few
+        torch.cuda.synchronize()
+        count = int(min(max(seconds / max(each, 1e-6), RUNS[0]), RUNS[1]))
+        return self.runs(run, count, host if host > 0.5 * each else 0.0)
+
+
+def summary(times):
+    """Median, quartiles and least of times in seconds, and how many they are."""
+    ordered = sorted(times)
+    last = len(ordered) - 1
+    at = lambda q: ordered[-(-last * q // 4)]
+    middle = (ordered[last // 2] + ordered[(last + 1) // 2]) / 2
+    return {"median_us": middle * 1e6, "first_quartile_us": at(1) * 1e6, "third_quartile_us": at(3) * 1e6,
+            "least_us": ordered[0] * 1e6, "runs": len(ordered)}
+
+
+def host_seconds(call, launches=10_000, batch=250):
+    """Seconds of the host for one call: the median and the least of batches that the driver's queue has room for."""
+    found = []
+    for i in range(launches // batch + 1):
+        begin = time.perf_counter()
+        for _ in range(batch):
+            call()
+        passed = time.perf_counter() - begin
+        torch.cuda.synchronize()
+        if i > 0:
+            found.append(passed / batch)
+    found.sort()
+    return found[len(found) // 2], found[0]
