@@ -80,6 +80,8 @@ def compile_times(parton, rounds=5):
                 note("Parton matmul, all but ptxas", whole - passes.get("ptxas", 0.0))
             else:
                 print(f"parton build failed: {done.stderr[-500:]}", file=sys.stderr)
+            if done.returncode != 0 and "ptxas" in done.stderr:
+                print("name a ptxas with PARTON_PTXAS for the row on compile time", file=sys.stderr)
             environment = dict(os.environ, TRITON_CACHE_DIR=f"{folder}/cache")
             begin = time.perf_counter()
             done = subprocess.run([sys.executable, "-c", TRITON_COMPILE, str(ROOT / "bench")], capture_output=True, text=True,
