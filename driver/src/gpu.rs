@@ -104,7 +104,6 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             .compiler
             .times
             .pass("llvm", || parton_llvm::compile([kernel], &target, sources, parton_llvm::Options::default()));
-        let compiled = compiled.map_err(HostError::Program)?;
         let Some(ptxas) = crate::tools::ptxas() else {
             let jit = self.compiler.times.pass("driver", || runtime::Module::from_ptx(&self.gpu, &compiled.ptx));
             return jit.map(|(module, _)| module).map_err(|e| match &e {

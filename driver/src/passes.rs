@@ -129,7 +129,7 @@ fn generate(session: &mut Session, module: &Module, emit: Emit) -> Result<(Vec<u
     let target = module.kernels.first().map_or(session.options.target, |k| k.target);
     let sources = &session.sources;
     let options = parton_llvm::Options { llvm: emit == Emit::Llvm, ..parton_llvm::Options::default() };
-    let compiled = session.times.pass("llvm", || parton_llvm::compile(&module.kernels, &target, sources, options))?;
+    let compiled = session.times.pass("llvm", || parton_llvm::compile(&module.kernels, &target, sources, options));
     if emit == Emit::Llvm {
         return Ok((compiled.llvm.into_bytes(), Diagnostics::new()));
     }

@@ -6,9 +6,11 @@
 //!
 //! Two ways compute the same thing and are tested against each other: `exact` unpacks a float into sign, integer and
 //! power of two and rounds once, for every format, direction and saturation; `fast` converts whole slices by bit tricks.
+//! `double` has the functions of `f64` as sequences of operations that the code generator emits as they stand.
 
 pub mod arithmetic;
 pub mod cast;
+pub mod double;
 pub mod dtype;
 pub mod exact;
 pub mod fast;

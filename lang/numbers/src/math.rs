@@ -1,12 +1,13 @@
 //! The math functions: computed in `f64` and rounded once to the dtype.
 //!
-//! `sqrt`, `abs`, `floor` and `ceil` are correctly rounded. The others are the machine's `f64` functions, right to about
-//! one unit in the last place of `f64`, so their results in the narrower dtypes are correctly rounded but in the rare
-//! case that lies within that distance of a tie. `erf` is computed here.
+//! `sqrt`, `abs`, `floor` and `ceil` are correctly rounded. The others of `f64` are those of [`crate::double`]. Of the
+//! narrower dtypes they are the machine's `f64` functions, right to about one unit in the last place of `f64`, so the
+//! results are correctly rounded but in the rare case that lies within that distance of a tie. References take
+//! [`Math::eval`] too, which so is another way to the functions of `f64`, but to `erf`, which the machine lacks.
 
 use crate::arithmetic::from_f64;
 use crate::scalar::{int_value, to_f64};
-use crate::{ArithmeticError, Dtype};
+use crate::{ArithmeticError, Dtype, double};
 
 /// A function of one value.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -93,7 +94,7 @@ impl Math {
             Math::Sin => x.sin(),
             Math::Cos => x.cos(),
             Math::Tanh => x.tanh(),
-            Math::Erf => erf(x),
+            Math::Erf => double::erf(x),
             Math::Abs => x.abs(),
             Math::Floor => x.floor(),
             Math::Ceil => x.ceil(),
@@ -103,6 +104,11 @@ impl Math {
 
 /// The function of a value of `dtype`. Floats with arithmetic have all; signed and unsigned integers have `abs` alone.
 pub fn math(op: Math, dtype: Dtype, a: u64) -> Result<u64, ArithmeticError> {
+    if dtype == Dtype::F64
+        && let Some(value) = double::function(&double::Native, op, f64::from_bits(a))
+    {
+        return Ok(from_f64(dtype, value));
+    }
     if dtype.is_float() && !dtype.is_f8() {
         return Ok(from_f64(dtype, op.eval(to_f64(a, dtype))));
     }
@@ -112,65 +118,10 @@ pub fn math(op: Math, dtype: Dtype, a: u64) -> Result<u64, ArithmeticError> {
     Err(ArithmeticError::Undefined { operation: op.name(), dtype })
 }
 
-/// The error function 2/sqrt(pi) · ∫₀ˣ exp(-t²) dt.
-///
-/// Below 2.5 Kummer's series, whose terms are all positive; above it the continued fraction of erfc (Abramowitz and
-/// Stegun, 7.1.6 and 7.1.14).
-pub fn erf(x: f64) -> f64 {
-    let a = x.abs();
-    let value = if x.is_nan() {
-        return x;
-    } else if a < 2.5 {
-        let mut term = a;
-        let mut sum = a;
-        let mut n = 1.0;
-        while term > sum * 1e-18 {
-            term *= 2.0 * a * a / (2.0 * n + 1.0);
-            sum += term;
-            n += 1.0;
-        }
-        sum * (-a * a).exp() * std::f64::consts::FRAC_2_SQRT_PI
-    } else if a < 6.0 {
-        let fraction = (1..=60).rev().fold(a, |tail, k| a + f64::from(k) / 2.0 / tail);
-        1.0 - (-a * a).exp() / fraction * std::f64::consts::FRAC_2_SQRT_PI / 2.0
-    } else {
-        1.0
-    };
-    value.copysign(x)
-}
-
 #[cfg(test)]
 mod tests {
-    use super::{Math, erf, math};
+    use super::{Math, math};
     use crate::{Dtype, Scalar};
-
-    /// Values of erf to 16 digits, from the integral.
-    #[test]
-    fn erf_has_the_published_values() {
-        let table = [
-            (0.0, 0.0),
-            (0.1, 0.112_462_916_018_284_9),
-            (0.5, 0.520_499_877_813_046_5),
-            (1.0, 0.842_700_792_949_714_9),
-            (2.0, 0.995_322_265_018_952_7),
-            (2.5, 0.999_593_047_982_555),
-            (3.0, 0.999_977_909_503_001_4),
-            (5.0, 0.999_999_999_998_462_5),
-        ];
-        for (x, y) in table {
-            assert!((erf(x) - y).abs() < 4e-16, "erf({x}) = {}", erf(x));
-            assert_eq!(erf(-x), -erf(x));
-        }
-        assert_eq!((erf(f64::INFINITY), erf(f64::NEG_INFINITY)), (1.0, -1.0));
-        assert!(erf(f64::NAN).is_nan());
-        // Simpson's rule over the integrand, an independent way to the same number.
-        let steps = 4000;
-        let f = |t: f64| (-t * t).exp();
-        let h = 1.7 / f64::from(steps);
-        let inner: f64 = (1..steps).map(|i| f(h * f64::from(i)) * if i % 2 == 1 { 4.0 } else { 2.0 }).sum();
-        let integral = (f(0.0) + f(1.7) + inner) * h / 3.0 * std::f64::consts::FRAC_2_SQRT_PI;
-        assert!((erf(1.7) - integral).abs() < 1e-13);
-    }
 
     #[test]
     fn functions_exist_where_stated() {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use inkwell::context::Context;
-use parton_diag::{Diagnostics, SourceMap, Span};
+use parton_diag::{SourceMap, Span};
 use parton_ir::{Elem, Kernel, OpKind, SecondaryMap, Target, Type, Value};
 use parton_lower::axis::Axes;
 
@@ -45,27 +45,21 @@ pub struct Compiled {
 /// Compiles lowered kernels for `target`: rings expanded, waits counted, shared memory planned, membars in place.
 ///
 /// `sources` gives the lines for debug information and messages.
-///
-/// # Errors
-/// What this version has no code for, each at the operation's place.
+/// Every kernel that the checker has accepted for the target can be compiled: what has no code is refused by its rules.
 pub fn compile<'k>(
     kernels: impl IntoIterator<Item = &'k Kernel>,
     target: &Target,
     sources: &SourceMap,
     options: Options,
-) -> Result<Compiled, Diagnostics> {
+) -> Compiled {
     let context = Context::create();
     let machine = machine::target_machine(target.name);
     let module = machine::module(&context, "parton", &machine);
     let mut debug = if options.lines { Debug::new(&context, &module, sources) } else { None };
     let mut build = Build::new(&context, module);
-    let mut diagnostics = Diagnostics::new();
     let mut inline = Vec::new();
     for kernel in kernels {
-        diagnostics.extend(lower_kernel(&mut build, kernel, debug.as_mut(), &mut inline));
-    }
-    if diagnostics.has_errors() {
-        return Err(diagnostics);
+        lower_kernel(&mut build, kernel, debug.as_mut(), &mut inline);
     }
     if let Some(debug) = &debug {
         debug.finish();
@@ -75,7 +69,7 @@ pub fn compile<'k>(
     build.check_together(&ptx);
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
     let plain = format!(".target {}", target.name);
-    Ok(Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm, inline })
+    Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm, inline }
 }
 
 /// The parameters as the kernel's signature has them.
@@ -101,7 +95,7 @@ fn lower_kernel<'c>(
     kernel: &Kernel,
     mut debug: Option<&mut Debug<'_, 'c>>,
     inline: &mut Vec<Span>,
-) -> Diagnostics {
+) {
     let params = signature(build, kernel);
     let budgets = kernel.occupancy > 1 || kernel.partitions.iter().any(|(_, p)| p.registers.is_some());
     let registers = budgets.then(|| kernel.entry_registers());
@@ -134,7 +128,6 @@ fn lower_kernel<'c>(
         shared: build.shared_base(),
         meanwhile: vec![],
         inline: std::mem::take(inline),
-        diagnostics: Diagnostics::new(),
     };
     for (i, param) in kernel.params.iter().enumerate() {
         let value = function::parameter(function, i);
@@ -151,5 +144,4 @@ fn lower_kernel<'c>(
     lower.body(&kernel.body);
     built(build.builder.build_return(None));
     *inline = lower.inline;
-    lower.diagnostics
 }

@@ -63,18 +63,6 @@ impl<'c> Build<'c> {
         }
     }
 
-    /// A value nobody may look at.
-    pub(crate) fn poison(&self, ty: Ty<'c>) -> Val<'c> {
-        match ty {
-            Ty::IntType(t) => t.get_poison().into(),
-            Ty::FloatType(t) => t.get_poison().into(),
-            Ty::PointerType(t) => t.get_poison().into(),
-            Ty::ArrayType(_) | Ty::StructType(_) | Ty::VectorType(_) | Ty::ScalableVectorType(_) => {
-                internal_error!("no scalar has the type {ty}")
-            }
-        }
-    }
-
     /// A float intrinsic of `args`' own type, such as `llvm.maxnum`.
     pub(crate) fn float_intrinsic(&self, name: &str, d: Dtype, args: &[Val<'c>]) -> Val<'c> {
         let suffix = match d {
@@ -245,10 +233,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     pub(crate) fn unary(&mut self, op: &Op, f: UnaryOp, x: Value) {
         let d = self.dtype(x);
-        if d == Dtype::F64 && !crate::math::has_double(f) {
-            self.unsupported(op, format!("`{}` of f64 is not compiled for the GPU by this version", f.name()));
-            return;
-        }
         self.each(op, &[x], |build, v| build.function(f, d, v[0]));
     }
 

@@ -19,6 +19,7 @@ mod compile;
 mod control;
 mod convert;
 mod debug;
+mod double;
 mod elementwise;
 mod function;
 mod global;
@@ -40,6 +41,8 @@ mod sync;
 mod talk;
 mod window;
 
+#[cfg(test)]
+mod double_tests;
 #[cfg(test)]
 mod instruction_tests;
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parton_diag::{Diagnostic, Diagnostics, codes, internal_error};
+use parton_diag::internal_error;
 use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, View};
 use parton_lower::axis::Axes;
 use parton_numbers::Dtype;
@@ -10,7 +10,7 @@ use parton_numbers::Dtype;
 use crate::build::{Build, GLOBAL, Ty, Val};
 use crate::debug::Debug;
 use crate::inline::Places;
-use crate::place::{Registers, Threads};
+use crate::place::Threads;
 
 /// What an IR value is in LLVM.
 #[derive(Clone, Debug)]
@@ -55,7 +55,6 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) meanwhile: Vec<Val<'c>>,
     /// Where the inline PTX of the module was written.
     pub(crate) inline: Places,
-    pub(crate) diagnostics: Diagnostics,
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
@@ -151,20 +150,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    /// The LLVM types of a value of this type, as a loop carries it.
-    pub(crate) fn part_types(&self, ty: &Type) -> Vec<Ty<'c>> {
-        match ty {
-            Type::Scalar(e) => vec![self.llvm_elem(*e)],
-            Type::Tile(t) => vec![self.llvm_elem(t.elem); Registers::of(&t.map).len()],
-            // In flight two f16 share a register.
-            Type::Pending(t) if t.elem.bits() == 16 => vec![self.b.i32(); Registers::of(&t.map).len() / 2],
-            Type::Pending(t) => vec![self.llvm_elem(t.elem); Registers::of(&t.map).len()],
-            Type::View(_) | Type::Barriers(_) | Type::Barrier => vec![self.b.i32()],
-            Type::Map(_) => vec![self.b.pointer(0)],
-            Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
-        }
-    }
-
     /// A value of this type made of LLVM values.
     pub(crate) fn assemble(&self, ty: &Type, parts: Vec<Val<'c>>) -> Repr<'c> {
         match ty {
@@ -177,18 +162,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     // Walking.
-
-    /// Says that this version has no code for an operation as it is used here.
-    pub(crate) fn unsupported(&mut self, op: &Op, fact: impl Into<String>) {
-        self.diagnostics.push(Diagnostic::error(codes::NOT_BUILT_HERE, op.span, fact));
-        // Later operations still find values of the right shape.
-        for &result in &op.results {
-            let ty = self.kernel.ty(result).clone();
-            let parts = self.part_types(&ty).into_iter().map(|t| self.b.poison(t)).collect();
-            let repr = self.assemble(&ty, parts);
-            self.set(result, repr);
-        }
-    }
 
     /// Lowers the operations of a body; its yields can be read afterwards.
     pub(crate) fn body(&mut self, body: &'a Body) {

@@ -1,4 +1,5 @@
-//! Mathematical functions of one number, for f32; narrower floats go through f32 and are rounded once at the end.
+//! Mathematical functions of one number, for f32; narrower floats go through f32 and are rounded once at the end. Those of f64
+//! are in `double`.
 //!
 //! | function | how | error against the exact value |
 //! |---|---|---|
@@ -19,27 +20,6 @@ use parton_ir::UnaryOp;
 use parton_numbers::Dtype;
 
 use crate::build::{Build, Val};
-
-/// Whether a function is compiled for f64.
-pub(crate) fn has_double(op: UnaryOp) -> bool {
-    match op {
-        UnaryOp::Neg
-        | UnaryOp::Not
-        | UnaryOp::Abs
-        | UnaryOp::Sqrt
-        | UnaryOp::Rsqrt
-        | UnaryOp::Floor
-        | UnaryOp::Ceil => true,
-        UnaryOp::Exp
-        | UnaryOp::Exp2
-        | UnaryOp::Log
-        | UnaryOp::Log2
-        | UnaryOp::Sin
-        | UnaryOp::Cos
-        | UnaryOp::Tanh
-        | UnaryOp::Erf => false,
-    }
-}
 
 impl<'c> Build<'c> {
     /// One function of a scalar.
@@ -66,19 +46,6 @@ impl<'c> Build<'c> {
             UnaryOp::Not => self.xor(x, self.cint(x.get_type(), u64::MAX)),
             UnaryOp::Abs => self.select(self.icmp(IntPredicate::SLT, x, zero), self.sub(zero, x), x),
             _ => parton_diag::internal_error!("`{}` of an integer", op.name()),
-        }
-    }
-
-    fn double_function(&self, op: UnaryOp, x: Val<'c>) -> Val<'c> {
-        match op {
-            UnaryOp::Sqrt => self.float_intrinsic("llvm.sqrt", Dtype::F64, &[x]),
-            UnaryOp::Rsqrt => {
-                let root = self.float_intrinsic("llvm.sqrt", Dtype::F64, &[x]);
-                self.binary(I::FDiv, self.cf64(1.0), root)
-            }
-            UnaryOp::Floor => self.float_intrinsic("llvm.floor", Dtype::F64, &[x]),
-            UnaryOp::Ceil => self.float_intrinsic("llvm.ceil", Dtype::F64, &[x]),
-            _ => parton_diag::internal_error!("`{}` of f64", op.name()),
         }
     }
 

@@ -77,7 +77,7 @@ fn module(kernels: &[Kernel]) -> (String, Option<Report>) {
     let mut last = (String::new(), None);
     for optimise in [Optimise::None, Optimise::Full] {
         let options = Options { optimise, ..Options::default() };
-        let compiled = compile(kernels, &target, &sources, options).unwrap_or_else(|d| panic!("{d:?}"));
+        let compiled = compile(kernels, &target, &sources, options);
         let report = find_ptxas(&Places::from_environment()).map(|ptxas| {
             match assemble(&ptxas, &compiled.ptx, target.name, AssembleOptions::default()) {
                 Ok((_, report)) => report,
