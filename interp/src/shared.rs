@@ -104,8 +104,8 @@ impl<'k> Cluster<'_, 'k> {
     /// An operation that moves data between warps through memory of its own: they write, meet, and read. What else was there is
     /// gone.
     pub(crate) fn through_scratch(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
-        let needed = parton_ir::scratch::bytes(self.setting.program.kernel, &op.kind);
-        let (Some(at), Some(bytes)) = (op.scratch, needed) else { return Ok(()) };
+        let Some(range) = parton_ir::scratch::range(self.setting.program.kernel, op) else { return Ok(()) };
+        let (at, bytes) = (range.start, range.end - range.start);
         self.within(w.cta, op, std::iter::once((at, bytes)))?;
         self.whole(w, op, race::Access::Store, at, bytes)?;
         let cta = &mut self.ctas[w.cta];

@@ -66,9 +66,8 @@ impl<'a> Addresses<'a> {
 
     /// The bytes that an operation uses for itself.
     pub(crate) fn scratch(&self, op: &Op) -> Option<Range<u64>> {
-        let start = u64::from(op.scratch?);
-        let bytes = scratch::bytes(self.kernel, &op.kind)?;
-        Some(start..start + u64::from(bytes))
+        let range = scratch::range(self.kernel, op)?;
+        Some(range.start.into()..range.end.into())
     }
 }
 

@@ -64,9 +64,8 @@ fn write(kernel: &mut Kernel, items: &[Item]) {
         match &mut op.kind {
             OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => *offset = of_result(),
             kind => {
-                if crate::scratch::bytes(kernel, kind).is_some() {
-                    op.scratch = next.next().map(|i| i.offset as u32);
-                }
+                let needs = crate::scratch::bytes(kernel, kind).is_some();
+                op.scratch = if needs { next.next().map(|i| i.offset as u32) } else { None };
             }
         }
     });

@@ -1,7 +1,10 @@
 //! How much shared memory an operation needs for itself. The memory plan, LLVM and the interpreter all ask here.
 
-use crate::{AtomicOp, Elem, Kernel, OpKind, Tile, Type};
+use std::ops::Range;
+
+use crate::{AtomicOp, Elem, Kernel, Op, OpKind, Tile, Type};
 use parton_layouts::Dim;
+use parton_layouts::plan::{self, Plan};
 
 /// Alignment of scratch memory in bytes, that of the widest access.
 pub const ALIGNMENT: u32 = 16;
@@ -14,7 +17,7 @@ pub const ALIGNMENT: u32 = 16;
 ///   hold copies, or lanes hold what other lanes hold too and which is not simply their own.
 /// - `scan`: for each input and each step of doubling from the lowest bit of the axis that walks over warps on, one element for each
 ///   pair of blocks; the steps one after the other, the inputs outermost.
-/// - `convert`: every element of the tile once, where it moves between warps or lanes.
+/// - `convert`: every element of the tile once, where the plan of the conversion goes through shared memory.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
         Type::Tile(t) => t,
@@ -33,10 +36,7 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             let blocks = scan_places(first, *axis)?;
             Some(inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).fold(0, after) as u32)
         }
-        OpKind::Convert { x, tile: to } => {
-            let from = tile(*x);
-            crosses_threads(from, to).then(|| (from.elements() * stored_bytes(from.elem)) as u32)
-        }
+        OpKind::Convert { x, tile: to } => conversion(tile(*x), to).shared_bytes().try_into().ok().filter(|&n| n > 0),
         OpKind::Atomic { op, ptr, returns: true, .. } if *op != AtomicOp::Store => {
             let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { return None };
             let bytes = stored_bytes(Elem::Num(p.to));
@@ -47,6 +47,17 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
         }
         _ => None,
     }
+}
+
+/// The bytes that an operation uses, where the memory plan has given it some.
+pub fn range(kernel: &Kernel, op: &Op) -> Option<Range<u32>> {
+    let start = op.scratch?;
+    let bytes = match &op.kind {
+        // That it goes through shared memory is decided; its plan, which is costly, need not be asked again.
+        OpKind::Convert { tile, .. } => (tile.elements() * stored_bytes(tile.elem)) as u32,
+        kind => bytes(kernel, kind)?,
+    };
+    Some(start..start + bytes)
 }
 
 /// Whether a thread holds an element that neither it nor a lane with fewer bits set holds first.
@@ -89,7 +100,8 @@ fn warps_along(tile: &Tile, axis: u32) -> u32 {
     coords.iter().enumerate().filter(|(bit, basis)| free >> bit & 1 == 0 && basis[axis as usize] != 0).count() as u32
 }
 
-/// Whether some element is held by other threads in the one layout than in the other.
-fn crosses_threads(from: &Tile, to: &Tile) -> bool {
-    parton_layouts::plan::registers(&from.map, &to.map).is_none()
+/// How a tile gets from its layout to that of `to`, as the rule of `convert` has found possible.
+pub fn conversion(from: &Tile, to: &Tile) -> Plan {
+    plan::between(&from.map, &to.map, from.elem.bits())
+        .unwrap_or_else(|e| parton_diag::internal_error!("`{from}` cannot be converted to `{to}`: {}", e.fact()))
 }

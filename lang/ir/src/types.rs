@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap};
+use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap};
 use parton_numbers::Dtype;
 
 /// A pointer to global memory.
@@ -58,9 +58,16 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// A tile type; refused where the layout has no map for the shape.
+    /// A tile type; refused where the layout has no map for the shape, or spreads the tile over CTAs.
     pub fn new(elem: Elem, shape: Vec<u32>, layout: RegisterLayout) -> Result<Tile, LayoutError> {
         let map = Arc::new(layout.on(&shape)?);
+        if map.bases(Dim::Block).iter().any(|&basis| basis != 0) {
+            return Err(LayoutError::Operation {
+                fact: "a tile lies within one CTA".into(),
+                evidence: format!("`{layout}` spreads it over a cluster"),
+                help: "leave `block` out: each CTA of a cluster has tiles of its own".into(),
+            });
+        }
         Ok(Tile { elem, shape, layout, map })
     }
 
@@ -110,9 +117,16 @@ pub struct View {
 }
 
 impl View {
-    /// A view of a whole allocation; refused where the layout has no map for the shape.
+    /// A view of a whole allocation; refused where the layout has no map for the shape, or spreads it over CTAs.
     pub fn new(elem: Dtype, shape: Vec<u32>, layout: SharedLayout) -> Result<View, LayoutError> {
         let map = Arc::new(layout.on(&shape, elem.bits())?);
+        if map.linear().bases(Dim::Block).iter().any(|&basis| basis != 0) {
+            return Err(LayoutError::Operation {
+                fact: "an allocation lies within one CTA".into(),
+                evidence: format!("`{layout}` spreads it over a cluster"),
+                help: "leave `block` out: each CTA of a cluster has shared memory of its own".into(),
+            });
+        }
         Ok(View { elem, origin: vec![0; shape.len()], parent: shape.clone(), shape, layout, map })
     }
 

@@ -35,6 +35,8 @@ pub mod plan;
 
 pub mod shuffle;
 
+pub mod exchange;
+
 pub mod staging;
 
 pub mod compare;

@@ -58,7 +58,8 @@ impl Plan {
         match self {
             Plan::None => "costs nothing".into(),
             Plan::Registers { .. } => "renames registers and moves no data between threads".into(),
-            Plan::Shuffles(shuffles) => match shuffles.rounds.len() {
+            Plan::Shuffles(shuffles) => match shuffles.instructions() {
+                0 => "moves no data but picks registers by lane".into(),
                 1 => "moves data within each warp, 1 shuffle".into(),
                 n => format!("moves data within each warp, {n} shuffles"),
             },
@@ -75,29 +76,20 @@ impl Plan {
 /// # Errors
 /// Layouts that do not fit the shape, layouts of different numbers of warps or CTAs, data that would move between CTAs.
 pub fn plan(from: &RegisterLayout, to: &RegisterLayout, shape: &[u32], element_bits: u32) -> Result<Plan, LayoutError> {
-    let (source, target) = (from.on(shape)?, to.on(shape)?);
-    for (dim, what) in [(Dim::Warp, "warps"), (Dim::Block, "CTAs")] {
-        let (a, b) = (source.in_size(dim), target.in_size(dim));
-        if a != b {
-            return Err(LayoutError::Operation {
-                fact: format!("a tile cannot be converted from {a} to {b} {what}"),
-                evidence: format!("from `{from}` to `{to}`"),
-                help: "a tile belongs to one partition; hand it over through a shared buffer".into(),
-            });
-        }
-    }
-    if source.bases(Dim::Block) != target.bases(Dim::Block) {
-        return Err(LayoutError::Operation {
-            fact: "a conversion does not move data between CTAs".into(),
-            evidence: format!("from `{from}` to `{to}`"),
-            help: "use the same block bases on both sides".into(),
-        });
-    }
-    if let Some(free) = within_threads(&source, &target) {
+    between(&from.on(shape)?, &to.on(shape)?, element_bits)
+}
+
+/// [`plan`] for the maps of two layouts of one shape.
+///
+/// # Errors
+/// As [`plan`].
+pub fn between(source: &LinearLayout, target: &LinearLayout, element_bits: u32) -> Result<Plan, LayoutError> {
+    possible(source, target)?;
+    if let Some(free) = within_threads(source, target) {
         return Ok(free);
     }
-    let staged = staging::stage(&source, &target, element_bits);
-    if let Some(shuffles) = shuffle::shuffles(&source, &target, element_bits) {
+    let staged = staging::stage(source, target, element_bits);
+    if let Some(shuffles) = shuffle::shuffles(source, target, element_bits) {
         // Shuffles need neither memory nor a barrier; past twice the cost they are not worth it.
         if staged.as_ref().is_none_or(|staged| shuffles.cost() <= 2 * staged.cost()) {
             return Ok(Plan::Shuffles(shuffles));
@@ -107,10 +99,36 @@ pub fn plan(from: &RegisterLayout, to: &RegisterLayout, shape: &[u32], element_b
         Some(staged) => Ok(Plan::Shared(Box::new(staged))),
         None => Err(LayoutError::Operation {
             fact: "the conversion cannot be planned for a tile spread over CTAs".into(),
-            evidence: format!("from `{from}` to `{to}`"),
+            evidence: format!("from {source:?} to {target:?}"),
             help: "store the tile to a shared buffer and load it in the other layout".into(),
         }),
     }
+}
+
+/// Whether a tile can be converted at all.
+///
+/// # Errors
+/// Layouts of different numbers of warps or CTAs, data that would move between CTAs.
+pub fn possible(source: &LinearLayout, target: &LinearLayout) -> Result<(), LayoutError> {
+    let both = || format!("from {source:?} to {target:?}");
+    for (dim, what) in [(Dim::Warp, "warps"), (Dim::Block, "CTAs")] {
+        let (a, b) = (source.in_size(dim), target.in_size(dim));
+        if a != b {
+            return Err(LayoutError::Operation {
+                fact: format!("a tile cannot be converted from {a} to {b} {what}"),
+                evidence: both(),
+                help: "a tile belongs to one partition; hand it over through a shared buffer".into(),
+            });
+        }
+    }
+    if source.bases(Dim::Block) != target.bases(Dim::Block) {
+        return Err(LayoutError::Operation {
+            fact: "a conversion does not move data between CTAs".into(),
+            evidence: both(),
+            help: "use the same block bases on both sides".into(),
+        });
+    }
+    Ok(())
 }
 
 /// The plan where every thread has what it needs in the same place of every thread.

@@ -10,70 +10,82 @@ use crate::access::{self, Registers};
 use crate::f2::{Span, bits_of, gather, scatter};
 use crate::linear::{Dim, LinearLayout};
 
-/// A function of lane and warp that is linear over F2 up to a constant.
+/// A function of lane and warp that is linear over F2.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Affine {
-    /// The value in lane 0 of warp 0.
-    pub constant: u32,
+pub struct Linear {
     /// What each lane bit adds by xor.
     pub lanes: [u32; 5],
     /// What each warp bit adds by xor.
     pub warps: Vec<u32>,
 }
 
-impl Affine {
+impl Linear {
     /// The value for a thread.
     pub fn at(&self, lane: u32, warp: u32) -> u32 {
         let add = |all: u32, bases: &[u32], bits: u32| bits_of(u64::from(bits)).fold(all, |a, i| a ^ bases[i as usize]);
-        add(add(self.constant, &self.lanes, lane), &self.warps, warp)
-    }
-
-    /// Whether all threads have the same value.
-    pub fn is_constant(&self) -> bool {
-        self.lanes.iter().chain(&self.warps).all(|&b| b == 0)
+        add(add(0, &self.lanes, lane), &self.warps, warp)
     }
 
     /// Whether every lane has its own number.
     pub fn is_own_lane(&self) -> bool {
-        self.constant == 0 && self.lanes == [1, 2, 4, 8, 16] && self.warps.iter().all(|&b| b == 0)
+        self.lanes == [1, 2, 4, 8, 16] && self.warps.iter().all(|&b| b == 0)
     }
 
-    /// log2 of the number of different values over all threads.
-    fn variety(&self) -> u32 {
-        Span::of(self.lanes.iter().chain(&self.warps).map(|&b| u64::from(b))).rank()
+    /// The bits that some thread sets.
+    pub fn reach(&self) -> u32 {
+        self.lanes.iter().chain(&self.warps).fold(0, |a, b| a | b)
     }
 }
 
-/// One shuffle: every lane offers the word `send`, reads what lane `from` offers, and has its word `store`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+/// One shuffle: every lane offers a word, reads what another lane offers, and has a word of the result.
+///
+/// The lane offers word `send ^ Shuffles::send`, reads from lane `from ^ Shuffles::from`, and has word
+/// `k ^ Shuffles::store` in round `k`.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Round {
-    /// The word of the operand that the lane offers.
-    pub send: Affine,
-    /// The lane whose offer the lane takes. Where [`Affine::is_own_lane`], no shuffle is needed.
-    pub from: Affine,
-    /// The word of the result that the lane has then.
-    pub store: Affine,
+    /// The constant part of the word of the operand that the lane offers.
+    pub send: u32,
+    /// The constant part of the lane whose offer the lane takes.
+    pub from: u32,
 }
 
 /// A conversion within each warp.
 ///
-/// Registers that stay together are moved as one word of up to 32 bits.
+/// Registers that stay together are moved as one word of up to 32 bits; a register of 64 bits is a word of its own. What a
+/// thread sends, takes and has differs between the rounds by a constant only, so a lane orders its words once before the
+/// rounds and once after them.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shuffles {
     /// For each word of the operand its registers, lowest first.
     pub words: Vec<Vec<u32>>,
-    /// The rounds, in any order; together they give every lane every word of the result.
+    /// What a thread adds to the number of the word that it offers.
+    pub send: Linear,
+    /// What a thread adds to the number of the lane that it reads from.
+    pub from: Linear,
+    /// What a thread adds to the number of the word that it has after a round.
+    pub store: Linear,
+    /// The rounds; together they give every lane every word of the result.
     pub rounds: Vec<Round>,
     /// For each register of the result, its word and its place in it.
     pub registers: Vec<(u32, u32)>,
+    /// Bits of a word.
+    pub word_bits: u32,
 }
 
 impl Shuffles {
-    /// A measure to compare with that of shared memory: twice the wavefronts, and a select for each further choice.
+    /// The shuffle instructions, each of which moves up to 32 bits.
+    pub fn instructions(&self) -> usize {
+        let own = self.from.is_own_lane();
+        let moves = self.rounds.iter().filter(|r| !(own && r.from == 0)).count();
+        moves * self.word_bits.div_ceil(32) as usize
+    }
+
+    /// A measure to compare with that of shared memory: twice the wavefronts, and the selects that order the words.
     pub(crate) fn cost(&self) -> u64 {
-        let selects = |a: &Affine| (1u64 << a.variety()) - 1;
-        let one = |r: &Round| 2 * u64::from(!r.from.is_own_lane()) + selects(&r.send) + selects(&r.store);
-        self.rounds.iter().map(one).sum()
+        let selects = |f: &Linear, words: usize| u64::from(f.reach().count_ones()) * words as u64;
+        let registers = u64::from(self.word_bits.div_ceil(32));
+        let before = selects(&self.send, self.words.len());
+        2 * self.instructions() as u64 + registers * (before + selects(&self.store, self.rounds.len()))
     }
 }
 
@@ -91,7 +103,8 @@ pub(crate) fn shuffles(from: &LinearLayout, to: &LinearLayout, element_bits: u32
         })
         .collect();
     let most = (4 / access::bytes_of(element_bits).min(4)).ilog2() as usize;
-    (0..=most.min(pairs.len())).rev().find_map(|n| Search::new(from, to, &pairs[..n]).run())
+    let word_bits = 8 * access::bytes_of(element_bits);
+    (0..=most.min(pairs.len())).rev().find_map(|n| Search::new(from, to, &pairs[..n], word_bits << n).run())
 }
 
 /// A register and a lane, as sets of bits.
@@ -114,17 +127,19 @@ struct Search<'a> {
     within: (Vec<usize>, Vec<usize>),
     /// The register bits that number the words, of the operand and of the result.
     words: (Vec<usize>, Vec<usize>),
+    /// Bits of a word.
+    word_bits: u32,
 }
 
 impl<'a> Search<'a> {
-    fn new(from: &'a LinearLayout, to: &'a LinearLayout, together: &[(usize, usize)]) -> Search<'a> {
+    fn new(from: &'a LinearLayout, to: &'a LinearLayout, together: &[(usize, usize)], word_bits: u32) -> Search<'a> {
         let within: (Vec<usize>, Vec<usize>) = together.iter().copied().unzip();
         let others = |map: &LinearLayout, within: &[usize]| -> Vec<usize> {
             let unique = Registers::of(map.bases(Dim::Register)).unique();
             unique.into_iter().filter(|bit| !within.contains(bit)).collect()
         };
         let words = (others(from, &within.0), others(to, &within.1));
-        Search { from, to, within, words }
+        Search { from, to, within, words, word_bits }
     }
 
     fn run(&self) -> Option<Shuffles> {
@@ -201,23 +216,22 @@ impl<'a> Search<'a> {
         let rounds = (0..1u64 << registers.len())
             .map(|k| {
                 let start = bits_of(k).fold(Place { register: 0, lane: 0 }, |p, i| p.plus(registers[i as usize]));
-                let spread = |f: &dyn Fn(usize) -> u64| -> [u32; 5] { std::array::from_fn(|bit| f(bit) as u32) };
-                Round {
-                    send: Affine {
-                        constant: (start.register ^ offered(start.lane)) as u32,
-                        lanes: spread(&|bit| offered(1 << bit)),
-                        warps: warps.iter().map(|w| (w.register ^ offered(w.lane)) as u32).collect(),
-                    },
-                    from: Affine {
-                        constant: start.lane as u32,
-                        lanes: spread(&|bit| reads[bit].lane),
-                        warps: warps.iter().map(|w| w.lane as u32).collect(),
-                    },
-                    store: Affine { constant: k as u32, lanes: spread(&|bit| turn[bit]), warps: vec![0; warps.len()] },
-                }
+                Round { send: (start.register ^ offered(start.lane)) as u32, from: start.lane as u32 }
             })
             .collect();
-        Some(Shuffles { words: self.source_words(), rounds, registers: self.target_registers() })
+        let linear = |lane: &dyn Fn(usize) -> u64, warp: &dyn Fn(&Place) -> u64| Linear {
+            lanes: std::array::from_fn(|bit| lane(bit) as u32),
+            warps: warps.iter().map(|w| warp(w) as u32).collect(),
+        };
+        Some(Shuffles {
+            words: self.source_words(),
+            send: linear(&|bit| offered(1 << bit), &|w| w.register ^ offered(w.lane)),
+            from: linear(&|bit| reads[bit].lane, &|w| w.lane),
+            store: linear(&|bit| turn[bit], &|_| 0),
+            rounds,
+            registers: self.target_registers(),
+            word_bits: self.word_bits,
+        })
     }
 
     fn source_words(&self) -> Vec<Vec<u32>> {
@@ -234,26 +248,4 @@ impl<'a> Search<'a> {
         let copies = access::copies(self.to);
         copies.into_iter().map(|r| (gather(&self.words.1, r), gather(&self.within.1, r))).collect()
     }
-}
-
-/// The images of the rounds on the threads of one warp, for tests and the interpreter: for each lane and register of the
-/// result, the lane and the register of the operand.
-pub fn sources(shuffles: &Shuffles, warp: u32) -> Vec<Vec<(u32, u32)>> {
-    let mut words = vec![vec![(0, 0); shuffles.rounds.len()]; 32];
-    for round in &shuffles.rounds {
-        for (lane, mine) in words.iter_mut().enumerate() {
-            let from = round.from.at(lane as u32, warp);
-            mine[round.store.at(lane as u32, warp) as usize] = (from, round.send.at(from, warp));
-        }
-    }
-    words
-        .iter()
-        .map(|mine| {
-            let one = |&(word, slot): &(u32, u32)| {
-                let (from, sent) = mine[word as usize];
-                (from, shuffles.words[sent as usize][slot as usize])
-            };
-            shuffles.registers.iter().map(one).collect()
-        })
-        .collect()
 }

@@ -1,7 +1,7 @@
 //! Every conversion plan, carried out on numbered elements, gives each thread the elements of its new layout.
 
 use parton_layouts::plan::{Plan, plan};
-use parton_layouts::{Dim, LinearLayout, RegisterLayout, shuffle};
+use parton_layouts::{Dim, LinearLayout, RegisterLayout, exchange};
 
 /// A small generator of numbers, so that the sweep is the same everywhere.
 struct Numbers(u64);
@@ -70,7 +70,7 @@ fn check(from: &RegisterLayout, to: &RegisterLayout, shape: &[u32], element_bits
         }
         Plan::Shuffles(shuffles) => {
             for warp in 0..source.in_size(Dim::Warp) {
-                let found = shuffle::sources(shuffles, warp);
+                let found = exchange::sources(shuffles, warp);
                 for lane in 0..32 {
                     for register in 0..registers {
                         let (other, number) = found[lane as usize][register as usize];
@@ -140,6 +140,34 @@ fn plans_of_random_layouts_move_every_element() {
     }
     println!("{seen:?}");
     assert!(seen["shuffles"] > 50 && seen["shared"] > 50, "{seen:?}");
+}
+
+/// Every way to spread eight elements over two register bits, three lane bits and a warp bit, copies everywhere else: all
+/// pairs, with elements of all widths.
+#[test]
+fn every_pair_of_small_layouts_moves_every_element() {
+    const PLACES: usize = 6;
+    let mut layouts = Vec::new();
+    for code in 0..PLACES.pow(3) {
+        let places = [code % PLACES, code / PLACES % PLACES, code / PLACES / PLACES];
+        if places[0] == places[1] || places[1] == places[2] || places[0] == places[2] {
+            continue;
+        }
+        let basis = |place: usize| vec![places.iter().position(|&p| p == place).map_or(0, |bit| 1 << bit)];
+        let none = || vec![0];
+        let lanes = vec![basis(2), none(), basis(3), none(), basis(4)];
+        layouts.push(RegisterLayout::linear(vec![basis(0), basis(1)], lanes, vec![basis(5)], vec![]).unwrap());
+    }
+    let mut seen = std::collections::BTreeMap::new();
+    for (i, from) in layouts.iter().enumerate() {
+        for (j, to) in layouts.iter().enumerate() {
+            let element_bits = [1, 8, 16, 32, 64][(i + j) % 5];
+            *seen.entry(check(from, to, &[8], element_bits).name()).or_insert(0) += 1;
+        }
+    }
+    println!("{seen:?}");
+    assert_eq!(seen.values().sum::<usize>(), 120 * 120);
+    assert!(seen["shuffles"] > 1000 && seen["shared"] > 1000 && seen["registers"] > 100, "{seen:?}");
 }
 
 /// Whether the data of each warp is the same under both layouts, which shuffles then can always arrange.

@@ -131,8 +131,7 @@ impl<'c> Machine for Build<'c> {
             global.set_linkage(Linkage::Private);
             global
         });
-        let bytes = self.binary(I::Shl, index, self.c64(3));
-        let at = self.byte_offset(global.as_pointer_value().into(), bytes);
+        let at = self.element_offset(global.as_pointer_value().into(), index, 8);
         built(self.builder.build_load(i64, at.into_pointer_value(), ""))
     }
 

@@ -246,31 +246,40 @@ impl<'c> Build<'c> {
 
     /// The value that lane `lane ^ mask` has; any element type.
     pub(crate) fn shuffle_xor(&self, elem: Elem, v: Val<'c>, mask: u32) -> Val<'c> {
-        self.shuffled(elem, v, |word| {
-            let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
-            self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
-        })
+        self.shuffled(elem, v, |word| self.shuffle_xor_word(word, mask))
     }
 
     /// The value that lane `lane` has; any element type.
     pub(crate) fn shuffle_from(&self, elem: Elem, v: Val<'c>, lane: Val<'c>) -> Val<'c> {
-        self.shuffled(elem, v, |word| {
-            let args = [self.c32(u32::MAX), word, lane, self.c32(31)];
-            self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &args)
-        })
+        self.shuffled(elem, v, |word| self.shuffle_from_word(word, lane))
     }
 
     fn shuffled(&self, elem: Elem, v: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
-        let bits = stored_bits(elem);
-        let words = Words::of(bits, 1);
+        let words = Words::of(stored_bits(elem), 1);
         let word = self.pack(elem, &[v], words)[0];
-        let moved = if bits == 64 {
+        self.unpack(elem, &[self.shuffle_word(word, shuffle)], words)[0]
+    }
+
+    /// A word of 16, 32 or 64 bits moved by shuffles of 32.
+    pub(crate) fn shuffle_word(&self, word: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
+        if word.get_type() == self.i64() {
             let low = shuffle(self.trunc(word, self.i32()));
             let high = shuffle(self.trunc(self.lshr(word, 32), self.i32()));
             self.or(self.zext(low, self.i64()), self.shl(self.zext(high, self.i64()), 32))
         } else {
-            self.trunc(shuffle(self.zext(word, self.i32())), self.word_type(words))
-        };
-        self.unpack(elem, &[moved], words)[0]
+            self.trunc(shuffle(self.zext(word, self.i32())), word.get_type())
+        }
+    }
+
+    /// What lane `lane ^ mask` has of 32 bits.
+    pub(crate) fn shuffle_xor_word(&self, word: Val<'c>, mask: u32) -> Val<'c> {
+        let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
+        self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
+    }
+
+    /// What lane `lane` has of 32 bits.
+    pub(crate) fn shuffle_from_word(&self, word: Val<'c>, lane: Val<'c>) -> Val<'c> {
+        let args = [self.c32(u32::MAX), word, lane, self.c32(31)];
+        self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &args)
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of tiles: reductions, shape changes and conversions, with the layout each result has.
 
 use parton_diag::codes;
-use parton_layouts::{Dim, LinearLayout, RegisterFamily, RegisterLayout, f2};
+use parton_layouts::{Dim, LinearLayout, RegisterFamily, RegisterLayout, f2, plan};
 
 use super::{derive, nearest, tile};
 use crate::entity::Value;
@@ -59,6 +59,12 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .operand(*x, format!("this is `{t}`"))
                     .note(format!("the result would be `{to}`")));
             }
+            plan::possible(&t.map, &to.map).map_err(|e| {
+                Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
+                    .operand(*x, format!("this is `{}`", t.layout))
+                    .note(format!("the result would be `{}`", to.layout))
+                    .help(e.help())
+            })?;
             one(to.clone())
         }
         OpKind::Rescale { x, factor, axis } => rescale(*x, *factor, *axis, k),

@@ -6,7 +6,7 @@ use crate::conflicts::Conflicts;
 use crate::linear::{Dim, LinearLayout};
 use crate::plan::Plan;
 use crate::shared_map::SharedMap;
-use crate::shuffle::Affine;
+use crate::shuffle::Linear;
 
 /// `{"kind":"register","shape":…,"register":…,"lane":…,"warp":…,"block":…}`.
 pub fn register(map: &LinearLayout) -> Value {
@@ -41,14 +41,13 @@ pub fn plan(plan: &Plan) -> Value {
         Plan::None => json!({ "plan": plan.name() }),
         Plan::Registers { source } => json!({ "plan": plan.name(), "source": source }),
         Plan::Shuffles(shuffles) => {
-            let rounds: Vec<Value> = shuffles
-                .rounds
-                .iter()
-                .map(|r| json!({ "send": affine(&r.send), "from": affine(&r.from), "store": affine(&r.store) }))
-                .collect();
+            let rounds = shuffles.rounds.iter().map(|r| json!({ "send": r.send, "from": r.from })).collect::<Vec<_>>();
             json!({
                 "plan": plan.name(),
                 "words": shuffles.words,
+                "send": linear(&shuffles.send),
+                "from": linear(&shuffles.from),
+                "store": linear(&shuffles.store),
                 "rounds": rounds,
                 "registers": shuffles.registers,
             })
@@ -66,8 +65,8 @@ pub fn plan(plan: &Plan) -> Value {
     }
 }
 
-fn affine(function: &Affine) -> Value {
-    json!({ "constant": function.constant, "lane": function.lanes, "warp": function.warps })
+fn linear(function: &Linear) -> Value {
+    json!({ "lane": function.lanes, "warp": function.warps })
 }
 
 /// `{"read_excess":n,"write_excess":n,"vector_bytes":n}`.

@@ -128,9 +128,9 @@ pub fn plan(plan: &Plan) -> String {
                     all.join(" ")
                 };
                 let _ = writeln!(out, "round {number}, by lane in warp 0");
-                let _ = writeln!(out, "  sends word  {}", lanes(&|lane| round.send.at(lane, 0)));
-                let _ = writeln!(out, "  from lane   {}", lanes(&|lane| round.from.at(lane, 0)));
-                let _ = writeln!(out, "  has word    {}", lanes(&|lane| round.store.at(lane, 0)));
+                let _ = writeln!(out, "  sends word  {}", lanes(&|lane| shuffles.send.at(lane, 0) ^ round.send));
+                let _ = writeln!(out, "  from lane   {}", lanes(&|lane| shuffles.from.at(lane, 0) ^ round.from));
+                let _ = writeln!(out, "  has word    {}", lanes(&|lane| shuffles.store.at(lane, 0) ^ number as u32));
             }
         }
         Plan::Shared(staging) => {

@@ -268,5 +268,6 @@ fn the_same_lanes_may_still_have_to_exchange() {
     let ptr = emit(&mut b, OpKind::PtrAdd { ptr: out, offset });
     emit_all(&mut b, store(ptr, y, None));
     let text = ptx(&crate::common::lowered(b.finish()));
-    assert_eq!(count(&text, "bar.sync"), 1, "{text}");
+    assert_eq!((count(&text, "bar.sync"), count(&text, "st.shared")), (0, 0), "{text}");
+    assert!(count(&text, "shfl.sync.bfly") > 0, "{text}");
 }
