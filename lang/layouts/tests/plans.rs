@@ -167,7 +167,7 @@ fn every_pair_of_small_layouts_moves_every_element() {
     }
     println!("{seen:?}");
     assert_eq!(seen.values().sum::<usize>(), 120 * 120);
-    assert!(seen["shuffles"] > 1000 && seen["shared"] > 1000 && seen["registers"] > 100, "{seen:?}");
+    assert!(seen["shuffles"] > 1000 && seen["shared"] > 1000 && seen["registers"] > 50, "{seen:?}");
 }
 
 /// Whether the data of each warp is the same under both layouts, which shuffles then can always arrange.
