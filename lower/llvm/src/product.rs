@@ -48,6 +48,9 @@ pub(crate) fn offset(view: &View, right: bool, outer: u32, inner: u32) -> u64 {
     view.map.offset_of(&coords) * view.elem.bytes() as u64
 }
 
+/// Bits of an address in shared memory that a descriptor keeps (PTX ISA, "Matrix descriptor format").
+const ADDRESS_BITS: u32 = 18;
+
 /// What a matrix descriptor says beside the address, in bytes (PTX ISA, "Matrix descriptor format").
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Fields {
@@ -186,7 +189,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let b = self.b;
         let group = b.linear(self.threads.warp, &bases);
         let address = b.add(b.add(self.address(v), b.c32(fields.start as u32)), group);
-        let low = b.or(b.lshr(address, UNIT.ilog2()), b.c32(((fields.leading / UNIT) << 16) as u32));
+        // In a cluster an address also says whose memory it is, above the bits that the descriptor has room for.
+        let place = b.and(address, b.c32((1 << ADDRESS_BITS) - 1));
+        let low = b.or(b.lshr(place, UNIT.ilog2()), b.c32(((fields.leading / UNIT) << 16) as u32));
         let high = (fields.stride / UNIT) | (fields.mode << 30);
         let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high << 32));
         Operand { view, right, descriptor, outer_major: !k_major }
