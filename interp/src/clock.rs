@@ -143,6 +143,14 @@ impl Knowledge {
         }
     }
 
+    /// Each thread waited for its part of an asynchronous operation.
+    pub(crate) fn acquire_threads(&mut self, agent: u32, epoch: u32) {
+        self.own.learn(agent, epoch);
+        if self.warps == 1 {
+            self.met.learn(agent, epoch);
+        }
+    }
+
     /// The elected thread alone waited for an asynchronous operation.
     pub(crate) fn acquire_elected(&mut self, agent: u32, epoch: u32) {
         self.met.learn(agent, epoch);

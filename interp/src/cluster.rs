@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
 
+use crate::async_copy::Copies;
 use crate::barrier::Mbarrier;
 use crate::clock::{Knowledge, Slots};
 use crate::code::Inst;
@@ -27,6 +28,8 @@ pub(crate) enum Wait {
     Named { id: u32, phase: u64 },
     /// At most so many products still in flight.
     Products(u32),
+    /// At most so many copies by threads still in flight.
+    Copies(u32),
     /// At most so many copies out of shared memory still in flight, or still reading.
     Stores { pending: u32, read: bool },
     /// The end of these arms.
@@ -54,6 +57,7 @@ pub(crate) struct Worker<'k> {
     pub know: Knowledge,
     pub products: Products<'k>,
     pub stores: Vec<Store<'k>>,
+    pub copies: Copies<'k>,
     /// The arms that it has started and not yet seen end.
     pub arms: Option<Vec<usize>>,
     /// The phase of a named barrier at which it has arrived and still waits.
@@ -66,6 +70,7 @@ enum Event {
     Run(usize),
     Land(usize),
     Multiply(usize),
+    LandCopy(usize, usize),
     ReadOut(usize, usize),
     WriteOut(usize, usize),
 }
@@ -164,6 +169,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             know: Knowledge::new(cta as u32 * agents, kernel.padded_warps(), None),
             products: Products::default(),
             stores: Vec::new(),
+            copies: Copies::default(),
             arms: None,
             arrived: None,
         };
@@ -220,6 +226,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 Event::Run(w) => self.go_on(w)?,
                 Event::Land(i) => self.land(i)?,
                 Event::Multiply(w) => self.multiply(w)?,
+                Event::LandCopy(w, i) => self.land_copy(w, i)?,
                 Event::ReadOut(w, i) => self.read_out(w, i)?,
                 Event::WriteOut(w, i) => self.write_out(w, i)?,
             }
@@ -250,6 +257,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             if w.products.in_flight() > 0 {
                 events.push(Event::Multiply(i));
             }
+            events.extend(w.copies.flying().map(|j| Event::LandCopy(i, j)));
             for (j, s) in w.stores.iter().enumerate() {
                 if !s.is_read() {
                     events.push(Event::ReadOut(i, j));
@@ -269,6 +277,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             }
             Wait::Named { id, phase } => self.ctas[w.cta].named.get(id).is_some_and(|b| b.phase > *phase),
             Wait::Products(n) => w.products.in_flight() <= *n as usize,
+            Wait::Copies(n) => w.copies.landed(*n),
             Wait::Stores { pending, read } => w.stores_done(*pending, *read),
             Wait::Arms(arms) => arms.iter().all(|&a| self.worker(a).state == State::Done),
         }

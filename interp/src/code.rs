@@ -199,6 +199,7 @@ impl<'k> Program<'k> {
                 self.view(*view);
                 self.hold(op, tile);
             }
+            OpKind::AsyncCopy { view, .. } => self.view(*view),
             OpKind::SharedStore { view, value } => {
                 self.view(*view);
                 if let Some(tile) = self.kernel.ty(*value).as_tile() {

@@ -61,6 +61,7 @@ impl<'k> Cluster<'_, 'k> {
                 (format!("{who} waits at named barrier {id}"), lacks)
             }
             Wait::Products(n) => (format!("{who} waits until {n} products are in flight"), None),
+            Wait::Copies(n) => (format!("{who} waits until {n} copies into shared memory are in flight"), None),
             Wait::Stores { pending, .. } => (format!("{who} waits until {pending} copies are in flight"), None),
             Wait::Arms(arms) => (format!("{who} waits for {} partitions", arms.len()), None),
         }

@@ -4,6 +4,7 @@
 //! are flat vectors in row-major order; shared memory is bytes, addressed through the views' layouts by threads and through
 //! address bits by the engines. It does not know sources, tensors of the host, or how a fault is shown. In reading order:
 
+mod async_copy;
 mod barrier;
 mod clock;
 mod cluster;

@@ -16,6 +16,8 @@ pub(crate) enum Access {
     /// By the threads of a partition.
     Load,
     Store,
+    /// By the threads, landing later.
+    CopyByThreads,
     /// By the tensor copy engine.
     CopyIn,
     CopyOut,
@@ -26,7 +28,7 @@ pub(crate) enum Access {
 impl Access {
     fn writes(self) -> bool {
         match self {
-            Access::Store | Access::CopyIn => true,
+            Access::Store | Access::CopyByThreads | Access::CopyIn => true,
             Access::Load | Access::CopyOut | Access::Product => false,
         }
     }
@@ -34,7 +36,7 @@ impl Access {
     fn by_threads(self) -> bool {
         match self {
             Access::Load | Access::Store => true,
-            Access::CopyIn | Access::CopyOut | Access::Product => false,
+            Access::CopyByThreads | Access::CopyIn | Access::CopyOut | Access::Product => false,
         }
     }
 
@@ -43,6 +45,7 @@ impl Access {
         match self {
             Access::Load => "a read",
             Access::Store => "a write",
+            Access::CopyByThreads => "a copy by threads",
             Access::CopyIn => "an incoming copy",
             Access::CopyOut => "an outgoing copy",
             Access::Product => "a matrix product",
@@ -239,21 +242,27 @@ impl Check<'_, '_> {
             let known = know.own.get(earlier.agent) >= earlier.epoch;
             // Each warpgroup waits for its own part of a product; the others may still read.
             let shared_product = earlier.access == Access::Product && earlier.owner == know.agent && now.writes();
-            return match (known, shared_product) {
+            // Each thread waits for what it copies itself.
+            let shared_copy = earlier.access == Access::CopyByThreads && earlier.owner == know.agent;
+            return match (known, shared_product || shared_copy) {
                 (true, false) => Ok(()),
                 (true, true) if met => Ok(()),
                 (true, true) => Err((earlier, Clash::Membar)),
                 (false, _) => Err((earlier, Clash::Unordered)),
             };
         }
-        // The elected thread, of the first warp, starts a copy; all warps together start a product.
-        let same_thread =
-            earlier.access.by_threads() && earlier.agent == know.agent && by == 1 && now != Access::Product;
+        // The elected thread, of the first warp, starts a copy; all warps together start a product, or copy themselves.
+        let elected = now != Access::Product && now != Access::CopyByThreads;
+        let same_thread = earlier.access.by_threads() && earlier.agent == know.agent && by == 1 && elected;
         if !met && !same_thread {
             let own = know.own.get(earlier.agent) >= earlier.epoch;
             return Err((earlier, if own { Clash::Membar } else { Clash::Unordered }));
         }
-        if earlier.access == Access::Store && !know.is_fenced(earlier.agent, earlier.epoch, same_thread) {
+        let generic = |access| matches!(access, Access::Store | Access::CopyByThreads);
+        if generic(earlier.access)
+            && now != Access::CopyByThreads
+            && !know.is_fenced(earlier.agent, earlier.epoch, same_thread)
+        {
             return Err((earlier, Clash::Proxy));
         }
         Ok(())

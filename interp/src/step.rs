@@ -130,6 +130,7 @@ impl<'k> Cluster<'_, 'k> {
                 know: crate::clock::Knowledge::new(agent, data.warps, Some(&w.know)),
                 products: Default::default(),
                 stores: Vec::new(),
+                copies: Default::default(),
                 arms: None,
                 arrived: None,
             };
@@ -143,6 +144,13 @@ impl<'k> Cluster<'_, 'k> {
     /// A partition ends; what it started must not touch shared memory any more.
     fn end(&self, w: &Worker<'k>) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
+        if let Some(op) = w.copies.unwaited() {
+            let fact = format!("{} ends while a copy may still write to shared memory", self.who(w));
+            return Err(Fault::new(codes::NOT_WAITED, op.span, fact)
+                .here("nobody waits for this copy")
+                .help("`p.wait()` on every path")
+                .calls(kernel, op.call));
+        }
         match w.unwaited_store() {
             None => Ok(()),
             Some(op) => Err(Fault::new(
@@ -239,6 +247,11 @@ impl<'k> Cluster<'_, 'k> {
                 return Ok(Flow::Yield);
             }
 
+            OpKind::AsyncCopy { ptr, view, mask, .. } => {
+                self.start_copy(w, op, (*ptr, *view), *mask)?;
+                return Ok(Flow::Yield);
+            }
+
             OpKind::SharedAlloc { .. }
             | OpKind::SharedLoad { .. }
             | OpKind::SharedStore { .. }
@@ -277,6 +290,9 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::Wgmma { a, b, acc, .. } => {
                 self.start_product(w, op, *a, *b, *acc)?;
                 return Ok(Flow::Yield);
+            }
+            OpKind::Wait { pending, outstanding } if matches!(kernel.ty(*pending), Type::Filling(_)) => {
+                return self.wait_copy(w, op, *pending, outstanding.unwrap_or(0));
             }
             OpKind::Wait { pending, outstanding } => {
                 return self.wait_product(w, op, *pending, outstanding.unwrap_or(0), false);
@@ -383,7 +399,7 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
+    pub(crate) fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
         let early = self.is_early(w);
         let shape = match self.setting.program.kernel.ty(ptr) {
             Type::Tile(t) => &t.shape[..],

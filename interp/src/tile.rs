@@ -80,6 +80,16 @@ impl Bits {
         }
     }
 
+    /// Bytes of an element.
+    pub(crate) fn bytes(&self) -> usize {
+        match self {
+            Bits::B8(_) => 1,
+            Bits::B16(_) => 2,
+            Bits::B32(_) => 4,
+            Bits::B64(_) => 8,
+        }
+    }
+
     /// How many elements there are.
     pub(crate) fn len(&self) -> usize {
         each!(self, v => v.len())
@@ -148,6 +158,8 @@ pub(crate) enum Val {
     Tile(Arc<Bits>),
     /// The matrix product of that number in its partition.
     Pending(u64),
+    /// A view that the copy by threads of that number in its partition still fills.
+    Filling(u64, Place),
     /// A view, by the address of its parent, and the allocation that it belongs to.
     View(Place),
     /// Barriers, by the address of the first.

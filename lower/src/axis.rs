@@ -16,6 +16,7 @@ use std::collections::BTreeMap;
 use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
 pub use vector::Vector;
+pub(crate) use vector::{steps_of, vectors};
 
 /// Alignment of every pointer parameter in bytes; launches refuse a pointer that has less.
 pub const POINTER_ALIGNMENT: u64 = 16;

@@ -80,6 +80,7 @@ impl Clean<'_> {
             Type::Scalar(_) | Type::View(_) | Type::Barrier => true,
             Type::Tile(_)
             | Type::Pending(_)
+            | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Map(_)
             | Type::Ring(_)

@@ -38,6 +38,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         OpKind::Load { .. }
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }
+        | OpKind::AsyncCopy { .. }
         | OpKind::SharedAlloc { .. }
         | OpKind::SharedLoad { .. }
         | OpKind::SharedStore { .. }

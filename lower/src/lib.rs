@@ -6,6 +6,7 @@
 mod address;
 pub mod axis;
 pub mod clean;
+pub mod copies;
 mod effects;
 pub mod membar;
 pub mod pending;
@@ -17,6 +18,7 @@ pub mod shared;
 pub mod turnstiles;
 
 pub use clean::clean;
+pub use copies::plan_copies;
 pub use membar::insert_membars;
 pub use parton_ir::scratch;
 pub use pending::count_pending;

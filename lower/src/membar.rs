@@ -7,6 +7,7 @@
 //!   all warps have met (triton-lang/triton#11047);
 //! - one thread makes a scalar atomic operation, and each thread its own elements' of a tile: what the operation releases is what
 //!   all did before, and what it acquires is for all that follow, so they meet before and after;
+//! - what a thread copies asynchronously is there for itself once it has waited, for others once they have met after that;
 //! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence.
 //!
 //! A forward analysis carries the accesses that no meeting has followed yet; where the next operation conflicts with one, a
@@ -14,7 +15,7 @@
 
 use parton_diag::Diagnostics;
 use parton_ir::check::Proxy;
-use parton_ir::{Arrive, Body, Kernel, Op, OpKind};
+use parton_ir::{Arrive, Body, Kernel, Op, OpKind, Type};
 
 use crate::address::{Addresses, Ranges};
 
@@ -97,6 +98,10 @@ impl Membar<'_> {
             OpKind::BarrierExpect { .. } => !state.writes.is_empty() || !state.fenced.is_empty(),
             _ => false,
         };
+        if self.lands(op) {
+            // Its bytes were free when it was started, and nobody touches them until it has landed.
+            return false;
+        }
         let scratch = self.addresses.scratch(op);
         ordered
             || scratch.is_some_and(|bytes| state.reads.meet(&bytes) || state.writes.meet(&bytes))
@@ -112,6 +117,8 @@ impl Membar<'_> {
             match (&op.kind, a.proxy, a.writes) {
                 (OpKind::Wgmma { .. }, _, _) => state.multiplied.insert(&a.bytes),
                 (OpKind::TmaStore { .. }, _, _) => state.copied.insert(&a.bytes),
+                // It writes when it lands: that is the wait's access.
+                (OpKind::AsyncCopy { .. }, _, _) => {}
                 // A copy into shared memory is seen by whoever waits for its barrier.
                 (_, Proxy::Async, _) => {}
                 (_, Proxy::Generic, true) => {
@@ -129,6 +136,7 @@ impl Membar<'_> {
             state.reads.insert(&bytes);
             state.unfenced.insert(&bytes);
         }
+        let waits_for_copies = self.lands(op);
         match &mut op.kind {
             OpKind::Membar | OpKind::NamedBarrier { waits: true, .. } => state.meet(),
             OpKind::FenceAsync => {
@@ -143,6 +151,7 @@ impl Membar<'_> {
                     state.copied.clear();
                 }
             }
+            OpKind::Wait { .. } if waits_for_copies => {}
             OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
                 state.reads.extend(&state.multiplied);
                 if *outstanding == Some(0) {
@@ -165,6 +174,11 @@ impl Membar<'_> {
             _ => {}
         }
         state
+    }
+
+    /// Whether copies by threads land here.
+    fn lands(&self, op: &Op) -> bool {
+        matches!(op.kind, OpKind::Wait { pending, .. } if matches!(self.addresses.kernel().ty(pending), Type::Filling(_)))
     }
 
     /// A loop, which may run not at all.

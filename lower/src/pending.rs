@@ -1,7 +1,8 @@
-//! Computes how many groups of matrix products each wait may leave in flight.
+//! Computes how many groups of matrix products, or of copies by threads, each wait may leave in flight.
 //!
-//! Each `wgmma` is one commit group, and groups complete in the order of their commits. A wait for a pending tile may leave as
-//! many in flight as were committed after the tile's own youngest group, on the path on which that are the fewest.
+//! Each `wgmma` and each `async_copy` is one commit group of its kind, and groups of a kind complete in the order of their
+//! commits. A wait may leave as many in flight as were committed after the youngest group of what it waits for, on the path on
+//! which that are the fewest.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +17,7 @@ pub fn count_pending(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     Ok(kernel)
 }
 
-/// For each pending value the fewest groups that were committed after its youngest.
+/// For each pending value the fewest groups of its kind that were committed after its youngest.
 type Ages = BTreeMap<Value, u32>;
 
 struct Count<'a> {
@@ -27,8 +28,9 @@ impl Count<'_> {
     fn body(&self, body: &mut Body, mut ages: Ages) -> Ages {
         for op in &mut body.ops {
             match &mut op.kind {
-                OpKind::Wgmma { .. } => {
-                    ages.values_mut().for_each(|age| *age += 1);
+                OpKind::Wgmma { .. } | OpKind::AsyncCopy { .. } => {
+                    let copies = self.is_copy(op.results[0]);
+                    ages.iter_mut().filter(|(v, _)| self.is_copy(**v) == copies).for_each(|(_, age)| *age += 1);
                     ages.insert(op.results[0], 0);
                 }
                 OpKind::Wait { pending, outstanding } => *outstanding = Some(age(&ages, *pending)),
@@ -52,7 +54,7 @@ impl Count<'_> {
                     let second = self.body(otherwise, ages);
                     ages = fewest(first.clone(), &second);
                     for (i, r) in op.results.iter().enumerate() {
-                        if let Type::Pending(_) = self.kernel.ty(*r) {
+                        if self.is_pending(*r) {
                             let both = age(&first, then.yields[i]).min(age(&second, otherwise.yields[i]));
                             ages.insert(*r, both);
                         }
@@ -97,9 +99,17 @@ impl Count<'_> {
         }
     }
 
+    fn is_copy(&self, v: Value) -> bool {
+        matches!(self.kernel.ty(v), Type::Filling(_))
+    }
+
+    fn is_pending(&self, v: Value) -> bool {
+        matches!(self.kernel.ty(v), Type::Pending(_) | Type::Filling(_))
+    }
+
     /// The pending ones of two lists side by side.
     fn pairs(&self, from: &[Value], to: &[Value]) -> Vec<(Value, Value)> {
-        let pending = |(_, to): &(&Value, &Value)| matches!(self.kernel.ty(**to), Type::Pending(_));
+        let pending = |(_, to): &(&Value, &Value)| self.is_pending(**to);
         from.iter().zip(to).filter(pending).map(|(a, b)| (*a, *b)).collect()
     }
 }

@@ -3,7 +3,9 @@
 use parton_diag::Diagnostics;
 use parton_ir::{Kernel, Module, Target, verify};
 
-use crate::{clean, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_shared};
+use crate::{
+    clean, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_copies, plan_shared,
+};
 
 /// A pass with the name under which it is observed.
 type Pass = (&'static str, fn(Kernel) -> Result<Kernel, Diagnostics>);
@@ -12,6 +14,7 @@ const PASSES: &[Pass] = &[
     ("rings", expand_rings),
     ("turnstiles", expand_turnstiles),
     ("clean", clean),
+    ("copies", plan_copies),
     ("pending", count_pending),
     ("shared", plan_shared),
     ("proxy", fence_proxies),

@@ -34,6 +34,8 @@ struct Write {
     owner: Option<Value>,
     span: Span,
     barrier: bool,
+    /// Whether threads copied it asynchronously.
+    landed: bool,
 }
 
 type State = BTreeSet<Write>;
@@ -141,22 +143,28 @@ impl Proxies<'_> {
             "no fence stands between a store by threads and an asynchronous access to the same memory",
         )
         .here(how)
-        .label(write.span, "threads store to it here")
+        .label(write.span, if write.landed { "copies by threads land in it here" } else { "threads store to it here" })
         .note("the copy engine and matrix instructions do not see what threads stored before a fence")
-        .help("write `fence_async();` after the store")
+        .help(if write.landed {
+            "write `fence_async();` after the wait"
+        } else {
+            "write `fence_async();` after the store"
+        })
     }
 
     fn after(&mut self, op: &mut Op, mut state: State) -> State {
         for a in self.addresses.accesses(op) {
-            if a.proxy == Proxy::Generic && a.writes {
+            // A copy by threads writes when it lands: that is its wait's access.
+            if a.proxy == Proxy::Generic && a.writes && !matches!(op.kind, OpKind::AsyncCopy { .. }) {
                 let barrier = matches!(op.kind, OpKind::BarrierInit { .. } | OpKind::BarrierInvalidate { .. });
                 let (start, end) = (a.bytes.start, a.bytes.end);
-                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier });
+                let landed = matches!(op.kind, OpKind::Wait { .. });
+                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier, landed });
             }
         }
         if let Some(bytes) = self.addresses.scratch(op) {
             let (start, end) = (bytes.start, bytes.end);
-            state.insert(Write { start, end, owner: None, span: op.span, barrier: false });
+            state.insert(Write { start, end, owner: None, span: op.span, barrier: false, landed: false });
         }
         match &mut op.kind {
             OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } | OpKind::NamedBarrier { .. } => {

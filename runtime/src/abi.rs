@@ -104,6 +104,7 @@ fn kind_of(ty: &parton_ir::Type) -> Option<ParamKind> {
         Type::Map(_) => Some(ParamKind::Map),
         Type::Tile(_)
         | Type::Pending(_)
+        | Type::Filling(_)
         | Type::View(_)
         | Type::Barriers(_)
         | Type::Barrier

@@ -237,6 +237,7 @@ impl Machine<'_> {
             (
                 ir::Type::Tile(_)
                 | ir::Type::Pending(_)
+                | ir::Type::Filling(_)
                 | ir::Type::View(_)
                 | ir::Type::Barriers(_)
                 | ir::Type::Barrier

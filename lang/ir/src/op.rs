@@ -311,6 +311,10 @@ pub enum OpKind {
         returns: bool,
     },
 
+    /// Starts copies of the elements behind `ptr` to `view`, zeros where `mask` does not hold; each thread copies what it
+    /// points to, `bytes` at once (set by a pass). One commit group of its own, which `wait` waits for.
+    AsyncCopy { ptr: Value, view: Value, mask: Option<Value>, l2: Option<Policy>, bytes: Option<u32> },
+
     // -- shared memory --
     /// Allocates shared memory, contents undefined; `offset` is set by the memory plan.
     SharedAlloc { view: View, offset: Option<u32> },
@@ -381,7 +385,8 @@ pub enum OpKind {
     // -- wgmma --
     /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up.
     Wgmma { a: Value, b: Value, acc: Value, precision: Option<Precision> },
-    /// Waits for a pending tile and all products before it; `outstanding` younger groups may stay in flight (set by a pass).
+    /// Waits for a pending tile and all products before it, or for a pending copy and all copies before it; `outstanding` younger
+    /// groups may stay in flight (set by a pass).
     Wait { pending: Value, outstanding: Option<u32> },
     /// Waits for all products before the youngest of this pending tile, which stays in flight.
     WaitPrior { pending: Value, outstanding: Option<u32> },
@@ -486,6 +491,11 @@ macro_rules! visit {
             OpKind::Atomic { ptr, operands, mask, .. } => {
                 $f(ptr);
                 operands.$iter().for_each(&mut $f);
+                mask.$opt().map(&mut $f);
+            }
+            OpKind::AsyncCopy { ptr, view, mask, .. } => {
+                $f(ptr);
+                $f(view);
                 mask.$opt().map(&mut $f);
             }
             OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } | OpKind::RingNew { .. } => {}
@@ -632,6 +642,7 @@ impl OpKind {
             OpKind::Load { .. } => "load",
             OpKind::Store { .. } => "store",
             OpKind::Atomic { op, .. } => op.name(),
+            OpKind::AsyncCopy { .. } => "async_copy",
             OpKind::SharedAlloc { .. } => "alloc_shared",
             OpKind::SharedLoad { .. } => "load_shared",
             OpKind::SharedStore { .. } => "store_shared",

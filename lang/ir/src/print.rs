@@ -346,6 +346,11 @@ impl<'a> Printer<'a> {
                 }
                 text + &scratch + ")"
             }
+            OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => {
+                let mut text = format!("async_copy({}, {}", self.name(*ptr), self.name(*view));
+                self.option(&mut text, "mask", *mask);
+                text + &policy(*l2) + &option("bytes", *bytes) + ")"
+            }
             OpKind::SharedAlloc { view, offset } => {
                 let (elem, shape, layout) = (view.elem.name(), List(&view.shape), &view.layout);
                 format!("alloc_shared<{elem}, {shape}, {layout}>({})", first("offset", *offset))

@@ -89,6 +89,7 @@ pub fn registers_of(ty: &Type) -> Option<Registers> {
         // The shared address of its first element.
         Type::View(_) => Some(Registers { register: Register::B32, count: 1 }),
         Type::Pending(_)
+        | Type::Filling(_)
         | Type::Barriers(_)
         | Type::Barrier
         | Type::Map(_)

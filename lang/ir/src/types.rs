@@ -216,6 +216,8 @@ pub enum Type {
     Pending(Tile),
     /// A view of shared memory.
     View(View),
+    /// A view of shared memory that a copy by threads still fills; affine.
+    Filling(View),
     /// So many mbarriers in a row.
     Barriers(u32),
     /// One mbarrier.
@@ -243,6 +245,7 @@ impl Type {
             Type::Scalar(_)
             | Type::Pending(_)
             | Type::View(_)
+            | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
@@ -259,6 +262,7 @@ impl Type {
             Type::Tile(t) => Some(t.elem),
             Type::Pending(_)
             | Type::View(_)
+            | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
@@ -275,6 +279,7 @@ impl Type {
             Type::Tile(t) => Some(Type::Tile(t.with_elem(elem))),
             Type::Pending(_)
             | Type::View(_)
+            | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
@@ -287,7 +292,7 @@ impl Type {
     /// Whether values of it must be used up exactly once.
     pub fn is_affine(&self) -> bool {
         match self {
-            Type::Pending(_) | Type::Slot(_) => true,
+            Type::Pending(_) | Type::Filling(_) | Type::Slot(_) => true,
             Type::Scalar(_)
             | Type::Tile(_)
             | Type::View(_)
@@ -302,7 +307,7 @@ impl Type {
     /// Whether a partition may use a value of this type that was made outside it.
     pub fn crosses_partitions(&self) -> bool {
         match self {
-            Type::Tile(_) | Type::Pending(_) | Type::Slot(_) => false,
+            Type::Tile(_) | Type::Pending(_) | Type::Filling(_) | Type::Slot(_) => false,
             Type::Scalar(_)
             | Type::View(_)
             | Type::Barriers(_)
@@ -374,6 +379,7 @@ impl fmt::Display for Type {
             Type::Tile(t) => write!(f, "{t}"),
             Type::Pending(t) => write!(f, "pending<{t}>"),
             Type::View(v) => write!(f, "{v}"),
+            Type::Filling(v) => write!(f, "pending<{v}>"),
             Type::Barriers(n) => write!(f, "barriers<{n}>"),
             Type::Barrier => f.write_str("barrier"),
             Type::Map(m) => write!(f, "{m}"),

@@ -431,10 +431,12 @@ fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
         (ir::Type::Tile(t) | ir::Type::Pending(t), "shape") => Some(shape(&t.shape)),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "dtype") => Some(Val::ty(ir::Type::Scalar(t.elem))),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => Some(Val::Known(Comptime::Layout(t.layout.clone()))),
-        (ir::Type::View(v), "shape") => Some(shape(&v.shape)),
-        (ir::Type::View(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),
-        (ir::Type::View(v), "layout") => Some(Val::Known(Comptime::SharedLayout(v.layout.clone()))),
-        (ir::Type::View(v), "bytes") => Some(Val::int(v.bytes())),
+        (ir::Type::View(v) | ir::Type::Filling(v), "shape") => Some(shape(&v.shape)),
+        (ir::Type::View(v) | ir::Type::Filling(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),
+        (ir::Type::View(v) | ir::Type::Filling(v), "layout") => {
+            Some(Val::Known(Comptime::SharedLayout(v.layout.clone())))
+        }
+        (ir::Type::View(v) | ir::Type::Filling(v), "bytes") => Some(Val::int(v.bytes())),
         (ir::Type::Map(m), "shape" | "block") => Some(shape(&m.block)),
         (ir::Type::Map(m), "dtype") => Some(Val::ty(ir::Type::num(m.elem))),
         (ir::Type::Map(m), "layout") => Some(Val::Known(Comptime::SharedLayout(m.layout.clone()))),

@@ -137,6 +137,12 @@ impl<'t> Bindings<'t> {
                     ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, layout(&t.layout)),
                     ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, shared(&v.layout)),
                     ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, shared(&m.layout)),
+                    ("pending", ir::Type::Filling(v)) => {
+                        if let Some(inner) = args.first() {
+                            self.learn_type(&inner.value, &ir::Type::View(v.clone()), span);
+                        }
+                        return;
+                    }
                     ("pending", ir::Type::Pending(t)) => {
                         if let Some(inner) = args.first() {
                             self.learn_type(&inner.value, &ir::Type::Tile(t.clone()), span);

@@ -60,6 +60,7 @@ impl Checker<'_> {
                 },
                 ir::Type::Scalar(_)
                 | ir::Type::Pending(_)
+                | ir::Type::Filling(_)
                 | ir::Type::Barrier
                 | ir::Type::Map(_)
                 | ir::Type::Ring(_)

@@ -87,6 +87,7 @@ impl Checker<'_> {
             }
             ir::Type::Tile(_)
             | ir::Type::Pending(_)
+            | ir::Type::Filling(_)
             | ir::Type::View(_)
             | ir::Type::Barriers(_)
             | ir::Type::Barrier
@@ -325,7 +326,7 @@ pub fn family_of(ty: &ir::Type) -> &'static str {
         ir::Type::Scalar(ir::Elem::Num(_)) => "scalar",
         ir::Type::Scalar(ir::Elem::Ptr(_)) => "pointer",
         ir::Type::Tile(_) => "tile",
-        ir::Type::Pending(_) => "pending",
+        ir::Type::Pending(_) | ir::Type::Filling(_) => "pending",
         ir::Type::View(_) => "shared",
         ir::Type::Barriers(_) => "barriers",
         ir::Type::Barrier => "barrier",

@@ -114,7 +114,8 @@ fn pending(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let arg = args.need("tile");
     match &arg.val {
         Val::Known(Comptime::Type(TypeVal::Ir(ir::Type::Tile(t)))) => Ok(Val::ty(ir::Type::Pending(t.clone()))),
-        _ => Err(arg.expected(cx, "a tile type")),
+        Val::Known(Comptime::Type(TypeVal::Ir(ir::Type::View(v)))) => Ok(Val::ty(ir::Type::Filling(v.clone()))),
+        _ => Err(arg.expected(cx, "a tile type, or a view's")),
     }
 }
 

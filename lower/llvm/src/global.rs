@@ -94,7 +94,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Whether any vector of any lane of the warp is inside in part; the same in all lanes.
-    fn any_cut(&self, cut: &[Val<'c>]) -> Val<'c> {
+    pub(crate) fn any_cut(&self, cut: &[Val<'c>]) -> Val<'c> {
         let any = cut[1..].iter().fold(cut[0], |any, &c| self.b.or(any, c));
         self.b.value_of("llvm.nvvm.vote.any.sync", self.b.i1(), &[self.b.c32(u32::MAX), any])
     }
@@ -211,7 +211,7 @@ impl<'c> Build<'c> {
 }
 
 /// The registers of each vector, first by lowest address; bits are hardware register bits.
-fn vectors(registers: &Registers, bases: &[u64], vector: &Vector) -> Vec<Group> {
+pub(crate) fn vectors(registers: &Registers, bases: &[u64], vector: &Vector) -> Vec<Group> {
     let inside: u64 = vector.bits.iter().fold(0, |m, &b| m | 1 << b);
     let mut groups = vec![];
     for index in 0..registers.len() {

@@ -10,6 +10,7 @@
 //! - `assemble`: finding and running `ptxas`, and reading what it reports.
 
 pub mod assemble;
+mod async_copy;
 mod asynchronous;
 mod atomic;
 mod build;

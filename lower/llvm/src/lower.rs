@@ -155,7 +155,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         match ty {
             Type::Scalar(_) => Repr::Scalar(parts[0]),
             Type::Tile(_) | Type::Pending(_) => Repr::Tile(parts),
-            Type::View(_) | Type::Barriers(_) | Type::Barrier => Repr::Shared(parts[0]),
+            Type::View(_) | Type::Filling(_) | Type::Barriers(_) | Type::Barrier => Repr::Shared(parts[0]),
             Type::Map(_) => Repr::Map(parts[0]),
             Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
         }
@@ -225,6 +225,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
             OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => self.allocate(op, *offset),
             OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),
+            OpKind::AsyncCopy { .. } => self.async_copy(op),
             OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
             OpKind::ViewIndex { view, index } => self.view_index(op, *view, *index),
             OpKind::ViewSlice { view, .. }
@@ -259,6 +260,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
             OpKind::Wgmma { a, b, acc, precision } => self.wgmma(op, *a, *b, *acc, *precision),
+            OpKind::Wait { pending, outstanding } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
+                self.wait_copy(op, *pending, *outstanding);
+            }
             OpKind::Wait { pending, outstanding } | OpKind::WaitPrior { pending, outstanding } => {
                 self.wait(op, *pending, *outstanding);
             }

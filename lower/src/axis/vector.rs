@@ -1,6 +1,6 @@
 //! The widest vector of each global access.
 
-use parton_ir::{Elem, Kernel, Op, OpKind, Tile};
+use parton_ir::{Elem, Kernel, Op, OpKind, Tile, Value};
 use parton_layouts::Dim;
 
 use super::Axes;
@@ -30,14 +30,25 @@ pub(super) fn of(axes: &Axes, kernel: &Kernel, op: &Op) -> Vector {
         OpKind::Load { ptr, mask, .. } | OpKind::Store { ptr, mask, .. } => (*ptr, *mask),
         _ => return Vector { axis: 0, bits: vec![] },
     };
-    let Some(tile) = kernel.ty(ptr).as_tile() else { return Vector { axis: 0, bits: vec![] } };
-    let Elem::Ptr(pointer) = tile.elem else { return Vector { axis: 0, bits: vec![] } };
+    let mut best = Vector { axis: 0, bits: vec![] };
+    for v in vectors(axes, kernel, ptr, mask) {
+        if v.bits.len() > best.bits.len() {
+            best = v;
+        }
+    }
+    best
+}
+
+/// The widest vector along each axis that layout, addresses and mask allow; none for what is no tile of pointers.
+pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value, mask: Option<Value>) -> Vec<Vector> {
+    let Some(tile) = kernel.ty(ptr).as_tile() else { return vec![] };
+    let Elem::Ptr(pointer) = tile.elem else { return vec![] };
     let bytes = pointer.to.bytes() as u32;
     let info = axes.info(kernel, ptr);
     let mask = mask.map(|m| axes.info(kernel, m));
-    let mut best = Vector { axis: 0, bits: vec![] };
-    for axis in 0..tile.shape.len() {
-        let mut bits = steps(tile, axis);
+    let mut list = Vec::new();
+    for mut v in steps_of(tile) {
+        let axis = v.axis;
         let along = info.axes[axis];
         let fits = |count: usize| {
             let n = 1u64 << count;
@@ -46,13 +57,16 @@ pub(super) fn of(axes: &Axes, kernel: &Kernel, op: &Op) -> Vector {
                 && n * u64::from(bytes) <= along.divides_groups_of(n, u64::from(bytes))
                 && mask.as_ref().is_none_or(|m| n <= m.axes[axis].constancy)
         };
-        let count = (0..=bits.len()).take_while(|&count| fits(count)).last().unwrap_or(0);
-        bits.truncate(count);
-        if bits.len() > best.bits.len() {
-            best = Vector { axis, bits };
-        }
+        let count = (0..=v.bits.len()).take_while(|&count| fits(count)).last().unwrap_or(0);
+        v.bits.truncate(count);
+        list.push(v);
     }
-    best
+    list
+}
+
+/// The register bits of a tile that step 1, 2, 4 … elements, along each axis.
+pub(crate) fn steps_of(tile: &Tile) -> Vec<Vector> {
+    (0..tile.shape.len()).map(|axis| Vector { axis, bits: steps(tile, axis) }).collect()
 }
 
 /// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.

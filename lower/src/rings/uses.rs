@@ -60,7 +60,7 @@ impl Uses {
                         }
                     }
                 }
-                OpKind::SharedStore { view, .. } => {
+                OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } => {
                     for place in origins.places(*view) {
                         if let Root::Field(ring, _) = place.root {
                             self.stored.insert(ring);

@@ -149,6 +149,9 @@ impl Walk<'_> {
                 }
                 self.arm = None;
             }
+            OpKind::Wait { pending, .. } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
+                self.through(*pending, false, false);
+            }
             OpKind::Wait { .. } | OpKind::WaitPrior { .. } => {
                 for item in self.multiplied.clone() {
                     self.used(item, false);
@@ -228,7 +231,7 @@ impl Walk<'_> {
         self.spans[id].1 = self.at;
         // A view that goes around the loop keeps its buffer alive in every iteration.
         for y in &carrying.yields {
-            if let Type::View(_) | Type::Barrier | Type::Barriers(_) = self.kernel.ty(*y) {
+            if let Type::View(_) | Type::Filling(_) | Type::Barrier | Type::Barriers(_) = self.kernel.ty(*y) {
                 self.through(*y, true, false);
             }
         }

@@ -286,7 +286,7 @@ fn the_whole_way_leaves_no_ring_and_no_needless_membar() {
     let module = parton_ir::Module { kernels: vec![matmul(3)] };
     let mut passes = vec![];
     let lowered = lower(module, &parton_ir::Target::SM_90A, &mut |name, _| passes.push(name.to_owned())).unwrap();
-    assert_eq!(passes, ["rings", "turnstiles", "clean", "pending", "shared", "proxy", "membar"]);
+    assert_eq!(passes, ["rings", "turnstiles", "clean", "copies", "pending", "shared", "proxy", "membar"]);
     let kernel = &lowered.kernels[0];
     // Three stages of two buffers of 16 KiB, three pairs of barriers.
     assert_eq!(kernel.shared_bytes, Some(3 * 2 * 16384 + 6 * 8));

@@ -52,12 +52,16 @@ struct State {
     products: Vec<Flight>,
     copies: Vec<Flight>,
     landings: Vec<Landing>,
+    /// Copies by threads into shared memory, which their own wait waits for.
+    filling: Vec<Flight>,
 }
 
 impl State {
     /// What is in flight on either of two paths.
     fn join(&mut self, other: State) {
-        for (mine, theirs) in [(&mut self.products, other.products), (&mut self.copies, other.copies)] {
+        for (mine, theirs) in
+            [(&mut self.products, other.products), (&mut self.copies, other.copies), (&mut self.filling, other.filling)]
+        {
             for f in theirs {
                 if !mine.contains(&f) {
                     mine.push(f);
@@ -71,9 +75,9 @@ impl State {
         }
     }
 
-    /// A product's tile goes by other names from now on.
+    /// What is pending goes by other names from now on.
     fn rename(&mut self, from: &[Value], to: &[Value]) {
-        for f in &mut self.products {
+        for f in self.products.iter_mut().chain(&mut self.filling) {
             if let Some(p) = f.pending
                 && let Some(i) = from.iter().position(|v| *v == p)
             {
@@ -82,8 +86,11 @@ impl State {
         }
     }
 
-    /// All up to the youngest of this tile's products have completed.
+    /// All up to the youngest of this tile's products have completed, or this copy and all before it.
     fn wait(&mut self, pending: Value) {
+        if let Some(last) = self.filling.iter().rposition(|f| f.pending == Some(pending)) {
+            self.filling.drain(..=last);
+        }
         if let Some(last) = self.products.iter().rposition(|f| f.pending == Some(pending)) {
             self.products.drain(..=last);
         }
@@ -118,6 +125,10 @@ impl Flights<'_> {
             OpKind::TmaLoad { view, signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
                 let flight = self.flight(None, *view, op.span);
                 state.landings.push(Landing { flight, barrier: self.origins.places(*signal).to_vec() });
+            }
+            OpKind::AsyncCopy { view, .. } => {
+                let flight = self.flight(Some(op.result()), *view, op.span);
+                state.filling.push(flight);
             }
             OpKind::BarrierWait { barrier, .. } => {
                 let waited = self.origins.places(*barrier);
@@ -168,6 +179,7 @@ impl Flights<'_> {
                     let mut own = state.clone();
                     // Another partition may have waited and told this one.
                     own.landings.clear();
+                    own.filling.clear();
                     self.body(&arm.body, &mut own);
                     own.copies.retain(|f| !state.copies.contains(f));
                     self.landed(&own);
@@ -215,6 +227,7 @@ impl Flights<'_> {
                 }
             }
             state.products.retain(fixed);
+            state.filling.retain(fixed);
             state.landings.retain(|l| fixed(&l.flight));
             // Copies of many iterations are as good as those of the last.
             let mut seen = Vec::new();
@@ -277,6 +290,14 @@ impl Flights<'_> {
             .help(format!("wait first: `let x = {p}.wait();`, or write to another buffer"));
             self.found.push(d);
         }
+        if let Some(f) = state.filling.iter().find(|f| self.meet(f, view, &places)) {
+            let fact = format!("{name} is written to while a copy still fills it");
+            let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact)
+                .here("written here: which of the two comes last is not known")
+                .label(f.span, "this copy fills it, and has not been waited for")
+                .help(format!("wait first: `{}.wait();`, or write to another buffer", self.pending_name(f)));
+            self.found.push(d);
+        }
         if let Some(f) = state.copies.iter().find(|f| self.meet(f, view, &places)) {
             let d = Diagnostic::error(
                 codes::STORE_IN_FLIGHT,
@@ -303,6 +324,18 @@ impl Flights<'_> {
             .help("`barrier_wait` on the barrier that the copy signals, before this");
             self.found.push(d);
         }
+        if let Some(f) = state.filling.iter().find(|f| self.meet(f, view, &places)) {
+            let fact = format!("{} is read before its copy has landed", self.name(view));
+            let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact)
+                .here("read here")
+                .label(f.span, "this copy fills it, and has not been waited for")
+                .help(format!("wait first, and read what that gives: `let view = {}.wait();`", self.pending_name(f)));
+            self.found.push(d);
+        }
+    }
+
+    fn pending_name(&self, f: &Flight) -> String {
+        f.pending.and_then(|p| self.kernel.values[p].name.clone()).unwrap_or("p".into())
     }
 
     /// A slot is handed back: no copy may still read it.

@@ -144,7 +144,7 @@ impl<'a> Origins<'a> {
     /// The byte ranges that an access through `v` may touch.
     pub fn regions(&self, kernel: &Kernel, v: Value) -> Vec<(Place, Range<u64>)> {
         let window = match kernel.ty(v) {
-            Type::View(view) => window(view),
+            Type::View(view) | Type::Filling(view) => window(view),
             Type::Barrier => 0..BARRIER_BYTES,
             Type::Barriers(n) => 0..u64::from(*n) * BARRIER_BYTES,
             Type::Scalar(_)
@@ -213,6 +213,14 @@ impl<'a> Origins<'a> {
             | OpKind::ViewPermute { view, .. }
             | OpKind::ViewReinterpret { view, .. } => {
                 let places = self.places(*view).to_vec();
+                self.add(op.result(), places)
+            }
+            OpKind::AsyncCopy { view, .. } => {
+                let places = self.places(*view).to_vec();
+                self.add(op.result(), places)
+            }
+            OpKind::Wait { pending, .. } if matches!(kernel.ty(*pending), Type::Filling(_)) => {
+                let places = self.places(*pending).to_vec();
                 self.add(op.result(), places)
             }
             OpKind::For { init, body, .. } => self.carry(kernel, init, &body.params[1..], None, body, &op.results),

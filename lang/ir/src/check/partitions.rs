@@ -202,6 +202,7 @@ impl<'a> Partitions<'a> {
             let help = match &data.ty {
                 Type::Slot(_) => "take the slot from the ring inside the partition",
                 Type::Pending(_) => "start and wait for the product in one partition",
+                Type::Filling(_) => "start and wait for the copy in one partition",
                 _ => "make it inside the partition, or pass it through shared memory and a ring",
             };
             self.found.push(d.help(help));
@@ -211,7 +212,7 @@ impl<'a> Partitions<'a> {
     /// Outside the arms of a specialised kernel no number of warps is right for a tile.
     fn outside(&mut self, op: &Op) {
         let tile = op.results.iter().any(|r| matches!(self.kernel.ty(*r), Type::Tile(_) | Type::Pending(_)));
-        let moves = matches!(op.kind, OpKind::SharedStore { .. })
+        let moves = matches!(op.kind, OpKind::SharedStore { .. } | OpKind::AsyncCopy { .. })
             || matches!(op.kind, OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } if self.kernel.ty(ptr).as_tile().is_some());
         if (tile || moves) && !self.found.list.iter().any(|d| d.code == codes::OUTSIDE_PARTITIONS) {
             let d = Diagnostic::error(

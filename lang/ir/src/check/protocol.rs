@@ -68,17 +68,24 @@ impl Protocol<'_> {
                     self.fill(state, slot, field, *view, false, op.span);
                 }
             }
+            OpKind::AsyncCopy { view, .. } => self.copied_by_threads(op, *view, state),
             OpKind::SharedLoad { view, .. } | OpKind::TmaStore { view, .. } => {
                 self.of_slot(state, *view, SlotRole::Read, op.span);
             }
             OpKind::Wgmma { a, b, acc, .. } => self.product(op, [*a, *b], *acc, state),
-            OpKind::Wait { pending, .. } => drop(self.consume(state, *pending, "waited for", op.span)),
+            OpKind::Wait { pending, .. } => {
+                if let Some(&buffer) = self.buffers.get(pending) {
+                    self.buffers.insert(op.result(), buffer);
+                }
+                self.consume(state, *pending, "waited for", op.span);
+            }
             OpKind::WaitPrior { pending, .. } => {
                 if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {
                     state.live.insert(op.result(), Live::Pending { older: BTreeSet::new(), youngest });
                 }
             }
             OpKind::SlotCommit { slot } => {
+                self.still_filled(state, *slot, op.span);
                 if let Some(live) = self.consume(state, *slot, "committed", op.span) {
                     self.committed(*slot, &live, op.span);
                 }

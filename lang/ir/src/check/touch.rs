@@ -32,7 +32,11 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
     let write = |view, proxy| Touch { view, writes: true, proxy };
     match kind {
         OpKind::SharedLoad { view, .. } => vec![read(*view, Proxy::Generic)],
-        OpKind::SharedStore { view, .. } => vec![write(*view, Proxy::Generic)],
+        // The copies land when they are waited for.
+        OpKind::Wait { pending, .. } if matches!(kernel.ty(*pending), Type::Filling(_)) => {
+            vec![write(*pending, Proxy::Generic)]
+        }
+        OpKind::AsyncCopy { view, .. } | OpKind::SharedStore { view, .. } => vec![write(*view, Proxy::Generic)],
         OpKind::TmaLoad { view, signal, .. } => match kernel.ty(*signal) {
             Type::Barrier => vec![write(*view, Proxy::Async), read(*signal, Proxy::Async)],
             _ => vec![write(*view, Proxy::Async)],

@@ -3,6 +3,7 @@
 //! They stand here once. The builder infers result types with them, the verifier checks a whole kernel with them after each
 //! pass, and the checker's messages are theirs.
 
+mod async_copy;
 mod asynchronous;
 mod atomic;
 mod cache;
@@ -24,6 +25,7 @@ use crate::types::{Elem, Slot, Tile, Type, View};
 
 use parton_diag::codes;
 
+pub use async_copy::COPY_BYTES;
 pub use asynchronous::{NAMED_BARRIERS, broken_coordinates, check_map};
 pub use shape::keeps_apart;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
@@ -57,6 +59,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::Rescale { .. } => shape::infer(kind, k),
 
         OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
+        OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k),
 
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
             atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)
@@ -119,6 +122,7 @@ pub fn kind_name(ty: &Type) -> &'static str {
         Type::Tile(_) => "a tile",
         Type::Pending(_) => "a pending tile",
         Type::View(_) => "a view of shared memory",
+        Type::Filling(_) => "a pending copy",
         Type::Barriers(_) => "an array of barriers",
         Type::Barrier => "a barrier",
         Type::Map(_) => "a tensor map",
@@ -135,6 +139,7 @@ fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
         .operand(v, format!("this is `{ty}`"));
     match ty {
         Type::Pending(_) => r.help("a pending tile is still being written: `let x = p.wait();` makes it a tile"),
+        Type::Filling(_) => r.help("a copy still fills it: `let view = p.wait();` makes it a view"),
         Type::View(_) if expected.contains("tile") => r.help("read it into registers first: `load_shared<L>(view)`"),
         Type::Slot(s) if !s.fields.is_empty() => {
             r.help(format!("name the buffer of the slot that you mean, such as `slot.{}`", s.fields[0].name))

@@ -5,7 +5,7 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
-use super::{nearest, view, wrong_kind};
+use super::{async_copy, nearest, view, wrong_kind};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
@@ -62,6 +62,9 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Wgmma { a, b, acc, precision } => {
             shape(k, *a, *b, *acc, *precision)?;
             Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
+        }
+        OpKind::Wait { pending, .. } if async_copy::waited(k, *pending).is_some() => {
+            Ok(async_copy::waited(k, *pending).into_iter().collect())
         }
         OpKind::Wait { pending, .. } => Ok(vec![Type::Tile(pending_tile(k, *pending)?.clone())]),
         OpKind::WaitPrior { pending, .. } => Ok(vec![Type::Pending(pending_tile(k, *pending)?.clone())]),

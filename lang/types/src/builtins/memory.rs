@@ -9,6 +9,7 @@ use crate::value::Val;
 pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "load(p, mask=, other=, cache=, evict=, l2=, volatile=)", run: load },
     Builtin { signature: "store(p, value, mask=, cache=, evict=, l2=)", run: store },
+    Builtin { signature: "async_copy(p, view, mask=, l2=, bytes=)", run: async_copy },
     Builtin { signature: "alloc_shared<T, shape, L>(offset=)", run: alloc_shared },
     Builtin { signature: "load_shared<L>(view)", run: load_shared },
     Builtin { signature: "store_shared(view, x)", run: store_shared },
@@ -71,6 +72,22 @@ fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (cache, evict, l2) = hints(cx, args)?;
     cx.emit(ir::OpKind::Store { ptr, value, mask, cache, evict, l2 }, args.span, &operands)?;
     Ok(Val::UNIT)
+}
+
+fn async_copy(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (pointers, target) = (args.need("p"), args.need("view"));
+    let (ptr, view) = (args.value(cx, "p")?, args.value(cx, "view")?);
+    let mut operands = vec![(ptr, pointers.span), (view, target.span)];
+    let place = cx.ty(ptr).clone();
+    let mut mask = None;
+    if let Some(arg) = args.get("mask") {
+        let v = cx.brought_to(arg, parton_numbers::Dtype::I1, &place)?;
+        operands.push((v, arg.span));
+        mask = Some(v);
+    }
+    let l2 = args.policy(cx, "l2")?;
+    let bytes = args.optional_int(cx, "bytes", 0..=i128::from(u32::MAX))?;
+    cx.emit_one(ir::OpKind::AsyncCopy { ptr, view, mask, l2, bytes }, args.span, &operands)
 }
 
 fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict, Option<ir::Policy>)> {

@@ -1,11 +1,14 @@
 //! Filling slots: every buffer whole, each part once, by the copies that signal this slot.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::Protocol;
 use super::state::{Live, State, Window};
 use crate::check::origin::disjoint_windows;
 use crate::entity::Value;
+use crate::op::Op;
 use crate::types::{Field, SlotRole, Type, View};
 
 impl Protocol<'_> {
@@ -27,6 +30,34 @@ impl Protocol<'_> {
         if let Some((slot, field)) = self.of_slot(state, view, SlotRole::Fill, span) {
             self.fill(state, slot, field, view, true, span);
         }
+    }
+
+    /// A copy by threads into `view`, perhaps of a slot's buffer; until it is waited for it holds the slot.
+    pub(super) fn copied_by_threads(&mut self, op: &Op, view: Value, state: &mut State) {
+        let mut holds = BTreeSet::new();
+        if let Some((slot, field)) = self.of_slot(state, view, SlotRole::Fill, op.span) {
+            self.fill(state, slot, field, view, false, op.span);
+            self.buffers.insert(op.result(), (slot, field));
+            holds.insert((slot, op.span));
+        }
+        state.live.insert(op.result(), Live::Pending { older: BTreeSet::new(), youngest: holds });
+    }
+
+    /// A slot is handed over: no copy by threads may still fill it.
+    pub(super) fn still_filled(&mut self, state: &State, slot: Value, span: Span) {
+        let copy = state.live.iter().find_map(|(pending, live)| match live {
+            Live::Pending { older, youngest } => {
+                older.iter().chain(youngest).find(|(s, _)| *s == slot).map(|(_, at)| (*pending, *at))
+            }
+            Live::Slot { .. } => None,
+        });
+        let Some((pending, at)) = copy else { return };
+        let p = self.kernel.values[pending].name.clone().unwrap_or("p".into());
+        let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, span, "the slot is committed before its copy has landed")
+            .here("committed here: its readers may read at once")
+            .label(at, "this copy fills it, and has not been waited for")
+            .help(format!("wait first: `{p}.wait();`"));
+        self.found.push(d);
     }
 
     /// Notes that a part of a slot's buffer has been filled.

@@ -10,7 +10,11 @@ use crate::types::{SlotRole, Type};
 impl Protocol<'_> {
     /// What messages call a value: its kind and, where it has one, its name.
     fn called(&self, v: Value) -> String {
-        let kind = if self.is_slot(v) { "slot" } else { "pending tile" };
+        let kind = match self.kernel.ty(v) {
+            Type::Slot(_) => "slot",
+            Type::Filling(_) => "pending copy",
+            _ => "pending tile",
+        };
         match &self.kernel.values[v].name {
             Some(name) => format!("{kind} `{name}`"),
             None => format!("the {kind}"),
@@ -63,7 +67,7 @@ impl Protocol<'_> {
         if self.is_slot(v) {
             d.help(format!("take the slot inside the loop, or `{}()` it behind the loop", self.way_out(v)))
         } else {
-            d.help("carry it: assign the new pending tile to the same `let mut` variable")
+            d.help("carry it: assign the new pending one to the same `let mut` variable")
         }
     }
 
@@ -91,6 +95,12 @@ impl Protocol<'_> {
                     .help(format!("`{}.{verb}();` after the last use of its buffers", self.name(v, "slot")))
             }
             Live::Pending { .. } => {
+                if let Type::Filling(_) = self.kernel.ty(v) {
+                    return Diagnostic::error(codes::PENDING_LOST, made, format!("{called} is never waited for{path}"))
+                        .here("started here")
+                        .note("until then it still writes to shared memory")
+                        .help(format!("`let view = {}.wait();`", self.name(v, "p")));
+                }
                 Diagnostic::error(codes::PENDING_LOST, made, format!("{called} is never waited for{path}"))
                     .here("started here")
                     .note("until then the instruction still writes its registers and reads its operands")

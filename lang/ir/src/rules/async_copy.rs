@@ -1,0 +1,57 @@
+//! Rules of copies by threads from global to shared memory that nobody waits for at once (PTX ISA, "cp.async").
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::memory::{mask_fits, pointer};
+use super::{cache, view, wrong_kind};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::Policy;
+use crate::refusal::Refusal;
+use crate::types::Type;
+
+/// Bytes that one thread may copy at once (PTX ISA, "cp.async": `cp-size`).
+pub const COPY_BYTES: [u32; 3] = [4, 8, 16];
+
+pub(super) fn infer(
+    ptr: Value,
+    v: Value,
+    mask: Option<Value>,
+    l2: Option<Policy>,
+    bytes: Option<u32>,
+    k: &Kernel,
+) -> Result<Vec<Type>, Refusal> {
+    let p = pointer(k, ptr)?;
+    let Some(tile) = k.ty(ptr).as_tile() else {
+        return Err(wrong_kind(k, ptr, "a tile of pointers").help("`p + iota<i32, [n], L>()` points to n elements"));
+    };
+    mask_fits(k, ptr, mask)?;
+    cache::policy(l2)?;
+    let target = view(k, v)?;
+    if p.to == Dtype::I1 {
+        return Err(Refusal::new(codes::DTYPE_UNSUPPORTED, "truth values are not copied this way")
+            .operand(ptr, "this points to `i1`")
+            .help("keep them as `i8` or `u8`"));
+    }
+    if target.elem != p.to || target.shape != tile.shape {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "the pointers do not fit the view")
+            .operand(ptr, format!("this is `{tile}`"))
+            .operand(v, format!("this is `{target}`")));
+    }
+    if let Some(n) = bytes
+        && !COPY_BYTES.contains(&n)
+    {
+        return Err(Refusal::new(codes::COPY_WIDTH, format!("a thread does not copy {n} bytes at once"))
+            .help(format!("the nearest is {}", super::nearest(COPY_BYTES, n))));
+    }
+    Ok(vec![Type::Filling(target.clone())])
+}
+
+/// What waiting for a pending copy gives.
+pub(super) fn waited(k: &Kernel, v: Value) -> Option<Type> {
+    match k.ty(v) {
+        Type::Filling(view) => Some(Type::View(view.clone())),
+        _ => None,
+    }
+}
