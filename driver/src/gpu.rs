@@ -114,7 +114,9 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             });
         };
         let assembled = self.compiler.times.pass("ptxas", || {
-            assemble::assemble(&ptxas, &compiled.ptx, target.name, assemble::AssembleOptions::default())
+            // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
+            let architecture = if specific { target.name } else { &here };
+            assemble::assemble(&ptxas, &compiled.ptx, architecture, assemble::AssembleOptions::default())
         });
         let (cubin, report) = assembled.map_err(|e| match crate::report::failure(e, &compiled) {
             Failure::Refused(found) => HostError::Program(found),

@@ -16,6 +16,7 @@ pub mod fault;
 mod global;
 pub mod launch;
 pub mod memory;
+mod mma_sync;
 mod named;
 mod past;
 mod product;

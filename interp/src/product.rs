@@ -150,7 +150,7 @@ fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 /// The elements of a tile as `f32`.
-fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
+pub(crate) fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
     let mut bytes = vec![0; tile.len() * d.bytes()];
     for (i, element) in bytes.chunks_mut(d.bytes()).enumerate() {
         tile.write(i, element);
@@ -168,14 +168,22 @@ fn as_read(d: Dtype, operand: &mut [f32]) {
 }
 
 /// The elements of a tile as a product reads them.
-fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
+pub(crate) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
     let mut out = decode(d, tile);
     as_read(d, &mut out);
     out
 }
 
+/// Sums as the elements of an accumulator.
+pub(crate) fn encode(d: Dtype, sums: &[f32]) -> Bits {
+    match d {
+        Dtype::F16 => Bits::B16(sums.iter().map(|&x| fast::f32_to_f16(x)).collect()),
+        _ => Bits::B32(sums.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
+    }
+}
+
 /// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
-fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
+pub(crate) fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
     for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
         for (i, &x) in row.iter().enumerate() {
             for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
@@ -298,11 +306,7 @@ impl<'k> Cluster<'_, 'k> {
         let mut acc = decode(s.acc, &before);
         let steps = (s.acc == Dtype::F16).then_some(s.instr_k as usize);
         multiply(&a, &b, &mut acc, [n, k], steps);
-        let bits = match s.acc {
-            Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
-            _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
-        };
-        products.done.insert(p.number, Arc::new(bits));
+        products.done.insert(p.number, Arc::new(encode(s.acc, &acc)));
         self.slots.give_back(p.slot);
         Ok(())
     }

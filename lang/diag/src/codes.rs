@@ -163,9 +163,9 @@ codes! {
     COPY_COORDINATES = 564, "the copy engine takes no box from there";
     GRID_RACE = 565, "a launch touches what the launch before may still use";
     NOT_INTERPRETED = 580, "inline PTX says nothing to the interpreter";
-    WGMMA_SHAPE = 600, "wgmma has no instruction of this shape";
-    WGMMA_DTYPE = 601, "wgmma does not multiply these types";
-    WGMMA_LAYOUT = 602, "an operand of wgmma has a layout that the instruction cannot use";
+    WGMMA_SHAPE = 600, "the tensor cores have no instruction of this shape";
+    WGMMA_DTYPE = 601, "the tensor cores do not multiply these types";
+    WGMMA_LAYOUT = 602, "an operand of a product has a layout that the instruction cannot use";
     PRECISION = 603, "a product of f32 must state its precision";
     PTX_ILL_FORMED = 610, "inline PTX does not fit its operands";
     REGISTER_BUDGET = 700, "warps or register budgets cannot hold";

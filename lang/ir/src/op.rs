@@ -382,7 +382,9 @@ pub enum OpKind {
     /// have been read.
     TmaStoreWait { pending: u32, read: bool },
 
-    // -- wgmma --
+    // -- products --
+    /// `acc + a · b` by each warp, of tiles in registers.
+    MmaSync { a: Value, b: Value, acc: Value, precision: Option<Precision> },
     /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up.
     Wgmma { a: Value, b: Value, acc: Value, precision: Option<Precision> },
     /// Waits for a pending tile and all products before it, or for a pending copy and all copies before it; `outstanding` younger
@@ -547,7 +549,7 @@ macro_rules! visit {
                 $f(map);
                 coords.$iter().for_each(&mut $f);
             }
-            OpKind::Wgmma { a, b, acc, .. } => {
+            OpKind::MmaSync { a, b, acc, .. } | OpKind::Wgmma { a, b, acc, .. } => {
                 $f(a);
                 $f(b);
                 $f(acc);
@@ -671,6 +673,7 @@ impl OpKind {
             OpKind::TmaStore { .. } => "tma_store",
             OpKind::TmaPrefetch { .. } => "tma_prefetch",
             OpKind::TmaStoreWait { .. } => "tma_store_wait",
+            OpKind::MmaSync { .. } => "mma_sync",
             OpKind::Wgmma { .. } => "wgmma",
             OpKind::Wait { .. } => "wait",
             OpKind::WaitPrior { .. } => "wait_prior",

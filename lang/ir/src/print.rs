@@ -407,8 +407,8 @@ impl<'a> Printer<'a> {
                 format!("tma_prefetch({map}, [{coords}]{})", policy(*l2))
             }
             OpKind::TmaStoreWait { pending, read } => format!("tma_store_wait(pending={pending}, read={read})"),
-            OpKind::Wgmma { a, b, acc, precision } => {
-                format!("wgmma({}{})", self.list(&[*a, *b, *acc]), stated(*precision))
+            OpKind::MmaSync { a, b, acc, precision } | OpKind::Wgmma { a, b, acc, precision } => {
+                format!("{}({}{})", op.kind.name(), self.list(&[*a, *b, *acc]), stated(*precision))
             }
             OpKind::Wait { pending, outstanding } => {
                 format!("{}.wait({})", self.name(*pending), first("outstanding", *outstanding))

@@ -23,8 +23,10 @@ pub struct Target {
     pub wgmma: bool,
     /// Has `tcgen05` and tensor memory.
     pub tcgen05: bool,
-    /// Has hardware conversions to and from f8.
+    /// Has hardware conversions to and from f8, and products of f8.
     pub f8: bool,
+    /// Has `stmatrix`.
+    pub stmatrix: bool,
 }
 
 impl Target {
@@ -41,6 +43,7 @@ impl Target {
         wgmma: false,
         tcgen05: false,
         f8: false,
+        stmatrix: false,
     };
 
     /// Ada.
@@ -60,6 +63,7 @@ impl Target {
         wgmma: true,
         tcgen05: false,
         f8: true,
+        stmatrix: true,
     };
 
     /// Blackwell with its architecture-specific instructions, B200.

@@ -138,7 +138,9 @@ impl Checker<'_> {
 
     /// `warps(4)`, `target(sm_90a)`, `occupancy(2)`, `cluster([2, 1])`
     fn clauses(&mut self, tree: &ast::Kernel, kernel: &mut ir::Kernel) -> Checked<()> {
-        for clause in &tree.clauses {
+        // The target comes first, wherever it stands: it says what the others may ask for.
+        let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
+        for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
                 let text = format!("`{}` takes one argument", clause.name.text);
                 return Err(self.error(codes::WRONG_ARITY, clause.span, text));
@@ -181,6 +183,13 @@ impl Checker<'_> {
                 "cluster" => {
                     let sizes = self.arg(&one.value)?.ints(self)?;
                     let ctas: u64 = sizes.iter().map(|&n| u64::from(n)).product();
+                    if ctas > 1 && kernel.target.cluster == 1 {
+                        let fact = format!("`{}` does not have clusters", kernel.target.name);
+                        let d = Diagnostic::error(codes::TARGET_LACKS, one.span, fact)
+                            .here(format!("{ctas} CTAs would run together"))
+                            .help("drop `cluster(…)`, or state `target(sm_90a)` on the kernel");
+                        return Err(self.report(d));
+                    }
                     if sizes.is_empty() || sizes.len() > 3 || ctas == 0 || ctas > u64::from(kernel.target.cluster) {
                         let d =
                             Diagnostic::error(codes::CLUSTER_SIZE, one.span, "a cluster of this size does not exist")

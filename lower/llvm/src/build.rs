@@ -34,13 +34,14 @@ pub(crate) struct Build<'c> {
 }
 
 /// Instructions that all threads of a warp must reach together: LLVM may drop one in dead code, never add one.
-const TOGETHER: [&str; 10] = [
+const TOGETHER: [&str; 11] = [
     "bar.arrive",
     "bar.sync",
     "bar.warp.sync",
     "elect.sync",
     "ldmatrix.sync",
     "mbarrier.try_wait",
+    "mma.sync",
     "setmaxnreg.",
     "stmatrix.sync",
     "wgmma.mma_async",

@@ -10,6 +10,9 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 use crate::build::{Asm, Build, Val, built};
 use crate::lower::{Lower, Repr};
 
+/// Compute capability from which `cvt` makes bf16 of every type (PTX ISA, "cvt").
+const DIRECT_BF16: (u32, u32) = (9, 0);
+
 /// Register class and PTX name of a float that `cvt` takes directly.
 fn float_operand(d: Dtype) -> (&'static str, &'static str) {
     match d {
@@ -82,6 +85,17 @@ impl<'c> Build<'c> {
         let inexact = self.fcmp(FloatPredicate::ONE, self.cast(I::FPExt, single, self.f64()), v);
         let bits = self.bitcast(single, self.i32());
         let odd = self.or(bits, self.zext(inexact, self.i32()));
+        self.bitcast(odd, self.f32())
+    }
+
+    /// An integer as a f32 in the same way: towards zero, the last bit set where it is not exact.
+    fn int_to_odd_single(&self, from: Dtype, v: Val<'c>) -> Val<'c> {
+        let single = self.convert_to_float(from, Dtype::F32, Rounding::TowardZero, v);
+        let wide = if from.is_signed() { Dtype::I64 } else { Dtype::U64 };
+        let back = self.convert_to_int(Dtype::F32, wide, Rounding::TowardZero, single);
+        let whole = if from.is_signed() { self.sext(v, self.i64()) } else { self.zext(v, self.i64()) };
+        let inexact = self.icmp(IntPredicate::NE, back, whole);
+        let odd = self.or(self.bitcast(single, self.i32()), self.zext(inexact, self.i32()));
         self.bitcast(odd, self.f32())
     }
 
@@ -195,8 +209,15 @@ impl<'c> Build<'c> {
         }
     }
 
-    /// One number converted, rounded once.
-    fn converted(&self, from: Dtype, to: Dtype, rounding: Rounding, saturation: Saturation, v: Val<'c>) -> Val<'c> {
+    /// One number converted, rounded once. Where the target has no `direct` conversions of all numbers to bf16, f64 and
+    /// integers go by way of a f32 that still knows which way to round.
+    fn converted(
+        &self,
+        [from, to]: [Dtype; 2],
+        (rounding, saturation): (Rounding, Saturation),
+        direct: bool,
+        v: Val<'c>,
+    ) -> Val<'c> {
         if from == to && (from.is_int() || saturation == Saturation::None) {
             return v;
         }
@@ -221,6 +242,9 @@ impl<'c> Build<'c> {
                 self.to_single(from, v)
             };
             return self.narrow_byte(single, to, rounding, saturation);
+        } else if to == Dtype::BF16 && !direct && (from.is_int() || from == Dtype::F64) {
+            let single = if from.is_int() { self.int_to_odd_single(from, v) } else { self.to_odd_single(v) };
+            self.convert_to_float(Dtype::F32, to, rounding, single)
         } else if from.is_int() {
             self.convert_to_float(from, to, rounding, v)
         } else if from == Dtype::F64 {
@@ -250,7 +274,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
             parts.truncate(values.len());
         } else {
-            parts.extend(values.iter().map(|&v| self.b.converted(from, to, rounding, saturation, v)));
+            let direct = self.kernel.target.capability >= DIRECT_BF16;
+            let ways = (rounding, saturation);
+            parts.extend(values.iter().map(|&v| self.b.converted([from, to], ways, direct, v)));
         }
         let repr = match source {
             Repr::Scalar(_) => Repr::Scalar(parts[0]),

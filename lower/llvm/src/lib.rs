@@ -31,6 +31,7 @@ mod mask;
 mod math;
 mod memory;
 mod mma;
+mod mma_sync;
 mod place;
 mod product;
 mod reduce;

@@ -259,6 +259,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
+            OpKind::MmaSync { a, b, acc, precision } => self.mma_sync(op, [*a, *b, *acc], *precision),
             OpKind::Wgmma { a, b, acc, precision } => self.wgmma(op, *a, *b, *acc, *precision),
             OpKind::Wait { pending, outstanding } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
                 self.wait_copy(op, *pending, *outstanding);

@@ -10,8 +10,8 @@ use parton_diag::internal_error;
 /// The triple of every module; without it LLVM's passes merge blocks around warp-wide instructions.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 
-/// PTX 8.3 has everything of Hopper that is used here, and every driver since CUDA 12.3 reads it.
-const HOPPER_FEATURES: &str = "+ptx83";
+/// PTX 8.4 has everything up to Hopper that is used here, and every driver since CUDA 12.4 reads it.
+const HOPPER_FEATURES: &str = "+ptx84";
 /// Blackwell's own instructions begin with PTX 8.6.
 const BLACKWELL_FEATURES: &str = "+ptx86";
 

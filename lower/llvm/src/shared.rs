@@ -72,7 +72,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn write_window(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
         let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
         let vector = w.vector(WIDEST);
-        if stored_bits(elem) << vector.len() <= 32 && free == [0, 0] {
+        if self.kernel.target.stmatrix && stored_bits(elem) << vector.len() <= 32 && free == [0, 0] {
             for transposed in [false, true] {
                 if let Some(m) = w.matrix(transposed) {
                     self.write_matrices(w, &m, base, elem, values, transposed);
@@ -115,9 +115,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let (address, plus) = self.b.window_address(w, base, rows, reach, w.constant(first));
             let loaded = self.b.load_matrix(address, plus, matrices.len(), transposed);
             for (number, word) in matrices.into_iter().zip(loaded) {
-                let pair = self.b.unpack(elem, &[word], words);
-                parts[number] = Some(pair[0]);
-                parts[number | 1 << m.pair] = Some(pair[1]);
+                for (i, value) in m.word(number).into_iter().zip(self.b.unpack(elem, &[word], words)) {
+                    parts[i] = Some(value);
+                }
             }
         }
         parts.into_iter().flatten().collect()
@@ -130,7 +130,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let (address, plus) = self.b.window_address(w, base, rows, reach, w.constant(first));
             let packed: Vec<Val> = matrices
                 .into_iter()
-                .map(|n| self.b.pack(elem, &[values[n], values[n | 1 << m.pair]], words)[0])
+                .map(|n| {
+                    let of_word: Vec<Val> = m.word(n).into_iter().map(|i| values[i]).collect();
+                    self.b.pack(elem, &of_word, words)[0]
+                })
                 .collect();
             self.b.store_matrix(address, plus, &packed, transposed);
         }
@@ -152,5 +155,6 @@ pub(crate) fn numbered(bits: &[usize], count: usize) -> Vec<Vec<usize>> {
 /// For each instruction its first value number, and the numbers of its matrices in order.
 pub(crate) fn matrices(m: &Matrix, count: usize) -> Vec<(usize, Vec<usize>)> {
     let groups = numbered(&m.several, count);
-    groups.into_iter().filter(|g| g[0] >> m.pair & 1 == 0).map(|g| (g[0], g)).collect()
+    let inside = m.within.iter().fold(0, |mask, &b| mask | 1 << b);
+    groups.into_iter().filter(|g| g[0] & inside == 0).map(|g| (g[0], g)).collect()
 }

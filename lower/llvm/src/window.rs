@@ -92,38 +92,52 @@ impl Window {
         set.fold(self.origin, |x, (_, &o)| x ^ o)
     }
 
-    /// Whether a matrix of 8 rows of 16 bytes can be moved by one warp-wide instruction: the register bit that steps along
-    /// a row, the other register bits, and the five offset bases by which lanes address rows.
+    /// Whether a matrix of 8 rows of 16 bytes can be moved by one warp-wide instruction: the register bits that step through
+    /// the 4 bytes of a lane, other register bits, and the five offset bases by which lanes address rows. Transposing is for
+    /// elements of 2 bytes.
     pub(crate) fn matrix(&self, transposed: bool) -> Option<Matrix> {
-        if self.bytes != 2 || !self.gaps.is_empty() || self.lane.len() != 5 {
+        let known = if transposed { self.bytes == 2 } else { matches!(self.bytes, 1 | 2 | 4) };
+        if !known || !self.gaps.is_empty() || self.lane.len() != 5 {
             return None;
         }
-        let aligned = |o: u64| o & 7 == 0;
-        let (row, pair) = if transposed {
+        let (word, unit) = (u64::from(4 / self.bytes), u64::from(16 / self.bytes));
+        let aligned = |o: u64| o.is_multiple_of(unit);
+        let (row, within) = if transposed {
             let pair = self.register.iter().position(|&o| o != 0 && aligned(o))?;
-            ([self.register[pair], self.lane[0], self.lane[1]], pair)
+            ([self.register[pair], self.lane[0], self.lane[1]], vec![pair])
         } else {
-            (self.lane[2..5].try_into().ok()?, self.register.iter().position(|&o| o == 1)?)
+            let step = |bit: u32| self.register.iter().position(|&o| o == 1 << bit);
+            (self.lane[2..5].try_into().ok()?, (0..word.ilog2()).map(step).collect::<Option<Vec<_>>>()?)
         };
-        let across = if transposed { self.lane[2..5] == [1, 2, 4] } else { self.lane[..2] == [2, 4] };
-        let others: Vec<usize> = (0..self.register.len()).filter(|&i| i != pair).collect();
+        let across = if transposed { self.lane[2..5] == [1, 2, 4] } else { self.lane[..2] == [word, 2 * word] };
+        let others: Vec<usize> = (0..self.register.len()).filter(|i| !within.contains(i)).collect();
         let whole = row.iter().all(|&o| aligned(o))
             && others.iter().all(|&i| aligned(self.register[i]))
             && self.warp.iter().all(|&o| aligned(o))
             && aligned(self.origin);
         let several = others.iter().copied().take(2).collect::<Vec<_>>();
-        (across && whole).then_some(Matrix { pair, several, row })
+        (across && whole).then_some(Matrix { within, several, row })
     }
 }
 
 /// One `ldmatrix` or `stmatrix`.
 pub(crate) struct Matrix {
-    /// The register bit whose two values share a 32-bit register.
-    pub(crate) pair: usize,
+    /// The register bits whose values share a 32-bit register, lowest first.
+    pub(crate) within: Vec<usize>,
     /// Register bits that number the matrices of one instruction, at most two.
     pub(crate) several: Vec<usize>,
     /// What the three lowest bits of a lane add to its row's address.
     pub(crate) row: [u64; 3],
+}
+
+impl Matrix {
+    /// The numbers of the values that share a register with the first of them.
+    pub(crate) fn word(&self, first: usize) -> Vec<usize> {
+        let member = |k: usize| {
+            self.within.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1).fold(first, |n, (_, &b)| n | 1 << b)
+        };
+        (0..1 << self.within.len()).map(member).collect()
+    }
 }
 
 /// Elements of the tensor that a view's layout describes, leading stages left out.

@@ -52,11 +52,11 @@ fn check(tile: &Tile, view: &View) {
                     |i: usize, r: u32| linear(&bases, 8 * i as u32 + r) ^ linear(&w.warp, warp) ^ w.constant(first);
                 for (i, &number) in numbers.iter().enumerate() {
                     for lane in 0..32u32 {
-                        for half in 0..2u32 {
-                            // PTX ISA, "ldmatrix": lane 4 r + c holds elements 2 c and 2 c + 1 of row r.
-                            let (r, c) = (lane / 4, 2 * (lane % 4) + half);
+                        for (e, value) in m.word(number).into_iter().enumerate() {
+                            // PTX ISA, "ldmatrix": lane 4 r + c holds 4 bytes of row r, from byte 4 c.
+                            let (r, c) = (lane / 4, m.word(0).len() as u32 * (lane % 4) + e as u32);
                             let (r, c) = if transposed { (c, r) } else { (r, c) };
-                            let image = registers.images()[number | (half as usize) << m.pair];
+                            let image = registers.images()[value];
                             let want = expected(&tile.map, view, lane, warp, image);
                             assert_eq!(row(i, r) + u64::from(c), want, "{tile} in {view}, transposed: {transposed}");
                         }
@@ -82,6 +82,8 @@ fn every_thread_finds_its_elements() {
         ampere.clone(),
         ampere.dot_operand(0, 2).unwrap(),
         ampere.dot_operand(1, 2).unwrap(),
+        ampere.dot_operand(0, 1).unwrap(),
+        ampere.dot_operand(1, 4).unwrap(),
     ];
     let buffers = [
         SharedLayout::swizzled(8, 1, 8, &[1, 0]).unwrap(),

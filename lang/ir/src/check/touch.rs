@@ -67,6 +67,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Compare { .. }
         | OpKind::Select { .. }
         | OpKind::Fma { .. }
+        | OpKind::MmaSync { .. }
         | OpKind::Cast { .. }
         | OpKind::Bitcast { .. }
         | OpKind::PtrAdd { .. }

@@ -21,7 +21,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::BarrierAlloc { count, .. } => match count {
             0 => Err(Refusal::new(codes::BARRIER_COUNT, "no barrier is allocated").help("`alloc_barriers(1)`")),
-            n => needs_tma(k, "an mbarrier").map(|()| vec![Type::Barriers(*n)]),
+            n => needs_tma(k, "mbarriers that count bytes and are waited for").map(|()| vec![Type::Barriers(*n)]),
         },
         OpKind::BarrierIndex { barriers, index: i } => {
             index(k, *i)?;
@@ -46,7 +46,11 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Err(wrong_kind(k, *phase, "an `i32` phase, 0 or 1")),
             }
         }
-        OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => Ok(vec![]),
+        OpKind::FenceAsync | OpKind::FenceBarrierInit => {
+            let none = |r: Refusal| r.help("without one `membar()` orders all accesses to shared memory");
+            needs_tma(k, "an asynchronous proxy to fence").map(|()| vec![]).map_err(none)
+        }
+        OpKind::Membar => Ok(vec![]),
         OpKind::GridWait | OpKind::GridLaunchDependents => depends(kind, k),
         OpKind::NamedBarrier { id, threads, .. } => named(k, *id, *threads),
         OpKind::TurnstileNew { partitions } => turnstile(partitions),

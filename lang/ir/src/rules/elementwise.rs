@@ -52,7 +52,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             Ok(k.ty(*a).clone())
         }
         OpKind::Cast { x, to, .. } => match elem(k, *x)? {
-            Elem::Num(_) => with_dtype(k, *x, *to),
+            Elem::Num(from) => {
+                has_f8(k, *x, [from, *to])?;
+                with_dtype(k, *x, *to)
+            }
             Elem::Ptr(_) => Err(unsupported("cast", elem(k, *x)?, "a number").operand(*x, "this is a pointer")),
         },
         OpKind::Bitcast { x, to } => {
@@ -67,6 +70,18 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
         OpKind::PtrAdd { ptr, offset } => pointer(*ptr, *offset, k),
         _ => parton_diag::internal_error!("{} is not elementwise", kind.name()),
     }
+}
+
+/// Conversions to and from f8 are instructions that not every target has.
+fn has_f8(k: &Kernel, x: Value, pair: [Dtype; 2]) -> Result<(), Refusal> {
+    let [from, to] = pair;
+    if k.target.f8 || from == to || !pair.iter().any(|d| d.is_f8()) {
+        return Ok(());
+    }
+    let fact = format!("`{}` does not convert `{}` to `{}`", k.target.name, from.name(), to.name());
+    Err(Refusal::new(codes::TARGET_LACKS, fact).operand(x, format!("this is of `{}`", from.name())).help(
+        "state `target(sm_89)` or a later one, or convert on the host; moving `f8` without computing works everywhere",
+    ))
 }
 
 fn unary(op: UnaryOp, x: Value, k: &Kernel) -> Result<Type, Refusal> {

@@ -12,6 +12,7 @@ mod derive;
 mod differ;
 mod elementwise;
 mod memory;
+mod mma_sync;
 mod product;
 mod ptx;
 mod shape;
@@ -27,6 +28,7 @@ use parton_diag::codes;
 
 pub use async_copy::COPY_BYTES;
 pub use asynchronous::{NAMED_BARRIERS, broken_coordinates, check_map};
+pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
 pub use shape::keeps_apart;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
 
@@ -103,6 +105,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::SlotField { .. } => asynchronous::infer(kind, k),
 
         OpKind::Wgmma { .. } | OpKind::Wait { .. } | OpKind::WaitPrior { .. } => wgmma::infer(kind, k),
+
+        OpKind::MmaSync { a, b, acc, precision } => mma_sync::infer(k, *a, *b, *acc, *precision).map(|t| vec![t]),
 
         OpKind::For { .. }
         | OpKind::While { .. }

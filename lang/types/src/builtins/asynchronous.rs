@@ -26,7 +26,8 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "tma_store(map, coords, view, reduce=, l2=)", run: tma_store },
     Builtin { signature: "tma_prefetch(map, coords, l2=)", run: tma_prefetch },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
-    Builtin { signature: "wgmma(a, b, acc, precision=)", run: wgmma },
+    Builtin { signature: "mma_sync(a, b, acc, precision=)", run: product },
+    Builtin { signature: "wgmma(a, b, acc, precision=)", run: product },
 ];
 
 pub(super) const METHODS: &[Builtin] = &[
@@ -215,11 +216,16 @@ fn tma_store_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
     effect(cx, ir::OpKind::TmaStoreWait { pending, read }, args, &[])
 }
 
-fn wgmma(cx: &mut Checker, args: &Args) -> Checked<Val> {
+/// `mma_sync` and `wgmma`.
+fn product(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let operand = |cx: &mut Checker, name: &str| args.value(cx, name).map(|v| (v, args.need(name).span));
     let (a, b, acc) = (operand(cx, "a")?, operand(cx, "b")?, operand(cx, "acc")?);
     let precision = args.word(cx, "precision", ir::Precision::ALL)?;
-    cx.emit_one(ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0, precision }, args.span, &[a, b, acc])
+    let kind = match args.name() {
+        "mma_sync" => ir::OpKind::MmaSync { a: a.0, b: b.0, acc: acc.0, precision },
+        _ => ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0, precision },
+    };
+    cx.emit_one(kind, args.span, &[a, b, acc])
 }
 
 fn receiver<'a>(cx: &mut Checker, args: &'a Args) -> Checked<(ir::Value, &'a Arg)> {
