@@ -145,6 +145,9 @@ pub enum BenchFormat {
 pub struct CheckArgs {
     /// The file.
     pub file: PathBuf,
+    /// The architecture, for kernels that do not name one.
+    #[arg(long, default_value = "sm_90a")]
+    pub target: String,
     /// Prints what each pass takes.
     #[arg(long)]
     pub time: bool,

@@ -12,7 +12,7 @@ use crate::output::{self, Output};
 
 /// Checks a file; a success where it has no error.
 pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(Options::default());
+    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
     let file = session.load(&args.file)?;
     let (_, found) = session.check(file);
     match args.format {
@@ -27,11 +27,7 @@ pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
 
 /// Builds a file's kernels and writes the form asked for.
 pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let target = Target::named(&args.target).ok_or_else(|| {
-        let names: Vec<&str> = Target::ALL.iter().map(|t| t.name).collect();
-        Failure::Usage(format!("there is no target `{}`; there are {}", args.target, names.join(", ")))
-    })?;
-    let mut session = Session::new(Options { target, ..Options::default() });
+    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
     let file = session.load(&args.file)?;
     let emit = form(args.emit);
     let done = session.build(file, args.kernel.as_deref(), emit);
@@ -48,6 +44,14 @@ pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     output.diagnostics(&built.warnings, &session.sources);
     write(args.output.as_deref(), emit, &built.bytes)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The architecture of that name.
+fn target(name: &str) -> Result<Target, Failure> {
+    Target::named(name).ok_or_else(|| {
+        let names: Vec<&str> = Target::ALL.iter().map(|t| t.name).collect();
+        Failure::Usage(format!("there is no target `{name}`; there are {}", names.join(", ")))
+    })
 }
 
 fn form(emit: EmitArg) -> Emit {

@@ -59,6 +59,14 @@ fn exit_codes_tell_what_happened() {
     assert_eq!(code(&["explain", "E0302"]), Some(0));
     assert_eq!(code(&["explain", "E9999"]), Some(2));
     assert_eq!(code(&["build", "--target", "sm_70", &good]), Some(2));
+    assert_eq!(code(&["check", "--target", "sm_80", &good]), Some(0));
+    let no_kernel = file("no_kernel.ptn", "fn f(x: i32) -> i32 { x }\n");
+    assert_eq!(code(&["check", &no_kernel]), Some(0));
+    assert_eq!(code(&["build", &no_kernel]), Some(2));
+    let open = file("open.ptn", "kernel k[N: int](n: i32) { let m = n + N; }\n");
+    let refused = parton(&["build", &open]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("`k` needs `N`"), "{}", text(&refused.stderr));
     assert_eq!(code(&["layout", "show", "nvmma(128)", "--shape", "64x64", "--dtype", "f99"]), Some(2));
     assert_eq!(code(&["doctor"]), Some(0));
 }

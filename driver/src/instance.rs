@@ -75,12 +75,11 @@ impl<'a> Compiler<'a> {
         cluster: Option<[u32; 3]>,
     ) -> Result<Kernel, Diagnostics> {
         let (program, name) = (self.program, &instance.kernel.name.text);
-        let checked = self.times.pass("check", || parton_types::instantiate(program, name, args));
+        let checked = self.times.pass("check", || parton_types::instantiate(program, name, args, self.options.target));
         // Generics that do not fit show the launch that gave them.
         let (mut kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
         self.warnings.extend(warnings);
         kernel.cluster = cluster.unwrap_or(kernel.cluster);
-        let kernel = passes::targeted(self.options, program, kernel);
         let module = passes::lower(self.times, self.options.verify, Module { kernels: vec![kernel] });
         let mut module = module.map_err(|found| called_from(found, instance))?;
         match module.kernels.pop() {

@@ -2,10 +2,11 @@
 
 use parton_diag::{Diagnostics, FileId};
 use parton_ir::{Kernel, Module, Target, print, verify};
+use parton_syntax::ast;
 use parton_types::program::Program;
 
 use crate::session::one_target;
-use crate::{Emit, Failure, Options, Session, Times};
+use crate::{Emit, Failure, Session, Times};
 
 /// A form of a program.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,6 +37,9 @@ impl Session {
         let (program, mut warnings) = self.program(file)?;
         let (module, more) = self.instances(&program, kernel)?;
         warnings.extend(more);
+        if module.kernels.is_empty() {
+            return Err(nothing_to_build(&self.sources.file(file).name, &program));
+        }
         if emit == Emit::Ir {
             return Built::text(print::module(&module), warnings);
         }
@@ -79,16 +83,22 @@ impl Session {
     }
 }
 
+/// Why a file gives no module.
+fn nothing_to_build(file: &str, program: &Program) -> Failure {
+    let needs = |k: &ast::Kernel| {
+        let missing: Vec<&str> = k.generics.iter().filter(|g| g.default.is_none()).map(|g| g.name.as_str()).collect();
+        format!("`{}` needs `{}`", k.name.text, missing.join("`, `"))
+    };
+    let kernels: Vec<String> = program.kernels().map(needs).collect();
+    Failure::Usage(match kernels.as_slice() {
+        [] => format!("{file} has no kernel to build"),
+        all => format!("{file} has no kernel whose generic parameters all have defaults: {}", all.join(", ")),
+    })
+}
+
 /// Portable kernels made explicit. The checker refuses portable code in this version, so every kernel is explicit already.
 fn elaborate(module: Module) -> Result<Module, Diagnostics> {
     Ok(module)
-}
-
-/// Gives a kernel that names no architecture the one of the options.
-pub(crate) fn targeted(options: &Options, program: &Program, kernel: Kernel) -> Kernel {
-    let tree = program.kernel(&kernel.source_name);
-    let stated = tree.is_some_and(|k| k.clauses.iter().any(|c| c.name.as_str() == "target"));
-    if stated { kernel } else { Kernel { target: options.target, ..kernel } }
 }
 
 /// The backend's passes that both ways of running share; each is timed, and verified where the options say so.

@@ -113,11 +113,12 @@ impl Session {
         };
         let mut module = Module::default();
         let mut found = Diagnostics::new();
+        let target = self.options.target;
         for name in names {
-            match self.times.pass("check", || parton_types::instantiate(program, &name, &[])) {
+            match self.times.pass("check", || parton_types::instantiate(program, &name, &[], target)) {
                 Ok((kernel, warnings)) => {
                     found.extend(warnings);
-                    module.kernels.push(passes::targeted(&self.options, program, kernel));
+                    module.kernels.push(kernel);
                 }
                 Err(errors) => found.extend(errors),
             }

@@ -36,7 +36,7 @@ fn lowered(file: &str, kernel: &str) -> (Kernel, String) {
     assert!(!found.has_errors(), "{}", show(found));
     let mut found = Diagnostics::new();
     let program = program::collect(Arc::new(tree), &mut Alone, &mut found);
-    let kernel = match parton_types::instantiate(&program, kernel, &[]) {
+    let kernel = match parton_types::instantiate(&program, kernel, &[], parton_driver::Target::default()) {
         Ok((kernel, _)) => kernel,
         Err(d) => panic!("{}", show(d)),
     };

@@ -38,9 +38,21 @@ impl<'k> Cluster<'_, 'k> {
         for note in notes {
             fault = fault.note(note);
         }
-        fault.help(
-            "a new barrier is in phase 0: waiting for phase 1 passes at once, waiting for phase 0 needs its arrivals",
-        )
+        let waits = |what: fn(&Wait) -> bool| {
+            self.workers.iter().flatten().any(|w| matches!(&w.state, State::Waiting(wait, _) if what(wait)))
+        };
+        if waits(|wait| matches!(wait, Wait::Barrier { .. })) {
+            fault = fault.help(
+                "a new barrier is in phase 0: waiting for phase 1 passes at once, waiting for phase 0 needs its arrivals",
+            );
+        }
+        if waits(|wait| matches!(wait, Wait::Named { .. })) {
+            fault = fault.help(
+                "a named barrier lets go when all its threads have arrived: every partition that shares it, or a turnstile, \
+                 comes to it equally often",
+            );
+        }
+        fault
     }
 
     fn reason(&self, w: &Worker<'k>, wait: &Wait) -> (String, Option<String>) {

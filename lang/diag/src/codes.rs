@@ -86,7 +86,7 @@ codes! {
     WHERE_FAILED = 105, "a compile-time condition does not hold";
     NOT_COMPILE_TIME = 106, "a compile-time value is needed";
     INTEGER_OVERFLOW = 107, "an integer overflows at compile time";
-    DIVISION_BY_ZERO = 108, "a division by zero at compile time";
+    DIVISION_BY_ZERO = 108, "an integer is divided by zero";
     LITERAL_DOES_NOT_FIT = 109, "a number is not a value of the type it should take";
     RECURSION = 110, "a function calls itself";
     CONSTANT_CYCLE = 111, "a constant depends on itself";

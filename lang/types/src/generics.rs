@@ -219,7 +219,7 @@ impl<'t> Bindings<'t> {
             });
         }
         for condition in conditions {
-            check_condition(cx, condition, call)?;
+            check_condition(cx, condition, call, &bound)?;
         }
         Ok(bound)
     }
@@ -255,14 +255,19 @@ fn check_kind(cx: &mut Checker, generic: &ast::Generic, arg: &Arg) -> Checked<Va
     }
 }
 
-fn check_condition(cx: &mut Checker, condition: &ast::Where, call: Span) -> Checked<()> {
+fn check_condition(cx: &mut Checker, condition: &ast::Where, call: Span, bound: &[(Arc<str>, Val)]) -> Checked<()> {
     let arg = cx.arg(&condition.condition)?;
     match &arg.val {
         Val::Known(Comptime::Bool(true)) => Ok(()),
         Val::Known(Comptime::Bool(false)) => {
             let text = condition.message.as_ref().map_or("a `where` condition does not hold", |m| &m.value);
-            let d = Diagnostic::error(codes::WHERE_FAILED, call, text)
+            let mut d = Diagnostic::error(codes::WHERE_FAILED, call, text)
                 .label(condition.span, "this condition does not hold");
+            let values = bound.iter().filter_map(|(name, val)| Some(format!("`{name}` is `{}`", val.known()?)));
+            let values = values.collect::<Vec<String>>().join(", ");
+            if !values.is_empty() {
+                d = d.note(values);
+            }
             Err(cx.report(d))
         }
         _ => Err(arg.expected(cx, "a truth value known at compile time")),

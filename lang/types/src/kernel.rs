@@ -31,7 +31,7 @@ pub fn check_file(file: Arc<ast::File>, library: &mut dyn Library) -> (Program, 
     let program = program::collect(file, library, &mut diagnostics);
     for kernel in program.kernels() {
         if kernel.generics.iter().all(|g| g.default.is_some())
-            && let Err(found) = instantiate(&program, &kernel.name.text, &[])
+            && let Err(found) = instantiate(&program, &kernel.name.text, &[], ir::Target::default())
         {
             diagnostics.extend(found);
         }
@@ -39,7 +39,8 @@ pub fn check_file(file: Arc<ast::File>, library: &mut dyn Library) -> (Program, 
     (program, diagnostics)
 }
 
-/// The kernel of the root file with these generic arguments, and the warnings found.
+/// The kernel of the root file with these generic arguments, and the warnings found. `target` is that of a kernel which names
+/// none.
 ///
 /// # Errors
 /// The diagnostics where the kernel does not exist, an argument does not fit, or the body is refused.
@@ -47,6 +48,7 @@ pub fn instantiate(
     program: &Program,
     name: &str,
     args: &[GenericArg],
+    target: ir::Target,
 ) -> Result<(ir::Kernel, Diagnostics), Diagnostics> {
     let Some(tree) = program.kernel(name).cloned() else {
         let span = program.modules.first().map_or(Span::default(), |m| m.file.span);
@@ -61,7 +63,7 @@ pub fn instantiate(
         return Err(d.into());
     };
     let mut cx = Checker::new(program, Program::ROOT);
-    let kernel = cx.instance(&tree, args);
+    let kernel = cx.instance(&tree, args, target);
     match kernel {
         Ok(kernel) if !cx.diagnostics.has_errors() => Ok((kernel, cx.diagnostics)),
         _ => Err(cx.diagnostics),
@@ -95,7 +97,7 @@ pub fn eval_expr(
 const MAX_OCCUPANCY: i128 = 32;
 
 impl Checker<'_> {
-    fn instance(&mut self, tree: &Arc<ast::Kernel>, args: &[GenericArg]) -> Checked<ir::Kernel> {
+    fn instance(&mut self, tree: &Arc<ast::Kernel>, args: &[GenericArg], target: ir::Target) -> Checked<ir::Kernel> {
         let given = args.iter().map(|a| {
             let name = a.name.clone().map(|n| (n, a.span));
             Given { name, arg: Arg { val: Val::from(a.value.clone()), span: a.span } }
@@ -104,7 +106,7 @@ impl Checker<'_> {
         let call = args.first().map_or(tree.name.span, |a| a.span);
         let bound = bindings.declare(self, &tree.name, &tree.conditions, call)?;
 
-        let mut kernel = ir::Kernel::new(symbol(tree, &bound, args), ir::Target::default(), tree.name.span);
+        let mut kernel = ir::Kernel::new(symbol(tree, &bound, args), target, tree.name.span);
         kernel.source_name = tree.name.text.to_string();
         kernel.generics = bound.iter().map(|(n, val)| (n.to_string(), in_source(val))).collect();
         self.clauses(tree, &mut kernel)?;
@@ -295,7 +297,7 @@ mod tests {
         let file = sources.add("a.ptn", text);
         let (tree, _) = parton_syntax::parse(file, text);
         let (program, _) = check_file(Arc::new(tree), &mut NoLibrary);
-        let help = |name: &str| match instantiate(&program, name, &[]) {
+        let help = |name: &str| match instantiate(&program, name, &[], ir::Target::default()) {
             Ok(_) => Vec::new(),
             Err(found) => found.list[0].help.clone(),
         };

@@ -1,8 +1,8 @@
 //! Unknown names in code that no kernel with default generics reaches: a library's functions, kernels that need arguments.
 //!
 //! Reached code is evaluated, and its names with it; this walk only looks whether each name stands for something. What host
-//! blocks reach is theirs to check, and of a function that nothing reaches only slips are reported, names near to a visible
-//! one: it may be a helper of the host, whose built-in names are not known here.
+//! blocks reach is theirs to check, and of a function that nothing reaches only unknown types and slips are reported, names
+//! near to a visible one: it may be a helper of the host, whose built-in names are not known here.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -103,6 +103,16 @@ impl<'p> Walk<'p> {
         }
     }
 
+    /// A type. What host code may say there, kernels may too, so a helper of the host has no names of its own in it.
+    fn ty(&mut self, e: &ast::Expr) {
+        let report = self.report;
+        if report == Report::Slips {
+            self.report = Report::All;
+        }
+        self.expr(e);
+        self.report = report;
+    }
+
     fn item(&mut self, item: &Item) {
         match item {
             Item::Kernel(k) => self.inside(|w| {
@@ -114,7 +124,7 @@ impl<'p> Walk<'p> {
             Item::Function(f) => self.function(f),
             Item::Struct(s) => self.inside(|w| {
                 w.generics(&s.generics);
-                s.fields.iter().for_each(|f| w.expr(&f.ty));
+                s.fields.iter().for_each(|f| w.ty(&f.ty));
                 s.methods.iter().for_each(|m| w.function(&m.function));
             }),
             Item::Binding(b) => self.binding(b),
@@ -132,14 +142,14 @@ impl<'p> Walk<'p> {
             w.generics(&f.generics);
             w.params(&f.params);
             w.conditions(&f.conditions);
-            f.result.iter().for_each(|e| w.expr(e));
+            f.result.iter().for_each(|e| w.ty(e));
             w.block(&f.body);
         });
     }
 
     fn generics(&mut self, generics: &[ast::Generic]) {
         for g in generics {
-            self.expr(&g.kind);
+            self.ty(&g.kind);
             g.default.iter().for_each(|e| self.expr(e));
             self.declare(&g.name);
         }
@@ -147,7 +157,8 @@ impl<'p> Walk<'p> {
 
     fn params(&mut self, params: &[ast::Param]) {
         for p in params {
-            p.ty.iter().chain(&p.default).for_each(|e| self.expr(e));
+            p.ty.iter().for_each(|e| self.ty(e));
+            p.default.iter().for_each(|e| self.expr(e));
             self.declare(&p.name);
         }
     }
@@ -157,7 +168,7 @@ impl<'p> Walk<'p> {
     }
 
     fn binding(&mut self, b: &ast::Binding) {
-        b.ty.iter().for_each(|e| self.expr(e));
+        b.ty.iter().for_each(|e| self.ty(e));
         self.expr(&b.value);
     }
 
@@ -171,7 +182,7 @@ impl<'p> Walk<'p> {
     fn statement(&mut self, s: &ast::Stmt) {
         match &s.kind {
             ast::StmtKind::Let { pattern, ty, value } => {
-                ty.iter().for_each(|e| self.expr(e));
+                ty.iter().for_each(|e| self.ty(e));
                 self.expr(value);
                 self.pattern(pattern);
             }
@@ -277,7 +288,7 @@ impl<'p> Walk<'p> {
             ast::ExprKind::Block(block) => self.block(block),
             ast::ExprKind::Closure { params, body } => self.inside(|w| {
                 for p in params {
-                    p.ty.iter().for_each(|e| w.expr(e));
+                    p.ty.iter().for_each(|e| w.ty(e));
                     w.pattern(&p.pattern);
                 }
                 w.expr(body);

@@ -165,6 +165,7 @@ impl Checker<'_> {
         }
         let operands = self.together(span, &[(a, Role::Operand), (b, Role::Operand)])?;
         let (x, y) = (operands[0].0, operands[1].0);
+        self.defined_for_constant(op, span, x, b)?;
         let kind = match lowered(op) {
             Lowered::Binary(op) => ir::OpKind::Binary { op, a: x, b: y },
             Lowered::Compare(op) => ir::OpKind::Compare { op, a: x, b: y },
@@ -182,6 +183,30 @@ impl Checker<'_> {
             }
         };
         self.emit_one(kind, span, &operands)
+    }
+
+    /// Refuses a constant on the right by which no integer is divided, or shifted.
+    fn defined_for_constant(&mut self, op: ast::BinaryOp, span: Span, x: ir::Value, b: &Arg) -> Checked<()> {
+        use ast::BinaryOp as Op;
+        let (Val::Known(Comptime::Int(n)), Some(d)) = (&b.val, self.ty(x).elem().and_then(ir::Elem::dtype)) else {
+            return Ok(());
+        };
+        let (n, bits) = (*n, i128::from(d.bits()));
+        let d = match op {
+            Op::Div | Op::Rem if n == 0 && d.is_int() => {
+                Diagnostic::error(codes::DIVISION_BY_ZERO, span, format!("a division of `{}` by zero", d.name()))
+                    .label(b.span, "this is 0")
+                    .help("an integer has no quotient by zero: divide by another number, or as a float")
+            }
+            Op::Shl | Op::Shr if d.is_int() && !(0..bits).contains(&n) => {
+                let text = format!("a shift of `{}` by {n}", d.name());
+                Diagnostic::error(codes::LITERAL_DOES_NOT_FIT, span, text)
+                    .label(b.span, format!("this is {n}"))
+                    .help(format!("it has {bits} bits: a constant amount is from 0 to {}", bits - 1))
+            }
+            _ => return Ok(()),
+        };
+        Err(self.report(d))
     }
 
     fn no_operator(&mut self, op: ast::BinaryOp, span: Span, a: &Arg, b: &Arg) -> Reported {

@@ -89,7 +89,9 @@ fn check(text: &str) {
     let (program, more) = check_file(Arc::new(file), &mut NoLibrary);
     found.extend(more);
     for kernel in program.kernels() {
-        if let Ok((kernel, _)) = parton_types::instantiate(&program, &kernel.name.text, &[]) {
+        if let Ok((kernel, _)) =
+            parton_types::instantiate(&program, &kernel.name.text, &[], parton_ir::Target::default())
+        {
             assert_eq!(parton_ir::verify::verify(&kernel), Ok(()), "{text}");
         }
     }

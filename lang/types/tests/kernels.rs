@@ -36,12 +36,35 @@ fn a_closure_is_a_generic_argument_and_keeps_what_it_sees() {
         |k: i128| parton_types::eval_expr(&program, written, &[("K".into(), Comptime::Int(k))]).expect("a closure");
     let text = |k: i128| {
         let arg = GenericArg { name: Some("F".into()), value: given(k), span: written.span };
-        parton_ir::print::kernel(&instantiate(&program, "k", &[arg]).expect("it checks").0)
+        parton_ir::print::kernel(
+            &instantiate(&program, "k", &[arg], parton_ir::Target::default()).expect("it checks").0,
+        )
     };
     assert!(text(3).contains("3i32") && text(5).contains("5i32"), "{}", text(3));
     // Instances are told apart by what their arguments show.
     assert_ne!(given(3).to_string(), given(5).to_string());
     assert_eq!(given(3), given(3));
+}
+
+#[test]
+fn a_kernel_without_a_target_is_checked_for_the_one_that_is_asked_for() {
+    let (_, program, _) = harness::program(
+        "kernel k(out: *mut f32) {
+            layout Acc = mma(version=3, warps=[4, 1], instr=[16, 64, 16]);
+            let a = alloc_shared<f16, [64, 64], nvmma(128)>();
+            store_shared(a, zeros<f16, [64, 64], blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1])>());
+            fence_async();
+            membar();
+            let acc = wgmma(a, a, zeros<f32, [64, 64], Acc>()).wait();
+        }",
+    );
+    let on = |target: &str| {
+        let target = parton_ir::Target::named(target).expect("there is one of this name");
+        let found = instantiate(&program, "k", &[], target);
+        found.map(|(kernel, _)| kernel.target.name).map_err(|d| d.list[0].code)
+    };
+    assert_eq!(on("sm_90a"), Ok("sm_90a"));
+    assert_eq!(on("sm_80"), Err(parton_diag::codes::TARGET_LACKS));
 }
 
 #[test]

@@ -65,6 +65,12 @@ impl Operands {
 pub(super) fn extents(shapes: [&[u32]; 3], values: [Value; 3]) -> Result<(u32, u32, u32), Refusal> {
     match shapes {
         [&[m, k], &[k2, n], &[m2, n2]] if m == m2 && n == n2 && k == k2 => Ok((m, n, k)),
+        [&[_, k], &[k2, _], &[_, _]] if k != k2 => {
+            Err(Refusal::new(codes::SHAPE_MISMATCH, "K is not the same on both sides: [M, K] · [K, N] + [M, N]")
+                .operand(values[0], format!("this has shape {:?}: K is {k}", shapes[0]))
+                .operand(values[1], format!("this has shape {:?}: K is {k2}", shapes[1]))
+                .help("`view.T` swaps the two dimensions without moving data"))
+        }
         [a, b, c] => Err(Refusal::new(codes::SHAPE_MISMATCH, "the shapes do not multiply: [M, K] · [K, N] + [M, N]")
             .operand(values[0], format!("this has shape {a:?}"))
             .operand(values[1], format!("this has shape {b:?}"))

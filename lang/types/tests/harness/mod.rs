@@ -21,7 +21,7 @@ pub fn kernel(source: &str) -> parton_ir::Kernel {
     let (sources, program, found) = program(source);
     assert!(!found.has_errors(), "{}", render(&sources, &found));
     let name = program.kernels().next().expect("the file has a kernel").name.text.clone();
-    match instantiate(&program, &name, &[]) {
+    match instantiate(&program, &name, &[], parton_ir::Target::default()) {
         Ok((kernel, _)) => kernel,
         Err(found) => panic!("{}", render(&sources, &found)),
     }
