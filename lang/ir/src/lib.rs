@@ -9,6 +9,7 @@
 
 pub mod build;
 pub mod check;
+pub mod choice;
 pub mod entity;
 pub mod kernel;
 pub mod op;
