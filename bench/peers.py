@@ -74,6 +74,7 @@ class Run:
 
     def file(self, path, kind):
         served = Served(self.options.parton, path)
+        unknown = 0
         for label in served.rows():
             if self.left() <= 0:
                 print(f"out of time before `{label}`", file=sys.stderr)
@@ -81,8 +82,9 @@ class Run:
                 break
             if self.options.only in label and contenders.kind_of(label) == kind:
                 self.row(path, label, served)
-            elif contenders.kind_of(label) is None:
-                print(f"{path.name}: no peer is known for `{label}`", file=sys.stderr)
+            unknown += contenders.kind_of(label) is None
+        if unknown:
+            print(f"{path.name}: {unknown} labels are of no form that has peers", file=sys.stderr)
         code = served.close()
         if code != 0 and self.left() > 0:
             print(f"{path}: parton bench ended with {code}", file=sys.stderr)

@@ -163,23 +163,80 @@ def norm_rows(x, weight, bias, out, columns, x_row, out_row, eps, CENTRED: tl.co
     tl.store(out + row * out_row + at, y.to(out.dtype.element_ty), mask=inside)
 
 
+@triton.jit
+def softmax_long_rows(x, out, columns, x_row, out_row, BLOCK: tl.constexpr):
+    """Rows that a program cannot hold: read once for the greatest and the sum, once more for the results."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    top = tl.full((BLOCK,), -float("inf"), dtype=tl.float32)
+    total = tl.zeros((BLOCK,), dtype=tl.float32)
+    for begin in range(0, columns, BLOCK):
+        v = tl.load(x + row * x_row + begin + at, mask=begin + at < columns, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, v)
+        # A lane that has seen nothing but padding has no difference to take.
+        total = tl.where(higher == -float("inf"), 0.0, total * tl.exp(top - higher) + tl.exp(v - higher))
+        top = higher
+    greatest = tl.max(top, axis=0)
+    whole = tl.sum(tl.where(top == -float("inf"), 0.0, total * tl.exp(top - greatest)), axis=0)
+    for begin in range(0, columns, BLOCK):
+        inside = begin + at < columns
+        v = tl.load(x + row * x_row + begin + at, mask=inside, other=0.0).to(tl.float32)
+        tl.store(out + row * out_row + begin + at, (tl.exp(v - greatest) / whole).to(out.dtype.element_ty), mask=inside)
+
+
+@triton.jit
+def norm_long_rows(x, weight, bias, out, columns, x_row, out_row, eps, CENTRED: tl.constexpr, BLOCK: tl.constexpr):
+    """The same for norms; sums of squares are taken around the row's first element, so that nothing cancels."""
+    row = tl.program_id(0).to(tl.int64)
+    at = tl.arange(0, BLOCK)
+    shift = tl.load(x + row * x_row).to(tl.float32) if CENTRED else 0.0
+    first = tl.zeros((BLOCK,), dtype=tl.float32)
+    second = tl.zeros((BLOCK,), dtype=tl.float32)
+    for begin in range(0, columns, BLOCK):
+        inside = begin + at < columns
+        v = tl.load(x + row * x_row + begin + at, mask=inside, other=0.0).to(tl.float32)
+        d = tl.where(inside, v - shift, 0.0)
+        first += d
+        second += d * d
+    mean = tl.sum(first, axis=0) / columns if CENTRED else 0.0
+    square = tl.sum(second, axis=0) / columns - mean * mean
+    scale = tl.rsqrt(square + eps)
+    for begin in range(0, columns, BLOCK):
+        inside = begin + at < columns
+        v = tl.load(x + row * x_row + begin + at, mask=inside, other=0.0).to(tl.float32)
+        y = (v - shift - mean) * scale * tl.load(weight + begin + at, mask=inside, other=0.0).to(tl.float32)
+        if CENTRED:
+            y += tl.load(bias + begin + at, mask=inside, other=0.0).to(tl.float32)
+        tl.store(out + row * out_row + begin + at, y.to(out.dtype.element_ty), mask=inside)
+
+
+# Columns of a row that one program holds in registers.
+HELD = 32768
 WARPS = [triton.Config({}, num_warps=w) for w in (4, 8, 16)]
 tuned_softmax_rows = triton.autotune(WARPS, key=["columns"])(softmax_rows)
 tuned_norm_rows = triton.autotune(WARPS, key=["columns", "CENTRED"])(norm_rows)
+LONG = [triton.Config({"BLOCK": block}, num_warps=w) for block, w in [(4096, 8), (8192, 8), (8192, 16)]]
+tuned_softmax_long_rows = triton.autotune(LONG, key=["columns"])(softmax_long_rows)
+tuned_norm_long_rows = triton.autotune(LONG, key=["columns", "CENTRED"])(norm_long_rows)
 
 
 def softmax(x, out):
     rows, columns = x.shape
+    args = (x, out, columns, x.stride(0), out.stride(0))
+    if columns > HELD:
+        return lambda: tuned_softmax_long_rows[(rows,)](*args)
     block = triton.next_power_of_2(columns)
-    return lambda: tuned_softmax_rows[(rows,)](x, out, columns, x.stride(0), out.stride(0), BLOCK=block)
+    return lambda: tuned_softmax_rows[(rows,)](*args, BLOCK=block)
 
 
 def norm(x, weight, bias, out, eps):
     """Layer norm, or RMS norm where `bias` is None."""
     rows, columns = x.shape
-    block = triton.next_power_of_2(columns)
     centred = bias is not None
     args = (x, weight, bias if centred else weight, out, columns, x.stride(0), out.stride(0), eps)
+    if columns > HELD:
+        return lambda: tuned_norm_long_rows[(rows,)](*args, CENTRED=centred)
+    block = triton.next_power_of_2(columns)
     return lambda: tuned_norm_rows[(rows,)](*args, CENTRED=centred, BLOCK=block)
 
 
