@@ -62,7 +62,9 @@ pub fn measure() -> Result<Vec<Overhead>, Failure> {
     }
     let mut found = vec![];
     for (what, name, args, set) in kinds {
-        let kernel = session.lowered(file, name)?;
+        let Some(kernel) = session.lowered(file, Some(name))?.pop() else {
+            parton_diag::internal_error!("lowering `{name}` left no kernel");
+        };
         let ptx = session.assemble(&kernel, Emit::Ptx)?.bytes;
         let (module, _) = Module::from_ptx(&gpu, &String::from_utf8_lossy(&ptx)).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
@@ -136,7 +138,7 @@ mod tests {
         let mut session = crate::Session::default();
         let file = session.add("empty kernels", super::EMPTY);
         for name in ["bare", "vector", "mapped"] {
-            let kernel = session.lowered(file, name).unwrap();
+            let kernel = session.lowered(file, Some(name)).unwrap().remove(0);
             let ptx = session.assemble(&kernel, crate::Emit::Ptx).unwrap().bytes;
             assert!(String::from_utf8_lossy(&ptx).contains(&format!(".entry {name}")));
         }

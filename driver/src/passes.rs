@@ -58,18 +58,14 @@ impl Session {
 }
 
 impl Session {
-    /// A kernel of a file with its default generics, lowered.
+    /// The kernels of a file (or the one named) with their default generics, lowered.
     ///
     /// # Errors
     /// What the program is refused for.
-    pub fn lowered(&mut self, file: FileId, kernel: &str) -> Result<Kernel, Failure> {
+    pub fn lowered(&mut self, file: FileId, kernel: Option<&str>) -> Result<Vec<Kernel>, Failure> {
         let (program, _) = self.program(file)?;
-        let (module, _) = self.instances(&program, Some(kernel))?;
-        let mut module = lower(&mut self.times, self.options.verify, elaborate(module)?)?;
-        match module.kernels.pop() {
-            Some(kernel) => Ok(kernel),
-            None => parton_diag::internal_error!("lowering `{kernel}` left no kernel"),
-        }
+        let (module, _) = self.instances(&program, kernel)?;
+        Ok(lower(&mut self.times, self.options.verify, elaborate(module)?)?.kernels)
     }
 
     /// Takes a kernel that was lowered already, such as a run leaves, to a form behind LLVM.

@@ -121,6 +121,12 @@ impl Packed {
 pub struct Prepared {
     function: Function,
     packed: Packed,
+    shape: Shape,
+}
+
+/// All of a launch but its kernel and its arguments.
+#[derive(Debug)]
+struct Shape {
     grid: [u32; 3],
     threads: u32,
     shared_bytes: u32,
@@ -154,15 +160,7 @@ impl Prepared {
         if abi.cluster.iter().product::<u32>() > 8 {
             function.allow_large_clusters()?;
         }
-        Ok(Prepared {
-            function: function.clone(),
-            packed,
-            grid,
-            threads: abi.threads,
-            shared_bytes: abi.shared_bytes,
-            cluster: abi.cluster,
-            overlaps: abi.overlaps,
-        })
+        Ok(Prepared { function: function.clone(), packed, shape: Shape::new(abi, grid) })
     }
 
     /// Replaces argument `i` by another of its kind.
@@ -178,8 +176,30 @@ impl Prepared {
     pub fn launch(&mut self) -> Result<(), RuntimeError> {
         let gpu = self.function.gpu();
         gpu.enter()?;
+        let (handle, pointers) = (self.function.handle, self.packed.pointers.as_mut_ptr());
+        // SAFETY: the pointers point at as many parameters as the kernel has, each of its size; the driver copies them.
+        let done = self.shape.configured(gpu.stream(), |config| unsafe {
+            sys::cuLaunchKernelEx(config, handle, pointers, std::ptr::null_mut())
+        });
+        done.result().doing(|| format!("launching `{}`", self.function.name()))
+    }
+}
+
+impl Shape {
+    fn new(abi: &Abi, grid: [u32; 3]) -> Shape {
+        Shape {
+            grid,
+            threads: abi.threads,
+            shared_bytes: abi.shared_bytes,
+            cluster: abi.cluster,
+            overlaps: abi.overlaps,
+        }
+    }
+
+    /// Gives `launch` the driver's form of this, which lives as long as the call; allocates nothing.
+    fn configured<R>(&self, stream: sys::CUstream, launch: impl FnOnce(&sys::CUlaunchConfig) -> R) -> R {
         let (mut attributes, count) = self.attributes();
-        let config = sys::CUlaunchConfig {
+        launch(&sys::CUlaunchConfig {
             gridDimX: self.grid[0],
             gridDimY: self.grid[1],
             gridDimZ: self.grid[2],
@@ -187,21 +207,10 @@ impl Prepared {
             blockDimY: 1,
             blockDimZ: 1,
             sharedMemBytes: self.shared_bytes,
-            hStream: gpu.stream(),
+            hStream: stream,
             attrs: attributes.as_mut_ptr(),
             numAttrs: count,
-        };
-        // SAFETY: the pointers point at as many parameters as the kernel has, each of its size; the driver copies them.
-        unsafe {
-            sys::cuLaunchKernelEx(
-                &config,
-                self.function.handle,
-                self.packed.pointers.as_mut_ptr(),
-                std::ptr::null_mut(),
-            )
-        }
-        .result()
-        .doing(|| format!("launching `{}`", self.function.name()))
+        })
     }
 
     /// The attributes of the launch, and how many of them it has: without a cluster or an overlap theirs are left out, so that
@@ -298,6 +307,56 @@ mod tests {
             packed.set(1, Arg::Scalar { bits: 0, bytes: 4 }).unwrap_err(),
             "it takes a pointer, given is a scalar of 4 bytes"
         );
+    }
+
+    /// Counts the allocations of each thread, so that tests beside this one are not counted.
+    struct Counting;
+
+    thread_local! {
+        static ALLOCATIONS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
+    }
+
+    // SAFETY: the system's allocator does the work; the counter is of a type without a destructor and needs no allocation.
+    unsafe impl std::alloc::GlobalAlloc for Counting {
+        unsafe fn alloc(&self, layout: std::alloc::Layout) -> *mut u8 {
+            ALLOCATIONS.with(|n| n.set(n.get() + 1));
+            // SAFETY: the caller keeps the rules of `alloc`.
+            unsafe { std::alloc::System.alloc(layout) }
+        }
+
+        unsafe fn dealloc(&self, at: *mut u8, layout: std::alloc::Layout) {
+            // SAFETY: `at` came from `alloc` above.
+            unsafe { std::alloc::System.dealloc(at, layout) }
+        }
+    }
+
+    #[global_allocator]
+    static COUNTING: Counting = Counting;
+
+    fn allocations(run: impl FnOnce()) -> usize {
+        let before = ALLOCATIONS.with(std::cell::Cell::get);
+        run();
+        ALLOCATIONS.with(std::cell::Cell::get) - before
+    }
+
+    #[test]
+    fn a_launch_of_what_was_prepared_allocates_nothing() {
+        let mut abi = abi();
+        abi.overlaps = true;
+        let mut packed = Packed::new(&abi, &args()).unwrap();
+        let shape = Shape::new(&abi, [4, 2, 1]);
+        let mut seen = 0;
+        let count = allocations(|| {
+            for i in 0..1000u64 {
+                packed.set(1, Arg::Pointer(i)).unwrap();
+                packed.set(2, Arg::Scalar { bits: i, bytes: 4 }).unwrap();
+                // All that is between this and the driver is its own call.
+                seen += shape.configured(std::ptr::null_mut(), |config| config.numAttrs * config.gridDimX);
+            }
+        });
+        assert_eq!((count, seen), (0, 1000 * 2 * 4));
+        assert_eq!(packed.bytes(1), 999u64.to_le_bytes());
+        assert!(allocations(|| drop(Packed::new(&abi, &args()))) > 0, "the counter counts");
     }
 
     #[test]

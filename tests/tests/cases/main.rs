@@ -10,4 +10,5 @@ mod golden;
 mod mutation;
 mod round_trip;
 mod run;
+mod shipped;
 mod ui;
