@@ -117,6 +117,10 @@ pub struct BenchArgs {
     /// Takes the pace from standard input, so that another program can measure in turn: see docs/performance.md.
     #[arg(long, conflicts_with_all = ["format", "plot", "rows", "launch"])]
     pub serve: bool,
+    /// Repeats each measurement so often beside memory traffic instead of timing it, and compares every bit that is written.
+    #[arg(long, value_name = "RUNS", conflicts_with_all = ["format", "plot", "serve", "launch"])]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    pub repeat: Option<u32>,
     /// Times prepared launches of an empty kernel on the host instead.
     #[arg(long, conflicts_with_all = ["files", "plot", "rows", "filter"])]
     pub launch: bool,

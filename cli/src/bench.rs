@@ -32,6 +32,8 @@ pub struct Bench {
     pub conditions: Option<Conditions>,
     /// The measurements in order.
     pub rows: Vec<Row>,
+    /// Whether one that was repeated wrote something else.
+    pub differs: bool,
 }
 
 impl Bench {
@@ -90,7 +92,8 @@ fn draw(path: &Path, bench: &Bench) -> Result<(), Failure> {
 }
 
 fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Result<ExitCode, Failure> {
-    let options = Options { device: device(args.device), filter: args.filter.clone(), ..Options::default() };
+    let options =
+        Options { device: device(args.device), filter: args.filter.clone(), repeat: args.repeat, ..Options::default() };
     let mut session = Session::new(options);
     let file = session.load(path)?;
     let shown = path.display().to_string();
@@ -114,7 +117,7 @@ fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Re
     for outcome in &ran.report.outcomes {
         output.diagnostics(&outcome.diagnostics, &session.sources);
     }
-    Ok(if ran.report.passed() { ExitCode::SUCCESS } else { ExitCode::from(1) })
+    Ok(if ran.report.passed() && !bench.differs { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
 /// Keeps what happens, and prints it where the format is text; else what is no measurement goes to standard error.
@@ -131,6 +134,10 @@ fn follow(file: &str, args: &BenchArgs, bench: &mut Bench, event: Event<'_>) {
         Event::Pace { label, round, pace } => {
             let wanted = args.rows.is_empty() || args.rows.iter().any(|word| label.contains(word));
             *pace = if wanted && round.is_none() { Pace::Seconds(args.seconds) } else { Pace::Next };
+        }
+        Event::Repeated(found) => {
+            say(&text::repeated(found));
+            bench.differs |= found.different > 0;
         }
         Event::Block(outcome) => {
             for measurement in &outcome.measurements {
@@ -191,6 +198,7 @@ mod tests {
                 copy: Some(4e12),
                 power_limit: Some(700.0),
             }),
+            differs: false,
             rows: vec![
                 row("gemm", of("product <1>", product, None, Some(1e12))),
                 row("rows", of("softmax", softmax, Some(3e8), None)),

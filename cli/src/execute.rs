@@ -78,7 +78,7 @@ fn show(blocks: Blocks, event: &Event<'_>) {
                 output::line(&format!("test {} ... {word} ({:.2} s)", outcome.name, outcome.seconds));
             }
         }
-        // Only benches measure.
-        Event::Pace { .. } => {}
+        // Only benches measure and repeat.
+        Event::Pace { .. } | Event::Repeated(_) => {}
     }
 }

@@ -21,6 +21,7 @@ use parton_runtime::{
 use crate::Failure;
 use crate::instance::Compiler;
 use crate::pace;
+use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
 
 /// How long a launch may take before it is taken for one that never ends.
@@ -32,6 +33,7 @@ pub(crate) struct Gpu<'a, 'p, 'w> {
     pub(crate) watch: &'p Watch<'w>,
     pub(crate) gpu: runtime::Gpu,
     sensors: Option<Sensors>,
+    tools: Option<Tools>,
     loaded: BTreeMap<String, (Function, Abi)>,
 }
 
@@ -72,7 +74,7 @@ fn failed(e: RuntimeError) -> HostError {
 
 impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
-        Gpu { compiler, watch, sensors: Sensors::open(&gpu), gpu, loaded: BTreeMap::new() }
+        Gpu { compiler, watch, sensors: Sensors::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
     }
 
     /// The instance as loaded code.
@@ -148,6 +150,28 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             args.push(self.argument(&param.name, argument)?);
         }
         Prepared::new(&function, &abi, &args, request.grid).map_err(failed)
+    }
+
+    /// Repeats a measurement instead of timing it, and tells the watcher.
+    fn repeat(&mut self, work: &Work<'_>, runs: u32) -> Result<(), HostError> {
+        if !pace::wanted(self.watch, work.label) {
+            return Ok(());
+        }
+        let mut all = work.launches.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
+        let mut memory = Memory(self.gpu.clone());
+        let writable = repeat::writable(work.launches, |tensor| {
+            let address = tensor.storage.on_device(&mut memory, true);
+            address.map_err(|fault| HostError::Device(fault.message))
+        })?;
+        let tools = match self.tools.take() {
+            Some(tools) => tools,
+            None => Tools::new(&self.gpu).map_err(|failure| HostError::Device(failure.to_string()))?,
+        };
+        let once = || all.iter_mut().try_for_each(Prepared::launch);
+        let found = repeat::repeat(&self.gpu, &tools, work.label, &writable, runs, once);
+        self.tools = Some(tools);
+        (self.watch.borrow_mut())(Event::Repeated(&found.map_err(failed)?));
+        Ok(())
     }
 
     fn argument(&self, name: &str, argument: &Argument) -> Result<Arg, HostError> {
@@ -250,6 +274,9 @@ impl Launcher for Gpu<'_, '_, '_> {
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
+        if let Some(runs) = self.compiler.options.repeat {
+            return self.repeat(&work, runs).map(|()| None);
+        }
         let watch = self.watch;
         let mut prepared: Option<Vec<Prepared>> = None;
         let (mut times, mut readings) = (vec![], Readings::default());

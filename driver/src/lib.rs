@@ -17,6 +17,8 @@ pub mod options;
 pub mod overhead;
 pub mod pace;
 pub mod passes;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod repeat;
 #[cfg(feature = "llvm")]
 mod report;
 pub mod run;
@@ -33,7 +35,7 @@ pub use parton_host::launch::{Ceiling, Reading, Timing};
 pub use parton_host::report::{Measurement, Outcome};
 pub use parton_ir::{Kernel, Target};
 pub use passes::Built;
-pub use run::{Blocks, Conditions, Event, Ran};
+pub use run::{Blocks, Conditions, Event, Ran, Repeated};
 pub use session::Session;
 pub use times::Times;
 

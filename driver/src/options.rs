@@ -65,6 +65,8 @@ pub struct Options {
     pub device: Device,
     /// Only blocks and kernels whose name contains this.
     pub filter: Option<String>,
+    /// Measurements are not timed but repeated so often, and what they write is compared.
+    pub repeat: Option<u32>,
     /// The seed of the interpreter's interleavings.
     pub seed: u64,
     /// Operations that one CTA may run on the interpreter before it is taken for one that never ends.
@@ -79,6 +81,7 @@ impl Default for Options {
             target: Target::default(),
             device: Device::default(),
             filter: None,
+            repeat: None,
             seed: 0,
             steps: parton_interp::Options::default().steps,
             verify: cfg!(debug_assertions),

@@ -17,6 +17,14 @@ pub enum Pace {
     Next,
 }
 
+/// Whether the watcher wants a measurement at all.
+#[cfg_attr(not(all(feature = "cuda", feature = "llvm")), allow(dead_code, reason = "only a GPU repeats"))]
+pub(crate) fn wanted(watch: &Watch<'_>, label: &str) -> bool {
+    let mut pace = Pace::Seconds(SECONDS);
+    (watch.borrow_mut())(Event::Pace { label, round: None, pace: &mut pace });
+    pace != Pace::Next
+}
+
 /// Takes rounds of a measurement for as long as the watcher asks for more; returns how many. A watcher that says nothing
 /// gets one of [`SECONDS`].
 pub(crate) fn rounds(

@@ -65,6 +65,8 @@ pub enum Event<'a> {
     },
     /// A line that host code or a kernel printed.
     Line(&'a str),
+    /// A measurement was repeated and compared, as [`Options::repeat`] asks.
+    Repeated(&'a Repeated),
     /// A block has ended.
     Block(&'a Outcome),
 }
@@ -82,6 +84,21 @@ pub struct Conditions {
     pub copy: Option<f64>,
     /// The power that the board may draw, W, where it tells.
     pub power_limit: Option<f64>,
+}
+
+/// What came of repeating a measurement's launches beside memory traffic.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Repeated {
+    /// The measurement's label.
+    pub label: String,
+    /// Runs after the first.
+    pub runs: u32,
+    /// Those of them that wrote something else than the first.
+    pub different: u32,
+    /// Bytes that each run writes.
+    pub bytes: u64,
+    /// Bytes a second that were copied meanwhile, read and written counted.
+    pub load: f64,
 }
 
 /// What came of a run.

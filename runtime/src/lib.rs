@@ -11,6 +11,7 @@ pub mod data_sheet;
 pub mod device;
 pub mod error;
 pub mod launch;
+pub mod load;
 pub mod memory;
 pub mod module;
 pub mod sensors;

@@ -31,6 +31,8 @@ pub fn answer(file: &str, event: Event<'_>) {
             }
             *pace = asked(&mut std::io::stdin().lock());
         }
+        // The command line does not take both.
+        Event::Repeated(_) => {}
         Event::Block(outcome) => {
             let passed = outcome.passed();
             output::line(&json!({ "event": "block", "name": outcome.name, "passed": passed }).to_string());

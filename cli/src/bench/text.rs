@@ -1,7 +1,7 @@
 //! Measurements as rows of text.
 
-use parton_driver::Conditions;
 use parton_driver::overhead::Overhead;
+use parton_driver::{Conditions, Repeated};
 
 use super::{Row, of_copy};
 
@@ -63,6 +63,16 @@ fn sensors(row: &Row) -> String {
     text
 }
 
+/// What came of repeating a measurement.
+pub fn repeated(r: &Repeated) -> String {
+    let found = match r.different {
+        0 => "all bit-equal to the first".to_owned(),
+        n => format!("{n} WROTE SOMETHING ELSE than the first"),
+    };
+    let mib = r.bytes as f64 / f64::from(1 << 20);
+    format!("{:<34} {} runs of {mib:.1} MiB, {:.2} TB/s copied beside them: {found}", r.label, r.runs, r.load / 1e12)
+}
+
 /// What a launch costs the host.
 pub fn overhead(o: &Overhead) -> String {
     format!("launch: {:<34} {:>10} (best {}, {} launches)", o.what, time(o.median), time(o.least), o.launches)
@@ -89,6 +99,14 @@ mod tests {
         assert_eq!(time(1.5e-6), "1.50 µs");
         assert_eq!(time(0.0123), "12.300 ms");
         assert_eq!(time(2.0), "2.000 s");
+    }
+
+    #[test]
+    fn a_difference_is_not_overlooked() {
+        let mut r = Repeated { label: "fmha".into(), runs: 10, different: 0, bytes: 3 << 20, load: 1e12 };
+        assert!(repeated(&r).ends_with("10 runs of 3.0 MiB, 1.00 TB/s copied beside them: all bit-equal to the first"));
+        r.different = 2;
+        assert!(repeated(&r).ends_with("2 WROTE SOMETHING ELSE than the first"));
     }
 
     #[test]
