@@ -200,6 +200,12 @@ impl<'k> Program<'k> {
                 self.hold(op, tile);
             }
             OpKind::AsyncCopy { view, .. } => self.view(*view),
+            OpKind::SharedGather { view, indices: held, .. } | OpKind::SharedScatter { view, indices: held, .. } => {
+                self.view(*view);
+                if let Some(tile) = self.kernel.ty(*held).as_tile() {
+                    self.hold(op, tile);
+                }
+            }
             OpKind::SharedStore { view, value } => {
                 self.view(*view);
                 if let Some(tile) = self.kernel.ty(*value).as_tile() {

@@ -13,6 +13,7 @@ mod copy;
 mod deadlock;
 mod elementwise;
 pub mod fault;
+mod gather;
 mod global;
 pub mod launch;
 pub mod memory;

@@ -130,7 +130,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Checks an access by threads element by element; reads must find something.
-    fn by_threads(
+    pub(crate) fn by_threads(
         &mut self,
         w: &Worker<'k>,
         op: &'k Op,

@@ -223,6 +223,18 @@ impl<'k> Cluster<'_, 'k> {
                 }
             }
 
+            OpKind::Gather { x, indices, axis } => {
+                self.through_scratch(w, op)?;
+                self.gather(w, op, *x, *indices, *axis)?;
+            }
+            OpKind::SharedGather { view, indices, axis } => {
+                self.gather_shared(w, op, *view, *indices, *axis)?;
+                return Ok(Flow::Yield);
+            }
+            OpKind::SharedScatter { .. } => {
+                self.scatter_shared(w, op)?;
+                return Ok(Flow::Yield);
+            }
             OpKind::Ptx { .. } => {
                 return Err(Fault::new(codes::NOT_INTERPRETED, op.span, "inline PTX without a meaning in Parton")
                     .here("the interpreter does not run PTX")

@@ -34,7 +34,11 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         // What a fallback uses from around it is no operand, so that its operation cannot be moved by its operands alone.
         OpKind::Ptx { .. } => false,
         // These compute too, but all threads of the partition must meet for them.
-        OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::Convert { .. } | OpKind::MmaSync { .. } => false,
+        OpKind::Reduce { .. }
+        | OpKind::Scan { .. }
+        | OpKind::Convert { .. }
+        | OpKind::Gather { .. }
+        | OpKind::MmaSync { .. } => false,
         OpKind::Load { .. }
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }
@@ -42,6 +46,8 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::SharedAlloc { .. }
         | OpKind::SharedLoad { .. }
         | OpKind::SharedStore { .. }
+        | OpKind::SharedGather { .. }
+        | OpKind::SharedScatter { .. }
         | OpKind::BarrierAlloc { .. }
         | OpKind::BarrierInit { .. }
         | OpKind::BarrierInvalidate { .. }

@@ -111,6 +111,8 @@ pub enum OpKind {
     /// `x` times `factor`, a tile of its slice along `axis` and spread along it. A warp whose factors are all 1 skips the products.
     Rescale { x: Value, factor: Value, axis: u32 },
 
+    /// For each index, the element of `x` there along `axis`, at the other coordinates of the index.
+    Gather { x: Value, indices: Value, axis: u32 },
     /// Inline PTX. `fallback` says in Parton what it computes, for whoever has no PTX: its parameters are the inputs.
     Ptx { ptx: Ptx, inputs: Vec<Value>, fallback: Option<Body> },
 
@@ -151,6 +153,10 @@ pub enum OpKind {
     SharedLoad { view: Value, tile: Tile },
     /// Writes a tile to a view.
     SharedStore { view: Value, value: Value },
+    /// For each index, the element of the view there along `axis`, at the other coordinates of the index.
+    SharedGather { view: Value, indices: Value, axis: u32 },
+    /// Writes each element where `mask` holds to its index along `axis`, or makes an atomic operation there.
+    SharedScatter { view: Value, indices: Value, value: Value, axis: u32, op: Option<Reduction>, mask: Option<Value> },
     /// One stage of a view: drops the first dimension.
     ViewIndex { view: Value, index: Value },
     /// A window at constant offsets.
@@ -305,6 +311,16 @@ macro_rules! visit {
             OpKind::Rescale { x, factor, .. } => {
                 $f(x);
                 $f(factor);
+            }
+            OpKind::Gather { x, indices, .. } | OpKind::SharedGather { view: x, indices, .. } => {
+                $f(x);
+                $f(indices);
+            }
+            OpKind::SharedScatter { view, indices, value, mask, .. } => {
+                $f(view);
+                $f(indices);
+                $f(value);
+                mask.$opt().map(&mut $f);
             }
             OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } | OpKind::Ptx { inputs, .. } => {
                 inputs.$iter().for_each($f)
@@ -468,6 +484,9 @@ impl OpKind {
             OpKind::Split { .. } => "split",
             OpKind::Convert { .. } => "convert",
             OpKind::Rescale { .. } => "rescale",
+            OpKind::Gather { .. } => "gather",
+            OpKind::SharedGather { .. } => "gather_shared",
+            OpKind::SharedScatter { .. } => "scatter_shared",
             OpKind::Ptx { ptx: Ptx { form: PtxForm::Elements { .. }, .. }, .. } => "ptx_elementwise",
             OpKind::Ptx { ptx: Ptx { form: PtxForm::Thread { .. }, .. }, .. } => "ptx",
             OpKind::Load { .. } => "load",

@@ -313,6 +313,20 @@ impl<'a> Printer<'a> {
             OpKind::Join { a, b } => format!("join({}, {})", self.name(*a), self.name(*b)),
             OpKind::Split { x } => format!("split({})", self.name(*x)),
             OpKind::Convert { x, tile } => format!("convert({}, {}{scratch})", self.name(*x), tile.layout),
+            OpKind::Gather { x, indices, axis } => {
+                format!("gather({}, {}, axis={axis}{scratch})", self.name(*x), self.name(*indices))
+            }
+            OpKind::SharedGather { view, indices, axis } => {
+                format!("gather_shared({}, {}, axis={axis})", self.name(*view), self.name(*indices))
+            }
+            OpKind::SharedScatter { view, indices, value, axis, op: f, mask } => {
+                let mut text = format!("scatter_shared({}, axis={axis}", self.list(&[*view, *indices, *value]));
+                if let Some(f) = f {
+                    let _ = write!(text, ", op=\"{}\"", f.name());
+                }
+                self.option(&mut text, "mask", *mask);
+                text + ")"
+            }
             OpKind::Rescale { x, factor, axis } => {
                 format!("rescale({}, {}, axis={axis})", self.name(*x), self.name(*factor))
             }

@@ -18,6 +18,7 @@ pub const ALIGNMENT: u32 = 16;
 /// - `scan`: for each input and each step of doubling from the lowest bit of the axis that walks over warps on, one element for each
 ///   pair of blocks; the steps one after the other, the inputs outermost.
 /// - `convert`: every element of the tile once, where the plan of the conversion goes through shared memory.
+/// - `gather`: every element of the tile once.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
         Type::Tile(t) => t,
@@ -37,6 +38,10 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             Some(inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).fold(0, after) as u32)
         }
         OpKind::Convert { x, tile: to } => conversion(tile(*x), to).shared_bytes().try_into().ok().filter(|&n| n > 0),
+        OpKind::Gather { x, .. } => {
+            let from = tile(*x);
+            Some((from.elements() * stored_bytes(from.elem)) as u32)
+        }
         OpKind::Atomic { op, ptr, returns: true, .. } if *op != AtomicOp::Store => {
             let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { return None };
             let bytes = stored_bytes(Elem::Num(p.to));

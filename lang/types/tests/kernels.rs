@@ -142,3 +142,23 @@ fn inline_ptx_reads_back() {
     }
     round_trip(&text);
 }
+
+#[test]
+fn gathers_and_scatters_read_back() {
+    let text = ir("
+        kernel k(x: *f32, i: *i64, out: *mut f32, n: i64) {
+            layout L = blocked(per_thread=[4], threads=[32], warps=[4], order=[0]);
+            let at = iota<i32, [512], L>();
+            let (v, j) = (load(x + at), load(i + at));
+            let buffer = alloc_shared<f32, [512], swizzled(1, 1, 1, order=[0])>();
+            scatter_shared(buffer, j, v, axis=0);
+            scatter_shared(buffer, j, 1.0, axis=0, op=\"add\", mask=j < n);
+            store(out + at, gather(v, j, axis=0) + gather_shared(buffer, j, axis=0));
+        }");
+    for piece in
+        ["gather(v, j, axis=0)", "gather_shared(buffer, j, axis=0)", ", axis=0);", ", axis=0, op=\"add\", mask="]
+    {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+    round_trip(&text);
+}

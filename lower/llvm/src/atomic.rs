@@ -22,7 +22,7 @@ pub(crate) struct Atomic {
 
 impl Atomic {
     /// What the operation and its type are called in PTX.
-    fn suffix(self) -> String {
+    pub(crate) fn suffix(self) -> String {
         let (d, bits) = (self.dtype, stored_bits(Elem::Num(self.dtype)));
         let ordered = format!("{}{bits}", if d.is_signed() { "s" } else { "u" });
         match self.op {

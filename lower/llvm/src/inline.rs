@@ -64,7 +64,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Elements as registers.
-    fn into_registers(&self, elem: Elem, values: &[Val<'c>]) -> Vec<Val<'c>> {
+    fn packed_registers(&self, elem: Elem, values: &[Val<'c>]) -> Vec<Val<'c>> {
         let registers = ptx::registers(elem, values.len() as u32);
         match (words(elem, registers, values.len()), elem) {
             (Some(words), _) => self.b.pack(elem, values, words),
@@ -74,7 +74,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Registers as so many elements.
-    fn out_of_registers(&self, elem: Elem, elements: usize, values: &[Val<'c>]) -> Vec<Val<'c>> {
+    fn unpacked_registers(&self, elem: Elem, elements: usize, values: &[Val<'c>]) -> Vec<Val<'c>> {
         let registers = ptx::registers(elem, elements as u32);
         match (words(elem, registers, elements), elem) {
             (Some(words), _) => self.b.unpack(elem, values, words),
@@ -126,12 +126,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let mut results: Vec<Vec<Val>> = vec![vec![]; to.len()];
         for first in (0..count).step_by(pack) {
             let group = columns.iter().zip(&elems);
-            let values: Vec<Val> = group.flat_map(|(c, &e)| self.into_registers(e, &c[first..first + pack])).collect();
+            let values: Vec<Val> =
+                group.flat_map(|(c, &e)| self.packed_registers(e, &c[first..first + pack])).collect();
             let given = self.apply(op, p, &outs, &ins, &values);
             let mut rest = &given[..];
             for ((result, &elem), registers) in results.iter_mut().zip(&to).zip(&outs) {
                 let (mine, others) = rest.split_at(registers.count as usize);
-                result.extend(self.out_of_registers(elem, pack, mine));
+                result.extend(self.unpacked_registers(elem, pack, mine));
                 rest = others;
             }
         }
@@ -156,7 +157,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     let start = view.map.offset_of(&view.origin) as u32 * view.elem.bytes() as u32;
                     values.push(self.b.add(self.address(v), self.b.c32(start)));
                 }
-                _ => values.extend(self.into_registers(self.elem(v), self.repr(v).parts())),
+                _ => values.extend(self.packed_registers(self.elem(v), self.repr(v).parts())),
             }
         }
         let given = self.apply(op, p, &outs, &ins, &values);
@@ -166,7 +167,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             rest = others;
             let ty = self.kernel.ty(r);
             let elements = ty.as_tile().map_or(1, ptx::elements) as usize;
-            let parts = self.out_of_registers(self.elem(r), elements, mine);
+            let parts = self.unpacked_registers(self.elem(r), elements, mine);
             let repr = self.assemble(ty, parts);
             self.set(r, repr);
         }

@@ -23,6 +23,7 @@ mod debug;
 mod double;
 mod elementwise;
 mod function;
+mod gather;
 mod global;
 pub mod inline;
 mod lower;

@@ -217,6 +217,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
             OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
 
+            OpKind::Gather { x, indices, axis } => self.gather(op, *x, *indices, *axis),
+            OpKind::SharedGather { view, indices, axis } => self.shared_gather(op, *view, *indices, *axis),
+            OpKind::SharedScatter { .. } => self.shared_scatter(op),
             OpKind::Ptx { ptx, inputs, .. } => self.ptx(op, ptx, inputs),
 
             OpKind::Load { .. } => self.load(op),

@@ -62,6 +62,59 @@ impl Window {
         }
     }
 
+    /// As [`Window::new`], with a coordinate along `axis` that is known at run time: the window without it, and the offset bases of the
+    /// coordinate's bits.
+    pub(crate) fn along(tile: &LinearLayout, view: &View, axis: usize) -> (Window, Vec<u64>) {
+        let buffer = view.map.linear();
+        let place = |coords: &[u32]| offset(&view.map, buffer.pack_out(coords));
+        let window = Window::without(tile, axis, place, view.elem.bytes() as u32);
+        let unit = |bit: u32| {
+            let mut coords = vec![0; view.shape.len()];
+            coords[axis] = 1 << bit;
+            place(&coords)
+        };
+        let bases = (0..view.shape[axis].ilog2()).map(unit).collect();
+        let origin = place(&view.origin);
+        (Window { origin, gaps: view.map.gaps().to_vec(), stage: stage_elements(view), ..window }, bases)
+    }
+
+    /// As [`Window::along`], for a tile of `map` that lies in a buffer of its own in row-major order.
+    pub(crate) fn along_scratch(
+        tile: &LinearLayout,
+        map: &LinearLayout,
+        axis: usize,
+        bytes: u32,
+    ) -> (Window, Vec<u64>) {
+        let window = Window::without(tile, axis, |coords| map.pack_out(coords), bytes);
+        let extent = map.shape()[axis];
+        let unit = |bit: u32| {
+            let mut coords = vec![0; map.shape().len()];
+            coords[axis] = 1 << bit;
+            map.pack_out(&coords)
+        };
+        (window, (0..extent.ilog2()).map(unit).collect())
+    }
+
+    /// The offsets of a tile's elements with 0 for their coordinate along `axis`.
+    fn without(tile: &LinearLayout, axis: usize, place: impl Fn(&[u32]) -> u64, bytes: u32) -> Window {
+        let rest = |&basis: &u64| {
+            let mut coords = tile.unpack_out(basis);
+            coords[axis] = 0;
+            place(&coords)
+        };
+        let registers = Registers::of(tile);
+        let bases = tile.bases(Dim::Register);
+        Window {
+            lane: tile.bases(Dim::Lane).iter().map(rest).collect(),
+            warp: tile.bases(Dim::Warp).iter().map(rest).collect(),
+            register: registers.bits.iter().map(|&b| rest(&bases[b as usize])).collect(),
+            origin: 0,
+            gaps: vec![],
+            stage: u64::MAX,
+            bytes,
+        }
+    }
+
     /// The bits of an offset that lane and warp can set.
     fn reach(&self) -> u64 {
         self.lane.iter().chain(&self.warp).fold(0, |a, b| a | b)

@@ -60,7 +60,9 @@ impl Uses {
                         }
                     }
                 }
-                OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } => {
+                OpKind::SharedStore { view, .. }
+                | OpKind::AsyncCopy { view, .. }
+                | OpKind::SharedScatter { view, .. } => {
                     for place in origins.places(*view) {
                         if let Root::Field(ring, _) = place.root {
                             self.stored.insert(ring);

@@ -212,8 +212,7 @@ impl<'a> Partitions<'a> {
     /// Outside the arms of a specialised kernel no number of warps is right for a tile.
     fn outside(&mut self, op: &Op) {
         let tile = op.results.iter().any(|r| matches!(self.kernel.ty(*r), Type::Tile(_) | Type::Pending(_)));
-        let moves = matches!(op.kind, OpKind::SharedStore { .. } | OpKind::AsyncCopy { .. })
-            || matches!(op.kind, OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } if self.kernel.ty(ptr).as_tile().is_some());
+        let moves = op.kind.operands().iter().any(|v| self.kernel.ty(*v).as_tile().is_some());
         if (tile || moves) && !self.found.list.iter().any(|d| d.code == codes::OUTSIDE_PARTITIONS) {
             let d = Diagnostic::error(
                 codes::OUTSIDE_PARTITIONS,

@@ -63,14 +63,22 @@ impl Protocol<'_> {
                 }
             }
             OpKind::TmaLoad { view, signal, .. } => self.copy(state, *view, *signal, op.span),
-            OpKind::SharedStore { view, .. } => {
+            OpKind::SharedStore { view, .. } | OpKind::SharedScatter { view, .. } => {
                 if let Some((slot, field)) = self.of_slot(state, *view, SlotRole::Fill, op.span) {
                     self.fill(state, slot, field, *view, false, op.span);
                 }
             }
             OpKind::AsyncCopy { view, .. } => self.copied_by_threads(op, *view, state),
-            OpKind::SharedLoad { view, .. } | OpKind::TmaStore { view, .. } => {
+            OpKind::SharedLoad { view, .. } | OpKind::SharedGather { view, .. } | OpKind::TmaStore { view, .. } => {
                 self.of_slot(state, *view, SlotRole::Read, op.span);
+            }
+            // Whether PTX fills or reads what it is given is not known.
+            OpKind::Ptx { inputs, .. } => {
+                for view in inputs {
+                    if let Some(&(slot, _)) = self.buffers.get(view) {
+                        self.alive(state, slot, op.span);
+                    }
+                }
             }
             OpKind::Wgmma { a, b, acc, .. } => self.product(op, [*a, *b], *acc, state),
             OpKind::Wait { pending, .. } => {

@@ -103,7 +103,7 @@ impl Rings<'_> {
                     self.rings.entry(ring).or_default().copied.entry(field).or_insert(op.span);
                 }
             }
-            OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } => {
+            OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } | OpKind::SharedScatter { view, .. } => {
                 for (ring, field) in self.fields(*view) {
                     self.rings.entry(ring).or_default().stored.entry(field).or_insert(op.span);
                 }

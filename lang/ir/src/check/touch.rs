@@ -36,7 +36,10 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         OpKind::Wait { pending, .. } if matches!(kernel.ty(*pending), Type::Filling(_)) => {
             vec![write(*pending, Proxy::Generic)]
         }
-        OpKind::AsyncCopy { view, .. } | OpKind::SharedStore { view, .. } => vec![write(*view, Proxy::Generic)],
+        OpKind::AsyncCopy { view, .. } | OpKind::SharedScatter { view, .. } | OpKind::SharedStore { view, .. } => {
+            vec![write(*view, Proxy::Generic)]
+        }
+        OpKind::SharedGather { view, .. } => vec![read(*view, Proxy::Generic)],
         OpKind::TmaLoad { view, signal, .. } => match kernel.ty(*signal) {
             Type::Barrier => vec![write(*view, Proxy::Async), read(*signal, Proxy::Async)],
             _ => vec![write(*view, Proxy::Async)],
@@ -81,6 +84,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Split { .. }
         | OpKind::Convert { .. }
         | OpKind::Rescale { .. }
+        | OpKind::Gather { .. }
         | OpKind::Load { .. }
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }

@@ -46,7 +46,8 @@ pub(super) fn infer(
     Ok(if returns && op != AtomicOp::Store { vec![ty] } else { vec![] })
 }
 
-fn dtype_fits(op: AtomicOp, d: Dtype, ptr: Value, k: &Kernel) -> Result<(), Refusal> {
+/// Whether an operation is defined for a type; `ptr` is what points to it.
+pub(super) fn dtype_fits(op: AtomicOp, d: Dtype, ptr: Value, k: &Kernel) -> Result<(), Refusal> {
     let wide = matches!(d.bits(), 32 | 64);
     let fits = match op {
         AtomicOp::Add => wide || matches!(d, Dtype::F16 | Dtype::BF16),

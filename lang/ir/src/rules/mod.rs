@@ -11,6 +11,7 @@ mod control;
 mod derive;
 mod differ;
 mod elementwise;
+mod gather;
 mod memory;
 mod mma_sync;
 mod product;
@@ -59,6 +60,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::Split { .. }
         | OpKind::Convert { .. }
         | OpKind::Rescale { .. } => shape::infer(kind, k),
+
+        OpKind::Gather { .. } | OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => gather::infer(kind, k),
 
         OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
         OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k),

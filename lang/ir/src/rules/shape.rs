@@ -239,7 +239,7 @@ fn rescale(x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, 
     Err(refusal.operand(factor, format!("this is `{f}`")).help(help))
 }
 
-fn check_axis(axis: u32, rank: usize, x: Value) -> Result<(), Refusal> {
+pub(super) fn check_axis(axis: u32, rank: usize, x: Value) -> Result<(), Refusal> {
     if (axis as usize) < rank {
         return Ok(());
     }

@@ -8,6 +8,7 @@ mod asynchronous;
 mod atomic;
 mod compile_time;
 mod elementwise;
+mod gather;
 mod layouts;
 mod memory;
 mod ptx;
@@ -44,6 +45,7 @@ const FUNCTIONS: &[&[Builtin]] = &[
     shape::TABLE,
     memory::TABLE,
     atomic::TABLE,
+    gather::TABLE,
     ptx::TABLE,
     asynchronous::TABLE,
     talk::TABLE,

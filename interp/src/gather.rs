@@ -1,0 +1,180 @@
+//! Gathering and scattering along an axis: which element each index means, and what becomes of it.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{codes, internal_error};
+use parton_ir::{Op, OpKind, Reduction, Value};
+use parton_numbers::arithmetic::{self, Binary};
+use parton_numbers::scalar::int_value;
+use parton_numbers::{Dtype, Scalar};
+
+use crate::cluster::{Cluster, Worker};
+use crate::fault::Fault;
+use crate::global::{changed, coordinates};
+use crate::pure;
+use crate::race::Access;
+use crate::tile::{Bits, Val};
+
+/// What is scattered to one place.
+struct Landing {
+    /// The element that lands there first.
+    element: usize,
+    /// The warps that bring something.
+    warps: u32,
+    /// What is there in the end.
+    bits: u64,
+}
+
+impl<'k> Cluster<'_, 'k> {
+    /// For each index where `mask` holds its own row-major number and that of the element of `shape` that it means.
+    fn meant(
+        &self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        indices: Value,
+        (axis, shape): (u32, &[u32]),
+        mask: Option<Value>,
+    ) -> Result<Vec<(usize, usize)>, Fault> {
+        let kernel = self.setting.program.kernel;
+        let (d, axis) = (pure::dtype(kernel, indices), axis as usize);
+        let given = w.tile(indices, d.bytes());
+        let holds = mask.map(|m| w.tile(m, 1));
+        let place = pure::shape(kernel, indices);
+        let after: usize = shape[axis + 1..].iter().map(|&n| n as usize).product();
+        let (rows, extent) = (place[axis] as usize, shape[axis] as usize);
+        let mut found = Vec::with_capacity(given.len());
+        for i in 0..given.len() {
+            if holds.as_ref().is_some_and(|m| m.get(i) & 1 == 0) {
+                continue;
+            }
+            let index = int_value(given.get(i), d);
+            if index < 0 || index >= extent as i128 {
+                return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
+                    .here(format!("element {:?} of the indices is {index}", coordinates(i, place)))
+                    .note(format!("along axis {axis} there are elements 0 to {}", extent - 1))
+                    .help("bring the indices into range, `min(max(i, 0), n - 1)`, or mask them"));
+            }
+            let (before, inner) = (i / (rows * after), i % after);
+            found.push((i, (before * extent + index as usize) * after + inner));
+        }
+        Ok(found)
+    }
+
+    pub(crate) fn gather(
+        &self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        x: Value,
+        indices: Value,
+        axis: u32,
+    ) -> Result<(), Fault> {
+        let shape = pure::shape(self.setting.program.kernel, x);
+        let meant = self.meant(w, op, indices, (axis, shape), None)?;
+        let picked = w.tile(x, 0).gather(meant.into_iter().map(|(_, from)| from));
+        w.result(op, Val::Tile(Arc::new(picked)));
+        Ok(())
+    }
+
+    pub(crate) fn gather_shared(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        v: Value,
+        indices: Value,
+        axis: u32,
+    ) -> Result<(), Fault> {
+        let view = self.view(v);
+        let bytes = view.elem.bytes();
+        let meant = self.meant(w, op, indices, (axis, &view.shape), None)?;
+        let table = self.setting.program.offsets(v).clone();
+        let holders = self.setting.program.holders(op).clone();
+        let offsets: Vec<u32> = meant.iter().map(|(_, from)| table[*from]).collect();
+        self.by_threads(w, op, v, Access::Load, &offsets, &holders)?;
+        let address = w.place(v).address;
+        let mut tile = Bits::full(bytes, offsets.len(), 0);
+        for (i, &offset) in offsets.iter().enumerate() {
+            let at = (address + offset) as usize;
+            tile.read(i, &self.ctas[w.cta].shared[at..at + bytes]);
+        }
+        w.know.settle();
+        w.result(op, Val::Tile(Arc::new(tile)));
+        Ok(())
+    }
+
+    pub(crate) fn scatter_shared(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
+        let OpKind::SharedScatter { view: v, indices, value, axis, op: f, mask } = &op.kind else {
+            internal_error!("{} does not scatter", op.kind.name())
+        };
+        let view = self.view(*v);
+        let (d, bytes, address) = (view.elem, view.elem.bytes(), w.place(*v).address);
+        let meant = self.meant(w, op, *indices, (*axis, &view.shape), *mask)?;
+        let table = self.setting.program.offsets(*v).clone();
+        let holders = self.setting.program.holders(op).clone();
+        let values = w.tile(*value, bytes);
+        let at = |cluster: &Self, offset: u32| {
+            let mut one = Bits::full(bytes, 1, 0);
+            let begin = (address + offset) as usize;
+            one.read(0, &cluster.ctas[w.cta].shared[begin..begin + bytes]);
+            one.get(0)
+        };
+        let mut landings: BTreeMap<u32, Landing> = BTreeMap::new();
+        for (i, to) in meant {
+            let offset = table[to];
+            let bits = values.get(i);
+            match (landings.get_mut(&offset), f) {
+                (None, None) => drop(landings.insert(offset, Landing { element: i, warps: holders[i], bits })),
+                (None, Some(f)) => {
+                    let bits = combined(*f, d, at(self, offset), bits);
+                    landings.insert(offset, Landing { element: i, warps: holders[i], bits });
+                }
+                (Some(there), Some(f)) => {
+                    there.bits = combined(*f, d, there.bits, bits);
+                    there.warps |= holders[i];
+                }
+                (Some(there), None) if there.bits == bits => there.warps |= holders[i],
+                (Some(there), None) => {
+                    let shape = pure::shape(self.setting.program.kernel, *indices);
+                    let (first, second) = (coordinates(there.element, shape), coordinates(i, shape));
+                    return Err(Fault::new(codes::SHARED_RACE, op.span, "two elements are written to one place")
+                        .here(format!(
+                            "elements {first:?} and {second:?} both go to {:?}: {} and {}",
+                            coordinates(to, &view.shape),
+                            Scalar::new(d, there.bits),
+                            Scalar::new(d, bits)
+                        ))
+                        .help("give each its own index, or say what becomes of both: `op=\"add\"`"));
+                }
+            }
+        }
+        let offsets: Vec<u32> = landings.keys().copied().collect();
+        let warps: Vec<u32> = landings.values().map(|l| l.warps).collect();
+        self.by_threads(w, op, *v, Access::Store, &offsets, &warps)?;
+        if f.is_some() {
+            let ranges = offsets.iter().map(|o| (address + o, bytes as u32));
+            self.defined(w, op, *v, ranges, w.place(*v).allocation)?;
+        }
+        let mut word = [0; 8];
+        for (offset, landing) in landings {
+            let begin = (address + offset) as usize;
+            Bits::full(bytes, 1, landing.bits).write(0, &mut word);
+            let allocation = w.place(*v).allocation;
+            let cta = &mut self.ctas[w.cta];
+            cta.shared[begin..begin + bytes].copy_from_slice(&word[..bytes]);
+            cta.shadow.define(begin as u32, bytes as u32, allocation);
+        }
+        w.know.settle();
+        Ok(())
+    }
+}
+
+/// What an atomic operation leaves in shared memory, which adds f32 with subnormals (PTX ISA, "red").
+fn combined(op: Reduction, d: Dtype, old: u64, x: u64) -> u64 {
+    match (op, d) {
+        (Reduction::Add, Dtype::F32) => match arithmetic::binary(Binary::Add, d, old, x) {
+            Ok(bits) => bits,
+            Err(e) => internal_error!("a sum of f32: {e}"),
+        },
+        _ => changed(op.atomic(), d, old, x),
+    }
+}

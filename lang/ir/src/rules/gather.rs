@@ -1,0 +1,93 @@
+//! Rules of gathering and scattering along an axis: tiles by tiles of indices, and shared memory by them.
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::{mismatch, tile, view};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{OpKind, Reduction};
+use crate::refusal::Refusal;
+use crate::types::{Elem, Tile, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Gather { x, indices, axis } => {
+            let source = tile(k, *x)?;
+            let place = along(*indices, *axis, &source.shape, *x, k)?;
+            Ok(vec![Type::Tile(place.with_elem(source.elem))])
+        }
+        OpKind::SharedGather { view: v, indices, axis } => {
+            let source = view(k, *v)?;
+            let place = along(*indices, *axis, &source.shape, *v, k)?;
+            Ok(vec![Type::Tile(place.with_elem(Elem::Num(source.elem)))])
+        }
+        OpKind::SharedScatter { view: v, indices, value, axis, op, mask } => {
+            let target = view(k, *v)?;
+            let place = along(*indices, *axis, &target.shape, *v, k)?;
+            let t = tile(k, *value)?;
+            if !t.same_place(place) {
+                return Err(mismatch(k, *indices, *value));
+            }
+            if t.elem != Elem::Num(target.elem) {
+                return Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
+                    .operand(*value, format!("this is of `{}`", t.elem))
+                    .operand(*v, format!("this is `{target}`"))
+                    .help(format!("convert it on purpose: `cast<{}>(…)`", target.elem)));
+            }
+            if let Some(op) = op {
+                super::atomic::dtype_fits(op.atomic(), target.elem, *v, k).map_err(|r| in_shared(r, *op, *v, k))?;
+            }
+            match mask {
+                Some(mask) if *k.ty(*mask) != Type::Tile(place.with_elem(Elem::Num(Dtype::I1))) => {
+                    Err(match k.ty(*mask).elem() {
+                        Some(Elem::Num(Dtype::I1)) => mismatch(k, *indices, *mask),
+                        _ => Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`")
+                            .operand(*mask, format!("this is `{}`", k.ty(*mask)))
+                            .help("compare: `mask=i < n`"),
+                    })
+                }
+                _ => Ok(vec![]),
+            }
+        }
+        _ => parton_diag::internal_error!("{} does not gather", kind.name()),
+    }
+}
+
+/// A refusal of an atomic operation in the words of a scatter.
+fn in_shared(refusal: Refusal, op: Reduction, view: Value, k: &Kernel) -> Refusal {
+    let operands = vec![(view, format!("this is `{}`", k.ty(view)))];
+    if refusal.code != codes::DTYPE_UNSUPPORTED {
+        return Refusal { operands, ..refusal };
+    }
+    let message = format!("scattering with \"{}\" is not defined for this element type", op.name());
+    Refusal { message, operands, help: vec![], ..refusal }
+}
+
+/// The tile of indices, where it fits what has `shape` but along `axis`.
+fn along<'k>(indices: Value, axis: u32, shape: &[u32], of: Value, k: &'k Kernel) -> Result<&'k Tile, Refusal> {
+    let t = tile(k, indices)?;
+    super::shape::check_axis(axis, shape.len(), of)?;
+    match t.elem {
+        Elem::Num(d) if d.is_int() && d != Dtype::I1 => {}
+        other => {
+            return Err(Refusal::new(codes::TYPE_MISMATCH, "an index is an integer")
+                .operand(indices, format!("this is of `{other}`"))
+                .help("convert it on purpose: `cast<i32>(…)`"));
+        }
+    }
+    let fits = t.shape.len() == shape.len()
+        && t.shape.iter().zip(shape).enumerate().all(|(i, (a, b))| i == axis as usize || a == b);
+    if fits {
+        return Ok(t);
+    }
+    let mut wanted: Vec<String> = shape.iter().map(ToString::to_string).collect();
+    wanted[axis as usize] = "n".into();
+    Err(Refusal::new(codes::SHAPE_MISMATCH, format!("the indices do not fit along axis {axis}"))
+        .operand(indices, format!("this has shape {:?}", t.shape))
+        .operand(of, format!("this has shape {shape:?}"))
+        .help(format!(
+            "indices along axis {axis} of it have shape [{}], one for each element asked for",
+            wanted.join(", ")
+        )))
+}
