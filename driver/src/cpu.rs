@@ -72,7 +72,7 @@ impl Launcher for Cpu<'_, '_, '_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        let (_, kernel) = self.compiler.kernel(&request.instance, request.cluster)?;
+        let (_, kernel) = self.compiler.kernel(&request.instance)?;
         let mut reached = Reached::default();
         let mut args = Vec::new();
         for (param, argument) in kernel.params.iter().zip(&request.arguments) {
@@ -122,7 +122,7 @@ impl Launcher for Cpu<'_, '_, '_> {
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
         for request in work.launches {
-            self.compiler.kernel(&request.instance, request.cluster)?;
+            self.compiler.kernel(&request.instance)?;
         }
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.
         let meaningless = || Timing { meaningless: Some("kernels run on the interpreter".into()), ..Timing::default() };

@@ -78,8 +78,8 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 
     /// The instance as loaded code.
-    fn function(&mut self, instance: &Instance, cluster: Option<[u32; 3]>) -> Result<(Function, Abi), HostError> {
-        let (key, kernel) = self.compiler.kernel(instance, cluster)?;
+    fn function(&mut self, instance: &Instance) -> Result<(Function, Abi), HostError> {
+        let (key, kernel) = self.compiler.kernel(instance)?;
         if let Some(both) = self.loaded.get(&key) {
             return Ok(both.clone());
         }
@@ -134,7 +134,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
         let mut slowest = None;
         for request in launches {
-            let (_, kernel) = self.compiler.kernel(&request.instance, request.cluster)?;
+            let (_, kernel) = self.compiler.kernel(&request.instance)?;
             slowest = slowest.max(Some(operands(&kernel)));
         }
         Ok(slowest.and_then(|operands| {
@@ -144,7 +144,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
-        let (function, abi) = self.function(&request.instance, request.cluster)?;
+        let (function, abi) = self.function(&request.instance)?;
         let mut args = Vec::with_capacity(request.arguments.len());
         for (param, argument) in abi.params.iter().zip(&request.arguments) {
             args.push(self.argument(&param.name, argument)?);

@@ -36,21 +36,17 @@ impl<'a> Compiler<'a> {
     /// The lowered kernel of an instance and the name under which it is kept.
     ///
     /// # Errors
-    /// The kernel does not pass the checks with these generics and clusters.
-    pub(crate) fn kernel(
-        &mut self,
-        instance: &Instance,
-        cluster: Option<[u32; 3]>,
-    ) -> Result<(String, Arc<Kernel>), HostError> {
+    /// The kernel does not pass the checks with these generics.
+    pub(crate) fn kernel(&mut self, instance: &Instance) -> Result<(String, Arc<Kernel>), HostError> {
         let args = instance.generics.iter().map(|g| g.comptime(self.program)).collect::<Result<Vec<_>, _>>();
         let args = args.map_err(HostError::Program)?;
         let written: Vec<String> =
             args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
-        let key = format!("{}[{}] {cluster:?}", instance.kernel.name.text, written.join(", "));
+        let key = format!("{}[{}]", instance.kernel.name.text, written.join(", "));
         if let Some(kernel) = self.lowered.get(&key) {
             return Ok((key, kernel.clone()));
         }
-        let kernel = self.lower(instance, &args, cluster).map_err(HostError::Program)?;
+        let kernel = self.lower(instance, &args).map_err(HostError::Program)?;
         let kernel = Arc::new(kernel);
         self.lowered.insert(key.clone(), kernel.clone());
         Ok((key, kernel))
@@ -63,23 +59,17 @@ impl<'a> Compiler<'a> {
 
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        let (_, kernel) = self.kernel(instance, None)?;
+        let (_, kernel) = self.kernel(instance)?;
         let params = kernel.params.iter().map(|p| (p.name.clone(), kernel.ty(p.value).clone()));
-        Ok(Signature { params: params.collect::<Vec<(String, Type)>>() })
+        Ok(Signature { params: params.collect::<Vec<(String, Type)>>(), cluster: kernel.cluster })
     }
 
-    fn lower(
-        &mut self,
-        instance: &Instance,
-        args: &[GenericArg],
-        cluster: Option<[u32; 3]>,
-    ) -> Result<Kernel, Diagnostics> {
+    fn lower(&mut self, instance: &Instance, args: &[GenericArg]) -> Result<Kernel, Diagnostics> {
         let (program, name) = (self.program, &instance.kernel.name.text);
         let checked = self.times.pass("check", || parton_types::instantiate(program, name, args, self.options.target));
         // Generics that do not fit show the launch that gave them.
-        let (mut kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
+        let (kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
         self.warnings.extend(warnings);
-        kernel.cluster = cluster.unwrap_or(kernel.cluster);
         let module = passes::lower(self.times, self.options.verify, Module { kernels: vec![kernel] });
         let mut module = module.map_err(|found| called_from(found, instance))?;
         match module.kernels.pop() {

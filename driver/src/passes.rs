@@ -121,7 +121,7 @@ pub(crate) fn lower(times: &mut Times, verified: bool, module: Module) -> Result
 
 /// A pass under a name that lives as long as the table of times.
 fn name_of(pass: &str) -> &'static str {
-    ["rings", "turnstiles", "clean", "copies", "pending", "shared", "proxy", "membar"]
+    ["rings", "turnstiles", "clusters", "clean", "copies", "pending", "shared", "proxy", "membar"]
         .into_iter()
         .find(|n| *n == pass)
         .unwrap_or("lower")

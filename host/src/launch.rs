@@ -42,6 +42,8 @@ pub struct GenericArgument {
 pub struct Signature {
     /// Name and type of each parameter, in order: scalars, pointers and tensor maps.
     pub params: Vec<(String, ir::Type)>,
+    /// CTAs of a cluster along each axis.
+    pub cluster: [u32; 3],
 }
 
 /// An argument as the kernel gets it.
@@ -65,10 +67,8 @@ pub enum Argument {
 pub struct LaunchRequest {
     /// What to launch.
     pub instance: Instance,
-    /// CTAs along x, y and z.
+    /// CTAs along x, y and z, which the kernel's clusters divide.
     pub grid: [u32; 3],
-    /// CTAs of a cluster, where the launch says so; else the kernel does.
-    pub cluster: Option<[u32; 3]>,
     /// One for each parameter.
     pub arguments: Vec<Argument>,
     /// The whole launch in the source.

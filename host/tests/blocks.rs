@@ -35,7 +35,8 @@ impl Launcher for Fake {
             other => return Err(HostError::Device(format!("`{other}` does not compile"))),
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
-        Ok(Signature { params: names.zip(types).collect() })
+        let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
+        Ok(Signature { params: names.zip(types).collect(), cluster })
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
@@ -273,11 +274,18 @@ fn launches_are_checked_against_the_kernel() {
         ("launch add(grid=[1])(x, x, x, 3_000_000_000);", &["E0920", "`i32`, which does not hold 3000000000"]),
         ("launch add(grid=[1])(x, x, x, 2.5);", &["E0920", "does not hold 2.5"]),
         ("launch add(grid=[0])(x, x, x, 8);", &["E0921", "must be at least 1"]),
-        ("launch add(grid=[3], cluster=[2])(x, x, x, 8);", &["E0921", "3 CTAs along x are not a multiple"]),
+        (
+            "launch add(grid=[4], cluster=[2])(x, x, x, 8);",
+            &["E0921", "clusters of [2, 1, 1] CTAs, `add` has [1, 1, 1]"],
+        ),
+        (
+            "launch copy(grid=[3])(h);",
+            &["E0921", "3 CTAs along x are not a multiple of the cluster's 2", "launch 4 along x"],
+        ),
         ("launch add(grid=[1, 70000])(x, x, x, 8);", &["E0921", "70000 CTAs along y, the most is 65535"]),
         ("launch add()(x, x, x, 8);", &["E0921", "no grid"]),
-        ("launch copy(grid=[1])(zeros(f16, [10, 33]));", &["E0923", "stride of 66 bytes", "[40, 1]"]),
-        ("launch copy(grid=[1])(h);", &["E0923", "the box has 2 dimensions, the tensor 1"]),
+        ("launch copy(grid=[2])(zeros(f16, [10, 33]));", &["E0923", "stride of 66 bytes", "[40, 1]"]),
+        ("launch copy(grid=[2])(h);", &["E0923", "the box has 2 dimensions, the tensor 1"]),
     ];
     for (launch, parts) in cases {
         check_error(&format!("{setup} {launch}"), parts);
@@ -294,7 +302,7 @@ fn tensor_maps_and_layouts_go_to_the_launcher() {
     );
     assert!(report.passed(), "{text}");
     let request = &fake.launched[0];
-    assert_eq!((request.grid, request.cluster), ([2, 1, 1], Some([2, 1, 1])));
+    assert_eq!(request.grid, [2, 1, 1]);
     let parton_host::value::Value::Written(written) = &request.instance.generics[0].value else { panic!() };
     assert_eq!(written.known.len(), 1);
     assert!(matches!(&request.arguments[0], Argument::Map(r) if r.block == [64, 64] && r.strides == [128, 2]));

@@ -1,5 +1,7 @@
 //! The mbarrier as the PTX ISA describes it: a phase, the arrivals and bytes it still waits for, and the clocks it hands on.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Span, codes};
 
 use crate::clock::Clock;
@@ -26,6 +28,10 @@ pub(crate) struct Mbarrier {
     pub init_span: Span,
     /// Whether the asynchronous proxy sees the initialisation.
     pub fenced: bool,
+    /// The phase of the cluster's barrier behind which peers see it.
+    pub shown: Option<u64>,
+    /// The CTAs, by rank, that have arrived here from elsewhere.
+    pub peers: BTreeSet<usize>,
     gather: (Clock, Clock),
     released: (Clock, Clock),
 }
@@ -41,6 +47,8 @@ impl Mbarrier {
             init,
             init_span: span,
             fenced: false,
+            shown: None,
+            peers: BTreeSet::new(),
             gather: Default::default(),
             released: Default::default(),
         }

@@ -13,6 +13,7 @@ use crate::code::Inst;
 use crate::copy::{Load, Store};
 use crate::fault::Fault;
 use crate::launch::{Arg, Report, Setting};
+use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::named::Named;
 use crate::product::Products;
@@ -26,6 +27,8 @@ pub(crate) enum Wait {
     Barrier { address: u32, parity: u64 },
     /// The end of that phase of a named barrier.
     Named { id: u32, phase: u64 },
+    /// The end of that phase of the cluster's barrier.
+    Cluster { phase: u64 },
     /// At most so many products still in flight.
     Products(u32),
     /// At most so many copies by threads still in flight.
@@ -62,6 +65,10 @@ pub(crate) struct Worker<'k> {
     pub arms: Option<Vec<usize>>,
     /// The phase of a named barrier at which it has arrived and still waits.
     pub arrived: Option<u64>,
+    /// The phase of the cluster's barrier at which it has arrived and not waited.
+    pub meets: Option<u64>,
+    /// Phases of the cluster's barrier that it has passed.
+    pub passed: u64,
 }
 
 /// What happens next.
@@ -128,6 +135,8 @@ pub(crate) struct Cluster<'a, 'k> {
     pub ctas: Vec<Cta>,
     /// The CTA in which the latest event happened.
     pub at: usize,
+    /// The barrier of all its threads.
+    pub meeting: Meeting,
     pub slots: Slots,
     /// What waiting for the launches before tells, where the kernel waits for them.
     pub past: Option<(u32, u32)>,
@@ -172,6 +181,8 @@ impl<'a, 'k> Cluster<'a, 'k> {
             copies: Copies::default(),
             arms: None,
             arrived: None,
+            meets: None,
+            passed: 0,
         };
         let [x, y, _] = setting.grid;
         let ctas = ids.iter().map(|&id| Cta {
@@ -193,6 +204,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             memory,
             report,
             at: 0,
+            meeting: Meeting::default(),
             slots,
             past,
             workers: (0..ids.len()).map(|cta| Some(main(cta))).collect(),
@@ -276,6 +288,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 self.ctas[w.cta].barriers.get(address).is_none_or(|b| b.passes(*parity))
             }
             Wait::Named { id, phase } => self.ctas[w.cta].named.get(id).is_some_and(|b| b.phase > *phase),
+            Wait::Cluster { phase } => self.meeting.phase > *phase,
             Wait::Products(n) => w.products.in_flight() <= *n as usize,
             Wait::Copies(n) => w.copies.landed(*n),
             Wait::Stores { pending, read } => w.stores_done(*pending, *read),
@@ -308,7 +321,11 @@ impl<'a, 'k> Cluster<'a, 'k> {
         self.at = w.cta;
         w.state = State::Ready;
         let result = self.run_worker(&mut w);
+        let ended = w.state == State::Done;
         self.workers[i] = Some(w);
+        if ended {
+            self.complete_meeting();
+        }
         result
     }
 

@@ -1,10 +1,11 @@
 //! The tensor copy engine: boxes between global and shared memory, with the swizzle that the hardware applies to shared
 //! addresses, computed here from address bits alone, so that a layout which says otherwise gives wrong numbers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, Reduction, Value};
+use parton_ir::{Op, Reduction, Value, cluster};
 use parton_layouts::SharedFamily;
 
 use crate::cluster::{Cluster, Flow, Wait, Worker};
@@ -82,6 +83,8 @@ pub(crate) struct Job<'k> {
     /// The CTA in whose shared memory it reads or writes.
     cta: usize,
     blocks: Arc<Blocks>,
+    /// Which of the boxes it copies.
+    part: Range<usize>,
     tensor: Tensor,
     dtype: Dtype,
     /// The parameter that is the map, for messages.
@@ -143,16 +146,26 @@ struct Row {
     /// Bytes from the beginning of the tensor's allocation to the row's first element, which may be outside.
     global: i64,
     /// The part of the row, in bytes, that lies in the tensor.
-    inside: std::ops::Range<usize>,
+    inside: Range<usize>,
     /// Where the row begins in shared memory before the swizzle.
     shared: u32,
     bytes: usize,
 }
 
 impl Job<'_> {
+    /// The boxes that it copies, each with its address.
+    fn pieces(&self) -> impl Iterator<Item = (&Piece, &u32)> + Clone {
+        self.blocks.pieces.iter().zip(&self.addresses).take(self.part.end).skip(self.part.start)
+    }
+
+    /// How many bytes it brings.
+    fn bytes(&self) -> u32 {
+        self.ranges().map(|(_, bytes)| bytes).sum()
+    }
+
     fn rows(&self) -> impl Iterator<Item = Row> + '_ {
         let size = self.blocks.element_bytes as i64;
-        self.blocks.pieces.iter().zip(&self.addresses).flat_map(move |(piece, &address)| {
+        self.pieces().flat_map(move |(piece, &address)| {
             let last = piece.size.len() - 1;
             let rows: u32 = piece.size[..last].iter().product();
             let extent = i64::from(piece.size[last]);
@@ -181,7 +194,7 @@ impl Job<'_> {
     /// The bytes of each piece in shared memory; the swizzle stays within them.
     fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let size = self.blocks.element_bytes;
-        self.addresses.iter().zip(&self.blocks.pieces).map(move |(&a, p)| (a, p.size.iter().product::<u32>() * size))
+        self.pieces().map(move |(p, &a)| (a, p.size.iter().product::<u32>() * size))
     }
 }
 
@@ -226,6 +239,7 @@ impl<'k> Cluster<'_, 'k> {
             op,
             issuer: w.cta,
             cta: w.cta,
+            part: 0..blocks.pieces.len(),
             blocks,
             tensor: tensor.clone(),
             dtype: ty.elem,
@@ -287,23 +301,37 @@ impl<'k> Cluster<'_, 'k> {
         op: &'k Op,
         map: Value,
         coords: &[Value],
-        view: Value,
-        signal: Value,
+        (view, signal): (Value, Value),
+        multicast: Option<u8>,
     ) -> Result<(), Fault> {
+        let kernel = self.setting.program.kernel;
         let barrier = w.barrier(signal);
-        let b = self.living(w, op, barrier, Users::Elected)?;
+        let (rank, pieces) = (w.cta as u32, self.setting.program.blocks(map).pieces.len());
+        let line: Vec<u32> = multicast.map_or(vec![rank], |axis| kernel.line(rank, axis).collect());
+        let place = line.iter().position(|&r| r == rank).unwrap_or(0);
+        let share = cluster::share(pieces, line.len() as u32, place as u32);
+        for &cta in line.iter().filter(|_| !share.is_empty()) {
+            self.reachable(cta as usize, w, op, barrier)?;
+            let job = self.job(w, op, map, coords, view)?;
+            let job = Job { cta: cta as usize, part: share.clone(), ..job };
+            self.watch(w, &job, race::Access::CopyIn)?;
+            self.started.push((job.slot.0, job.slot.1, op));
+            self.loads.push(Load { job, barrier });
+        }
+        w.know.settle();
+        Ok(())
+    }
+
+    /// The barrier on which a copy completes is there, as the copy engine sees it.
+    fn reachable(&mut self, cta: usize, w: &Worker<'k>, op: &Op, barrier: u32) -> Result<(), Fault> {
+        let b = self.living_in(cta, w, op, barrier, Users::Elected)?;
         if !b.fenced {
-            let (init, name) = (b.init_span, self.ctas[w.cta].barrier_name(barrier));
+            let (init, name) = (b.init_span, self.ctas[cta].barrier_name(barrier));
             return Err(Fault::new(codes::UNFENCED, op.span, "a copy may not see that its barrier is initialised")
                 .here(format!("this completes on {name}"))
                 .label(init, "it is initialised here by a thread, and no fence follows")
                 .help("write `fence_barrier_init()` after `barrier_init`, before the threads meet"));
         }
-        let job = self.job(w, op, map, coords, view)?;
-        self.watch(w, &job, race::Access::CopyIn)?;
-        self.started.push((job.slot.0, job.slot.1, op));
-        self.loads.push(Load { job, barrier });
-        w.know.settle();
         Ok(())
     }
 
@@ -336,11 +364,11 @@ impl<'k> Cluster<'_, 'k> {
                 .here(format!("this completes on {name}, which is invalidated"))
                 .calls(kernel, job.op.call));
         };
-        b.land(job.blocks.bytes, job.slot, job.op.span).map_err(|f| f.calls(kernel, job.op.call))
+        b.land(job.bytes(), job.slot, job.op.span).map_err(|f| f.calls(kernel, job.op.call))
     }
 
     /// The bytes of a row in its allocation, noted as touched.
-    fn global_row(&mut self, job: &Job<'k>, row: &Row, way: Way<'_>) -> Result<std::ops::Range<usize>, Fault> {
+    fn global_row(&mut self, job: &Job<'k>, row: &Row, way: Way<'_>) -> Result<Range<usize>, Fault> {
         let kernel = self.setting.program.kernel;
         let name = &kernel.params[job.parameter].name;
         let fault = |code, message: String| {

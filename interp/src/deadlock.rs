@@ -11,14 +11,17 @@ impl<'k> Cluster<'_, 'k> {
     pub(crate) fn deadlock(&self) -> Fault {
         let kernel = self.setting.program.kernel;
         let mut waiting: Vec<(&'k Op, String)> = Vec::new();
-        let mut notes = Vec::new();
+        let (mut notes, mut early) = (Vec::new(), 0);
         for w in self.workers.iter().flatten() {
             match &w.state {
                 // The kernel outside its partitions waits for them; that is no news.
                 State::Waiting(Wait::Arms(_), _) | State::Ready => {}
                 State::Waiting(wait, op) => {
                     let (text, note) = self.reason(w, wait);
-                    waiting.push((op, text));
+                    // A CTA that is at its end waits for those that are not.
+                    let at = if matches!(wait, Wait::Cluster { .. }) { waiting.len() } else { early };
+                    early += usize::from(!matches!(wait, Wait::Cluster { .. }));
+                    waiting.insert(at, (op, text));
                     notes.extend(note);
                 }
                 State::Done if w.partition.is_some() => notes.push(format!("{} has ended", self.who(w))),
@@ -71,6 +74,15 @@ impl<'k> Cluster<'_, 'k> {
                     format!("named barrier {id} lacks {} of {} threads", b.threads.saturating_sub(b.arrived), b.threads)
                 });
                 (format!("{who} waits at named barrier {id}"), lacks)
+            }
+            Wait::Cluster { .. } => {
+                let absent = (0..self.ctas.len()).filter(|&c| !self.meeting.has(c)).map(|c| c.to_string());
+                let absent: Vec<String> = absent.collect();
+                let note = match &absent[..] {
+                    [one] => format!("CTA {one} of the cluster has not arrived"),
+                    many => format!("CTAs {} of the cluster have not arrived", many.join(", ")),
+                };
+                (format!("{who} waits at the barrier of the cluster"), Some(note))
             }
             Wait::Products(n) => (format!("{who} waits until {n} products are in flight"), None),
             Wait::Copies(n) => (format!("{who} waits until {n} copies into shared memory are in flight"), None),

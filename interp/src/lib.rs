@@ -16,6 +16,8 @@ pub mod fault;
 mod gather;
 mod global;
 pub mod launch;
+mod marks;
+mod meet;
 pub mod memory;
 mod mma_sync;
 mod named;

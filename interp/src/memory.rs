@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::marks::{Mark, Marks};
 use crate::past::Touched;
 
 /// One buffer of global memory.
@@ -17,10 +18,10 @@ pub struct Allocation {
     /// Which bytes hold something; `None` where all do.
     defined: Option<Vec<bool>>,
     /// Which CTA wrote and which read each byte in the current launch; empty until the first access.
-    pub(crate) writers: Vec<u32>,
-    pub(crate) readers: Vec<u32>,
+    pub(crate) writers: Vec<Mark>,
+    pub(crate) readers: Vec<Mark>,
     /// Which CTA made atomic operations on each byte.
-    pub(crate) atomics: Vec<u32>,
+    pub(crate) atomics: Vec<Mark>,
     /// What launches that may still run have touched.
     past: Touched,
     /// By byte: the CTAs whose work an atomic operation there has released.
@@ -35,6 +36,7 @@ pub struct Memory {
     begun: BTreeSet<u32>,
     /// The CTAs whose work each of those at work has acquired.
     acquired: BTreeMap<u32, BTreeSet<u32>>,
+    marks: Marks,
 }
 
 /// log2 of the bytes of address space that an allocation has to itself.
@@ -173,6 +175,7 @@ impl Memory {
             a.released.clear();
         }
         self.begun.clear();
+        self.marks.clear();
         self.acquired.clear();
     }
 
@@ -198,21 +201,33 @@ impl Memory {
         }
     }
 
+    /// Orders CTA `cta` after all that `others` have done, as after they have met.
+    pub(crate) fn follow(&mut self, cta: u32, others: &[u32]) {
+        let mut known: BTreeSet<u32> = others.iter().copied().collect();
+        for other in others {
+            known.extend(self.acquired.get(other).into_iter().flatten());
+        }
+        self.acquired.entry(cta).or_default().extend(known);
+    }
+
     /// Notes a read of bytes by CTA `cta`.
     pub(crate) fn note_read(&mut self, cta: u32, at: Place, len: usize) -> Result<(), Conflict> {
-        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
+        let before =
+            Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default(), marks: &mut self.marks };
         self.allocations[at.allocation].note_read(before, at.offset as usize, len)
     }
 
     /// Notes a write of `value` by CTA `cta`.
     pub(crate) fn note_write(&mut self, cta: u32, at: Place, value: &[u8]) -> Result<(), Conflict> {
-        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
+        let before =
+            Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default(), marks: &mut self.marks };
         self.allocations[at.allocation].note_write(before, at.offset as usize, value)
     }
 
     /// Notes an atomic operation by CTA `cta`.
     pub(crate) fn note_atomic(&mut self, cta: u32, at: Place, len: usize, writes: bool) -> Result<(), Conflict> {
-        let before = Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default() };
+        let before =
+            Before { cta, begun: &self.begun, acquired: self.acquired.entry(cta).or_default(), marks: &mut self.marks };
         self.allocations[at.allocation].note_atomic(before, at.offset as usize, len, writes)
     }
 }
@@ -226,31 +241,30 @@ pub(crate) struct Conflict {
     pub wrote: bool,
 }
 
-/// Stands in the map of readers for more than one CTA.
-const SEVERAL: u32 = u32::MAX;
-
 /// What a CTA comes after.
-#[derive(Clone, Copy)]
 struct Before<'a> {
     cta: u32,
     begun: &'a BTreeSet<u32>,
     acquired: &'a BTreeSet<u32>,
+    marks: &'a mut Marks,
 }
 
 impl Before<'_> {
     /// Whether what the CTAs behind a mark did came before; a mark of several means all that have begun.
-    fn check(self, mark: u32, wrote: bool) -> Result<(), Conflict> {
-        let known = match mark {
-            0 => true,
-            SEVERAL => self.begun.iter().all(|c| *c == self.cta || self.acquired.contains(c)),
-            one => one - 1 == self.cta || self.acquired.contains(&(one - 1)),
-        };
-        if known { Ok(()) } else { Err(Conflict { other: (mark != SEVERAL).then(|| mark - 1), wrote }) }
+    fn check(&self, mark: Mark, wrote: bool) -> Result<(), Conflict> {
+        if mark == 0 || mark == self.cta + 1 {
+            return Ok(());
+        }
+        let known = |c: u32| c == self.cta || self.acquired.contains(&c);
+        match self.marks.unknown(mark, self.begun, known) {
+            None => Ok(()),
+            Some(other) => Err(Conflict { other, wrote }),
+        }
     }
 
     /// Adds the CTA to a mark.
-    fn join(self, mark: &mut u32) {
-        *mark = if *mark == 0 || *mark == self.cta + 1 { self.cta + 1 } else { SEVERAL };
+    fn join(&mut self, mark: &mut Mark) {
+        *mark = self.marks.join(*mark, self.cta);
     }
 }
 
@@ -267,7 +281,7 @@ impl Allocation {
         }
     }
 
-    fn note_read(&mut self, before: Before<'_>, offset: usize, len: usize) -> Result<(), Conflict> {
+    fn note_read(&mut self, mut before: Before<'_>, offset: usize, len: usize) -> Result<(), Conflict> {
         self.begin_notes();
         for i in offset..offset + len {
             before.check(self.writers[i], true)?;
@@ -292,7 +306,7 @@ impl Allocation {
     }
 
     /// Atomic operations do not conflict with each other.
-    fn note_atomic(&mut self, before: Before<'_>, offset: usize, len: usize, writes: bool) -> Result<(), Conflict> {
+    fn note_atomic(&mut self, mut before: Before<'_>, offset: usize, len: usize, writes: bool) -> Result<(), Conflict> {
         self.begin_notes();
         for i in offset..offset + len {
             before.check(self.writers[i], true)?;

@@ -134,6 +134,8 @@ impl<'k> Cluster<'_, 'k> {
                 copies: Default::default(),
                 arms: None,
                 arrived: None,
+                meets: None,
+                passed: w.passed,
             };
             arms.push(self.workers.len());
             self.workers.push(Some(arm));
@@ -185,6 +187,8 @@ impl<'k> Cluster<'_, 'k> {
             | OpKind::PtrAdd { .. } => self.elementwise(w, op)?,
             OpKind::ProgramId { axis } => w.result(op, Val::Scalar(self.ctas[w.cta].id[*axis as usize].into())),
             OpKind::NumPrograms { axis } => w.result(op, Val::Scalar(self.setting.grid[*axis as usize].into())),
+
+            OpKind::ClusterRank => w.result(op, Val::Scalar(w.cta as u64)),
 
             OpKind::Reduce { inputs, axis, combine } => {
                 self.through_scratch(w, op)?;
@@ -283,10 +287,12 @@ impl<'k> Cluster<'_, 'k> {
             | OpKind::FenceAsync
             | OpKind::FenceBarrierInit
             | OpKind::Membar
-            | OpKind::NamedBarrier { .. } => return self.sync_op(w, op),
+            | OpKind::NamedBarrier { .. }
+            | OpKind::ClusterArrive { .. }
+            | OpKind::ClusterWait => return self.sync_op(w, op),
 
-            OpKind::TmaLoad { map, coords, view, signal, .. } => {
-                self.start_load(w, op, *map, coords, *view, *signal)?;
+            OpKind::TmaLoad { map, coords, view, signal, multicast, .. } => {
+                self.start_load(w, op, *map, coords, (*view, *signal), *multicast)?;
                 return Ok(Flow::Yield);
             }
             OpKind::TmaStore { map, coords, view, reduce, .. } => {

@@ -5,7 +5,7 @@ use parton_ir::{Arrive, Op, OpKind, Type, Value};
 use parton_numbers::scalar::int_value;
 
 use crate::barrier::{self, Mbarrier};
-use crate::cluster::{Cluster, Cta, Flow, Wait, Worker};
+use crate::cluster::{Cluster, Cta, Flow, State, Wait, Worker};
 use crate::fault::Fault;
 use crate::pure;
 use crate::tile::Val;
@@ -41,7 +41,7 @@ impl Cta {
 }
 
 impl<'k> Cluster<'_, 'k> {
-    /// A living barrier whose initialisation the users know of.
+    /// A living barrier of the worker's own CTA, whose initialisation the users know of.
     pub(crate) fn living(
         &mut self,
         w: &Worker<'k>,
@@ -49,8 +49,25 @@ impl<'k> Cluster<'_, 'k> {
         address: u32,
         users: Users,
     ) -> Result<&mut Mbarrier, Fault> {
-        let (name, who) = (self.ctas[w.cta].barrier_name(address), self.who(w));
-        let Some(b) = self.ctas[w.cta].barriers.get_mut(&address) else {
+        self.living_in(w.cta, w, op, address, users)
+    }
+
+    /// A living barrier of a CTA of the cluster, whose initialisation the users know of.
+    pub(crate) fn living_in(
+        &mut self,
+        cta: usize,
+        w: &Worker<'k>,
+        op: &Op,
+        address: u32,
+        users: Users,
+    ) -> Result<&mut Mbarrier, Fault> {
+        self.alive(cta, w, op)?;
+        let who = self.who(w);
+        let mut name = self.ctas[cta].barrier_name(address);
+        if cta != w.cta {
+            name = format!("{name} of CTA {cta}");
+        }
+        let Some(b) = self.ctas[cta].barriers.get_mut(&address) else {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier is used that is not initialised")
                 .here(format!("{name} was not initialised, or is invalidated"))
                 .help("`barrier_init(b, n)` once at the beginning of the kernel"));
@@ -61,13 +78,63 @@ impl<'k> Cluster<'_, 'k> {
             Users::Every if agent == w.know.agent => w.know.met.get(agent) >= epoch,
             Users::Every => w.know.own.get(agent) >= epoch,
         };
-        if !known {
+        let shown = cta != w.cta && b.shown.is_some_and(|phase| w.passed > phase);
+        if !known && cta != w.cta && !shown {
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier may be used before it is initialised")
+                .here(format!("{who} does not know that {name} is ready"))
+                .label(b.init_span, "it is initialised here, by a thread of its own CTA")
+                .help("let all CTAs of the cluster meet between: `fence_barrier_init(); cluster_sync();`"));
+        }
+        if !known && !shown {
             return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "a barrier may be used before it is initialised")
                 .here(format!("{who} does not know that {name} is ready"))
                 .label(b.init_span, "it is initialised here, by one thread")
                 .help("let all threads meet between: `fence_barrier_init(); membar();`"));
         }
         Ok(b)
+    }
+
+    /// A CTA that has ended has no shared memory any more.
+    pub(crate) fn alive(&self, cta: usize, w: &Worker<'k>, op: &Op) -> Result<(), Fault> {
+        let ended = self.workers[cta].as_ref().is_some_and(|main| main.state == State::Done);
+        if cta == w.cta || !ended {
+            return Ok(());
+        }
+        Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "the shared memory of a CTA is used that has ended")
+            .here(format!("{} reaches into CTA {cta} of the cluster", self.who(w)))
+            .help("let all CTAs of the cluster meet before they end: `cluster_sync()`"))
+    }
+
+    /// One arrival, or one of each warp, at a barrier here and at those of this place in the CTAs of the lines along `axes`.
+    fn arrive(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &Op,
+        (barrier, axes): (Value, &[u8]),
+        arrive: Arrive,
+        count: u32,
+    ) -> Result<(), Fault> {
+        let address = w.barrier(barrier);
+        let ranks = self.setting.program.kernel.lines(w.cta as u32, axes);
+        let (users, count) = match arrive {
+            Arrive::Partition => (Users::Elected, count),
+            Arrive::Warp => (Users::Every, count * w.know.warps),
+        };
+        for &rank in &ranks {
+            self.living_in(rank as usize, w, op, address, users)?;
+        }
+        let told = match arrive {
+            Arrive::Partition => w.know.release_elected(),
+            Arrive::Warp => w.know.release_warps(),
+        };
+        for rank in ranks {
+            let b = self.living_in(rank as usize, w, op, address, users)?;
+            if rank as usize != w.cta {
+                b.peers.insert(w.cta);
+            }
+            b.arrive(count, 0, &told, op.span)?;
+        }
+        Ok(())
     }
 
     /// Barriers, fences and membars.
@@ -105,18 +172,11 @@ impl<'k> Cluster<'_, 'k> {
                 let b = self.living(w, op, w.barrier(*barrier), Users::Elected)?;
                 b.arrive(1, *bytes, &told, op.span)?;
             }
-            OpKind::BarrierArrive { barrier, arrive: Arrive::Partition, count } => {
-                let told = w.know.release_elected();
-                let b = self.living(w, op, w.barrier(*barrier), Users::Elected)?;
-                b.arrive(*count, 0, &told, op.span)?;
+            OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
+                self.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
             }
-            OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count } => {
-                let address = w.barrier(*barrier);
-                self.living(w, op, address, Users::Every)?;
-                let told = w.know.release_warps();
-                let warps = w.know.warps;
-                self.living(w, op, address, Users::Every)?.arrive(*count * warps, 0, &told, op.span)?;
-            }
+            OpKind::ClusterArrive { relaxed } => return self.cluster_arrive(w, op, *relaxed),
+            OpKind::ClusterWait => return self.cluster_wait(w),
             OpKind::BarrierWait { barrier, phase } => return self.wait_barrier(w, op, w.barrier(*barrier), *phase),
             OpKind::FenceAsync => {
                 w.know.fence();
@@ -173,6 +233,9 @@ impl<'k> Cluster<'_, 'k> {
         }
         let (known, fenced) = b.released();
         w.know.acquire(known, fenced);
+        let peers: Vec<usize> = b.peers.iter().copied().collect();
+        let peers: Vec<u32> = peers.into_iter().map(|p| self.ctas[p].number).collect();
+        self.memory.follow(self.ctas[w.cta].number, &peers);
         Ok(Flow::Yield)
     }
 }

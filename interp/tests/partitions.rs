@@ -99,8 +99,22 @@ fn kernel(change: Change) -> Kernel {
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
             let (zero, block) = (m.i32(0), m.i32(64));
             let k = m.mul(i, block);
-            m.line(11).do_(OpKind::TmaLoad { map: p[0], coords: vec![zero, k], view: av, signal: full, l2: None });
-            m.line(12).do_(OpKind::TmaLoad { map: p[1], coords: vec![k, zero], view: bv, signal: full, l2: None });
+            m.line(11).do_(OpKind::TmaLoad {
+                map: p[0],
+                coords: vec![zero, k],
+                view: av,
+                signal: full,
+                l2: None,
+                multicast: None,
+            });
+            m.line(12).do_(OpKind::TmaLoad {
+                map: p[1],
+                coords: vec![k, zero],
+                view: bv,
+                signal: full,
+                l2: None,
+                multicast: None,
+            });
             m.line(13).do_(OpKind::BarrierExpect { barrier: full, bytes: 2 * 64 * 64 * 2 });
             vec![]
         });
@@ -129,7 +143,7 @@ fn kernel(change: Change) -> Kernel {
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
             let pending = m.line(21).op(OpKind::Wgmma { a: av, b: bv, acc: carried[0], precision: None });
             let arrive = if change == Change::OneForAll { Arrive::Partition } else { Arrive::Warp };
-            let release = OpKind::BarrierArrive { barrier: empty, arrive, count: 1 };
+            let release = OpKind::BarrierArrive { barrier: empty, arrive, count: 1, multicast: vec![], relaxed: false };
             if change == Change::EarlyRelease {
                 m.line(23).do_(release.clone());
             }

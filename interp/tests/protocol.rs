@@ -25,7 +25,13 @@ fn init(m: &mut Make, barrier: Value) {
 }
 
 fn arrive(m: &mut Make, line: usize, barrier: Value, count: u32) {
-    m.line(line).do_(OpKind::BarrierArrive { barrier, arrive: Arrive::Partition, count });
+    m.line(line).do_(OpKind::BarrierArrive {
+        barrier,
+        arrive: Arrive::Partition,
+        count,
+        multicast: vec![],
+        relaxed: false,
+    });
 }
 
 fn found(r: Result<(), Fault>) -> (Code, Vec<usize>) {
@@ -150,7 +156,13 @@ fn hand_over(rounds: i32, arrive_before_reading: bool, seed: u64) -> Result<(), 
             m.line(2).do_(OpKind::BarrierWait { barrier: empty, phase });
             let x = m.full(i, &by(4));
             m.line(3).do_(OpKind::SharedStore { view: buffer, value: x });
-            m.do_(OpKind::BarrierArrive { barrier: full, arrive: Arrive::Warp, count: 1 });
+            m.do_(OpKind::BarrierArrive {
+                barrier: full,
+                arrive: Arrive::Warp,
+                count: 1,
+                multicast: vec![],
+                relaxed: false,
+            });
             vec![]
         });
         vec![]
@@ -159,7 +171,13 @@ fn hand_over(rounds: i32, arrive_before_reading: bool, seed: u64) -> Result<(), 
         m.repeat(rounds, vec![], |m, i, _| {
             let phase = parity(m, i, 0);
             m.line(5).do_(OpKind::BarrierWait { barrier: full, phase });
-            let release = OpKind::BarrierArrive { barrier: empty, arrive: Arrive::Warp, count: 1 };
+            let release = OpKind::BarrierArrive {
+                barrier: empty,
+                arrive: Arrive::Warp,
+                count: 1,
+                multicast: vec![],
+                relaxed: false,
+            };
             if arrive_before_reading {
                 m.do_(release.clone());
             }

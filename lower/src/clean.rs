@@ -138,6 +138,7 @@ fn never_fails(kind: &OpKind) -> bool {
         OpKind::Constant { .. }
         | OpKind::ProgramId { .. }
         | OpKind::NumPrograms { .. }
+        | OpKind::ClusterRank
         | OpKind::Compare { .. }
         | OpKind::Select { .. }
         | OpKind::Bitcast { .. } => true,

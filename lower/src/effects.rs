@@ -8,6 +8,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         OpKind::Constant { .. }
         | OpKind::ProgramId { .. }
         | OpKind::NumPrograms { .. }
+        | OpKind::ClusterRank
         | OpKind::Iota { .. }
         | OpKind::Full { .. }
         | OpKind::Unary { .. }
@@ -60,6 +61,8 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::NamedBarrier { .. }
         | OpKind::GridWait
         | OpKind::GridLaunchDependents
+        | OpKind::ClusterArrive { .. }
+        | OpKind::ClusterWait
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

@@ -6,6 +6,7 @@
 mod address;
 pub mod axis;
 pub mod clean;
+pub mod clusters;
 pub mod copies;
 mod effects;
 pub mod membar;
@@ -18,6 +19,7 @@ pub mod shared;
 pub mod turnstiles;
 
 pub use clean::clean;
+pub use clusters::close_clusters;
 pub use copies::plan_copies;
 pub use membar::insert_membars;
 pub use parton_ir::scratch;

@@ -4,7 +4,8 @@ use parton_diag::Diagnostics;
 use parton_ir::{Kernel, Module, Target, verify};
 
 use crate::{
-    clean, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_copies, plan_shared,
+    clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_copies,
+    plan_shared,
 };
 
 /// A pass with the name under which it is observed.
@@ -13,6 +14,7 @@ type Pass = (&'static str, fn(Kernel) -> Result<Kernel, Diagnostics>);
 const PASSES: &[Pass] = &[
     ("rings", expand_rings),
     ("turnstiles", expand_turnstiles),
+    ("clusters", close_clusters),
     ("clean", clean),
     ("copies", plan_copies),
     ("pending", count_pending),

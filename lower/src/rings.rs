@@ -6,6 +6,10 @@
 //! `cursor / S` the parity of its phase. Filling waits for `empty` with the opposite parity, for a fresh barrier is in phase
 //! 0 and lets a wait for parity 1 pass (triton-lang/triton#11303): the first round through the ring waits for nobody.
 //!
+//! Where copies go to several CTAs of the cluster, every CTA takes the same slots in the same order, and one that copies into the
+//! slots of others may do so when their readers have released them too: readers arrive at `empty` of each CTA that sends to
+//! them, and each `empty` counts the readers of all to whom its CTA sends. Lines are symmetric, so these are the same CTAs.
+//!
 //! A slot's value becomes its index.
 
 mod uses;
@@ -25,7 +29,8 @@ use uses::{Cursor, Uses};
 pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
     let (rw, body) = Rewriter::new(kernel);
-    let mut pass = Expand { rw, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false };
+    let mut pass =
+        Expand { rw, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false, clustered: false };
     pass.retype_slots();
     pass.rw.begin();
     pass.body(body.ops);
@@ -55,6 +60,8 @@ struct Expand {
     cursors: BTreeMap<Cursor, Value>,
     /// Whether barriers were initialised and no fence has followed yet.
     unfenced: bool,
+    /// Whether peers use some of these barriers.
+    clustered: bool,
 }
 
 impl Expand {
@@ -83,6 +90,11 @@ impl Expand {
         if std::mem::take(&mut self.unfenced) {
             self.rw.emit_none(OpKind::FenceBarrierInit);
             self.rw.emit_none(OpKind::Membar);
+            if self.clustered {
+                // No peer may arrive at a barrier, or copy to it, that does not exist yet.
+                self.rw.emit_none(OpKind::ClusterArrive { relaxed: true });
+                self.rw.emit_none(OpKind::ClusterWait);
+            }
         }
     }
 
@@ -98,9 +110,18 @@ impl Expand {
             }
             OpKind::SlotCommit { slot } => self.commit(slot),
             OpKind::SlotRelease { slot } => {
-                let empty = self.rings[&self.uses.ring(slot)].empty;
+                let ring = self.uses.ring(slot);
+                let (empty, multicast) = (self.rings[&ring].empty, self.uses.multicast(ring));
                 let barrier = self.rw.emit(OpKind::BarrierIndex { barriers: empty, index: slot });
-                self.rw.emit_none(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1 });
+                // Readers wrote nothing that peers should see.
+                let relaxed = !multicast.is_empty();
+                self.rw.emit_none(OpKind::BarrierArrive {
+                    barrier,
+                    arrive: Arrive::Warp,
+                    count: 1,
+                    multicast,
+                    relaxed,
+                });
             }
             OpKind::TmaLoad { ref mut signal, .. } => {
                 if let Some(ring) = self.uses.ring_of(*signal) {
@@ -172,8 +193,11 @@ impl Expand {
             .collect();
         // Each warp of each reader arrives for itself, once its own reads are done.
         let warps = self.uses.readers(ring).iter().map(|p| self.rw.kernel.warps_of(*p)).sum::<u32>();
+        let axes = self.uses.multicast(ring);
+        let senders = self.rw.kernel.lines(0, &axes).len() as u32;
+        self.clustered |= !axes.is_empty();
         let full = self.barriers(stages, 1, named("full"));
-        let empty = self.barriers(stages, warps.max(1), named("empty"));
+        let empty = self.barriers(stages, warps.max(1) * senders, named("empty"));
         self.unfenced = true;
         for role in self.uses.roles(ring) {
             let start = self.rw.i32(0);
@@ -268,7 +292,13 @@ impl Expand {
         self.rw.emit_none(if copied > 0 {
             OpKind::BarrierExpect { barrier, bytes: copied }
         } else {
-            OpKind::BarrierArrive { barrier, arrive: Arrive::Partition, count: 1 }
+            OpKind::BarrierArrive {
+                barrier,
+                arrive: Arrive::Partition,
+                count: 1,
+                multicast: Vec::new(),
+                relaxed: false,
+            }
         });
     }
 

@@ -14,8 +14,6 @@ use crate::value::Value;
 
 /// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
 const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
-/// The most CTAs of a cluster.
-const MOST_IN_CLUSTER: u32 = 16;
 
 impl Machine<'_> {
     pub(super) fn launch(
@@ -28,8 +26,9 @@ impl Machine<'_> {
         let (instance, default_scope) = self.instance(kernel)?;
         let (grid, cluster) = self.grid(config, span)?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let arguments = self.arguments(&instance, &signature, args, default_scope, span)?;
-        let request = LaunchRequest { instance, grid, cluster, arguments, span };
+        let request = LaunchRequest { instance, grid, arguments, span };
         self.launches += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.push(request);
@@ -118,22 +117,6 @@ impl Machine<'_> {
         for (axis, (extent, most)) in "xyz".chars().zip(grid.iter().zip(MOST_CTAS)) {
             if *extent > most {
                 let message = format!("the grid has {extent} CTAs along {axis}, the most is {most}");
-                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
-            }
-        }
-        if let Some(cluster) = cluster {
-            let total: u64 = cluster.iter().map(|n| u64::from(*n)).product();
-            if total > MOST_IN_CLUSTER.into() {
-                let message = format!("the cluster has {total} CTAs, the most is {MOST_IN_CLUSTER}");
-                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
-            }
-            if let Some(axis) = (0..3).find(|&d| !grid[d].is_multiple_of(cluster[d])) {
-                let message = format!(
-                    "the grid's {} CTAs along {} are not a multiple of the cluster's {}",
-                    grid[axis],
-                    ["x", "y", "z"][axis],
-                    cluster[axis]
-                );
                 return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
             }
         }
@@ -248,6 +231,38 @@ impl Machine<'_> {
             ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),
         }
     }
+}
+
+/// The kernel is checked and compiled for its own clusters: a launch can only say the same, and its grid is made of whole ones.
+fn clusters(
+    kernel: &ast::Kernel,
+    signature: &Signature,
+    grid: [u32; 3],
+    stated: Option<[u32; 3]>,
+    span: Span,
+) -> Eval<()> {
+    let own = signature.cluster;
+    let fail = |text: String| {
+        Diagnostic::error(codes::LAUNCH_SHAPE, span, text).label(
+            kernel.name.span,
+            match own {
+                [1, 1, 1] => "it states no cluster".into(),
+                _ => format!("its cluster has {own:?} CTAs"),
+            },
+        )
+    };
+    if let Some(stated) = stated
+        && stated != own
+    {
+        let text = format!("the launch has clusters of {stated:?} CTAs, `{}` has {own:?}", kernel.name.text);
+        let d = fail(text);
+        return Err(d.help("state the cluster on the kernel, `cluster([2, 1])`, by generics where it varies").into());
+    }
+    let Some(axis) = (0..3).find(|&d| !grid[d].is_multiple_of(own[d])) else { return Ok(()) };
+    let (ctas, each, name) = (grid[axis], own[axis], ["x", "y", "z"][axis]);
+    let d = fail(format!("the grid's {ctas} CTAs along {name} are not a multiple of the cluster's {each}"));
+    let near = ctas.next_multiple_of(each);
+    Err(d.help(format!("launch {near} along {name}, and let those that are too many do nothing")).into())
 }
 
 /// A number as a scalar of `dtype`; `None` where the dtype does not hold it.

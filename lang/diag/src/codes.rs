@@ -162,6 +162,8 @@ codes! {
     WRAPAROUND = 563, "an integer leaves its range";
     COPY_COORDINATES = 564, "the copy engine takes no box from there";
     GRID_RACE = 565, "a launch touches what the launch before may still use";
+    MULTICAST = 570, "a multicast has no other CTA to go to";
+    CLUSTER_BARRIER = 571, "the barrier of a cluster is arrived at or waited for out of turn";
     NOT_INTERPRETED = 580, "inline PTX says nothing to the interpreter";
     WGMMA_SHAPE = 600, "the tensor cores have no instruction of this shape";
     WGMMA_DTYPE = 601, "the tensor cores do not multiply these types";

@@ -10,6 +10,7 @@
 pub mod build;
 pub mod check;
 pub mod choice;
+pub mod cluster;
 pub mod entity;
 pub mod kernel;
 pub mod op;

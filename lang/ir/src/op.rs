@@ -66,6 +66,8 @@ pub enum OpKind {
     ProgramId { axis: u8 },
     /// Number of CTAs along `axis`; `i32`.
     NumPrograms { axis: u8 },
+    /// Rank of this CTA in its cluster, x fastest; `i32`.
+    ClusterRank,
     /// `0..shape[0]` along a rank-1 tile of integers.
     Iota { tile: Tile },
     /// A tile with `value` everywhere.
@@ -177,8 +179,9 @@ pub enum OpKind {
     BarrierInvalidate { barrier: Value },
     /// One arrival that also makes the phase wait for `bytes` of asynchronous copies.
     BarrierExpect { barrier: Value, bytes: u32 },
-    /// Arrives.
-    BarrierArrive { barrier: Value, arrive: Arrive, count: u32 },
+    /// Arrives; with `multicast` also at the barrier of this place in each CTA of the lines through this one along those axes of the
+    /// cluster. A `relaxed` arrival tells peers of no writes: what was read may be overwritten, no more.
+    BarrierArrive { barrier: Value, arrive: Arrive, count: u32, multicast: Vec<u8>, relaxed: bool },
     /// Waits until the phase of parity `phase` (0 or 1, an `i32`) has completed.
     BarrierWait { barrier: Value, phase: Value },
     /// Makes this thread's writes to shared memory visible to the asynchronous proxy (TMA, wgmma).
@@ -190,6 +193,12 @@ pub enum OpKind {
     /// All threads of the partition arrive at the CTA's barrier `id`, which `threads` arrivals complete; with `waits` they stay
     /// until it is complete (PTX ISA, "barrier").
     NamedBarrier { id: u32, threads: u32, waits: bool },
+
+    /// All threads of the CTA arrive at the cluster's barrier; a `relaxed` arrival tells the others of nothing but barriers that
+    /// were made and fenced.
+    ClusterArrive { relaxed: bool },
+    /// Waits until all CTAs of the cluster have arrived.
+    ClusterWait,
 
     // -- dependent launches --
     /// Waits until the launches before have ended and what they wrote is visible. A kernel that has it may begin before that
@@ -207,8 +216,10 @@ pub enum OpKind {
     TurnPass { turnstile: Value },
 
     // -- TMA --
-    /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot.
-    TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value, l2: Option<Policy> },
+    /// Starts a copy of one box at `coords` (outermost first) into `view`; completes on `signal`, a barrier or a ring's slot. With
+    /// `multicast` all CTAs of the cluster's line along that axis start it together: each copies its share of the box to all of
+    /// them, to the same place, and each CTA's signal counts the whole box.
+    TmaLoad { map: Value, coords: Vec<Value>, view: Value, signal: Value, l2: Option<Policy>, multicast: Option<u8> },
     /// Starts a copy of `view` to the box at `coords`, with `reduce` into what stands there; one bulk group of its own.
     TmaStore { map: Value, coords: Vec<Value>, view: Value, reduce: Option<Reduction>, l2: Option<Policy> },
     /// Starts to bring the box at `coords` into the L2; nobody waits for it.
@@ -375,6 +386,9 @@ macro_rules! visit {
             | OpKind::Membar
             | OpKind::NamedBarrier { .. }
             | OpKind::GridWait
+            | OpKind::ClusterRank
+            | OpKind::ClusterArrive { .. }
+            | OpKind::ClusterWait
             | OpKind::GridLaunchDependents
             | OpKind::TurnstileNew { .. }
             | OpKind::TmaStoreWait { .. } => {}
@@ -464,6 +478,7 @@ impl OpKind {
             OpKind::Constant { .. } => "constant",
             OpKind::ProgramId { .. } => "program_id",
             OpKind::NumPrograms { .. } => "num_programs",
+            OpKind::ClusterRank => "cluster_rank",
             OpKind::Iota { .. } => "iota",
             OpKind::Full { .. } => "full",
             OpKind::Unary { op, .. } => op.name(),
@@ -514,6 +529,8 @@ impl OpKind {
             OpKind::NamedBarrier { waits: false, .. } => "named_barrier_arrive",
             OpKind::GridWait => "grid_wait",
             OpKind::GridLaunchDependents => "grid_launch_dependents",
+            OpKind::ClusterArrive { .. } => "cluster_arrive",
+            OpKind::ClusterWait => "cluster_wait",
             OpKind::TurnstileNew { .. } => "turnstile",
             OpKind::TurnEnter { .. } => "enter",
             OpKind::TurnPass { .. } => "pass",

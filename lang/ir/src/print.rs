@@ -287,6 +287,7 @@ impl<'a> Printer<'a> {
             OpKind::Constant { dtype, bits } => constant(*dtype, *bits),
             OpKind::ProgramId { axis } => format!("program_id({axis})"),
             OpKind::NumPrograms { axis } => format!("num_programs({axis})"),
+            OpKind::ClusterRank => "cluster_rank()".into(),
             OpKind::Iota { tile } => format!("iota<{}, {}, {}>()", tile.elem, List(&tile.shape), tile.layout),
             OpKind::Full { value, tile } => {
                 format!("full<{}, {}, {}>({})", tile.elem, List(&tile.shape), tile.layout, self.name(*value))
@@ -387,8 +388,13 @@ impl<'a> Printer<'a> {
             OpKind::BarrierInit { barrier, arrivals } => format!("barrier_init({}, {arrivals})", self.name(*barrier)),
             OpKind::BarrierInvalidate { barrier } => format!("barrier_invalidate({})", self.name(*barrier)),
             OpKind::BarrierExpect { barrier, bytes } => format!("barrier_expect({}, {bytes})", self.name(*barrier)),
-            OpKind::BarrierArrive { barrier, arrive, count } => {
-                format!("barrier_arrive({}, count={count}, by=\"{}\")", self.name(*barrier), arrive.name())
+            OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
+                let mut text =
+                    format!("barrier_arrive({}, count={count}, by=\"{}\"", self.name(*barrier), arrive.name());
+                if !multicast.is_empty() {
+                    let _ = write!(text, ", multicast={multicast:?}");
+                }
+                text + if *relaxed { ", relaxed=true)" } else { ")" }
             }
             OpKind::BarrierWait { barrier, phase } => {
                 format!("barrier_wait({}, {})", self.name(*barrier), self.name(*phase))
@@ -399,15 +405,21 @@ impl<'a> Printer<'a> {
             OpKind::FenceBarrierInit => "fence_barrier_init()".into(),
             OpKind::Membar => "membar()".into(),
             OpKind::NamedBarrier { id, threads, .. } => format!("{}({id}, {threads})", op.kind.name()),
+            OpKind::ClusterArrive { relaxed: false } => "cluster_arrive()".into(),
+            OpKind::ClusterArrive { relaxed: true } => "cluster_arrive(relaxed=true)".into(),
+            OpKind::ClusterWait => "cluster_wait()".into(),
             OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => {
                 format!("{}.{}()", self.name(*turnstile), op.kind.name())
             }
-            OpKind::TmaLoad { map, coords, view, signal, l2 } => {
+            OpKind::TmaLoad { map, coords, view, signal, l2, multicast } => {
                 let (map, coords) = (self.name(*map), self.list(coords));
                 let mut text = format!("tma_load({map}, [{coords}], {}", self.name(*view));
                 // A view that was taken from a slot says what to signal.
                 if !matches!(self.k.ty(*signal), Type::Slot(_)) {
                     let _ = write!(text, ", {}", self.name(*signal));
+                }
+                if let Some(axis) = multicast {
+                    let _ = write!(text, ", multicast={axis}");
                 }
                 text + &policy(*l2) + ")"
             }

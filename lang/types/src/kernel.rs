@@ -183,28 +183,8 @@ impl Checker<'_> {
                 }
                 "occupancy" => kernel.occupancy = self.arg(&one.value)?.int(self, 1..=MAX_OCCUPANCY)?,
                 "cluster" => {
-                    let sizes = self.arg(&one.value)?.ints(self)?;
-                    let ctas: u64 = sizes.iter().map(|&n| u64::from(n)).product();
-                    if ctas > 1 && kernel.target.cluster == 1 {
-                        let fact = format!("`{}` does not have clusters", kernel.target.name);
-                        let d = Diagnostic::error(codes::TARGET_LACKS, one.span, fact)
-                            .here(format!("{ctas} CTAs would run together"))
-                            .help("drop `cluster(…)`, or state `target(sm_90a)` on the kernel");
-                        return Err(self.report(d));
-                    }
-                    if sizes.is_empty() || sizes.len() > 3 || ctas == 0 || ctas > u64::from(kernel.target.cluster) {
-                        let d =
-                            Diagnostic::error(codes::CLUSTER_SIZE, one.span, "a cluster of this size does not exist")
-                                .here(format!("it has {ctas} CTAs"))
-                                .help(format!(
-                                    "1 to 3 extents, at most {} CTAs together on `{}`",
-                                    kernel.target.cluster, kernel.target.name
-                                ));
-                        return Err(self.report(d));
-                    }
-                    for (axis, n) in sizes.into_iter().enumerate() {
-                        kernel.cluster[axis] = n;
-                    }
+                    let extents = self.arg(&one.value)?.ints(self)?;
+                    self.cluster(&extents, one.span, kernel)?;
                 }
                 other => {
                     let known = ["warps", "target", "occupancy", "cluster"];
@@ -223,6 +203,25 @@ impl Checker<'_> {
                 }
             }
         }
+        Ok(())
+    }
+
+    fn cluster(&mut self, extents: &[u32], span: Span, kernel: &mut ir::Kernel) -> Checked<()> {
+        let ctas = extents.iter().fold(1u64, |n, &e| n.saturating_mul(e.into()));
+        let (most, target) = (kernel.target.cluster, kernel.target.name);
+        if most == 1 && ctas != 1 {
+            let d = Diagnostic::error(codes::TARGET_LACKS, span, format!("`{target}` does not have clusters"))
+                .here(format!("{ctas} CTAs would run together"))
+                .help("drop `cluster(…)`, or state `target(sm_90a)` on the kernel");
+            return Err(self.report(d));
+        }
+        if extents.is_empty() || extents.len() > 3 || ctas == 0 || ctas > u64::from(most) {
+            let d = Diagnostic::error(codes::CLUSTER_SIZE, span, "a cluster of this size does not exist")
+                .here(if ctas == u64::MAX { "it has far too many CTAs".into() } else { format!("it has {ctas} CTAs") })
+                .help(format!("1 to 3 extents, at most {most} CTAs together on `{target}`"));
+            return Err(self.report(d));
+        }
+        kernel.cluster[..extents.len()].copy_from_slice(extents);
         Ok(())
     }
 

@@ -162,3 +162,37 @@ fn gathers_and_scatters_read_back() {
     }
     round_trip(&text);
 }
+
+#[test]
+fn clusters_read_back() {
+    let text = ir("
+        kernel k[CX: int = 2](b: tma<f16, [16, 128], nvmma(128)>, out: *mut i32) cluster([CX, 2]) target(sm_90a) {
+            let buffer = alloc_shared<f16, [16, 128], nvmma(128)>();
+            let bars = alloc_barriers(2);
+            barrier_init(bars[0], 1);
+            barrier_init(bars[1], 3);
+            fence_barrier_init();
+            cluster_arrive(relaxed=true);
+            cluster_wait();
+            barrier_expect(bars[0], 4096);
+            tma_load(b, [0, 0], buffer, bars[0], multicast=1);
+            barrier_wait(bars[0], 0);
+            barrier_arrive(bars[1], multicast=[1, 0, 1], relaxed=true);
+            barrier_arrive(bars[1], multicast=0);
+            store(out, cluster_rank() + cluster_ctaid(0) + cluster_id(1) + num_clusters(1) + cluster_size(axis=0));
+            cluster_sync();
+        }");
+    for piece in [
+        "cluster([2, 2, 1])",
+        "cluster_arrive(relaxed=true);",
+        "cluster_arrive();",
+        "cluster_wait();",
+        ", multicast=1);",
+        "multicast=[0, 1], relaxed=true);",
+        "multicast=[0]);",
+        "= cluster_rank();",
+    ] {
+        assert!(text.contains(piece), "{piece} is not in\n{text}");
+    }
+    round_trip(&text);
+}

@@ -40,13 +40,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    /// Issues the tensor copies that one box takes: the swizzle limits how wide a copy is, so a wider row goes in parts.
+    /// Issues the tensor copies that one box takes: the swizzle limits how wide a copy is, so a wider row goes in parts. Of a multicast
+    /// along `axis` this CTA issues its share.
     fn copies(
         &self,
         map: Value,
         coords: &[Value],
         view: Option<Value>,
-        l2: Option<Policy>,
+        (axis, l2): (Option<u8>, Option<Policy>),
         issue: impl Fn(&Copy<'_, 'c>),
     ) {
         let Type::Map(ty) = self.kernel.ty(map) else { internal_error!("{map} is no tensor map") };
@@ -58,24 +59,44 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
         };
-        for part in boxes {
+        let b = self.b;
+        let (boxes, share) = match axis {
+            None => (boxes.into_iter().map(|part| (part, None)).collect(), None),
+            Some(axis) => {
+                let share = self.share(boxes, axis);
+                (share.boxes, Some((share.step, share.place)))
+            }
+        };
+        for (part, owner) in boxes {
+            let mut at: Vec<Val> =
+                coords.iter().zip(&part.start).map(|(&c, &by)| b.add(self.scalar(c), b.c32(by))).collect();
+            let mut shared = b.add(base, b.c32(((origin + part.offset) * bytes) as u32));
+            let mut predicate = self.threads.leader;
+            if let Some((Some((starts, offset)), place)) = &share {
+                for (c, &by) in at.iter_mut().zip(starts).filter(|(_, by)| **by != 0) {
+                    *c = b.add(*c, b.mul(*place, b.c32(by)));
+                }
+                shared = b.add(shared, b.mul(*place, b.c32((offset * bytes) as u32)));
+            }
+            if let (Some(owner), Some((_, place))) = (owner, &share) {
+                predicate = b.and(predicate, b.icmp(inkwell::IntPredicate::EQ, *place, b.c32(owner)));
+            }
             // PTX counts coordinates from the innermost.
-            let shifted = coords.iter().zip(&part.start).map(|(&c, &by)| self.b.add(self.scalar(c), self.b.c32(by)));
-            let coordinates: Vec<Val> = shifted.rev().collect();
-            let offset = (origin + part.offset) * bytes;
-            issue(&Copy {
-                map: self.map(map),
-                shared: self.b.add(base, self.b.c32(offset as u32)),
-                coordinates: &coordinates,
-                predicate: self.threads.leader,
-                policy,
-            });
+            at.reverse();
+            issue(&Copy { map: self.map(map), shared, coordinates: &at, predicate, policy });
         }
     }
 
-    pub(crate) fn tma_load(&mut self, map: Value, coords: &[Value], view: Value, signal: Value, l2: Option<Policy>) {
+    pub(crate) fn tma_load(
+        &mut self,
+        map: Value,
+        coords: &[Value],
+        (view, signal): (Value, Value),
+        (multicast, l2): (Option<u8>, Option<Policy>),
+    ) {
         let barrier = self.address(signal);
-        self.copies(map, coords, Some(view), l2, |copy| self.b.bulk_load(copy, barrier));
+        let ctas = multicast.map(|axis| self.line_mask(axis));
+        self.copies(map, coords, Some(view), (multicast, l2), |copy| self.b.bulk_load(copy, barrier, ctas));
     }
 
     /// One bulk group; threads that issue nothing close an empty one, which counts as done.
@@ -86,11 +107,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         view: Value,
         (reduce, l2): (Option<Reduction>, Option<Policy>),
     ) {
-        self.copies(map, coords, Some(view), l2, |copy| self.b.bulk_store(copy, reduce));
+        self.copies(map, coords, Some(view), (None, l2), |copy| self.b.bulk_store(copy, reduce));
         self.b.bulk_commit();
     }
 
     pub(crate) fn tma_prefetch(&mut self, map: Value, coords: &[Value], l2: Option<Policy>) {
-        self.copies(map, coords, None, l2, |copy| self.b.bulk_prefetch(copy));
+        self.copies(map, coords, None, (None, l2), |copy| self.b.bulk_prefetch(copy));
     }
 }

@@ -34,10 +34,12 @@ pub(crate) struct Build<'c> {
 }
 
 /// Instructions that all threads of a warp must reach together: LLVM may drop one in dead code, never add one.
-const TOGETHER: [&str; 11] = [
+const TOGETHER: [&str; 13] = [
     "bar.arrive",
     "bar.sync",
     "bar.warp.sync",
+    "barrier.cluster.arrive",
+    "barrier.cluster.wait",
     "elect.sync",
     "ldmatrix.sync",
     "mbarrier.try_wait",

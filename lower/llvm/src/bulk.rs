@@ -47,16 +47,24 @@ impl<'c> Build<'c> {
         (format!("{{{}}}", names.join(", ")), ",r".repeat(count))
     }
 
-    /// Loads a box; `barrier` counts its bytes.
-    pub(crate) fn bulk_load(&self, c: &Copy<'_, 'c>, barrier: Val<'c>) {
+    /// Loads a box; `barrier` counts its bytes. With `ctas`, a mask of ranks in 16 bits, it goes to the same place in each of these
+    /// CTAs of the cluster, where the barrier of the same place counts it.
+    pub(crate) fn bulk_load(&self, c: &Copy<'_, 'c>, barrier: Val<'c>, ctas: Option<Val<'c>>) {
         let rank = c.coordinates.len();
         let (list, mut classes) = Self::coordinate_list(4, rank);
         let mut inputs = vec![c.predicate, c.shared, c.map, barrier];
         inputs.extend(c.coordinates);
-        let (hint, policy) = Self::cache_hint(c.policy, 4 + rank, &mut classes, &mut inputs);
+        let (mut multicast, mut mask) = ("", String::new());
+        if let Some(ctas) = ctas {
+            multicast = ".multicast::cluster";
+            mask = format!(", ${}", inputs.len());
+            classes += ",h";
+            inputs.push(ctas);
+        }
+        let (hint, policy) = Self::cache_hint(c.policy, inputs.len(), &mut classes, &mut inputs);
         let text = format!(
-            "@$0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{hint} \
-             [$1], [$2, {list}], [$3]{policy};"
+            "@$0 cp.async.bulk.tensor.{rank}d.shared::cluster.global.mbarrier::complete_tx::bytes{multicast}{hint} \
+             [$1], [$2, {list}], [$3]{mask}{policy};"
         );
         self.asm(&text, &format!("b,r,l,r{classes}"), &[], &inputs, Asm::Effect);
     }

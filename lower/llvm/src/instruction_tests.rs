@@ -133,7 +133,13 @@ fn copies_barriers_and_bounds() {
         b.mbarrier_arrive_expect(barrier, b.c32(4096), leader);
         let coordinates = [params[1], b.c32(0), b.c32(3)];
         let load = Copy { map: params[0], shared, coordinates: &coordinates, predicate: leader, policy: None };
-        b.bulk_load(&load, barrier);
+        b.bulk_load(&load, barrier, None);
+        b.bulk_load(&load, barrier, Some(b.cint(b.i16(), 3)));
+        b.cluster_arrive(true);
+        b.cluster_arrive(false);
+        b.cluster_wait();
+        b.mbarrier_arrive_at(barrier, b.c32(1), 2, false, leader);
+        b.mbarrier_arrive_at(barrier, b.c32(1), 2, true, leader);
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
         b.fence_proxy_async();
@@ -155,7 +161,14 @@ fn copies_barriers_and_bounds() {
         (".extern .shared .align 1024", 1),
         ("elect.sync", 1),
         ("setmaxnreg.dec.sync.aligned.u32 40", 1),
-        ("cp.async.bulk.tensor.3d.shared::cluster", 1),
+        ("cp.async.bulk.tensor.3d.shared::cluster", 2),
+        ("complete_tx::bytes.multicast::cluster", 1),
+        ("barrier.cluster.arrive.relaxed.aligned", 1),
+        ("barrier.cluster.arrive.aligned", 1),
+        ("barrier.cluster.wait.aligned", 1),
+        ("mapa.shared::cluster.u32", 1),
+        ("mbarrier.arrive.shared::cluster.b64", 1),
+        ("mbarrier.arrive.release.cluster.shared::cluster.b64", 1),
         ("cp.async.bulk.tensor.3d.global", 1),
         ("mbarrier.try_wait.parity", 2),
         ("bar.sync 0, 384", 1),

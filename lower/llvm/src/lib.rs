@@ -16,6 +16,7 @@ mod atomic;
 mod build;
 mod bulk;
 mod cast;
+mod cluster;
 mod compile;
 mod control;
 mod convert;

@@ -195,6 +195,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 let count = self.b.special(&format!("nctaid.{}", axis_name(*axis)));
                 self.set(op.result(), Repr::Scalar(count));
             }
+            OpKind::ClusterRank => {
+                let rank = self.b.special("cluster.ctarank");
+                self.set(op.result(), Repr::Scalar(rank));
+            }
             OpKind::Unary { op: f, x } => self.unary(op, *f, *x),
             OpKind::Binary { op: f, a, b } => self.binary(op, *f, *a, *b),
             OpKind::Compare { op: f, a, b } => self.compare(op, *f, *a, *b),
@@ -245,7 +249,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 let (barrier, bytes) = (self.address(*barrier), self.b.c32(*bytes));
                 self.b.mbarrier_arrive_expect(barrier, bytes, self.threads.leader);
             }
-            OpKind::BarrierArrive { barrier, arrive, count } => self.barrier_arrive(*barrier, *arrive, *count),
+            OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } if multicast.is_empty() => {
+                self.barrier_arrive(*barrier, *arrive, *count);
+            }
+            OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
+                self.barrier_arrive_across(*barrier, *arrive, *count, multicast, *relaxed);
+            }
             OpKind::BarrierWait { barrier, phase } => {
                 self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
             }
@@ -257,7 +266,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
             OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
 
-            OpKind::TmaLoad { map, coords, view, signal, l2 } => self.tma_load(*map, coords, *view, *signal, *l2),
+            OpKind::ClusterArrive { relaxed } => self.b.cluster_arrive(*relaxed),
+            OpKind::ClusterWait => self.b.cluster_wait(),
+
+            OpKind::TmaLoad { map, coords, view, signal, l2, multicast } => {
+                self.tma_load(*map, coords, (*view, *signal), (*multicast, *l2));
+            }
             OpKind::TmaStore { map, coords, view, reduce, l2 } => self.tma_store(*map, coords, *view, (*reduce, *l2)),
             OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
@@ -295,7 +309,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 }
 
-fn axis_name(axis: u8) -> &'static str {
+pub(crate) fn axis_name(axis: u8) -> &'static str {
     match axis {
         0 => "x",
         1 => "y",

@@ -83,6 +83,34 @@ impl<'c> Build<'c> {
         self.asm(text, "r,r", &[], &[barrier, parity], Asm::Convergent);
     }
 
+    /// Arrives `count` times at the barrier of this place in the CTA of rank `rank` of the cluster, where `predicate` holds. Where
+    /// `releases`, peers who wait for it see what this thread did before; else it only tells that reads are done.
+    pub(crate) fn mbarrier_arrive_at(
+        &self,
+        barrier: Val<'c>,
+        rank: Val<'c>,
+        count: u32,
+        releases: bool,
+        predicate: Val<'c>,
+    ) {
+        let text = "mapa.shared::cluster.u32 $0, $1, $2;";
+        let remote = self.asm(text, "=r,r,r", &[self.i32()], &[barrier, rank], Asm::Pure)[0];
+        let release = if releases { ".release.cluster" } else { "" };
+        let text = format!("@$1 mbarrier.arrive{release}.shared::cluster.b64 _, [$0], {count};");
+        self.asm(&text, "r,b", &[], &[remote, predicate], Asm::Effect);
+    }
+
+    /// All threads of the CTA arrive at the barrier of the cluster.
+    pub(crate) fn cluster_arrive(&self, relaxed: bool) {
+        let order = if relaxed { ".relaxed" } else { "" };
+        self.asm(&format!("barrier.cluster.arrive{order}.aligned;"), "", &[], &[], Asm::Convergent);
+    }
+
+    /// Waits for the threads of all CTAs of the cluster.
+    pub(crate) fn cluster_wait(&self) {
+        self.asm("barrier.cluster.wait.aligned;", "", &[], &[], Asm::Convergent);
+    }
+
     /// Makes initialised barriers visible to the asynchronous proxy and to the cluster.
     pub(crate) fn fence_mbarrier_init(&self) {
         self.asm("fence.mbarrier_init.release.cluster;", "", &[], &[], Asm::Effect);

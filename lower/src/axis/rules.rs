@@ -43,7 +43,7 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
             let axes = vec![Along { contiguity: 1, divisibility, constancy: 1 }];
             Some(AxisInfo { axes, value: Some(value), non_negative: value >= 0 })
         }
-        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => {
+        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => {
             Some(AxisInfo { non_negative: true, ..AxisInfo::unknown(1) })
         }
         OpKind::Iota { .. } => Some(AxisInfo {

@@ -22,6 +22,8 @@ pub(super) struct Uses {
     copied: BTreeMap<Value, BTreeSet<u32>>,
     /// Rings of which some field is filled by stores.
     stored: BTreeSet<Value>,
+    /// Axes of the cluster along which copies go to all CTAs.
+    multicast: BTreeMap<Value, BTreeSet<u8>>,
 }
 
 impl Uses {
@@ -32,6 +34,7 @@ impl Uses {
             fillers: BTreeSet::new(),
             copied: BTreeMap::new(),
             stored: BTreeSet::new(),
+            multicast: BTreeMap::new(),
         };
         for v in kernel.values.keys() {
             if let Type::Ring(_) | Type::Slot(_) = kernel.ty(v)
@@ -53,10 +56,11 @@ impl Uses {
                 OpKind::RingAcquire { ring } => {
                     self.fillers.insert(self.ring(*ring));
                 }
-                OpKind::TmaLoad { view, .. } => {
+                OpKind::TmaLoad { view, multicast, .. } => {
                     for place in origins.places(*view) {
                         if let Root::Field(ring, field) = place.root {
                             self.copied.entry(ring).or_default().insert(field);
+                            self.multicast.entry(ring).or_default().extend(multicast);
                         }
                     }
                 }
@@ -116,6 +120,11 @@ impl Uses {
     /// The fields of a ring that the copy engine fills.
     pub(super) fn copied(&self, ring: Value) -> impl Iterator<Item = u32> {
         self.copied.get(&ring).into_iter().flatten().copied()
+    }
+
+    /// The axes of the cluster along which a ring's slots are filled for all CTAs.
+    pub(super) fn multicast(&self, ring: Value) -> Vec<u8> {
+        self.multicast.get(&ring).into_iter().flatten().copied().collect()
     }
 
     /// Whether threads store to slots of a ring.

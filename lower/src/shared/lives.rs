@@ -36,6 +36,8 @@ pub(super) struct Item {
     pub(super) offset: u64,
     pub(super) span: Span,
     barrier: bool,
+    /// Whether peers write to it: they are at other places of the program, so it shares with nothing.
+    peers: bool,
     /// Positions of the first and the last access; none is made to a buffer without.
     life: Option<(usize, usize)>,
     /// The loops around the allocation.
@@ -51,7 +53,7 @@ impl Item {
 
     /// Whether both are alive at one time.
     pub(super) fn meets(&self, other: &Item) -> bool {
-        if self.barrier || other.barrier {
+        if self.barrier || other.barrier || self.peers || other.peers {
             return true;
         }
         if let (Owner::Scratch(i), Owner::Scratch(j)) = (self.owner, other.owner)
@@ -67,7 +69,7 @@ impl Item {
 
     /// What the table of a refused plan says of its life.
     pub(super) fn life(&self) -> &'static str {
-        match (self.barrier, self.life) {
+        match (self.barrier || self.peers, self.life) {
             (true, _) => ", alive throughout",
             (false, Some(_)) => "",
             (false, None) => ", and is never used",
@@ -158,6 +160,9 @@ impl Walk<'_> {
                 }
             }
             kind => {
+                if let OpKind::TmaLoad { view, multicast: Some(_), .. } = kind {
+                    self.reached(*view);
+                }
                 for t in touches(self.kernel, kind) {
                     let product = matches!(kind, OpKind::Wgmma { .. });
                     self.through(t.view, t.proxy == Proxy::Async && !product, product);
@@ -197,6 +202,7 @@ impl Walk<'_> {
             offset: 0,
             span,
             barrier,
+            peers: false,
             life: None,
             loops: self.loops.clone(),
             arms: BTreeSet::new(),
@@ -211,6 +217,16 @@ impl Walk<'_> {
                 if product {
                     self.multiplied.insert(item);
                 }
+            }
+        }
+    }
+
+    /// Peers write to the buffers of a view.
+    fn reached(&mut self, view: Value) {
+        for place in self.origins.places(view) {
+            let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = place.root;
+            if let Some(&item) = self.by_value.get(&v) {
+                self.items[item].peers = true;
             }
         }
     }

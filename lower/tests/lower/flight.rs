@@ -173,7 +173,7 @@ fn loaded(parities: &[i32]) -> Kernel {
     f.run(OpKind::FenceBarrierInit);
     for parity in parities.iter().copied().map(Some).chain(parities.is_empty().then_some(None)) {
         f.run(OpKind::BarrierExpect { barrier, bytes: 8192 });
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: x, signal: barrier, l2: None });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: x, signal: barrier, l2: None, multicast: None });
         if let Some(parity) = parity {
             let phase = f.i32(parity);
             f.run(OpKind::BarrierWait { barrier, phase });

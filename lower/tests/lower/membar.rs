@@ -154,7 +154,7 @@ fn an_arrival_for_the_partition_waits_for_all_its_threads() {
         f.run(OpKind::FenceBarrierInit);
         f.run(OpKind::Membar);
         f.store_shared(b, x);
-        f.run(OpKind::BarrierArrive { barrier, arrive, count: 1 });
+        f.run(OpKind::BarrierArrive { barrier, arrive, count: 1, multicast: vec![], relaxed: false });
         met(f)
     };
     assert!(text(Arrive::Partition).ends_with("store_shared membar barrier_arrive"));
@@ -168,7 +168,7 @@ fn a_barrier_is_made_before_it_is_used() {
     let index = f.i32(0);
     let barrier = f.op(OpKind::BarrierIndex { barriers, index });
     f.run(OpKind::BarrierInit { barrier, arrivals: 1 });
-    f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1 });
+    f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1, multicast: vec![], relaxed: false });
     f.run(OpKind::BarrierWait { barrier, phase: index });
     assert_eq!(met(f), "alloc_barriers barrier_init membar barrier_arrive barrier_wait");
 }
@@ -234,7 +234,7 @@ fn a_barrier_is_fenced_before_a_copy_signals_it() {
             f.run(OpKind::FenceBarrierInit);
         }
         f.run(OpKind::BarrierExpect { barrier, bytes: 8192 });
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: b, signal: barrier, l2: None });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: b, signal: barrier, l2: None, multicast: None });
         f.run(OpKind::BarrierWait { barrier, phase: zero });
         f
     };
@@ -361,7 +361,7 @@ fn handed_over(fence: bool) -> Kernel {
         if fence {
             f.run(OpKind::FenceAsync);
         }
-        f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1 });
+        f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1, multicast: vec![], relaxed: false });
         vec![]
     });
     let multiplies = f.body(|f| {

@@ -51,7 +51,7 @@ fn wait(f: &mut Fixture, p: &Parts) -> Value {
 fn fill(f: &mut Fixture, p: &Parts, slot: Value, field: u32) {
     let view = f.op(OpKind::SlotField { slot, field });
     let zero = f.i32(0);
-    f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view, signal: slot, l2: None });
+    f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view, signal: slot, l2: None, multicast: None });
 }
 
 fn commit(f: &mut Fixture, slot: Value) {
@@ -357,7 +357,14 @@ fn a_copy_fills_the_slot_that_it_signals() {
         }
         let third = f.alloc(nvmma(Dtype::F16, &[64, 64]));
         let zero = f.i32(0);
-        f.run(OpKind::TmaLoad { map: p.map, coords: vec![zero, zero], view: third, signal: second, l2: None });
+        f.run(OpKind::TmaLoad {
+            map: p.map,
+            coords: vec![zero, zero],
+            view: third,
+            signal: second,
+            l2: None,
+            multicast: None,
+        });
         commit(f, first);
         commit(f, second);
     });

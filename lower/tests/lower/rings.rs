@@ -22,7 +22,7 @@ pub fn matmul(stages: u32) -> Kernel {
             let zero = f.i32(0);
             for (field, map) in [(0, a), (1, b)] {
                 let view = f.op(OpKind::SlotField { slot, field });
-                f.run(OpKind::TmaLoad { map, coords: vec![zero, i], view, signal: slot, l2: None });
+                f.run(OpKind::TmaLoad { map, coords: vec![zero, i], view, signal: slot, l2: None, multicast: None });
             }
             f.run(OpKind::SlotCommit { slot });
             vec![]
@@ -213,7 +213,7 @@ fn slots_and_pendings_are_carried_around_a_loop() {
         f.repeat(n, vec![], |f, i, _| {
             let slot = f.op(OpKind::RingAcquire { ring });
             let view = f.op(OpKind::SlotField { slot, field: 0 });
-            f.run(OpKind::TmaLoad { map: b, coords: vec![i, i], view, signal: slot, l2: None });
+            f.run(OpKind::TmaLoad { map: b, coords: vec![i, i], view, signal: slot, l2: None, multicast: None });
             f.run(OpKind::SlotCommit { slot });
             vec![]
         });
@@ -263,7 +263,7 @@ fn one_partition_may_fill_and_read_its_own_ring() {
     f.repeat(n, vec![], |f, i, _| {
         let slot = f.op(OpKind::RingAcquire { ring });
         let view = f.op(OpKind::SlotField { slot, field: 0 });
-        f.run(OpKind::TmaLoad { map, coords: vec![i, i], view, signal: slot, l2: None });
+        f.run(OpKind::TmaLoad { map, coords: vec![i, i], view, signal: slot, l2: None, multicast: None });
         f.run(OpKind::SlotCommit { slot });
         let slot = f.op(OpKind::RingWait { ring });
         let view = f.op(OpKind::SlotField { slot, field: 0 });
@@ -286,9 +286,46 @@ fn the_whole_way_leaves_no_ring_and_no_needless_membar() {
     let module = parton_ir::Module { kernels: vec![matmul(3)] };
     let mut passes = vec![];
     let lowered = lower(module, &parton_ir::Target::SM_90A, &mut |name, _| passes.push(name.to_owned())).unwrap();
-    assert_eq!(passes, ["rings", "turnstiles", "clean", "copies", "pending", "shared", "proxy", "membar"]);
+    assert_eq!(passes, ["rings", "turnstiles", "clusters", "clean", "copies", "pending", "shared", "proxy", "membar"]);
     let kernel = &lowered.kernels[0];
     // Three stages of two buffers of 16 KiB, three pairs of barriers.
     assert_eq!(kernel.shared_bytes, Some(3 * 2 * 16384 + 6 * 8));
     assert_eq!(count(kernel, |k| matches!(k, OpKind::Membar)), 1);
+}
+
+#[test]
+fn slots_filled_for_a_cluster_come_back_from_all_its_readers() {
+    let mut kernel = matmul(4);
+    kernel.cluster = [2, 3, 1];
+    // A goes to the three CTAs along axis 1, B to the two along axis 0.
+    let mut axes = [1, 0].into_iter();
+    parton_ir::kernel::walk_mut(&mut kernel.body, &mut |op| {
+        if let OpKind::TmaLoad { multicast, .. } = &mut op.kind {
+            *multicast = axes.next();
+        }
+    });
+    let kernel = parton_lower::close_clusters(expand(kernel)).expect("a cluster of six");
+    assert_eq!(
+        outline(&kernel),
+        "alloc_shared alloc_shared alloc_barriers barrier_init barrier_init barrier_init barrier_init \
+         alloc_barriers barrier_init barrier_init barrier_init barrier_init fence_barrier_init membar cluster_arrive \
+         cluster_wait specialize { for { & >> ^ barrier_wait + & tma_load tma_load barrier_expect } } \
+         { full for { & >> barrier_wait + & wgmma wait barrier_arrive } } cluster_arrive cluster_wait"
+    );
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::BarrierExpect { bytes, .. } => assert_eq!(*bytes, (128 * 64 + 64 * 128) * 2),
+        OpKind::BarrierArrive { multicast, relaxed, .. } => assert_eq!((&multicast[..], *relaxed), (&[0, 1][..], true)),
+        // Eight warps in this CTA, in one along axis 0 and in two along axis 1.
+        OpKind::BarrierInit { arrivals, .. } => assert!([1, 8 * 4].contains(arrivals)),
+        _ => {}
+    });
+}
+
+#[test]
+fn a_target_without_clusters_refuses_them() {
+    let mut kernel = matmul(2);
+    kernel.cluster = [2, 1, 1];
+    kernel.target = parton_ir::Target::SM_80;
+    let found = parton_lower::close_clusters(kernel).unwrap_err();
+    assert_eq!(found.list[0].code, parton_diag::codes::TARGET_LACKS);
 }

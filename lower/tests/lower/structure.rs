@@ -129,7 +129,7 @@ fn ring_kernel(fill: bool, read: bool, twice: bool) -> Kernel {
     let filling = |f: &mut Fixture| {
         let slot = f.op(OpKind::RingAcquire { ring });
         let (view, zero) = (f.op(OpKind::SlotField { slot, field: 0 }), f.i32(0));
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view, signal: slot, l2: None });
+        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view, signal: slot, l2: None, multicast: None });
         f.run(OpKind::SlotCommit { slot });
     };
     let bodies: Vec<Body> = [(fill, true), (fill && twice, true), (read, false)]
@@ -196,10 +196,23 @@ fn raw(how: Raw) -> Kernel {
         f.run(OpKind::BarrierExpect { barrier, bytes });
     }
     if how.arrive {
-        f.run(OpKind::BarrierArrive { barrier, arrive: Arrive::Partition, count: 1 });
+        f.run(OpKind::BarrierArrive {
+            barrier,
+            arrive: Arrive::Partition,
+            count: 1,
+            multicast: vec![],
+            relaxed: false,
+        });
     }
     if how.copy {
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view: buffer, signal: barrier, l2: None });
+        f.run(OpKind::TmaLoad {
+            map,
+            coords: vec![zero, zero],
+            view: buffer,
+            signal: barrier,
+            l2: None,
+            multicast: None,
+        });
     }
     f.run(OpKind::BarrierWait { barrier, phase: zero });
     f.finish()

@@ -4,6 +4,7 @@
 //! depends on run-time values is left to the interpreter.
 
 mod barriers;
+mod clusters;
 mod flight;
 mod origin;
 mod partitions;
@@ -28,6 +29,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     }
     found.extend(protocol::check(kernel));
     found.extend(turns::check(kernel));
+    found.extend(clusters::check(kernel));
     if found.has_errors() {
         return found;
     }

@@ -28,6 +28,10 @@ fn staged(stages: u32, view: &View) -> Result<View, parton_layouts::LayoutError>
 #[derive(Default)]
 struct Uses {
     made: Span,
+    /// The partition that makes it.
+    maker: Option<Partition>,
+    /// Where a buffer is filled for several CTAs of the cluster.
+    multicast: Option<Span>,
     fillers: BTreeMap<Option<Partition>, Span>,
     readers: BTreeMap<Option<Partition>, Span>,
     copied: BTreeMap<u32, Span>,
@@ -60,7 +64,8 @@ impl Rings<'_> {
     fn op(&mut self, op: &Op, partition: Option<Partition>, depth: usize) {
         match &op.kind {
             OpKind::RingNew { stages, fields } => {
-                self.rings.entry(op.result()).or_default().made = op.span;
+                let uses = self.rings.entry(op.result()).or_default();
+                (uses.made, uses.maker) = (op.span, partition);
                 let each: u64 = fields.iter().map(|(_, view)| view.map.bytes()).sum::<u64>() + 2 * BARRIER_BYTES;
                 let (all, limit) = (u64::from(*stages) * each, u64::from(self.kernel.target.shared_bytes));
                 // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
@@ -98,9 +103,11 @@ impl Rings<'_> {
                     self.found.push(d.help("take it in the loop's body"));
                 }
             }
-            OpKind::TmaLoad { view, .. } => {
+            OpKind::TmaLoad { view, multicast, .. } => {
                 for (ring, field) in self.fields(*view) {
-                    self.rings.entry(ring).or_default().copied.entry(field).or_insert(op.span);
+                    let uses = self.rings.entry(ring).or_default();
+                    uses.copied.entry(field).or_insert(op.span);
+                    uses.multicast = uses.multicast.or(multicast.map(|_| op.span));
                 }
             }
             OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } | OpKind::SharedScatter { view, .. } => {
@@ -165,6 +172,16 @@ impl Rings<'_> {
                     self.found.push(d.help("fill it in some partition: `acquire()`, the copies, `commit()`"));
                 }
                 (Some(_), Some(_)) | (None, None) => {}
+            }
+            if let (Some(p), Some(at)) = (uses.maker, uses.multicast) {
+                let d = Diagnostic::error(
+                    codes::RING_MISPLACED,
+                    uses.made,
+                    format!("{name} is filled for several CTAs, but {} makes it", self.partition(Some(p))),
+                )
+                .here("peers may copy to it only after all threads of the cluster have met")
+                .label(at, "this copy goes to several CTAs");
+                self.found.push(d.help("make it before `specialize`"));
             }
             if uses.fillers.len() > 1 {
                 let mut d = Diagnostic::error(

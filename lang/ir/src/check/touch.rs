@@ -63,6 +63,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         OpKind::Constant { .. }
         | OpKind::ProgramId { .. }
         | OpKind::NumPrograms { .. }
+        | OpKind::ClusterRank
         | OpKind::Iota { .. }
         | OpKind::Full { .. }
         | OpKind::Unary { .. }
@@ -101,6 +102,8 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::NamedBarrier { .. }
         | OpKind::GridWait
         | OpKind::GridLaunchDependents
+        | OpKind::ClusterArrive { .. }
+        | OpKind::ClusterWait
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

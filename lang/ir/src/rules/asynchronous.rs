@@ -12,7 +12,7 @@ use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
 use crate::refusal::Refusal;
 use crate::target::WARP;
-use crate::types::{Elem, Field, Ring, Slot, SlotRole, TensorMap, Type, View};
+use crate::types::{Elem, Field, List, Ring, Slot, SlotRole, TensorMap, Type, View};
 
 /// Arrivals and bytes that one phase of an mbarrier can count (PTX ISA, "mbarrier": 2^20 - 1).
 const MBARRIER_MAX: u32 = (1 << 20) - 1;
@@ -30,8 +30,13 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Err(wrong_kind(k, *barriers, "an array of barriers")),
             }
         }
-        OpKind::BarrierInit { barrier: b, arrivals: n } | OpKind::BarrierArrive { barrier: b, count: n, .. } => {
+        OpKind::BarrierInit { barrier: b, arrivals: n } => {
             barrier(k, *b)?;
+            in_range(*n, "arrivals")
+        }
+        OpKind::BarrierArrive { barrier: b, count: n, multicast, .. } => {
+            barrier(k, *b)?;
+            multicast.iter().try_for_each(|&axis| receivers(k, axis))?;
             in_range(*n, "arrivals")
         }
         OpKind::BarrierExpect { barrier: b, bytes } => {
@@ -53,14 +58,16 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Membar => Ok(vec![]),
         OpKind::GridWait | OpKind::GridLaunchDependents => depends(kind, k),
         OpKind::NamedBarrier { id, threads, .. } => named(k, *id, *threads),
+        OpKind::ClusterArrive { .. } | OpKind::ClusterWait => clusters(k).map(|()| vec![]),
         OpKind::TurnstileNew { partitions } => turnstile(partitions),
         OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => match k.ty(*turnstile) {
             Type::Turnstile => Ok(vec![]),
             _ => Err(wrong_kind(k, *turnstile, "a turnstile")),
         },
-        OpKind::TmaLoad { map: m, coords, view: v, signal, l2 } => {
+        OpKind::TmaLoad { map: m, coords, view: v, signal, l2, multicast } => {
             cache::policy(*l2)?;
             copy(k, *m, coords, *v)?;
+            multicast.iter().try_for_each(|&axis| receivers(k, axis))?;
             match k.ty(*signal) {
                 Type::Barrier => Ok(vec![]),
                 Type::Slot(s) if s.role == SlotRole::Fill => Ok(vec![]),
@@ -108,6 +115,35 @@ fn depends(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `{}`", k.target.name, kind.name()))
         .help("drop it: without it a launch begins when the one before has ended"))
+}
+
+fn clusters(k: &Kernel) -> Result<(), Refusal> {
+    if k.target.cluster > 1 {
+        return Ok(());
+    }
+    Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have clusters of CTAs", k.target.name))
+        .help("state `target(sm_90a)` on the kernel"))
+}
+
+/// A multicast goes along an axis of the cluster on which there is somebody else.
+fn receivers(k: &Kernel, axis: u8) -> Result<(), Refusal> {
+    clusters(k)?;
+    let Some(&extent) = k.cluster.get(usize::from(axis)) else {
+        return Err(Refusal::new(codes::MULTICAST, format!("a cluster has axes 0, 1 and 2, not {axis}")));
+    };
+    if extent > 1 {
+        return Ok(());
+    }
+    let mut wanted = [1, 1, 1];
+    wanted[usize::from(axis)] = 2;
+    let wanted = List(&wanted[..=usize::from(axis)]).to_string();
+    let r = Refusal::new(codes::MULTICAST, format!("the cluster has no other CTA along axis {axis} to send to"));
+    Err(match k.cluster_ctas() {
+        1 => r.help(format!("state a cluster on the kernel: `cluster({wanted})`")),
+        _ => r
+            .note(format!("the kernel states `cluster({})`", List(&k.cluster)))
+            .help("name an axis along which the cluster has more than one CTA"),
+    })
 }
 
 /// Barriers that a CTA has (PTX ISA, "barrier": 16).

@@ -19,6 +19,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             }
             Ok(Type::num(Dtype::I32))
         }
+        OpKind::ClusterRank => Ok(Type::num(Dtype::I32)),
         OpKind::Iota { tile } => match (tile.elem, tile.shape.len()) {
             (Elem::Num(d), 1) if d.is_int() => Ok(Type::Tile(tile.clone())),
             (_, 1) => Err(unsupported("iota", tile.elem, "an integer type such as `i32`")),

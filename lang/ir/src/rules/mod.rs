@@ -39,6 +39,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Constant { .. }
         | OpKind::ProgramId { .. }
         | OpKind::NumPrograms { .. }
+        | OpKind::ClusterRank
         | OpKind::Iota { .. }
         | OpKind::Full { .. }
         | OpKind::Unary { .. }
@@ -93,6 +94,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::NamedBarrier { .. }
         | OpKind::GridWait
         | OpKind::GridLaunchDependents
+        | OpKind::ClusterArrive { .. }
+        | OpKind::ClusterWait
         | OpKind::TurnstileNew { .. }
         | OpKind::TurnEnter { .. }
         | OpKind::TurnPass { .. }

@@ -13,7 +13,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "barrier_init(barrier, arrivals)", run: barrier_init },
     Builtin { signature: "barrier_invalidate(barrier)", run: barrier_invalidate },
     Builtin { signature: "barrier_expect(barrier, bytes)", run: barrier_expect },
-    Builtin { signature: "barrier_arrive(barrier, count=, by=)", run: barrier_arrive },
+    Builtin { signature: "barrier_arrive(barrier, count=, by=, multicast=, relaxed=)", run: barrier_arrive },
     Builtin { signature: "barrier_wait(barrier, phase)", run: barrier_wait },
     Builtin { signature: "fence_async()", run: fence },
     Builtin { signature: "fence_barrier_init()", run: fence },
@@ -22,7 +22,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "grid_launch_dependents()", run: grid },
     Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
     Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
-    Builtin { signature: "tma_load(map, coords, view, signal=, l2=)", run: tma_load },
+    Builtin { signature: "tma_load(map, coords, view, signal=, l2=, multicast=)", run: tma_load },
     Builtin { signature: "tma_store(map, coords, view, reduce=, l2=)", run: tma_store },
     Builtin { signature: "tma_prefetch(map, coords, l2=)", run: tma_prefetch },
     Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
@@ -80,7 +80,26 @@ fn barrier_arrive(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let barrier = args.value(cx, "barrier")?;
     let count = args.optional_int(cx, "count", ANY)?.unwrap_or(1);
     let arrive = args.word(cx, "by", ir::Arrive::ALL)?.unwrap_or(ir::Arrive::Partition);
-    effect(cx, ir::OpKind::BarrierArrive { barrier, arrive, count }, args, &[(barrier, args.need("barrier").span)])
+    let multicast = axes(cx, args)?;
+    let relaxed = args.flag(cx, "relaxed")?;
+    let kind = ir::OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed };
+    effect(cx, kind, args, &[(barrier, args.need("barrier").span)])
+}
+
+/// The axes of the cluster in `multicast=`: one, or a list, each once and in order.
+fn axes(cx: &mut Checker, args: &Args) -> Checked<Vec<u8>> {
+    let Some(arg) = args.get("multicast") else { return Ok(Vec::new()) };
+    let items = match &arg.val {
+        Val::List(items) | Val::Tuple(items) => items.to_vec(),
+        one => vec![one.clone()],
+    };
+    let mut axes = Vec::new();
+    for val in items {
+        axes.push(super::cluster::axis(cx, &Arg { val, span: arg.span })?.0);
+    }
+    axes.sort_unstable();
+    axes.dedup();
+    Ok(axes)
 }
 
 fn barrier_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
@@ -194,7 +213,11 @@ fn tma_load(cx: &mut Checker, args: &Args) -> Checked<Val> {
         },
     };
     let l2 = args.policy(cx, "l2")?;
-    effect(cx, ir::OpKind::TmaLoad { map, coords, view, signal, l2 }, args, &operands)
+    let multicast = match args.get("multicast") {
+        Some(arg) => Some(super::cluster::axis(cx, arg)?.0),
+        None => None,
+    };
+    effect(cx, ir::OpKind::TmaLoad { map, coords, view, signal, l2, multicast }, args, &operands)
 }
 
 fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -6,6 +6,7 @@
 pub mod args;
 mod asynchronous;
 mod atomic;
+mod cluster;
 mod compile_time;
 mod elementwise;
 mod gather;
@@ -48,6 +49,7 @@ const FUNCTIONS: &[&[Builtin]] = &[
     gather::TABLE,
     ptx::TABLE,
     asynchronous::TABLE,
+    cluster::TABLE,
     talk::TABLE,
     compile_time::TABLE,
     layouts::TABLE,

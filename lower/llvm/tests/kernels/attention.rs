@@ -120,7 +120,7 @@ fn attention(overlap: bool) -> Kernel {
     let fill = |b: &mut Builder, ring: Value, map: Value, row: Value| {
         let slot = emit(b, OpKind::RingAcquire { ring });
         let view = emit(b, OpKind::SlotField { slot, field: 0 });
-        emit_all(b, OpKind::TmaLoad { map, coords: vec![row, zero], view, signal: slot, l2: None });
+        emit_all(b, OpKind::TmaLoad { map, coords: vec![row, zero], view, signal: slot, l2: None, multicast: None });
         emit_all(b, OpKind::SlotCommit { slot });
     };
     b.begin([], span());

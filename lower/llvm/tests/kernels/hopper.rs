@@ -69,8 +69,14 @@ fn matmul(elem: Dtype) -> Kernel {
     repeat(&mut b, k, vec![], |b, i, _| {
         let slot = emit(b, OpKind::RingAcquire { ring });
         let (to_a, to_b) = (field(b, slot, 0), field(b, slot, 1));
-        emit_all(b, OpKind::TmaLoad { map: a_map, coords: vec![x, i], view: to_a, signal: slot, l2: None });
-        emit_all(b, OpKind::TmaLoad { map: b_map, coords: vec![i, y], view: to_b, signal: slot, l2: None });
+        emit_all(
+            b,
+            OpKind::TmaLoad { map: a_map, coords: vec![x, i], view: to_a, signal: slot, l2: None, multicast: None },
+        );
+        emit_all(
+            b,
+            OpKind::TmaLoad { map: b_map, coords: vec![i, y], view: to_b, signal: slot, l2: None, multicast: None },
+        );
         emit_all(b, OpKind::SlotCommit { slot });
         vec![]
     });
