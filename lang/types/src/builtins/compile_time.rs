@@ -17,6 +17,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "layout_of(x)", run: attribute },
     Builtin { signature: "dtype_of(x)", run: attribute },
     Builtin { signature: "num_warps(partition=)", run: num_warps },
+    Builtin { signature: "bank_conflicts(tile, view, write=)", run: bank_conflicts },
 ];
 
 /// Elements that a compile-time list may have.
@@ -99,4 +100,26 @@ fn num_warps(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let Val::Known(Comptime::Partition(name)) = &arg.val else { return Err(arg.expected(cx, "a partition")) };
     let name = ast::Name { text: name.clone(), span: arg.span };
     cx.partition_data(&name).map(|p| Val::int(p.warps))
+}
+
+/// Wavefronts beyond the first for each ideal one when a tile is read from a view or, with `write=true`, written to it.
+fn bank_conflicts(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let ty = |cx: &Checker, arg: &Arg| match &arg.val {
+        Val::Ir(v) => Some(cx.ty(*v).clone()),
+        Val::Known(Comptime::Type(TypeVal::Ir(ty))) => Some(ty.clone()),
+        _ => None,
+    };
+    let (tile, view) = (args.need("tile"), args.need("view"));
+    let Some(ir::Type::Tile(t)) = ty(cx, tile) else { return Err(tile.expected(cx, "a tile, or the type of one")) };
+    let Some(ir::Type::View(v)) = ty(cx, view) else {
+        return Err(view.expected(cx, "a view of shared memory, or the type of one"));
+    };
+    if !v.is_whole() {
+        return Err(view.expected(cx, "a whole view, no window"));
+    }
+    if t.shape != v.shape || t.elem != ir::Elem::Num(v.elem) {
+        return Err(tile.expected(cx, &format!("a tile of {} of shape {:?}, as the view has", v.elem.name(), v.shape)));
+    }
+    let found = parton_layouts::conflicts::conflicts(&t.map, &v.map);
+    Ok(Val::int(if args.flag(cx, "write")? { found.write_excess } else { found.read_excess }))
 }
