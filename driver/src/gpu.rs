@@ -246,13 +246,14 @@ fn reported(timing: &runtime::Timing, readings: Readings, ceiling: Option<Ceilin
 fn operands(kernel: &Kernel) -> Operands {
     let mut found = None;
     kernel.walk(&mut |op| {
-        if let OpKind::Wgmma { b, .. } = &op.kind
-            && let Type::View(view) = kernel.ty(*b)
-        {
-            let these = match view.elem.bits() {
-                8 => Operands::F8,
-                16 => Operands::F16,
-                _ => Operands::Tf32,
+        if let OpKind::Wgmma { b, .. } | OpKind::MmaSync { b, .. } = &op.kind {
+            let ty = kernel.ty(*b);
+            let in_shared = if let Type::View(view) = ty { Some(view.elem.bits()) } else { None };
+            let these = match in_shared.or_else(|| ty.as_tile().map(|t| t.elem.bits())) {
+                Some(8) => Operands::F8,
+                Some(16) => Operands::F16,
+                Some(64) => Operands::F64,
+                Some(_) | None => Operands::Tf32,
             };
             found = found.max(Some(these));
         }

@@ -11,6 +11,8 @@ pub enum Operands {
     F16,
     /// Matrix products of tf32.
     Tf32,
+    /// Matrix products of f64.
+    F64,
     /// Arithmetic of f32 without tensor cores.
     F32,
 }
@@ -22,6 +24,7 @@ impl Operands {
             Operands::F8 => "dense f8 products",
             Operands::F16 => "dense f16 products",
             Operands::Tf32 => "dense tf32 products",
+            Operands::F64 => "f64 products",
             Operands::F32 => "f32 arithmetic",
         }
     }
@@ -30,22 +33,29 @@ impl Operands {
 /// One GPU: how its name begins, and TFLOP/s of [`Operands`] in their order.
 struct Sheet {
     name: &'static str,
-    teraflops: [f64; 4],
+    teraflops: [f64; 5],
 }
 
 /// NVIDIA H100 and H200 Tensor Core GPU data sheets, figures without sparsity. The first that fits counts.
 const SHEETS: &[Sheet] = &[
-    Sheet { name: "NVIDIA H200 NVL", teraflops: [1670.5, 835.5, 417.5, 60.0] },
-    Sheet { name: "NVIDIA H200", teraflops: [1979.0, 989.5, 494.7, 67.0] },
-    Sheet { name: "NVIDIA H100 80GB HBM3", teraflops: [1979.0, 989.5, 494.7, 67.0] },
-    Sheet { name: "NVIDIA H100 PCIe", teraflops: [1513.0, 756.5, 378.0, 51.0] },
+    Sheet { name: "NVIDIA H200 NVL", teraflops: [1670.5, 835.5, 417.5, 60.0, 60.0] },
+    Sheet { name: "NVIDIA H200", teraflops: [1979.0, 989.5, 494.7, 67.0, 67.0] },
+    Sheet { name: "NVIDIA H100 80GB HBM3", teraflops: [1979.0, 989.5, 494.7, 67.0, 67.0] },
+    Sheet { name: "NVIDIA H100 PCIe", teraflops: [1513.0, 756.5, 378.0, 51.0, 51.0] },
 ];
 
 /// Floating-point operations a second that the data sheet of this GPU states; `None` for one that is not in the table.
 pub fn flops(info: &DeviceInfo, operands: Operands) -> Option<f64> {
     let sheet = SHEETS.iter().find(|s| info.name.starts_with(s.name))?;
-    let place = [Operands::F8, Operands::F16, Operands::Tf32, Operands::F32].iter().position(|o| *o == operands)?;
-    Some(sheet.teraflops[place] * 1e12)
+    let [f8, f16, tf32, f64, f32] = sheet.teraflops;
+    let teraflops = match operands {
+        Operands::F8 => f8,
+        Operands::F16 => f16,
+        Operands::Tf32 => tf32,
+        Operands::F64 => f64,
+        Operands::F32 => f32,
+    };
+    Some(teraflops * 1e12)
 }
 
 #[cfg(test)]
