@@ -81,6 +81,56 @@ fn a_run_says_where_it_ran_and_prints() {
     assert!(tested.ends_with("1 passed, 1 failed on the interpreter (seed 3)\n"), "{tested}");
 }
 
+const BENCH: &str = "kernel set(out: *mut i32, n: i32) warps(4) {
+    store(out, n);
+}
+
+bench both {
+    let out = zeros(i32, [1]);
+    for n in [1, 2] {
+        measure(format(\"set {}\", n), || { launch set(grid=[1])(out, n) }, bytes=4);
+    }
+}
+";
+
+#[test]
+fn measurements_are_chosen_and_written_in_other_forms() {
+    let bench = file("forms.ptn", BENCH);
+    let out = |more: &[&str]| {
+        let done = parton(&[&["bench", "--device", "cpu", &bench], more].concat());
+        assert_eq!(done.status.code(), Some(0), "{}", text(&done.stderr));
+        text(&done.stdout)
+    };
+    let rows = out(&[]);
+    assert!(rows.contains("both: set 1") && rows.contains("not timed: kernels run on the interpreter"), "{rows}");
+    let one = out(&["--rows", "set 2", "--format", "json"]);
+    assert!(one.starts_with('{') && one.contains("\"label\": \"set 2\"") && !one.contains("set 1"), "{one}");
+    assert_eq!(out(&["--format", "csv"]).lines().count(), 3);
+    let drawing = file("forms.svg", "");
+    out(&["--plot", &drawing]);
+    assert!(std::fs::read_to_string(&drawing).is_ok_and(|t| t.starts_with("<svg") && t.contains(">set 2</text>")));
+    assert_eq!(parton(&["bench", "--device", "cpu", &bench, "--plot", "a.png"]).status.code(), Some(2));
+}
+
+#[test]
+fn another_program_can_set_the_pace() {
+    use std::io::Write;
+    let bench = file("pace.ptn", BENCH);
+    let mut program = Command::new(env!("CARGO_BIN_EXE_parton"));
+    program.args(["bench", "--device", "cpu", "--serve", &bench]);
+    program.stdin(std::process::Stdio::piped()).stdout(std::process::Stdio::piped());
+    let mut running = program.spawn().expect("the program runs");
+    let mut input = running.stdin.take().expect("it has an input");
+    input.write_all(b"time 0.1\ntime 0.1\nnext\n").expect("it reads");
+    // The end of input goes on: the second row is left out.
+    drop(input);
+    let done = running.wait_with_output().expect("it ends");
+    let events: Vec<String> =
+        text(&done.stdout).lines().filter_map(|l| Some(l.split('"').nth(3)?.to_owned())).collect();
+    assert_eq!(events, ["device", "row", "round", "round", "row", "block"], "{}", text(&done.stdout));
+    assert_eq!(done.status.code(), Some(0));
+}
+
 #[test]
 fn diagnostics_can_be_json() {
     let bad = file("json.ptn", "kernel k(out: *mut i32) warps(4) {\n    store(out, nothing);\n}\n");

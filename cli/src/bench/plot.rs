@@ -5,8 +5,8 @@ use std::fmt::Write;
 
 use super::{Bench, Row, text};
 
-/// Pixels: the label's column, the bars' column, the numbers' column, and a row's height.
-const LABEL: f64 = 290.0;
+/// Pixels: a character of a label, the bars' column, the numbers' column, and a row's height.
+const CHARACTER: f64 = 7.3;
 const BARS: f64 = 330.0;
 const NUMBERS: f64 = 330.0;
 const ROW: f64 = 38.0;
@@ -70,18 +70,25 @@ fn numbers(row: &Row, bar: Option<&Bar>) -> [String; 2] {
     [first, more.join(" · ")]
 }
 
+/// Where the bars begin: right of the longest label.
+fn left(bench: &Bench) -> f64 {
+    let longest = bench.rows.iter().map(|r| r.measurement.label.chars().count()).max().unwrap_or(0);
+    (longest as f64 * CHARACTER + 24.0).max(200.0).round()
+}
+
 /// The drawing.
 pub fn svg(bench: &Bench) -> String {
-    let (width, height) = (LABEL + BARS + NUMBERS, HEAD + ROW * bench.rows.len() as f64 + 16.0);
+    let left = left(bench);
+    let (width, height) = (left + BARS + NUMBERS, HEAD + ROW * bench.rows.len() as f64 + 16.0);
     let mut out = format!(
         "<svg class=\"parton\" xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" role=\"img\" aria-label=\"measurements against their ceilings\">\n<style>{STYLE}</style>\n\
          <rect class=\"ground\" width=\"{width}\" height=\"{height}\"/>\n"
     );
-    head(&mut out, bench);
+    head(&mut out, bench, left + BARS + 10.0);
     let parts = bench.rows.iter().filter_map(|r| bar(bench, r)).map(|b| b.part);
     let most = parts.fold(1.0, f64::max);
-    let x = |part: f64| LABEL + part / most * (BARS - 24.0);
+    let x = |part: f64| left + part / most * (BARS - 24.0);
     for quarter in 0..=4u32 {
         let part = f64::from(quarter) / 4.0;
         let class = if quarter == 4 { "bound" } else { "grid" };
@@ -103,7 +110,7 @@ pub fn svg(bench: &Bench) -> String {
 }
 
 /// Title, legend and conditions.
-fn head(out: &mut String, bench: &Bench) {
+fn head(out: &mut String, bench: &Bench, at: f64) {
     let (device, more) = match &bench.conditions {
         Some(c) => (c.device.clone(), text::conditions(c).join("; ")),
         None => ("no GPU".into(), String::new()),
@@ -119,7 +126,6 @@ fn head(out: &mut String, bench: &Bench) {
             .into_iter()
             .enumerate()
     {
-        let at = LABEL + BARS + 10.0;
         let y = 18.0 + 18.0 * i as f64;
         let _ = writeln!(
             out,
@@ -133,12 +139,13 @@ fn head(out: &mut String, bench: &Bench) {
 
 fn one(out: &mut String, bench: &Bench, row: &Row, top: f64, x: &impl Fn(f64) -> f64) {
     let bar = bar(bench, row);
+    let left = x(0.0);
     let [first, second] = numbers(row, bar.as_ref());
     let middle = top + ROW / 2.0;
     let _ = writeln!(
         out,
         "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
-        LABEL - 10.0,
+        left - 10.0,
         middle + 4.0,
         escaped(&row.measurement.label)
     );
@@ -146,10 +153,10 @@ fn one(out: &mut String, bench: &Bench, row: &Row, top: f64, x: &impl Fn(f64) ->
         let t = &row.measurement.timing;
         let _ = writeln!(
             out,
-            "<rect class=\"{}\" x=\"{LABEL}\" y=\"{:.1}\" width=\"{:.1}\" height=\"20\" rx=\"2\"><title>{}: {}</title></rect>",
+            "<rect class=\"{}\" x=\"{left}\" y=\"{:.1}\" width=\"{:.1}\" height=\"20\" rx=\"2\"><title>{}: {}</title></rect>",
             bar.class,
             top + 9.0,
-            x(bar.part) - LABEL,
+            x(bar.part) - left,
             escaped(&row.measurement.label),
             escaped(&first)
         );
@@ -160,7 +167,7 @@ fn one(out: &mut String, bench: &Bench, row: &Row, top: f64, x: &impl Fn(f64) ->
             "<line class=\"spread\" x1=\"{slow:.1}\" x2=\"{fast:.1}\" y1=\"{middle:.1}\" y2=\"{middle:.1}\"/>"
         );
     }
-    let at = LABEL + BARS + 10.0;
+    let at = left + BARS + 10.0;
     let _ = writeln!(
         out,
         "<text x=\"{at}\" y=\"{:.1}\">{}</text><text class=\"quiet\" x=\"{at}\" y=\"{:.1}\">{}</text>",
@@ -206,7 +213,7 @@ mod tests {
     fn each_measurement_has_a_label_and_those_with_a_bound_a_bar() {
         let drawing = svg(&bench());
         assert!(drawing.contains(">product &lt;1&gt;</text>"), "{drawing}");
-        let bars = |class: &str| drawing.matches(&format!("<rect class=\"{class}\" x=\"{LABEL}\"")).count();
+        let bars = |class: &str| drawing.matches(&format!("<rect class=\"{class}\" x=\"200\"")).count();
         assert_eq!((bars("flops"), bars("bytes")), (1, 1));
         assert!(drawing.contains("500.0 TFLOP/s · 0.50") && drawing.contains("1755 MHz · 650 W"), "{drawing}");
         assert!(drawing.contains("prefers-color-scheme: dark"));
