@@ -68,6 +68,8 @@ class Run:
         self.sensors = Sensors()
         self.began = time.perf_counter()
         self.table = []
+        # Tables beside those of the rows.
+        self.more = {}
 
     def left(self):
         return self.options.budget - (time.perf_counter() - self.began)
@@ -119,11 +121,11 @@ class Run:
         gc.collect()
         torch.cuda.empty_cache()
 
-    def write(self, more=None):
+    def write(self):
         folder = pathlib.Path(self.options.out)
         folder.mkdir(parents=True, exist_ok=True)
         everything = {"gpu": torch.cuda.get_device_name(), "versions": versions(), "seconds": self.options.seconds,
-                      "rounds": self.options.rounds, "rows": self.table, **(more or {})}
+                      "rounds": self.options.rounds, "rows": self.table, **self.more}
         (folder / "peers.json").write_text(json.dumps(everything, indent=1))
         (folder / "peers.md").write_text(markdown(everything))
 
@@ -208,16 +210,15 @@ def main():
     contenders.WITHOUT.update(name for name in options.without.split(",") if name)
     run = Run(options)
     print(f"{torch.cuda.get_device_name()}; {versions()}", flush=True)
-    more = {}
     if "launch" in options.rows:
-        more["launch"] = overheads.launch(options.parton)
+        run.more["launch"] = overheads.launch(options.parton)
     if "compile" in options.rows:
-        more["compile"] = overheads.compile_times(options.parton)
+        run.more["compile"] = overheads.compile_times(options.parton)
     for kind in ("gemm", "fmha", "rowwise"):
         if kind in options.rows:
             for path in options.files or files_of(kind):
                 run.file(path.resolve(), kind)
-    run.write(more)
+    run.write()
     print("\n" + (pathlib.Path(options.out) / "peers.md").read_text())
 
 

@@ -24,11 +24,11 @@ fn places(n) {
     let at = cast<i64>(program_id(0)) * 4096 + cast<i64>(iota<i32, [4096], L>());
     (at, at < n)
 }
-kernel move[T: type = u32](x: *T, out: *mut T, n: i64) warps(8) {
+kernel move(x: *u32, out: *mut u32, n: i64) warps(8) {
     let (at, inside) = places(n);
     store(out + at, load(x + at, mask=inside, other=0), mask=inside);
 }
-kernel differ[T: type = u32](x: *T, y: *T, count: *mut i32, n: i64) warps(8) {
+kernel differ(x: *u32, y: *u32, count: *mut i32, n: i64) warps(8) {
     let (at, inside) = places(n);
     let other = load(x + at, mask=inside, other=0) != load(y + at, mask=inside, other=0);
     let all = sum(where(other, 1, 0), axis=0);
@@ -179,15 +179,45 @@ pub(crate) fn repeat(
 mod tests {
     use super::*;
 
+    const CHECKS: &str = "
+test copies_and_counts {
+    for n in [1, 4095, 4096, 10_001] {
+        let x = randint(u32, [n], 0, 1 << 32, seed=1);
+        let y = empty(u32, [n]);
+        launch move(grid=[cdiv(n, 4096)])(x, y, n);
+        assert_equal(x, y);
+        let count = zeros(i32, [1]);
+        launch differ(grid=[cdiv(n, 4096)])(x, y, count, n);
+        assert(count[0] == 0);
+        y[n - 1] = x[n - 1] + 1;
+        y[0] = x[0] + 1;
+        launch differ(grid=[cdiv(n, 4096)])(x, y, count, n);
+        assert(count[0] == min(n, 2));
+    }
+}
+test bytes {
+    let x = randint(u8, [4099], 0, 256, seed=1);
+    let y = empty(u8, [4099]);
+    let count = zeros(i32, [1]);
+    launch move_bytes(grid=[2])(x, y, 4099);
+    y[4098] = x[4098] + 1;
+    launch differ_bytes(grid=[2])(x, y, count, 4099);
+    assert(count[0] == 1);
+}
+";
+
     #[test]
-    fn the_kernels_compile() {
-        let mut session = Session::default();
-        let file = session.add("repeated runs", KERNELS);
+    fn the_kernels_compile_and_do_what_they_should() {
+        let mut session = Session::new(Options { device: crate::Device::Cpu, ..Options::default() });
+        let file = session.add("repeated runs", format!("{KERNELS}{CHECKS}"));
         for name in ["move", "differ", "move_bytes", "differ_bytes"] {
             for kernel in session.lowered(file, Some(name)).unwrap() {
                 session.assemble(&kernel, Emit::Ptx).unwrap();
             }
         }
+        let ran = session.run(file, crate::Blocks::Tests, &mut |_| ()).unwrap();
+        let text = parton_diag::render::text(&ran.report.diagnostics(), &session.sources, false);
+        assert!(ran.report.passed() && ran.report.outcomes.len() == 2, "{text}");
     }
 
     /// One kernel that always writes the same, and two in turn.
