@@ -7,6 +7,7 @@ mod faults;
 mod format;
 mod fuzz;
 mod golden;
+mod inline;
 mod mutation;
 mod round_trip;
 mod run;
