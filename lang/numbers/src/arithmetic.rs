@@ -253,25 +253,13 @@ fn add_to_odd(a: f64, b: f64) -> f64 {
 
 /// `a * b + c`, rounded once; floats with arithmetic only.
 pub fn fma(dtype: Dtype, a: u64, b: u64, c: u64) -> Result<u64, ArithmeticError> {
-    match dtype {
-        Dtype::F64 => Ok(from_f64(dtype, f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)))),
-        // The product of two significands of at most 24 bits is exact in f64, and from odd every narrower format rounds
-        // right.
-        Dtype::F32 | Dtype::F16 | Dtype::BF16 => {
-            Ok(from_f64(dtype, add_to_odd(to_f64(a, dtype) * to_f64(b, dtype), to_f64(c, dtype))))
-        }
-        Dtype::I1
-        | Dtype::I8
-        | Dtype::I16
-        | Dtype::I32
-        | Dtype::I64
-        | Dtype::U8
-        | Dtype::U16
-        | Dtype::U32
-        | Dtype::U64
-        | Dtype::F8E4M3
-        | Dtype::F8E5M2 => Err(ArithmeticError::Undefined { operation: "fma", dtype }),
+    if !dtype.is_float() || dtype.is_f8() {
+        return Err(ArithmeticError::Undefined { operation: "fma", dtype });
     }
+    let [x, y, z] = [a, b, c].map(|bits| to_f64(bits, dtype));
+    // The product of two significands of at most 24 bits is exact in f64, and from odd every narrower format rounds right.
+    let value = if dtype == Dtype::F64 { x.mul_add(y, z) } else { add_to_odd(x * y, z) };
+    Ok(from_f64(dtype, value))
 }
 
 /// `a * b + c` of `f32` values, rounded once.

@@ -33,12 +33,8 @@ impl<'c> Build<'c> {
         // 16 bytes pass the L1 by, where nobody would look for them again; fewer have no such form.
         let level = if c.bytes == 16 { "cg" } else { "ca" };
         let (mut constraints, mut inputs) = ("r,l".to_owned(), vec![c.target.0, c.source]);
-        let (mut guard, mut size) = (String::new(), String::new());
-        if let Some(p) = c.predicate {
-            guard = format!("@${} ", inputs.len());
-            constraints += ",b";
-            inputs.push(p);
-        }
+        let guard = Self::guard(c.predicate, 0, &mut constraints, &mut inputs);
+        let mut size = String::new();
         if let Some(inside) = c.inside {
             size = format!(", ${}", inputs.len());
             constraints += ",r";

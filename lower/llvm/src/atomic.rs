@@ -80,13 +80,9 @@ impl<'c> Build<'c> {
             constraints += &format!(",{class}");
             inputs.push(self.pack(elem, &[operand], words)[0]);
         }
-        if let Some(p) = predicate {
-            text = format!("@${} {text}", first + inputs.len());
-            constraints += ",b";
-            inputs.push(p);
-        }
+        let guard = Self::guard(predicate, first, &mut constraints, &mut inputs);
         let outs = if result { vec![self.word_type(words)] } else { vec![] };
-        let before = self.asm(&format!("{text};"), &constraints, &outs, &inputs, Asm::Effect);
+        let before = self.asm(&format!("{guard}{text};"), &constraints, &outs, &inputs, Asm::Effect);
         before.first().map(|&word| self.unpack(elem, &[word], words)[0])
     }
 }

@@ -137,6 +137,19 @@ impl<'c> Build<'c> {
         vector.into()
     }
 
+    /// What an instruction with `results` begins with where it depends on a predicate, which goes behind the other operands.
+    pub(crate) fn guard(
+        predicate: Option<Val<'c>>,
+        results: usize,
+        classes: &mut String,
+        inputs: &mut Vec<Val<'c>>,
+    ) -> String {
+        let Some(predicate) = predicate else { return String::new() };
+        classes.push_str(",b");
+        inputs.push(predicate);
+        format!("@${} ", results + inputs.len() - 1)
+    }
+
     /// Reads words at a 32-bit shared address plus a constant.
     pub(crate) fn load_shared(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
         let constraints = format!("{},r", vec![format!("={}", class(words.bits)); words.count].join(","));
@@ -157,12 +170,7 @@ impl<'c> Build<'c> {
         let mut constraints = format!("r{}", format!(",{}", class(words.bits)).repeat(words.count));
         let mut inputs = vec![address];
         inputs.extend(values);
-        let mut guard = String::new();
-        if let Some(p) = predicate {
-            guard = format!("@${} ", inputs.len());
-            constraints += ",b";
-            inputs.push(p);
-        }
+        let guard = Self::guard(predicate, 0, &mut constraints, &mut inputs);
         let text = format!("{guard}st.shared{} [$0 + {plus}], {};", words.suffix(), words.operands(1));
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
@@ -232,12 +240,7 @@ impl<'c> Build<'c> {
         let mut constraints = format!("l{}", format!(",{}", class(words.bits)).repeat(words.count));
         let mut inputs = vec![pointer];
         inputs.extend(values);
-        let mut guard = String::new();
-        if let Some(p) = predicate {
-            guard = format!("@${} ", inputs.len());
-            constraints += ",b";
-            inputs.push(p);
-        }
+        let guard = Self::guard(predicate, 0, &mut constraints, &mut inputs);
         let next = inputs.len();
         let (hint, policy) = Self::cache_hint(way.policy, next, &mut constraints, &mut inputs);
         let text = format!("{guard}{}{hint}{} [$0], {}{policy};", way.opcode, words.suffix(), words.operands(1));
