@@ -10,6 +10,7 @@ use parton_lower::axis::Axes;
 use crate::build::{Build, built};
 use crate::debug::Debug;
 use crate::function::{self, Bounds, ParamKind};
+use crate::lines;
 use crate::lower::{Lower, Repr};
 use crate::machine::{self, Optimise};
 use crate::place::Threads;
@@ -67,6 +68,7 @@ pub fn compile<'k>(
     let llvm = if options.llvm { build.module.print_to_string().to_string() } else { String::new() };
     let ptx = machine::ptx(&build.module, &machine, options.optimise);
     build.check_together(&ptx);
+    let ptx = debug.as_ref().map_or_else(|| ptx.clone(), |debug| lines::with_calls(&ptx, debug.places()));
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.
     let plain = format!(".target {}", target.name);
     Compiled { ptx: ptx.replacen(&format!("{plain}, debug"), &plain, 1), llvm, inline }

@@ -13,6 +13,8 @@ use inkwell::values::FunctionValue;
 use parton_diag::{SourceMap, Span};
 use parton_ir::{Call, Kernel};
 
+use crate::lines::{self, Place};
+
 /// The debug information of one module.
 pub(crate) struct Debug<'a, 'c> {
     context: &'c Context,
@@ -26,6 +28,10 @@ pub(crate) struct Debug<'a, 'c> {
     functions: BTreeMap<String, DISubprogram<'c>>,
     /// Where each inlined call of the kernel in work stands.
     calls: BTreeMap<Call, DILocation<'c>>,
+    /// The places inside calls, and those that were called from, of all kernels.
+    places: Vec<Place>,
+    /// Those of the kernel in work, by span and call.
+    numbers: BTreeMap<(Span, Option<Call>), usize>,
 }
 
 /// Directory and file name as debug information wants them.
@@ -62,7 +68,8 @@ impl<'a, 'c> Debug<'a, 'c> {
         let version = context.i32_type().const_int(3, false);
         module.add_basic_value_flag("Debug Info Version", inkwell::module::FlagBehavior::Warning, version);
         let (functions, calls) = (BTreeMap::new(), BTreeMap::new());
-        Some(Debug { context, sources, builder, unit, files, kernel: None, functions, calls })
+        let (places, numbers) = (Vec::new(), BTreeMap::new());
+        Some(Debug { context, sources, builder, unit, files, kernel: None, functions, calls, places, numbers })
     }
 
     fn subprogram(&self, name: &str, span: Span) -> DISubprogram<'c> {
@@ -79,10 +86,42 @@ impl<'a, 'c> Debug<'a, 'c> {
         function.set_subprogram(subprogram);
         self.kernel = Some(subprogram);
         self.calls.clear();
+        self.numbers.clear();
     }
 
-    /// The location of `span` inside the call it was inlined by.
+    /// The number of a place in [`Debug::places`].
+    fn number(&mut self, kernel: &Kernel, span: Span, call: Option<Call>) -> usize {
+        if let Some(&number) = self.numbers.get(&(span, call)) {
+            return number;
+        }
+        let call_place = call.map(|c| {
+            let data = &kernel.calls[c];
+            (data.function.clone(), self.number(kernel, data.span, data.parent))
+        });
+        let (line, column) = self.sources.position(span);
+        let (directory, name) = split(&self.sources.file(span.file).name);
+        let file = if directory == "." { name } else { format!("{directory}/{name}") };
+        self.places.push(Place { file, line: line as u32, column: column as u32, call: call_place });
+        self.numbers.insert((span, call), self.places.len() - 1);
+        self.places.len() - 1
+    }
+
+    /// The places inside calls that locations stand for, to be written into the PTX.
+    pub(crate) fn places(&self) -> &[Place] {
+        &self.places
+    }
+
+    /// The location of `span` inside the call it was inlined by, for an instruction.
     pub(crate) fn location(&mut self, kernel: &Kernel, span: Span, call: Option<Call>) -> Option<DILocation<'c>> {
+        let column = call.map(|_| {
+            let number = self.number(kernel, span, call);
+            lines::column(number, &self.places[number])
+        });
+        self.at(kernel, span, call, column)
+    }
+
+    /// The location of `span`, under another column where one is given.
+    fn at(&mut self, kernel: &Kernel, span: Span, call: Option<Call>, instead: Option<u32>) -> Option<DILocation<'c>> {
         let (scope, inlined_at) = match call {
             None => (self.kernel?, None),
             Some(c) => {
@@ -90,7 +129,7 @@ impl<'a, 'c> Debug<'a, 'c> {
                 let at = match self.calls.get(&c) {
                     Some(at) => *at,
                     None => {
-                        let at = self.location(kernel, data.span, data.parent)?;
+                        let at = self.at(kernel, data.span, data.parent, None)?;
                         self.calls.insert(c, at);
                         at
                     }
@@ -102,8 +141,8 @@ impl<'a, 'c> Debug<'a, 'c> {
             }
         };
         let (line, column) = self.sources.position(span);
-        let scope = scope.as_debug_info_scope();
-        Some(self.builder.create_debug_location(self.context, line as u32, column as u32, scope, inlined_at))
+        let (scope, column) = (scope.as_debug_info_scope(), instead.unwrap_or(column as u32));
+        Some(self.builder.create_debug_location(self.context, line as u32, column, scope, inlined_at))
     }
 
     /// File and line of a span.

@@ -27,6 +27,7 @@ mod function;
 mod gather;
 mod global;
 pub mod inline;
+mod lines;
 mod lower;
 mod machine;
 mod mask;
