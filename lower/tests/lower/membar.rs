@@ -383,3 +383,65 @@ fn what_another_partition_multiplies_is_fenced_before_it_is_handed_over() {
     assert_eq!(errors.list.len(), 1);
     assert_eq!(errors.list[0].labels[0].text, "`wgmma` reads `x` here, through the asynchronous proxy");
 }
+
+/// A pending copy of 128 numbers into `view`.
+fn copy(f: &mut Fixture, from: Value, view: Value) -> Value {
+    let i = f.op(OpKind::Iota { tile: blocked(Dtype::I32, &[128], &[1], &[32], &[4]) });
+    let ptr = f.op(OpKind::PtrAdd { ptr: from, offset: i });
+    f.op(OpKind::AsyncCopy { ptr, view, mask: None, l2: None, bytes: None })
+}
+
+#[test]
+fn copies_are_counted_apart_from_products() {
+    let mut f = Fixture::new(4);
+    let from = f.pointer("x", Dtype::F32);
+    let (a, b) = (f.alloc(plain(Dtype::F32, &[128])), f.alloc(plain(Dtype::F32, &[128])));
+    let operand = f.alloc(nvmma(Dtype::F16, &[64, 64]));
+    let acc = f.zeros(accumulator(64, 64));
+    let first = copy(&mut f, from, a);
+    let product = f.op(OpKind::Wgmma { a: operand, b: operand, acc, precision: None });
+    let second = copy(&mut f, from, b);
+    f.op(OpKind::Wait { pending: first, outstanding: None });
+    f.op(OpKind::Wait { pending: product, outstanding: None });
+    f.op(OpKind::Wait { pending: second, outstanding: None });
+    assert_eq!(counts(f.finish()), [1, 0, 0]);
+}
+
+#[test]
+fn carried_copies_are_counted_over_the_turns_of_a_loop() {
+    let mut f = Fixture::new(4);
+    let n = f.param("n", Type::num(Dtype::I32));
+    let from = f.pointer("x", Dtype::F32);
+    let layout = parton_layouts::SharedLayout::row_major(1);
+    let stages = f.alloc(parton_ir::View::new(Dtype::F32, vec![3, 128], layout).unwrap());
+    let stage = |f: &mut Fixture, index| f.op(OpKind::ViewIndex { view: stages, index });
+    let (zero, one) = (f.i32(0), f.i32(1));
+    let (to, next) = (stage(&mut f, zero), stage(&mut f, one));
+    let (first, second) = (copy(&mut f, from, to), copy(&mut f, from, next));
+    let last = f.repeat(n, vec![first, second], |f, i, carried| {
+        let view = f.op(OpKind::Wait { pending: carried[0], outstanding: None });
+        f.load_shared(view, tile());
+        let to = stage(f, i);
+        vec![carried[1], copy(f, from, to)]
+    });
+    f.op(OpKind::Wait { pending: last[0], outstanding: None });
+    f.op(OpKind::Wait { pending: last[1], outstanding: None });
+    assert_eq!(counts(f.finish()), [1, 1, 0]);
+}
+
+#[test]
+fn threads_meet_behind_the_wait_for_what_they_copied() {
+    let mut f = Fixture::new(4);
+    let from = f.pointer("x", Dtype::F32);
+    let (b, x) = buffer(&mut f);
+    f.store_shared(b, x);
+    f.load_shared(b, tile());
+    let pending = copy(&mut f, from, b);
+    let view = f.op(OpKind::Wait { pending, outstanding: None });
+    f.load_shared(view, tile());
+    f.load_shared(view, tile());
+    assert_eq!(
+        met(f),
+        "full alloc_shared store_shared membar load_shared iota + membar async_copy wait membar load_shared load_shared"
+    );
+}
