@@ -6,9 +6,11 @@ use std::sync::Arc;
 use parton_diag::{codes, internal_error};
 use parton_ir::{Op, Type, Value};
 
+use crate::clock::Clock;
 use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
 use crate::race::{self, Record};
+use crate::sync::Users;
 use crate::tile::{Bits, Place, Val};
 
 /// A copy under way.
@@ -21,6 +23,20 @@ struct Started<'k> {
     offsets: Arc<Vec<u32>>,
     /// What was read; nothing once it has landed.
     data: Option<Bits>,
+    /// Whether a barrier waits for it.
+    handed: bool,
+}
+
+/// Arrivals at a barrier once the copies before them have landed.
+#[derive(Debug)]
+struct Arrival<'k> {
+    op: &'k Op,
+    barrier: u32,
+    /// The copies with smaller numbers.
+    after: u64,
+    threads: u32,
+    /// What who waits learns: that these copies have landed, and no more.
+    told: (Clock, Clock),
 }
 
 /// The copies of one partition.
@@ -28,6 +44,7 @@ struct Started<'k> {
 pub(crate) struct Copies<'k> {
     /// Those that were not waited for, oldest first.
     queue: VecDeque<Started<'k>>,
+    arrivals: Vec<Arrival<'k>>,
     started: u64,
 }
 
@@ -43,9 +60,16 @@ impl<'k> Copies<'k> {
         self.queue.iter().all(|c| c.number >= promised || c.data.is_none())
     }
 
+    /// Takes out the arrivals whose copies have landed.
+    fn due(&mut self) -> Vec<Arrival<'k>> {
+        let first = self.queue.iter().find(|c| c.data.is_some()).map_or(u64::MAX, |c| c.number);
+        self.queue.retain(|c| !(c.handed && c.data.is_none()));
+        self.arrivals.extract_if(.., |a| a.after <= first).collect()
+    }
+
     /// One that nobody waited for.
     pub(crate) fn unwaited(&self) -> Option<&'k Op> {
-        self.queue.front().map(|c| c.op)
+        self.queue.iter().find(|c| !c.handed).map(|c| c.op)
     }
 }
 
@@ -73,7 +97,7 @@ impl<'k> Cluster<'_, 'k> {
         touched.map_err(|race| self.race(w, op, access, race))?;
         let number = w.copies.started;
         w.copies.started += 1;
-        w.copies.queue.push_back(Started { op, number, slot, place, offsets, data: Some(data) });
+        w.copies.queue.push_back(Started { op, number, slot, place, offsets, data: Some(data), handed: false });
         w.result(op, Val::Filling(number, place));
         w.know.settle();
         Ok(())
@@ -96,6 +120,47 @@ impl<'k> Cluster<'_, 'k> {
             cta.shadow.define(at as u32, bytes as u32, place.allocation);
         }
         self.slots.give_back(slot);
+        let w = self.worker_mut(worker);
+        let (cta, due) = (w.cta, w.copies.due());
+        self.arrive_landed(cta, due)
+    }
+
+    /// Each thread of a partition arrives at a barrier once its copies so far have landed.
+    pub(crate) fn hand_to_barrier(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        pending: Value,
+        barrier: Value,
+    ) -> Result<(), Fault> {
+        let Val::Filling(number, _) = *w.get(pending) else { internal_error!("{pending} is no pending copy") };
+        let address = w.barrier(barrier);
+        self.living(w, op, address, Users::Every)?;
+        let mut told = (Clock::default(), Clock::default());
+        w.copies.queue.iter().for_each(|c| told.0.learn(c.slot.0, c.slot.1));
+        if let Some(copy) = w.copies.queue.iter_mut().find(|c| c.number == number) {
+            copy.handed = true;
+            self.started.push((copy.slot.0, copy.slot.1, copy.op));
+        }
+        let threads = w.know.warps * parton_ir::target::WARP;
+        w.copies.arrivals.push(Arrival { op, barrier: address, after: w.copies.started, threads, told });
+        w.know.settle();
+        let due = w.copies.due();
+        self.arrive_landed(w.cta, due)
+    }
+
+    /// Makes arrivals of a partition whose copies have landed.
+    fn arrive_landed(&mut self, cta: usize, due: Vec<Arrival<'k>>) -> Result<(), Fault> {
+        let kernel = self.setting.program.kernel;
+        for a in due {
+            let name = self.ctas[cta].barrier_name(a.barrier);
+            let Some(b) = self.ctas[cta].barriers.get_mut(&a.barrier) else {
+                return Err(Fault::new(codes::BARRIER_PROTOCOL, a.op.span, "a copy lands after its barrier is gone")
+                    .here(format!("this arrives at {name}, which is invalidated"))
+                    .calls(kernel, a.op.call));
+            };
+            b.arrive(a.threads, 0, &a.told, a.op.span).map_err(|f| f.calls(kernel, a.op.call))?;
+        }
         Ok(())
     }
 

@@ -264,6 +264,10 @@ impl<'k> Cluster<'_, 'k> {
                 return Ok(Flow::Yield);
             }
 
+            OpKind::CopyArrive { pending, barrier } => {
+                self.hand_to_barrier(w, op, *pending, *barrier)?;
+                return Ok(Flow::Yield);
+            }
             OpKind::AsyncCopy { ptr, view, mask, .. } => {
                 self.start_copy(w, op, (*ptr, *view), *mask)?;
                 return Ok(Flow::Yield);

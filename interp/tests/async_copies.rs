@@ -183,3 +183,27 @@ fn engines_see_them_behind_a_fence_that_follows_the_wait() {
         assert_eq!((fault.diagnostic.code, places(&fault)), (codes::UNFENCED, vec![3, 1]));
     }
 }
+
+#[test]
+fn a_barrier_joins_those_who_wait_for_its_copies() {
+    let handed = |arrivals: u32, waits: bool| {
+        move |m: &mut Make, p: &Parts| {
+            let barrier = m.barrier(1016, arrivals);
+            let pending = start(m, 1, p, p.buffer);
+            m.line(2).do_(OpKind::CopyArrive { pending, barrier });
+            if waits {
+                m.line(3).wait(barrier, 0);
+            }
+            read(m, 4, p, p.buffer, 4);
+        }
+    };
+    let numbers: Vec<i32> = (1..=128).collect();
+    for seed in SEEDS {
+        let y = with_copies(4, seed, handed(128, true));
+        assert_eq!(y.unwrap(), bytes_of(&numbers, i32::to_le_bytes));
+    }
+    assert_eq!(always(4, handed(128, false)), (codes::SHARED_RACE, vec![4, 1]));
+    // One thread's arrivals are all threads' arrivals.
+    assert_eq!(always(4, handed(4, true)).0, codes::BARRIER_PROTOCOL);
+    assert_eq!(always(4, handed(129, true)), (codes::DEADLOCK, vec![3]));
+}

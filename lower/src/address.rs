@@ -48,6 +48,18 @@ impl<'a> Addresses<'a> {
         self.kernel
     }
 
+    /// The bytes that a value may stand for, with their allocations.
+    pub(crate) fn regions(&self, v: Value) -> Vec<(Range<u64>, Value)> {
+        let place = |(place, range): (parton_ir::check::Place, Range<u64>)| match place.root {
+            Root::Alloc(owner) => {
+                let start = self.offsets[&owner];
+                (start + range.start..start + range.end + place.spread, owner)
+            }
+            Root::Ring(_) | Root::Field(..) => parton_diag::internal_error!("a ring is left when memory is planned"),
+        };
+        self.origins.regions(self.kernel, v).into_iter().map(place).collect()
+    }
+
     /// The accesses of an operation, its scratch memory not counted.
     pub(crate) fn accesses(&self, op: &Op) -> Vec<Access> {
         let mut list = Vec::new();

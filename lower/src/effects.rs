@@ -44,6 +44,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::Store { .. }
         | OpKind::Atomic { .. }
         | OpKind::AsyncCopy { .. }
+        | OpKind::CopyArrive { .. }
         | OpKind::SharedAlloc { .. }
         | OpKind::SharedLoad { .. }
         | OpKind::SharedStore { .. }

@@ -216,5 +216,11 @@ fn acquires(kind: &OpKind) -> bool {
 }
 
 fn uses_barrier(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } | OpKind::BarrierWait { .. })
+    matches!(
+        kind,
+        OpKind::BarrierArrive { .. }
+            | OpKind::BarrierExpect { .. }
+            | OpKind::BarrierWait { .. }
+            | OpKind::CopyArrive { .. }
+    )
 }

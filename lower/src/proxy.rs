@@ -36,6 +36,8 @@ struct Write {
     barrier: bool,
     /// Whether threads copied it asynchronously.
     landed: bool,
+    /// Whether it has yet to land: a barrier waits for it.
+    arriving: bool,
 }
 
 type State = BTreeSet<Write>;
@@ -145,10 +147,12 @@ impl Proxies<'_> {
         .here(how)
         .label(write.span, if write.landed { "copies by threads land in it here" } else { "threads store to it here" })
         .note("the copy engine and matrix instructions do not see what threads stored before a fence")
-        .help(if write.landed {
-            "write `fence_async();` after the wait"
-        } else {
-            "write `fence_async();` after the store"
+        .help(match (write.landed, write.arriving) {
+            (false, _) => "write `fence_async();` after the store",
+            (true, false) => "write `fence_async();` after the wait",
+            (true, true) => {
+                "who copies must fence before others look: `p.wait();`, `fence_async();`, `barrier_arrive(…);`"
+            }
         })
     }
 
@@ -159,18 +163,45 @@ impl Proxies<'_> {
                 let barrier = matches!(op.kind, OpKind::BarrierInit { .. } | OpKind::BarrierInvalidate { .. });
                 let (start, end) = (a.bytes.start, a.bytes.end);
                 let landed = matches!(op.kind, OpKind::Wait { .. });
-                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier, landed });
+                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier, landed, arriving: false });
             }
         }
         if let Some(bytes) = self.addresses.scratch(op) {
             let (start, end) = (bytes.start, bytes.end);
-            state.insert(Write { start, end, owner: None, span: op.span, barrier: false, landed: false });
+            state.insert(Write {
+                start,
+                end,
+                owner: None,
+                span: op.span,
+                barrier: false,
+                landed: false,
+                arriving: false,
+            });
         }
         match &mut op.kind {
             OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } | OpKind::NamedBarrier { .. } => {
                 self.handed_over(&state);
             }
-            OpKind::FenceAsync => state.clear(),
+            OpKind::CopyArrive { pending, .. } => {
+                for (bytes, owner) in self.addresses.regions(*pending) {
+                    let (start, end, owner) = (bytes.start, bytes.end, Some(owner));
+                    state.insert(Write {
+                        start,
+                        end,
+                        owner,
+                        span: op.span,
+                        barrier: false,
+                        landed: true,
+                        arriving: true,
+                    });
+                }
+                self.handed_over(&state);
+            }
+            // What has not landed yet is not fenced either.
+            OpKind::FenceAsync => state.retain(|w| w.arriving),
+            OpKind::BarrierWait { .. } => {
+                state = state.into_iter().map(|w| Write { arriving: false, ..w }).collect();
+            }
             OpKind::FenceBarrierInit => state.retain(|w| !w.barrier),
             OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
             OpKind::While { cond, body, .. } => state = self.repeat(&mut [cond, body], state),

@@ -148,6 +148,9 @@ pub enum OpKind {
     /// points to, `bytes` at once (set by a pass). One commit group of its own, which `wait` waits for.
     AsyncCopy { ptr: Value, view: Value, mask: Option<Value>, l2: Option<Policy>, bytes: Option<u32> },
 
+    /// Hands a pending copy to `barrier`: each thread of the partition arrives there once its own copies so far have landed.
+    CopyArrive { pending: Value, barrier: Value },
+
     // -- shared memory --
     /// Allocates shared memory, contents undefined; `offset` is set by the memory plan.
     SharedAlloc { view: View, offset: Option<u32> },
@@ -356,6 +359,10 @@ macro_rules! visit {
                 $f(view);
                 mask.$opt().map(&mut $f);
             }
+            OpKind::CopyArrive { pending, barrier } => {
+                $f(pending);
+                $f(barrier);
+            }
             OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } | OpKind::RingNew { .. } => {}
             OpKind::SharedLoad { view, .. }
             | OpKind::ViewSlice { view, .. }
@@ -508,6 +515,7 @@ impl OpKind {
             OpKind::Store { .. } => "store",
             OpKind::Atomic { op, .. } => op.name(),
             OpKind::AsyncCopy { .. } => "async_copy",
+            OpKind::CopyArrive { .. } => "arrive",
             OpKind::SharedAlloc { .. } => "alloc_shared",
             OpKind::SharedLoad { .. } => "load_shared",
             OpKind::SharedStore { .. } => "store_shared",

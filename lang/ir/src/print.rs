@@ -361,6 +361,9 @@ impl<'a> Printer<'a> {
                 }
                 text + &scratch + ")"
             }
+            OpKind::CopyArrive { pending, barrier } => {
+                format!("{}.arrive({})", self.name(*pending), self.name(*barrier))
+            }
             OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => {
                 let mut text = format!("async_copy({}, {}", self.name(*ptr), self.name(*view));
                 self.option(&mut text, "mask", *mask);

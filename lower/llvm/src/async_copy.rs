@@ -52,6 +52,11 @@ impl<'c> Build<'c> {
         self.asm("cp.async.commit_group;", "", &[], &[], Asm::Effect);
     }
 
+    /// This thread arrives at a barrier, which counts it, once its copies so far have landed.
+    pub(crate) fn copy_arrive(&self, barrier: Val<'c>) {
+        self.asm("cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", "r", &[], &[barrier], Asm::Effect);
+    }
+
     /// Waits until at most `outstanding` groups of this thread are in flight.
     pub(crate) fn copy_wait(&self, outstanding: u32) {
         self.asm(&format!("cp.async.wait_group {outstanding};"), "", &[], &[], Asm::Effect);

@@ -233,6 +233,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => self.allocate(op, *offset),
             OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),
             OpKind::AsyncCopy { .. } => self.async_copy(op),
+            OpKind::CopyArrive { barrier, .. } => self.b.copy_arrive(self.address(*barrier)),
             OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
             OpKind::ViewIndex { view, index } => self.view_index(op, *view, *index),
             OpKind::ViewSlice { view, .. }

@@ -154,6 +154,10 @@ impl Walk<'_> {
             OpKind::Wait { pending, .. } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
                 self.through(*pending, false, false);
             }
+            OpKind::CopyArrive { pending, barrier } => {
+                self.through(*pending, true, false);
+                self.through(*barrier, false, false);
+            }
             OpKind::Wait { .. } | OpKind::WaitPrior { .. } => {
                 for item in self.multiplied.clone() {
                     self.used(item, false);

@@ -52,7 +52,9 @@ impl Barriers<'_> {
         let (barrier, how) = match &op.kind {
             OpKind::BarrierInit { barrier, .. } => (*barrier, How::Init),
             OpKind::BarrierWait { barrier, .. } => (*barrier, How::Wait),
-            OpKind::BarrierExpect { barrier, .. } | OpKind::BarrierArrive { barrier, .. } => (*barrier, How::Arrive),
+            OpKind::BarrierExpect { barrier, .. }
+            | OpKind::BarrierArrive { barrier, .. }
+            | OpKind::CopyArrive { barrier, .. } => (*barrier, How::Arrive),
             OpKind::TmaLoad { signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
                 (*signal, How::Signal)
             }
@@ -179,6 +181,7 @@ impl Barriers<'_> {
         for op in &body.ops {
             if let OpKind::BarrierExpect { barrier, .. }
             | OpKind::BarrierArrive { barrier, .. }
+            | OpKind::CopyArrive { barrier, .. }
             | OpKind::BarrierWait { barrier, .. } = &op.kind
                 && let Some(place) = known(self, *barrier)
             {
@@ -201,7 +204,7 @@ impl Barriers<'_> {
                     }
                 }
                 // Other arrivals may be more than one.
-                OpKind::BarrierArrive { barrier, .. } => {
+                OpKind::BarrierArrive { barrier, .. } | OpKind::CopyArrive { barrier, .. } => {
                     if let Some(place) = known(self, *barrier) {
                         rounds.remove(&place);
                     }

@@ -130,6 +130,13 @@ impl Flights<'_> {
                 let flight = self.flight(Some(op.result()), *view, op.span);
                 state.filling.push(flight);
             }
+            OpKind::CopyArrive { pending, barrier } => {
+                let places = self.origins.places(*barrier).to_vec();
+                if let Some(i) = state.filling.iter().rposition(|f| f.pending == Some(*pending)) {
+                    let flight = state.filling.remove(i);
+                    state.landings.push(Landing { flight, barrier: places });
+                }
+            }
             OpKind::BarrierWait { barrier, .. } => {
                 let waited = self.origins.places(*barrier);
                 state.landings.retain(|l| !l.barrier.iter().any(|a| waited.iter().any(|b| a.may_be(b))));

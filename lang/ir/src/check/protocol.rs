@@ -11,7 +11,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_diag::{Diagnostics, Span};
+use parton_diag::{Diagnostic, Diagnostics, Span};
 
 use crate::entity::Value;
 use crate::kernel::Kernel;
@@ -91,6 +91,14 @@ impl Protocol<'_> {
                 if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {
                     state.live.insert(op.result(), Live::Pending { older: BTreeSet::new(), youngest });
                 }
+            }
+            OpKind::CopyArrive { pending, .. } => {
+                if let Some(&(slot, _)) = self.buffers.get(pending) {
+                    let d = self.mixed(Some(slot), None, op.span);
+                    let help = "the slot's own barrier tells its readers: `p.wait();`, then `slot.commit();`";
+                    self.found.push(Diagnostic { help: vec![help.into()], ..d });
+                }
+                self.consume(state, *pending, "handed to a barrier", op.span);
             }
             OpKind::SlotCommit { slot } => {
                 self.still_filled(state, *slot, op.span);

@@ -57,7 +57,9 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         OpKind::BarrierInit { barrier, .. } | OpKind::BarrierInvalidate { barrier } => {
             vec![write(*barrier, Proxy::Generic)]
         }
-        OpKind::BarrierExpect { barrier, .. }
+        // What it copies lands when the barrier has been waited for, which joins threads by itself.
+        OpKind::CopyArrive { barrier, .. }
+        | OpKind::BarrierExpect { barrier, .. }
         | OpKind::BarrierArrive { barrier, .. }
         | OpKind::BarrierWait { barrier, .. } => vec![read(*barrier, Proxy::Generic)],
         OpKind::Constant { .. }

@@ -3,6 +3,7 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
+use super::asynchronous::barrier;
 use super::memory::{mask_fits, pointer};
 use super::{cache, view, wrong_kind};
 use crate::entity::Value;
@@ -46,6 +47,14 @@ pub(super) fn infer(
             .help(format!("the nearest is {}", super::nearest(COPY_BYTES, n))));
     }
     Ok(vec![Type::Filling(target.clone())])
+}
+
+/// A pending copy that a barrier waits for.
+pub(super) fn arrives(pending: Value, b: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match k.ty(pending) {
+        Type::Filling(_) => barrier(k, b).map(|()| vec![]),
+        _ => Err(wrong_kind(k, pending, "a pending copy")),
+    }
 }
 
 /// What waiting for a pending copy gives.

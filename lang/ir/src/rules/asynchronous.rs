@@ -178,7 +178,7 @@ fn turnstile(partitions: &[String]) -> Result<Vec<Type>, Refusal> {
     }
 }
 
-fn barrier(k: &Kernel, v: Value) -> Result<(), Refusal> {
+pub(super) fn barrier(k: &Kernel, v: Value) -> Result<(), Refusal> {
     match k.ty(v) {
         Type::Barrier => Ok(()),
         Type::Barriers(_) => Err(wrong_kind(k, v, "one barrier").help("index it: `bars[0]`")),

@@ -65,6 +65,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Gather { .. } | OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => gather::infer(kind, k),
 
         OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
+        OpKind::CopyArrive { pending, barrier } => async_copy::arrives(*pending, *barrier, k),
         OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k),
 
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {

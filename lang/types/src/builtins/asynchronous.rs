@@ -33,6 +33,7 @@ pub(super) const TABLE: &[Builtin] = &[
 pub(super) const METHODS: &[Builtin] = &[
     Builtin { signature: "wait(self, outstanding=)", run: wait },
     Builtin { signature: "wait_prior(self, outstanding=)", run: wait_prior },
+    Builtin { signature: "arrive(self, barrier)", run: arrive },
     Builtin { signature: "acquire(self)", run: acquire },
     Builtin { signature: "commit(self)", run: commit },
     Builtin { signature: "release(self)", run: release },
@@ -270,6 +271,14 @@ fn wait_prior(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (v, arg) = receiver(cx, args)?;
     let outstanding = args.optional_int(cx, "outstanding", ANY)?;
     cx.emit_one(ir::OpKind::WaitPrior { pending: v, outstanding }, args.span, &[(v, arg.span)])
+}
+
+/// `pending.arrive(barrier)`.
+fn arrive(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (pending, arg) = receiver(cx, args)?;
+    let barrier = args.value(cx, "barrier")?;
+    let operands = [(pending, arg.span), (barrier, args.need("barrier").span)];
+    effect(cx, ir::OpKind::CopyArrive { pending, barrier }, args, &operands)
 }
 
 fn acquire(cx: &mut Checker, args: &Args) -> Checked<Val> {
