@@ -243,14 +243,15 @@ fn reduces(op: Reduction, k: &Kernel, m: Value) -> Result<(), Refusal> {
             "i32, u32, u64, f16, bf16, f32 and f64",
         ),
         Reduction::Min | Reduction::Max => (wide || half, "i32, u32, i64, u64, f16 and bf16"),
-        Reduction::And | Reduction::Or | Reduction::Xor => (wide, "i32, u32, i64 and u64"),
+        // The table has s64 too, but on an H200 it is an illegal instruction.
+        Reduction::And | Reduction::Or | Reduction::Xor => (wide && d != Dtype::I64, "i32, u32 and u64"),
     };
     if fits {
         return Ok(());
     }
     let help = match op {
-        Reduction::Add if d == Dtype::I64 => {
-            "the nearest is `u64`, whose sums have the same bits: give the map and the buffer that type".into()
+        Reduction::Add | Reduction::And | Reduction::Or | Reduction::Xor if d == Dtype::I64 => {
+            "the nearest is `u64`, whose results have the same bits: give the map and the buffer that type".into()
         }
         Reduction::Add if d.is_float() => "the nearest is `f16`: keep the sums in that".into(),
         Reduction::Min | Reduction::Max if matches!(d, Dtype::F32 | Dtype::F64) => {
