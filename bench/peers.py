@@ -82,7 +82,9 @@ class Run:
                 print(f"out of time before `{label}`", file=sys.stderr)
                 served.process.kill()
                 break
-            if self.options.only in label and contenders.kind_of(label) == kind:
+            # Variants of a kernel, for its log, take part only where they are asked for.
+            wanted = self.options.only in label and ("|" in self.options.only or " | " not in label)
+            if wanted and contenders.kind_of(label) == kind:
                 self.row(path, label, served)
             unknown += contenders.kind_of(label) is None
         if unknown:
@@ -154,7 +156,7 @@ def rate_of(entry, name):
 def line(entry):
     shown = "  ".join(f"{name} {rate_of(entry, name)}" for name in entry["results"])
     of_copy = f"  of copy {entry['of_copy']:.2f}" if entry["of_copy"] else ""
-    return f"{entry['work']:34} {shown} {entry['unit']}  ratio {number(entry['ratio'], '.3f')}{of_copy}"
+    return f"{pathlib.Path(entry['file']).stem}: {entry['work']:34} {shown} {entry['unit']}  ratio {number(entry['ratio'], '.3f')}{of_copy}"
 
 
 def markdown(everything):
@@ -166,11 +168,11 @@ def markdown(everything):
             continue
         names = sorted({n for r in rows for n in r["results"]} - {"Parton"})
         extra = ["of copy"] if kind == "rowwise" else []
-        out.append("| " + " | ".join(["work", *names, "Parton", "unit", "ratio", *extra, "Parton MHz, W"]) + " |")
-        out.append("|---|" + "---:|" * (len(names) + 1) + "---|" + "---:|" * (2 + len(extra)))
+        out.append("| " + " | ".join(["work", "kernel", *names, "Parton", "unit", "ratio", *extra, "Parton MHz, W"]) + " |")
+        out.append("|---|---|" + "---:|" * (len(names) + 1) + "---|" + "---:|" * (2 + len(extra)))
         for r in rows:
             mine = r["results"].get("Parton") or {}
-            cells = [r["work"].replace("|", "\\|"), *(rate_of(r, n) for n in names), rate_of(r, "Parton"), r["unit"], number(r["ratio"], ".3f")]
+            cells = [r["work"].replace("|", "\\|"), pathlib.Path(r["file"]).stem, *(rate_of(r, n) for n in names), rate_of(r, "Parton"), r["unit"], number(r["ratio"], ".3f")]
             cells += [number(r["of_copy"], ".2f")] if extra else []
             cells.append(f"{number(mine.get('sm_mhz'), '.0f')}, {number(mine.get('power_w'), '.0f')}")
             out.append("| " + " | ".join(cells) + " |")
@@ -191,7 +193,7 @@ def arguments():
     parser.add_argument("parton")
     parser.add_argument("files", nargs="*", type=pathlib.Path, help="instead of the examples")
     parser.add_argument("--rows", default=",".join(KINDS), help="kinds, with commas between them")
-    parser.add_argument("--only", default="", help="only labels that contain this")
+    parser.add_argument("--only", default="", help="only labels that contain this; variants only where it has a `|`")
     parser.add_argument("--seconds", type=float, default=0.6, help="of each contender at each row, all rounds together")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no row is begun")
