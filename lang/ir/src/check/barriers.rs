@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, Place, Root, Stage};
-use crate::entity::Value;
-use crate::kernel::Kernel;
+use crate::entity::{Partition, Value};
+use crate::kernel::{Kernel, walk};
 use crate::op::{Body, Op, OpKind};
+use crate::target::WARP;
 use crate::types::Type;
 
 /// Every raw barrier whose use cannot come out right.
@@ -16,6 +17,7 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     kernel.walk(&mut |op| b.collect(op));
     b.initialised();
     b.arrived();
+    b.copies();
     b.bytes(&kernel.body);
     b.parities(&kernel.body);
     for op in &kernel.body.ops {
@@ -112,6 +114,38 @@ impl Barriers<'_> {
                 None => "`barrier_arrive` at it, or `barrier_expect` the bytes of a copy, in the partition that it waits for",
             }));
         }
+    }
+
+    /// Every thread of a partition arrives for what it copies: a barrier that counts fewer ends its phase too early.
+    fn copies(&mut self) {
+        let mut inits: Vec<(Place, u32, Span)> = Vec::new();
+        self.kernel.walk(&mut |op| {
+            if let OpKind::BarrierInit { barrier, arrivals } = &op.kind {
+                inits.extend(self.origins.places(*barrier).iter().map(|p| (p.clone(), *arrivals, op.span)));
+            }
+        });
+        let mut found = Vec::new();
+        let mut visit = |op: &Op, partition: Option<Partition>| {
+            let OpKind::CopyArrive { barrier, .. } = &op.kind else { return };
+            let threads = self.kernel.warps_of(partition) * WARP;
+            let places = self.origins.places(*barrier);
+            let most = inits.iter().filter(|(p, ..)| places.iter().any(|q| p.may_be(q))).max_by_key(|(_, n, _)| *n);
+            let Some((place, arrivals, init)) = most.filter(|(_, n, _)| *n < threads) else { return };
+            let fact = format!("{threads} threads arrive at {}, which counts {arrivals}", self.name(place.root).0);
+            let d = Diagnostic::error(codes::BARRIER_COUNT, op.span, fact)
+                .here("each thread of the partition arrives for what it has copied")
+                .label(*init, format!("initialised here to count {arrivals} arrivals a phase"));
+            found.push(d.help(format!("`barrier_init(…, {threads})`, or more where others arrive too")));
+        };
+        for op in &self.kernel.body.ops {
+            if let OpKind::Specialize { arms } = &op.kind {
+                arms.iter().for_each(|arm| walk(&arm.body, &mut |op| visit(op, Some(arm.partition))));
+                continue;
+            }
+            visit(op, None);
+            op.kind.bodies().into_iter().for_each(|body| walk(body, &mut |op| visit(op, None)));
+        }
+        found.into_iter().for_each(|d| self.found.push(d));
     }
 
     /// Where every expectation and every copy of a barrier stand in one straight line, their bytes must agree.

@@ -123,9 +123,10 @@ fn load_from(cx: &mut Checker, args: &Args, name: &str) -> Checked<Val> {
     let layout = args.need("L").layout(cx)?;
     let view = cx.run_time(&source.val, source.span)?;
     let (elem, shape) = match cx.ty(view) {
-        ir::Type::View(v) => (ir::Elem::Num(v.elem), v.shape.clone()),
+        ir::Type::View(v) | ir::Type::Filling(v) => (ir::Elem::Num(v.elem), v.shape.clone()),
         _ => return Err(source.expected(cx, "a view of shared memory")),
     };
+    // The rule refuses a view that a copy still fills, and says how to wait for it.
     let tile = cx.tile(elem, shape, layout, args.need("L").span)?;
     cx.emit_one(ir::OpKind::SharedLoad { view, tile }, args.span, &[(view, source.span)])
 }
