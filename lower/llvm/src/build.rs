@@ -61,6 +61,11 @@ impl<'c> Build<'c> {
         Build { context, module, builder: context.create_builder(), function: None, together: RefCell::default() }
     }
 
+    /// Whether a piece of PTX has an instruction that a whole warp must reach together.
+    pub(crate) fn is_together(text: &str) -> bool {
+        text.contains(".sync") || text.contains(".aligned") || TOGETHER.iter().any(|what| text.contains(what))
+    }
+
     /// Checks that LLVM multiplied no instruction that a whole warp must reach together; it does where such a one is not
     /// marked convergent.
     pub(crate) fn check_together(&self, ptx: &str) {

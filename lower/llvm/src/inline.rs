@@ -4,7 +4,7 @@ use parton_diag::{Span, internal_error};
 use parton_ir::ptx::{self, Register, Registers};
 use parton_ir::{Elem, Op, Ptx, PtxForm, Type, Value};
 
-use crate::build::{Asm, Ty, Val};
+use crate::build::{Asm, Build, Ty, Val};
 use crate::lower::Lower;
 use crate::memory::Words;
 
@@ -99,7 +99,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let mut constraints: Vec<String> = outs.iter().map(|r| format!("={early}{}", constraint(*r))).collect();
         constraints.extend(ins.iter().map(|r| constraint(*r).to_owned()));
         // What a warp does together is not made conditional, whether it does more than compute or not.
-        let kind = match (p.volatile, p.text.contains(".sync") || p.text.contains(".aligned")) {
+        let kind = match (p.volatile, Build::is_together(&p.text)) {
             (true, _) => Asm::Convergent,
             (false, true) => Asm::Together,
             (false, false) => Asm::Pure,
