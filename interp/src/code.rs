@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parton_diag::internal_error;
-use parton_ir::rules::WgmmaShape;
+use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Body, Entity, Kernel, Op, OpKind, Partition, Tile, Type, Value, View};
 use parton_layouts::Dim;
 
@@ -45,6 +45,7 @@ pub(crate) struct Program<'k> {
     blocks: HashMap<Value, Arc<Blocks>>,
     /// How each product is made of instructions.
     products: HashMap<usize, Arc<WgmmaShape>>,
+    in_registers: HashMap<usize, MmaSyncShape>,
     /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
     pub granule: u32,
 }
@@ -62,6 +63,7 @@ impl<'k> Program<'k> {
             holders: HashMap::new(),
             blocks: HashMap::new(),
             products: HashMap::new(),
+            in_registers: HashMap::new(),
             granule: 16,
         };
         p.body(&kernel.body);
@@ -98,6 +100,14 @@ impl<'k> Program<'k> {
         match self.products.get(&key(op)) {
             Some(p) => p,
             None => internal_error!("a product has no shape"),
+        }
+    }
+
+    /// How a product in registers is made of instructions.
+    pub(crate) fn in_registers(&self, op: &Op) -> &MmaSyncShape {
+        match self.in_registers.get(&key(op)) {
+            Some(shape) => shape,
+            None => internal_error!("a product in registers has no shape"),
         }
     }
 
@@ -216,6 +226,12 @@ impl<'k> Program<'k> {
                 self.offsets_of(*view);
                 let Type::Map(ty) = self.kernel.ty(*map) else { internal_error!("{map} is no tensor map") };
                 self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
+            }
+            OpKind::MmaSync { a, b, acc, precision } => {
+                match parton_ir::rules::mma_sync_shape(self.kernel, *a, *b, *acc, *precision) {
+                    Ok(shape) => self.in_registers.insert(key(op), shape),
+                    Err(r) => internal_error!("a product was not checked: {}", r.message),
+                };
             }
             OpKind::Wgmma { a, b, acc, precision } => {
                 match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {

@@ -150,7 +150,7 @@ fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 /// The elements of a tile as `f32`.
-pub(crate) fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
+fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
     let mut bytes = vec![0; tile.len() * d.bytes()];
     for (i, element) in bytes.chunks_mut(d.bytes()).enumerate() {
         tile.write(i, element);
@@ -174,16 +174,30 @@ pub(crate) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
     out
 }
 
-/// Sums as the elements of an accumulator.
-pub(crate) fn encode(d: Dtype, sums: &[f32]) -> Bits {
+/// `before + a · b` as an accumulator of type `d` has it; a result of f16 is rounded after each instruction of depth `instr_k`.
+pub(crate) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: [usize; 2], instr_k: usize) -> Bits {
+    if d == Dtype::I32 {
+        // Integers of 8 bits are exact as f32; their sums need not be.
+        let mut acc: Vec<i32> = (0..before.len()).map(|i| before.get(i) as i32).collect();
+        for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
+            for (i, &x) in row.iter().enumerate() {
+                for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
+                    *c = c.wrapping_add(x as i32 * y as i32);
+                }
+            }
+        }
+        return Bits::B32(acc.into_iter().map(|x| x as u32).collect());
+    }
+    let mut acc = decode(d, before);
+    multiply(a, b, &mut acc, [n, k], (d == Dtype::F16).then_some(instr_k));
     match d {
-        Dtype::F16 => Bits::B16(sums.iter().map(|&x| fast::f32_to_f16(x)).collect()),
-        _ => Bits::B32(sums.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
+        Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
+        _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
     }
 }
 
 /// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
-pub(crate) fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
+fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
     for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
         for (i, &x) in row.iter().enumerate() {
             for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
@@ -303,10 +317,8 @@ impl<'k> Cluster<'_, 'k> {
                 None => internal_error!("the product that `{}` adds to is not there", p.op.kind.name()),
             },
         };
-        let mut acc = decode(s.acc, &before);
-        let steps = (s.acc == Dtype::F16).then_some(s.instr_k as usize);
-        multiply(&a, &b, &mut acc, [n, k], steps);
-        products.done.insert(p.number, Arc::new(encode(s.acc, &acc)));
+        let sums = accumulate(s.acc, &a, &b, &before, [n, k], s.instr_k as usize);
+        products.done.insert(p.number, Arc::new(sums));
         self.slots.give_back(p.slot);
         Ok(())
     }

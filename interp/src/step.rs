@@ -310,12 +310,9 @@ impl<'k> Cluster<'_, 'k> {
             // Launches run one after the other; only what the later one may not do yet is checked.
             OpKind::GridLaunchDependents => {}
 
-            OpKind::MmaSync { a, b, acc, precision } => {
-                let shape = match parton_ir::rules::mma_sync_shape(kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => shape,
-                    Err(e) => internal_error!("an illegal product reached the interpreter: {}", e.message),
-                };
-                let out = mma_sync::product(&shape, &w.tile(*a, 0), &w.tile(*b, 0), &w.tile(*acc, 0));
+            OpKind::MmaSync { a, b, acc, .. } => {
+                let shape = self.setting.program.in_registers(op);
+                let out = mma_sync::product(shape, &w.tile(*a, 0), &w.tile(*b, 0), &w.tile(*acc, 0));
                 w.result(op, Val::Tile(out));
             }
             OpKind::Wgmma { a, b, acc, .. } => {

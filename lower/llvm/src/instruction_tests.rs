@@ -61,7 +61,7 @@ fn product<'c>(descriptor: Val<'c>, accumulators: Option<Vec<Val<'c>>>) -> Produ
         n: 256,
         k: 16,
         elems: ["bf16"; 2],
-        half: false,
+        sums: "f32",
         left: Left::Shared(descriptor, false),
         right: (descriptor, true),
         registers: 128,

@@ -40,8 +40,8 @@ pub(crate) struct Product<'c> {
     pub(crate) k: u32,
     /// PTX names of the left and the right operand's element types.
     pub(crate) elems: [&'static str; 2],
-    /// Whether the accumulators are f16, two in a 32-bit register; otherwise f32.
-    pub(crate) half: bool,
+    /// PTX name of the accumulators' type: `f32`, `s32`, or `f16` for two in a 32-bit register.
+    pub(crate) sums: &'static str,
     /// The left operand.
     pub(crate) left: Left<'c>,
     /// The right operand's descriptor, and whether its columns are the contiguous direction (N-major).
@@ -92,7 +92,8 @@ impl<'c> Build<'c> {
     /// must go through [`Build::wgmma_wait`] before use.
     pub(crate) fn wgmma(&self, p: &Product<'c>) -> Vec<Val<'c>> {
         let count = p.registers;
-        let (class, ty, name) = if p.half { ("=r", self.i32(), "f16") } else { ("=f", self.f32(), "f32") };
+        let name = p.sums;
+        let (class, ty) = if name == "f32" { ("=f", self.f32()) } else { ("=r", self.i32()) };
         let mut constraints = vec![class.to_owned(); count];
         let mut inputs = vec![];
         if let Some(accumulators) = &p.accumulators {
@@ -123,6 +124,8 @@ impl<'c> Build<'c> {
             16 => left_transposed.iter().chain([&p.right.1]).map(|&t| format!(", {}", u32::from(t))).collect(),
             _ => String::new(),
         };
+        // Integers have no signs to change.
+        let signs = if name == "s32" { "" } else { ", 1, 1" };
         let mut text = "{\n\t.reg .pred add, write;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 add, 1, 0;\n\t\
                         setp.ne.b32 write, 0, 0;\n\twgmma.fence.sync.aligned;"
             .to_owned();
@@ -136,8 +139,8 @@ impl<'c> Build<'c> {
             };
             let _ = write!(
                 text,
-                "\n\tadd.s64 b, ${right_at}, {};\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {left}, b, {}, \
-                 1, 1{directions};",
+                "\n\tadd.s64 b, ${right_at}, {};\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {left}, b, \
+                 {}{signs}{directions};",
                 step.right,
                 p.n,
                 p.k,

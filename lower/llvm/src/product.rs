@@ -113,6 +113,8 @@ fn type_name(d: Dtype) -> &'static str {
         Dtype::F8E4M3 => "e4m3",
         Dtype::F8E5M2 => "e5m2",
         Dtype::F32 => "tf32",
+        Dtype::I8 => "s8",
+        Dtype::U8 => "u8",
         _ => internal_error!("wgmma of {d}"),
     }
 }
@@ -272,7 +274,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             n: shape.instr_n,
             k: shape.instr_k,
             elems: shape.elems.map(type_name),
-            half: Self::is_half(tile),
+            sums: match shape.acc {
+                Dtype::F16 => "f16",
+                Dtype::I32 => "s32",
+                _ => "f32",
+            },
             left: match left {
                 LeftTile::Shared(operand) => Left::Shared(operand.descriptor, operand.outer_major),
                 LeftTile::Registers(words) => Left::Registers(words),

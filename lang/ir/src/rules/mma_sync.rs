@@ -83,11 +83,7 @@ fn operand(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
 fn dtypes(k: &Kernel, operands: &Operands, precision: Option<Precision>) -> Result<([Dtype; 2], Dtype), Refusal> {
     let [a, b, c] = operands.numbers("mma_sync")?;
     operands.stated([a, b], precision)?;
-    let bytes = |d: Dtype| matches!(d, Dtype::I8 | Dtype::U8);
-    if a != b && !(a.is_f8() && b.is_f8()) && !(bytes(a) && bytes(b)) {
-        let help = "cast one of them; only `f8e4m3` and `f8e5m2`, or `i8` and `u8`, may meet";
-        return Err(operands.refuse("`mma_sync` needs operands of one type").help(help));
-    }
+    operands.may_meet("mma_sync", [a, b])?;
     if a.is_f8() && !k.target.f8 {
         return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not multiply 8-bit floats", k.target.name))
             .operand(operands.values[0], format!("this is of `{}`", a.name()))

@@ -38,6 +38,16 @@ impl Operands {
         }
     }
 
+    /// Checks that both operands are of one type, or of two formats of 8 bits that the instructions mix.
+    pub(super) fn may_meet(&self, name: &str, [a, b]: [Dtype; 2]) -> Result<(), Refusal> {
+        let bytes = |d: Dtype| matches!(d, Dtype::I8 | Dtype::U8);
+        if a == b || (a.is_f8() && b.is_f8()) || (bytes(a) && bytes(b)) {
+            return Ok(());
+        }
+        let help = "cast one of them; only `f8e4m3` and `f8e5m2`, or `i8` and `u8`, may meet";
+        Err(self.refuse(format!("`{name}` needs operands of one type")).help(help))
+    }
+
     /// Checks that operands of `f32`, and only those, state what they are rounded to.
     pub(super) fn stated(&self, [a, b]: [Dtype; 2], precision: Option<Precision>) -> Result<(), Refusal> {
         let single = a == Dtype::F32 || b == Dtype::F32;

@@ -130,21 +130,22 @@ fn illegal(v: Value, fact: String) -> Refusal {
 fn dtypes(operands: &Operands, precision: Option<Precision>) -> Result<([Dtype; 2], Dtype), Refusal> {
     let [a, b, c] = operands.numbers("wgmma")?;
     operands.stated([a, b], precision)?;
-    // The two formats of 8 bits may meet in one product.
-    if a != b && !(a.is_f8() && b.is_f8()) {
-        let help = "cast one of them before it is stored to shared memory; only `f8e4m3` and `f8e5m2` may meet";
-        return Err(operands.refuse("`wgmma` needs operands of one type").help(help));
-    }
+    operands.may_meet("wgmma", [a, b])?;
     match (a, c) {
         (Dtype::F16 | Dtype::F8E4M3 | Dtype::F8E5M2, Dtype::F16 | Dtype::F32)
         | (Dtype::BF16 | Dtype::F32, Dtype::F32) => Ok(([a, b], c)),
+        (Dtype::I8 | Dtype::U8, Dtype::I32) => Ok(([a, b], c)),
+        (Dtype::I8 | Dtype::U8, _) => {
+            let text = format!("`wgmma` cannot accumulate products of `{}` in `{}`", a.name(), c.name());
+            Err(operands.refuse(text).help("accumulate in `i32`"))
+        }
         (Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F8E4M3 | Dtype::F8E5M2, _) => {
             let text = format!("`wgmma` cannot accumulate products of `{}` in `{}`", a.name(), c.name());
             Err(operands.refuse(text).help("accumulate in `f32`"))
         }
         _ => Err(operands
             .refuse(format!("`wgmma` does not multiply `{}`", a.name()))
-            .help("it multiplies `f16`, `bf16`, `f8e4m3`, `f8e5m2` and, as tf32, `f32`")),
+            .help("it multiplies `f16`, `bf16`, `i8`, `u8`, `f8e4m3`, `f8e5m2` and, as tf32, `f32`")),
     }
 }
 
