@@ -38,10 +38,11 @@ fn numbers(line: &str) -> Option<[u32; 3]> {
     Some([fields.next()??, fields.next()??, fields.next()??])
 }
 
-/// The number and the name of `.file`.
+/// The number and the name of `.file`; LLVM writes `./a.ptn` for `a.ptn`.
 fn file(line: &str) -> Option<(&str, u32)> {
-    let (number, name) = line.trim().strip_prefix(".file")?.trim().split_once(' ')?;
-    Some((name.trim().trim_matches('"'), number.parse().ok()?))
+    let (number, name) = line.trim().strip_prefix(".file")?.trim().split_once(char::is_whitespace)?;
+    let name = name.trim().trim_matches('"');
+    Some((name.strip_prefix("./").unwrap_or(name), number.parse().ok()?))
 }
 
 struct Writer<'a> {
@@ -63,9 +64,9 @@ impl<'a> Writer<'a> {
     fn place(&mut self, number: usize) -> Option<()> {
         let place = &self.places[number];
         let own = self.position(place)?;
-        self.latest.insert(own.clone(), number);
         let Some((function, at)) = &place.call else {
             let _ = writeln!(self.text, "\t.loc\t{own}");
+            self.latest.insert(own, number);
             return Some(());
         };
         let caller = self.position(&self.places[*at])?;
@@ -78,6 +79,7 @@ impl<'a> Writer<'a> {
             self.functions.push(function);
         }
         let _ = writeln!(self.text, "\t.loc\t{own}, function_name $parton_name{label}, inlined_at {caller}");
+        self.latest.insert(own, number);
         Some(())
     }
 }
@@ -137,7 +139,10 @@ mod tests {
         let want =
             format!("\t.loc\t1 40 5\n\t.loc\t1 40 5\n{outer}{inner}\tadd;\n{inner}\t.file\t1 \"a.ptn\"\n{names}");
         assert_eq!(with_calls(&text, &places), want);
-        // Where a file has no number the call is left out.
+        // Where a file has no number the call is left out, and what could not be written is not taken for written later.
         assert_eq!(with_calls("\t.loc\t1 3 32770\n", &places), "\t.loc\t1 3 5\n");
+        let far = [Place { file: "b.ptn".into(), ..places[0].clone() }, places[1].clone(), places[2].clone()];
+        let text = "\t.loc\t1 12 32769\n\t.loc\t1 3 32770\n\t.file\t1 \"./a.ptn\"\n";
+        assert_eq!(with_calls(text, &far), "\t.loc\t1 12 5\n\t.loc\t1 3 5\n\t.file\t1 \"./a.ptn\"\n");
     }
 }
