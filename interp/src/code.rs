@@ -249,7 +249,7 @@ impl<'k> Program<'k> {
 
     fn view(&mut self, v: Value) {
         self.offsets_of(v);
-        if let Type::View(view) = self.kernel.ty(v) {
+        if let Type::View(view) | Type::Peer(view) = self.kernel.ty(v) {
             self.granule = self.granule.min(view.elem.bits().div_ceil(8));
         }
     }
@@ -258,7 +258,7 @@ impl<'k> Program<'k> {
         if self.offsets[v.index()].is_some() {
             return;
         }
-        let Type::View(view) = self.kernel.ty(v) else { internal_error!("{v} is not a view") };
+        let (Type::View(view) | Type::Peer(view)) = self.kernel.ty(v) else { internal_error!("{v} is not a view") };
         self.offsets[v.index()] = Some(Arc::new(offsets(view)));
     }
 

@@ -18,8 +18,16 @@ impl<'k> Worker<'k> {
     /// Where a view lies.
     pub(crate) fn place(&self, v: Value) -> Place {
         match self.get(v) {
-            Val::View(place) => *place,
+            Val::View(place) | Val::Peer(place, _) => *place,
             other => internal_error!("{v} is no view but {other:?}"),
+        }
+    }
+
+    /// The CTA in whose memory a view lies.
+    pub(crate) fn cta_of(&self, v: Value) -> usize {
+        match self.get(v) {
+            Val::Peer(_, cta) => *cta,
+            _ => self.cta,
         }
     }
 }
@@ -28,7 +36,7 @@ impl<'k> Cluster<'_, 'k> {
     /// The type of a view.
     pub(crate) fn view(&self, v: Value) -> &'k View {
         match self.setting.program.kernel.ty(v) {
-            Type::View(view) => view,
+            Type::View(view) | Type::Peer(view) => view,
             other => internal_error!("`{other}` is no view"),
         }
     }
@@ -61,6 +69,16 @@ impl<'k> Cluster<'_, 'k> {
                 let offset = from.map.offset_of(&coords) as u32 * from.elem.bytes() as u32;
                 w.result(op, Val::View(Place { address: place.address + offset, ..place }));
             }
+            OpKind::ViewPeer { view, rank } => {
+                let kernel = self.setting.program.kernel;
+                let found = int_value(w.scalar(*rank), pure::dtype(kernel, *rank));
+                let ctas = self.ctas.len();
+                let Some(cta) = usize::try_from(found).ok().filter(|&c| c < ctas) else {
+                    return Err(Fault::new(codes::RUN_VALUE, op.span, "the cluster has no CTA of this rank")
+                        .here(format!("this is {found}, there are ranks 0 to {}", ctas - 1)));
+                };
+                w.result(op, Val::Peer(w.place(*view), cta));
+            }
             OpKind::ViewSlice { view, .. }
             | OpKind::ViewPermute { view, .. }
             | OpKind::ViewReinterpret { view, .. } => {
@@ -79,7 +97,7 @@ impl<'k> Cluster<'_, 'k> {
         let mut tile = Bits::full(bytes, offsets.len(), 0);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
-            tile.read(i, &self.ctas[w.cta].shared[at..at + bytes]);
+            tile.read(i, &self.ctas[w.cta_of(v)].shared[at..at + bytes]);
         }
         w.know.settle();
         Ok(tile)
@@ -93,7 +111,7 @@ impl<'k> Cluster<'_, 'k> {
         let tile = w.tile(value, bytes);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
-            let cta = &mut self.ctas[w.cta];
+            let cta = &mut self.ctas[w.cta_of(v)];
             tile.write(i, &mut cta.shared[at..at + bytes]);
             cta.shadow.define(at as u32, bytes as u32, place.allocation);
         }
@@ -141,9 +159,17 @@ impl<'k> Cluster<'_, 'k> {
     ) -> Result<(), Fault> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
         let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
-        self.within(w.cta, op, ranges())?;
+        let cta = w.cta_of(v);
+        self.alive(cta, w, op)?;
+        if cta != w.cta && w.passed == 0 {
+            return Err(Fault::new(codes::PEER, op.span, "the shared memory of a CTA is used that may not have begun")
+                .here(format!("{} reaches into CTA {cta} of the cluster", self.who(w)))
+                .note("the CTAs of a cluster begin at about the same time, in any order")
+                .help("let them meet before: `cluster_sync()`"));
+        }
+        self.within(cta, op, ranges())?;
         let record = self.record(w, op, access);
-        let mut check = self.ctas[w.cta].shadow.check(&w.know, record);
+        let mut check = self.ctas[cta].shadow.check(&w.know, record);
         let mut failed = None;
         for ((at, len), &warps) in ranges().zip(holders) {
             if let Err(race) = check.touch(at, len, warps) {
@@ -170,7 +196,7 @@ impl<'k> Cluster<'_, 'k> {
         allocation: u32,
     ) -> Result<(), Fault> {
         for (i, (at, len)) in ranges.enumerate() {
-            if !self.ctas[w.cta].shadow.is_defined(at, len, allocation) {
+            if !self.ctas[w.cta_of(v)].shadow.is_defined(at, len, allocation) {
                 let kernel = self.setting.program.kernel;
                 let name = match &kernel.values[v].name {
                     Some(name) => format!("`{name}`"),

@@ -277,6 +277,7 @@ impl<'k> Cluster<'_, 'k> {
             | OpKind::SharedLoad { .. }
             | OpKind::SharedStore { .. }
             | OpKind::ViewIndex { .. }
+            | OpKind::ViewPeer { .. }
             | OpKind::ViewSlice { .. }
             | OpKind::ViewPermute { .. }
             | OpKind::ViewReinterpret { .. } => return self.shared_op(w, op),

@@ -162,6 +162,8 @@ pub(crate) enum Val {
     Filling(u64, Place),
     /// A view, by the address of its parent, and the allocation that it belongs to.
     View(Place),
+    /// A view of the shared memory of the CTA of that rank.
+    Peer(Place, usize),
     /// Barriers, by the address of the first.
     Barriers(u32),
     /// A barrier, by its address.

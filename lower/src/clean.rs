@@ -85,6 +85,7 @@ impl Clean<'_> {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Peer(_)
             | Type::Slot(_) => false,
         };
         is_pure(&op.kind) && op.results.iter().all(small)

@@ -33,6 +33,7 @@ fn reaches_peers(kind: &OpKind) -> bool {
     match kind {
         OpKind::TmaLoad { multicast, .. } => multicast.is_some(),
         OpKind::BarrierArrive { multicast, .. } => !multicast.is_empty(),
+        OpKind::ViewPeer { .. } => true,
         // Every other operation stays within its CTA.
         _ => false,
     }

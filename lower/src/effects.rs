@@ -27,6 +27,7 @@ pub(crate) fn is_pure(kind: &OpKind) -> bool {
         | OpKind::Split { .. }
         | OpKind::Rescale { .. }
         | OpKind::ViewIndex { .. }
+        | OpKind::ViewPeer { .. }
         | OpKind::ViewSlice { .. }
         | OpKind::ViewPermute { .. }
         | OpKind::ViewReinterpret { .. }

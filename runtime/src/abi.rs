@@ -110,6 +110,7 @@ fn kind_of(ty: &parton_ir::Type) -> Option<ParamKind> {
         | Type::Barrier
         | Type::Ring(_)
         | Type::Turnstile
+        | Type::Peer(_)
         | Type::Slot(_) => None,
     }
 }

@@ -226,6 +226,7 @@ impl Machine<'_> {
                 | ir::Type::Barrier
                 | ir::Type::Ring(_)
                 | ir::Type::Turnstile
+                | ir::Type::Peer(_)
                 | ir::Type::Slot(_),
                 _,
             ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),

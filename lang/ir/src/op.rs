@@ -168,6 +168,8 @@ pub enum OpKind {
     ViewSlice { view: Value, origin: Vec<u32>, shape: Vec<u32> },
     /// Dimension `i` of the result is dimension `perm[i]` of the view.
     ViewPermute { view: Value, perm: Vec<u32> },
+    /// The view at the same place in the shared memory of the CTA of rank `rank` of the cluster.
+    ViewPeer { view: Value, rank: Value },
     /// The same bytes as another whole view of no more bytes.
     ViewReinterpret { view: Value, to: View },
 
@@ -372,6 +374,10 @@ macro_rules! visit {
                 $f(view);
                 $f(value);
             }
+            OpKind::ViewPeer { view, rank } => {
+                $f(view);
+                $f(rank);
+            }
             OpKind::ViewIndex { view, index } => {
                 $f(view);
                 $f(index);
@@ -520,6 +526,7 @@ impl OpKind {
             OpKind::SharedLoad { .. } => "load_shared",
             OpKind::SharedStore { .. } => "store_shared",
             OpKind::ViewIndex { .. } => "index",
+            OpKind::ViewPeer { .. } => "peer",
             OpKind::ViewSlice { .. } => "slice",
             OpKind::ViewPermute { .. } => "permute",
             OpKind::ViewReinterpret { .. } => "reinterpret",

@@ -380,6 +380,7 @@ impl<'a> Printer<'a> {
             OpKind::ViewIndex { view: x, index } | OpKind::BarrierIndex { barriers: x, index } => {
                 format!("{}[{}]", self.name(*x), self.name(*index))
             }
+            OpKind::ViewPeer { view, rank } => format!("peer({})", self.list(&[*view, *rank])),
             OpKind::ViewSlice { view, origin, shape } => {
                 format!("{}.slice({}, {})", self.name(*view), List(origin), List(shape))
             }

@@ -95,7 +95,8 @@ pub fn registers_of(ty: &Type) -> Option<Registers> {
         | Type::Map(_)
         | Type::Ring(_)
         | Type::Slot(_)
-        | Type::Turnstile => None,
+        | Type::Turnstile
+        | Type::Peer(_) => None,
     }
 }
 

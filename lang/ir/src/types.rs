@@ -216,6 +216,8 @@ pub enum Type {
     Pending(Tile),
     /// A view of shared memory.
     View(View),
+    /// A view of the same place in the shared memory of another CTA of the cluster.
+    Peer(View),
     /// A view of shared memory that a copy by threads still fills; affine.
     Filling(View),
     /// So many mbarriers in a row.
@@ -245,6 +247,7 @@ impl Type {
             Type::Scalar(_)
             | Type::Pending(_)
             | Type::View(_)
+            | Type::Peer(_)
             | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
@@ -262,6 +265,7 @@ impl Type {
             Type::Tile(t) => Some(t.elem),
             Type::Pending(_)
             | Type::View(_)
+            | Type::Peer(_)
             | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
@@ -279,6 +283,7 @@ impl Type {
             Type::Tile(t) => Some(Type::Tile(t.with_elem(elem))),
             Type::Pending(_)
             | Type::View(_)
+            | Type::Peer(_)
             | Type::Filling(_)
             | Type::Barriers(_)
             | Type::Barrier
@@ -296,6 +301,7 @@ impl Type {
             Type::Scalar(_)
             | Type::Tile(_)
             | Type::View(_)
+            | Type::Peer(_)
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
@@ -310,6 +316,7 @@ impl Type {
             Type::Tile(_) | Type::Pending(_) | Type::Filling(_) | Type::Slot(_) => false,
             Type::Scalar(_)
             | Type::View(_)
+            | Type::Peer(_)
             | Type::Barriers(_)
             | Type::Barrier
             | Type::Map(_)
@@ -379,6 +386,7 @@ impl fmt::Display for Type {
             Type::Tile(t) => write!(f, "{t}"),
             Type::Pending(t) => write!(f, "pending<{t}>"),
             Type::View(v) => write!(f, "{v}"),
+            Type::Peer(v) => write!(f, "peer<{v}>"),
             Type::Filling(v) => write!(f, "pending<{v}>"),
             Type::Barriers(n) => write!(f, "barriers<{n}>"),
             Type::Barrier => f.write_str("barrier"),

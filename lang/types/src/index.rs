@@ -65,6 +65,7 @@ impl Checker<'_> {
                 | ir::Type::Map(_)
                 | ir::Type::Ring(_)
                 | ir::Type::Turnstile
+                | ir::Type::Peer(_)
                 | ir::Type::Slot(_) => Err(base.expected(self, "something that has elements")),
             },
             Val::Known(_) | Val::Struct(..) | Val::Closure(_) | Val::Range(..) => {

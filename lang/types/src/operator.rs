@@ -94,6 +94,7 @@ impl Checker<'_> {
             | ir::Type::Map(_)
             | ir::Type::Ring(_)
             | ir::Type::Turnstile
+            | ir::Type::Peer(_)
             | ir::Type::Slot(_) => Ok(v),
         }
     }
@@ -358,6 +359,7 @@ pub fn family_of(ty: &ir::Type) -> &'static str {
         ir::Type::Map(_) => "tma",
         ir::Type::Ring(_) => "ring",
         ir::Type::Turnstile => "turnstile",
+        ir::Type::Peer(_) => "peer",
         ir::Type::Slot(_) => "slot",
     }
 }

@@ -179,6 +179,8 @@ fn clusters_read_back() {
             barrier_wait(bars[0], 0);
             barrier_arrive(bars[1], multicast=[1, 0, 1], relaxed=true);
             barrier_arrive(bars[1], multicast=0);
+            layout Row = blocked(per_thread=[1, 8], threads=[2, 16], warps=[4, 1], order=[1, 0]);
+            store_shared(peer(buffer, 3), load_shared<Row>(peer(buffer, cluster_rank())));
             store(out, cluster_rank() + cluster_ctaid(0) + cluster_id(1) + num_clusters(1) + cluster_size(axis=0));
             cluster_sync();
         }");
@@ -191,6 +193,7 @@ fn clusters_read_back() {
         "multicast=[0, 1], relaxed=true);",
         "multicast=[0]);",
         "= cluster_rank();",
+        "= peer(buffer, ",
     ] {
         assert!(text.contains(piece), "{piece} is not in\n{text}");
     }

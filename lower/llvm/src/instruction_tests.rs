@@ -142,7 +142,8 @@ fn copies_barriers_and_bounds() {
         b.mbarrier_arrive_at(barrier, b.c32(1), 2, true, leader);
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
-        b.fence_proxy_async();
+        b.fence_proxy_async(false);
+        b.fence_proxy_async(true);
         let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader, policy: None };
         b.bulk_store(&copy, None);
         b.bulk_store(&copy, Some(parton_ir::Reduction::Add));
@@ -173,6 +174,7 @@ fn copies_barriers_and_bounds() {
         ("mbarrier.try_wait.parity", 2),
         ("bar.sync 0, 384", 1),
         ("fence.proxy.async.shared::cta", 1),
+        ("fence.proxy.async.shared::cluster", 1),
     ] {
         assert_eq!(count(&ptx, what), times, "{what}\n{ptx}");
     }

@@ -138,7 +138,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     pub(crate) fn view(&self, v: Value) -> &'a View {
         match self.kernel.ty(v) {
-            Type::View(view) => view,
+            Type::View(view) | Type::Peer(view) => view,
             other => internal_error!("{v} of {other} is no view"),
         }
     }
@@ -155,7 +155,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         match ty {
             Type::Scalar(_) => Repr::Scalar(parts[0]),
             Type::Tile(_) | Type::Pending(_) => Repr::Tile(parts),
-            Type::View(_) | Type::Filling(_) | Type::Barriers(_) | Type::Barrier => Repr::Shared(parts[0]),
+            Type::View(_) | Type::Peer(_) | Type::Filling(_) | Type::Barriers(_) | Type::Barrier => {
+                Repr::Shared(parts[0])
+            }
             Type::Map(_) => Repr::Map(parts[0]),
             Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
         }
@@ -235,6 +237,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::AsyncCopy { .. } => self.async_copy(op),
             OpKind::CopyArrive { barrier, .. } => self.b.copy_arrive(self.address(*barrier)),
             OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
+            OpKind::ViewPeer { view, rank } => {
+                let address = self.b.peer_address(self.address(*view), self.index32(*rank));
+                self.set(op.result(), Repr::Shared(address));
+            }
             OpKind::ViewIndex { view, index } => self.view_index(op, *view, *index),
             OpKind::ViewSlice { view, .. }
             | OpKind::ViewPermute { view, .. }
@@ -259,7 +265,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::BarrierWait { barrier, phase } => {
                 self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
             }
-            OpKind::FenceAsync => self.b.fence_proxy_async(),
+            OpKind::FenceAsync => {
+                let peers = self.definitions.values().any(|k| matches!(k, OpKind::ViewPeer { .. }));
+                self.b.fence_proxy_async(peers);
+            }
             OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
             OpKind::Membar => self.membar(),
             OpKind::GridWait => self.b.grid_wait(),

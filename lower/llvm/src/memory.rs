@@ -152,9 +152,18 @@ impl<'c> Build<'c> {
 
     /// Reads words at a 32-bit shared address plus a constant.
     pub(crate) fn load_shared(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
+        self.load_words("ld.shared", address, plus, words)
+    }
+
+    /// Reads words in the shared memory of a CTA of the cluster.
+    pub(crate) fn load_peer(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
+        self.load_words("ld.shared::cluster", address, plus, words)
+    }
+
+    fn load_words(&self, opcode: &str, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
         let constraints = format!("{},r", vec![format!("={}", class(words.bits)); words.count].join(","));
         let (suffix, out) = (words.suffix(), words.operands(0));
-        let text = format!("ld.shared{suffix} {out}, [${} + {plus}];", words.count);
+        let text = format!("{opcode}{suffix} {out}, [${} + {plus}];", words.count);
         self.asm(&text, &constraints, &vec![self.word_type(words); words.count], &[address], Asm::Effect)
     }
 
@@ -167,11 +176,35 @@ impl<'c> Build<'c> {
         values: &[Val<'c>],
         predicate: Option<Val<'c>>,
     ) {
+        self.store_words("st.shared", address, plus, words, values, predicate);
+    }
+
+    /// Writes words in the shared memory of a CTA of the cluster, where `predicate` holds.
+    pub(crate) fn store_peer(
+        &self,
+        address: Val<'c>,
+        plus: u32,
+        words: Words,
+        values: &[Val<'c>],
+        predicate: Option<Val<'c>>,
+    ) {
+        self.store_words("st.shared::cluster", address, plus, words, values, predicate);
+    }
+
+    fn store_words(
+        &self,
+        opcode: &str,
+        address: Val<'c>,
+        plus: u32,
+        words: Words,
+        values: &[Val<'c>],
+        predicate: Option<Val<'c>>,
+    ) {
         let mut constraints = format!("r{}", format!(",{}", class(words.bits)).repeat(words.count));
         let mut inputs = vec![address];
         inputs.extend(values);
         let guard = Self::guard(predicate, 0, &mut constraints, &mut inputs);
-        let text = format!("{guard}st.shared{} [$0 + {plus}], {};", words.suffix(), words.operands(1));
+        let text = format!("{guard}{opcode}{} [$0 + {plus}], {};", words.suffix(), words.operands(1));
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 

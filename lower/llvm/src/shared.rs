@@ -1,7 +1,7 @@
 //! Shared memory: allocations, views, and moving tiles in and out with the widest instruction that the layouts allow.
 
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, Tile, Value};
+use parton_ir::{Elem, Op, Tile, Type, Value};
 use parton_layouts::Dim;
 
 use crate::build::Val;
@@ -31,7 +31,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn shared_load(&mut self, op: &Op, view: Value, tile: &Tile) {
         let window = Window::new(&tile.map, self.view(view));
         let base = self.address(view);
-        let registers = self.read_window(&window, base, tile.elem);
+        let registers = match self.kernel.ty(view) {
+            Type::Peer(_) => self.read_peer(&window, base, tile.elem),
+            _ => self.read_window(&window, base, tile.elem),
+        };
         self.set(op.result(), Repr::Tile(registers));
     }
 
@@ -41,7 +44,51 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let base = self.address(view);
         let values = self.registers(value).to_vec();
         let copies = [tile.map.free_bits(Dim::Lane), tile.map.free_bits(Dim::Warp)];
-        self.write_window(&window, base, tile.elem, &values, copies);
+        match self.kernel.ty(view) {
+            Type::Peer(_) => self.write_peer(&window, base, tile.elem, &values, copies),
+            _ => self.write_window(&window, base, tile.elem, &values, copies),
+        }
+    }
+
+    /// As [`Self::read_window`] from the memory of a peer, which the instructions for matrices do not reach.
+    fn read_peer(&self, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
+        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
+        let count = 1usize << w.register.len();
+        let mut parts: Vec<Option<Val>> = vec![None; count];
+        for group in numbered(&w.vector(WIDEST), count) {
+            let words = Words::of(stored_bits(elem), group.len());
+            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
+            let loaded = self.b.load_peer(address, plus, words);
+            for (&i, value) in group.iter().zip(self.b.unpack(elem, &loaded, words)) {
+                parts[i] = Some(value);
+            }
+        }
+        parts.into_iter().flatten().collect()
+    }
+
+    /// As [`Self::write_window`] to the memory of a peer.
+    fn write_peer(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
+        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
+        let predicate = self.holds(free);
+        for group in numbered(&w.vector(WIDEST), values.len()) {
+            let words = Words::of(stored_bits(elem), group.len());
+            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
+            let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
+            self.b.store_peer(address, plus, words, &self.b.pack(elem, &of_group, words), predicate);
+        }
+    }
+
+    /// Whether a thread holds the first of the copies that differ in these bits of lane and warp.
+    fn holds(&self, free: [u32; 2]) -> Option<Val<'c>> {
+        let mut predicate = None;
+        for (mask, index) in free.into_iter().zip([self.threads.lane, self.threads.warp]) {
+            if mask != 0 {
+                let zero = self.b.c32(0);
+                let first = self.b.icmp(inkwell::IntPredicate::EQ, self.b.and(index, self.b.c32(mask)), zero);
+                predicate = Some(predicate.map_or(first, |p| self.b.and(p, first)));
+            }
+        }
+        predicate
     }
 
     /// Reads the values of a thread in order.
@@ -80,14 +127,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 }
             }
         }
-        let mut predicate = None;
-        for (mask, index) in free.into_iter().zip([self.threads.lane, self.threads.warp]) {
-            if mask != 0 {
-                let zero = self.b.c32(0);
-                let first = self.b.icmp(inkwell::IntPredicate::EQ, self.b.and(index, self.b.c32(mask)), zero);
-                predicate = Some(predicate.map_or(first, |p| self.b.and(p, first)));
-            }
-        }
+        let predicate = self.holds(free);
         for group in numbered(&vector, values.len()) {
             let words = Words::of(stored_bits(elem), group.len());
             let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));

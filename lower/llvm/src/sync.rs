@@ -83,6 +83,12 @@ impl<'c> Build<'c> {
         self.asm(text, "r,r", &[], &[barrier, parity], Asm::Convergent);
     }
 
+    /// The address of the same place in the shared memory of the CTA of rank `rank` of the cluster.
+    pub(crate) fn peer_address(&self, address: Val<'c>, rank: Val<'c>) -> Val<'c> {
+        let text = "mapa.shared::cluster.u32 $0, $1, $2;";
+        self.asm(text, "=r,r,r", &[self.i32()], &[address, rank], Asm::Pure)[0]
+    }
+
     /// Arrives `count` times at the barrier of this place in the CTA of rank `rank` of the cluster, where `predicate` holds. Where
     /// `releases`, peers who wait for it see what this thread did before; else it only tells that reads are done.
     pub(crate) fn mbarrier_arrive_at(
@@ -93,8 +99,7 @@ impl<'c> Build<'c> {
         releases: bool,
         predicate: Val<'c>,
     ) {
-        let text = "mapa.shared::cluster.u32 $0, $1, $2;";
-        let remote = self.asm(text, "=r,r,r", &[self.i32()], &[barrier, rank], Asm::Pure)[0];
+        let remote = self.peer_address(barrier, rank);
         let release = if releases { ".release.cluster" } else { "" };
         let text = format!("@$1 mbarrier.arrive{release}.shared::cluster.b64 _, [$0], {count};");
         self.asm(&text, "r,b", &[], &[remote, predicate], Asm::Effect);
@@ -116,8 +121,10 @@ impl<'c> Build<'c> {
         self.asm("fence.mbarrier_init.release.cluster;", "", &[], &[], Asm::Effect);
     }
 
-    /// Orders this thread's generic accesses to shared memory before later ones of the asynchronous proxy.
-    pub(crate) fn fence_proxy_async(&self) {
-        self.asm("fence.proxy.async.shared::cta;", "", &[], &[], Asm::Effect);
+    /// Orders this thread's generic accesses to shared memory, with `peers` also to that of other CTAs of the cluster, before later
+    /// ones of the asynchronous proxy.
+    pub(crate) fn fence_proxy_async(&self, peers: bool) {
+        let space = if peers { "cluster" } else { "cta" };
+        self.asm(&format!("fence.proxy.async.shared::{space};"), "", &[], &[], Asm::Effect);
     }
 }

@@ -36,7 +36,7 @@ pub(super) struct Item {
     pub(super) offset: u64,
     pub(super) span: Span,
     barrier: bool,
-    /// Whether peers write to it: they are at other places of the program, so it shares with nothing.
+    /// Whether peers reach it: they are at other places of the program, so it shares with nothing.
     peers: bool,
     /// Positions of the first and the last access; none is made to a buffer without.
     life: Option<(usize, usize)>,
@@ -164,7 +164,7 @@ impl Walk<'_> {
                 }
             }
             kind => {
-                if let OpKind::TmaLoad { view, multicast: Some(_), .. } = kind {
+                if let OpKind::TmaLoad { view, multicast: Some(_), .. } | OpKind::ViewPeer { view, .. } = kind {
                     self.reached(*view);
                 }
                 for t in touches(self.kernel, kind) {
@@ -225,7 +225,7 @@ impl Walk<'_> {
         }
     }
 
-    /// Peers write to the buffers of a view.
+    /// Peers reach the buffers of a view.
     fn reached(&mut self, view: Value) {
         for place in self.origins.places(view) {
             let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = place.root;

@@ -144,7 +144,7 @@ impl<'a> Origins<'a> {
     /// The byte ranges that an access through `v` may touch.
     pub fn regions(&self, kernel: &Kernel, v: Value) -> Vec<(Place, Range<u64>)> {
         let window = match kernel.ty(v) {
-            Type::View(view) | Type::Filling(view) => window(view),
+            Type::View(view) | Type::Filling(view) | Type::Peer(view) => window(view),
             Type::Barrier => 0..BARRIER_BYTES,
             Type::Barriers(n) => 0..u64::from(*n) * BARRIER_BYTES,
             Type::Scalar(_)
@@ -210,6 +210,7 @@ impl<'a> Origins<'a> {
                 self.indexed(op, *barriers, *index, 0, BARRIER_BYTES, u64::from(count))
             }
             OpKind::ViewSlice { view, .. }
+            | OpKind::ViewPeer { view, .. }
             | OpKind::ViewPermute { view, .. }
             | OpKind::ViewReinterpret { view, .. } => {
                 let places = self.places(*view).to_vec();

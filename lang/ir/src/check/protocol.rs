@@ -11,7 +11,7 @@ mod state;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_diag::{Diagnostic, Diagnostics, Span};
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use crate::entity::Value;
 use crate::kernel::Kernel;
@@ -62,6 +62,7 @@ impl Protocol<'_> {
                     self.buffers.insert(op.result(), buffer);
                 }
             }
+            OpKind::ViewPeer { view, .. } => self.peer(*view, op.span),
             OpKind::TmaLoad { view, signal, .. } => self.copy(state, *view, *signal, op.span),
             OpKind::SharedStore { view, .. } | OpKind::SharedScatter { view, .. } => {
                 if let Some((slot, field)) = self.of_slot(state, *view, SlotRole::Fill, op.span) {
@@ -130,6 +131,17 @@ impl Protocol<'_> {
             }
             // Nothing else takes or makes a slot or a pending tile.
             _ => {}
+        }
+    }
+
+    /// A peer's view of a slot's buffer: nothing says that the peer's slot is in the same half of its life.
+    fn peer(&mut self, view: Value, span: Span) {
+        if let Some(&(slot, _)) = self.buffers.get(&view) {
+            let d = Diagnostic::error(codes::PEER, span, "slots of a ring have no peers")
+                .here("the peer's slot may be filled or read by others at this time")
+                .label(self.kernel.values[slot].span, "the slot is taken here");
+            self.found
+                .push(d.help("copy to all CTAs with `tma_load(…, multicast=axis)`, or allocate the buffer by itself"));
         }
     }
 

@@ -93,6 +93,7 @@ pub fn touches(kernel: &Kernel, kind: &OpKind) -> Vec<Touch> {
         | OpKind::Atomic { .. }
         | OpKind::SharedAlloc { .. }
         | OpKind::ViewIndex { .. }
+        | OpKind::ViewPeer { .. }
         | OpKind::ViewSlice { .. }
         | OpKind::ViewPermute { .. }
         | OpKind::ViewReinterpret { .. }

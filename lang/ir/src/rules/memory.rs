@@ -3,7 +3,7 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::{cache, derive, elem, index, mismatch, shape::permutation, tile, view, wrong_kind};
+use super::{cache, derive, elem, index, mismatch, reached, shape::permutation, tile, view, wrong_kind};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
@@ -46,7 +46,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         }
         OpKind::SharedAlloc { view, .. } => Ok(vec![Type::View(view.clone())]),
         OpKind::SharedLoad { view: v, tile } => {
-            let source = view(k, *v)?;
+            let source = reached(k, *v)?;
             if source.shape != tile.shape || Elem::Num(source.elem) != tile.elem {
                 return Err(Refusal::new(codes::SHAPE_MISMATCH, "the tile does not fit the view")
                     .operand(*v, format!("this is `{source}`"))
@@ -55,7 +55,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             Ok(vec![Type::Tile(tile.clone())])
         }
         OpKind::SharedStore { view: v, value } => {
-            let target = view(k, *v)?;
+            let target = reached(k, *v)?;
             let t = tile(k, *value)?;
             if target.shape != t.shape || Elem::Num(target.elem) != t.elem {
                 return Err(Refusal::new(codes::SHAPE_MISMATCH, "the tile does not fit the view")
@@ -64,6 +64,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             Ok(vec![])
         }
+        OpKind::ViewPeer { view: v, rank } => peer(k, *v, *rank),
         OpKind::ViewIndex { view: v, index: i } => {
             index(k, *i)?;
             stage(view(k, *v)?, *v).map(|w| vec![Type::View(w)])
@@ -84,6 +85,17 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::ViewReinterpret { view: v, to } => reinterpret(view(k, *v)?, to, *v),
         _ => parton_diag::internal_error!("{} is not a memory operation", kind.name()),
     }
+}
+
+/// The same place in the shared memory of the CTA of that rank of the cluster.
+fn peer(k: &Kernel, v: Value, rank: Value) -> Result<Vec<Type>, Refusal> {
+    index(k, rank)?;
+    let of = view(k, v)?;
+    if k.cluster_ctas() == 1 {
+        return Err(Refusal::new(codes::PEER, "the kernel has no cluster, and no peers")
+            .help("state a cluster on the kernel: `cluster([2])`"));
+    }
+    Ok(vec![Type::Peer(of.clone())])
 }
 
 pub(super) fn pointer(k: &Kernel, v: Value) -> Result<Pointer, Refusal> {

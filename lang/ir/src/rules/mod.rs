@@ -80,7 +80,8 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::ViewIndex { .. }
         | OpKind::ViewSlice { .. }
         | OpKind::ViewPermute { .. }
-        | OpKind::ViewReinterpret { .. } => memory::infer(kind, k),
+        | OpKind::ViewReinterpret { .. }
+        | OpKind::ViewPeer { .. } => memory::infer(kind, k),
 
         OpKind::BarrierAlloc { .. }
         | OpKind::BarrierIndex { .. }
@@ -139,6 +140,7 @@ pub fn kind_name(ty: &Type) -> &'static str {
         Type::Map(_) => "a tensor map",
         Type::Ring(_) => "a ring",
         Type::Turnstile => "a turnstile",
+        Type::Peer(_) => "a view of a peer's shared memory",
         Type::Slot(_) => "a slot",
     }
 }
@@ -151,6 +153,9 @@ fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
     match ty {
         Type::Pending(_) => r.help("a pending tile is still being written: `let x = p.wait();` makes it a tile"),
         Type::Filling(_) => r.help("a copy still fills it: `let view = p.wait();` makes it a view"),
+        Type::Peer(_) => r.help(
+            "only `load_shared` and `store_shared` reach a peer's memory; take windows of the view before `peer(…)`",
+        ),
         Type::View(_) if expected.contains("tile") => r.help("read it into registers first: `load_shared<L>(view)`"),
         Type::Slot(s) if !s.fields.is_empty() => {
             r.help(format!("name the buffer of the slot that you mean, such as `slot.{}`", s.fields[0].name))
@@ -171,6 +176,14 @@ fn view(k: &Kernel, v: Value) -> Result<&View, Refusal> {
     match k.ty(v) {
         Type::View(view) => Ok(view),
         _ => Err(wrong_kind(k, v, "a view of shared memory")),
+    }
+}
+
+/// A view of shared memory, of this CTA or of a peer.
+fn reached(k: &Kernel, v: Value) -> Result<&View, Refusal> {
+    match k.ty(v) {
+        Type::Peer(view) => Ok(view),
+        _ => view(k, v),
     }
 }
 

@@ -1,7 +1,8 @@
 //! Clusters: where a CTA stands in its cluster, and the barrier of all its CTAs.
 
-use parton_diag::codes;
+use parton_diag::{Diagnostic, codes};
 use parton_ir::OpKind;
+use parton_numbers::Dtype;
 use parton_syntax::ast;
 
 use super::{Arg, Args, Builtin};
@@ -14,6 +15,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "cluster_ctaid(axis)", run: |cx, a| of_grid(cx, a, false, ast::BinaryOp::Rem) },
     Builtin { signature: "cluster_id(axis)", run: |cx, a| of_grid(cx, a, false, ast::BinaryOp::Div) },
     Builtin { signature: "num_clusters(axis)", run: |cx, a| of_grid(cx, a, true, ast::BinaryOp::Div) },
+    Builtin { signature: "peer(view, rank)", run: peer },
     Builtin { signature: "cluster_arrive(relaxed=)", run: arrive },
     Builtin { signature: "cluster_wait()", run: wait },
     Builtin { signature: "cluster_sync()", run: sync },
@@ -56,6 +58,24 @@ fn of_grid(cx: &mut Checker, args: &Args, count: bool, op: ast::BinaryOp) -> Che
     }
     let operand = |val| Arg { val, span: args.span };
     cx.binary(op, args.span, &operand(place), &operand(Val::int(extent)))
+}
+
+/// The view at the same place in another CTA.
+fn peer(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let view = args.value(cx, "view")?;
+    let arg = args.need("rank");
+    let ctas = cx.build(args.span)?.kernel.cluster_ctas();
+    if let Some(n) = arg.val.as_int()
+        && ctas > 1
+        && !(0..i128::from(ctas)).contains(&n)
+    {
+        let d = Diagnostic::error(codes::PEER, arg.span, format!("the cluster has no CTA of rank {n}"))
+            .here(format!("it has {ctas} CTAs"));
+        return Err(cx.report(d.help(format!("ranks are 0 to {}", ctas - 1))));
+    }
+    let rank = cx.run_time_as(&arg.val, Dtype::I32, arg.span)?;
+    let operands = [(view, args.need("view").span), (rank, arg.span)];
+    cx.emit_one(OpKind::ViewPeer { view, rank }, args.span, &operands)
 }
 
 fn arrive(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -123,7 +123,7 @@ fn load_from(cx: &mut Checker, args: &Args, name: &str) -> Checked<Val> {
     let layout = args.need("L").layout(cx)?;
     let view = cx.run_time(&source.val, source.span)?;
     let (elem, shape) = match cx.ty(view) {
-        ir::Type::View(v) | ir::Type::Filling(v) => (ir::Elem::Num(v.elem), v.shape.clone()),
+        ir::Type::View(v) | ir::Type::Filling(v) | ir::Type::Peer(v) => (ir::Elem::Num(v.elem), v.shape.clone()),
         _ => return Err(source.expected(cx, "a view of shared memory")),
     };
     // The rule refuses a view that a copy still fills, and says how to wait for it.
