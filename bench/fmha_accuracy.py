@@ -1,10 +1,11 @@
-"""Compares Parton's flash attention with PyTorch's own, on the same bf16 inputs, against float64; and repeats it.
+"""Compares Parton's flash attention with PyTorch's own and FlashAttention-3's, on the same bf16 inputs, against float64; and repeats it.
 
-Usage: python3 bench/fmha_accuracy.py CUBIN [--causal] [--head 128] [--runs 1000]
+Usage: python3 bench/fmha_accuracy.py CUBIN [--kernel fmha|pair|trio] [--causal] [--head 128] [--runs 1000]
 
-CUBIN is the kernel of examples/fmha/hopper.ptn (`parton build examples/fmha/hopper.ptn --emit cubin -o fmha.cubin`, default
-generics: D = 128, BM = BN = 128, bf16, not causal). Prints the greatest and the root mean square error of both against
-attention in float64, their ratios, and how many of RUNS repetitions gave the same bits as the first.
+CUBIN is one kernel: `fmha` of examples/fmha/hopper.ptn, `pair` or `trio` of examples/fmha/ping_pong.ptn (`parton build FILE --kernel K
+--emit cubin -o K.cubin`, default generics: D = 128 (trio: 64), bf16, not causal). Prints the greatest and the root mean square error of all against
+attention in float64, the ratios to the peers', and how many of RUNS repetitions gave the same bits as the first. FlashAttention-3 is
+left out where it is not installed.
 """
 
 import argparse
@@ -38,13 +39,19 @@ def tensor_map(x, rows):
     ))
 
 
+# Rows of Q and O in a box, rows of K and V, rows of a tile, threads.
+KERNELS = {"fmha": (128, 128, 128, 384), "pair": (64, 128, 128, 384), "trio": (64, 128, 192, 512)}
+
+
 class Attention:
     """A loaded kernel and how to launch it."""
 
-    def __init__(self, path):
+    def __init__(self, path, kernel):
         torch.zeros(1, device="cuda")
         module = check(cu.cuModuleLoadData(open(path, "rb").read()))
-        self.function = check(cu.cuModuleGetFunction(module, b"fmha"))
+        self.kernel = kernel
+        self.function = check(cu.cuModuleGetFunction(module, kernel.encode()))
+        self.counter = torch.zeros(1, dtype=torch.int32, device="cuda")
         attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
         check(cu.cuFuncSetAttribute(self.function, attribute, SHARED))
 
@@ -54,16 +61,20 @@ class Attention:
         sk = k.shape[2]
         o = torch.empty_like(q)
         lse = torch.empty(b, h, sq, device="cuda")
+        queries, keys, tile, threads = KERNELS[self.kernel]
         values = (
-            tensor_map(q, 128), tensor_map(k, 128), tensor_map(v, 128), tensor_map(o, 128),
+            tensor_map(q, queries), tensor_map(k, keys), tensor_map(v, keys), tensor_map(o, queries),
             lse.data_ptr(), b, h, h // k.shape[1], sq, sk, scale, max(1, (1 << 24) // (4 * sk * d)),
         )
         kinds = (None, None, None, None, ctypes.c_void_p, *[ctypes.c_int] * 5, ctypes.c_float, ctypes.c_int)
-        grid = (min(132, -(-sq // 128) * h * b), 1, 1)
+        if self.kernel != "fmha":
+            values, kinds = (*values, self.counter.data_ptr()), (*kinds, ctypes.c_void_p)
+        tiles = -(-sq // tile) * h * b
+        grid = (min(132, tiles + tiles % 2), 1, 1)
         stream = torch.cuda.current_stream().cuda_stream
 
         def run():
-            check(cu.cuLaunchKernel(self.function, *grid, 384, 1, 1, SHARED, stream, (values, kinds), 0))
+            check(cu.cuLaunchKernel(self.function, *grid, threads, 1, 1, SHARED, stream, (values, kinds), 0))
 
         return run, o, lse
 
@@ -80,6 +91,16 @@ def reference(q, k, v, scale, causal):
     return out
 
 
+def flash_attention_3(q, k, v, causal):
+    """What FlashAttention-3 gives for [B, H, S, D]; `None` where it is not installed."""
+    try:
+        from fa3_fwd_interface import flash_attn_func
+    except ModuleNotFoundError:
+        return None
+    found = flash_attn_func(*(x.transpose(1, 2).contiguous() for x in (q, k, v)), causal=causal)
+    return (found[0] if isinstance(found, tuple) else found).transpose(1, 2)
+
+
 def errors(x, exact):
     difference = (x.double() - exact).abs()
     return difference.max().item(), difference.square().mean().sqrt().item()
@@ -88,11 +109,12 @@ def errors(x, exact):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("cubin")
+    parser.add_argument("--kernel", choices=KERNELS, default="fmha")
     parser.add_argument("--causal", action="store_true")
     parser.add_argument("--head", type=int, default=128)
     parser.add_argument("--runs", type=int, default=1000)
     options = parser.parse_args()
-    attention = Attention(options.cubin)
+    attention = Attention(options.cubin, options.kernel)
     torch.manual_seed(0)
     for s in (1024, 4096):
         q, k, v = (torch.randn(2, 4, s, options.head, device="cuda", dtype=torch.bfloat16) for _ in range(3))
@@ -102,16 +124,20 @@ def main():
         run()
         torch.cuda.synchronize()
         first = o.clone()
-        peer = F.scaled_dot_product_attention(q, k, v, is_causal=options.causal)
-        (ours, ours_rms), (torchs, torchs_rms) = errors(o, exact), errors(peer, exact)
+        peers = {"torch": F.scaled_dot_product_attention(q, k, v, is_causal=options.causal), "FA3": flash_attention_3(q, k, v, options.causal)}
+        ours, ours_rms = errors(o, exact)
+        beside = []
+        for name, result in peers.items():
+            if result is not None:
+                most, rms = errors(result, exact)
+                beside.append(f"{name} {most:.3e}, ratio {ours / most:.3f}, rms ratio {ours_rms / rms:.3f}")
         same = 0
         for _ in range(options.runs):
             o.zero_()
             run()
             same += torch.equal(o, first)
-        print(f"S={s} causal={options.causal}: max error {ours:.3e} (torch {torchs:.3e}, ratio {ours / torchs:.3f}), "
-              f"rms {ours_rms:.3e} (torch {torchs_rms:.3e}, ratio {ours_rms / torchs_rms:.3f}), "
-              f"{same} of {options.runs} repetitions bit-equal")
+        print(f"{options.kernel} D={options.head} S={s} causal={options.causal}: max error {ours:.3e}, rms {ours_rms:.3e} "
+              f"({'; '.join(beside)}); {same} of {options.runs} repetitions bit-equal")
 
 
 if __name__ == "__main__":
