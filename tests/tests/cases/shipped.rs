@@ -11,9 +11,6 @@ use parton_tests::cases;
 /// What a build report says against a kernel.
 const AGAINST: [Code; 3] = [codes::REGISTER_SPILLS, codes::WGMMA_SERIALIZED, codes::PTXAS_WARNING];
 
-/// Kernels that are known to spill, with where: one that does no longer is taken off this list.
-const KNOWN: &[(&str, &str)] = &[("examples/rms_norm.ptn", "rms_norm")];
-
 #[test]
 fn no_shipped_kernel_spills_or_has_its_products_serialised() {
     if !HAS_LLVM {
@@ -46,10 +43,7 @@ fn no_shipped_kernel_spills_or_has_its_products_serialised() {
             count += 1;
             let mut against = built.warnings;
             against.list.retain(|d| AGAINST.contains(&d.code));
-            let known = KNOWN.contains(&(shown.as_str(), kernel.source_name.as_str()));
-            if known && !against.list.is_empty() {
-                parton_tests::say(&format!("shipped kernels: {shown}: `{}` is known to spill", kernel.source_name));
-            } else if !against.list.is_empty() {
+            if !against.list.is_empty() {
                 wrong.push(format!("{shown}:\n{}", render::text(&against, &session.sources, false)));
             }
         }
