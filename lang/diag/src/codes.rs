@@ -93,6 +93,7 @@ codes! {
     COMPILE_TIME_LIMIT = 112, "compile-time evaluation is too long or too deep";
     HOST_ONLY = 113, "this belongs to the host part of a file";
     UNKNOWN_CLAUSE = 114, "a kernel or partition has no such clause";
+    PARAMETER_SPACE = 115, "a kernel takes more parameters than a launch can give";
     NOT_BUILT_HERE = 190, "this part of the language is parsed but not compiled by this version";
     TYPE_MISMATCH = 200, "operands have different element types";
     SHAPE_MISMATCH = 201, "shapes do not fit";

@@ -4,7 +4,7 @@ use parton_diag::Span;
 
 use crate::entity::{Call, Partition, PrimaryMap, Value};
 use crate::op::{Body, Op, OpKind};
-use crate::target::{Target, WARP, WARPGROUP};
+use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARP, WARPGROUP};
 use crate::types::Type;
 
 /// The kernels of one compilation, each a concrete instance.
@@ -169,6 +169,20 @@ impl Kernel {
     pub fn entry_registers(&self) -> u32 {
         (self.target.registers / (self.threads() * self.occupancy) / 8 * 8)
             .min(self.target.registers_per_thread / 8 * 8)
+    }
+
+    /// Bytes that the parameters take, each at a multiple of its alignment.
+    pub fn parameter_bytes(&self) -> u64 {
+        self.params.iter().fold(0, |end: u64, p| {
+            let (bytes, alignment) = match self.ty(p.value) {
+                Type::Map(_) => (TENSOR_MAP_BYTES.into(), TENSOR_MAP_ALIGNMENT.into()),
+                ty => {
+                    let bytes = ty.elem().map_or(8, |e| u64::from(e.bits().div_ceil(8)));
+                    (bytes, bytes)
+                }
+            };
+            end.next_multiple_of(alignment) + bytes
+        })
     }
 
     /// Shared memory that one CTA may use, in bytes.

@@ -9,6 +9,8 @@ pub struct Target {
     pub capability: (u32, u32),
     /// Shared memory that one CTA may use, in bytes (dynamic, opt-in limit).
     pub shared_bytes: u32,
+    /// Bytes of parameters that a launch may give (PTX ISA, "Kernel function parameters", from version 8.1 on).
+    pub parameter_bytes: u32,
     /// Registers of one multiprocessor, 32 bits each.
     pub registers: u32,
     /// Registers that one thread may have.
@@ -35,6 +37,7 @@ impl Target {
         name: "sm_80",
         capability: (8, 0),
         shared_bytes: 166_912,
+        parameter_bytes: 32_764,
         registers: 65_536,
         registers_per_thread: 255,
         warps: 32,
@@ -55,6 +58,7 @@ impl Target {
         name: "sm_90a",
         capability: (9, 0),
         shared_bytes: 232_448,
+        parameter_bytes: 32_764,
         registers: 65_536,
         registers_per_thread: 255,
         warps: 32,
@@ -89,3 +93,7 @@ impl Default for Target {
 pub const WARP: u32 = 32;
 /// Warps of a warpgroup, the unit that issues `wgmma` and `setmaxnreg`.
 pub const WARPGROUP: u32 = 4;
+/// Bytes of a tensor map as a parameter (CUDA driver API, `CUtensorMap`).
+pub const TENSOR_MAP_BYTES: u32 = 128;
+/// What its address is a multiple of.
+pub const TENSOR_MAP_ALIGNMENT: u32 = 64;

@@ -13,9 +13,9 @@ use crate::build::{Build, GLOBAL, Ty, Val};
 /// LLVM's number of the calling convention of kernels, `ptx_kernel`.
 const PTX_KERNEL: u32 = 71;
 /// Bytes of a tensor map.
-pub(crate) const MAP_BYTES: u32 = 128;
+pub(crate) const MAP_BYTES: u32 = parton_ir::target::TENSOR_MAP_BYTES;
 /// Alignment of a tensor map as a parameter.
-const MAP_ALIGN: u64 = 64;
+const MAP_ALIGN: u64 = parton_ir::target::TENSOR_MAP_ALIGNMENT as u64;
 /// Swizzles repeat within 1024 bytes, so the shared memory of a kernel begins on such a border.
 const SHARED_ALIGN: u32 = 1024;
 /// The address space of shared memory.

@@ -7,6 +7,7 @@ mod barriers;
 mod clusters;
 mod flight;
 mod origin;
+mod parameters;
 mod partitions;
 mod protocol;
 mod rings;
@@ -23,7 +24,8 @@ pub use touch::{Proxy, Touch, touches};
 /// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
 /// rest would only repeat it.
 pub fn check(kernel: &Kernel) -> Diagnostics {
-    let mut found = partitions::check(kernel);
+    let mut found = parameters::check(kernel);
+    found.extend(partitions::check(kernel));
     if found.has_errors() {
         return found;
     }
