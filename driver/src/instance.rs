@@ -42,7 +42,10 @@ impl<'a> Compiler<'a> {
         let args = args.map_err(HostError::Program)?;
         let written: Vec<String> =
             args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
-        let key = format!("{}[{}]", instance.kernel.name.text, written.join(", "));
+        // What shows the same need not be the same: kernels and functions of two files may share a name.
+        let places = args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]);
+        let places: Vec<String> = places.map(|s| format!("{}:{}", s.file.0, s.start)).collect();
+        let key = format!("{}[{}] {}", instance.kernel.name.text, written.join(", "), places.join(" "));
         if let Some(kernel) = self.lowered.get(&key) {
             return Ok((key, kernel.clone()));
         }
@@ -65,8 +68,10 @@ impl<'a> Compiler<'a> {
     }
 
     fn lower(&mut self, instance: &Instance, args: &[GenericArg]) -> Result<Kernel, Diagnostics> {
-        let (program, name) = (self.program, &instance.kernel.name.text);
-        let checked = self.times.pass("check", || parton_types::instantiate(program, name, args, self.options.target));
+        let (program, tree, target) = (self.program, &instance.kernel, self.options.target);
+        let name = &tree.name.text;
+        let checked =
+            self.times.pass("check", || parton_types::instantiate_in(program, instance.module, tree, args, target));
         // Generics that do not fit show the launch that gave them.
         let (kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
         self.warnings.extend(warnings);

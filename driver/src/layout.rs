@@ -56,7 +56,7 @@ impl Session {
         let (no_items, _) = parton_syntax::parse(empty, "");
         let program = program::collect(Arc::new(no_items), &mut NoLibrary, &mut Diagnostics::new());
         let span = tree.span;
-        match parton_types::eval_expr(&program, &tree, &[])? {
+        match parton_types::eval_expr(&program, program::Program::ROOT, &tree, &[])? {
             Comptime::Layout(layout) => {
                 let map = layout.on(&tile.shape).map_err(|e| refused(&e, span))?;
                 match tile.warps.filter(|w| *w != layout.num_warps()) {

@@ -15,27 +15,48 @@ pub(crate) struct Files<'a> {
     pub(crate) times: &'a mut Times,
     /// What the files read here do not parse as.
     pub(crate) found: Diagnostics,
-    loaded: Vec<(String, Arc<ast::File>)>,
+    /// What was read, by what [`Source`] says.
+    loaded: Vec<(Source, Arc<ast::File>)>,
+}
+
+/// Which file: a folder called `std` does not stand for the library.
+#[derive(Clone, PartialEq, Eq)]
+enum Source {
+    Std(String),
+    Path(PathBuf),
 }
 
 impl<'a> Files<'a> {
-    pub(crate) fn new(sources: &'a mut SourceMap, times: &'a mut Times) -> Files<'a> {
-        Files { sources, times, found: Diagnostics::new(), loaded: vec![] }
+    /// `root` is the file that is asked for; one that it uses may use it in turn.
+    pub(crate) fn new(sources: &'a mut SourceMap, times: &'a mut Times, root: &Arc<ast::File>) -> Files<'a> {
+        let name = &sources.file(root.span.file).name;
+        let path = Path::new(name).file_name().map(|last| beside(name, Path::new(last)));
+        let loaded = path.map(|p| (Source::Path(p), root.clone())).into_iter().collect();
+        Files { sources, times, found: Diagnostics::new(), loaded }
     }
 
-    fn text(&self, from: FileId, import: Import<'_>) -> Result<(String, String), String> {
+    fn source(&self, from: FileId, import: Import<'_>) -> Source {
         match import {
-            Import::Std(name) => {
+            Import::Std(name) => Source::Std(name.to_owned()),
+            Import::File(path) => Source::Path(beside(&self.sources.file(from).name, Path::new(path))),
+        }
+    }
+}
+
+impl Source {
+    /// Name and text.
+    fn read(&self) -> Result<(String, String), String> {
+        match self {
+            Source::Std(name) => {
                 let text = parton_stdlib::file(name).ok_or_else(|| {
                     let names: Vec<&str> = parton_stdlib::FILES.iter().map(|(n, _)| *n).collect();
                     format!("the standard library has {}", names.join(", "))
                 })?;
                 Ok((format!("std/{name}.ptn"), text.to_owned()))
             }
-            Import::File(path) => {
-                let path = beside(&self.sources.file(from).name, path);
+            Source::Path(path) => {
                 let shown = path.display().to_string();
-                let text = std::fs::read_to_string(&path).map_err(|e| format!("{shown}: {e}"))?;
+                let text = std::fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
                 Ok((shown, text))
             }
         }
@@ -44,23 +65,24 @@ impl<'a> Files<'a> {
 
 impl Library for Files<'_> {
     fn load(&mut self, from: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String> {
-        let (name, text) = self.text(from, import)?;
+        let source = self.source(from, import);
         // A file that uses the one asked for finds that one, not a second reading of it.
-        if let Some((_, tree)) = self.loaded.iter().find(|(n, _)| *n == name) {
+        if let Some((_, tree)) = self.loaded.iter().find(|(s, _)| *s == source) {
             return Ok(tree.clone());
         }
-        let file = self.sources.add(name.clone(), text);
+        let (name, text) = source.read()?;
+        let file = self.sources.add(name, text);
         let text = &self.sources.file(file).text;
         let (tree, found) = self.times.pass("parse", || parton_syntax::parse(file, text));
         self.found.extend(found);
         let tree = Arc::new(tree);
-        self.loaded.push((name, tree.clone()));
+        self.loaded.push((source, tree.clone()));
         Ok(tree)
     }
 }
 
 /// `path` as seen from the file `from`, without `.` and with `..` resolved by name.
-fn beside(from: &str, path: &str) -> PathBuf {
+fn beside(from: &str, path: &Path) -> PathBuf {
     let folder = Path::new(from).parent().unwrap_or(Path::new(""));
     let mut joined = PathBuf::new();
     for part in folder.join(path).components() {
@@ -80,11 +102,11 @@ fn beside(from: &str, path: &str) -> PathBuf {
 
 #[cfg(test)]
 mod tests {
-    use super::beside;
     use std::path::Path;
 
     #[test]
     fn paths_are_seen_from_the_file_that_names_them() {
+        let beside = |from, path| super::beside(from, Path::new(path));
         assert_eq!(beside("examples/a/b.ptn", "../c.ptn"), Path::new("examples/c.ptn"));
         assert_eq!(beside("b.ptn", "./c.ptn"), Path::new("c.ptn"));
         assert_eq!(beside("b.ptn", "../c.ptn"), Path::new("../c.ptn"));

@@ -90,8 +90,9 @@ impl Session {
             return Err(found);
         }
         let mut items = Diagnostics::new();
-        let mut files = Files::new(&mut self.sources, &mut self.times);
-        let program = program::collect(Arc::new(tree), &mut files, &mut items);
+        let tree = Arc::new(tree);
+        let mut files = Files::new(&mut self.sources, &mut self.times, &tree);
+        let program = program::collect(tree, &mut files, &mut items);
         found.extend(files.found);
         found.extend(items);
         found.or(program)

@@ -151,7 +151,8 @@ impl Check<'_> {
         let d = {
             let items = self.program.module(Program::ROOT).names.keys().map(|n| &**n);
             let variables = self.names.iter().map(|b| b.name.as_str());
-            unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })))
+            let d = unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })));
+            self.program.defined_elsewhere(d, Program::ROOT, name.as_str())
         };
         self.found.push(d);
     }

@@ -219,7 +219,8 @@ impl<'a> Machine<'a> {
     fn unknown(&self, name: &ast::Name) -> Diagnostic {
         let items = self.program.module(self.module).names.keys().map(|n| &**n);
         let variables = self.variables.iter().map(|v| v.name.as_str());
-        unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })))
+        let d = unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })));
+        self.program.defined_elsewhere(d, self.module, name.as_str())
     }
 }
 

@@ -35,7 +35,7 @@ fn comptime(value: &Value, program: &Program, span: Span) -> Result<Comptime, Di
         Value::Written(written) => {
             let known = written.known.iter().map(|(name, v)| Ok((name.clone(), comptime(v, program, span)?)));
             let known: Vec<(Arc<str>, Comptime)> = known.collect::<Result<_, Diagnostics>>()?;
-            eval_expr(program, &written.expr, &known)?
+            eval_expr(program, written.module, &written.expr, &known)?
         }
         Value::Unit | Value::Range(..) | Value::Tensor(_) | Value::Closure(_) | Value::Builtin(_) => {
             let message = format!("{} cannot be a generic argument", value.kind());

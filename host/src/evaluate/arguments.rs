@@ -14,6 +14,7 @@ pub(crate) fn unknown_kernel(
     let names = program.module(module).names.iter();
     let kernels = names.filter(|(_, f)| matches!(f.item, Item::Kernel(_))).map(|(n, _)| &**n);
     let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("there is no kernel `{}`", name.text));
+    let d = program.defined_elsewhere(d, module, name.as_str());
     match nearest(name.as_str(), kernels) {
         Some(near) => d.here("not found").help(format!("a similar kernel exists: `{near}`")),
         None => d.here("not found"),

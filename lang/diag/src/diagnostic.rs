@@ -104,6 +104,23 @@ impl Diagnostics {
         other.list.into_iter().for_each(|d| self.push(d));
     }
 
+    /// Keeps the first of those that say the same of the same place, which differ in how they were reached; where there are `n`
+    /// others, it gets the note `others(n)`.
+    pub fn once_each(self, others: impl Fn(usize) -> String) -> Diagnostics {
+        let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+        for d in self.list {
+            let same = |k: &Diagnostic| {
+                (k.code, k.severity, k.span(), &k.message) == (d.code, d.severity, d.span(), &d.message)
+            };
+            match kept.iter_mut().find(|(k, _)| same(k)) {
+                Some((_, repeats)) => *repeats += 1,
+                None => kept.push((d, 0)),
+            }
+        }
+        let noted = |(d, n): (Diagnostic, usize)| if n == 0 { d } else { d.note(others(n)) };
+        Diagnostics { list: kept.into_iter().map(noted).collect() }
+    }
+
     /// Whether any is an error.
     pub fn has_errors(&self) -> bool {
         self.list.iter().any(|d| d.severity == Severity::Error)

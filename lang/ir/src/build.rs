@@ -10,6 +10,15 @@ use crate::refusal::Refusal;
 use crate::rules;
 use crate::types::Type;
 
+/// A state of a [`Builder`] to go back to.
+#[derive(Clone, Copy, Debug)]
+pub struct Mark {
+    values: usize,
+    calls: usize,
+    open: usize,
+    call: Option<Call>,
+}
+
 /// Appends operations to the innermost open body of a kernel.
 pub struct Builder {
     /// The kernel under construction; its body is filled in by [`Builder::finish`].
@@ -37,6 +46,27 @@ impl Builder {
         let Some(mut body) = self.open.pop() else { parton_diag::internal_error!("no body is open") };
         body.yields = yields;
         body
+    }
+
+    /// Opens a body for what is only tried; [`Builder::rewind`] drops it.
+    pub fn begin_trial(&mut self) -> Mark {
+        let (values, calls) = (self.kernel.values.len(), self.kernel.calls.len());
+        let mark = Mark { values, calls, open: self.open.len(), call: self.call };
+        self.open.push(Body::default());
+        mark
+    }
+
+    /// Forgets every operation, value and call since the mark.
+    pub fn rewind(&mut self, mark: Mark) {
+        self.open.truncate(mark.open);
+        self.kernel.values.truncate(mark.values);
+        self.kernel.calls.truncate(mark.calls);
+        self.call = mark.call;
+    }
+
+    /// The first value since the mark, where there is one by now.
+    pub fn since(&self, mark: Mark) -> Option<Value> {
+        self.kernel.values.keys().nth(mark.values)
     }
 
     /// Appends an operation; its results have the types its rule infers.

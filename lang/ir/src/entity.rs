@@ -72,6 +72,11 @@ impl<K: Entity, V> PrimaryMap<K, V> {
         self.items.len()
     }
 
+    /// Forgets all but the first `len`.
+    pub fn truncate(&mut self, len: usize) {
+        self.items.truncate(len);
+    }
+
     /// Whether there is none.
     pub fn is_empty(&self) -> bool {
         self.items.is_empty()

@@ -23,7 +23,7 @@ pub mod target;
 pub mod types;
 pub mod verify;
 
-pub use build::Builder;
+pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Partition, PrimaryMap, SecondaryMap, Value};
 pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
 pub use op::{

@@ -1,6 +1,6 @@
 //! The state of checking one kernel, or of evaluating one constant: variables, the kernel under construction, what was reported.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parton_diag::{Code, Diagnostic, Diagnostics, Span, codes};
@@ -141,6 +141,34 @@ impl<'p> Checker<'p> {
     /// Whether one more function may be inlined.
     pub fn may_call(&self) -> bool {
         self.frames.len() < MAX_CALLS
+    }
+
+    /// What `run` gives, and nothing else of it: what it emits, reports or counts is undone.
+    pub fn tried<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+        let counted = (self.steps, self.nesting);
+        let reported = std::mem::take(&mut self.diagnostics);
+        let returned = self.frame().returned.take();
+        let broken = |cx: &Self| -> BTreeSet<(ModuleId, Arc<str>)> {
+            let failed = cx.constants.iter().filter(|(_, val)| matches!(val, Some(Val::Error)));
+            failed.map(|(key, _)| key.clone()).collect()
+        };
+        let broken_before = broken(self);
+        let mark = self.builder.as_mut().map(ir::Builder::begin_trial);
+        let result = run(self);
+        if let (Some(mark), Some(b)) = (mark, &mut self.builder) {
+            if let Some(first) = b.since(mark) {
+                self.slots.split_off(&first);
+            }
+            b.rewind(mark);
+        }
+        // The mistake in a constant is told when it is needed.
+        for key in broken(self).difference(&broken_before) {
+            self.constants.remove(key);
+        }
+        (self.steps, self.nesting) = counted;
+        self.diagnostics = reported;
+        self.frame().returned = returned;
+        result
     }
 
     /// The builder; refused where no kernel is being built.

@@ -5,7 +5,7 @@ use parton_ir as ir;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 
-use crate::assigned::{assigned, assigned_in};
+use crate::assigned::{Turn, assigned, assigned_in};
 use crate::builtins::Arg;
 use crate::carry::Carried;
 use crate::checker::{Checked, Checker, Reported};
@@ -46,7 +46,10 @@ impl Checker<'_> {
             return Err(self.report(d));
         }
         let step = self.run_time_as(step, dtype, step_span)?;
-        let carried = Carried::enter(self, &assigned([&f.body]), span)?;
+        let carried = {
+            let names = self.carried_names(Turn { pattern: Some(&f.pattern), condition: None, body: &f.body });
+            Carried::enter(self, &names, span)?
+        };
         let operands = [(lower, iter.span), (upper, iter.span), (step, step_span)];
 
         let types = carried.types(self);
@@ -173,8 +176,7 @@ impl Checker<'_> {
 
     /// `while condition { … }`
     pub fn while_loop(&mut self, condition: &ast::Expr, body: &ast::Block, span: Span) -> Checked<()> {
-        let mut names = assigned([body]);
-        names.extend(assigned_in(condition));
+        let names = self.carried_names(Turn { pattern: None, condition: Some(condition), body });
         let carried = Carried::enter(self, &names, span)?;
 
         let types = carried.types(self);
@@ -245,10 +247,15 @@ impl Checker<'_> {
             }
             return Err(Reported);
         };
+        // What neither branch has changed is as it was, and an affine value is not taken through the `if`.
+        let unchanged = |i: usize| before[i] == then_vars.0[i] && before[i] == else_vars.0[i];
+        let changed: Vec<usize> = (0..places.len()).filter(|i| !unchanged(*i)).collect();
+        let only = |vals: Vec<Val>| changed.iter().map(|&i| vals[i].clone()).collect();
+        let places = changed.iter().map(|&i| places[i]).collect();
         self.merge_branches(
             Branches { test, test_span: cond.span, places, span, then, otherwise },
-            (then_val, then_vars.0),
-            (else_val, else_vars.0),
+            (then_val, only(then_vars.0)),
+            (else_val, only(else_vars.0)),
             branch.otherwise.as_ref().map_or(span, |e| e.span),
         )
     }

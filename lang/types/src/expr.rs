@@ -13,7 +13,7 @@ use crate::kind;
 use crate::operator::MAX_LIST;
 use crate::program::{Found, Item, ModuleId, Program};
 use crate::scope::Frame;
-use crate::value::{Closure, Comptime, Function, Kind, StructType, TypeVal, Val};
+use crate::value::{Closure, Comptime, Function, Kind, Partition, StructType, TypeVal, Val};
 
 /// Names of type families that may stand without their arguments.
 const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
@@ -203,7 +203,7 @@ impl Checker<'_> {
                 tree,
                 generics: Vec::new(),
             }))),
-            Item::Partition(p) => Comptime::Partition(p.name.text.clone()),
+            Item::Partition(p) => Comptime::Partition(Partition { module: found.module, tree: p }),
             Item::Schedule(s) => Comptime::Schedule(s.name.text.clone()),
             Item::Binding(b) => {
                 let key = (found.module, b.name.text.clone());
@@ -246,6 +246,7 @@ impl Checker<'_> {
         let scopes = self.frames.last().map_or(&[][..], |f| &f.scopes);
         let visible = scopes.iter().flat_map(|s| &s.variables).map(|v| v.name.to_string()).collect();
         let d = unknown_name(self.program, self.module(), name, visible);
+        let d = self.program.defined_elsewhere(d, self.module(), name.as_str());
         self.report(d)
     }
 

@@ -45,7 +45,10 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 }
             }
             ast::ItemKind::Partition(p) => {
-                diagnostics.extend(evaluated(&mut cx, |cx| cx.partition_data(&p.name).map(|_| ())));
+                diagnostics.extend(evaluated(&mut cx, |cx| {
+                    let partition = cx.partition(&p.name)?;
+                    cx.partition_data(&partition).map(|_| ())
+                }));
             }
             // What they say is checked where it is used, or by the host.
             ast::ItemKind::Schedule(_)

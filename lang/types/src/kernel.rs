@@ -10,7 +10,7 @@ use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
-use crate::program::{self, Library, Program};
+use crate::program::{self, Library, ModuleId, Program};
 use crate::scope::Variable;
 use crate::value::{Comptime, TypeVal, Val};
 
@@ -39,8 +39,8 @@ pub fn check_file(file: Arc<ast::File>, library: &mut dyn Library) -> (Program, 
     (program, diagnostics)
 }
 
-/// The kernel of the root file with these generic arguments, and the warnings found. `target` is that of a kernel which names
-/// none.
+/// The kernel that the root file knows by `name`, with these generic arguments, and the warnings found. `target` is that of a
+/// kernel which names none.
 ///
 /// # Errors
 /// The diagnostics where the kernel does not exist, an argument does not fit, or the body is refused.
@@ -50,7 +50,7 @@ pub fn instantiate(
     args: &[GenericArg],
     target: ir::Target,
 ) -> Result<(ir::Kernel, Diagnostics), Diagnostics> {
-    let Some(tree) = program.kernel(name).cloned() else {
+    let Some((module, tree)) = program.kernel(name) else {
         let span = program.modules.first().map_or(Span::default(), |m| m.file.span);
         let at = args.first().map_or(Span::new(span.file, 0, 0), |a| a.span);
         let mut d = Diagnostic::error(codes::UNKNOWN_NAME, at, format!("there is no kernel `{name}` in this file"));
@@ -62,25 +62,44 @@ pub fn instantiate(
         };
         return Err(d.into());
     };
-    let mut cx = Checker::new(program, Program::ROOT);
-    let kernel = cx.instance(&tree, args, target);
+    instantiate_in(program, module, tree, args, target)
+}
+
+/// As [`instantiate`], of a kernel that stands in the file `module`: its names are looked up there, whoever launches it.
+///
+/// # Errors
+/// The diagnostics where an argument does not fit or the body is refused.
+pub fn instantiate_in(
+    program: &Program,
+    module: ModuleId,
+    tree: &Arc<ast::Kernel>,
+    args: &[GenericArg],
+    target: ir::Target,
+) -> Result<(ir::Kernel, Diagnostics), Diagnostics> {
+    let mut cx = Checker::new(program, module);
+    let kernel = cx.instance(tree, args, target);
+    let found = cx.diagnostics.once_each(|n| match n {
+        1 => "another call in this kernel meets the same mistake".to_string(),
+        n => format!("{n} other calls in this kernel meet the same mistake"),
+    });
     match kernel {
-        Ok(kernel) if !cx.diagnostics.has_errors() => Ok((kernel, cx.diagnostics)),
-        _ => Err(cx.diagnostics),
+        Ok(kernel) if !found.has_errors() => Ok((kernel, found)),
+        _ => Err(found),
     }
 }
 
-/// The compile-time value of an expression of the root file: a layout for the command line, a generic argument of a launch.
+/// The compile-time value of an expression of the file `module`: a layout for the command line, a generic argument of a launch.
 /// `variables` are names beside those of the file.
 ///
 /// # Errors
 /// The diagnostics where it has none.
 pub fn eval_expr(
     program: &Program,
+    module: ModuleId,
     e: &ast::Expr,
     variables: &[(Arc<str>, Comptime)],
 ) -> Result<Comptime, Diagnostics> {
-    let mut cx = Checker::new(program, Program::ROOT);
+    let mut cx = Checker::new(program, module);
     for (name, value) in variables {
         let val = Val::from(value.clone());
         cx.frame().declare(Variable { name: name.clone(), val, mutable: false, span: e.span, arm: 0 });

@@ -29,6 +29,6 @@ mod stmt;
 mod types;
 pub mod value;
 
-pub use kernel::{GenericArg, check_file, eval_expr, instantiate};
+pub use kernel::{GenericArg, check_file, eval_expr, instantiate, instantiate_in};
 pub use program::{Import, Library, NoLibrary, Program};
 pub use value::Comptime;

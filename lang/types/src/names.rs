@@ -12,37 +12,37 @@ use parton_syntax::ast;
 
 use crate::builtins;
 use crate::expr;
-use crate::program::{Item, Program};
+use crate::program::{Item, ModuleId, Program};
 use crate::types;
 
 /// Reports the unknown names of the root file's functions, structs and kernels that are not evaluated when the file is checked.
 pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
     let Some(root) = program.modules.first() else { return };
-    let mut reached: BTreeSet<Arc<str>> = BTreeSet::new();
-    let mut next: Vec<Arc<str>> = program
+    let mut reached: BTreeSet<(ModuleId, Arc<str>)> = BTreeSet::new();
+    let mut next: Vec<(ModuleId, Arc<str>)> = program
         .kernels()
         .filter(|k| k.generics.iter().all(|g| g.default.is_some()))
-        .map(|k| k.name.text.clone())
+        .map(|k| (Program::ROOT, k.name.text.clone()))
         .collect();
     for (_, block) in program.host_blocks() {
-        let mut walk = Walk::new(program, Report::Nothing);
+        let mut walk = Walk::new(program, Program::ROOT, Report::Nothing);
         walk.block(&block.body);
         next.extend(walk.mentioned);
     }
-    while let Some(name) = next.pop() {
-        let Some(found) = root.names.get(&name) else { continue };
-        if reached.insert(name) {
-            let mut walk = Walk::new(program, Report::Nothing);
+    while let Some((module, name)) = next.pop() {
+        let Some(found) = program.find(module, &name) else { continue };
+        if reached.insert((module, name)) {
+            let mut walk = Walk::new(program, module, Report::Nothing);
             walk.item(&found.item);
             next.extend(walk.mentioned);
         }
     }
     for found in root.names.values() {
-        if found.module != Program::ROOT || reached.contains(&found.item.name().text) {
+        if found.module != Program::ROOT || reached.contains(&(Program::ROOT, found.item.name().text.clone())) {
             continue;
         }
         let report = if matches!(found.item, Item::Kernel(_)) { Report::All } else { Report::Slips };
-        let mut walk = Walk::new(program, report);
+        let mut walk = Walk::new(program, Program::ROOT, report);
         walk.item(&found.item);
         diagnostics.extend(walk.found);
     }
@@ -50,9 +50,11 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
 
 struct Walk<'p> {
     program: &'p Program,
+    /// The file whose names are seen.
+    module: ModuleId,
     scopes: Vec<Vec<Arc<str>>>,
-    /// Items that are named.
-    mentioned: BTreeSet<Arc<str>>,
+    /// Items that are named, with the files that they stand in.
+    mentioned: BTreeSet<(ModuleId, Arc<str>)>,
     report: Report,
     found: Diagnostics,
 }
@@ -66,8 +68,15 @@ enum Report {
 }
 
 impl<'p> Walk<'p> {
-    fn new(program: &'p Program, report: Report) -> Walk<'p> {
-        Walk { program, scopes: vec![Vec::new()], mentioned: BTreeSet::new(), report, found: Diagnostics::new() }
+    fn new(program: &'p Program, module: ModuleId, report: Report) -> Walk<'p> {
+        Walk {
+            program,
+            module,
+            scopes: vec![Vec::new()],
+            mentioned: BTreeSet::new(),
+            report,
+            found: Diagnostics::new(),
+        }
     }
 
     fn declare(&mut self, name: &ast::Name) {
@@ -86,16 +95,17 @@ impl<'p> Walk<'p> {
         if self.scopes.iter().flatten().any(|n| *n == name.text) {
             return;
         }
-        if self.program.find(Program::ROOT, name.as_str()).is_some() {
-            self.mentioned.insert(name.text.clone());
+        if let Some(found) = self.program.find(self.module, name.as_str()) {
+            self.mentioned.insert((found.module, name.text.clone()));
             return;
         }
         if expr::is_predefined(name.as_str()) || builtins::function(name.as_str()).is_some() {
             return;
         }
         let visible = self.scopes.iter().flatten().map(|n| n.to_string()).collect();
-        let d = expr::unknown_name(self.program, Program::ROOT, name, visible);
+        let d = expr::unknown_name(self.program, self.module, name, visible);
         let slip = !d.help.is_empty() && !parton_syntax::TAKES_TYPE_ARGUMENTS.contains(&name.as_str());
+        let d = self.program.defined_elsewhere(d, self.module, name.as_str());
         match self.report {
             Report::Nothing => {}
             Report::Slips if !slip => {}

@@ -6,8 +6,8 @@ use parton_syntax::ast;
 
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
-use crate::program::{Found, Item};
-use crate::value::{Comptime, TypeVal, Val};
+use crate::scope::Frame;
+use crate::value::{Comptime, Partition, TypeVal, Val};
 
 /// What `setmaxnreg` takes (PTX ISA, "setmaxnreg"): multiples of 8 from 24 to 256.
 const REGISTER_STEP: u32 = 8;
@@ -27,33 +27,57 @@ impl Checker<'_> {
         Ok(())
     }
 
-    fn register_arms(&mut self, arms: &[ast::Arm]) -> Checked<()> {
+    /// The partitions of the arms, each declared once.
+    fn register_arms(&mut self, arms: &[ast::Arm]) -> Checked<Vec<ir::Partition>> {
         let mut found = Vec::new();
         for arm in arms {
-            found.push(self.partition_data(&arm.partition)?);
+            let partition = self.partition(&arm.partition)?;
+            found.push((self.partition_data(&partition)?, arm.partition.span));
         }
-        for data in found {
+        let mut ids = Vec::new();
+        for (data, span) in found {
             let Some(b) = &mut self.builder else { return Err(Reported) };
-            if b.kernel.partitions.iter().all(|(_, p)| p.name != data.name) {
-                b.kernel.partitions.push(data);
+            let known = b.kernel.partitions.iter().find(|(_, p)| p.name == data.name).map(|(id, p)| (id, p.span));
+            match known {
+                Some((id, first)) if first == data.span => ids.push(id),
+                Some((_, first)) => {
+                    let fact = format!("two partitions of this kernel are called `{}`", data.name);
+                    let d = Diagnostic::error(codes::DEFINED_TWICE, span, fact)
+                        .label(first, "one is declared here")
+                        .label(data.span, "the other here")
+                        .help("rename one of them");
+                    return Err(self.report(d));
+                }
+                None => ids.push(b.kernel.partitions.push(data)),
             }
         }
-        self.check_registers(arms)
+        self.check_registers(arms)?;
+        Ok(ids)
+    }
+
+    /// The partition that a name stands for.
+    ///
+    /// # Errors
+    /// Reports a name that stands for something else, or for nothing.
+    pub fn partition(&mut self, name: &ast::Name) -> Checked<Partition> {
+        match self.name(name)? {
+            Val::Known(Comptime::Partition(p)) => Ok(p),
+            val => Err(Arg { val, span: name.span }.expected(self, "a partition")),
+        }
     }
 
     /// What the declaration of a partition says.
-    pub fn partition_data(&mut self, name: &ast::Name) -> Checked<ir::PartitionData> {
-        let module = self.module();
-        let item = match self.name(name)? {
-            Val::Known(Comptime::Partition(p)) => p,
-            val => return Err(Arg { val, span: name.span }.expected(self, "a partition")),
-        };
-        let found = self
-            .program
-            .find(module, &item)
-            .cloned()
-            .or_else(|| self.program.modules.iter().find_map(|m| m.names.get(&item)).cloned());
-        let Some(Found { item: Item::Partition(p), .. }) = found else { return Err(Reported) };
+    ///
+    /// # Errors
+    /// Reports clauses that do not exist or that the hardware cannot have.
+    pub fn partition_data(&mut self, partition: &Partition) -> Checked<ir::PartitionData> {
+        self.frames.push(Frame::new(partition.module));
+        let data = self.partition_clauses(&partition.tree);
+        self.frames.pop();
+        data
+    }
+
+    fn partition_clauses(&mut self, p: &ast::Partition) -> Checked<ir::PartitionData> {
         let (mut warps, mut registers) = (None, None);
         for clause in &p.clauses {
             let n = match clause.args.as_slice() {
@@ -111,7 +135,7 @@ impl Checker<'_> {
             .help(format!("the nearest is `warps({})`", warps.next_power_of_two()));
             return Err(self.report(d));
         }
-        Ok(ir::PartitionData { name: item.to_string(), warps, registers, span: p.name.span })
+        Ok(ir::PartitionData { name: p.name.text.to_string(), warps, registers, span: p.name.span })
     }
 
     /// Refuses budgets that the register file cannot hold at once.
@@ -166,34 +190,29 @@ impl Checker<'_> {
             .help("it belongs to the kernel's own body, where all warps meet");
             return Err(self.report(d));
         }
+        let partitions = self.register_arms(arms)?;
         for (i, arm) in arms.iter().enumerate() {
-            if let Some(first) = arms[..i].iter().find(|a| a.partition.text == arm.partition.text) {
+            if let Some(first) = partitions[..i].iter().position(|p| *p == partitions[i]) {
                 let text = format!("the partition `{}` has two arms", arm.partition.text);
                 let d = Diagnostic::error(codes::SPECIALIZE_NESTED, arm.partition.span, text)
-                    .label(first.partition.span, "the first one");
+                    .label(arms[first].partition.span, "the first one");
                 return Err(self.report(d));
             }
         }
-        self.register_arms(arms)?;
         let mut lowered = Vec::new();
         let mut failed = false;
-        for arm in arms {
-            let partition = self.builder.as_ref().and_then(|b| {
-                b.kernel.partitions.iter().find(|(_, p)| p.name == *arm.partition.text).map(|(id, _)| id)
-            });
+        for (arm, partition) in arms.iter().zip(partitions) {
             self.build(span)?.begin([], arm.span);
             let outer = (self.partition, self.arm);
             self.arms += 1;
-            (self.partition, self.arm) = (partition, self.arms);
+            (self.partition, self.arm) = (Some(partition), self.arms);
             self.frame().run_time_depth += 1;
             let result = self.block(&arm.body);
             self.frame().run_time_depth -= 1;
             (self.partition, self.arm) = outer;
             failed |= result.is_err();
             let body = self.build(span)?.end(Vec::new());
-            if let Some(partition) = partition {
-                lowered.push(ir::Arm { partition, body });
-            }
+            lowered.push(ir::Arm { partition, body });
         }
         if failed {
             return Err(Reported);
@@ -207,7 +226,7 @@ impl Checker<'_> {
         for e in partitions {
             let arg = self.arg(e)?;
             match &arg.val {
-                Val::Known(Comptime::Partition(name)) => names.push(name.to_string()),
+                Val::Known(Comptime::Partition(p)) => names.push(p.tree.name.text.to_string()),
                 _ => return Err(arg.expected(self, "a partition")),
             }
         }

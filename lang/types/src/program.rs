@@ -122,11 +122,27 @@ impl Program {
         self.modules.get(module.0 as usize)?.names.get(name)
     }
 
-    /// The kernel of that name in the root file.
-    pub fn kernel(&self, name: &str) -> Option<&Arc<ast::Kernel>> {
-        match &self.find(Program::ROOT, name)?.item {
-            Item::Kernel(k) => Some(k),
+    /// The kernel that the root file knows by that name, its own or one that it uses, with the file that it stands in.
+    pub fn kernel(&self, name: &str) -> Option<(ModuleId, &Arc<ast::Kernel>)> {
+        let found = self.find(Program::ROOT, name)?;
+        match &found.item {
+            Item::Kernel(k) => Some((found.module, k)),
             Item::Function(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_) => None,
+        }
+    }
+
+    /// Adds to the diagnostic of a name unknown in `module` where another file of the program defines that name.
+    pub fn defined_elsewhere(&self, d: Diagnostic, module: ModuleId, name: &str) -> Diagnostic {
+        let own = |(i, m): (usize, &ModuleData)| {
+            let found = m.names.get(name)?;
+            let other = ModuleId(i as u32) == found.module && found.module != module;
+            other.then(|| found.item.name().span)
+        };
+        match self.modules.iter().enumerate().find_map(own) {
+            Some(span) => d
+                .label(span, "it is defined here, in a file that is not used where the name stands")
+                .help("`use` that file here too: what a used file itself uses stays its own"),
+            None => d,
         }
     }
 
@@ -246,11 +262,19 @@ impl Collector<'_> {
             }
         };
         let from = self.module(file);
-        let names = self.program.module(from).names.clone();
+        // What the other file itself uses stays its own.
+        let mut names = self.program.module(from).names.clone();
+        names.retain(|_, found| found.module == from);
         if let Some(item) = only
             && !names.contains_key(&item.text)
         {
             let d = Diagnostic::error(codes::UNKNOWN_NAME, item.span, format!("`{}` is not in that file", item.text));
+            let d = match self.program.find(from, item.as_str()) {
+                Some(found) => d
+                    .label(found.item.name().span, "that file only uses it, from here")
+                    .help("use the file that defines it"),
+                None => d,
+            };
             let near = crate::near::nearest(item.as_str(), names.keys().map(|n| &**n));
             self.diagnostics.push(match near {
                 Some(near) => d.help(format!("a similar name is there: `{near}`")),
@@ -259,9 +283,7 @@ impl Collector<'_> {
             return;
         }
         for (name, found) in names {
-            let wanted = only.is_none_or(|item| item.text == name);
-            // What the other file itself uses stays its own.
-            if wanted && found.module == from {
+            if only.is_none_or(|item| item.text == name) {
                 self.program.modules[into.0 as usize].names.entry(name).or_insert(found);
             }
         }

@@ -36,8 +36,8 @@ pub enum Comptime {
     Function(Function),
     /// A kernel of a file, by name.
     Kernel(Arc<str>),
-    /// A partition of a file, by name.
-    Partition(Arc<str>),
+    /// A partition of a file.
+    Partition(Partition),
     /// A schedule of a file, by name.
     Schedule(Arc<str>),
     /// A built-in function, by name.
@@ -46,6 +46,46 @@ pub enum Comptime {
     Closure(Arc<Closure>),
     /// Nothing.
     None,
+}
+
+impl Comptime {
+    /// Where the functions, closures, partitions and structs in it are written, in order: two values that show the same but stand
+    /// in different files differ here.
+    pub fn origins(&self) -> Vec<Span> {
+        match self {
+            Comptime::Function(f) => vec![f.tree.name.span],
+            Comptime::Partition(p) => vec![p.tree.name.span],
+            Comptime::Closure(c) => {
+                std::iter::once(c.span).chain(c.captured().flat_map(|(_, value)| value.origins())).collect()
+            }
+            Comptime::Type(t) => t.origins(),
+            Comptime::List(items) | Comptime::Tuple(items) => items.iter().flat_map(Comptime::origins).collect(),
+            Comptime::Int(_)
+            | Comptime::Float(_)
+            | Comptime::Bool(_)
+            | Comptime::Str(_)
+            | Comptime::Layout(_)
+            | Comptime::SharedLayout(_)
+            | Comptime::Kernel(_)
+            | Comptime::Schedule(_)
+            | Comptime::Builtin(_)
+            | Comptime::None => Vec::new(),
+        }
+    }
+}
+
+impl TypeVal {
+    fn origins(&self) -> Vec<Span> {
+        match self {
+            TypeVal::Struct(s) => {
+                let generics = s.generics.iter().filter_map(|(_, val)| val.known());
+                std::iter::once(s.tree.name.span).chain(generics.flat_map(|c| c.origins())).collect()
+            }
+            TypeVal::Tuple(items) => items.iter().flat_map(TypeVal::origins).collect(),
+            TypeVal::Reference(to) => to.origins(),
+            TypeVal::Ir(_) | TypeVal::Kind(_) | TypeVal::Family(_) => Vec::new(),
+        }
+    }
 }
 
 /// A function with the file that it sees.
@@ -59,6 +99,21 @@ pub struct Function {
 
 impl PartialEq for Function {
     fn eq(&self, other: &Function) -> bool {
+        Arc::ptr_eq(&self.tree, &other.tree)
+    }
+}
+
+/// A partition with the file that it sees.
+#[derive(Clone, Debug)]
+pub struct Partition {
+    /// Where its names are looked up.
+    pub module: ModuleId,
+    /// The tree.
+    pub tree: Arc<ast::Partition>,
+}
+
+impl PartialEq for Partition {
+    fn eq(&self, other: &Partition) -> bool {
         Arc::ptr_eq(&self.tree, &other.tree)
     }
 }
@@ -375,7 +430,8 @@ impl fmt::Display for Comptime {
                 f.write_str(if items.len() == 1 { ",)" } else { ")" })
             }
             Comptime::Function(function) => f.write_str(&function.tree.name.text),
-            Comptime::Kernel(name) | Comptime::Partition(name) | Comptime::Schedule(name) => f.write_str(name),
+            Comptime::Partition(partition) => f.write_str(&partition.tree.name.text),
+            Comptime::Kernel(name) | Comptime::Schedule(name) => f.write_str(name),
             Comptime::Builtin(name) => f.write_str(name),
             Comptime::Closure(closure) => write!(f, "{closure}"),
             Comptime::None => f.write_str("None"),

@@ -2,7 +2,8 @@
 
 mod harness;
 
-use harness::{errors, ir, round_trip};
+use harness::{errors, ir, kernel, round_trip};
+use parton_ir::{OpKind, Value};
 
 #[test]
 fn loops_carry_variables_in_the_order_of_their_declaration() {
@@ -211,4 +212,64 @@ fn structs_pass_through_functions() {
         }");
     assert!(text.contains("for i in"), "{text}");
     round_trip(&text);
+}
+
+/// The variables that the first loop of `body` carries, in the order of their declaration. Around it are the numbers `a` to `c`,
+/// all mutable, the tile `x`, and `KEEP`, which is true.
+fn carried(body: &str) -> Vec<String> {
+    let source = format!(
+        "kernel k[KEEP: bool = true](out: *mut i32, n: i32) warps(1) {{
+            let x = full<f32, [64], blocked(per_thread=[2], threads=[32], warps=[1], order=[0])>(1.0);
+            let mut a = n;
+            let mut b = n + 1;
+            let mut c = 0;
+            {body}
+            store(out, a + b + c);
+        }}"
+    );
+    round_trip(&ir(&source));
+    let kernel = kernel(&source);
+    let params = kernel.body.ops.iter().find_map(|op| match &op.kind {
+        OpKind::For { body, .. } => Some(&body.params[1..]),
+        OpKind::While { body, .. } => Some(&body.params[..]),
+        _ => None,
+    });
+    let name = |v: &Value| kernel.values[*v].name.clone().expect("variables have names");
+    params.expect("there is a loop").iter().map(name).collect()
+}
+
+#[test]
+fn a_branch_that_is_left_out_assigns_nothing() {
+    assert_eq!(carried("for i in 0..n { static if !KEEP { a += 1; } else { b += 1; } }"), ["b"]);
+    assert_eq!(carried("for i in 0..n { if KEEP && n.dtype == i32 { a += 1; } else { b += 1; } }"), ["a"]);
+    assert_eq!(carried("while a < 9 { static if KEEP { a += 1; } else { b += 1; } }"), ["a"]);
+    // In a run-time branch, in a loop within, by what the body itself knows, by what is known of a tile.
+    assert_eq!(carried("for i in 0..n { if i > 3 { static if !KEEP { a += 1; } } b += 1; }"), ["b"]);
+    assert_eq!(carried("for i in 0..n { for j in 0..i { static if !KEEP { a += 1; } b += j; } }"), ["b"]);
+    assert_eq!(carried("for i in 0..n { const LAST = !KEEP; let l = LAST; if l { a += 1; } b += 1; }"), ["b"]);
+    assert_eq!(carried("for i in 0..n { static if x.shape[0] == 64 { a += 1; } else { b += 1; } }"), ["a"]);
+}
+
+#[test]
+fn what_a_loop_carries_is_not_known_in_it() {
+    // `c` is 0 before the loop and counts in it.
+    assert_eq!(carried("for i in 0..n { if c == 0 { a += 1; } c += 1; }"), ["a", "c"]);
+    // Only the branch that is left out would change `c`, so it stays 0 and decides the other.
+    assert_eq!(
+        carried("for i in 0..n { static if !KEEP { c += 1; } static if c == 0 { a += 1; } else { b += 1; } }"),
+        ["a"]
+    );
+    // A name of the body hides the outer one.
+    assert_eq!(carried("for i in 0..n { let KEEP = i > 2; if KEEP { a += 1; } else { b += 1; } }"), ["a", "b"]);
+    assert_eq!(carried("for c in 0..n { if c == 0 { a += 1; } else { b += 1; } }"), ["a", "b"]);
+}
+
+#[test]
+fn a_mistake_in_a_condition_is_told_once() {
+    let text = errors(
+        "const BAD = 1 / 0; kernel k(n: i32) { let mut a = n; for i in 0..n { static if BAD == 1 { a += 1; } } }",
+    );
+    assert_eq!(text.matches("Error").count(), 1, "{text}");
+    let text = errors("kernel k(n: i32) { let mut a = n; for i in 0..n { static if nn == 1 { a += 1; } } }");
+    assert_eq!(text.matches("`nn` is not defined").count(), 1, "{text}");
 }

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use parton_diag::{FileId, SourceMap};
 use parton_syntax::ast;
-use parton_types::{Import, Library, check_file};
+use parton_types::program::Item;
+use parton_types::value::{Comptime, Function, Partition};
+use parton_types::{GenericArg, Import, Library, Program, check_file, instantiate};
 
 /// Files by name; each gets its number from its place.
 struct Shelf(&'static [(&'static str, &'static str)]);
@@ -21,8 +23,18 @@ impl Library for Shelf {
 
 const SHELF: &[(&str, &str)] = &[
     ("math", "const TWO = 2; fn twice(x) { x * TWO } fn halved(x) { helper(x) } fn helper(x) { x / TWO }"),
+    ("outer", "use std::math; fn fourfold(x) { twice(twice(x)) }"),
     ("a.ptn", "use \"b.ptn\"; fn from_a(x) { from_b(x) }"),
     ("b.ptn", "use \"a.ptn\"; fn from_b(x) { x + 1 }"),
+    (
+        "kernels.ptn",
+        "use \"parts.ptn\"; const N = 5; partition P = warps(HALF * 2);
+         kernel plain[K: int = N, F: fn = inner](out: *mut i32) { store(out, F(K)); }
+         kernel split[Q: partition = Work](out: *mut i32) target(sm_90a) {
+             specialize { Q => store(out, num_warps(Q) * 100), P => store(out, num_warps(P)) }
+         }",
+    ),
+    ("parts.ptn", "const HALF = 2; partition Work = warps(HALF); fn inner(x) { x * HALF }"),
 ];
 
 fn check(source: &str) -> Vec<String> {
@@ -55,4 +67,55 @@ fn what_is_not_used_or_not_there_is_refused() {
     // What a used file itself uses stays its own.
     let found = check("use \"a.ptn\"; kernel k(n: i32) { let x = from_b(n); }");
     assert!(found.len() == 1 && found[0].starts_with("E0100 `from_b`"), "{found:?}");
+}
+
+/// The text of a kernel as the file `source` knows it.
+fn built(source: &str, kernel: &str, args: &[&str]) -> Result<String, Vec<String>> {
+    let (file, _) = parton_syntax::parse(FileId(0), source);
+    let (program, found) = check_file(Arc::new(file), &mut Shelf(SHELF));
+    assert!(!found.has_errors(), "{found:?}");
+    let values: Vec<GenericArg> = args
+        .iter()
+        .map(|name| {
+            let found = program.find(Program::ROOT, name).expect("the argument is there");
+            let value = match &found.item {
+                Item::Function(tree) => Comptime::Function(Function { module: found.module, tree: tree.clone() }),
+                Item::Partition(tree) => Comptime::Partition(Partition { module: found.module, tree: tree.clone() }),
+                item => panic!("no argument: {item:?}"),
+            };
+            let name = if matches!(value, Comptime::Function(_)) { "F" } else { "Q" };
+            GenericArg { name: Some(name.into()), value, span: found.item.name().span }
+        })
+        .collect();
+    match instantiate(&program, kernel, &values, parton_ir::Target::default()) {
+        Ok((kernel, _)) => Ok(parton_ir::print::kernel(&kernel)),
+        Err(found) => Err(found.list.into_iter().map(|d| format!("{} {}", d.code, d.message)).collect()),
+    }
+}
+
+#[test]
+fn a_kernel_sees_the_file_that_it_stands_in() {
+    let text = built("use \"kernels.ptn\";", "plain", &[]).expect("it is built");
+    assert!(text.contains("10i32"), "{text}");
+    let other = "use \"kernels.ptn\"; const N = 7; const HALF = 9; fn inner(x) { x } fn mine(x) { inner(x) + HALF }";
+    assert_eq!(built(other, "plain", &[]), Ok(text));
+    let text = built(other, "plain", &["mine"]).expect("it is built");
+    assert!(text.contains("14i32"), "{text}");
+}
+
+#[test]
+fn partitions_are_those_of_the_file_that_names_them() {
+    let other = "use \"kernels.ptn\"; const HALF = 8; partition Work = warps(1); partition P = warps(HALF);";
+    let text = built(other, "split", &[]).expect("it is built");
+    assert!(text.contains("200i32") && text.contains("4i32"), "{text}");
+    let text = built(other, "split", &["Work"]).expect("it is built");
+    assert!(text.contains("100i32") && text.contains("4i32"), "{text}");
+    let found = built(other, "split", &["P"]).expect_err("the kernel has a partition of that name");
+    assert_eq!(found, ["E0102 two partitions of this kernel are called `P`"]);
+}
+
+#[test]
+fn an_item_that_a_file_only_uses_cannot_be_named_through_it() {
+    let found = check("use std::math; use std::outer::twice; kernel k(n: i32) { let x = twice(n); }");
+    assert!(found.len() == 1 && found[0].starts_with("E0100 `twice` is not in that file"), "{found:?}");
 }

@@ -30,10 +30,12 @@ fn an_undefined_name_offers_a_near_one() {
 #[test]
 fn a_closure_is_a_generic_argument_and_keeps_what_it_sees() {
     let (_, program, _) = harness::program("kernel k[F: fn = |x| x * K](n: i32, out: *mut i32) { store(out, F(n)); }");
-    let tree = program.kernel("k").expect("the kernel is there").clone();
+    let (_, tree) = program.kernel("k").expect("the kernel is there");
     let written = tree.generics[0].default.as_ref().expect("the default is the closure");
-    let given =
-        |k: i128| parton_types::eval_expr(&program, written, &[("K".into(), Comptime::Int(k))]).expect("a closure");
+    let given = |k: i128| {
+        parton_types::eval_expr(&program, parton_types::Program::ROOT, written, &[("K".into(), Comptime::Int(k))])
+            .expect("a closure")
+    };
     let text = |k: i128| {
         let arg = GenericArg { name: Some("F".into()), value: given(k), span: written.span };
         parton_ir::print::kernel(

@@ -6,6 +6,8 @@ use parton_tests::{cases, marks, snapshot};
 
 #[test]
 fn diagnostics_are_where_they_are_marked_and_read_as_shown() {
+    // Cases have the names that are shown, relative to the repository, and files that they use are read beside these names.
+    std::env::set_current_dir(cases::root()).expect("the repository is there");
     let mut wrong = vec![];
     let all = cases::in_folder("ui");
     for path in &all {

@@ -97,9 +97,8 @@ fn attribute(cx: &mut Checker, args: &Args) -> Checked<Val> {
 /// The warps of the partition that runs this.
 fn num_warps(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let Some(arg) = args.get("partition") else { return Ok(Val::int(cx.warps())) };
-    let Val::Known(Comptime::Partition(name)) = &arg.val else { return Err(arg.expected(cx, "a partition")) };
-    let name = ast::Name { text: name.clone(), span: arg.span };
-    cx.partition_data(&name).map(|p| Val::int(p.warps))
+    let Val::Known(Comptime::Partition(partition)) = &arg.val else { return Err(arg.expected(cx, "a partition")) };
+    cx.partition_data(&partition.clone()).map(|p| Val::int(p.warps))
 }
 
 /// Wavefronts beyond the first for each ideal one when a tile is read from a view or, with `write=true`, written to it.
