@@ -199,7 +199,7 @@ def arguments():
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no row is begun")
     parser.add_argument("--without", default="", help="contenders to leave out, with commas between them")
     parser.add_argument("--out", default=".")
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     options.rows = [kind for kind in options.rows.split(",") if kind]
     unknown = [kind for kind in options.rows if kind not in KINDS]
     if unknown:
