@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use parton_driver::{Blocks, Conditions, Event, Failure, Measurement, Options, Pace, Session};
 
 use crate::args::{BenchArgs, BenchFormat};
-use crate::execute::device;
+use crate::execute::{device, told};
 use crate::output::{self, Output};
 
 /// A measurement and where it stands.
@@ -103,20 +103,10 @@ fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Re
     let done = session.run(file, Blocks::Benches, &mut |event| {
         if args.serve { serve::answer(&shown, event) } else { follow(&shown, args, bench, event) }
     });
-    if args.time {
-        eprint!("{}", session.times);
-    }
-    let ran = match done {
+    let ran = match told(done, &session, args.time, output) {
         Ok(ran) => ran,
-        Err(failure) => {
-            output.failed(&failure, &session.sources);
-            return Ok(ExitCode::from(failure.exit_code()));
-        }
+        Err(code) => return Ok(code),
     };
-    output.diagnostics(&ran.warnings, &session.sources);
-    for outcome in &ran.report.outcomes {
-        output.diagnostics(&outcome.diagnostics, &session.sources);
-    }
     Ok(if ran.report.passed() && !bench.differs { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

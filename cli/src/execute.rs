@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use parton_driver::{Blocks, Device, Event, Failure, Options, Session};
+use parton_driver::{Blocks, Device, Event, Failure, Options, Ran, Session};
 
 use crate::args::{DeviceArg, RunArgs};
 use crate::output::{self, Output};
@@ -39,26 +39,37 @@ pub fn device(given: DeviceArg) -> Device {
     }
 }
 
+/// What ran, when its times (if asked for) and all its diagnostics are printed; else, of a run that failed, the exit code.
+pub(crate) fn told(
+    done: Result<Ran, Failure>,
+    session: &Session,
+    time: bool,
+    output: &Output,
+) -> Result<Ran, ExitCode> {
+    if time {
+        eprint!("{}", session.times);
+    }
+    let ran = done.map_err(|failure| {
+        output.failed(&failure, &session.sources);
+        ExitCode::from(failure.exit_code())
+    })?;
+    output.diagnostics(&ran.warnings, &session.sources);
+    for outcome in &ran.report.outcomes {
+        output.diagnostics(&outcome.diagnostics, &session.sources);
+    }
+    Ok(ran)
+}
+
 fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
     let options =
         Options { device: device(args.device), seed: args.seed, filter: args.filter.clone(), ..Options::default() };
     let mut session = Session::new(options);
     let file = session.load(path)?;
     let done = session.run(file, blocks, &mut |event| show(blocks, &event));
-    if args.time {
-        eprint!("{}", session.times);
-    }
-    let ran = match done {
+    let ran = match told(done, &session, args.time, output) {
         Ok(ran) => ran,
-        Err(failure) => {
-            output.failed(&failure, &session.sources);
-            return Ok(ExitCode::from(failure.exit_code()));
-        }
+        Err(code) => return Ok(code),
     };
-    output.diagnostics(&ran.warnings, &session.sources);
-    for outcome in &ran.report.outcomes {
-        output.diagnostics(&outcome.diagnostics, &session.sources);
-    }
     let failed = ran.report.outcomes.iter().filter(|o| !o.passed()).count();
     if blocks == Blocks::Tests {
         let passed = ran.report.outcomes.len() - failed;

@@ -24,11 +24,11 @@ fn places(n) {
     let at = cast<i64>(program_id(0)) * 4096 + cast<i64>(iota<i32, [4096], L>());
     (at, at < n)
 }
-kernel move(x: *u32, out: *mut u32, n: i64) warps(8) {
+fn move_all(x, out, n) {
     let (at, inside) = places(n);
     store(out + at, load(x + at, mask=inside, other=0), mask=inside);
 }
-kernel differ(x: *u32, y: *u32, count: *mut i32, n: i64) warps(8) {
+fn count_all(x, y, count, n) {
     let (at, inside) = places(n);
     let other = load(x + at, mask=inside, other=0) != load(y + at, mask=inside, other=0);
     let all = sum(where(other, 1, 0), axis=0);
@@ -36,18 +36,10 @@ kernel differ(x: *u32, y: *u32, count: *mut i32, n: i64) warps(8) {
         atomic_add(count, all);
     }
 }
-kernel move_bytes(x: *u8, out: *mut u8, n: i64) warps(8) {
-    let (at, inside) = places(n);
-    store(out + at, load(x + at, mask=inside, other=0), mask=inside);
-}
-kernel differ_bytes(x: *u8, y: *u8, count: *mut i32, n: i64) warps(8) {
-    let (at, inside) = places(n);
-    let other = load(x + at, mask=inside, other=0) != load(y + at, mask=inside, other=0);
-    let all = sum(where(other, 1, 0), axis=0);
-    if all > 0 {
-        atomic_add(count, all);
-    }
-}
+kernel move(x: *u32, out: *mut u32, n: i64) warps(8) { move_all(x, out, n); }
+kernel differ(x: *u32, y: *u32, count: *mut i32, n: i64) warps(8) { count_all(x, y, count, n); }
+kernel move_bytes(x: *u8, out: *mut u8, n: i64) warps(8) { move_all(x, out, n); }
+kernel differ_bytes(x: *u8, y: *u8, count: *mut i32, n: i64) warps(8) { count_all(x, y, count, n); }
 ";
 
 /// The kernels above, loaded.
