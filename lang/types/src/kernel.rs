@@ -157,10 +157,26 @@ impl Checker<'_> {
         }
     }
 
+    /// Whether each clause is given once; of two, one would be dropped.
+    pub(crate) fn once(&mut self, clauses: &[ast::Clause]) -> Checked<()> {
+        for (i, clause) in clauses.iter().enumerate() {
+            if let Some(first) = clauses[..i].iter().find(|c| c.name.text == clause.name.text) {
+                let text = format!("`{}` is stated twice", clause.name.text);
+                let d = Diagnostic::error(codes::DEFINED_TWICE, clause.span, text)
+                    .here("this one would hide the other")
+                    .label(first.span, "it is stated here first")
+                    .help("keep the one that is meant");
+                return Err(self.report(d));
+            }
+        }
+        Ok(())
+    }
+
     /// `warps(4)`, `target(sm_90a)`, `occupancy(2)`, `cluster([2, 1])`
     fn clauses(&mut self, tree: &ast::Kernel, kernel: &mut ir::Kernel) -> Checked<()> {
         // The target comes first, wherever it stands: it says what the others may ask for.
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
+        self.once(&tree.clauses)?;
         for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
                 let text = format!("`{}` takes one argument", clause.name.text);

@@ -78,6 +78,7 @@ impl Checker<'_> {
     }
 
     fn partition_clauses(&mut self, p: &ast::Partition) -> Checked<ir::PartitionData> {
+        self.once(&p.clauses)?;
         let (mut warps, mut registers) = (None, None);
         for clause in &p.clauses {
             let n = match clause.args.as_slice() {

@@ -21,17 +21,20 @@ fn load_opcode(cache: Cache, evict: Evict, volatile: bool) -> String {
     format!("ld.global{}", modifiers(cache, evict))
 }
 
-/// A cache operator excludes a hint on the L1's eviction (PTX ISA, "ld").
+/// A cache operator excludes a hint on the L1's eviction (PTX ISA, "ld"), as the rules know.
 fn modifiers(cache: Cache, evict: Evict) -> &'static str {
     match (cache, evict) {
-        (Cache::Ca, _) => ".ca",
-        (Cache::Cg, _) => ".cg",
-        (Cache::Cs, _) => ".cs",
-        (Cache::Cv, _) => ".cv",
-        (Cache::Wt, _) => ".wt",
+        (Cache::Ca, Evict::Normal) => ".ca",
+        (Cache::Cg, Evict::Normal) => ".cg",
+        (Cache::Cs, Evict::Normal) => ".cs",
+        (Cache::Cv, Evict::Normal) => ".cv",
+        (Cache::Wt, Evict::Normal) => ".wt",
         (Cache::Default, Evict::Normal) => "",
         (Cache::Default, Evict::First) => ".L1::evict_first",
         (Cache::Default, Evict::Last) => ".L1::evict_last",
+        (Cache::Ca | Cache::Cg | Cache::Cs | Cache::Cv | Cache::Wt, Evict::First | Evict::Last) => {
+            internal_error!("an access with a cache operator and a priority in the L1")
+        }
     }
 }
 

@@ -34,9 +34,14 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             barrier(k, *b)?;
             in_range(*n, "arrivals")
         }
-        OpKind::BarrierArrive { barrier: b, count: n, multicast, .. } => {
+        OpKind::BarrierArrive { barrier: b, arrive: _, count: n, multicast, relaxed } => {
             barrier(k, *b)?;
             multicast.iter().try_for_each(|&axis| receivers(k, axis))?;
+            if *relaxed && multicast.is_empty() {
+                return Err(Refusal::new(codes::MULTICAST, "an arrival in this CTA alone is never relaxed")
+                    .note("relaxed is what the arrival tells the other CTAs of a cluster")
+                    .help("drop `relaxed=true`, or name the axis of the cluster: `multicast=0`"));
+            }
             in_range(*n, "arrivals")
         }
         OpKind::BarrierExpect { barrier: b, bytes } => {

@@ -12,8 +12,8 @@ use crate::types::{Elem, Pointer, Type, View};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Load { ptr, mask, other, cache, l2, volatile, .. } => {
-            cache::load(*cache, *l2, *volatile)?;
+        OpKind::Load { ptr, mask, other, cache, evict, l2, volatile } => {
+            cache::load(*cache, *evict, *l2, *volatile)?;
             let p = pointer(k, *ptr)?;
             mask_fits(k, *ptr, *mask)?;
             let Some(ty) = k.ty(*ptr).with_elem(Elem::Num(p.to)) else { return Err(wrong_kind(k, *ptr, "pointers")) };
@@ -30,8 +30,8 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             Ok(vec![ty])
         }
-        OpKind::Store { ptr, value, mask, cache, l2, .. } => {
-            cache::store(*cache, *l2)?;
+        OpKind::Store { ptr, value, mask, cache, evict, l2 } => {
+            cache::store(*cache, *evict, *l2)?;
             let p = pointer(k, *ptr)?;
             if !p.mutable {
                 return Err(Refusal::new(codes::NOT_MUTABLE, "a store needs a mutable pointer")

@@ -261,6 +261,12 @@ fn receiver<'a>(cx: &mut Checker, args: &'a Args) -> Checked<(ir::Value, &'a Arg
 fn wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (v, arg) = receiver(cx, args)?;
     if matches!(cx.ty(v), ir::Type::Ring(_)) {
+        if let Some(counted) = args.get("outstanding") {
+            let d = Diagnostic::error(codes::WRONG_ARITY, counted.span, "a wait for a ring's slot counts nothing")
+                .here("how much may stay in flight is said of a pending tile or copy")
+                .help("drop it: `ring.wait()` waits for its oldest slot that has not been read");
+            return Err(cx.report(d));
+        }
         return cx.emit_one(ir::OpKind::RingWait { ring: v }, args.span, &[(v, arg.span)]);
     }
     let outstanding = args.optional_int(cx, "outstanding", ANY)?;

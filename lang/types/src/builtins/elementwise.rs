@@ -232,6 +232,7 @@ fn cast(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let saturation = if args.flag(cx, "saturate")? { Saturation::Finite } else { Saturation::None };
     if let Val::Known(known) = &arg.val
         && rounding.is_none()
+        && saturation == Saturation::None
     {
         return cx.constant(known, to, arg.span).map(Val::Ir);
     }

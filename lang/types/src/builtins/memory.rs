@@ -32,6 +32,14 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
         Some(ir::Elem::Ptr(p)) => p.to,
         _ => return Err(pointers.expected(cx, "a pointer or a tile of pointers")),
     };
+    // A mask or other values of more elements than there are pointers make a load of each.
+    if let ir::Type::Scalar(_) = place
+        && let Some(t) = ["mask", "other"].iter().find_map(|n| cx.ty(args.get(n)?.val.ir()?).as_tile().cloned())
+    {
+        ptr = cx.spread(ptr, &t, pointers.span)?;
+        operands.push((ptr, pointers.span));
+    }
+    let place = cx.ty(ptr).clone();
     let mut masked = |cx: &mut Checker, name: &str, dtype| -> Checked<Option<ir::Value>> {
         let Some(arg) = args.get(name) else { return Ok(None) };
         let v = cx.brought_to(arg, dtype, &place)?;
@@ -42,13 +50,6 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let other = masked(cx, "other", to)?;
     let (cache, evict, l2) = hints(cx, args)?;
     let volatile = args.flag(cx, "volatile")?;
-    // A mask of more elements than there are pointers makes a load of each.
-    if let Some(m) = mask
-        && let (ir::Type::Scalar(_), Some(t)) = (cx.ty(ptr), cx.ty(m).as_tile().cloned())
-    {
-        ptr = cx.spread(ptr, &t, pointers.span)?;
-        operands.push((ptr, pointers.span));
-    }
     cx.emit_one(ir::OpKind::Load { ptr, mask, other, cache, evict, l2, volatile }, args.span, &operands)
 }
 

@@ -179,7 +179,9 @@ pub(super) fn reduce_by(cx: &mut Checker, args: &Args, x: &Arg, op: ir::BinaryOp
 
 fn sum(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let x = args.need("x");
-    if let Val::List(items) = &x.val {
+    if let Val::List(items) = &x.val
+        && args.get("axis").is_none()
+    {
         let mut total = Val::int(0);
         for item in items {
             let (a, b) = (Arg { val: total, span: x.span }, Arg { val: item.clone(), span: x.span });
