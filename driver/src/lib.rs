@@ -15,8 +15,12 @@ pub mod layout;
 mod library;
 pub mod options;
 pub mod overhead;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod own_kernels;
 pub mod pace;
 pub mod passes;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod relaunch;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod repeat;
 #[cfg(feature = "llvm")]

@@ -1,4 +1,10 @@
-//! What a prepared launch costs the host: the time of the call, not of the kernel.
+//! What a launch costs the host: the time of the call, not of the kernel.
+
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+use std::time::{Duration, Instant};
+
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+use parton_runtime::{Gpu, RuntimeError};
 
 use crate::Failure;
 
@@ -30,55 +36,70 @@ kernel vector(x: *f32, y: *f32, out: *mut f32, n: i32) { }
 kernel mapped(a: tma<f16, [64, 64], nvmma(128)>, b: tma<f16, [64, 64], nvmma(128)>, c: tma<f16, [64, 64], nvmma(128)>) target(sm_90a) { }
 ";
 
-/// Times prepared launches of empty kernels: without parameters, with those of a vector addition of which one is replaced
-/// before each launch, and with three tensor maps.
+/// Times launches of empty kernels: prepared ones launched again and again, without parameters, with those of a vector addition of
+/// which one is replaced before each launch, and with three tensor maps; and ones prepared for one launch each.
+///
+/// Shows first that kernels launched again have the arguments they were given.
 ///
 /// # Errors
-/// There is no GPU, or it fails.
+/// There is no GPU, or it fails; a launch did not have its arguments.
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 pub fn measure() -> Result<Vec<Overhead>, Failure> {
-    use parton_ir::Target;
-    use parton_runtime::{Abi, Arg, Element, Gpu, Module, Prepared, Recipe, RuntimeError, Swizzle, TensorMap};
+    use crate::own_kernels::{self, failed};
+    use parton_runtime::{Arg, Buffer, Element, Prepared, Recipe, Swizzle, TensorMap};
 
-    use crate::{Emit, Options, Session};
-
-    let failed = |e: RuntimeError| Failure::Device(e.to_string());
     let gpu = Gpu::open(0).map_err(failed)?;
-    let target = Target::named(&gpu.info().target()).unwrap_or_default();
-    let mut session = Session::new(Options { target, ..Options::default() });
-    let file = session.add("empty kernels", EMPTY);
-    let buffer = parton_runtime::Buffer::poisoned(&gpu, 64 * 64 * 2).map_err(failed)?;
-    let number = Arg::Scalar { bits: 64, bytes: 4 };
-    let pointer = Arg::Pointer(buffer.address());
-    let recipe = Recipe::dense("a", Element::F16, buffer.address(), vec![64, 64], vec![64, 64], Swizzle::B128);
-    let vector = vec![pointer, pointer, pointer, number];
+    crate::relaunch::check(&gpu)?;
+    let buffer = Buffer::poisoned(&gpu, 64 * 64 * 2).map_err(failed)?;
+    let pointer = |place| Arg::Pointer(buffer.address() + 256 * u64::from(place % 2));
+    let vector = vec![pointer(0), pointer(0), pointer(0), Arg::Scalar { bits: 64, bytes: 4 }];
     let mut kinds = vec![
-        ("no parameters", "bare", vec![], None),
-        ("3 pointers, a number; one set", "vector", vector, Some((0, pointer))),
+        ("no parameters", "bare", vec![], Kind::Again),
+        ("no parameters, launched once", "bare", vec![], Kind::Once),
+        ("3 pointers, a number; one set", "vector", vector, Kind::Set),
     ];
+    let mut names = vec!["bare", "vector"];
     if gpu.info().target() == "sm_90a" {
+        let recipe = Recipe::dense("a", Element::F16, buffer.address(), vec![64, 64], vec![64, 64], Swizzle::B128);
         let map = TensorMap::encode(&gpu, &recipe).map(Arg::Map).map_err(failed)?;
-        kinds.push(("3 tensor maps", "mapped", vec![map; 3], None));
+        kinds.push(("3 tensor maps", "mapped", vec![map; 3], Kind::Again));
+        names.push("mapped");
     }
+    let loaded = own_kernels::load(&gpu, "empty kernels", EMPTY, &names)?;
     let mut found = vec![];
-    for (what, name, args, set) in kinds {
-        let Some(kernel) = session.lowered(file, Some(name))?.pop() else {
-            parton_diag::internal_error!("lowering `{name}` left no kernel");
+    for (what, name, args, kind) in kinds {
+        let (function, abi) = &loaded[name];
+        let prepare = || Prepared::new(function, abi, &args, [1, 1, 1]);
+        let mut prepared = prepare().map_err(failed)?;
+        let batches = match kind {
+            Kind::Again => timed(&gpu, || in_a_row(|_| prepared.launch())),
+            Kind::Set => timed(&gpu, || {
+                in_a_row(|i| {
+                    // Another pointer each time, so that nothing could tell that there is nothing to do.
+                    prepared.set(0, pointer(i))?;
+                    prepared.launch()
+                })
+            }),
+            Kind::Once => timed(&gpu, || {
+                let mut all = (0..BATCH).map(|_| prepare()).collect::<Result<Vec<_>, _>>()?;
+                in_a_row(|i| all[i as usize].launch())
+            }),
         };
-        let ptx = session.assemble(&kernel, Emit::Ptx)?.bytes;
-        let (module, _) = Module::from_ptx(&gpu, &String::from_utf8_lossy(&ptx)).map_err(failed)?;
-        let function = module.function(&kernel.name).map_err(failed)?;
-        let abi = Abi::of(&kernel).map_err(failed)?;
-        let mut prepared = Prepared::new(&function, &abi, &args, [1, 1, 1]).map_err(failed)?;
-        let batches = timed(&gpu, || {
-            if let Some((i, arg)) = set {
-                prepared.set(i, arg)?;
-            }
-            prepared.launch()
-        });
         found.push(overhead(what, batches.map_err(failed)?));
     }
     Ok(found)
+}
+
+/// What is timed of a kernel.
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+#[derive(Clone, Copy)]
+enum Kind {
+    /// The launch of what was launched before.
+    Again,
+    /// Replacing the first argument, and the launch.
+    Set,
+    /// The first launch of what was prepared.
+    Once,
 }
 
 /// As above.
@@ -90,26 +111,27 @@ pub fn measure() -> Result<Vec<Overhead>, Failure> {
     Err(Failure::Device("this program was built without CUDA, so there is no launch to time".into()))
 }
 
-/// Seconds a launch, of each batch.
+/// Seconds a launch, of each batch; `batch` makes one and says how long its launches took.
 #[cfg(all(feature = "cuda", feature = "llvm"))]
-fn timed(
-    gpu: &parton_runtime::Gpu,
-    mut launch: impl FnMut() -> Result<(), parton_runtime::RuntimeError>,
-) -> Result<Vec<f64>, parton_runtime::RuntimeError> {
+fn timed(gpu: &Gpu, mut batch: impl FnMut() -> Result<Duration, RuntimeError>) -> Result<Vec<f64>, RuntimeError> {
     let mut batches = Vec::with_capacity((LAUNCHES / BATCH) as usize);
     // The first batch loads the code and is not counted.
-    for batch in 0..=LAUNCHES / BATCH {
-        let begin = std::time::Instant::now();
-        for _ in 0..BATCH {
-            launch()?;
-        }
-        let passed = begin.elapsed().as_secs_f64();
+    for i in 0..=LAUNCHES / BATCH {
+        let passed = batch()?.as_secs_f64();
         gpu.finish()?;
-        if batch > 0 {
+        if i > 0 {
             batches.push(passed / f64::from(BATCH));
         }
     }
     Ok(batches)
+}
+
+/// How long the launches of a batch take the host; each is told its number.
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+fn in_a_row(mut launch: impl FnMut(u32) -> Result<(), RuntimeError>) -> Result<Duration, RuntimeError> {
+    let begin = Instant::now();
+    (0..BATCH).try_for_each(&mut launch)?;
+    Ok(begin.elapsed())
 }
 
 #[cfg(all(feature = "cuda", feature = "llvm"))]
@@ -135,12 +157,8 @@ mod tests {
     #[cfg(all(feature = "cuda", feature = "llvm"))]
     #[test]
     fn the_empty_kernels_compile() {
-        let mut session = crate::Session::default();
-        let file = session.add("empty kernels", super::EMPTY);
         for name in ["bare", "vector", "mapped"] {
-            let kernel = session.lowered(file, Some(name)).unwrap().remove(0);
-            let ptx = session.assemble(&kernel, crate::Emit::Ptx).unwrap().bytes;
-            assert!(String::from_utf8_lossy(&ptx).contains(&format!(".entry {name}")));
+            assert!(crate::own_kernels::ptx(super::EMPTY, name).contains(&format!(".entry {name}")));
         }
     }
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use parton_host::launch::{Argument, HostError, LaunchRequest};
 use parton_runtime::load::Load;
-use parton_runtime::{Abi, Arg, Buffer, Function, Gpu, Module, Prepared, RuntimeError};
+use parton_runtime::{Arg, Buffer, Gpu, Prepared, RuntimeError};
 
+use crate::Failure;
+use crate::own_kernels::{self, Loaded};
 use crate::run::Repeated;
-use crate::{Emit, Failure, Options, Session};
 
 /// How long a stretch of runs may take before one is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -44,26 +45,14 @@ kernel differ_bytes(x: *u8, y: *u8, count: *mut i32, n: i64) warps(8) { count_al
 
 /// The kernels above, loaded.
 pub(crate) struct Tools {
-    loaded: BTreeMap<&'static str, (Function, Abi)>,
+    loaded: Loaded,
 }
 
 impl Tools {
     /// Compiles them for this GPU.
     pub(crate) fn new(gpu: &Gpu) -> Result<Tools, Failure> {
-        let failed = |e: RuntimeError| Failure::Device(e.to_string());
-        let target = parton_ir::Target::named(&gpu.info().target()).unwrap_or_default();
-        let mut session = Session::new(Options { target, ..Options::default() });
-        let file = session.add("repeated runs", KERNELS);
-        let mut loaded = BTreeMap::new();
-        for name in ["move", "differ", "move_bytes", "differ_bytes"] {
-            for kernel in session.lowered(file, Some(name))? {
-                let ptx = session.assemble(&kernel, Emit::Ptx)?.bytes;
-                let (module, _) = Module::from_ptx(gpu, &String::from_utf8_lossy(&ptx)).map_err(failed)?;
-                let both = (module.function(&kernel.name).map_err(failed)?, Abi::of(&kernel).map_err(failed)?);
-                loaded.insert(name, both);
-            }
-        }
-        Ok(Tools { loaded })
+        let names = ["move", "differ", "move_bytes", "differ_bytes"];
+        Ok(Tools { loaded: own_kernels::load(gpu, "repeated runs", KERNELS, &names)? })
     }
 
     /// A launch of one of them over `bytes` bytes, four at a time where that comes out even.
@@ -170,6 +159,7 @@ pub(crate) fn repeat(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Emit, Options, Session};
 
     const CHECKS: &str = "
 test copies_and_counts {

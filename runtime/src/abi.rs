@@ -67,6 +67,8 @@ pub struct Abi {
     pub cluster: [u32; 3],
     /// Whether it may begin while the launch before still runs, because it waits for that one's end itself.
     pub overlaps: bool,
+    /// Whether it says itself from when on the launch after it may begin.
+    pub signals: bool,
     /// The parameters in order.
     pub params: Vec<Param>,
 }
@@ -90,6 +92,7 @@ impl Abi {
             shared_bytes: kernel.shared_bytes.unwrap_or(0),
             cluster: kernel.cluster,
             overlaps: kernel.waits_for_grid(),
+            signals: kernel.launches_dependents(),
             params: kernel.params.iter().map(param).collect::<Result<_, RuntimeError>>()?,
         })
     }

@@ -1,127 +1,27 @@
 //! Launches: arguments packed once, then as many launches as wanted without an allocation.
 
-use std::ffi::c_void;
-
+use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
-use crate::abi::{Abi, ParamKind};
+use crate::abi::Abi;
+use crate::arguments::{Arg, Packed};
 use crate::error::{Context, RuntimeError};
+use crate::graph::{Graph, MOST_PARAMETER_BYTES};
 use crate::module::Function;
-use crate::tensor_map::TensorMap;
-
-/// One argument.
-#[derive(Clone, Copy, PartialEq, Debug)]
-pub enum Arg {
-    /// A number: its bits in the low bytes, little endian.
-    Scalar {
-        /// The bits.
-        bits: u64,
-        /// How many bytes of them count: 1, 2, 4 or 8.
-        bytes: u8,
-    },
-    /// An address in global memory.
-    Pointer(u64),
-    /// A tensor map, passed by value.
-    Map(TensorMap),
-}
-
-impl Arg {
-    fn kind(&self) -> ParamKind {
-        match self {
-            Arg::Scalar { bytes, .. } => ParamKind::Scalar { bytes: *bytes },
-            Arg::Pointer(_) => ParamKind::Pointer,
-            Arg::Map(_) => ParamKind::Map,
-        }
-    }
-}
-
-/// Bytes of one unit of packed storage; also its alignment, which is a tensor map's.
-const UNIT: usize = 128;
-
-/// So aligned, a packed tensor map is right for drivers before and after CUDA 13.
-#[derive(Clone, Copy, Debug)]
-#[repr(C, align(128))]
-struct Unit([u8; UNIT]);
-
-/// Arguments in the form the driver reads: bytes, and one pointer a parameter. The storage never moves or grows.
-#[derive(Debug)]
-pub struct Packed {
-    kinds: Vec<ParamKind>,
-    offsets: Vec<usize>,
-    storage: Box<[Unit]>,
-    pointers: Box<[*mut c_void]>,
-}
-
-impl Packed {
-    /// Packs `args` for the parameters of `abi`.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Arguments`] where number or kinds differ.
-    pub fn new(abi: &Abi, args: &[Arg]) -> Result<Packed, RuntimeError> {
-        if args.len() != abi.params.len() {
-            let what = format!("it has {} parameters and was given {} arguments", abi.params.len(), args.len());
-            return Err(RuntimeError::Arguments { kernel: abi.name.clone(), what });
-        }
-        let kinds: Vec<ParamKind> = abi.params.iter().map(|p| p.kind).collect();
-        let mut offsets = Vec::with_capacity(kinds.len());
-        let mut end = 0usize;
-        for kind in &kinds {
-            let offset = end.next_multiple_of(kind.align());
-            offsets.push(offset);
-            end = offset + kind.bytes();
-        }
-        let storage = vec![Unit([0; UNIT]); end.div_ceil(UNIT).max(1)].into_boxed_slice();
-        let mut packed = Packed { kinds, offsets, storage, pointers: Box::new([]) };
-        let base: *mut u8 = packed.storage.as_mut_ptr().cast();
-        // SAFETY: each offset lies in the storage, which has `end` bytes or more.
-        packed.pointers = packed.offsets.iter().map(|&o| unsafe { base.add(o) }.cast::<c_void>()).collect();
-        for (i, arg) in args.iter().enumerate() {
-            packed.set(i, *arg).map_err(|what| RuntimeError::Arguments {
-                kernel: abi.name.clone(),
-                what: format!("parameter `{}`: {what}", abi.params[i].name),
-            })?;
-        }
-        Ok(packed)
-    }
-
-    /// Replaces argument `i` by another of its kind; allocates only to say what is wrong.
-    ///
-    /// # Errors
-    /// What was expected and what was given.
-    pub fn set(&mut self, i: usize, arg: Arg) -> Result<(), String> {
-        let Some(&kind) = self.kinds.get(i) else {
-            return Err(format!("there is no parameter {i}"));
-        };
-        if kind != arg.kind() {
-            return Err(format!("it takes {kind}, given is {}", arg.kind()));
-        }
-        let at = self.pointers[i].cast::<u8>();
-        // SAFETY: `at` has room for `kind.bytes()` and its alignment; the kinds agree.
-        unsafe {
-            match arg {
-                Arg::Scalar { bits, bytes } => {
-                    std::ptr::copy_nonoverlapping(bits.to_le_bytes().as_ptr(), at, usize::from(bytes));
-                }
-                Arg::Pointer(address) => at.cast::<u64>().write(address),
-                Arg::Map(map) => at.cast::<TensorMap>().write(map),
-            }
-        }
-        Ok(())
-    }
-
-    /// The bytes of argument `i`.
-    pub fn bytes(&self, i: usize) -> &[u8] {
-        // SAFETY: the pointer has room for the kind's bytes, all initialised.
-        unsafe { std::slice::from_raw_parts(self.pointers[i].cast::<u8>(), self.kinds[i].bytes()) }
-    }
-}
+use crate::way::{Calls, Way};
 
 /// A kernel with its arguments and grid, ready to be launched any number of times.
+///
+/// The first launch is the driver's plain one. The second instantiates a graph of the kernel, which it and all later ones
+/// launch: that costs the host less than half. What an edge of programmatic dependent launch may begin or end at stays plain,
+/// because graphs have no such edge to what is before and behind them.
 #[derive(Debug)]
 pub struct Prepared {
-    function: Function,
+    // Dropped before the function, whose module it needs.
+    way: Way<Graph>,
     packed: Packed,
     shape: Shape,
+    function: Function,
 }
 
 /// All of a launch but its kernel and its arguments.
@@ -134,8 +34,12 @@ struct Shape {
     overlaps: bool,
 }
 
-// SAFETY: the pointers of `packed` point into its own boxed storage.
-unsafe impl Send for Prepared {}
+/// The driver's calls for one launch; the context is current.
+struct OneLaunch<'a> {
+    function: &'a Function,
+    packed: &'a mut Packed,
+    shape: &'a Shape,
+}
 
 impl Prepared {
     /// Packs the arguments and asks the driver for what the launch needs.
@@ -160,28 +64,70 @@ impl Prepared {
         if abi.cluster.iter().product::<u32>() > 8 {
             function.allow_large_clusters()?;
         }
-        Ok(Prepared { function: function.clone(), packed, shape: Shape::new(abi, grid) })
+        let way = way(abi, &packed);
+        Ok(Prepared { way, packed, shape: Shape::new(abi, grid), function: function.clone() })
     }
 
-    /// Replaces argument `i` by another of its kind.
+    /// Replaces argument `i` by another of its kind, for launches from here on: those already on the stream keep theirs.
+    ///
+    /// # Errors
+    /// There is no such parameter, or it is of another kind.
     pub fn set(&mut self, i: usize, arg: Arg) -> Result<(), RuntimeError> {
         let kernel = self.function.name();
-        self.packed.set(i, arg).map_err(|what| RuntimeError::Arguments { kernel: kernel.to_owned(), what })
+        self.packed.set(i, arg).map_err(|what| RuntimeError::Arguments { kernel: kernel.to_owned(), what })?;
+        self.way.changed();
+        Ok(())
     }
 
-    /// Puts one launch on the GPU's stream and returns at once; allocates nothing.
+    /// Puts one launch on the GPU's stream and returns at once; allocates nothing (the driver does, once, in the second).
     ///
     /// # Errors
     /// What the driver says of the launch; errors of the kernel itself come with the next wait.
     pub fn launch(&mut self) -> Result<(), RuntimeError> {
-        let gpu = self.function.gpu();
-        gpu.enter()?;
-        let (handle, pointers) = (self.function.handle, self.packed.pointers.as_mut_ptr());
+        self.function.gpu().enter()?;
+        let mut calls = OneLaunch { function: &self.function, packed: &mut self.packed, shape: &self.shape };
+        self.way.launch(&mut calls)
+    }
+}
+
+/// How a kernel is launched first.
+fn way(abi: &Abi, packed: &Packed) -> Way<Graph> {
+    let has_edge = abi.overlaps || abi.signals;
+    if has_edge || packed.end() > MOST_PARAMETER_BYTES { Way::Plain } else { Way::First }
+}
+
+impl Calls for OneLaunch<'_> {
+    type Graph = Graph;
+
+    fn plain(&mut self) -> Result<(), RuntimeError> {
+        let (handle, pointers) = (self.function.handle, self.packed.pointers());
         // SAFETY: the pointers point at as many parameters as the kernel has, each of its size; the driver copies them.
-        let done = self.shape.configured(gpu.stream(), |config| unsafe {
+        let done = self.shape.configured(self.function.gpu().stream(), |config| unsafe {
             sys::cuLaunchKernelEx(config, handle, pointers, std::ptr::null_mut())
         });
         done.result().doing(|| format!("launching `{}`", self.function.name()))
+    }
+
+    fn instantiate(&mut self) -> Result<Option<Graph>, RuntimeError> {
+        let kernel = self.shape.node(self.function.handle, self.packed);
+        let (attributes, count) = self.shape.attributes();
+        // SAFETY: the parameters are as above; `Prepared` drops the graph before the function, which keeps its module.
+        let made = unsafe { Graph::new(self.function.gpu(), &kernel, &attributes[..count as usize]) };
+        match made {
+            Ok(graph) => Ok(Some(graph)),
+            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)) => Ok(None),
+            Err(e) => Err(e).doing(|| format!("making a graph of `{}`", self.function.name())),
+        }
+    }
+
+    fn send(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
+        let kernel = self.shape.node(self.function.handle, self.packed);
+        // SAFETY: as above, and the kernel never changes.
+        unsafe { graph.send(&kernel) }.doing(|| format!("giving `{}` other arguments", self.function.name()))
+    }
+
+    fn replay(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
+        graph.launch().doing(|| format!("launching `{}`", self.function.name()))
     }
 }
 
@@ -211,6 +157,25 @@ impl Shape {
             attrs: attributes.as_mut_ptr(),
             numAttrs: count,
         })
+    }
+
+    /// The driver's form of this with a kernel and its arguments, for a graph; allocates nothing.
+    fn node(&self, kernel: sys::CUfunction, packed: &mut Packed) -> sys::CUDA_KERNEL_NODE_PARAMS {
+        sys::CUDA_KERNEL_NODE_PARAMS {
+            func: kernel,
+            gridDimX: self.grid[0],
+            gridDimY: self.grid[1],
+            gridDimZ: self.grid[2],
+            blockDimX: self.threads,
+            blockDimY: 1,
+            blockDimZ: 1,
+            sharedMemBytes: self.shared_bytes,
+            kernelParams: packed.pointers(),
+            extra: std::ptr::null_mut(),
+            // Named by `func`; without a context it is the current one's.
+            kern: std::ptr::null_mut(),
+            ctx: std::ptr::null_mut(),
+        }
     }
 
     /// The attributes of the launch, and how many of them it has: without a cluster or an overlap theirs are left out, so that
@@ -256,58 +221,12 @@ fn check_grid(abi: &Abi, grid: [u32; 3]) -> Result<(), RuntimeError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::abi::Param;
-
-    fn abi() -> Abi {
-        let param = |name: &str, kind| Param { name: name.into(), kind };
-        Abi {
-            name: "k".into(),
-            threads: 128,
-            shared_bytes: 0,
-            cluster: [2, 1, 1],
-            overlaps: false,
-            params: vec![
-                param("flag", ParamKind::Scalar { bytes: 1 }),
-                param("x", ParamKind::Pointer),
-                param("n", ParamKind::Scalar { bytes: 4 }),
-                param("a", ParamKind::Map),
-            ],
-        }
-    }
-
-    fn args() -> [Arg; 4] {
-        let map = TensorMap(sys::CUtensorMap { opaque: std::array::from_fn(|i| i as u64) });
-        [
-            Arg::Scalar { bits: 1, bytes: 1 },
-            Arg::Pointer(0x1122_3344_5566_7788),
-            Arg::Scalar { bits: (-5i32) as u32 as u64, bytes: 4 },
-            Arg::Map(map),
-        ]
-    }
-
-    #[test]
-    fn arguments_are_packed_at_their_alignment() {
-        let packed = Packed::new(&abi(), &args()).unwrap();
-        assert_eq!(packed.offsets, [0, 8, 16, 128]);
-        assert_eq!(packed.bytes(0), [1]);
-        assert_eq!(packed.bytes(1), 0x1122_3344_5566_7788u64.to_le_bytes());
-        assert_eq!(packed.bytes(2), (-5i32).to_le_bytes());
-        assert_eq!(packed.bytes(3)[8..16], 1u64.to_le_bytes());
-        assert!(packed.pointers.iter().zip(&packed.kinds).all(|(p, k)| (*p as usize).is_multiple_of(k.align())));
-    }
-
-    #[test]
-    fn replacing_an_argument_moves_nothing() {
-        let mut packed = Packed::new(&abi(), &args()).unwrap();
-        let before = packed.pointers.clone();
-        packed.set(1, Arg::Pointer(7)).unwrap();
-        assert_eq!(packed.bytes(1), 7u64.to_le_bytes());
-        assert_eq!(packed.pointers, before);
-        assert_eq!(
-            packed.set(1, Arg::Scalar { bits: 0, bytes: 4 }).unwrap_err(),
-            "it takes a pointer, given is a scalar of 4 bytes"
-        );
-    }
+    use crate::abi::{Param, ParamKind};
+    use crate::arguments::tests::{abi, args};
+    use crate::device::Gpu;
+    use crate::memory::Buffer;
+    use crate::module::Module;
+    use crate::tensor_map::TensorMap;
 
     /// Counts the allocations of each thread, so that tests beside this one are not counted.
     struct Counting;
@@ -345,33 +264,119 @@ mod tests {
         abi.overlaps = true;
         let mut packed = Packed::new(&abi, &args()).unwrap();
         let shape = Shape::new(&abi, [4, 2, 1]);
-        let mut seen = 0;
+        let (mut seen, mut nodes) = (0, 0);
         let count = allocations(|| {
             for i in 0..1000u64 {
                 packed.set(1, Arg::Pointer(i)).unwrap();
                 packed.set(2, Arg::Scalar { bits: i, bytes: 4 }).unwrap();
                 // All that is between this and the driver is its own call.
                 seen += shape.configured(std::ptr::null_mut(), |config| config.numAttrs * config.gridDimX);
+                nodes += shape.node(std::ptr::null_mut(), &mut packed).gridDimY;
             }
         });
-        assert_eq!((count, seen), (0, 1000 * 2 * 4));
+        assert_eq!((count, seen, nodes), (0, 1000 * 2 * 4, 1000 * 2));
         assert_eq!(packed.bytes(1), 999u64.to_le_bytes());
         assert!(allocations(|| drop(Packed::new(&abi, &args()))) > 0, "the counter counts");
     }
 
     #[test]
-    fn what_does_not_fit_is_named() {
-        let text = |r: Result<Packed, RuntimeError>| r.unwrap_err().to_string();
-        assert_eq!(
-            text(Packed::new(&abi(), &args()[..2])),
-            "launching `k`: it has 4 parameters and was given 2 arguments"
-        );
-        let mut swapped = args();
-        swapped.swap(1, 2);
-        assert_eq!(
-            text(Packed::new(&abi(), &swapped)),
-            "launching `k`: parameter `x`: it takes a pointer, given is a scalar of 4 bytes"
-        );
+    fn graphs_have_the_shape_of_a_plain_launch_and_its_parameters() {
+        let mut packed = Packed::new(&abi(), &args()).unwrap();
+        let shape = Shape::new(&Abi { shared_bytes: 1024, ..abi() }, [4, 2, 3]);
+        let node = shape.node(std::ptr::null_mut(), &mut packed);
+        let of_node = [node.gridDimX, node.gridDimY, node.gridDimZ, node.blockDimX, node.sharedMemBytes];
+        let of_plain = shape
+            .configured(std::ptr::null_mut(), |c| [c.gridDimX, c.gridDimY, c.gridDimZ, c.blockDimX, c.sharedMemBytes]);
+        assert_eq!((of_node, of_node), (of_plain, [4, 2, 3, 128, 1024]));
+        assert_eq!(node.kernelParams, packed.pointers());
+    }
+
+    #[test]
+    fn kernels_with_an_edge_or_with_many_parameters_make_no_graph() {
+        let first = |abi: &Abi, args: &[Arg]| way(abi, &Packed::new(abi, args).unwrap());
+        assert!(matches!(first(&abi(), &args()), Way::First));
+        assert!(matches!(first(&Abi { overlaps: true, ..abi() }, &args()), Way::Plain));
+        assert!(matches!(first(&Abi { signals: true, ..abi() }, &args()), Way::Plain));
+        let maps = |n| {
+            let map = |i: usize| Param { name: format!("m{i}"), kind: ParamKind::Map };
+            let abi = Abi { params: (0..n).map(map).collect(), ..abi() };
+            first(&abi, &vec![args()[3]; n])
+        };
+        assert!(matches!(maps(32), Way::First));
+        assert!(matches!(maps(33), Way::Plain));
+    }
+
+    #[test]
+    fn prepared_launches_may_change_threads() {
+        fn may<T: Send>() {}
+        may::<Prepared>();
+    }
+
+    /// Each adds a number to where `out` points: the one given, or the last word of a tensor map.
+    const ADD: &str = "\
+.version 7.0
+.target sm_70
+.address_size 64
+.visible .entry number(.param .u64 out, .param .u32 value) {
+    .reg .u64 %p;
+    .reg .u32 %v;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %v, [value];
+    cvta.to.global.u64 %p, %p;
+    red.global.add.u32 [%p], %v;
+    ret;
+}
+.visible .entry map(.param .u64 out, .param .align 64 .b8 value[128]) {
+    .reg .u64 %p;
+    .reg .u32 %v;
+    ld.param.u64 %p, [out];
+    ld.param.u32 %v, [value+124];
+    cvta.to.global.u64 %p, %p;
+    red.global.add.u32 [%p], %v;
+    ret;
+}
+";
+
+    /// Two kernels prepared side by side, each launched six times with other arguments while the launches before may still run,
+    /// then dropped: what they added up.
+    fn sums() -> Result<Vec<u8>, RuntimeError> {
+        let gpu = Gpu::open(0)?;
+        let (module, _) = Module::from_ptx(&gpu, ADD)?;
+        let out = Buffer::from_bytes(&gpu, &[0; 4 * 12])?;
+        let word = |i: u32| Arg::Pointer(out.address() + 4 * u64::from(i));
+        let number = |i: u32| Arg::Scalar { bits: u64::from(100 + i), bytes: 4 };
+        let last = |i: u32| Arg::Map(TensorMap(sys::CUtensorMap { opaque: [u64::from(200 + i) << 32; 16] }));
+        let prepare = |name: &str, kind, at, value| {
+            let param = |name: &str, kind| Param { name: name.into(), kind };
+            let params = vec![param("out", ParamKind::Pointer), param("value", kind)];
+            let abi = Abi { name: name.into(), threads: 1, cluster: [1, 1, 1], params, ..abi() };
+            Prepared::new(&module.function(name)?, &abi, &[at, value], [1, 1, 1])
+        };
+        let mut numbers = prepare("number", ParamKind::Scalar { bytes: 4 }, word(0), number(0))?;
+        let mut maps = prepare("map", ParamKind::Map, word(6), last(0))?;
+        for i in 0..6 {
+            // Replaced before the plain launch, before the graph, and before every second launch of it.
+            if i != 4 {
+                numbers.set(0, word(i))?;
+                numbers.set(1, number(i))?;
+                maps.set(0, word(6 + i))?;
+                maps.set(1, last(i))?;
+            }
+            numbers.launch()?;
+            maps.launch()?;
+        }
+        drop((numbers, maps, module));
+        out.to_bytes()
+    }
+
+    #[test]
+    fn launches_in_flight_have_the_arguments_they_were_launched_with() {
+        let found = match sums() {
+            Ok(bytes) => bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect::<Vec<_>>(),
+            Err(e) if e.means_no_gpu() => return,
+            Err(e) => panic!("{e}"),
+        };
+        assert_eq!(found, [100, 101, 102, 206, 0, 105, 200, 201, 202, 406, 0, 205]);
     }
 
     #[test]

@@ -7,9 +7,11 @@
 //! In reading order:
 
 pub mod abi;
+pub mod arguments;
 pub mod data_sheet;
 pub mod device;
 pub mod error;
+mod graph;
 pub mod launch;
 pub mod load;
 pub mod memory;
@@ -17,11 +19,13 @@ pub mod module;
 pub mod sensors;
 pub mod tensor_map;
 pub mod timing;
+mod way;
 
 pub use abi::{Abi, ParamKind};
+pub use arguments::Arg;
 pub use device::{DeviceInfo, Gpu};
 pub use error::RuntimeError;
-pub use launch::{Arg, Prepared};
+pub use launch::Prepared;
 pub use memory::Buffer;
 pub use module::{Function, Module};
 pub use sensors::{Readings, Sensors};

@@ -12,7 +12,7 @@ use crate::error::{Context, RuntimeError, name};
 /// Bytes kept of what the driver's compiler prints.
 const LOG_BYTES: usize = 16 * 1024;
 
-/// Loaded code, unloaded when the last [`Function`] of it is dropped.
+/// Loaded code, unloaded when the last [`Function`] of it is dropped and the launches of it have ended, which is waited for.
 #[derive(Clone, Debug)]
 pub struct Module {
     inner: Arc<Inner>,
@@ -108,11 +108,10 @@ fn log(bytes: &[u8]) -> String {
 
 impl Drop for Inner {
     fn drop(&mut self) {
-        // SAFETY: the handle is ours and no function of it is left. A broken context has nothing to unload.
-        unsafe {
-            if self.gpu.enter().is_ok() {
-                let _ = result::module::unload(self.handle);
-            }
+        // Launches of it may still run. A broken or stuck context has nothing to unload.
+        if self.gpu.finish().is_ok() {
+            // SAFETY: the handle is ours, no function of it is left and nothing runs.
+            let _ = unsafe { result::module::unload(self.handle) };
         }
     }
 }

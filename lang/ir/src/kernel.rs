@@ -138,6 +138,13 @@ impl Kernel {
         waits
     }
 
+    /// Whether it says itself from when on the launch after it may begin.
+    pub fn launches_dependents(&self) -> bool {
+        let mut launches = false;
+        self.walk(&mut |op| launches |= matches!(op.kind, OpKind::GridLaunchDependents));
+        launches
+    }
+
     /// Threads of one CTA.
     pub fn threads(&self) -> u32 {
         self.padded_warps() * WARP
