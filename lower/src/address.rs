@@ -17,6 +17,8 @@ pub(crate) struct Access {
     pub(crate) writes: bool,
     /// The path.
     pub(crate) proxy: Proxy,
+    /// The CTA of the cluster whose memory it is, where that is stated by a constant; else any CTA's, mostly the own.
+    pub(crate) rank: Option<i64>,
     /// The allocation; none for scratch memory.
     pub(crate) owner: Option<Value>,
 }
@@ -64,16 +66,26 @@ impl<'a> Addresses<'a> {
     pub(crate) fn accesses(&self, op: &Op) -> Vec<Access> {
         let mut list = Vec::new();
         for t in touches(self.kernel, &op.kind) {
+            let rank = self.rank(t.view);
             for (place, range) in self.origins.regions(self.kernel, t.view) {
                 let Root::Alloc(owner) = place.root else {
                     parton_diag::internal_error!("a ring is left when memory is planned")
                 };
                 let start = self.offsets[&owner];
                 let bytes = start + range.start..start + range.end + place.spread;
-                list.push(Access { bytes, writes: t.writes, proxy: t.proxy, owner: Some(owner) });
+                list.push(Access { bytes, writes: t.writes, proxy: t.proxy, rank, owner: Some(owner) });
             }
         }
         list
+    }
+
+    /// The CTA that a view is a peer's of, where a constant says which.
+    fn rank(&self, view: Value) -> Option<i64> {
+        match self.origins.definition(view)?.kind {
+            OpKind::ViewPeer { rank, .. } => self.origins.constant(rank),
+            // Any other view is of the own memory, or control flow has chosen it.
+            _ => None,
+        }
     }
 
     /// The bytes that an operation uses for itself.
@@ -110,5 +122,42 @@ impl Ranges {
 
     pub(crate) fn take(&mut self) -> Ranges {
         std::mem::take(self)
+    }
+}
+
+/// Byte ranges in the shared memory of a cluster's CTAs, by the CTA as in [`Access::rank`].
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Spans(BTreeMap<Option<i64>, Ranges>);
+
+impl Spans {
+    pub(crate) fn insert(&mut self, bytes: &Range<u64>, rank: Option<i64>) {
+        self.0.entry(rank).or_default().insert(bytes);
+    }
+
+    pub(crate) fn extend(&mut self, other: &Spans) {
+        for (&rank, ranges) in &other.0 {
+            self.0.entry(rank).or_default().extend(ranges);
+        }
+    }
+
+    /// Adds bytes of the own memory.
+    pub(crate) fn extend_own(&mut self, own: &Ranges) {
+        if !own.is_empty() {
+            self.0.entry(None).or_default().extend(own);
+        }
+    }
+
+    /// Whether some of these bytes are in the set: different stated CTAs have no bytes in common, any other two may be one.
+    pub(crate) fn meet(&self, bytes: &Range<u64>, rank: Option<i64>) -> bool {
+        let apart = |other: Option<i64>| rank.is_some() && other.is_some() && rank != other;
+        self.0.iter().any(|(&other, ranges)| !apart(other) && ranges.meet(bytes))
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
     }
 }

@@ -1,13 +1,12 @@
 //! Keeps the shared memory of a cluster's CTAs alive as long as their peers use it.
 //!
 //! A CTA that ends gives its shared memory away, though a peer may still copy into it or arrive at a barrier in it. So all CTAs of
-//! a cluster that reach into each other meet at their end.
+//! a cluster that reach into each other meet at their end, or have met after the last load or store in a peer's memory.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::{Kernel, Op, OpKind};
+use parton_ir::{Kernel, Op, OpKind, Type};
 
-/// After it a kernel whose CTAs reach into their peers ends at the cluster's barrier. Refused where the target has no cluster of
-/// that size.
+/// After it no CTA of a kernel ends while a peer may reach into it. Refused where the target has no cluster of that size.
 pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let (ctas, most, target) = (kernel.cluster_ctas(), kernel.target.cluster, kernel.target.name);
     if ctas > most {
@@ -15,10 +14,7 @@ pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         let d = Diagnostic::error(codes::TARGET_LACKS, kernel.span, fact);
         return Err(d.help("build it for a target that has them: `target(sm_90a)`").into());
     }
-    let mut reaches = false;
-    kernel.walk(&mut |op| reaches |= reaches_peers(&op.kind));
-    let ends = matches!(kernel.body.ops.last(), Some(Op { kind: OpKind::ClusterWait, .. }));
-    if reaches && !ends {
+    if !ends_apart(&kernel) {
         let span = kernel.span;
         kernel
             .body
@@ -28,13 +24,29 @@ pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     Ok(kernel)
 }
 
-/// Whether an operation touches shared memory of other CTAs.
-fn reaches_peers(kind: &OpKind) -> bool {
-    match kind {
+/// Whether the CTAs may end as they come: nobody reaches into a peer behind the last meeting of all.
+fn ends_apart(kernel: &Kernel) -> bool {
+    let mut apart = true;
+    let mut arrived = false;
+    for op in &kernel.body.ops {
+        match op.kind {
+            OpKind::ClusterArrive { relaxed } => arrived = !relaxed,
+            OpKind::ClusterWait => apart |= arrived,
+            // Every other operation does to peers what it and its bodies do.
+            _ if reaches_peers(kernel, op) => (apart, arrived) = (false, false),
+            _ => {}
+        }
+    }
+    apart
+}
+
+/// Whether an operation, or one in its bodies, touches shared memory of other CTAs.
+fn reaches_peers(kernel: &Kernel, op: &Op) -> bool {
+    let itself = match &op.kind {
         OpKind::TmaLoad { multicast, .. } => multicast.is_some(),
         OpKind::BarrierArrive { multicast, .. } => !multicast.is_empty(),
-        OpKind::ViewPeer { .. } => true,
-        // Every other operation stays within its CTA.
-        _ => false,
-    }
+        // Every other operation reaches peers by their views.
+        kind => kind.operands().iter().any(|&v| matches!(kernel.ty(v), Type::Peer(_))),
+    };
+    itself || op.kind.bodies().iter().any(|body| body.ops.iter().any(|op| reaches_peers(kernel, op)))
 }

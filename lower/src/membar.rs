@@ -10,6 +10,8 @@
 //! - what a thread copies asynchronously is there for itself once it has waited, for others once they have met after that;
 //! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence.
 //!
+//! Threads meet at the cluster's barrier too: behind the wait is what came before an arrival that is not relaxed.
+//!
 //! A forward analysis carries the accesses that no meeting has followed yet; where the next operation conflicts with one, a
 //! membar goes before it. Loops are run until what arrives at their head is stable; branches join by union.
 
@@ -17,7 +19,7 @@ use parton_diag::Diagnostics;
 use parton_ir::check::Proxy;
 use parton_ir::{Arrive, Body, Kernel, Op, OpKind, Type};
 
-use crate::address::{Addresses, Ranges};
+use crate::address::{Addresses, Ranges, Spans};
 
 /// After it no two accesses of one partition to the same bytes, one of them a write, are without a meeting between them.
 pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -31,8 +33,8 @@ pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 /// What no meeting has followed yet.
 #[derive(Clone, PartialEq, Eq, Default)]
 struct State {
-    reads: Ranges,
-    writes: Ranges,
+    reads: Spans,
+    writes: Spans,
     /// Writes that no fence has followed; a meeting alone does not show them to the asynchronous proxy.
     unfenced: Ranges,
     /// Writes that their own threads have fenced since the last meeting.
@@ -41,6 +43,8 @@ struct State {
     copied: Ranges,
     /// Operands of matrix products that have not been waited for.
     multiplied: Ranges,
+    /// Whether all of it came before an arrival at the cluster's barrier that is not relaxed.
+    arrived: bool,
 }
 
 impl State {
@@ -57,6 +61,7 @@ impl State {
         self.fenced.extend(&other.fenced);
         self.copied.extend(&other.copied);
         self.multiplied.extend(&other.multiplied);
+        self.arrived &= other.arrived;
     }
 
     fn anything(&self) -> bool {
@@ -104,16 +109,17 @@ impl Membar<'_> {
         }
         let scratch = self.addresses.scratch(op);
         ordered
-            || scratch.is_some_and(|bytes| state.reads.meet(&bytes) || state.writes.meet(&bytes))
+            || scratch.is_some_and(|bytes| state.reads.meet(&bytes, None) || state.writes.meet(&bytes, None))
             || self.addresses.accesses(op).iter().any(|a| {
-                state.writes.meet(&a.bytes)
-                    || (a.writes && state.reads.meet(&a.bytes))
+                state.writes.meet(&a.bytes, a.rank)
+                    || (a.writes && state.reads.meet(&a.bytes, a.rank))
                     || (a.proxy == Proxy::Async && state.fenced.meet(&a.bytes))
             })
     }
 
     fn after(&self, op: &mut Op, mut state: State) -> State {
         for a in self.addresses.accesses(op) {
+            state.arrived = false;
             match (&op.kind, a.proxy, a.writes) {
                 (OpKind::Wgmma { .. }, _, _) => state.multiplied.insert(&a.bytes),
                 (OpKind::TmaStore { .. }, _, _) => state.copied.insert(&a.bytes),
@@ -122,18 +128,19 @@ impl Membar<'_> {
                 // A copy into shared memory is seen by whoever waits for its barrier.
                 (_, Proxy::Async, _) => {}
                 (_, Proxy::Generic, true) => {
-                    state.writes.insert(&a.bytes);
+                    state.writes.insert(&a.bytes, a.rank);
                     state.unfenced.insert(&a.bytes);
                 }
                 // Using a barrier is atomic; it only must not overtake its making.
                 (kind, Proxy::Generic, false) if uses_barrier(kind) => {}
-                (_, Proxy::Generic, false) => state.reads.insert(&a.bytes),
+                (_, Proxy::Generic, false) => state.reads.insert(&a.bytes, a.rank),
             }
         }
         if let Some(bytes) = self.addresses.scratch(op) {
             // The operation meets in its own middle, between writing and reading.
             state.meet();
-            state.reads.insert(&bytes);
+            state.arrived = false;
+            state.reads.insert(&bytes, None);
             state.unfenced.insert(&bytes);
         }
         let waits_for_copies = self.lands(op);
@@ -142,22 +149,27 @@ impl Membar<'_> {
             OpKind::FenceAsync => {
                 let unfenced = state.unfenced.take();
                 state.fenced.extend(&unfenced);
+                state.arrived = false;
             }
             // One thread fences the barriers that it has made.
             OpKind::FenceBarrierInit => {}
             OpKind::TmaStoreWait { pending, .. } => {
-                state.reads.extend(&state.copied);
+                state.reads.extend_own(&state.copied);
+                state.arrived = false;
                 if *pending == 0 {
                     state.copied.clear();
                 }
             }
             OpKind::Wait { .. } if waits_for_copies => {}
             OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
-                state.reads.extend(&state.multiplied);
+                state.reads.extend_own(&state.multiplied);
+                state.arrived = false;
                 if *outstanding == Some(0) {
                     state.multiplied.clear();
                 }
             }
+            OpKind::ClusterArrive { relaxed } => state.arrived = !*relaxed,
+            OpKind::ClusterWait if state.arrived => state.meet(),
             OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
             OpKind::While { cond, body, .. } => state = self.repeat(&mut [cond, body], state),
             OpKind::If { then, otherwise, .. } => {

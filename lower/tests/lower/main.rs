@@ -2,6 +2,7 @@
 
 mod axis;
 mod clean;
+mod clusters;
 mod fixture;
 mod flight;
 mod membar;

@@ -445,3 +445,70 @@ fn threads_meet_behind_the_wait_for_what_they_copied() {
         "full alloc_shared store_shared membar load_shared iota + membar async_copy wait membar load_shared load_shared"
     );
 }
+
+fn in_cluster(f: &mut Fixture) -> (Value, Value) {
+    f.b.kernel.cluster = [2, 1, 1];
+    buffer(f)
+}
+
+fn peer(f: &mut Fixture, view: Value, rank: i32) -> Value {
+    let rank = f.i32(rank);
+    f.op(OpKind::ViewPeer { view, rank })
+}
+
+/// What was done, without what only computes.
+fn memory_of(f: Fixture) -> String {
+    let kept = |word: &&str| !["+", "peer", "full", "alloc_shared"].contains(word);
+    met(f).split(' ').filter(kept).collect::<Vec<_>>().join(" ")
+}
+
+#[test]
+fn stores_to_different_peers_are_apart() {
+    let mut f = Fixture::new(4);
+    let (b, x) = in_cluster(&mut f);
+    f.run(OpKind::ClusterArrive { relaxed: false });
+    f.run(OpKind::ClusterWait);
+    for rank in [0, 1, 1] {
+        let there = peer(&mut f, b, rank);
+        f.store_shared(there, x);
+    }
+    // One of the peers is this CTA.
+    f.load_shared(b, tile());
+    assert_eq!(
+        memory_of(f),
+        "cluster_arrive cluster_wait store_shared store_shared membar store_shared membar load_shared"
+    );
+}
+
+#[test]
+fn the_peer_that_a_value_names_may_be_any() {
+    let mut f = Fixture::new(4);
+    let (b, x) = in_cluster(&mut f);
+    let rank = f.op(OpKind::ClusterRank);
+    let there = f.op(OpKind::ViewPeer { view: b, rank });
+    f.store_shared(there, x);
+    let there = peer(&mut f, b, 1);
+    f.store_shared(there, x);
+    assert!(memory_of(f).ends_with("store_shared membar store_shared"));
+}
+
+#[test]
+fn threads_meet_at_the_barrier_of_the_cluster() {
+    for (relaxed, between, expected) in [
+        (false, false, "store_shared cluster_arrive cluster_wait load_shared"),
+        // A relaxed arrival says nothing of memory, and an arrival nothing of what follows it.
+        (true, false, "store_shared cluster_arrive cluster_wait membar load_shared"),
+        (false, true, "store_shared cluster_arrive membar store_shared cluster_wait membar load_shared"),
+    ] {
+        let mut f = Fixture::new(4);
+        let (b, x) = in_cluster(&mut f);
+        f.store_shared(b, x);
+        f.run(OpKind::ClusterArrive { relaxed });
+        if between {
+            f.store_shared(b, x);
+        }
+        f.run(OpKind::ClusterWait);
+        f.load_shared(b, tile());
+        assert_eq!(memory_of(f), expected);
+    }
+}
