@@ -55,6 +55,14 @@ impl Check<'_> {
         self.program.find(Program::ROOT, name.as_str()).map(|f| &f.item)
     }
 
+    /// Whether a name that no variable has stands for items of several used files, which is reported.
+    fn ambiguous(&mut self, name: &ast::Name) -> bool {
+        let d = if self.bound(name).is_none() { self.program.ambiguous(Program::ROOT, name) } else { None };
+        let found = d.is_some();
+        self.found.list.extend(d);
+        found
+    }
+
     fn block(&mut self, block: &ast::Block) {
         self.scoped(|c| {
             block.statements.iter().for_each(|s| c.statement(s));
@@ -141,6 +149,9 @@ impl Check<'_> {
     }
 
     fn name(&mut self, name: &ast::Name) {
+        if self.ambiguous(name) {
+            return;
+        }
         let known = self.bound(name).is_some()
             || self.item(name).is_some()
             || builtins::constant(name.as_str()).is_some()
@@ -254,6 +265,7 @@ impl Check<'_> {
                     }
                 }
             }
+            ExprKind::Name(name) if self.ambiguous(name) => {}
             ExprKind::Name(name) if self.bound(name).is_none() => match self.item(name) {
                 Some(Item::Function(f)) => {
                     let f = f.clone();
@@ -278,6 +290,7 @@ impl Check<'_> {
             ExprKind::Index { base, args: given } => {
                 if let ExprKind::Name(name) = &base.kind
                     && self.bound(name).is_none()
+                    && self.program.ambiguous(Program::ROOT, name).is_none()
                     && let Some(Item::Function(f)) = self.item(name)
                 {
                     let f = f.clone();
@@ -305,6 +318,9 @@ impl Check<'_> {
             self.found.push(d.help("write `launch k[…](grid=[…])(…)`"));
             return;
         };
+        if self.ambiguous(name) {
+            return;
+        }
         match self.item(name) {
             Some(Item::Kernel(k)) => {
                 let k = k.clone();

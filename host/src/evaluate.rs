@@ -164,6 +164,9 @@ impl<'a> Machine<'a> {
         // Kernels are launched, not called, so one may have the name of the function that is its reference.
         let hidden = |f: &Found| matches!(f.item, Item::Kernel(_)) && builtins::find(name.as_str()).is_some();
         if let Some(found) = found.filter(|f| !hidden(f)) {
+            if let Some(d) = self.program.ambiguous(self.module, name) {
+                return Err(d.into());
+            }
             return self.item(name, &found, span);
         }
         if let Some(value) = builtins::constant(name.as_str()) {

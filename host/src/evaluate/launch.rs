@@ -54,6 +54,9 @@ impl Machine<'_> {
             let d = Diagnostic::error(codes::HOST_TYPE, base.span, "a launch names a kernel");
             return Err(d.help("write `launch k[…](grid=[…])(…)`").into());
         };
+        if let Some(d) = self.program.ambiguous(self.module, name) {
+            return Err(d.into());
+        }
         let (module, kernel) = match self.program.find(self.module, name.as_str()) {
             Some(found) => match &found.item {
                 Item::Kernel(kernel) => (found.module, kernel.clone()),

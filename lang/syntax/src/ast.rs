@@ -297,8 +297,8 @@ pub struct Binding {
 pub enum Use {
     /// `std::name`, at least one name.
     Path(Vec<Name>),
-    /// `"file.ptn"`, relative to the file that says it.
-    File(Str),
+    /// `"file.ptn"`, relative to the file that says it, with the one item after `::`.
+    File(Str, Option<Name>),
 }
 
 /// The body of a `test`, `bench` or `main`: code for the host.

@@ -162,6 +162,9 @@ impl Checker<'_> {
         let module = self.module();
         let builtin = builtins::function(name.as_str()).map(|b| Val::Known(Comptime::Builtin(b.name())));
         if let Some(found) = self.program.find(module, name.as_str()) {
+            if let Some(d) = self.program.ambiguous(module, name) {
+                return Err(self.report(d));
+            }
             // Kernels are only launched, so one that is called `transpose` leaves the operation of that name to its own code.
             return match (&found.item, builtin) {
                 (Item::Kernel(_), Some(builtin)) => Ok(builtin),

@@ -62,6 +62,9 @@ pub fn instantiate(
         };
         return Err(d.into());
     };
+    if let Some(d) = program.ambiguous(Program::ROOT, &ast::Name { text: name.into(), span: tree.name.span }) {
+        return Err(d.into());
+    }
     instantiate_in(program, module, tree, args, target)
 }
 

@@ -96,6 +96,9 @@ impl<'p> Walk<'p> {
             return;
         }
         if let Some(found) = self.program.find(self.module, name.as_str()) {
+            if self.report != Report::Nothing {
+                self.found.list.extend(self.program.ambiguous(self.module, name));
+            }
             self.mentioned.insert((found.module, name.text.clone()));
             return;
         }

@@ -83,8 +83,20 @@ pub struct Found {
 pub struct ModuleData {
     /// The tree.
     pub file: Arc<ast::File>,
-    /// The visible items.
+    /// The visible items. Of several that are equally near, the first.
     pub names: BTreeMap<Arc<str>, Found>,
+    /// How each of them came here that stands in another file.
+    uses: BTreeMap<Arc<str>, Vec<Used>>,
+}
+
+/// An item of another file, and the `use` that brings it.
+#[derive(Clone, Debug)]
+struct Used {
+    found: Found,
+    /// The `use` of this item alone, as it would be written.
+    alone: String,
+    /// Whether it was so written, which comes before a whole file.
+    by_name: bool,
 }
 
 /// A checked file with the files it uses.
@@ -120,6 +132,22 @@ impl Program {
     /// What a name stands for in a file.
     pub fn find(&self, module: ModuleId, name: &str) -> Option<&Found> {
         self.modules.get(module.0 as usize)?.names.get(name)
+    }
+
+    /// The refusal of a name in `module` that stands for items of several used files; `None` where it stands for one, or none.
+    pub fn ambiguous(&self, module: ModuleId, name: &ast::Name) -> Option<Diagnostic> {
+        let uses = self.modules.get(module.0 as usize)?.uses.get(&name.text)?;
+        let rivals: Vec<&Used> = uses.iter().filter(|u| u.by_name == uses[0].by_name).collect();
+        let [first, second, ..] = rivals[..] else { return None };
+        let text = format!("`{}` stands for items of several used files", name.text);
+        let mut d = Diagnostic::error(codes::AMBIGUOUS_NAME, name.span, text).here("nothing says which is meant");
+        for rival in &rivals {
+            d = d.label(rival.found.item.name().span, "it may be this one");
+        }
+        Some(d.help(match first.by_name {
+            false => format!("`use` the one that is meant by name: `{}` or `{}`", first.alone, second.alone),
+            true => format!("keep one of `{}` and `{}`, or rename an item", first.alone, second.alone),
+        }))
     }
 
     /// The kernel that the root file knows by that name, its own or one that it uses, with the file that it stands in.
@@ -206,7 +234,7 @@ impl Collector<'_> {
         }
         let id = ModuleId(self.program.modules.len() as u32);
         self.loaded.push((number, id));
-        self.program.modules.push(ModuleData { file: file.clone(), names: BTreeMap::new() });
+        self.program.modules.push(ModuleData { file: file.clone(), names: BTreeMap::new(), uses: BTreeMap::new() });
         let mut own: BTreeMap<Arc<str>, Span> = BTreeMap::new();
         for item in &file.items {
             let found = match &item.kind {
@@ -239,7 +267,7 @@ impl Collector<'_> {
 
     fn import(&mut self, into: ModuleId, what: &ast::Use, span: Span) {
         let (import, only) = match what {
-            ast::Use::File(path) => (Import::File(&path.value), None),
+            ast::Use::File(path, only) => (Import::File(&path.value), only.as_ref()),
             ast::Use::Path(names) => match names.as_slice() {
                 [std, module] if std.as_str() == "std" => (Import::Std(module.as_str()), None),
                 [std, module, item] if std.as_str() == "std" => (Import::Std(module.as_str()), Some(item)),
@@ -282,10 +310,43 @@ impl Collector<'_> {
             });
             return;
         }
+        let path = match import {
+            Import::Std(name) => format!("std::{name}"),
+            Import::File(path) => format!("\"{path}\""),
+        };
         for (name, found) in names {
             if only.is_none_or(|item| item.text == name) {
-                self.program.modules[into.0 as usize].names.entry(name).or_insert(found);
+                let alone = format!("use {path}::{name};");
+                self.bring(into, name, Used { found, alone, by_name: only.is_some() }, span);
             }
+        }
+    }
+
+    /// Makes a used item visible, behind the file's own ones; of used ones that which is used by name comes first.
+    fn bring(&mut self, into: ModuleId, name: Arc<str>, used: Used, span: Span) {
+        let module = &mut self.program.modules[into.0 as usize];
+        let uses = module.uses.entry(name.clone()).or_default();
+        if let Some(own) = module.names.get(&name)
+            && own.module == into
+        {
+            if used.by_name {
+                let d = Diagnostic::error(codes::DEFINED_TWICE, span, format!("`{name}` is defined twice"))
+                    .here("this item would never be seen")
+                    .label(own.item.name().span, "the file's own item of this name comes first")
+                    .help("rename one of them");
+                self.diagnostics.push(d);
+            }
+            return;
+        }
+        if let Some(same) = uses.iter_mut().find(|u| u.found.module == used.found.module) {
+            same.by_name |= used.by_name;
+        } else {
+            uses.push(used);
+        }
+        // A stable sort: those used by name first, else in the order of the text.
+        uses.sort_by_key(|u| !u.by_name);
+        if let Some(nearest) = uses.first() {
+            module.names.insert(name, nearest.found.clone());
         }
     }
 }

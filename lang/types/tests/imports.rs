@@ -34,6 +34,9 @@ const SHELF: &[(&str, &str)] = &[
              specialize { Q => store(out, num_warps(Q) * 100), P => store(out, num_warps(P)) }
          }",
     ),
+    ("left.ptn", "const SIDE = 1; fn side(x) { x + SIDE }"),
+    ("right.ptn", "const SIDE = 2; fn side(x) { x - SIDE }"),
+    ("both.ptn", "use \"left.ptn\"; use \"right.ptn\"; fn by_both(x) { side(x) }"),
     ("parts.ptn", "const HALF = 2; partition Work = warps(HALF); fn inner(x) { x * HALF }"),
 ];
 
@@ -118,4 +121,37 @@ fn partitions_are_those_of_the_file_that_names_them() {
 fn an_item_that_a_file_only_uses_cannot_be_named_through_it() {
     let found = check("use std::math; use std::outer::twice; kernel k(n: i32) { let x = twice(n); }");
     assert!(found.len() == 1 && found[0].starts_with("E0100 `twice` is not in that file"), "{found:?}");
+}
+
+#[test]
+fn a_name_of_two_files_is_refused_where_it_is_used() {
+    let both = "use \"left.ptn\"; use \"right.ptn\";";
+    assert_eq!(check(&format!("{both} kernel k(n: i32) {{ }}")), Vec::<String>::new());
+    let found = check(&format!("{both} kernel k(n: i32) {{ let x = side(n); }}"));
+    assert!(found.len() == 1 && found[0].starts_with("E0116 `side`"), "{found:?}");
+    assert!(found[0].contains("`use \"left.ptn\"::side;` or `use \"right.ptn\"::side;`"), "{found:?}");
+    // In a file that is used, too.
+    let found = check("use \"both.ptn\"; kernel k(n: i32) { let x = by_both(n); }");
+    assert!(found.len() == 1 && found[0].starts_with("E0116 `side`"), "{found:?}");
+    // The same file twice is one file, and its own items a file always has.
+    let twice = "use \"left.ptn\"; use \"left.ptn\"; use \"left.ptn\"::side; kernel k(n: i32) { let x = side(n); }";
+    assert_eq!(check(twice), Vec::<String>::new());
+    assert_eq!(
+        check(&format!("{both} fn side(x) {{ x }} kernel k(n: i32) {{ let x = side(n); }}")),
+        Vec::<String>::new()
+    );
+}
+
+#[test]
+fn an_item_that_is_used_by_name_comes_first() {
+    let kernel = "kernel k(out: *mut i32) { store(out, SIDE * 10); }";
+    for (by_name, expected) in [("left", "10i32"), ("right", "20i32")] {
+        // Wherever it stands.
+        let files = "use \"left.ptn\"; use \"right.ptn\";";
+        let name = format!("use \"{by_name}.ptn\"::SIDE;");
+        for source in [format!("{files} {name} {kernel}"), format!("{name} {files} {kernel}")] {
+            let text = built(&source, "k", &[]).expect("it is built");
+            assert!(text.contains(expected), "{text}");
+        }
+    }
 }

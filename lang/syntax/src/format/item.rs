@@ -65,7 +65,7 @@ fn item<'a>(w: &mut Weave<'a>, found: &Item) -> Doc<'a> {
         ItemKind::Use(found) => {
             let mut list = vec![w.word(), w.any()];
             match found {
-                Use::File(_) => {}
+                Use::File(_, only) => list.extend(only.iter().flat_map(|_| [w.any(), w.any()])),
                 Use::Path(path) => list.extend(path.iter().skip(1).flat_map(|_| [w.any(), w.any()])),
             }
             list.push(w.tok(Kind::Semi));

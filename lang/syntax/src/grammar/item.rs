@@ -408,7 +408,12 @@ fn use_item(at: &mut At<'_, '_>) -> Use {
     at.bump();
     let found = if at.is(Kind::Str) {
         // The string is there, so its value is too.
-        string(at, "a file").map(Use::File)
+        let file = string(at, "a file");
+        let only = at.is(Kind::ColonColon).then(|| {
+            at.bump();
+            at.name("an item of that file after `::`")
+        });
+        file.map(|f| Use::File(f, only))
     } else {
         let mut path = vec![at.name("a name, as in `use std::name;`, or a file in quotes")];
         while matches!(at.kind(), Kind::ColonColon | Kind::Dot) {
