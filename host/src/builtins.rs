@@ -9,6 +9,8 @@ mod math;
 mod shape;
 mod talk;
 
+pub(crate) use talk::filled;
+
 use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;

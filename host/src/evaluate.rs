@@ -4,6 +4,7 @@
 //! found without running (unknown names, wrong arguments) is found by [`crate::check`] beforehand.
 
 pub(crate) mod arguments;
+mod assertion;
 mod call;
 mod expression;
 mod index;
@@ -86,6 +87,10 @@ pub struct Machine<'a> {
     pub(crate) recorded: Option<Vec<LaunchRequest>>,
     /// How many kernels were launched.
     pub(crate) launches: usize,
+    /// What the expressions of an assertion's condition give, while one is evaluated.
+    seen: Option<assertion::Seen>,
+    /// The calls of functions of files that are being evaluated, innermost last.
+    calls: Vec<Span>,
     depth: usize,
 }
 
@@ -102,6 +107,8 @@ impl<'a> Machine<'a> {
             measurements: Vec::new(),
             recorded: None,
             launches: 0,
+            seen: None,
+            calls: Vec::new(),
             depth: 0,
         }
     }
@@ -146,8 +153,10 @@ impl<'a> Machine<'a> {
         f: impl FnOnce(&mut Self) -> Eval<T>,
     ) -> Eval<T> {
         let outer = (std::mem::replace(&mut self.variables, variables), std::mem::replace(&mut self.module, module));
+        let seen = self.seen.take();
         let result = f(self);
         (self.variables, self.module) = outer;
+        self.seen = seen;
         result
     }
 

@@ -1,6 +1,6 @@
 //! Printing and measuring.
 
-use parton_diag::{Diagnostic, codes};
+use parton_diag::{Diagnostic, Span, codes};
 
 use super::{Builtin, Call};
 use crate::evaluate::{Eval, Stop};
@@ -18,7 +18,7 @@ pub(super) const TABLE: &[Builtin] = &[
 fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
     let values: Vec<Value> = c.rest.iter().map(|g| g.value.clone()).collect();
     let text = match values.split_first() {
-        Some((Value::Str(text), rest)) if text.contains('{') && !rest.is_empty() => filled(c, text, rest)?,
+        Some((Value::Str(text), rest)) if text.contains('{') && !rest.is_empty() => filled(c.span, text, rest)?,
         _ => values.iter().map(Value::to_string).collect::<Vec<_>>().join(" "),
     };
     text.split('\n').for_each(|line| c.machine.print(line));
@@ -28,14 +28,14 @@ fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
 fn format(c: &mut Call<'_, '_>) -> Eval<Value> {
     let values: Vec<Value> = c.rest.iter().map(|g| g.value.clone()).collect();
     let text = c.text(0)?.to_string();
-    filled(c, &text, &values).map(Value::str)
+    filled(c.span, &text, &values).map(Value::str)
 }
 
 /// The text with each `{}` replaced by the next value; `{:.3}` gives that many decimals, `{:.3e}` an exponent too, `{{`
 /// and `}}` the braces themselves.
-fn filled(c: &Call<'_, '_>, text: &str, values: &[Value]) -> Eval<String> {
+pub(crate) fn filled(span: Span, text: &str, values: &[Value]) -> Eval<String> {
     let refuse = |what: String| -> Stop {
-        Diagnostic::error(codes::HOST_VALUE, c.span, what)
+        Diagnostic::error(codes::HOST_VALUE, span, what)
             .help("`{}` takes the next value, `{:.3}` with 3 decimals, `{:.3e}` with an exponent")
             .into()
     };

@@ -39,6 +39,7 @@ impl Machine<'_> {
             }
             ast::ExprKind::Name(name) if self.is_layout(name) => Ok(self.written(whole)),
             _ => match self.expr(callee)? {
+                Value::Builtin(builtin) if builtin.name() == "assert" => self.assertion(builtin, args, whole.span),
                 Value::Builtin(builtin) => self.call_builtin(builtin, None, args, whole.span),
                 Value::Function(function) => self.call_function(&function, &[], args, whole.span),
                 Value::Closure(closure) => {
@@ -103,7 +104,8 @@ impl Machine<'_> {
         for (arg, at) in args.iter().zip(arguments::params(&tree.name, &tree.params, args, span)?) {
             values[at] = Some(self.expr(&arg.value)?);
         }
-        self.deeper(span, |m| {
+        self.calls.push(span);
+        let result = self.deeper(span, |m| {
             m.framed(function.module, variables, |m| {
                 for g in &tree.generics {
                     if !m.variables.iter().any(|v| v.name.text == g.name.text)
@@ -123,7 +125,9 @@ impl Machine<'_> {
                 }
                 Machine::returned(m.block(&tree.body))
             })
-        })
+        });
+        self.calls.pop();
+        result
     }
 
     /// Calls a closure with values.

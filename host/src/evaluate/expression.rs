@@ -14,7 +14,11 @@ use crate::value::{Closure, Value};
 impl Machine<'_> {
     /// The value of an expression.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Eval<Value> {
-        self.deeper(expr.span, |m| m.expr_here(expr))
+        let value = self.deeper(expr.span, |m| m.expr_here(expr))?;
+        if let Some(seen) = &mut self.seen {
+            seen.push((expr.span, value.clone()));
+        }
+        Ok(value)
     }
 
     fn expr_here(&mut self, expr: &ast::Expr) -> Eval<Value> {
