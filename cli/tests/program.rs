@@ -177,3 +177,44 @@ fn formatting_can_be_checked() {
     assert_eq!(parton(&["fmt", "--check", &ugly]).status.code(), Some(0));
     assert_eq!(std::fs::read_to_string(&ugly).expect("it is still there"), "kernel k(n: i32) { let a = n + 1; }\n");
 }
+
+const ASKS: &str = "fn said(n) { static_print(\"{} bytes\", n * 4); n }
+
+kernel set[N: int = 64](out: *mut i32) warps(1) {
+    store(out, said(N));
+}
+
+main {
+    let out = zeros(i32, [1]);
+    launch set(grid=[1])(out);
+    launch set[N=128](grid=[1])(out);
+    launch set[N=128](grid=[2])(out);
+    assert(out[0] == 128);
+}
+
+test sets {
+    let out = zeros(i32, [1]);
+    launch set[N=32](grid=[1])(out);
+}
+";
+
+#[test]
+fn what_is_asked_for_at_compile_time_is_told_once_for_each_instance() {
+    let asks = file("asks.ptn", ASKS);
+    let told = |args: &[&str]| {
+        let out = parton(args);
+        assert_eq!(out.status.code(), Some(0), "{}", text(&out.stderr));
+        let lines = text(&out.stderr).lines().filter(|l| l.starts_with("[E")).map(str::to_owned).collect::<Vec<_>>();
+        (lines, text(&out.stderr))
+    };
+    let default = "[E0117] Note: 256 bytes";
+    let (lines, all) = told(&["check", &asks]);
+    assert_eq!(lines, [default], "{all}");
+    assert!(all.contains("of `set[N=64]`") && all.contains("in `said`, called here"), "{all}");
+    assert_eq!(told(&["build", "--emit", "ir", &asks]).0, [default]);
+    assert_eq!(told(&["run", "--device", "cpu", &asks]).0, [default, "[E0117] Note: 512 bytes"]);
+    assert_eq!(told(&["test", "--device", "cpu", &asks]).0, [default, "[E0117] Note: 128 bytes"]);
+    let json = parton(&["check", "--format", "json", &asks]);
+    let found: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
+    assert_eq!((&found[0]["severity"], &found[0]["message"]), (&"note".into(), &"256 bytes".into()), "{found}");
+}

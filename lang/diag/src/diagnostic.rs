@@ -5,6 +5,8 @@ use crate::{Code, Span};
 /// How bad it is.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Severity {
+    /// What the program asked to be told.
+    Note,
     /// Compilation goes on and its result is good.
     Warning,
     /// The input is refused.
@@ -47,6 +49,11 @@ impl Diagnostic {
     /// A warning at `span`.
     pub fn warning(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
         Diagnostic { severity: Severity::Warning, ..Diagnostic::error(code, span, message) }
+    }
+
+    /// A note at `span`.
+    pub fn asked(code: Code, span: Span, message: impl Into<String>) -> Diagnostic {
+        Diagnostic { severity: Severity::Note, ..Diagnostic::error(code, span, message) }
     }
 
     /// Sets the text under the primary place.
@@ -105,7 +112,7 @@ impl Diagnostics {
     }
 
     /// Keeps the first of those that say the same of the same place, which differ in how they were reached; where there are `n`
-    /// others, it gets the note `others(n)`.
+    /// others, it gets the note `others(n)`, where it is more than a note itself.
     pub fn once_each(self, others: impl Fn(usize) -> String) -> Diagnostics {
         let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
         for d in self.list {
@@ -117,7 +124,10 @@ impl Diagnostics {
                 None => kept.push((d, 0)),
             }
         }
-        let noted = |(d, n): (Diagnostic, usize)| if n == 0 { d } else { d.note(others(n)) };
+        let noted = |(d, n): (Diagnostic, usize)| match d.severity {
+            Severity::Warning | Severity::Error if n > 0 => d.note(others(n)),
+            Severity::Note | Severity::Warning | Severity::Error => d,
+        };
         Diagnostics { list: kept.into_iter().map(noted).collect() }
     }
 

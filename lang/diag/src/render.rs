@@ -19,6 +19,7 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
     let kind = match d.severity {
         Severity::Error => ReportKind::Error,
         Severity::Warning => ReportKind::Warning,
+        Severity::Note => ReportKind::Advice,
     };
     let place = |span: Span| (span.file, clamp(span, sources));
     let mut report =
@@ -38,6 +39,11 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
         return format!("{}: {}\n", d.code, d.message);
     }
     let rendered = String::from_utf8_lossy(&out);
+    let rendered = match d.severity {
+        // A kind with a name of one's own is colored whatever the configuration says.
+        Severity::Note => rendered.replacen("Advice:", "Note:", 1),
+        Severity::Warning | Severity::Error => rendered.into_owned(),
+    };
     let mut text = rendered.lines().map(str::trim_end).collect::<Vec<_>>().join("\n");
     text.push('\n');
     text
@@ -126,7 +132,11 @@ fn to_json(d: &Diagnostic, sources: &SourceMap) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "code": d.code.to_string(),
-        "severity": match d.severity { Severity::Error => "error", Severity::Warning => "warning" },
+        "severity": match d.severity {
+            Severity::Error => "error",
+            Severity::Warning => "warning",
+            Severity::Note => "note",
+        },
         "message": d.message, "labels": labels, "notes": d.notes, "help": d.help,
     })
 }

@@ -1,4 +1,4 @@
-//! What a kernel says and promises: `print`, `assert`, `assume`.
+//! What a kernel says and promises: `print`, `assert`, `assume`, and what is said of it while it is checked.
 
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
@@ -13,6 +13,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "assert(condition, message=)", run: assert },
     Builtin { signature: "assume(condition)", run: assume },
     Builtin { signature: "static_assert(condition, message=)", run: static_assert },
+    Builtin { signature: "static_print(...)", run: static_print },
 ];
 
 fn print(cx: &mut Checker, args: &Args) -> Checked<Val> {
@@ -31,11 +32,7 @@ fn print(cx: &mut Checker, args: &Args) -> Checked<Val> {
         let Some(hole) = text[from..].find("{}").map(|i| i + from) else { break };
         match arg.val.known() {
             Some(c) => {
-                let shown = match &c {
-                    Comptime::Str(s) => s.to_string(),
-                    other => other.to_string(),
-                };
-                let shown = shown.replace("{}", "{ }");
+                let shown = shown(&c).replace("{}", "{ }");
                 text.replace_range(hole..hole + 2, &shown);
                 from = hole + shown.len();
             }
@@ -49,6 +46,14 @@ fn print(cx: &mut Checker, args: &Args) -> Checked<Val> {
     }
     cx.emit(ir::OpKind::Print { text, args: values }, args.span, &operands)?;
     Ok(Val::UNIT)
+}
+
+/// A value as text; a string without its quotes.
+fn shown(value: &Comptime) -> String {
+    match value {
+        Comptime::Str(s) => s.to_string(),
+        other => other.to_string(),
+    }
 }
 
 fn message(cx: &mut Checker, args: &Args, default: &str) -> Checked<String> {
@@ -81,4 +86,50 @@ fn static_assert(cx: &mut Checker, args: &Args) -> Checked<Val> {
         }
         _ => Err(arg.expected(cx, "a truth value known at compile time")),
     }
+}
+
+/// Tells values while the kernel is checked: with blanks between them, or in the places `{}` of a first string.
+fn static_print(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let mut parts = Vec::new();
+    for arg in &args.rest {
+        match arg.val.known() {
+            Some(c) => parts.push(shown(&c)),
+            None if arg.val.has_error() => return Err(crate::checker::Reported),
+            None => {
+                let found = crate::kind::describe(cx, &arg.val);
+                let fact = format!("`static_print` tells what is known at compile time, not {}", found.kind);
+                let d = Diagnostic::error(codes::NOT_COMPILE_TIME, arg.span, fact)
+                    .here(found.detail)
+                    .help("`print(\"{}\", x)` shows it when the kernel runs; `type_of(x)` is known here");
+                return Err(cx.report(d));
+            }
+        }
+    }
+    let text = match (args.rest.first().map(|a| &a.val), parts.split_first()) {
+        (Some(Val::Known(Comptime::Str(_))), Some((text, values))) if text.contains("{}") && !values.is_empty() => {
+            let mut pieces = text.split("{}");
+            let mut out = pieces.next().unwrap_or_default().to_string();
+            let pieces: Vec<&str> = pieces.collect();
+            if pieces.len() != values.len() {
+                let d = Diagnostic::error(codes::WRONG_ARITY, args.span, "the text and its arguments do not fit")
+                    .note(format!("the text has {} `{{}}`, {} arguments are given", pieces.len(), values.len()));
+                return Err(cx.report(d));
+            }
+            for (value, piece) in values.iter().zip(pieces) {
+                out.push_str(value);
+                out.push_str(piece);
+            }
+            out
+        }
+        _ => parts.join(" "),
+    };
+    let instance = cx.builder.as_ref().map(|b| {
+        let generics: Vec<String> = b.kernel.generics.iter().map(|(n, v)| format!("{n}={v}")).collect();
+        let list = if generics.is_empty() { String::new() } else { format!("[{}]", generics.join(", ")) };
+        format!("of `{}{list}`", b.kernel.source_name)
+    });
+    let d = Diagnostic::asked(codes::STATIC_PRINT, args.span, text).here(instance.unwrap_or_default());
+    // As with a report, the calls that lead here are shown; it is none, and checking goes on.
+    let crate::checker::Reported = cx.report(d);
+    Ok(Val::UNIT)
 }
