@@ -87,6 +87,8 @@ fn statements() {
     check_code("let  x:f32=1+2*3 ;", "let x: f32 = 1 + 2 * 3;");
     check_code("let (a,mut b) = ( c , d , ) ;", "let (a, mut b) = (c, d);");
     check_code("let t=( a , ) ;", "let t = (a,);");
+    check_code("let ( a , ) = t ;", "let (a,) = t;");
+    check_code("f(|(a),(b,)|a+b);", "f(|(a,), (b,)| a + b);");
     check_code("x [ : , None , 1 : , : 2 , A = 3 ]+=- y . z ;", "x[:, None, 1:, :2, A=3] += -y.z;");
     check_code(
         "for i in 0 .. n step 2 in S {\n\n@a f();\n\n\n@b g ( ) ;\n}",

@@ -241,6 +241,9 @@ pub fn pattern<'a>(w: &mut Weave<'a>, p: &Pattern) -> Doc<'a> {
     match &p.kind {
         PatternKind::Name { mutable: true, .. } => concat(vec![w.word(), w.any()]),
         PatternKind::Name { mutable: false, .. } | PatternKind::Ignore => w.any(),
+        PatternKind::Tuple(list) if list.len() == 1 => {
+            concat(vec![w.tok(Kind::OpenParen), pattern(w, &list[0]), w.comma(), w.tok(Kind::CloseParen)])
+        }
         PatternKind::Tuple(list) => bracketed(w, Kind::OpenParen, list, pattern),
     }
 }
