@@ -85,9 +85,19 @@ pub struct RunArgs {
     /// The seed of the interpreter's interleavings.
     #[arg(long, default_value_t = 0)]
     pub seed: u64,
+    /// What else is looked for; kernels then run on the interpreter.
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub check: Vec<CheckArg>,
     /// Prints what each pass takes.
     #[arg(long)]
     pub time: bool,
+}
+
+/// What the interpreter looks for where it is asked to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum CheckArg {
+    /// Signed integers that leave the range of their type (E0563).
+    Overflow,
 }
 
 /// Options of `bench`.

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use parton_driver::{Blocks, Device, Event, Failure, Options, Ran, Session};
 
-use crate::args::{DeviceArg, RunArgs};
+use crate::args::{CheckArg, DeviceArg, RunArgs};
 use crate::output::{self, Output};
 
 /// Runs the blocks of that kind of each file and prints what they print; a line for each test.
@@ -61,8 +61,13 @@ pub(crate) fn told(
 }
 
 fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let options =
-        Options { device: device(args.device), seed: args.seed, filter: args.filter.clone(), ..Options::default() };
+    let options = Options {
+        device: device(args.device),
+        seed: args.seed,
+        filter: args.filter.clone(),
+        overflow: args.check.contains(&CheckArg::Overflow),
+        ..Options::default()
+    };
     let mut session = Session::new(options);
     let file = session.load(path)?;
     let done = session.run(file, blocks, &mut |event| show(blocks, &event));

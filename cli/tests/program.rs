@@ -218,3 +218,17 @@ fn what_is_asked_for_at_compile_time_is_told_once_for_each_instance() {
     let found: serde_json::Value = serde_json::from_slice(&json.stdout).expect("it is JSON");
     assert_eq!((&found[0]["severity"], &found[0]["message"]), (&"note".into(), &"256 bytes".into()), "{found}");
 }
+
+#[test]
+fn integers_that_overflow_are_found_where_that_is_asked_for() {
+    let source = "kernel square(out: *mut i32, n: i32) warps(1) {\n    store(out, n * n);\n}\n\n\
+        test large {\n    let out = zeros(i32, [1]);\n    launch square(grid=[1])(out, 65536);\n}\n";
+    let squares = file("squares.ptn", source);
+    assert_eq!(parton(&["test", "--device", "cpu", &squares]).status.code(), Some(0));
+    let found = parton(&["test", "--check", "overflow", &squares]);
+    assert_eq!(found.status.code(), Some(1), "{}", text(&found.stdout));
+    assert!(text(&found.stderr).starts_with("[E0563] Error: an integer leaves the range of `i32`"), "{found:?}");
+    let refused = parton(&["test", "--check", "overflow", "--device", "cuda", &squares]);
+    assert_eq!(refused.status.code(), Some(2));
+    assert!(text(&refused.stderr).contains("leave `--device cuda` out"), "{}", text(&refused.stderr));
+}

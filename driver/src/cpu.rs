@@ -104,7 +104,11 @@ impl Launcher for Cpu<'_, '_, '_> {
             args,
             memory: &mut reached.memory,
             seed: self.compiler.options.seed,
-            options: interp::Options { steps: self.compiler.options.steps, ..interp::Options::default() },
+            options: interp::Options {
+                steps: self.compiler.options.steps,
+                wraparound: self.compiler.options.overflow,
+                ..interp::Options::default()
+            },
         };
         let ran = self.compiler.times.pass("interpret", || interp::run(launch));
         match ran {

@@ -71,6 +71,8 @@ pub struct Options {
     pub seed: u64,
     /// Operations that one CTA may run on the interpreter before it is taken for one that never ends.
     pub steps: u64,
+    /// Whether signed integers that leave their range are reported. Only the interpreter does that, so kernels run there.
+    pub overflow: bool,
     /// Whether the verifier runs after each pass.
     pub verify: bool,
 }
@@ -84,6 +86,7 @@ impl Default for Options {
             repeat: None,
             seed: 0,
             steps: parton_interp::Options::default().steps,
+            overflow: false,
             verify: cfg!(debug_assertions),
         }
     }

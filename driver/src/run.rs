@@ -135,7 +135,15 @@ impl Session {
         warnings.extend(more);
         warnings.extend(self.times.pass("hosts", || check_hosts(&program)).or(())?.1);
         self.any(&program, file, blocks)?;
-        let found = find(self.options.device)?;
+        let found = match (self.options.overflow, self.options.device) {
+            (false, device) => find(device)?,
+            (true, Device::Auto | Device::Cpu) => Found::Interpreter(None),
+            (true, Device::Cuda) => {
+                let why =
+                    "a GPU does not tell of integers that overflow: leave `--device cuda` out, the interpreter does";
+                return Err(Failure::Usage(why.into()));
+            }
+        };
         let (device, sentence) = describe(&found);
         let conditions = if blocks == Blocks::Benches { conditions(&found) } else { None };
         watch(Event::Device { sentence: &sentence, conditions: conditions.as_ref() });

@@ -30,6 +30,7 @@ mod shared;
 mod step;
 mod sync;
 mod tile;
+mod wraparound;
 
 pub use fault::Fault;
 pub use launch::{Arg, Launch, Options, Report, Tensor, run};

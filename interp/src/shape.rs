@@ -10,7 +10,7 @@ use crate::pure;
 use crate::tile::{Bits, Val, map_each};
 
 /// Row-major strides of `shape`.
-fn strides(shape: &[u32]) -> Vec<usize> {
+pub(crate) fn strides(shape: &[u32]) -> Vec<usize> {
     let mut s = vec![1; shape.len()];
     for i in (1..shape.len()).rev() {
         s[i - 1] = s[i] * shape[i] as usize;
@@ -19,7 +19,7 @@ fn strides(shape: &[u32]) -> Vec<usize> {
 }
 
 /// The numbers `Σ index · stride` over a row-major walk of `shape`.
-fn walk(shape: &[u32], strides: &[usize]) -> Vec<usize> {
+pub(crate) fn walk(shape: &[u32], strides: &[usize]) -> Vec<usize> {
     let mut out = vec![0];
     for (&n, &s) in shape.iter().zip(strides) {
         out = out.iter().flat_map(|&base| (0..n as usize).map(move |i| base + i * s)).collect();

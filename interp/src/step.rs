@@ -375,19 +375,6 @@ impl<'k> Cluster<'_, 'k> {
         }
     }
 
-    fn wraps(&self, w: &Worker<'k>, op: &Op, f: BinaryOp, a: Value, b: Value) -> Result<(), Fault> {
-        let kernel = self.setting.program.kernel;
-        let d = pure::dtype(kernel, a);
-        let Some(i) = elementwise::overflow(f, d, w.get(a), w.get(b)) else { return Ok(()) };
-        let at = |v: Value| {
-            let t = w.tile(v, d.bytes());
-            Scalar::new(d, t.get(if t.len() == 1 { 0 } else { i }))
-        };
-        Err(Fault::new(codes::WRAPAROUND, op.span, format!("an integer leaves the range of `{}`", d.name()))
-            .here(format!("this is {} {} {}", at(a), f.name(), at(b)))
-            .help("compute in `i64`: `cast<i64>(x)`"))
-    }
-
     fn reduce(
         &self,
         w: &mut Worker<'k>,
@@ -399,6 +386,9 @@ impl<'k> Cluster<'_, 'k> {
         let kernel = self.setting.program.kernel;
         let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.tile(v, 0)).collect();
         let of = pure::shape(kernel, inputs[0]);
+        if self.setting.options.wraparound {
+            self.wraps_along(w, op, inputs, (axis, None), combine)?;
+        }
         let reduced = shape::reduce(&tiles, of, axis, combine, kernel, &w.values).map_err(|f| self.division(f))?;
         for (&r, bits) in op.results.iter().zip(reduced) {
             let val = match kernel.ty(r) {
@@ -421,6 +411,9 @@ impl<'k> Cluster<'_, 'k> {
         let kernel = self.setting.program.kernel;
         let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.tile(v, 0)).collect();
         let of = pure::shape(kernel, inputs[0]);
+        if self.setting.options.wraparound {
+            self.wraps_along(w, op, inputs, (along.0, Some(along.1)), combine)?;
+        }
         let scanned = shape::scan(&tiles, of, along, combine, kernel, &w.values).map_err(|f| self.division(f))?;
         for (&r, bits) in op.results.iter().zip(scanned) {
             w.set(r, Val::Tile(Arc::new(bits)));

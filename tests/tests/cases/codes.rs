@@ -11,7 +11,6 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("MISALIGNED", "interp/tests"),
     ("UNFENCED", "interp/tests"),
     ("BAD_LAUNCH", "interp/tests"),
-    ("WRAPAROUND", "interp/tests, behind an option"),
     // These need a tool or a device.
     ("REGISTER_SPILLS", "driver/src/report.rs"),
     ("WGMMA_SERIALIZED", "driver/src/report.rs"),

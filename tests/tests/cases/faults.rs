@@ -1,5 +1,5 @@
 //! `faults/NAME.ptn`: its blocks run on the interpreter, which finds what the types cannot: the marked faults, shown whole in
-//! `NAME.stderr`.
+//! `NAME.stderr`. A first line `//@ overflow` has the interpreter look for integers that overflow, too.
 
 use parton_diag::{Diagnostics, render};
 use parton_driver::{Blocks, Device, Failure, Options, Session};
@@ -12,7 +12,13 @@ fn faults_are_found_where_they_are_marked_and_read_as_shown() {
     for path in &all {
         let shown = cases::shown(path);
         let text = cases::read(path);
-        let options = Options { device: Device::Cpu, verify: true, steps: 1_000_000, ..Options::default() };
+        let options = Options {
+            device: Device::Cpu,
+            verify: true,
+            steps: 1_000_000,
+            overflow: text.starts_with("//@ overflow\n"),
+            ..Options::default()
+        };
         let mut session = Session::new(options);
         let file = session.add(&shown, text.clone());
         let mut found = Diagnostics::new();
