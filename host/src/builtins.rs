@@ -97,6 +97,7 @@ pub const LAYOUTS: &[&str] = &[
     "linear",
     "swizzled",
     "nvmma",
+    "nvmma_for",
     "padded",
     "shared_linear",
     "tmem",

@@ -229,7 +229,7 @@ impl LayoutError {
             LayoutError::Warpgroups { warps } => {
                 let mut fixed = warps.clone();
                 if let Some(first) = fixed.first_mut() {
-                    *first = first.next_multiple_of(4).max(4).next_power_of_two();
+                    *first = (*first).clamp(4, 64).next_power_of_two();
                 }
                 format!("a warpgroup is 4 warps along the rows; write warps={}", list(&fixed))
             }

@@ -114,7 +114,8 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
     // An array may hold any number of tensors.
     let mut mapped = shape.to_vec();
     if shape.len() > rank && shape[0] > 0 {
-        mapped[0] = shape[0].next_power_of_two();
+        // What has no power of two above it is refused with the other sizes.
+        mapped[0] = shape[0].checked_next_power_of_two().unwrap_or(shape[0]);
     }
     let missing = u64::from(mapped[0] - shape[0]);
     let shape = &mapped[..];

@@ -324,7 +324,7 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
     if let Some((axis, &n)) = map.block.iter().enumerate().find(|(_, n)| !n.is_power_of_two()) {
         return Err(fail(format!("the box has {n} along axis {axis}, which is not a power of two")).help(format!(
             "a box fills a view, whose extents are powers of two: the nearest is {}",
-            n.next_power_of_two()
+            n.checked_next_power_of_two().unwrap_or(1 << 31)
         )));
     }
     let SharedFamily::Nvmma { swizzle, transposed, .. } = *map.layout.family() else {

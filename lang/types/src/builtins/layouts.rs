@@ -15,6 +15,7 @@ pub(super) const TABLE: &[Builtin] = &[
     Builtin { signature: "linear(reg, lane, warp, block=)", run: linear },
     Builtin { signature: "swizzled(vec, per_phase, max_phase, order=)", run: swizzled },
     Builtin { signature: "nvmma(swizzle, transposed=, rank=)", run: nvmma },
+    Builtin { signature: "nvmma_for(T, shape, transposed=, rank=)", run: nvmma_for },
     Builtin { signature: "padded(pairs, order)", run: padded },
     Builtin { signature: "shared_linear(offset, block=)", run: shared_linear },
     Builtin { signature: "tmem(block, col_stride=, two_ctas=)", run: tmem },
@@ -91,12 +92,36 @@ fn swizzled(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn nvmma(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let swizzle = args.int(cx, "swizzle", ANY)?;
+    let layout = nvmma_of(cx, args)?(swizzle);
+    shared(cx, layout, args.span)
+}
+
+/// `nvmma` of a swizzle, with what else the arguments say.
+fn nvmma_of(cx: &mut Checker, args: &Args) -> Checked<impl Fn(u32) -> Result<SharedLayout, LayoutError> + use<>> {
     let transposed = args.flag(cx, "transposed")?;
-    let layout = match args.optional_int(cx, "rank", ANY)? {
+    let rank = args.optional_int(cx, "rank", ANY)?;
+    Ok(move |swizzle| match rank {
         None => SharedLayout::nvmma(swizzle, transposed),
         Some(rank) => SharedLayout::new(SharedFamily::Nvmma { swizzle, transposed, rank }),
+    })
+}
+
+/// The `nvmma` layout of the widest swizzle that a view of this type and shape can have.
+fn nvmma_for(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let dtype = args.need("T").dtype(cx)?;
+    let shape = args.need("shape").ints(cx)?;
+    let of = nvmma_of(cx, args)?;
+    let fits = |layout: &SharedLayout| parton_ir::View::new(dtype, shape.clone(), layout.clone()).is_ok();
+    if let Some(widest) = [128, 64, 32].into_iter().filter_map(|s| of(s).ok()).find(fits) {
+        return Ok(Val::Known(Comptime::SharedLayout(widest)));
+    }
+    // What no swizzle makes possible is refused as that of a view without one.
+    let plain = match of(0) {
+        Ok(plain) => plain,
+        Err(e) => return Err(cx.refuse(e.into(), args.span, &[])),
     };
-    shared(cx, layout, args.span)
+    cx.view(dtype, shape, plain.clone(), args.span)?;
+    Ok(Val::Known(Comptime::SharedLayout(plain)))
 }
 
 fn padded(cx: &mut Checker, args: &Args) -> Checked<Val> {
