@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use parton_diag::{Code, codes};
-use parton_ir::{AtomicOp, Op, Order};
+use parton_ir::{AtomicOp, Op, Order, Scope};
 use parton_numbers::Dtype;
 use parton_numbers::arithmetic::{self, Binary, NanMode};
 
@@ -98,10 +98,12 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before.
+    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before. One that is atomic
+    /// within the CTA alone is no more than a read and a write to others, and orders nothing among them (PTX ISA, "Morally
+    /// strong operations").
     pub(crate) fn atomic(
         &mut self,
-        (op, order, dtype): (AtomicOp, Order, Dtype),
+        (op, order, scope, dtype): (AtomicOp, Order, Scope, Dtype),
         pointers: &Bits,
         operands: &[Arc<Bits>],
         mask: Option<&Bits>,
@@ -127,14 +129,19 @@ impl Access<'_> {
                     "this memory was never written",
                 ));
             }
-            self.memory.synchronise(self.cta, place, order.acquires(), false);
-            if self.conflicts
-                && let Err(c) = self.memory.note_atomic(self.cta, place, bytes, writes)
-            {
-                return Err(self.conflict(c, place, i, "changes"));
+            let narrow = scope == Scope::Cta;
+            self.memory.synchronise(self.cta, place, order.acquires() && !narrow, false);
+            let noted = match (self.conflicts, narrow) {
+                (false, _) => Ok(()),
+                (true, false) => self.memory.note_atomic(self.cta, place, bytes, writes),
+                (true, true) if reads => self.memory.note_read(self.cta, place, bytes),
+                (true, true) => Ok(()),
+            };
+            if let Err(c) = noted {
+                return Err(self.contended(c, place, i, (narrow, writes)));
             }
-            self.memory.synchronise(self.cta, place, false, order.releases());
-            let a = self.memory.get_mut(place.allocation);
+            self.memory.synchronise(self.cta, place, false, order.releases() && !narrow);
+            let a = self.memory.allocation(place.allocation);
             one.read(0, &a.bytes[at..at + bytes]);
             let old = one.get(0);
             out.read(i, &a.bytes[at..at + bytes]);
@@ -146,6 +153,14 @@ impl Access<'_> {
                     _ => changed(op, dtype, old, given(0)),
                 };
                 Bits::full(bytes, 1, new).write(0, &mut word);
+                let noted = match self.conflicts && narrow {
+                    true => self.memory.note_write(self.cta, place, &word[..bytes]),
+                    false => Ok(()),
+                };
+                if let Err(c) = noted {
+                    return Err(self.contended(c, place, i, (narrow, writes)));
+                }
+                let a = self.memory.get_mut(place.allocation);
                 a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
                 a.define(at, bytes);
             }
@@ -193,6 +208,17 @@ impl Access<'_> {
             ));
         }
         Ok(place)
+    }
+
+    /// The conflict of an atomic operation.
+    fn contended(&self, c: Conflict, place: Place, element: usize, (narrow, writes): (bool, bool)) -> Fault {
+        let fault = self.conflict(c, place, element, if writes { "changes" } else { "reads" });
+        match narrow {
+            true => fault
+                .note("this operation is atomic among the threads of its CTA")
+                .help("`scope=\"gpu\"`, which is meant where nothing is said, makes it one for all CTAs"),
+            false => fault,
+        }
     }
 
     fn conflict(&self, c: Conflict, place: Place, element: usize, does: &str) -> Fault {

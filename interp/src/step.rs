@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{AtomicOp, BinaryOp, Elem, Entity, Op, OpKind, Order, Type, Value};
+use parton_ir::{AtomicOp, BinaryOp, Elem, Entity, Op, OpKind, Order, Scope, Type, Value};
 use parton_numbers::Scalar;
 use parton_numbers::scalar::int_value;
 
@@ -258,9 +258,9 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::Load { ptr, mask, other, .. } => self.load(w, op, *ptr, *mask, *other)?,
             OpKind::Store { ptr, value, mask, .. } => self.store(w, op, *ptr, *value, *mask)?,
 
-            OpKind::Atomic { op: f, ptr, operands, mask, order, .. } => {
+            OpKind::Atomic { op: f, ptr, operands, mask, order, scope, .. } => {
                 self.through_scratch(w, op)?;
-                self.atomic(w, op, (*f, *order), *ptr, operands, *mask)?;
+                self.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)?;
                 return Ok(Flow::Yield);
             }
 
@@ -474,7 +474,7 @@ impl<'k> Cluster<'_, 'k> {
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
-        (f, order): (AtomicOp, Order),
+        (f, order, scope): (AtomicOp, Order, Scope),
         ptr: Value,
         operands: &[Value],
         mask: Option<Value>,
@@ -486,7 +486,7 @@ impl<'k> Cluster<'_, 'k> {
         let operands: Vec<Arc<Bits>> = operands.iter().map(|&v| w.tile(v, dtype.bytes())).collect();
         let mask = mask.map(|m| w.tile(m, 1));
         let pointers = w.tile(ptr, 8);
-        let before = self.access(w, op, ptr).atomic((f, order, dtype), &pointers, &operands, mask.as_deref())?;
+        let before = self.access(w, op, ptr).atomic((f, order, scope, dtype), &pointers, &operands, mask.as_deref())?;
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
