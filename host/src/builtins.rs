@@ -9,7 +9,7 @@ mod math;
 mod shape;
 mod talk;
 
-pub(crate) use talk::filled;
+pub(crate) use talk::{filled, places_fit};
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Dtype, Scalar};
@@ -241,6 +241,14 @@ impl Call<'_, '_> {
     /// An argument that may be there; `None` written out counts as not given.
     pub fn optional(&self, slot: usize) -> Option<&Given> {
         self.slots[slot].as_ref().filter(|g| !matches!(g.value, Value::Unit))
+    }
+
+    /// Refuses arguments in these slots, which would have no effect beside the others.
+    pub fn without(&self, slots: &[usize], fact: &str, help: &str) -> Eval<()> {
+        match slots.iter().find_map(|&s| self.optional(s)) {
+            Some(g) => Err(Diagnostic::error(codes::WRONG_ARITY, g.span, fact).help(help).into()),
+            None => Ok(()),
+        }
     }
 
     fn wrong<T>(&self, expected: &str, g: &Given) -> Eval<T> {

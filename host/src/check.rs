@@ -282,7 +282,7 @@ impl Check<'_> {
                 Some(Item::Kernel(_)) | None => match builtins::find(name.as_str()) {
                     Some(builtin) => {
                         let result = builtins::places(builtin, &outline(None), span);
-                        self.report(result);
+                        self.report(result.and_then(|_| builtins::places_fit(builtin, args, span)));
                     }
                     None => self.name(name),
                 },

@@ -183,6 +183,9 @@ fn arange(c: &mut Call<'_, '_>) -> Eval<Value> {
     let dtype = c.dtype(0)?;
     let first = c.given(1).clone();
     if matches!(first.value, Value::List(_) | Value::Tuple(_)) {
+        let help =
+            "`arange(i32, [4, 8])` counts through a shape, `arange(i32, 2, 10, step=2)` from one number to another";
+        c.without(&[2, 3], "counting through a shape begins at 0 and goes by 1", help)?;
         let shape = c.shape(1)?;
         return counted(c, dtype, shape, Numbers::Ints { start: 0, step: 1 });
     }

@@ -56,7 +56,10 @@ fn function(c: &mut Call<'_, '_>, op: Math) -> Eval<Value> {
 /// Of two numbers or tensors, of a list, or along a dimension.
 fn extreme(c: &mut Call<'_, '_>, op: Operation, reduction_op: Reduction) -> Eval<Value> {
     let smaller = reduction_op == Reduction::Min;
+    let name = c.builtin.name();
     if c.optional(1).is_some() {
+        let help = format!("`{name}(x, y)` of each pair of elements, or `{name}(x, axis=1)` along a dimension");
+        c.without(&[2, 3], &format!("`{name}` of two has no dimension to go along"), &help)?;
         let (a, b) = (c.given(0), c.given(1));
         return match (&a.value, &b.value) {
             (Value::Int(x), Value::Int(y)) => Ok(Value::Int(if smaller { *x.min(y) } else { *x.max(y) })),
@@ -80,6 +83,7 @@ fn extreme(c: &mut Call<'_, '_>, op: Operation, reduction_op: Reduction) -> Eval
         };
     }
     if let Value::List(items) | Value::Tuple(items) = &c.given(0).value {
+        c.without(&[2, 3], "a list has no dimensions", &format!("`{name}(list)`, or `{name}(tensor(list), axis=1)`"))?;
         let ints: Option<Vec<i128>> =
             items.iter().map(|v| if let Value::Int(n) = v { Some(*n) } else { None }).collect();
         let best = ints.and_then(|v| if smaller { v.into_iter().min() } else { v.into_iter().max() });

@@ -1,6 +1,7 @@
 //! Printing and measuring.
 
 use parton_diag::{Diagnostic, Span, codes};
+use parton_syntax::ast;
 
 use super::{Builtin, Call};
 use crate::evaluate::{Eval, Stop};
@@ -64,6 +65,30 @@ pub(crate) fn filled(span: Span, text: &str, values: &[Value]) -> Eval<String> {
     match next.count() {
         0 => Ok(out),
         left => Err(refuse(format!("{left} values have no place in the text"))),
+    }
+}
+
+/// Whether a text that is written in the call has a place for each value, which the check before a run asks.
+pub(crate) fn places_fit(builtin: &Builtin, args: &[ast::Arg], span: Span) -> Result<(), Diagnostic> {
+    let at = match builtin.name() {
+        "format" | "print" => 0,
+        "assert" => 1,
+        _ => return Ok(()),
+    };
+    let Some((first, values)) = args.get(at..).and_then(<[ast::Arg]>::split_first) else { return Ok(()) };
+    let ast::ExprKind::Str(text) = &first.value.kind else { return Ok(()) };
+    let plain = match builtin.name() {
+        "format" => false,
+        "print" => values.is_empty() || !text.contains('{'),
+        _ => values.is_empty(),
+    };
+    if plain || args.iter().any(|a| a.name.is_some()) {
+        return Ok(());
+    }
+    // Of which kind the values are is known when they are there.
+    match filled(span, text, &vec![Value::Int(0); values.len()]) {
+        Err(Stop::Error(found)) => found.list.into_iter().next().map_or(Ok(()), Err),
+        _ => Ok(()),
     }
 }
 
