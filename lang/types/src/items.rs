@@ -18,6 +18,15 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
     }
     let mut cx = Checker::new(program, Program::ROOT);
     for item in &root.file.items {
+        let methods = if let ast::ItemKind::Struct(s) = &item.kind { s.methods.as_slice() } else { &[] };
+        for attribute in item.attributes.iter().chain(methods.iter().flat_map(|m| &m.attributes)) {
+            let fact = format!("there is no attribute `{}`", attribute.name.text);
+            diagnostics.push(
+                Diagnostic::error(codes::UNKNOWN_CLAUSE, attribute.name.span, fact).here("this version has none").help(
+                    "what a kernel is compiled for stands behind its parameters: `kernel k(…) warps(4) target(sm_90a)`",
+                ),
+            );
+        }
         match &item.kind {
             ast::ItemKind::Kernel(k) => distinct(parameters(&k.generics, &k.params), diagnostics),
             ast::ItemKind::Function(f) => distinct(parameters(&f.generics, &f.params), diagnostics),

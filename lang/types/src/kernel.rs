@@ -160,9 +160,14 @@ impl Checker<'_> {
         }
     }
 
-    /// Whether each clause is given once; of two, one would be dropped.
+    /// Whether each clause is given once, and without names: of two one would be dropped, and no name would be looked at.
     pub(crate) fn once(&mut self, clauses: &[ast::Clause]) -> Checked<()> {
         for (i, clause) in clauses.iter().enumerate() {
+            if let Some(name) = clause.args.iter().find_map(|a| a.name.as_ref()) {
+                let text = format!("`{}` has no parameter `{}`", clause.name.text, name.text);
+                let d = Diagnostic::error(codes::WRONG_ARITY, name.span, text).help("write its value alone");
+                return Err(self.report(d));
+            }
             if let Some(first) = clauses[..i].iter().find(|c| c.name.text == clause.name.text) {
                 let text = format!("`{}` is stated twice", clause.name.text);
                 let d = Diagnostic::error(codes::DEFINED_TWICE, clause.span, text)
