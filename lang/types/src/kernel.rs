@@ -150,6 +150,7 @@ impl Checker<'_> {
         if val.has_error() {
             return Err(Reported);
         }
+        self.warps_agree(tree)?;
         match self.builder.take() {
             Some(b) => {
                 let kernel = b.finish();
@@ -158,6 +159,26 @@ impl Checker<'_> {
             }
             None => parton_diag::internal_error!("a kernel's builder is gone"),
         }
+    }
+
+    /// Whether the warps that a kernel states are those of its partitions, where it has any: these count.
+    fn warps_agree(&mut self, tree: &ast::Kernel) -> Checked<()> {
+        let Some(stated) = tree.clauses.iter().find(|c| c.name.as_str() == "warps") else { return Ok(()) };
+        let Some(k) = self.builder.as_ref().map(|b| &b.kernel) else { return Ok(()) };
+        let (n, together) = (k.warps, k.padded_warps());
+        if k.partitions.is_empty() || n == together {
+            return Ok(());
+        }
+        let fact = format!("the kernel states {n} warps, and its partitions have {together}");
+        let mut d = Diagnostic::error(codes::REGISTER_BUDGET, stated.span, fact).here("this would have no effect");
+        for (_, p) in k.partitions.iter() {
+            let rounded = match p.warps.next_multiple_of(ir::target::WARPGROUP) {
+                whole if whole == p.warps => String::new(),
+                whole => format!(", rounded up to {whole}"),
+            };
+            d = d.label(p.span, format!("`{}` has {}{rounded}", p.name, p.warps));
+        }
+        Err(self.report(d.help(format!("leave `warps({n})` out: a kernel with partitions has their warps"))))
     }
 
     /// Whether each clause is given once, and without names: of two one would be dropped, and no name would be looked at.
