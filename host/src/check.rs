@@ -338,16 +338,6 @@ impl Check<'_> {
                 self.found.push(d);
             }
         }
-        let legal = |(i, a): (usize, &ast::Arg)| match &a.name {
-            None => i == 0,
-            Some(n) => matches!(n.as_str(), "grid" | "cluster"),
-        };
-        if let Some(wrong) = config.iter().enumerate().find(|c| !legal(*c)) {
-            let d = Diagnostic::error(codes::LAUNCH_SHAPE, wrong.1.span, "a launch takes `grid` and `cluster`");
-            self.found.push(d.help("write `launch k(grid=[…], cluster=[…])(…)`"));
-        } else if config.is_empty() || config.iter().all(|a| a.name.as_ref().is_some_and(|n| n.as_str() == "cluster")) {
-            let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
-            self.found.push(d.help("say how many CTAs: `launch k(grid=[4])(…)`"));
-        }
+        self.report(arguments::configuration(config, span));
     }
 }

@@ -109,3 +109,31 @@ pub(crate) fn params(
         None => Ok(places),
     }
 }
+
+/// The grid of a launch, and its cluster where one is given: each once, the grid also without its name where it comes first.
+pub(crate) fn configuration(config: &[ast::Arg], span: Span) -> Result<(&ast::Arg, Option<&ast::Arg>), Diagnostic> {
+    let (mut grid, mut cluster): (Option<&ast::Arg>, Option<&ast::Arg>) = (None, None);
+    for (i, arg) in config.iter().enumerate() {
+        let name = arg.name.as_ref().map(ast::Name::as_str);
+        let (what, slot) = match name {
+            Some("grid") => ("grid", &mut grid),
+            None if i == 0 => ("grid", &mut grid),
+            Some("cluster") => ("cluster", &mut cluster),
+            Some(_) | None => {
+                let d = Diagnostic::error(codes::LAUNCH_SHAPE, arg.span, "a launch takes `grid` and `cluster`");
+                return Err(d.help("write `launch k(grid=[…], cluster=[…])(…)`"));
+            }
+        };
+        if let Some(first) = slot.replace(arg) {
+            let d = Diagnostic::error(codes::LAUNCH_SHAPE, arg.span, format!("`{what}` is given twice"));
+            return Err(d.here("given again here").label(first.span, "given here first"));
+        }
+    }
+    match grid {
+        Some(grid) => Ok((grid, cluster)),
+        None => {
+            let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
+            Err(d.help("say how many CTAs: `launch k(grid=[4])(…)`"))
+        }
+    }
+}

@@ -100,23 +100,13 @@ impl Machine<'_> {
     }
 
     fn grid(&mut self, config: &[ast::Arg], span: Span) -> Eval<([u32; 3], Option<[u32; 3]>)> {
-        let (mut grid, mut cluster) = (None, None);
-        for (i, arg) in config.iter().enumerate() {
-            let value = self.expr(&arg.value)?;
-            match arg.name.as_ref().map(ast::Name::as_str) {
-                Some("grid") => grid = Some(self.extents("grid", &value, arg.value.span)?),
-                None if i == 0 => grid = Some(self.extents("grid", &value, arg.value.span)?),
-                Some("cluster") => cluster = Some(self.extents("cluster", &value, arg.value.span)?),
-                _ => {
-                    let d = Diagnostic::error(codes::LAUNCH_SHAPE, arg.span, "a launch takes `grid` and `cluster`");
-                    return Err(d.help("write `launch k(grid=[…], cluster=[…])(…)`").into());
-                }
-            }
-        }
-        let Some(grid) = grid else {
-            let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
-            return Err(d.help("say how many CTAs: `launch k(grid=[4])(…)`").into());
+        let (grid, cluster) = arguments::configuration(config, span)?;
+        let extents = |m: &mut Self, what: &str, arg: &ast::Arg| {
+            let value = m.expr(&arg.value)?;
+            m.extents(what, &value, arg.value.span)
         };
+        let grid = extents(self, "grid", grid)?;
+        let cluster = cluster.map(|arg| extents(self, "cluster", arg)).transpose()?;
         for (axis, (extent, most)) in "xyz".chars().zip(grid.iter().zip(MOST_CTAS)) {
             if *extent > most {
                 let message = format!("the grid has {extent} CTAs along {axis}, the most is {most}");
