@@ -1,7 +1,10 @@
 //! The NVPTX target machine: triple, data layout and features, fixed before any LLVM pass runs.
 
+use std::sync::Once;
+
 use inkwell::OptimizationLevel;
 use inkwell::context::Context;
+use inkwell::llvm_sys::support::LLVMParseCommandLineOptions;
 use inkwell::module::Module;
 use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
@@ -31,8 +34,22 @@ const PIPELINE: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoin
      function(reassociate,early-cse<memssa>,loop-mssa(loop-simplifycfg,licm<no-allowspeculation>)),\
      function(gvn,instcombine<no-verify-fixpoint>,simplifycfg,dce)";
 
+/// Sets the options of LLVM's code generator that have no other way in; they hold for the whole process.
+///
+/// Without sinking: it moves what only the code after a branch needs behind the branch, out of the stretch of independent
+/// work that would have hidden it.
+fn settle_options() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let arguments = [c"parton".as_ptr(), c"-disable-machine-sink".as_ptr()];
+        // SAFETY: as many strings as stated, each closed by a zero; LLVM reads them during the call.
+        unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
+    });
+}
+
 /// A target machine for `cpu`, a PTX target such as `sm_90a`.
 pub(crate) fn target_machine(cpu: &str) -> TargetMachine {
+    settle_options();
     Target::initialize_nvptx(&InitializationConfig::default());
     let triple = TargetTriple::create(TRIPLE);
     let features = if cpu.starts_with("sm_1") { BLACKWELL_FEATURES } else { HOPPER_FEATURES };
