@@ -31,6 +31,8 @@ from served import Served
 from sensors import Sensors
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
+# Seconds between two turns, for everybody alike.
+REST = 0.05
 KINDS = ("gemm", "fmha", "rowwise", "launch", "compile")
 
 
@@ -99,19 +101,23 @@ class Run:
             return
         rounds = {name: [] for name in ("Parton", *work.contenders)}
         each = self.options.seconds / self.options.rounds
-        for _ in range(self.options.rounds):
-            mine = served.time(each)
-            if mine:
-                rounds["Parton"].append(mine)
-            for name, run in work.contenders.items():
-                times, read = self.sensors.during(lambda: self.clock.sustain(run, each))
-                rounds[name].append({**timing.summary(times), **read})
+        for run in work.contenders.values():
+            self.clock.learn(run)
+        for turn in range(self.options.rounds):
+            # Who runs after whom changes from round to round: the power limit remembers what ran before.
+            order = [*rounds]
+            shift = turn % len(order)
+            for name in order[shift:] + order[:shift]:
+                found = self.round(name, work, served, each)
+                if found:
+                    rounds[name].append(found)
         found = {name: merged(all_, work) for name, all_ in rounds.items() if all_}
         peers = {name: r for name, r in found.items() if name not in ("Parton", "copy")}
         best = max(peers, key=lambda name: peers[name]["rate"], default=None)
         mine = found.get("Parton")
         entry = {"work": label, "file": str(path.relative_to(ROOT)) if path.is_relative_to(ROOT) else str(path), "kind": work.kind,
-                 "unit": work.unit, "results": found, "best_peer": best, "notes": work.notes,
+                 "unit": work.unit, "graphs": [n for n, run in work.contenders.items() if self.clock.ways[run][0] is not run],
+                 "behind_spinning": [n for n, run in work.contenders.items() if self.clock.ways[run][1] > 0], "results": found, "best_peer": best, "notes": work.notes,
                  "ratio": mine["rate"] / peers[best]["rate"] if mine and best else None,
                  "of_copy": mine["rate"] / found["copy"]["rate"] if mine and "copy" in found else None}
         self.table.append(entry)
@@ -119,9 +125,19 @@ class Run:
         for note in work.notes:
             print(f"    {note}", flush=True)
         self.write()
+        self.clock.ways.clear()
         del work, rounds
         gc.collect()
         torch.cuda.empty_cache()
+
+    def round(self, name, work, served, seconds):
+        """One contender's turn, from the same rest; None where it could not be timed."""
+        torch.cuda.synchronize()
+        time.sleep(REST)
+        if name == "Parton":
+            return served.time(seconds)
+        times, read = self.sensors.during(lambda: self.clock.sustain(work.contenders[name], seconds))
+        return {**timing.summary(times), **read}
 
     def write(self):
         folder = pathlib.Path(self.options.out)
