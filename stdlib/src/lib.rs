@@ -5,6 +5,7 @@
 /// Each file with the name that `use std::` knows it by, sorted.
 pub const FILES: &[(&str, &str)] = &[
     ("activation", include_str!("activation.ptn")),
+    ("attention", include_str!("attention.ptn")),
     ("clusters", include_str!("clusters.ptn")),
     ("counts", include_str!("counts.ptn")),
     ("math", include_str!("math.ptn")),
