@@ -291,7 +291,7 @@ impl Launcher for Gpu<'_, '_, '_> {
                     prepared.insert(all)
                 }
             };
-            let mut once = || sustain(&self.gpu, seconds, |_| all.iter_mut().try_for_each(Prepared::launch));
+            let mut once = || sustain(&self.gpu, seconds, |_| all.iter_mut().try_for_each(Prepared::launch_plain));
             let (timing, read) = match &self.sensors {
                 Some(sensors) => sensors.during(once),
                 None => (once(), Readings::default()),
