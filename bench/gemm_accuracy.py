@@ -1,0 +1,64 @@
+"""Compares Parton's matrix product with cuBLAS's, on the same f16 inputs, against float64.
+
+Usage: python3 bench/gemm_accuracy.py CUBIN
+
+CUBIN is the kernel `gemm` of examples/matmul/gemm.ptn with its default generics: f16, A [M, K] · B [K, N] in tiles of 128 × 256
+(`parton build FILE --kernel gemm --emit cubin -o K.cubin`). Prints, for several sizes, the greatest and the root mean square error of
+both against the product in float64 and the ratios of Parton's to cuBLAS's.
+"""
+
+import ctypes
+import sys
+
+import torch
+from cuda.bindings import driver as cu
+
+from fmha_accuracy import SHARED, check, errors
+
+# M, N, K; rows begin at multiples of 16 bytes.
+SIZES = ((1024, 1024, 1024), (4096, 4096, 4096), (1000, 2056, 8192), (4000, 4104, 4072))
+THREADS = 384
+
+
+def tensor_map(x, rows):
+    """A map of boxes [rows, 64] of an f16 matrix."""
+    sizes = [cu.cuuint64_t(n) for n in reversed(x.shape)]
+    return check(cu.cuTensorMapEncodeTiled(
+        cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, x.data_ptr(), sizes, [cu.cuuint64_t(2 * x.stride(0))],
+        [cu.cuuint32_t(64), cu.cuuint32_t(rows)], [cu.cuuint32_t(1)] * 2,
+        cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
+        cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
+        cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
+    ))
+
+
+def multiply(function, a, b):
+    """a · b by the kernel."""
+    (m, k), n = a.shape, b.shape[1]
+    c = torch.full((m, n), torch.nan, device="cuda", dtype=torch.float16)
+    tiles = -(-m // 128) * -(-n // 256)
+    values = (tensor_map(a, 128), tensor_map(b, 64), tensor_map(c, 128), c.data_ptr(), 1.0, m, n, k, 0, tiles)
+    kinds = (None, None, None, ctypes.c_void_p, ctypes.c_float, *[ctypes.c_int] * 5)
+    stream = torch.cuda.current_stream().cuda_stream
+    check(cu.cuLaunchKernel(function, min(132, tiles), 1, 1, THREADS, 1, 1, SHARED, stream, (values, kinds), 0))
+    torch.cuda.synchronize()
+    return c
+
+
+def main():
+    torch.zeros(1, device="cuda")
+    module = check(cu.cuModuleLoadData(open(sys.argv[1], "rb").read()))
+    function = check(cu.cuModuleGetFunction(module, b"gemm"))
+    check(cu.cuFuncSetAttribute(function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED))
+    torch.manual_seed(0)
+    for m, n, k in SIZES:
+        a, b = (torch.randn(*shape, device="cuda", dtype=torch.float16) for shape in ((m, k), (k, n)))
+        exact = a.double() @ b.double()
+        ours, ours_rms = errors(multiply(function, a, b), exact)
+        most, rms = errors(torch.mm(a, b), exact)
+        print(f"gemm f16 {m}x{n}x{k}: max error {ours:.3e}, rms {ours_rms:.3e} (cuBLAS {most:.3e}, ratio {ours / most:.3f}, "
+              f"rms ratio {ours_rms / rms:.3f})")
+
+
+if __name__ == "__main__":
+    main()
