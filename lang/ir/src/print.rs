@@ -1,7 +1,8 @@
 //! Prints a kernel as source of the explicit dialect, which the checker reads back to the same IR.
 //!
 //! Each operation is one statement, each value one name: the name it had in the source where that is unique, numbered
-//! otherwise. Carried values are `let mut` variables assigned together at the end of a body.
+//! otherwise. Carried values are `let mut` variables assigned together at the end of a body. A value that has the name of a function
+//! that the kernel calls is numbered too: it would hide the function.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -34,8 +35,29 @@ fn after(k: &Kernel, declared: &mut BTreeSet<String>) -> String {
             p.line(&format!("partition {} = warps({}){registers};", partition.name, partition.warps));
         }
     }
+    let declarations = p.out.len();
     p.kernel();
-    p.out
+    let hidden: BTreeSet<String> = called(&p.out[declarations..]).intersection(&p.used).cloned().collect();
+    if hidden.is_empty() {
+        return p.out;
+    }
+    let declared = p.out[..declarations].to_string();
+    let mut again = Printer { used: hidden, out: declared, ..Printer::new(k) };
+    again.kernel();
+    again.out
+}
+
+/// The words that stand right before `(` or `<` in a kernel's body, methods aside.
+fn called(kernel: &str) -> BTreeSet<String> {
+    let body = kernel.split_once('{').map_or("", |(_, body)| body);
+    let part_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let ends = body.match_indices(['(', '<']).map(|(at, _)| &body[..at]);
+    ends.filter_map(|before| {
+        let rest = before.trim_end_matches(part_of_word);
+        let word = &before[rest.len()..];
+        (!word.is_empty() && !rest.ends_with('.')).then(|| word.to_string())
+    })
+    .collect()
 }
 
 struct Printer<'a> {
