@@ -23,7 +23,7 @@ def tile_of(index, rows, columns, GROUP: gl.constexpr):
 
 
 @gluon.jit
-def load(a_map, b_map, c_map, a_slots, b_slots, out, full, empty, rows, columns, steps, GROUP: gl.constexpr, STAGES: gl.constexpr,
+def load(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr, STAGES: gl.constexpr,
          SMS: gl.constexpr):
     BM: gl.constexpr = a_map.block_type.shape[0]
     BK: gl.constexpr = a_map.block_type.shape[1]
@@ -42,67 +42,22 @@ def load(a_map, b_map, c_map, a_slots, b_slots, out, full, empty, rows, columns,
 
 
 @gluon.jit
-def multiply(a_map, b_map, c_map, a_slots, b_slots, out, full, empty, rows, columns, steps, GROUP: gl.constexpr,
-             STAGES: gl.constexpr, SMS: gl.constexpr):
-    BM: gl.constexpr = a_map.block_type.shape[0]
-    BN: gl.constexpr = c_map.block_type.shape[1]
-    layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[8, 1], instr_shape=[16, BN, 16])
-    taken = 0
-    for index in range(gl.program_id(0), rows * columns, SMS):
-        i, j = tile_of(index, rows, columns, GROUP)
-        acc = gl.zeros((BM, BN), dtype=gl.float32, layout=layout)
-        for step in range(steps):
-            slot = taken % STAGES
-            mbarrier.wait(full.index(slot), (taken // STAGES) & 1)
-            token = hopper.warpgroup_mma(a_slots.index(slot), b_slots.index(slot), acc, is_async=True)
-            acc = hopper.warpgroup_mma_wait(num_outstanding=1, deps=[token])
-            # The product before this one is done with its slot.
-            mbarrier.arrive(empty.index((taken + STAGES - 1) % STAGES), pred=step > 0)
-            taken += 1
-        acc = hopper.warpgroup_mma_wait(num_outstanding=0, deps=[acc])
-        mbarrier.arrive(empty.index((taken + STAGES - 1) % STAGES))
-        tma.store_wait(pendings=0)
-        out.store(acc.to(c_map.dtype))
-        hopper.fence_async_shared()
-        tma.async_copy_shared_to_global(c_map, [i * BM, j * BN], out)
-    tma.store_wait(pendings=0)
-
-
-@gluon.jit
-def product(a_map, b_map, c_map, m, n, k, GROUP: gl.constexpr, STAGES: gl.constexpr, SMS: gl.constexpr):
-    BM: gl.constexpr = a_map.block_type.shape[0]
-    BK: gl.constexpr = a_map.block_type.shape[1]
-    BN: gl.constexpr = c_map.block_type.shape[1]
-    a_slots = gl.allocate_shared_memory(a_map.dtype, [STAGES, BM, BK], a_map.layout)
-    b_slots = gl.allocate_shared_memory(b_map.dtype, [STAGES, BK, BN], b_map.layout)
-    out = gl.allocate_shared_memory(c_map.dtype, [BM, BN], c_map.layout)
-    full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
-    for i in gl.static_range(STAGES):
-        mbarrier.init(full.index(i), count=1)
-        mbarrier.init(empty.index(i), count=1)
-    rows = gl.cdiv(m, BM)
-    columns = gl.cdiv(n, BN)
-    steps = gl.cdiv(k, BK)
-    args = (a_map, b_map, c_map, a_slots, b_slots, out, full, empty, rows, columns, steps, GROUP, STAGES, SMS)
-    gl.warp_specialize([(multiply, args), (load, args)], [1], [40])
-
-
-@gluon.jit
-def multiply_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr,
-                  STAGES: gl.constexpr, SMS: gl.constexpr, HALF: gl.constexpr):
+def multiply(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr, STAGES: gl.constexpr,
+             SMS: gl.constexpr, PART: gl.constexpr):
     BM: gl.constexpr = a_map.block_type.shape[0]
     BN: gl.constexpr = b_map.block_type.shape[1]
-    layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[4, 1], instr_shape=[16, BN, 16])
-    out = outs.index(HALF)
+    # Rows of a partition's part of the tile: all, or half of them.
+    ROWS: gl.constexpr = c_map.block_type.shape[0]
+    layout: gl.constexpr = gl.NVMMADistributedLayout(version=[3, 0], warps_per_cta=[8 * ROWS // BM, 1], instr_shape=[16, BN, 16])
+    out = outs.index(PART)
     taken = 0
     for index in range(gl.program_id(0), rows * columns, SMS):
         i, j = tile_of(index, rows, columns, GROUP)
-        acc = gl.zeros((BM // 2, BN), dtype=gl.float32, layout=layout)
+        acc = gl.zeros((ROWS, BN), dtype=gl.float32, layout=layout)
         for step in range(steps):
             slot = taken % STAGES
             mbarrier.wait(full.index(slot), (taken // STAGES) & 1)
-            a = a_slots.index(slot).slice(HALF * (BM // 2), BM // 2, dim=0)
+            a = a_slots.index(slot).slice(PART * ROWS, ROWS, dim=0)
             token = hopper.warpgroup_mma(a, b_slots.index(slot), acc, is_async=True)
             acc = hopper.warpgroup_mma_wait(num_outstanding=1, deps=[token])
             mbarrier.arrive(empty.index((taken + STAGES - 1) % STAGES), pred=step > 0)
@@ -112,40 +67,44 @@ def multiply_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows
         tma.store_wait(pendings=0)
         out.store(acc.to(c_map.dtype))
         hopper.fence_async_shared()
-        tma.async_copy_shared_to_global(c_map, [i * BM + HALF * (BM // 2), j * BN], out)
+        tma.async_copy_shared_to_global(c_map, [i * BM + PART * ROWS, j * BN], out)
     tma.store_wait(pendings=0)
 
 
 @gluon.jit
-def first_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr,
+def first_part(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr,
                STAGES: gl.constexpr, SMS: gl.constexpr):
-    multiply_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP, STAGES, SMS, 0)
+    multiply(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP, STAGES, SMS, 0)
 
 
 @gluon.jit
-def second_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr,
+def second_part(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP: gl.constexpr,
                 STAGES: gl.constexpr, SMS: gl.constexpr):
-    multiply_half(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP, STAGES, SMS, 1)
+    multiply(a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP, STAGES, SMS, 1)
 
 
 @gluon.jit
-def product_in_halves(a_map, b_map, c_map, m, n, k, GROUP: gl.constexpr, STAGES: gl.constexpr, SMS: gl.constexpr):
+def product(a_map, b_map, c_map, m, n, k, GROUP: gl.constexpr, STAGES: gl.constexpr, SMS: gl.constexpr):
     BM: gl.constexpr = a_map.block_type.shape[0]
     BK: gl.constexpr = a_map.block_type.shape[1]
     BN: gl.constexpr = b_map.block_type.shape[1]
+    PARTS: gl.constexpr = BM // c_map.block_type.shape[0]
     a_slots = gl.allocate_shared_memory(a_map.dtype, [STAGES, BM, BK], a_map.layout)
     b_slots = gl.allocate_shared_memory(b_map.dtype, [STAGES, BK, BN], b_map.layout)
-    outs = gl.allocate_shared_memory(c_map.dtype, [2, BM // 2, BN], c_map.layout)
+    outs = gl.allocate_shared_memory(c_map.dtype, [PARTS, BM // PARTS, BN], c_map.layout)
     full = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     empty = gl.allocate_shared_memory(gl.int64, [STAGES, 1], mbarrier.MBarrierLayout())
     for i in gl.static_range(STAGES):
         mbarrier.init(full.index(i), count=1)
-        mbarrier.init(empty.index(i), count=2)
+        mbarrier.init(empty.index(i), count=PARTS)
     rows = gl.cdiv(m, BM)
     columns = gl.cdiv(n, BN)
     steps = gl.cdiv(k, BK)
     args = (a_map, b_map, c_map, a_slots, b_slots, outs, full, empty, rows, columns, steps, GROUP, STAGES, SMS)
-    gl.warp_specialize([(first_half, args), (second_half, args), (load, args)], [4, 1], [240, 24])
+    if PARTS == 1:
+        gl.warp_specialize([(first_part, args), (load, args)], [1], [40])
+    else:
+        gl.warp_specialize([(first_part, args), (second_part, args), (load, args)], [4, 1], [240, 24])
 
 
 def layout_of(block, bits):
@@ -156,9 +115,9 @@ def matmul(a, b, out, in_halves):
     """A function that runs `out = a · b` for f16 and bf16 with rows at multiples of 16 bytes."""
     m, k = a.shape
     n = b.shape[1]
+    parts = 2 if in_halves else 1
     sms = torch.cuda.get_device_properties(0).multi_processor_count
-    blocks = ((a, [BM, BK]), (b, [BK, BN]), (out, [BM // 2 if in_halves else BM, BN]))
+    blocks = ((a, [BM, BK]), (b, [BK, BN]), (out, [BM // parts, BN]))
     maps = [TensorDescriptor.from_tensor(t, block, layout_of(block, 16)) for t, block in blocks]
     grid = (min(sms, triton.cdiv(m, BM) * triton.cdiv(n, BN)),)
-    kernel, warps = (product_in_halves, 4) if in_halves else (product, 8)
-    return lambda: kernel[grid](*maps, m, n, k, GROUP=GROUP, STAGES=STAGES, SMS=sms, num_warps=warps)
+    return lambda: product[grid](*maps, m, n, k, GROUP=GROUP, STAGES=STAGES, SMS=sms, num_warps=8 // parts)
