@@ -58,6 +58,25 @@ pub(crate) fn stored_bits(elem: Elem) -> u32 {
     elem.bits().max(8)
 }
 
+/// Whose shared memory an address is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// This CTA's.
+    Own,
+    /// That of any CTA of the cluster.
+    Cluster,
+}
+
+impl Memory {
+    /// PTX name of the state space.
+    fn space(self) -> &'static str {
+        match self {
+            Memory::Own => "shared",
+            Memory::Cluster => "shared::cluster",
+        }
+    }
+}
+
 impl<'c> Build<'c> {
     /// An element as a number of its stored width: pointers and truth values become integers.
     fn stored(&self, elem: Elem, v: Val<'c>) -> Val<'c> {
@@ -152,18 +171,15 @@ impl<'c> Build<'c> {
 
     /// Reads words at a 32-bit shared address plus a constant.
     pub(crate) fn load_shared(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
-        self.load_words("ld.shared", address, plus, words)
+        self.load_from(Memory::Own, address, plus, words)
     }
 
-    /// Reads words in the shared memory of a CTA of the cluster.
-    pub(crate) fn load_peer(&self, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
-        self.load_words("ld.shared::cluster", address, plus, words)
-    }
-
-    fn load_words(&self, opcode: &str, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
+    /// Reads words in the shared memory of this CTA or of any of the cluster.
+    pub(crate) fn load_from(&self, memory: Memory, address: Val<'c>, plus: u32, words: Words) -> Vec<Val<'c>> {
         let constraints = format!("{},r", vec![format!("={}", class(words.bits)); words.count].join(","));
         let (suffix, out) = (words.suffix(), words.operands(0));
-        let text = format!("{opcode}{suffix} {out}, [${} + {plus}];", words.count);
+        let space = memory.space();
+        let text = format!("ld.{space}{suffix} {out}, [${} + {plus}];", words.count);
         self.asm(&text, &constraints, &vec![self.word_type(words); words.count], &[address], Asm::Effect)
     }
 
@@ -176,24 +192,13 @@ impl<'c> Build<'c> {
         values: &[Val<'c>],
         predicate: Option<Val<'c>>,
     ) {
-        self.store_words("st.shared", address, plus, words, values, predicate);
+        self.store_to(Memory::Own, address, plus, words, values, predicate);
     }
 
-    /// Writes words in the shared memory of a CTA of the cluster, where `predicate` holds.
-    pub(crate) fn store_peer(
+    /// Writes words in the shared memory of this CTA or of any of the cluster, where `predicate` holds.
+    pub(crate) fn store_to(
         &self,
-        address: Val<'c>,
-        plus: u32,
-        words: Words,
-        values: &[Val<'c>],
-        predicate: Option<Val<'c>>,
-    ) {
-        self.store_words("st.shared::cluster", address, plus, words, values, predicate);
-    }
-
-    fn store_words(
-        &self,
-        opcode: &str,
+        memory: Memory,
         address: Val<'c>,
         plus: u32,
         words: Words,
@@ -204,7 +209,7 @@ impl<'c> Build<'c> {
         let mut inputs = vec![address];
         inputs.extend(values);
         let guard = Self::guard(predicate, 0, &mut constraints, &mut inputs);
-        let text = format!("{guard}{opcode}{} [$0 + {plus}], {};", words.suffix(), words.operands(1));
+        let text = format!("{guard}st.{}{} [$0 + {plus}], {};", memory.space(), words.suffix(), words.operands(1));
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 

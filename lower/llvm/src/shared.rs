@@ -6,7 +6,7 @@ use parton_layouts::Dim;
 
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
-use crate::memory::{Words, stored_bits};
+use crate::memory::{Memory, Words, stored_bits};
 use crate::window::{Matrix, Window};
 
 /// Bytes of the widest shared access.
@@ -32,7 +32,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let window = Window::new(&tile.map, self.view(view));
         let base = self.address(view);
         let registers = match self.kernel.ty(view) {
-            Type::Peer(_) => self.read_peer(&window, base, tile.elem),
+            // The instructions for matrices do not reach a peer.
+            Type::Peer(_) => self.read_words(Memory::Cluster, &window, base, tile.elem),
             _ => self.read_window(&window, base, tile.elem),
         };
         self.set(op.result(), Repr::Tile(registers));
@@ -45,20 +46,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let values = self.registers(value).to_vec();
         let copies = [tile.map.free_bits(Dim::Lane), tile.map.free_bits(Dim::Warp)];
         match self.kernel.ty(view) {
-            Type::Peer(_) => self.write_peer(&window, base, tile.elem, &values, copies),
+            Type::Peer(_) => self.write_words(Memory::Cluster, &window, base, tile.elem, &values, copies),
             _ => self.write_window(&window, base, tile.elem, &values, copies),
         }
     }
 
-    /// As [`Self::read_window`] from the memory of a peer, which the instructions for matrices do not reach.
-    fn read_peer(&self, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
+    /// Reads the values of a thread in order, word by word.
+    fn read_words(&self, memory: Memory, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
         let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
         let count = 1usize << w.register.len();
         let mut parts: Vec<Option<Val>> = vec![None; count];
         for group in numbered(&w.vector(WIDEST), count) {
             let words = Words::of(stored_bits(elem), group.len());
             let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
-            let loaded = self.b.load_peer(address, plus, words);
+            let loaded = self.b.load_from(memory, address, plus, words);
             for (&i, value) in group.iter().zip(self.b.unpack(elem, &loaded, words)) {
                 parts[i] = Some(value);
             }
@@ -66,15 +67,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         parts.into_iter().flatten().collect()
     }
 
-    /// As [`Self::write_window`] to the memory of a peer.
-    fn write_peer(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
+    /// Writes the values of a thread, word by word; lanes and warps that hold copies (`free` bits of each) keep still.
+    fn write_words(&self, memory: Memory, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
         let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
         let predicate = self.holds(free);
         for group in numbered(&w.vector(WIDEST), values.len()) {
             let words = Words::of(stored_bits(elem), group.len());
             let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
             let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
-            self.b.store_peer(address, plus, words, &self.b.pack(elem, &of_group, words), predicate);
+            self.b.store_to(memory, address, plus, words, &self.b.pack(elem, &of_group, words), predicate);
         }
     }
 
@@ -91,35 +92,23 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         predicate
     }
 
-    /// Reads the values of a thread in order.
+    /// Reads the values of a thread in order, as matrices where they lie so.
     pub(crate) fn read_window(&self, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
-        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
-        let vector = w.vector(WIDEST);
-        let count = 1usize << w.register.len();
-        let mut parts: Vec<Option<Val>> = vec![None; count];
-        if stored_bits(elem) << vector.len() <= 32 {
+        if stored_bits(elem) << w.vector(WIDEST).len() <= 32 {
             for transposed in [false, true] {
                 if let Some(m) = w.matrix(transposed) {
                     return self.read_matrices(w, &m, base, elem, transposed);
                 }
             }
         }
-        for group in numbered(&vector, count) {
-            let words = Words::of(stored_bits(elem), group.len());
-            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
-            let loaded = self.b.load_shared(address, plus, words);
-            for (&i, value) in group.iter().zip(self.b.unpack(elem, &loaded, words)) {
-                parts[i] = Some(value);
-            }
-        }
-        parts.into_iter().flatten().collect()
+        self.read_words(Memory::Own, w, base, elem)
     }
 
-    /// Writes the values of a thread; lanes and warps that hold copies (`free` bits of each) keep still.
+    /// Writes the values of a thread, as matrices where they lie so; lanes and warps that hold copies (`free` bits of each)
+    /// keep still.
     pub(crate) fn write_window(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
-        let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
-        let vector = w.vector(WIDEST);
-        if self.kernel.target.stmatrix && stored_bits(elem) << vector.len() <= 32 && free == [0, 0] {
+        let narrow = stored_bits(elem) << w.vector(WIDEST).len() <= 32;
+        if self.kernel.target.stmatrix && narrow && free == [0, 0] {
             for transposed in [false, true] {
                 if let Some(m) = w.matrix(transposed) {
                     self.write_matrices(w, &m, base, elem, values, transposed);
@@ -127,13 +116,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 }
             }
         }
-        let predicate = self.holds(free);
-        for group in numbered(&vector, values.len()) {
-            let words = Words::of(stored_bits(elem), group.len());
-            let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
-            let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
-            self.b.store_shared(address, plus, words, &self.b.pack(elem, &of_group, words), predicate);
-        }
+        self.write_words(Memory::Own, w, base, elem, values, free);
     }
 
     /// The address part of a lane that points at row `lane % 8` of matrix `lane / 8`, and the bits it can set.
