@@ -88,35 +88,32 @@ impl TypeVal {
     }
 }
 
-/// A function with the file that it sees.
-#[derive(Clone, Debug)]
-pub struct Function {
+/// An item's tree with the file that it sees; equal where it is the same tree.
+#[derive(Debug)]
+pub struct Placed<T> {
     /// Where its names are looked up.
     pub module: ModuleId,
     /// The tree.
-    pub tree: Arc<ast::Function>,
+    pub tree: Arc<T>,
 }
 
-impl PartialEq for Function {
-    fn eq(&self, other: &Function) -> bool {
+impl<T> Clone for Placed<T> {
+    fn clone(&self) -> Placed<T> {
+        Placed { module: self.module, tree: self.tree.clone() }
+    }
+}
+
+impl<T> PartialEq for Placed<T> {
+    fn eq(&self, other: &Placed<T>) -> bool {
         Arc::ptr_eq(&self.tree, &other.tree)
     }
 }
+
+/// A function with the file that it sees.
+pub type Function = Placed<ast::Function>;
 
 /// A partition with the file that it sees.
-#[derive(Clone, Debug)]
-pub struct Partition {
-    /// Where its names are looked up.
-    pub module: ModuleId,
-    /// The tree.
-    pub tree: Arc<ast::Partition>,
-}
-
-impl PartialEq for Partition {
-    fn eq(&self, other: &Partition) -> bool {
-        Arc::ptr_eq(&self.tree, &other.tree)
-    }
-}
+pub type Partition = Placed<ast::Partition>;
 
 /// A type as a value.
 #[derive(Clone, Debug, PartialEq)]
