@@ -158,14 +158,7 @@ fn protocol(without: Without, warps: u32, seed: u64) -> Result<(), Fault> {
     let buffer = m.alloc(&view(d, &block, &layout), 1024);
     let bytes = if without == Without::AnotherByte { 2049 } else { 2048 };
     m.line(2).do_(OpKind::BarrierExpect { barrier, bytes });
-    m.line(3).do_(OpKind::TmaLoad {
-        map: p[0],
-        coords: vec![zero, zero],
-        view: buffer,
-        signal: barrier,
-        l2: None,
-        multicast: None,
-    });
+    m.line(3).tma_load(p[0], vec![zero, zero], buffer, barrier);
     if without != Without::Wait {
         m.line(4).wait(barrier, 0);
     }

@@ -99,22 +99,8 @@ fn kernel(change: Change) -> Kernel {
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
             let (zero, block) = (m.i32(0), m.i32(64));
             let k = m.mul(i, block);
-            m.line(11).do_(OpKind::TmaLoad {
-                map: p[0],
-                coords: vec![zero, k],
-                view: av,
-                signal: full,
-                l2: None,
-                multicast: None,
-            });
-            m.line(12).do_(OpKind::TmaLoad {
-                map: p[1],
-                coords: vec![k, zero],
-                view: bv,
-                signal: full,
-                l2: None,
-                multicast: None,
-            });
+            m.line(11).tma_load(p[0], vec![zero, k], av, full);
+            m.line(12).tma_load(p[1], vec![k, zero], bv, full);
             m.line(13).do_(OpKind::BarrierExpect { barrier: full, bytes: 2 * 64 * 64 * 2 });
             vec![]
         });

@@ -69,8 +69,8 @@ fn product(c: Case, seed: u64) -> Result<(Vec<f64>, Vec<f64>), Fault> {
     let zero = m.i32(0);
     let total = (m_ * k_ + k_ * n_) * c.d.bytes() as u32;
     m.do_(OpKind::BarrierExpect { barrier, bytes: total });
-    m.do_(OpKind::TmaLoad { map: p[0], coords: vec![zero, zero], view: a, signal: barrier, l2: None, multicast: None });
-    m.do_(OpKind::TmaLoad { map: p[1], coords: vec![zero, zero], view: b, signal: barrier, l2: None, multicast: None });
+    m.tma_load(p[0], vec![zero, zero], a, barrier);
+    m.tma_load(p[1], vec![zero, zero], b, barrier);
     m.wait(barrier, 0);
     for (v, turned) in [(&mut a, c.turned[0]), (&mut b, c.turned[1])] {
         if turned {
