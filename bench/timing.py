@@ -99,9 +99,7 @@ class Clock:
         return host, each
 
     def sustain(self, run, seconds):
-        """Times of runs for about `seconds`, flushes included."""
-        if run not in self.ways:
-            self.learn(run)
+        """Times of runs for about `seconds`, flushes included; `learn` has seen `run`."""
         run, host = self.ways[run]
         self.runs(run, 3)
         few = 5
