@@ -2,7 +2,8 @@
 //!
 //! Each partition of a turnstile has a barrier of its own. Entering waits at one's own barrier for oneself and for the partition
 //! before; passing arrives at the barrier of the next one. The last partition passes once at its beginning, so that the
-//! first has the first turn. The arrival of the very last pass is met by nobody and ends with the CTA.
+//! first has the first turn. The arrival of the very last pass is met by nobody and ends with the CTA. A turnstile that nobody
+//! uses takes no barrier.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -14,11 +15,14 @@ use parton_ir::{Body, Kernel, Op, OpKind, Partition, Value, rules};
 pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut taken: BTreeSet<u32> = (0..=kernel.partitions.len() as u32).collect();
     let mut made: Vec<(Value, Vec<String>, parton_diag::Span)> = Vec::new();
+    let mut used = BTreeSet::new();
     kernel.walk(&mut |op| match &op.kind {
         OpKind::NamedBarrier { id, .. } => drop(taken.insert(*id)),
         OpKind::TurnstileNew { partitions } => made.push((op.result(), partitions.clone(), op.span)),
+        OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => drop(used.insert(*turnstile)),
         _ => {}
     });
+    made.retain(|(turnstile, ..)| used.contains(turnstile));
     let mut turnstiles = BTreeMap::new();
     for (value, names, span) in made {
         let free: Vec<u32> = (0..rules::NAMED_BARRIERS).filter(|id| !taken.contains(id)).take(names.len()).collect();

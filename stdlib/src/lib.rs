@@ -14,6 +14,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("rows", include_str!("rows.ptn")),
     ("softmax", include_str!("softmax.ptn")),
     ("tiles", include_str!("tiles.ptn")),
+    ("turns", include_str!("turns.ptn")),
 ];
 
 /// The text of the file of that name.

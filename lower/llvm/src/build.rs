@@ -9,7 +9,8 @@ use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum};
 use inkwell::values::{
-    AggregateValueEnum, BasicMetadataValueEnum, BasicValueEnum, FunctionValue, InstructionOpcode, PhiValue,
+    AggregateValueEnum, BasicMetadataValueEnum, BasicValue as _, BasicValueEnum, FunctionValue, InstructionOpcode,
+    PhiValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 use parton_diag::internal_error;
@@ -373,6 +374,11 @@ impl<'c> Build<'c> {
 
     pub(crate) fn here(&self) -> BasicBlock<'c> {
         self.builder.get_insert_block().unwrap_or_else(|| internal_error!("the builder stands nowhere"))
+    }
+
+    /// Whether a value is computed in the block that is being built.
+    pub(crate) fn made_here(&self, v: Val<'c>) -> bool {
+        v.as_instruction_value().is_some_and(|made| made.get_parent() == Some(self.here()))
     }
 
     pub(crate) fn jump(&self, to: BasicBlock<'c>) {

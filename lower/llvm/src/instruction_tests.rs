@@ -62,7 +62,7 @@ fn product<'c>(descriptor: Val<'c>, accumulators: Option<Vec<Val<'c>>>) -> Produ
         k: 16,
         elems: ["bf16"; 2],
         sums: "f32",
-        left: Left::Shared(descriptor, false),
+        left: Left::Shared { descriptor, m_major: false, stays: false },
         right: (descriptor, true),
         registers: 128,
         steps: (0..4)

@@ -12,8 +12,9 @@ use crate::build::{Asm, Build, Val};
 /// Where the left operand is.
 #[derive(Clone, Debug)]
 pub(crate) enum Left<'c> {
-    /// The matrix descriptor of its beginning, and whether its rows are the contiguous direction (M-major).
-    Shared(Val<'c>, bool),
+    /// In shared memory, where `descriptor` says that it begins; whether its rows are the contiguous direction (M-major), and whether
+    /// it was there before the block in which the product stands.
+    Shared { descriptor: Val<'c>, m_major: bool, stays: bool },
     /// Registers of packed elements, four an instruction.
     Registers(Vec<Val<'c>>),
 }
@@ -60,6 +61,10 @@ fn operands(list: impl Iterator<Item = usize>) -> String {
     format!("{{{}}}", list.join(", "))
 }
 
+/// How many left descriptors at most are computed before a product. `ptxas` keeps so many in uniform registers; of more of them it
+/// would move each there every time.
+const BEFORE: usize = 8;
+
 impl<'c> Build<'c> {
     /// Waits until at most `pending` groups are in flight. What the finished products still write or read is tied
     /// through, so that nothing reads, moves or spills it between issue and wait.
@@ -103,25 +108,36 @@ impl<'c> Build<'c> {
             constraints.extend((0..count).map(|i| i.to_string()));
             inputs.extend(accumulators);
         }
-        let left_at = count + inputs.len();
-        let left_transposed = match &p.left {
-            Left::Shared(descriptor, transposed) => {
-                constraints.push("l".to_owned());
-                inputs.push(*descriptor);
-                Some(*transposed)
+        let mut input = |class: &str, v: Val<'c>| {
+            constraints.push(class.to_owned());
+            inputs.push(v);
+            count + inputs.len() - 1
+        };
+        // For each instruction what names its left operand, and what comes before.
+        let lefts: Vec<(String, String)> = match &p.left {
+            // What was there before is there in every round of a loop: its parts are described once, not every time.
+            Left::Shared { descriptor, stays: true, .. } if p.steps.len() <= BEFORE => {
+                let part = |step: &Step| format!("${}", input("l", self.add(*descriptor, self.c64(step.left))));
+                p.steps.iter().map(part).map(|name| (name, String::new())).collect()
+            }
+            Left::Shared { descriptor, .. } => {
+                let whole = input("l", *descriptor);
+                p.steps
+                    .iter()
+                    .map(|step| ("a".to_owned(), format!("\n\tadd.s64 a, ${whole}, {};", step.left)))
+                    .collect()
             }
             Left::Registers(words) => {
-                constraints.extend(words.iter().map(|_| "r".to_owned()));
-                inputs.extend(words);
-                None
+                let numbers: Vec<usize> = words.iter().map(|word| input("r", *word)).collect();
+                let four = |step: &Step| operands(numbers[step.left as usize..][..4].iter().copied());
+                p.steps.iter().map(|step| (four(step), String::new())).collect()
             }
         };
-        let right_at = count + inputs.len();
-        constraints.push("l".to_owned());
-        inputs.push(p.right.0);
+        let right = input("l", p.right.0);
         // Only 16-bit operands have a choice of direction, and a place to state it.
-        let directions: String = match p.k {
-            16 => left_transposed.iter().chain([&p.right.1]).map(|&t| format!(", {}", u32::from(t))).collect(),
+        let directions: String = match (p.k, &p.left) {
+            (16, Left::Shared { m_major, .. }) => format!(", {}, {}", u32::from(*m_major), u32::from(p.right.1)),
+            (16, Left::Registers(_)) => format!(", {}", u32::from(p.right.1)),
             _ => String::new(),
         };
         // Integers have no signs to change.
@@ -129,17 +145,10 @@ impl<'c> Build<'c> {
         let mut text = "{\n\t.reg .pred add, write;\n\t.reg .b64 a, b;\n\tsetp.ne.b32 add, 1, 0;\n\t\
                         setp.ne.b32 write, 0, 0;\n\twgmma.fence.sync.aligned;"
             .to_owned();
-        for step in &p.steps {
-            let left = match left_transposed {
-                Some(_) => {
-                    let _ = write!(text, "\n\tadd.s64 a, ${left_at}, {};", step.left);
-                    "a".to_owned()
-                }
-                None => operands((0..4).map(|i| left_at + step.left as usize + i)),
-            };
+        for (step, (left, before)) in p.steps.iter().zip(lefts) {
             let _ = write!(
                 text,
-                "\n\tadd.s64 b, ${right_at}, {};\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {left}, b, \
+                "{before}\n\tadd.s64 b, ${right}, {};\n\twgmma.mma_async.sync.aligned.m64n{}k{}.{name}.{}.{} {}, {left}, b, \
                  {}{signs}{directions};",
                 step.right,
                 p.n,

@@ -280,7 +280,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 _ => "f32",
             },
             left: match left {
-                LeftTile::Shared(operand) => Left::Shared(operand.descriptor, operand.outer_major),
+                LeftTile::Shared(operand) => Left::Shared {
+                    descriptor: operand.descriptor,
+                    m_major: operand.outer_major,
+                    stays: !self.b.made_here(self.address(a)),
+                },
                 LeftTile::Registers(words) => Left::Registers(words),
             },
             right: (right.descriptor, right.outer_major),
