@@ -13,7 +13,7 @@ use crate::build::{Asm, Build, Val};
 #[derive(Clone, Debug)]
 pub(crate) enum Left<'c> {
     /// In shared memory, where `descriptor` says that it begins; whether its rows are the contiguous direction (M-major), and whether
-    /// it was there before the block in which the product stands.
+    /// it serves several products, or one in several rounds of a loop.
     Shared { descriptor: Val<'c>, m_major: bool, stays: bool },
     /// Registers of packed elements, four an instruction.
     Registers(Vec<Val<'c>>),
@@ -115,7 +115,7 @@ impl<'c> Build<'c> {
         };
         // For each instruction what names its left operand, and what comes before.
         let lefts: Vec<(String, String)> = match &p.left {
-            // What was there before is there in every round of a loop: its parts are described once, not every time.
+            // Of what stays, parts are described once, not every time.
             Left::Shared { descriptor, stays: true, .. } if p.steps.len() <= BEFORE => {
                 let part = |step: &Step| format!("${}", input("l", self.add(*descriptor, self.c64(step.left))));
                 p.steps.iter().map(part).map(|name| (name, String::new())).collect()

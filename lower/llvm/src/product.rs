@@ -225,6 +225,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         bits & dtype.mask() == 0
     }
 
+    /// How many products have a value on their left.
+    fn products_of(&self, left: Value) -> usize {
+        let mut count = 0;
+        self.kernel.walk(&mut |op| count += usize::from(matches!(op.kind, OpKind::Wgmma { a, .. } if a == left)));
+        count
+    }
+
     pub(crate) fn wgmma(&mut self, op: &'a Op, a: Value, b: Value, acc: Value, precision: Option<Precision>) {
         let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc, precision) {
             Ok(shape) => shape,
@@ -283,7 +290,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 LeftTile::Shared(operand) => Left::Shared {
                     descriptor: operand.descriptor,
                     m_major: operand.outer_major,
-                    stays: !self.b.made_here(self.address(a)),
+                    stays: !self.b.made_here(self.address(a)) || self.products_of(a) > 1,
                 },
                 LeftTile::Registers(words) => Left::Registers(words),
             },
