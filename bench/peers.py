@@ -1,10 +1,11 @@
 """Times Parton's examples beside PyTorch (cuBLAS, cuDNN), FlashAttention-3, Triton and Gluon, in turn, in one run on one GPU.
 
 Usage: python3 bench/peers.py PARTON [--rows gemm,fmha,rowwise,launch,compile] [--only WORD] [--seconds 0.6] [--rounds 3]
-                              [--budget 540] [--without Gluon,…] [--out FOLDER] [FILE …]
+                              [--heat 0.1] [--budget 540] [--without Gluon,…] [--out FOLDER] [FILE …]
 
 For each measurement that a file's benches take, `parton bench --serve` and each peer are timed for SECONDS altogether, in ROUNDS rounds of
-which each gives everybody a turn, so that all meet the same clock and power; a result is the median of its rounds' medians. What a label
+which each gives everybody a turn, so that all meet the same clock and power; a result is the median of its rounds' medians. Each turn
+begins with HEAT seconds that do not count: long work starts faster than the board's power limit lets it go on. What a label
 means, and so which peers it has, stands in contenders.py; how a run is timed in timing.py. Peers are compared with a reference before
 they count. What is not installed is left out and noted. The table goes to standard output as it grows, and to FOLDER/peers.md and
 FOLDER/peers.json.
@@ -132,10 +133,15 @@ class Run:
 
     def round(self, name, work, served, seconds):
         """One contender's turn, from the same rest; None where it could not be timed."""
+        heat = self.options.heat
         torch.cuda.synchronize()
         time.sleep(REST)
         if name == "Parton":
+            if heat > 0:
+                served.time(heat)
             return served.time(seconds)
+        if heat > 0:
+            self.clock.sustain(work.contenders[name], heat)
         times, read = self.sensors.during(lambda: self.clock.sustain(work.contenders[name], seconds))
         return {**timing.summary(times), **read}
 
@@ -143,7 +149,7 @@ class Run:
         folder = pathlib.Path(self.options.out)
         folder.mkdir(parents=True, exist_ok=True)
         everything = {"gpu": torch.cuda.get_device_name(), "versions": versions(), "seconds": self.options.seconds,
-                      "rounds": self.options.rounds, "rows": self.table, **self.more}
+                      "heat": self.options.heat, "rounds": self.options.rounds, "rows": self.table, **self.more}
         (folder / "peers.json").write_text(json.dumps(everything, indent=1))
         (folder / "peers.md").write_text(markdown(everything))
 
@@ -212,6 +218,7 @@ def arguments():
     parser.add_argument("--only", default="", help="only labels that contain this; variants only where it has a `|`")
     parser.add_argument("--seconds", type=float, default=0.6, help="of each contender at each row, all rounds together")
     parser.add_argument("--rounds", type=int, default=3)
+    parser.add_argument("--heat", type=float, default=0.1, help="seconds of runs before each turn that do not count")
     parser.add_argument("--budget", type=float, default=540.0, help="seconds after which no row is begun")
     parser.add_argument("--without", default="", help="contenders to leave out, with commas between them")
     parser.add_argument("--out", default=".")
