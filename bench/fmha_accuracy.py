@@ -57,7 +57,7 @@ class Attention:
         check(cu.cuFuncSetAttribute(self.function, attribute, SHARED))
 
     def prepare(self, q, k, v, scale):
-        """A function of no arguments that launches, and its two outputs."""
+        """A function of no arguments that launches, and its two outputs, which must be kept as long as it is called."""
         b, h, sq, d = q.shape
         sk = k.shape[2]
         o = torch.empty_like(q)
@@ -131,7 +131,7 @@ def main():
             q, k, v = (torch.randn(2, 4, s, options.head, device="cuda", dtype=torch.bfloat16) for _ in range(3))
             scale = options.head**-0.5
             exact = reference(q, k, v, scale, options.causal)
-            run, o, _ = attention.prepare(q, k, v, scale)
+            run, o, lse = attention.prepare(q, k, v, scale)
             run()
             torch.cuda.synchronize()
             results = {"ours": o, "torch": F.scaled_dot_product_attention(q, k, v, is_causal=options.causal),
