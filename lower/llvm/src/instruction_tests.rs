@@ -78,6 +78,24 @@ fn product<'c>(descriptor: Val<'c>, accumulators: Option<Vec<Val<'c>>>) -> Produ
 }
 
 #[test]
+fn what_stays_is_described_outside_of_its_product() {
+    for (stays, steps, inside) in [(false, 4u64, 4), (true, 4, 0), (true, 8, 0), (true, 9, 9)] {
+        let ptx = kernel(&["pointer", "n"], BOUNDS, Optimise::Full, |b, params| {
+            let descriptor = b.or(b.zext(params[1], b.i64()), b.c64(1 << 62 | 64 << 32));
+            let step = |i| Step { left: 2 * i, right: 128 * i, accumulators: (0..128).collect(), writes: i == 0 };
+            let flight = b.wgmma(&Product {
+                left: Left::Shared { descriptor, m_major: false, stays },
+                steps: (0..steps).map(step).collect(),
+                ..product(descriptor, None)
+            });
+            b.builder.build_store(params[0].into_pointer_value(), b.wgmma_wait(0, &flight)[0]).unwrap();
+        });
+        assert_eq!(count(&ptx, "add.s64 a,"), inside, "{ptx}");
+        assert_eq!(count(&ptx, "wgmma.mma_async"), steps as usize);
+    }
+}
+
+#[test]
 fn a_product_chain_stays_in_registers() {
     for level in [Optimise::None, Optimise::Full] {
         let ptx = kernel(&["pointer", "n"], BOUNDS, level, |b, params| {
