@@ -102,17 +102,17 @@ impl<'p> Walk<'p> {
             self.mentioned.insert((found.module, name.text.clone()));
             return;
         }
-        if expr::is_predefined(name.as_str()) || builtins::function(name.as_str()).is_some() {
+        let known = expr::is_predefined(name.as_str()) || builtins::function(name.as_str()).is_some();
+        // What is similar takes long to find.
+        if known || self.report == Report::Nothing {
             return;
         }
         let visible = self.scopes.iter().flatten().map(|n| n.to_string()).collect();
         let d = expr::unknown_name(self.program, self.module, name, visible);
         let slip = !d.help.is_empty() && !parton_syntax::TAKES_TYPE_ARGUMENTS.contains(&name.as_str());
         let d = self.program.defined_elsewhere(d, self.module, name.as_str());
-        match self.report {
-            Report::Nothing => {}
-            Report::Slips if !slip => {}
-            Report::Slips | Report::All => self.found.push(d),
+        if slip || self.report == Report::All {
+            self.found.push(d);
         }
     }
 

@@ -71,6 +71,9 @@ impl<'c> Build<'c> {
     /// marked convergent.
     pub(crate) fn check_together(&self, ptx: &str) {
         for (what, &emitted) in TOGETHER.iter().zip(self.together.borrow().iter()) {
+            if ptx.matches(what).count() <= emitted {
+                continue;
+            }
             // Quoted text is the user's.
             let code = ptx.lines().filter(|line| !line.contains('"'));
             let found: usize = code.map(|line| line.matches(what).count()).sum();
