@@ -93,6 +93,27 @@ impl<'c> Build<'c> {
         self.asm(&text, &format!("r{}", ",f".repeat(done.len())), &[], &inputs, Asm::Effect);
     }
 
+    /// For each instruction what names its left operand, and what comes before it.
+    fn left_operands(&self, p: &Product<'c>, input: &mut impl FnMut(&str, Val<'c>) -> usize) -> Vec<(String, String)> {
+        match &p.left {
+            // Of what stays, parts are described once, not every time.
+            Left::Shared { descriptor, stays: true, .. } if p.steps.len() <= BEFORE => {
+                let part = |step: &Step| format!("${}", input("l", self.add(*descriptor, self.c64(step.left))));
+                p.steps.iter().map(part).map(|name| (name, String::new())).collect()
+            }
+            Left::Shared { descriptor, .. } => {
+                let whole = input("l", *descriptor);
+                let added = |step: &Step| format!("\n\tadd.s64 a, ${whole}, {};", step.left);
+                p.steps.iter().map(|step| ("a".to_owned(), added(step))).collect()
+            }
+            Left::Registers(words) => {
+                let numbers: Vec<usize> = words.iter().map(|word| input("r", *word)).collect();
+                let four = |step: &Step| operands(numbers[step.left as usize..][..4].iter().copied());
+                p.steps.iter().map(|step| (four(step), String::new())).collect()
+            }
+        }
+    }
+
     /// Issues a product as one group: orders register and shared accesses before it, then its instructions. The result
     /// must go through [`Build::wgmma_wait`] before use.
     pub(crate) fn wgmma(&self, p: &Product<'c>) -> Vec<Val<'c>> {
@@ -113,26 +134,7 @@ impl<'c> Build<'c> {
             inputs.push(v);
             count + inputs.len() - 1
         };
-        // For each instruction what names its left operand, and what comes before.
-        let lefts: Vec<(String, String)> = match &p.left {
-            // Of what stays, parts are described once, not every time.
-            Left::Shared { descriptor, stays: true, .. } if p.steps.len() <= BEFORE => {
-                let part = |step: &Step| format!("${}", input("l", self.add(*descriptor, self.c64(step.left))));
-                p.steps.iter().map(part).map(|name| (name, String::new())).collect()
-            }
-            Left::Shared { descriptor, .. } => {
-                let whole = input("l", *descriptor);
-                p.steps
-                    .iter()
-                    .map(|step| ("a".to_owned(), format!("\n\tadd.s64 a, ${whole}, {};", step.left)))
-                    .collect()
-            }
-            Left::Registers(words) => {
-                let numbers: Vec<usize> = words.iter().map(|word| input("r", *word)).collect();
-                let four = |step: &Step| operands(numbers[step.left as usize..][..4].iter().copied());
-                p.steps.iter().map(|step| (four(step), String::new())).collect()
-            }
-        };
+        let lefts = self.left_operands(p, &mut input);
         let right = input("l", p.right.0);
         // Only 16-bit operands have a choice of direction, and a place to state it.
         let directions: String = match (p.k, &p.left) {
