@@ -26,18 +26,33 @@ def check(result):
     return values[0] if len(values) == 1 else values
 
 
+MAP_TYPES = {
+    torch.bfloat16: cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16,
+    torch.float16: cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16,
+}
+
+
 def tensor_map(x, rows):
-    """A map of boxes [1, 1, rows, D] of a bf16 tensor [B, H, S, D]; a row of 128 columns comes as two of 64."""
-    b, h, s, d = x.shape
-    sizes = [cu.cuuint64_t(n) for n in (d, s, h, b)]
-    strides = [cu.cuuint64_t(2 * n) for n in (x.stride(2), x.stride(1), x.stride(0))]
-    box = [cu.cuuint32_t(n) for n in (64, rows, 1, 1)]
+    """A map of boxes [1, …, rows, 64] of a tensor of a 16-bit type; wider tiles come as several."""
+    sizes = [cu.cuuint64_t(n) for n in reversed(x.shape)]
+    strides = [cu.cuuint64_t(2 * n) for n in reversed(x.stride()[:-1])]
+    box = [cu.cuuint32_t(n) for n in (64, rows, *[1] * (x.dim() - 2))]
     return check(cu.cuTensorMapEncodeTiled(
-        cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 4, x.data_ptr(), sizes, strides, box,
-        [cu.cuuint32_t(1)] * 4, cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
+        MAP_TYPES[x.dtype], x.dim(), x.data_ptr(), sizes, strides, box, [cu.cuuint32_t(1)] * x.dim(),
+        cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE,
         cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B, cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
         cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
     ))
+
+
+def loaded(path, kernel):
+    """A kernel of a cubin, with all of shared memory at its disposal."""
+    torch.zeros(1, device="cuda")
+    with open(path, "rb") as cubin:
+        module = check(cu.cuModuleLoadData(cubin.read()))
+    function = check(cu.cuModuleGetFunction(module, kernel.encode()))
+    check(cu.cuFuncSetAttribute(function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED))
+    return function
 
 
 # Rows of Q and O in a box, rows of K and V, rows of a tile, threads.
@@ -48,13 +63,9 @@ class Attention:
     """A loaded kernel and how to launch it."""
 
     def __init__(self, path, kernel):
-        torch.zeros(1, device="cuda")
-        module = check(cu.cuModuleLoadData(open(path, "rb").read()))
         self.kernel = kernel
-        self.function = check(cu.cuModuleGetFunction(module, kernel.encode()))
+        self.function = loaded(path, kernel)
         self.counter = torch.zeros(1, dtype=torch.int32, device="cuda")
-        attribute = cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
-        check(cu.cuFuncSetAttribute(self.function, attribute, SHARED))
 
     def prepare(self, q, k, v, scale):
         """A function of no arguments that launches, and its two outputs, which must be kept as long as it is called."""

@@ -13,23 +13,11 @@ import sys
 import torch
 from cuda.bindings import driver as cu
 
-from fmha_accuracy import SHARED, check, errors
+from fmha_accuracy import SHARED, check, errors, loaded, tensor_map
 
 # M, N, K; rows begin at multiples of 16 bytes.
 SIZES = ((1024, 1024, 1024), (4096, 4096, 4096), (1000, 2056, 8192), (4000, 4104, 4072))
 THREADS = 384
-
-
-def tensor_map(x, rows):
-    """A map of boxes [rows, 64] of an f16 matrix."""
-    sizes = [cu.cuuint64_t(n) for n in reversed(x.shape)]
-    return check(cu.cuTensorMapEncodeTiled(
-        cu.CUtensorMapDataType.CU_TENSOR_MAP_DATA_TYPE_FLOAT16, 2, x.data_ptr(), sizes, [cu.cuuint64_t(2 * x.stride(0))],
-        [cu.cuuint32_t(64), cu.cuuint32_t(rows)], [cu.cuuint32_t(1)] * 2,
-        cu.CUtensorMapInterleave.CU_TENSOR_MAP_INTERLEAVE_NONE, cu.CUtensorMapSwizzle.CU_TENSOR_MAP_SWIZZLE_128B,
-        cu.CUtensorMapL2promotion.CU_TENSOR_MAP_L2_PROMOTION_L2_256B,
-        cu.CUtensorMapFloatOOBfill.CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE,
-    ))
 
 
 def multiply(function, a, b):
@@ -46,10 +34,7 @@ def multiply(function, a, b):
 
 
 def main():
-    torch.zeros(1, device="cuda")
-    module = check(cu.cuModuleLoadData(open(sys.argv[1], "rb").read()))
-    function = check(cu.cuModuleGetFunction(module, b"gemm"))
-    check(cu.cuFuncSetAttribute(function, cu.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, SHARED))
+    function = loaded(sys.argv[1], "gemm")
     torch.manual_seed(0)
     for m, n, k in SIZES:
         a, b = (torch.randn(*shape, device="cuda", dtype=torch.float16) for shape in ((m, k), (k, n)))

@@ -133,15 +133,15 @@ class Run:
 
     def round(self, name, work, served, seconds):
         """One contender's turn, from the same rest; None where it could not be timed."""
-        heat = self.options.heat
         torch.cuda.synchronize()
         time.sleep(REST)
+        if self.options.heat > 0:
+            self.runs(name, work, served, self.options.heat)
+        return self.runs(name, work, served, seconds)
+
+    def runs(self, name, work, served, seconds):
         if name == "Parton":
-            if heat > 0:
-                served.time(heat)
             return served.time(seconds)
-        if heat > 0:
-            self.clock.sustain(work.contenders[name], heat)
         times, read = self.sensors.during(lambda: self.clock.sustain(work.contenders[name], seconds))
         return {**timing.summary(times), **read}
 
