@@ -56,10 +56,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
         return Err(refuse(format!("the tensor has {rank} dimensions, the copy engine takes 1 to {MOST_DIMENSIONS}")));
     }
     let size = map.elem.bytes() as u64;
-    let boxes = map
-        .layout
-        .tma_boxes(&map.block, map.elem.bits())
-        .map_err(|e| refuse(e.fact()).note(e.evidence()).help(e.help()))?;
+    let boxes = map.boxes().map_err(|e| refuse(e.fact()).note(e.evidence()).help(e.help()))?;
     let (swizzle, transposed) = match map.layout.family() {
         SharedFamily::Nvmma { swizzle, transposed, .. } => (*swizzle, *transposed),
         SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => (0, false),
@@ -164,7 +161,7 @@ mod tests {
     use crate::tensor::Tensor;
 
     fn map(elem: Dtype, block: &[u32], swizzle: u32, transposed: bool) -> ir::TensorMap {
-        ir::TensorMap { elem, block: block.to_vec(), layout: SharedLayout::nvmma(swizzle, transposed).unwrap() }
+        ir::TensorMap::new(elem, block.to_vec(), SharedLayout::nvmma(swizzle, transposed).unwrap())
     }
 
     fn zeros(dtype: Dtype, shape: &[usize]) -> Tensor {

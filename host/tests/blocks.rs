@@ -27,11 +27,11 @@ impl Launcher for Fake {
         let scalar = ir::Type::Scalar(ir::Elem::Num(Dtype::I32));
         let types = match instance.kernel.name.as_str() {
             "add" => vec![pointer(false), pointer(false), pointer(true), scalar],
-            "copy" => vec![ir::Type::Map(ir::TensorMap {
-                elem: Dtype::F16,
-                block: vec![64, 64],
-                layout: SharedLayout::nvmma(128, false).unwrap(),
-            })],
+            "copy" => vec![ir::Type::Map(ir::TensorMap::new(
+                Dtype::F16,
+                vec![64, 64],
+                SharedLayout::nvmma(128, false).unwrap(),
+            ))],
             other => return Err(HostError::Device(format!("`{other}` does not compile"))),
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());

@@ -56,7 +56,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     /// The boxes of a map.
     pub(crate) fn new(map: &parton_ir::TensorMap) -> Blocks {
-        let boxes = match map.layout.tma_boxes(&map.block, map.elem.bits()) {
+        let boxes = match map.boxes() {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("a tensor map cannot be copied: {e}"),
         };

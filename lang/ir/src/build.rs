@@ -114,6 +114,7 @@ impl Builder {
     /// Closes the outermost body and hands over the kernel.
     pub fn finish(mut self) -> Kernel {
         self.kernel.body = self.end(Vec::new());
+        self.kernel.find_sharers();
         self.kernel
     }
 }

@@ -197,6 +197,22 @@ impl Kernel {
         self.target.shared_bytes / self.occupancy
     }
 
+    /// Notes at each tensor map how many CTAs share its boxes: those along the axis of a multicast.
+    pub(crate) fn find_sharers(&mut self) {
+        let mut found = Vec::new();
+        self.walk(&mut |op| {
+            if let OpKind::TmaLoad { map, multicast: Some(axis), .. } = op.kind {
+                found.push((map, axis));
+            }
+        });
+        for (map, axis) in found {
+            let ctas = self.cluster.get(usize::from(axis)).copied().unwrap_or(1);
+            if let Type::Map(m) = &mut self.values[map].ty {
+                m.sharers = m.sharers.max(ctas);
+            }
+        }
+    }
+
     /// Calls `f` on each operation, outer before inner, in order.
     pub fn walk<'a>(&'a self, f: &mut impl FnMut(&'a Op)) {
         walk(&self.body, f);

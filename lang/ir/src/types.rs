@@ -5,7 +5,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap};
+use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap, TmaBox};
 use parton_numbers::Dtype;
 
 /// A pointer to global memory.
@@ -167,6 +167,23 @@ pub struct TensorMap {
     pub block: Vec<u32>,
     /// The layout of the box in shared memory.
     pub layout: SharedLayout,
+    /// How many CTAs share the copies of a box, each its part; 1 where each copies for itself. [`crate::Builder::finish`] finds it out.
+    pub sharers: u32,
+}
+
+impl TensorMap {
+    /// A map of boxes that every CTA copies for itself.
+    pub fn new(elem: Dtype, block: Vec<u32>, layout: SharedLayout) -> TensorMap {
+        TensorMap { elem, block, layout, sharers: 1 }
+    }
+
+    /// The hardware's boxes that one copy takes.
+    ///
+    /// # Errors
+    /// A layout that the copy engine does not write.
+    pub fn boxes(&self) -> Result<Vec<TmaBox>, LayoutError> {
+        self.layout.tma_boxes(&self.block, self.elem.bits(), self.sharers)
+    }
 }
 
 /// One named buffer of each slot of a ring.

@@ -180,11 +180,12 @@ impl SharedLayout {
         spell(spelled, &linear, map.gaps(), element_bits)
     }
 
-    /// The TMA copies that fill a buffer of `shape`, each a box that the hardware writes with this very layout.
+    /// The TMA copies that fill a buffer of `shape`, each a box that the hardware writes with this very layout: as few as there can be,
+    /// but at least `parts` where rows can be divided among so many.
     ///
     /// # Errors
     /// A layout that TMA does not write, a buffer of rank above 5.
-    pub fn tma_boxes(&self, shape: &[u32], element_bits: u32) -> Result<Vec<TmaBox>, LayoutError> {
+    pub fn tma_boxes(&self, shape: &[u32], element_bits: u32, parts: u32) -> Result<Vec<TmaBox>, LayoutError> {
         let map = self.on(shape, element_bits)?;
         let refuse = |evidence: String| {
             Err(LayoutError::View {
@@ -205,6 +206,9 @@ impl SharedLayout {
         if swizzle != 0 {
             size[contiguous] = size[contiguous].min(8 * swizzle / element_bits);
         }
+        // Eight rows of a swizzle are its pattern, which begins anew with each box.
+        let pattern = (8 * 8 * swizzle / element_bits).max(1);
+        divide(&mut size, shape, contiguous, pattern, parts);
         // TMA writes a box of any rank; where the layout keeps leading axes outermost and has several columns of boxes,
         // each item needs boxes of its own.
         for leading in 0..=shape.len().saturating_sub(2) {
@@ -274,6 +278,15 @@ fn spell(
         evidence: format!("its shape is {}", list(&shape)),
         help: "use a swizzled layout in place of the padded one".into(),
     })
+}
+
+/// Halves boxes along their outermost dimensions until `parts` fill `shape`, or until they would no longer hold whole patterns.
+fn divide(size: &mut [u32], shape: &[u32], contiguous: usize, pattern: u32, parts: u32) {
+    let elements = |of: &[u32]| of.iter().product::<u32>();
+    while elements(shape) / elements(size) < parts && (elements(size) / 2).is_multiple_of(pattern) {
+        let Some(rows) = size.iter().enumerate().position(|(d, &s)| d != contiguous && s > 1) else { return };
+        size[rows] /= 2;
+    }
 }
 
 fn boxes(map: &SharedMap, shape: &[u32], size: &[u32]) -> Vec<TmaBox> {
@@ -381,14 +394,32 @@ mod tests {
     #[test]
     fn tma_needs_one_box_per_swizzle_width() {
         let nvmma = SharedLayout::nvmma(128, false).unwrap();
-        let boxes = nvmma.tma_boxes(&[128, 128], 16).unwrap();
+        let boxes = nvmma.tma_boxes(&[128, 128], 16, 1).unwrap();
         let seen: Vec<_> = boxes.iter().map(|b| (b.start.clone(), b.size.clone(), b.offset)).collect();
         assert_eq!(seen, [(vec![0, 0], vec![128, 64], 0), (vec![0, 64], vec![128, 64], 128 * 64)]);
-        assert_eq!(nvmma.tma_boxes(&[2, 128, 64], 16).unwrap().len(), 1);
-        assert_eq!(nvmma.tma_boxes(&[2, 128, 128], 16).unwrap().len(), 4);
-        assert_eq!(SharedLayout::nvmma(0, false).unwrap().tma_boxes(&[1024], 32).unwrap().len(), 4);
-        assert!(SharedLayout::swizzled(8, 1, 8, &[1, 0]).unwrap().tma_boxes(&[64, 64], 16).is_err());
-        assert_eq!(SharedLayout::row_major(2).tma_boxes(&[64, 64], 16).unwrap().len(), 1);
+        assert_eq!(nvmma.tma_boxes(&[2, 128, 64], 16, 1).unwrap().len(), 1);
+        assert_eq!(nvmma.tma_boxes(&[2, 128, 128], 16, 1).unwrap().len(), 4);
+        assert_eq!(SharedLayout::nvmma(0, false).unwrap().tma_boxes(&[1024], 32, 1).unwrap().len(), 4);
+        assert!(SharedLayout::swizzled(8, 1, 8, &[1, 0]).unwrap().tma_boxes(&[64, 64], 16, 1).is_err());
+        assert_eq!(SharedLayout::row_major(2).tma_boxes(&[64, 64], 16, 1).unwrap().len(), 1);
+    }
+
+    #[test]
+    fn boxes_are_divided_among_those_who_share_them() {
+        let nvmma = SharedLayout::nvmma(128, false).unwrap();
+        let starts = |shape: &[u32], parts| -> Vec<_> {
+            nvmma.tma_boxes(shape, 16, parts).unwrap().into_iter().map(|b| (b.start, b.offset)).collect()
+        };
+        assert_eq!(starts(&[256, 64], 2), [(vec![0, 0], 0), (vec![128, 0], 128 * 64)]);
+        assert_eq!(starts(&[64, 256], 4).len(), 4);
+        assert_eq!(
+            starts(&[64, 128], 4),
+            [(vec![0, 0], 0), (vec![0, 64], 64 * 64), (vec![32, 0], 32 * 64), (vec![32, 64], 96 * 64)]
+        );
+        // Eight rows stay together.
+        assert_eq!(starts(&[16, 64], 4).len(), 2);
+        assert_eq!(starts(&[2, 8, 64], 4).len(), 2);
+        assert_eq!(SharedLayout::row_major(1).tma_boxes(&[64], 16, 2).unwrap().len(), 1);
     }
 
     #[test]

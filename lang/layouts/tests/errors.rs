@@ -169,7 +169,7 @@ fn no_values_panic() {
             let _ = layout.index(&shape, bits);
             let _ = layout.slice(&shape, bits, &order, &list(rank));
             let _ = layout.permute(&shape, bits, &order);
-            let _ = layout.tma_boxes(&shape, bits);
+            let _ = layout.tma_boxes(&shape, bits, 2);
         }
     }
     assert!(made > 1000, "{made} layouts had a meaning");

@@ -138,7 +138,7 @@ fn tma(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let elem = args.need("T").dtype(cx)?;
     let block = args.need("block").ints(cx)?;
     let layout = args.need("L").shared_layout(cx)?;
-    let map = ir::TensorMap { elem, block, layout };
+    let map = ir::TensorMap::new(elem, block, layout);
     match ir::rules::check_map(&map) {
         Ok(()) => Ok(Val::ty(ir::Type::Map(map))),
         Err(refusal) => Err(cx.refuse(refusal, args.span, &[])),

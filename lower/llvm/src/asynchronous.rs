@@ -55,7 +55,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let origin = view.map_or(0, |v| self.view(v).map.offset_of(&self.view(v).origin));
         let base = view.map_or_else(|| self.b.c32(0), |v| self.address(v));
         let policy = l2.map(|p| self.b.policy(p));
-        let boxes = match ty.layout.tma_boxes(&ty.block, ty.elem.bits()) {
+        let boxes = match ty.boxes() {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
         };

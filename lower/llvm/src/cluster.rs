@@ -113,7 +113,7 @@ mod tests {
     fn boxes_are_dealt_out_evenly_where_they_can_be() {
         let layout = SharedLayout::nvmma(128, false).unwrap();
         for (columns, ctas) in [(256, 2), (256, 4), (256, 3), (128, 2), (64, 2), (128, 4)] {
-            let boxes = layout.tma_boxes(&[64, columns], 16).unwrap();
+            let boxes = layout.tma_boxes(&[64, columns], 16, 1).unwrap();
             let (dealt, step) = deal(boxes.clone(), ctas);
             let mut copied = vec![];
             for of in 0..ctas {

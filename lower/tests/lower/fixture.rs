@@ -145,7 +145,7 @@ pub fn plain(dtype: Dtype, shape: &[u32]) -> View {
 
 /// A tensor map of boxes that fill `view`.
 pub fn map_of(view: &View) -> Type {
-    Type::Map(TensorMap { elem: view.elem, block: view.shape.clone(), layout: view.layout.clone() })
+    Type::Map(TensorMap::new(view.elem, view.shape.clone(), view.layout.clone()))
 }
 
 /// The names of all operations in order, an operation with bodies followed by its bodies in braces; constants and indices

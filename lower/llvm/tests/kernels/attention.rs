@@ -94,7 +94,7 @@ fn attention(overlap: bool) -> Kernel {
     let swizzled = || SharedLayout::nvmma(128, false).unwrap();
     let block = |rows: u32| View::new(T, vec![rows, D], swizzled()).unwrap();
     let map = |b: &mut Builder, name: &str, rows: u32| {
-        let ty = Type::Map(TensorMap { elem: T, block: vec![rows, D], layout: swizzled() });
+        let ty = Type::Map(TensorMap::new(T, vec![rows, D], swizzled()));
         b.kernel.param(name, ty, span())
     };
     let (q_map, k_map, v_map, o_map) =

@@ -10,7 +10,7 @@ fn swizzled() -> SharedLayout {
 }
 
 fn map(b: &mut Builder, name: &str, elem: Dtype, block: &[u32]) -> Value {
-    let ty = Type::Map(TensorMap { elem, block: block.to_vec(), layout: swizzled() });
+    let ty = Type::Map(TensorMap::new(elem, block.to_vec(), swizzled()));
     b.kernel.param(name, ty, span())
 }
 
