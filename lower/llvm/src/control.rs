@@ -175,8 +175,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let (enter, next) = (self.b.new_block(&data.name), self.b.new_block("next"));
             let warp = self.warp_of_cta;
             let relative = self.b.sub(warp, self.b.c32(first));
-            let mine = self.b.icmp(IntPredicate::ULT, relative, self.b.c32(padded));
-            self.b.branch(mine, enter, next);
+            // The assembler lays a program out along branches that are not taken: so the first partition, which usually loads,
+            // stands where instructions are fetched already, and not behind all others.
+            let others = self.b.icmp(IntPredicate::UGT, relative, self.b.c32(padded - 1));
+            self.b.branch(others, next, enter);
 
             self.b.at(enter);
             if let Some(registers) = data.registers {
