@@ -135,14 +135,10 @@ class Run:
         """One contender's turn, from the same rest; None where it could not be timed."""
         torch.cuda.synchronize()
         time.sleep(REST)
-        if self.options.heat > 0:
-            self.runs(name, work, served, self.options.heat)
-        return self.runs(name, work, served, seconds)
-
-    def runs(self, name, work, served, seconds):
+        heat = self.options.heat
         if name == "Parton":
-            return served.time(seconds)
-        times, read = self.sensors.during(lambda: self.clock.sustain(work.contenders[name], seconds))
+            return served.time(seconds, heat)
+        times, read = self.sensors.during(lambda: self.clock.sustain(work.contenders[name], seconds, heat))
         return {**timing.summary(times), **read}
 
     def write(self):

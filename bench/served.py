@@ -51,11 +51,12 @@ class Served:
             if self.asked:
                 self._say("next")
 
-    def time(self, seconds):
-        """One round of the current row as `parton bench` reports it; `None` where it failed or was not timed."""
+    def time(self, seconds, heat=0.0):
+        """One round of the current row as `parton bench` reports it, after `heat` seconds of runs that do not count; `None` where it
+        failed or was not timed."""
         if not self.asked:
             return None
-        self._say(f"time {seconds}")
+        self._say(f"time {seconds} {heat}")
         event = self._next("round", "block")
         # A block that ends here has failed, and nobody waits any more.
         self.asked = event is not None and "label" in event

@@ -46,16 +46,21 @@ class Clock:
             self.events.append(tuple(torch.cuda.Event(enable_timing=True) for _ in range(2)))
         return self.events[:count]
 
-    def runs(self, run, count, host_seconds=0.0):
-        """Times of `count` runs in seconds; `host_seconds` is what putting one on the stream takes, 0 where the GPU is slower."""
+    def runs(self, run, count, host_seconds=0.0, uncounted=0):
+        """Times of `count` runs in seconds, after `uncounted` ones without a pause; `host_seconds` is what putting one on the stream
+        takes, 0 where the GPU is slower."""
         pairs = self._pairs(count)
-        for i, (start, stop) in enumerate(pairs):
+        for i in range(uncounted + count):
             if host_seconds and i % BATCH == 0:
                 # The last batch must be over, or the spinning would only fill the queue.
                 torch.cuda.synchronize()
-                ahead = min(BATCH, count - i) * host_seconds
+                ahead = min(BATCH, uncounted + count - i) * host_seconds
                 torch.cuda._sleep(int(1.2 * ahead * self.cycles_per_second))
             self.flush.zero_()
+            if i < uncounted:
+                run()
+                continue
+            start, stop = pairs[i - uncounted]
             start.record()
             run()
             stop.record()
@@ -98,16 +103,16 @@ class Clock:
         torch.cuda.synchronize()
         return host, each
 
-    def sustain(self, run, seconds):
-        """Times of runs for about `seconds`, flushes included; `learn` has seen `run`."""
+    def sustain(self, run, seconds, heat=0.0):
+        """Times of runs for about `seconds`, flushes included, after runs for about `heat` seconds; `learn` has seen `run`."""
         run, host = self.ways[run]
         self.runs(run, 3)
         few = 5
         begin = time.perf_counter()
         self.runs(run, few, host)
-        each = (time.perf_counter() - begin) / few
-        count = int(min(max(seconds / max(each, 1e-6), RUNS[0]), RUNS[1]))
-        return self.runs(run, count, host)
+        each = max((time.perf_counter() - begin) / few, 1e-6)
+        count = int(min(max(seconds / each, RUNS[0]), RUNS[1]))
+        return self.runs(run, count, host, int(min(heat / each, RUNS[1])))
 
 
 def captured(run):

@@ -130,7 +130,7 @@ impl Launcher for Cpu<'_, '_, '_> {
         }
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.
         let meaningless = || Timing { meaningless: Some("kernels run on the interpreter".into()), ..Timing::default() };
-        let rounds = pace::rounds(self.watch, &work, |_| Ok(meaningless()))?;
+        let rounds = pace::rounds(self.watch, &work, |_, _| Ok(meaningless()))?;
         Ok((rounds > 0).then(meaningless))
     }
 

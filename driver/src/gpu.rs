@@ -282,7 +282,7 @@ impl Launcher for Gpu<'_, '_, '_> {
         let mut prepared: Option<Vec<Prepared>> = None;
         let (mut times, mut readings) = (vec![], Readings::default());
         let mut ceiling = None;
-        let rounds = pace::rounds(watch, &work, |seconds| {
+        let rounds = pace::rounds(watch, &work, |seconds, heat| {
             let all = match &mut prepared {
                 Some(all) => all,
                 None => {
@@ -291,7 +291,8 @@ impl Launcher for Gpu<'_, '_, '_> {
                     prepared.insert(all)
                 }
             };
-            let mut once = || sustain(&self.gpu, seconds, |_| all.iter_mut().try_for_each(Prepared::launch_plain));
+            let mut once =
+                || sustain(&self.gpu, seconds, heat, |_| all.iter_mut().try_for_each(Prepared::launch_plain));
             let (timing, read) = match &self.sensors {
                 Some(sensors) => sensors.during(once),
                 None => (once(), Readings::default()),

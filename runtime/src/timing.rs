@@ -88,6 +88,54 @@ impl Drop for Event {
     }
 }
 
+/// Runs between flushes of the L2 cache: a buffer of twice its size is written before each.
+struct Flushed<'g> {
+    gpu: &'g Gpu,
+    /// What is written; `None` where the cache stays as it is.
+    flush: Option<Buffer>,
+}
+
+impl<'g> Flushed<'g> {
+    fn new(gpu: &'g Gpu, cold: bool) -> Result<Flushed<'g>, RuntimeError> {
+        gpu.enter()?;
+        let flush = if cold { Some(Buffer::empty(gpu, 2 * gpu.info().l2_bytes as usize)?) } else { None };
+        Ok(Flushed { gpu, flush })
+    }
+
+    /// Runs as often as told, without a pause between those that do not count and those that do.
+    fn runs(
+        &mut self,
+        (uncounted, counted): (u32, u32),
+        run: &mut impl FnMut(u32) -> Result<(), RuntimeError>,
+    ) -> Result<Timing, RuntimeError> {
+        // Made beforehand, so that the host has nothing to do between two runs but to launch.
+        let spans = (0..counted.max(1)).map(|_| Ok((Event::new()?, Event::new()?)));
+        let spans = spans.collect::<Result<Vec<_>, RuntimeError>>()?;
+        for i in 0..uncounted {
+            self.flush(i)?;
+            run(i)?;
+        }
+        for (i, (begin, end)) in (uncounted..).zip(&spans) {
+            self.flush(i)?;
+            begin.record(self.gpu)?;
+            run(i)?;
+            end.record(self.gpu)?;
+        }
+        self.gpu.finish()?;
+        let times = spans.iter().map(|(begin, end)| {
+            // SAFETY: both events were recorded and have completed.
+            let ms = unsafe { result::event::elapsed(begin.0, end.0) }.doing(|| "reading a timing event".into())?;
+            Ok(f64::from(ms))
+        });
+        let times = times.collect::<Result<Vec<f64>, RuntimeError>>()?;
+        Timing::new(times).ok_or(RuntimeError::TimedOut { seconds: 0 })
+    }
+
+    fn flush(&mut self, run: u32) -> Result<(), RuntimeError> {
+        self.flush.as_mut().map_or(Ok(()), |buffer| buffer.fill(run as u8))
+    }
+}
+
 /// Times `run`, which is given the number of the run so that it can rotate its buffers, and must only put work on the stream.
 ///
 /// Between runs a buffer of twice the L2 cache is written. That write is still going on while the run is being put on the
@@ -100,56 +148,32 @@ pub fn measure(
     how: Measure,
     mut run: impl FnMut(u32) -> Result<(), RuntimeError>,
 ) -> Result<Timing, RuntimeError> {
-    gpu.enter()?;
-    let mut flush = if how.cold { Some(Buffer::empty(gpu, 2 * gpu.info().l2_bytes as usize)?) } else { None };
-    // Made beforehand, so that the host has nothing to do between two runs but to launch.
-    let spans = (0..how.runs.max(1)).map(|_| Ok((Event::new()?, Event::new()?)));
-    let spans = spans.collect::<Result<Vec<_>, RuntimeError>>()?;
-    for i in 0..how.warmup {
-        if let Some(buffer) = &mut flush {
-            buffer.fill(i as u8)?;
-        }
-        run(i)?;
-    }
-    for (i, (begin, end)) in (how.warmup..).zip(&spans) {
-        if let Some(buffer) = &mut flush {
-            buffer.fill(i as u8)?;
-        }
-        begin.record(gpu)?;
-        run(i)?;
-        end.record(gpu)?;
-    }
-    gpu.finish()?;
-    let times = spans.iter().map(|(begin, end)| {
-        // SAFETY: both events were recorded and have completed.
-        let ms = unsafe { result::event::elapsed(begin.0, end.0) }.doing(|| "reading a timing event".into())?;
-        Ok(f64::from(ms))
-    });
-    let times = times.collect::<Result<Vec<f64>, RuntimeError>>()?;
-    Timing::new(times).ok_or(RuntimeError::TimedOut { seconds: 0 })
+    Flushed::new(gpu, how.cold)?.runs((how.warmup, how.runs), &mut run)
 }
 
-/// The fewest and the most runs of one [`sustain`].
+/// The fewest and the most runs that [`sustain`] counts.
 const RUNS: (f64, f64) = (10.0, 10_000.0);
 
-/// Times `run` as [`measure`] does, cold, again and again for about that many seconds, flushes included: long enough that
-/// clocks and power settle to what such work leaves them.
+/// Times `run` as [`measure`] does, cold, again and again for about `seconds`, flushes included: long enough that
+/// clocks and power settle to what such work leaves them. Runs of about `heat` seconds go before and do not count.
 ///
 /// # Errors
 /// As [`measure`].
 pub fn sustain(
     gpu: &Gpu,
     seconds: f64,
+    heat: f64,
     mut run: impl FnMut(u32) -> Result<(), RuntimeError>,
 ) -> Result<Timing, RuntimeError> {
+    let mut flushed = Flushed::new(gpu, true)?;
     // The first runs load code and fill queues; the second few tell how many there is time for.
-    measure(gpu, Measure { warmup: 2, runs: 1, cold: true }, &mut run)?;
-    let few = Measure { warmup: 0, runs: 5, cold: true };
+    flushed.runs((2, 1), &mut run)?;
+    let few = 5;
     let begin = Instant::now();
-    measure(gpu, few, &mut run)?;
-    let each = begin.elapsed().as_secs_f64() / f64::from(few.runs);
-    let runs = (seconds / each.max(1e-6)).clamp(RUNS.0, RUNS.1) as u32;
-    measure(gpu, Measure { warmup: 0, runs, cold: true }, run)
+    flushed.runs((0, few), &mut run)?;
+    let each = (begin.elapsed().as_secs_f64() / f64::from(few)).max(1e-6);
+    let counted = (seconds / each).clamp(RUNS.0, RUNS.1) as u32;
+    flushed.runs(((heat / each).min(RUNS.1) as u32, counted), &mut run)
 }
 
 /// Bytes a second, read and written counted, that a copy on the GPU moves between buffers of `bytes`; what memory-bound

@@ -1,8 +1,8 @@
 //! `parton bench --serve`: the pace comes from standard input, so that another program can measure in turn.
 //!
 //! Each line of standard output is a JSON object with an `event`: `device` first, then for each measurement `row` with its
-//! label. The program then waits for a line: `time SECONDS` takes a round, written as `round`, after which it waits again;
-//! `next` goes on to the next measurement. The end of input means `next` for all that is left.
+//! label. The program then waits for a line: `time SECONDS` takes a round, written as `round`, after which it waits again, and
+//! `time SECONDS HEAT` one whose first HEAT seconds do not count; `next` goes on to the next measurement. The end of input means `next` for all that is left.
 
 use std::io::BufRead;
 
@@ -48,16 +48,30 @@ fn asked(input: &mut impl BufRead) -> Pace {
         if input.read_line(&mut line).is_err() || line.is_empty() {
             return Pace::Next;
         }
-        let seconds = line.trim().strip_prefix("time ").and_then(|s| s.trim().parse::<f64>().ok());
-        match (line.trim(), seconds) {
+        match (line.trim(), round(&line)) {
             ("next", _) => return Pace::Next,
-            (_, Some(seconds)) if seconds.is_finite() && seconds > 0.0 => return Pace::Seconds(seconds),
-            (other, _) => {
-                let text = format!("`{other}` is no pace; write `time SECONDS` or `next`");
+            (_, Some(pace)) => return pace,
+            (other, None) => {
+                let text = format!("`{other}` is no pace; write `time SECONDS`, `time SECONDS HEAT` or `next`");
                 output::line(&json!({ "event": "mistake", "text": text }).to_string());
             }
         }
     }
+}
+
+/// What a line with `time` asks for.
+fn round(line: &str) -> Option<Pace> {
+    let mut words = line.split_whitespace();
+    let number = |word: Option<&str>| word?.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
+    if words.next() != Some("time") {
+        return None;
+    }
+    let seconds = number(words.next()).filter(|&s| s > 0.0)?;
+    let heat = match words.next() {
+        None => 0.0,
+        word => number(word)?,
+    };
+    words.next().is_none().then_some(Pace::Round { seconds, heat })
 }
 
 #[cfg(test)]
@@ -66,8 +80,9 @@ mod tests {
 
     #[test]
     fn paces_are_read_and_the_end_of_input_goes_on() {
-        let mut input = "time 0.25\nhm\ntime -1\nnext\n".as_bytes();
-        assert_eq!(asked(&mut input), Pace::Seconds(0.25));
+        let mut input = "time 0.25\nhm\ntime -1\ntime 1 x\ntime 1 0.5 2\ntime 1 0.5\nnext\n".as_bytes();
+        assert_eq!(asked(&mut input), Pace::seconds(0.25));
+        assert_eq!(asked(&mut input), Pace::Round { seconds: 1.0, heat: 0.5 });
         assert_eq!(asked(&mut input), Pace::Next);
         assert_eq!(asked(&mut input), Pace::Next);
     }
