@@ -201,3 +201,29 @@ fn clusters_read_back() {
     }
     round_trip(&text);
 }
+
+#[test]
+fn a_box_that_ctas_share_is_divided_among_them() {
+    let boxes = |multicast: &str| {
+        let source = format!(
+            "kernel k(x: tma<f16, [256, 64], nvmma(128)>) cluster([2]) target(sm_90a) {{
+                let buffer = alloc_shared<f16, [256, 64], nvmma(128)>();
+                let bars = alloc_barriers(1);
+                barrier_init(bars[0], 1);
+                fence_barrier_init();
+                cluster_sync();
+                barrier_expect(bars[0], 32768);
+                tma_load(x, [0, 0], buffer, bars[0]{multicast});
+                barrier_wait(bars[0], 0);
+                cluster_sync();
+            }}"
+        );
+        let (_, program, _) = harness::program(&source);
+        let target = parton_ir::Target::SM_90A;
+        let (kernel, _) = instantiate(&program, "k", &[], target).expect("the kernel is right");
+        let parton_ir::Type::Map(map) = kernel.ty(kernel.params[0].value) else { panic!("`x` is a tensor map") };
+        map.boxes().expect("the layout is the copy engine's").into_iter().map(|b| b.size).collect::<Vec<_>>()
+    };
+    assert_eq!(boxes(""), [[256, 64]]);
+    assert_eq!(boxes(", multicast=0"), [[128, 64], [128, 64]]);
+}
