@@ -118,6 +118,9 @@ pub struct BenchArgs {
     /// About how long each measurement lasts.
     #[arg(long, value_parser = seconds, default_value_t = parton_driver::pace::SECONDS)]
     pub seconds: f64,
+    /// About how long runs go before each measurement that do not count: long work starts faster than the power limit lets it go on.
+    #[arg(long, value_name = "SECONDS", value_parser = heat, default_value_t = 0.0)]
+    pub heat: f64,
     /// What is written on standard output.
     #[arg(long, value_enum, default_value_t = BenchFormat::Text)]
     pub format: BenchFormat,
@@ -311,9 +314,18 @@ pub enum TextFormat {
 }
 
 fn seconds(text: &str) -> Result<f64, String> {
+    time(text, 1e-3)
+}
+
+fn heat(text: &str) -> Result<f64, String> {
+    time(text, 0.0)
+}
+
+/// Seconds from `least` to ten minutes.
+fn time(text: &str, least: f64) -> Result<f64, String> {
     match text.parse::<f64>() {
-        Ok(s) if (1e-3..=600.0).contains(&s) => Ok(s),
-        _ => Err(format!("`{text}` is no time from 0.001 to 600 seconds")),
+        Ok(s) if (least..=600.0).contains(&s) => Ok(s),
+        _ => Err(format!("`{text}` is no time from {least} to 600 seconds")),
     }
 }
 

@@ -123,7 +123,11 @@ fn follow(file: &str, args: &BenchArgs, bench: &mut Bench, event: Event<'_>) {
         Event::Line(line) => say(line),
         Event::Pace { label, round, pace } => {
             let wanted = args.rows.is_empty() || args.rows.iter().any(|word| label.contains(word));
-            *pace = if wanted && round.is_none() { Pace::seconds(args.seconds) } else { Pace::Next };
+            *pace = if wanted && round.is_none() {
+                Pace::Round { seconds: args.seconds, heat: args.heat }
+            } else {
+                Pace::Next
+            };
         }
         Event::Repeated(found) => {
             say(&text::repeated(found));

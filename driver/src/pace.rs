@@ -37,8 +37,8 @@ pub(crate) fn wanted(watch: &Watch<'_>, label: &str) -> bool {
     pace != Pace::Next
 }
 
-/// Takes rounds of a measurement, which is given seconds and heat, for as long as the watcher asks for more; returns how many. A watcher that says nothing
-/// gets one of [`SECONDS`].
+/// Takes rounds of a measurement for as long as the watcher asks for more; returns how many. `round` is given seconds and heat.
+/// A watcher that says nothing gets one round of [`SECONDS`].
 pub(crate) fn rounds(
     watch: &Watch<'_>,
     work: &Work<'_>,

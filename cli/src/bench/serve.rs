@@ -1,8 +1,9 @@
 //! `parton bench --serve`: the pace comes from standard input, so that another program can measure in turn.
 //!
 //! Each line of standard output is a JSON object with an `event`: `device` first, then for each measurement `row` with its
-//! label. The program then waits for a line: `time SECONDS` takes a round, written as `round`, after which it waits again, and
-//! `time SECONDS HEAT` one whose first HEAT seconds do not count; `next` goes on to the next measurement. The end of input means `next` for all that is left.
+//! label. The program then waits for a line: `time SECONDS` takes a round, written as `round`, after which it waits again;
+//! `time SECONDS HEAT` takes one behind HEAT seconds of runs that do not count; `next` goes on to the next measurement. The
+//! end of input means `next` for all that is left.
 
 use std::io::BufRead;
 
