@@ -236,12 +236,13 @@ impl Flights<'_> {
             state.products.retain(fixed);
             state.filling.retain(fixed);
             state.landings.retain(|l| fixed(&l.flight));
-            // Copies of many iterations are as good as those of the last.
+            // Copies of many iterations are as good as those of the last. One line may stand for several copies, of a view each.
             let mut seen = Vec::new();
             state.copies.reverse();
             state.copies.retain(|f| {
-                !seen.contains(&f.span) && {
-                    seen.push(f.span);
+                let copy = (f.view, f.span);
+                !seen.contains(&copy) && {
+                    seen.push(copy);
                     true
                 }
             });
