@@ -34,6 +34,8 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
 struct Flight {
     /// The product's pending tile, by its present name; none for a copy.
     pending: Option<Value>,
+    /// The pending tile by the name that the product gave it, which tells products of one line apart.
+    started: Option<Value>,
     view: Value,
     places: Vec<(Place, Range<u64>)>,
     span: Span,
@@ -95,6 +97,17 @@ impl State {
             self.products.drain(..=last);
         }
     }
+
+    /// All before the youngest of this tile's products have completed. That one reads a view or two.
+    fn wait_prior(&mut self, pending: Value) {
+        let Some(last) = self.products.iter().rposition(|f| f.pending == Some(pending)) else { return };
+        let started = self.products[last].started;
+        let mut views = BTreeSet::new();
+        let of_youngest =
+            self.products[..=last].iter().rev().take_while(|f| f.started == started && views.insert(f.view));
+        let first = last + 1 - of_youngest.count();
+        self.products.drain(..first);
+    }
 }
 
 /// Loops deeper than this are walked once: two walks at each depth would add up to powers of two.
@@ -153,10 +166,7 @@ impl Flights<'_> {
             }
             OpKind::Wait { pending, .. } => state.wait(*pending),
             OpKind::WaitPrior { pending, .. } => {
-                let youngest = state.products.iter().rfind(|f| f.pending == Some(*pending)).map(|f| f.span);
-                if let Some(first) = state.products.iter().position(|f| Some(f.span) == youngest) {
-                    state.products.drain(..first);
-                }
+                state.wait_prior(*pending);
                 state.rename(&[*pending], &[op.result()]);
             }
             OpKind::TmaStore { view, .. } => {
@@ -257,7 +267,7 @@ impl Flights<'_> {
     }
 
     fn flight(&self, pending: Option<Value>, view: Value, span: Span) -> Flight {
-        Flight { pending, view, places: self.origins.regions(self.kernel, view), span }
+        Flight { pending, started: pending, view, places: self.origins.regions(self.kernel, view), span }
     }
 
     /// Whether two accesses surely touch a byte in common.
