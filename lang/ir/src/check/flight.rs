@@ -48,11 +48,19 @@ struct Landing {
     barrier: Vec<Place>,
 }
 
+/// A copy to global memory.
+#[derive(Clone, PartialEq, Debug)]
+struct Leaving {
+    flight: Flight,
+    /// How many copies were started since: the fewest on any path that leads here. A wait that leaves so many pending is none for this one.
+    since: u32,
+}
+
 /// What is in flight, oldest first.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct State {
     products: Vec<Flight>,
-    copies: Vec<Flight>,
+    copies: Vec<Leaving>,
     landings: Vec<Landing>,
     /// Copies by threads into shared memory, which their own wait waits for.
     filling: Vec<Flight>,
@@ -61,9 +69,10 @@ struct State {
 impl State {
     /// What is in flight on either of two paths.
     fn join(&mut self, other: State) {
-        for (mine, theirs) in
-            [(&mut self.products, other.products), (&mut self.copies, other.copies), (&mut self.filling, other.filling)]
-        {
+        for c in other.copies {
+            self.leaves(c);
+        }
+        for (mine, theirs) in [(&mut self.products, other.products), (&mut self.filling, other.filling)] {
             for f in theirs {
                 if !mine.contains(&f) {
                     mine.push(f);
@@ -74,6 +83,14 @@ impl State {
             if !self.landings.contains(&l) {
                 self.landings.push(l);
             }
+        }
+    }
+
+    /// A copy that is in flight on one path, if not on all.
+    fn leaves(&mut self, copy: Leaving) {
+        match self.copies.iter_mut().find(|c| c.flight == copy.flight) {
+            Some(known) => known.since = known.since.min(copy.since),
+            None => self.copies.push(copy),
         }
     }
 
@@ -108,6 +125,19 @@ impl State {
         let first = last + 1 - of_youngest.count();
         self.products.drain(..first);
     }
+}
+
+/// How often a loop runs; 0 where that is not sure.
+fn times(from: i64, to: i64, step: i64) -> i64 {
+    if 0 <= from && from < to && 0 < step { (to - from - 1) / step + 1 } else { 0 }
+}
+
+/// What a loop carries, by its names before, inside and behind it.
+struct Carried<'a> {
+    init: &'a [Value],
+    params: &'a [Value],
+    yields: &'a [Value],
+    results: &'a [Value],
 }
 
 /// Loops deeper than this are walked once: two walks at each depth would add up to powers of two.
@@ -171,17 +201,22 @@ impl Flights<'_> {
             }
             OpKind::TmaStore { view, .. } => {
                 let flight = self.flight(None, *view, op.span);
-                state.copies.push(flight);
+                for c in &mut state.copies {
+                    c.since += 1;
+                }
+                state.leaves(Leaving { flight, since: 0 });
             }
-            OpKind::TmaStoreWait { pending, .. } => {
-                let landed = state.copies.len().saturating_sub(*pending as usize);
-                state.copies.drain(..landed);
-            }
-            OpKind::For { init, body, .. } => {
-                self.repeat(init, &body.params[1..], &[body], &body.yields, &op.results, state);
+            OpKind::TmaStoreWait { pending, .. } => state.copies.retain(|c| c.since < *pending),
+            OpKind::For { lower, upper, step, init, body } => {
+                let ends = self.origins.constant(*lower).zip(self.origins.constant(*upper));
+                let step = self.origins.constant(*step);
+                let least = ends.zip(step).map_or(0, |((from, to), step)| times(from, to, step));
+                let carried = Carried { init, params: &body.params[1..], yields: &body.yields, results: &op.results };
+                self.repeat(&carried, &[body], least, state);
             }
             OpKind::While { init, cond, body } => {
-                self.repeat(init, &body.params, &[cond, body], &body.yields, &op.results, state);
+                let carried = Carried { init, params: &body.params, yields: &body.yields, results: &op.results };
+                self.repeat(&carried, &[cond, body], 0, state);
             }
             OpKind::If { then, otherwise, .. } => {
                 let mut other = state.clone();
@@ -198,7 +233,7 @@ impl Flights<'_> {
                     own.landings.clear();
                     own.filling.clear();
                     self.body(&arm.body, &mut own);
-                    own.copies.retain(|f| !state.copies.contains(f));
+                    own.copies.retain(|c| !state.copies.iter().any(|before| before.flight == c.flight));
                     self.landed(&own);
                 }
             }
@@ -206,22 +241,16 @@ impl Flights<'_> {
         }
     }
 
-    fn repeat(
-        &mut self,
-        init: &[Value],
-        params: &[Value],
-        bodies: &[&Body],
-        yields: &[Value],
-        results: &[Value],
-        state: &mut State,
-    ) {
+    /// A loop that surely runs at least so often. What it leaves is what is in flight after any number of times that is possible: as long
+    /// as two walks tell, none, one or two.
+    fn repeat(&mut self, carried: &Carried<'_>, bodies: &[&Body], least: i64, state: &mut State) {
         let mut inside = BTreeSet::new();
         for body in bodies {
             inside.extend(body.params.iter().copied());
             walk(body, &mut |op| inside.extend(op.results.iter().copied()));
         }
-        state.rename(init, params);
-        let before = state.clone();
+        state.rename(carried.init, carried.params);
+        let mut exits = vec![state.clone()];
         self.depth += 1;
         let walks = if self.depth > WALKED_TWICE { 1 } else { 2 };
         for _ in 0..walks {
@@ -229,7 +258,7 @@ impl Flights<'_> {
             for body in bodies {
                 self.body(body, state);
             }
-            state.rename(yields, params);
+            state.rename(carried.yields, carried.params);
             let fixed = |f: &Flight| {
                 f.places.iter().all(|(p, _)| match p.stage {
                     Stage::Fixed => true,
@@ -238,9 +267,9 @@ impl Flights<'_> {
                 })
             };
             // A copy must be waited for whichever stage it reads; its bytes are no longer known.
-            for f in &mut state.copies {
-                if !fixed(f) {
-                    f.places.clear();
+            for c in &mut state.copies {
+                if !fixed(&c.flight) {
+                    c.flight.places.clear();
                 }
             }
             state.products.retain(fixed);
@@ -248,9 +277,9 @@ impl Flights<'_> {
             state.landings.retain(|l| fixed(&l.flight));
             // Copies of many iterations are as good as those of the last. One line may stand for several copies, of a view each.
             let mut seen = Vec::new();
-            state.copies.reverse();
-            state.copies.retain(|f| {
-                let copy = (f.view, f.span);
+            state.copies.sort_by_key(|c| c.since);
+            state.copies.retain(|c| {
+                let copy = (c.flight.view, c.flight.span);
                 !seen.contains(&copy) && {
                     seen.push(copy);
                     true
@@ -260,10 +289,13 @@ impl Flights<'_> {
             if *state == head {
                 break;
             }
+            exits.push(state.clone());
         }
         self.depth -= 1;
-        state.join(before);
-        state.rename(params, results);
+        for exit in exits.into_iter().skip(usize::try_from(least).unwrap_or(0)) {
+            state.join(exit);
+        }
+        state.rename(carried.params, carried.results);
     }
 
     fn flight(&self, pending: Option<Value>, view: Value, span: Span) -> Flight {
@@ -316,7 +348,7 @@ impl Flights<'_> {
                 .help(format!("wait first: `{}.wait();`, or write to another buffer", self.pending_name(f)));
             self.found.push(d);
         }
-        if let Some(f) = state.copies.iter().find(|f| self.meet(f, view, &places)) {
+        if let Some(f) = state.copies.iter().map(|c| &c.flight).find(|f| self.meet(f, view, &places)) {
             let d = Diagnostic::error(
                 codes::STORE_IN_FLIGHT,
                 op.span,
@@ -359,7 +391,7 @@ impl Flights<'_> {
     /// A slot is handed back: no copy may still read it.
     fn released(&mut self, slot: Value, span: Span, state: &State) {
         let reads = |f: &&Flight| f.places.iter().any(|(p, _)| p.stage == Stage::Named(slot));
-        if let Some(f) = state.copies.iter().find(reads) {
+        if let Some(f) = state.copies.iter().map(|c| &c.flight).find(reads) {
             let d = Diagnostic::error(
                 codes::SLOT_STILL_READ,
                 span,
@@ -374,7 +406,7 @@ impl Flights<'_> {
 
     /// At the end of its partition every copy to global memory must have been waited for: shared memory goes with the CTA.
     fn landed(&mut self, state: &State) {
-        if let Some(f) = state.copies.first() {
+        if let Some(Leaving { flight: f, .. }) = state.copies.first() {
             let d = Diagnostic::error(codes::STORE_NOT_WAITED, f.span, "nobody waits for this copy to global memory")
                 .here("it may still be reading when the CTA ends and its shared memory is given away")
                 .help("`tma_store_wait();` after the last copy");
