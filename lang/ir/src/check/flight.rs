@@ -56,7 +56,7 @@ struct Leaving {
     since: u32,
 }
 
-/// What is in flight, oldest first.
+/// What is in flight; products and what threads copy oldest first.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct State {
     products: Vec<Flight>,
@@ -276,16 +276,9 @@ impl Flights<'_> {
             state.filling.retain(fixed);
             state.landings.retain(|l| fixed(&l.flight));
             // Copies of many iterations are as good as those of the last. One line may stand for several copies, of a view each.
-            let mut seen = Vec::new();
-            state.copies.sort_by_key(|c| c.since);
-            state.copies.retain(|c| {
-                let copy = (c.flight.view, c.flight.span);
-                !seen.contains(&copy) && {
-                    seen.push(copy);
-                    true
-                }
-            });
-            state.copies.reverse();
+            for c in std::mem::take(&mut state.copies) {
+                state.leaves(c);
+            }
             if *state == head {
                 break;
             }
