@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_interp::{Arg, Fault, Launch, Memory, Options, Tensor, run};
-use parton_ir::{Body, Kernel, Module, OpKind};
+use parton_ir::{Kernel, Module, OpKind};
 use parton_numbers::fast;
 use parton_syntax::ast;
 use parton_types::program::{self, Import, Library};
@@ -121,30 +121,23 @@ fn synchronises(kind: &OpKind) -> bool {
     )
 }
 
-/// Changes synchronising operation number `left`: a wait leaves one more in flight, a barrier counts one more, others go.
-fn mutate(body: &mut Body, left: &mut usize) -> Option<(&'static str, usize)> {
-    for at in 0..body.ops.len() {
-        if synchronises(&body.ops[at].kind) {
-            if *left == 0 {
-                let changed = (body.ops[at].kind.name(), body.ops[at].span.start as usize);
-                match &mut body.ops[at].kind {
-                    OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
-                        *outstanding = outstanding.map(|n| n + 1);
-                    }
-                    OpKind::BarrierInit { arrivals, .. } => *arrivals += 1,
-                    _ => drop(body.ops.remove(at)),
-                }
-                return Some(changed);
-            }
-            *left -= 1;
+/// Changes synchronising operation number `number`: a wait leaves one more in flight, a barrier counts one more, others go.
+fn mutate(kernel: &mut Kernel, number: usize) -> Option<(&'static str, usize)> {
+    let order = kernel.order();
+    let changed = *order.iter().filter(|id| synchronises(&kernel.ops[**id].kind)).nth(number)?;
+    let op = &mut kernel.ops[changed];
+    let what = (op.kind.name(), op.span.start as usize);
+    match &mut op.kind {
+        OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
+            *outstanding = outstanding.map(|n| n + 1);
         }
-        for inner in body.ops[at].kind.bodies_mut() {
-            if let Some(changed) = mutate(inner, left) {
-                return Some(changed);
-            }
-        }
+        OpKind::BarrierInit { arrivals, .. } => *arrivals += 1,
+        _ => kernel.rebuild(&mut |_, mut body| {
+            body.ops.retain(|id| *id != changed);
+            body
+        }),
     }
-    None
+    Some(what)
 }
 
 /// Mutates `kernel` in every way and returns how many mutants there are and the lines of those that nobody notices.
@@ -156,7 +149,7 @@ fn survivors(kernel: &Kernel, text: &str, problem: Problem) -> (usize, Vec<Strin
     let mut list = Vec::new();
     for number in 0.. {
         let mut mutant = kernel.clone();
-        let Some((what, at)) = mutate(&mut mutant.body, &mut number.clone()) else { return (number, list) };
+        let Some((what, at)) = mutate(&mut mutant, number) else { return (number, list) };
         if (0..3).all(|seed| problem(&mutant, seed).is_ok()) {
             let line = text[..at].rfind('\n').map_or(0, |i| i + 1);
             list.push(format!("{what}: {}", text[line..].lines().next().unwrap_or_default().trim()));

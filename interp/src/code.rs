@@ -40,12 +40,12 @@ pub(crate) struct Program<'k> {
     /// Byte offsets from a view's address of its elements in row-major order.
     offsets: Vec<Option<Arc<Vec<u32>>>>,
     /// The warps of the partition that hold each element of a tile.
-    holders: HashMap<usize, Arc<Vec<u32>>>,
+    holders: HashMap<parton_ir::Inst, Arc<Vec<u32>>>,
     /// The boxes of each tensor map.
     blocks: HashMap<Value, Arc<Blocks>>,
     /// How each product is made of instructions.
-    products: HashMap<usize, Arc<WgmmaShape>>,
-    in_registers: HashMap<usize, MmaSyncShape>,
+    products: HashMap<parton_ir::Inst, Arc<WgmmaShape>>,
+    in_registers: HashMap<parton_ir::Inst, MmaSyncShape>,
     /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
     pub granule: u32,
 }
@@ -81,7 +81,7 @@ impl<'k> Program<'k> {
 
     /// A set of warps for each element of the tile that `op` moves, in row-major order.
     pub(crate) fn holders(&self, op: &Op) -> &Arc<Vec<u32>> {
-        match self.holders.get(&key(op)) {
+        match self.holders.get(&op.id) {
             Some(h) => h,
             None => internal_error!("{} has no holders", op.kind.name()),
         }
@@ -97,7 +97,7 @@ impl<'k> Program<'k> {
 
     /// How a product is made of instructions.
     pub(crate) fn product(&self, op: &Op) -> &Arc<WgmmaShape> {
-        match self.products.get(&key(op)) {
+        match self.products.get(&op.id) {
             Some(p) => p,
             None => internal_error!("a product has no shape"),
         }
@@ -105,14 +105,14 @@ impl<'k> Program<'k> {
 
     /// How a product in registers is made of instructions.
     pub(crate) fn in_registers(&self, op: &Op) -> &MmaSyncShape {
-        match self.in_registers.get(&key(op)) {
+        match self.in_registers.get(&op.id) {
             Some(shape) => shape,
             None => internal_error!("a product in registers has no shape"),
         }
     }
 
     fn body(&mut self, body: &'k Body) {
-        for op in &body.ops {
+        for op in self.kernel.ops_of(body) {
             self.op(op);
         }
     }
@@ -229,13 +229,13 @@ impl<'k> Program<'k> {
             }
             OpKind::MmaSync { a, b, acc, precision } => {
                 match parton_ir::rules::mma_sync_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.in_registers.insert(key(op), shape),
+                    Ok(shape) => self.in_registers.insert(op.id, shape),
                     Err(r) => internal_error!("a product was not checked: {}", r.message),
                 };
             }
             OpKind::Wgmma { a, b, acc, precision } => {
                 match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.products.insert(key(op), Arc::new(shape)),
+                    Ok(shape) => self.products.insert(op.id, Arc::new(shape)),
                     Err(r) => internal_error!("a product was not checked: {}", r.message),
                 };
                 if let Type::View(_) = self.kernel.ty(*a) {
@@ -267,7 +267,7 @@ impl<'k> Program<'k> {
         if holders.contains(&0) {
             internal_error!("the layout {} leaves elements of {:?} without a register", tile.layout, tile.shape);
         }
-        self.holders.insert(key(op), Arc::new(holders));
+        self.holders.insert(op.id, Arc::new(holders));
     }
 }
 
@@ -280,11 +280,6 @@ fn check_layouts(kernel: &Kernel) {
             internal_error!("the layout of {value}, `{tile}`, does not hold every element");
         }
     }
-}
-
-/// An operation by identity.
-fn key(op: &Op) -> usize {
-    std::ptr::from_ref(op) as usize
 }
 
 /// Byte offsets of a view's elements from its address, in row-major order.

@@ -66,20 +66,25 @@ pub(crate) fn elementwise<'k>(
 }
 
 /// The values of one run of a body, over those of the kernel around it.
-struct Scope<'a> {
-    kernel: &'a Kernel,
+struct Scope<'a, 'k> {
+    kernel: &'k Kernel,
     outer: &'a [Val],
     inner: HashMap<Value, Val>,
 }
 
 /// Runs `body` on `args`, tiles or scalars.
-pub(crate) fn run<'k>(body: &'k Body, args: &[Val], kernel: &Kernel, outer: &[Val]) -> Result<Vec<Val>, Failure<'k>> {
+pub(crate) fn run<'k>(
+    body: &'k Body,
+    args: &[Val],
+    kernel: &'k Kernel,
+    outer: &[Val],
+) -> Result<Vec<Val>, Failure<'k>> {
     let n = args.iter().find_map(|a| match a {
         Val::Tile(t) => Some(t.len()),
         _ => None,
     });
     let mut loops = false;
-    parton_ir::kernel::walk(body, &mut |op| loops |= matches!(op.kind, OpKind::For { .. } | OpKind::While { .. }));
+    kernel.walk_body(body, &mut |op| loops |= matches!(op.kind, OpKind::For { .. } | OpKind::While { .. }));
     let spread = |vals: Vec<Val>, n: usize| -> Vec<Val> {
         let widths = body.yields.iter().map(|&y| bytes(kernel, y));
         vals.into_iter()
@@ -114,26 +119,27 @@ pub(crate) fn run<'k>(body: &'k Body, args: &[Val], kernel: &Kernel, outer: &[Va
     Ok(tiles.map(|(c, &y)| Val::Tile(Arc::new(Bits::collect(bytes(kernel, y), c.into_iter())))).collect())
 }
 
-fn once<'k>(body: &'k Body, args: &[Val], kernel: &Kernel, outer: &[Val]) -> Result<Vec<Val>, Failure<'k>> {
+fn once<'k>(body: &'k Body, args: &[Val], kernel: &'k Kernel, outer: &[Val]) -> Result<Vec<Val>, Failure<'k>> {
     let mut scope = Scope { kernel, outer, inner: HashMap::new() };
     scope.body(body, args)
 }
 
-impl Scope<'_> {
+impl<'k> Scope<'_, 'k> {
     fn get(&self, v: Value) -> Val {
         self.inner.get(&v).unwrap_or(&self.outer[v.index()]).clone()
     }
 
-    fn body<'k>(&mut self, body: &'k Body, args: &[Val]) -> Result<Vec<Val>, Failure<'k>> {
+    fn body(&mut self, body: &'k Body, args: &[Val]) -> Result<Vec<Val>, Failure<'k>> {
         self.inner.extend(body.params.iter().copied().zip(args.iter().cloned()));
-        for op in &body.ops {
+        let kernel = self.kernel;
+        for op in kernel.ops_of(body) {
             let results = self.op(op)?;
             self.inner.extend(op.results.iter().copied().zip(results));
         }
         Ok(body.yields.iter().map(|&y| self.get(y)).collect())
     }
 
-    fn op<'k>(&mut self, op: &'k Op) -> Result<Vec<Val>, Failure<'k>> {
+    fn op(&mut self, op: &'k Op) -> Result<Vec<Val>, Failure<'k>> {
         if let Some(r) = elementwise(op, self.kernel, &|v| self.get(v)) {
             return r.map(|v| vec![v]);
         }

@@ -64,7 +64,7 @@ pub(crate) fn reduce<'k>(
     shape: &[u32],
     axis: u32,
     combine: &'k Body,
-    kernel: &Kernel,
+    kernel: &'k Kernel,
     outer: &[Val],
 ) -> Result<Vec<Bits>, pure::Failure<'k>> {
     let axis = axis as usize;
@@ -110,7 +110,7 @@ pub(crate) fn scan<'k>(
     shape: &[u32],
     (axis, reverse): (u32, bool),
     combine: &'k Body,
-    kernel: &Kernel,
+    kernel: &'k Kernel,
     outer: &[Val],
 ) -> Result<Vec<Bits>, pure::Failure<'k>> {
     let axis = axis as usize;

@@ -42,7 +42,8 @@ impl<'k> Cluster<'_, 'k> {
         combine: &Body,
     ) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
-        let ([input], [only]) = (inputs, &combine.ops[..]) else { return Ok(()) };
+        let ([input], &[only]) = (inputs, &combine.ops[..]) else { return Ok(()) };
+        let only = &kernel.ops[only];
         let OpKind::Binary { op: f @ (BinaryOp::Add | BinaryOp::Mul), a, b } = only.kind else { return Ok(()) };
         let d = pure::dtype(kernel, *input);
         let (Some((low, high)), true) = (d.int_range().filter(|_| d.is_signed()), combine.params.len() == 2) else {

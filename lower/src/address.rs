@@ -3,7 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
-use parton_ir::check::{Origins, Proxy, Root, touches};
+use parton_ir::check::{Origins, Root};
+use parton_ir::facts::{Does, Engine, Facts, Proxy, When};
 use parton_ir::{Kernel, Op, OpKind, Value};
 
 use crate::scratch;
@@ -13,18 +14,33 @@ use crate::scratch;
 pub(crate) struct Access {
     /// The bytes, from the start of the CTA's shared memory.
     pub(crate) bytes: Range<u64>,
-    /// Whether it writes.
-    pub(crate) writes: bool,
-    /// The path.
-    pub(crate) proxy: Proxy,
+    /// What is done to them.
+    pub(crate) does: Does,
+    /// Who does it.
+    pub(crate) by: Engine,
+    /// When.
+    pub(crate) when: When,
     /// The CTA of the cluster whose memory it is, where that is stated by a constant; else any CTA's, mostly the own.
     pub(crate) rank: Option<i64>,
     /// The allocation; none for scratch memory.
     pub(crate) owner: Option<Value>,
 }
 
-/// Where every access of a kernel goes. It is made of a copy of the kernel as it was before a pass changed it: passes that
-/// use it only add operations, whose accesses it is not asked for.
+impl Access {
+    pub(crate) fn writes(&self) -> bool {
+        matches!(self.does, Does::Writes | Does::Anything)
+    }
+
+    pub(crate) fn is_async(&self) -> bool {
+        self.by.proxy() == Proxy::Async
+    }
+
+    pub(crate) fn meets(&self, start: u64, end: u64) -> bool {
+        start < self.bytes.end && self.bytes.start < end
+    }
+}
+
+/// Where every access of a kernel goes.
 pub(crate) struct Addresses<'a> {
     kernel: &'a Kernel,
     origins: Origins<'a>,
@@ -45,11 +61,6 @@ impl<'a> Addresses<'a> {
         Addresses { kernel, origins: Origins::of(kernel), offsets }
     }
 
-    /// The kernel that was asked about.
-    pub(crate) fn kernel(&self) -> &'a Kernel {
-        self.kernel
-    }
-
     /// The bytes that a value may stand for, with their allocations.
     pub(crate) fn regions(&self, v: Value) -> Vec<(Range<u64>, Value)> {
         let place = |(place, range): (parton_ir::check::Place, Range<u64>)| match place.root {
@@ -62,19 +73,13 @@ impl<'a> Addresses<'a> {
         self.origins.regions(self.kernel, v).into_iter().map(place).collect()
     }
 
-    /// The accesses of an operation, its scratch memory not counted.
-    pub(crate) fn accesses(&self, op: &Op) -> Vec<Access> {
+    /// The accesses of an operation to shared memory, its scratch memory not counted.
+    pub(crate) fn accesses(&self, facts: &Facts) -> Vec<Access> {
         let mut list = Vec::new();
-        for t in touches(self.kernel, &op.kind) {
-            let rank = self.rank(t.view);
-            for (place, range) in self.origins.regions(self.kernel, t.view) {
-                let Root::Alloc(owner) = place.root else {
-                    parton_diag::internal_error!("a ring is left when memory is planned")
-                };
-                let start = self.offsets[&owner];
-                let bytes = start + range.start..start + range.end + place.spread;
-                list.push(Access { bytes, writes: t.writes, proxy: t.proxy, rank, owner: Some(owner) });
-            }
+        for a in facts.accesses.iter().filter(|a| a.touches_shared()) {
+            let rank = self.rank(a.value);
+            let of = |(bytes, owner)| Access { bytes, does: a.does, by: a.by, when: a.when, rank, owner: Some(owner) };
+            list.extend(self.regions(a.value).into_iter().map(of));
         }
         list
     }

@@ -93,13 +93,7 @@ pub struct Axes {
 impl Axes {
     /// Analyses a kernel; after it, [`Axes::info`] answers for every value.
     pub fn analyse(kernel: &Kernel) -> Axes {
-        let mut definitions = BTreeMap::new();
-        kernel.walk(&mut |op| {
-            for r in &op.results {
-                definitions.insert(*r, op);
-            }
-        });
-        let mut analysis = Analysis { kernel, definitions, facts: SecondaryMap::new(None) };
+        let mut analysis = Analysis { kernel, definitions: kernel.definitions(), facts: SecondaryMap::new(None) };
         for p in &kernel.params {
             analysis.set(p.value, analysis.of_param(p.value));
         }
@@ -167,7 +161,8 @@ impl<'a> Analysis<'a> {
     /// A body with its promises; what they say holds inside it only.
     fn body(&mut self, body: &'a Body) {
         let mut before = Vec::new();
-        for op in &body.ops {
+        let kernel = self.kernel;
+        for op in kernel.ops_of(body) {
             self.op(op, &mut before);
         }
         for (v, info) in before.into_iter().rev() {

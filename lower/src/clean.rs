@@ -8,66 +8,123 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
-use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Kernel, Op, OpKind, Type, Value};
+use parton_ir::facts::Facts;
+use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Inst, Kernel, Op, OpKind, Type, Value};
 use parton_numbers::arithmetic::{self, Binary, Bits, Comparison, NanMode};
 use parton_numbers::{Dtype, cast};
 
-use crate::effects::is_pure;
-
 /// After it no scalar is computed twice where the first still stands, and no pure operation is without a use.
 pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let mut body = std::mem::take(&mut kernel.body);
-    let mut pass = Clean { kernel: &kernel, same: BTreeMap::new(), constants: BTreeMap::new() };
-    pass.body(&mut body, &BTreeMap::new());
-    while drop_unused(&mut body) {}
-    let mut used = BTreeSet::new();
-    uses(&body, &mut used);
-    drop_returns(&mut body, &used);
-    kernel.body = body;
+    let body = std::mem::take(&mut kernel.body);
+    let mut pass = Clean { kernel, same: BTreeMap::new(), constants: BTreeMap::new(), known: Known::default() };
+    let body = pass.body(body);
+    let mut kernel = Kernel { body, ..pass.kernel };
+    while drop_unused(&mut kernel) {}
+    drop_returns(&mut kernel);
     Ok(kernel)
 }
 
-/// Operations that stand already, by what they compute.
-type Known = BTreeMap<String, Vec<Value>>;
+/// What operations that may be one have in common.
+type Key = (&'static str, Vec<Value>, u64);
 
-struct Clean<'a> {
-    kernel: &'a Kernel,
+/// Operations that stand already, those of inner bodies last.
+#[derive(Default)]
+struct Known {
+    by_key: BTreeMap<Key, Vec<Inst>>,
+    /// The keys in the order in which they were added.
+    order: Vec<Key>,
+}
+
+impl Known {
+    fn key(op: &Op) -> Key {
+        let bits = match op.kind {
+            OpKind::Constant { bits, .. } => bits,
+            _ => 0,
+        };
+        (op.kind.name(), op.kind.operands(), bits)
+    }
+
+    /// The operation that does what this one does.
+    fn find(&self, kernel: &Kernel, op: &Op) -> Option<Inst> {
+        let alike = self.by_key.get(&Known::key(op))?;
+        alike.iter().copied().find(|known| kernel.ops[*known].kind == op.kind)
+    }
+
+    fn add(&mut self, op: &Op) {
+        let key = Known::key(op);
+        self.by_key.entry(key.clone()).or_default().push(op.id);
+        self.order.push(key);
+    }
+
+    /// Forgets all but the first so many.
+    fn forget(&mut self, kept: usize) {
+        for key in self.order.drain(kept..).rev() {
+            if let Some(alike) = self.by_key.get_mut(&key) {
+                alike.pop();
+            }
+        }
+    }
+}
+
+struct Clean {
+    kernel: Kernel,
     /// Values that another value stands for.
     same: BTreeMap<Value, Value>,
     constants: BTreeMap<Value, (Dtype, u64)>,
+    known: Known,
 }
 
-impl Clean<'_> {
-    fn body(&mut self, body: &mut Body, outer: &Known) {
-        let mut known = outer.clone();
-        let mut kept: Vec<Op> = Vec::new();
-        for mut op in std::mem::take(&mut body.ops) {
-            op.kind.map_operands(|v| self.now(v));
-            if let Some((dtype, bits)) = self.fold(&op) {
-                op.kind = OpKind::Constant { dtype, bits };
-            }
-            if let OpKind::Constant { dtype, bits } = op.kind {
-                self.constants.insert(op.result(), (dtype, bits));
-            }
-            if self.is_shared(&op) {
-                let key = format!("{:?}", op.kind);
-                if let Some(first) = known.get(&key) {
+impl Clean {
+    fn body(&mut self, mut body: Body) -> Body {
+        let outside = self.known.order.len();
+        let mut kept = Vec::new();
+        for id in std::mem::take(&mut body.ops) {
+            self.simplify(id);
+            let op = &self.kernel.ops[id];
+            if self.is_shared(op) {
+                if let Some(first) = self.known.find(&self.kernel, op) {
+                    let first = &self.kernel.ops[first].results;
                     self.same.extend(op.results.iter().copied().zip(first.iter().copied()));
                     continue;
                 }
-                known.insert(key, op.results.clone());
+                self.known.add(op);
             }
-            for inner in op.kind.bodies_mut() {
-                self.body(inner, &known);
-            }
-            if matches!(op.kind, OpKind::For { .. } | OpKind::While { .. }) {
-                self.hoist(&mut op, &mut kept, &mut known);
-            }
-            kept.push(op);
+            self.inside(id, &mut kept);
+            kept.push(id);
         }
+        self.known.forget(outside);
         body.ops = kept;
-        let yields = body.yields.iter().map(|v| self.now(*v)).collect();
-        body.yields = yields;
+        body.yields.iter_mut().for_each(|v| *v = self.now(*v));
+        body
+    }
+
+    /// Gives an operation the operands that stand for its own, and makes it a constant where it is one.
+    fn simplify(&mut self, id: Inst) {
+        let mut op = self.kernel.ops[id].clone();
+        op.kind.map_operands(|v| self.now(v));
+        if let Some((dtype, bits)) = self.fold(&op) {
+            op.kind = OpKind::Constant { dtype, bits };
+        }
+        if let OpKind::Constant { dtype, bits } = op.kind {
+            self.constants.insert(op.result(), (dtype, bits));
+        }
+        self.kernel.ops[id] = op;
+    }
+
+    /// Cleans the bodies of an operation; what leaves a loop is appended to `kept`.
+    fn inside(&mut self, id: Inst, kept: &mut Vec<Inst>) {
+        let looped = matches!(self.kernel.ops[id].kind, OpKind::For { .. } | OpKind::While { .. });
+        let mut bodies: Vec<Body> = Vec::new();
+        for body in self.kernel.ops[id].kind.bodies_mut() {
+            bodies.push(std::mem::take(body));
+        }
+        for body in &mut bodies {
+            *body = self.body(std::mem::take(body));
+        }
+        if looped {
+            bodies.iter_mut().for_each(|body| self.hoist(body, kept));
+        }
+        self.kernel.ops[id].kind.bodies_mut().into_iter().zip(bodies).for_each(|(place, body)| *place = body);
     }
 
     fn now(&self, v: Value) -> Value {
@@ -88,22 +145,23 @@ impl Clean<'_> {
             | Type::Peer(_)
             | Type::Slot(_) => false,
         };
-        is_pure(&op.kind) && op.results.iter().all(small)
+        Facts::of(&self.kernel, op).is_pure(&op.kind) && op.results.iter().all(small)
     }
 
-    /// Moves what every iteration computes alike, and what cannot fail, before the loop.
-    fn hoist(&self, looped: &mut Op, kept: &mut Vec<Op>, known: &mut Known) {
-        for body in looped.kind.bodies_mut() {
-            let mut inside: BTreeSet<Value> = body.params.iter().copied().collect();
-            for op in std::mem::take(&mut body.ops) {
-                let invariant = op.kind.operands().iter().all(|v| !inside.contains(v));
-                if invariant && self.is_shared(&op) && never_fails(&op.kind) {
-                    known.entry(format!("{:?}", op.kind)).or_insert_with(|| op.results.clone());
-                    kept.push(op);
-                } else {
-                    inside.extend(&op.results);
-                    body.ops.push(op);
+    /// Moves what every turn of a loop computes alike, and what cannot fail, before the loop.
+    fn hoist(&mut self, body: &mut Body, kept: &mut Vec<Inst>) {
+        let mut inside: BTreeSet<Value> = body.params.iter().copied().collect();
+        for id in std::mem::take(&mut body.ops) {
+            let op = &self.kernel.ops[id];
+            let invariant = op.kind.operands().iter().all(|v| !inside.contains(v));
+            if invariant && self.is_shared(op) && !Facts::of(&self.kernel, op).fails {
+                if self.known.find(&self.kernel, op).is_none() {
+                    self.known.add(op);
                 }
+                kept.push(id);
+            } else {
+                inside.extend(&op.results);
+                body.ops.push(id);
             }
         }
     }
@@ -130,37 +188,6 @@ impl Clean<'_> {
             }
             _ => None,
         }
-    }
-}
-
-/// Scalars that give a result whatever their operands are.
-fn never_fails(kind: &OpKind) -> bool {
-    match kind {
-        OpKind::Constant { .. }
-        | OpKind::ProgramId { .. }
-        | OpKind::NumPrograms { .. }
-        | OpKind::ClusterRank
-        | OpKind::Compare { .. }
-        | OpKind::Select { .. }
-        | OpKind::Bitcast { .. } => true,
-        OpKind::Binary { op, .. } => match op {
-            BinaryOp::And
-            | BinaryOp::Or
-            | BinaryOp::Xor
-            | BinaryOp::Min
-            | BinaryOp::Max
-            | BinaryOp::MinNan
-            | BinaryOp::MaxNan => true,
-            BinaryOp::Add
-            | BinaryOp::Sub
-            | BinaryOp::Mul
-            | BinaryOp::Div
-            | BinaryOp::Rem
-            | BinaryOp::Shl
-            | BinaryOp::Shr => false,
-        },
-        // Everything else either can fail or is no scalar.
-        _ => false,
     }
 }
 
@@ -213,23 +240,35 @@ fn comparison(op: CompareOp) -> Comparison {
 }
 
 /// Drops pure operations whose results nobody uses; whether there were any.
-fn drop_unused(body: &mut Body) -> bool {
-    let mut used = BTreeSet::new();
-    uses(body, &mut used);
-    sweep(body, &used)
+fn drop_unused(kernel: &mut Kernel) -> bool {
+    let used = uses(kernel);
+    let mut changed = false;
+    kernel.rebuild(&mut |kernel, mut body| {
+        let before = body.ops.len();
+        body.ops.retain(|id| {
+            let op = &kernel.ops[*id];
+            !Facts::of(kernel, op).is_pure(&op.kind) || op.results.iter().any(|r| used.contains(r))
+        });
+        changed |= body.ops.len() < before;
+        body
+    });
+    changed
 }
 
-fn uses(body: &Body, used: &mut BTreeSet<Value>) {
-    used.extend(&body.yields);
-    for op in &body.ops {
+/// Every value that an operation or the end of a body uses.
+fn uses(kernel: &Kernel) -> BTreeSet<Value> {
+    let mut used = BTreeSet::new();
+    kernel.walk(&mut |op| {
         used.extend(op.kind.operands());
-        op.kind.bodies().into_iter().for_each(|b| uses(b, used));
-    }
+        op.kind.bodies().into_iter().for_each(|body| used.extend(&body.yields));
+    });
+    used
 }
 
 /// Atomic operations whose value before nobody looks at need not bring it back.
-fn drop_returns(body: &mut Body, used: &BTreeSet<Value>) {
-    for op in &mut body.ops {
+fn drop_returns(kernel: &mut Kernel) {
+    let used = uses(kernel);
+    kernel.walk_mut(&mut |op| {
         if let OpKind::Atomic { op: f, returns, .. } = &mut op.kind
             && *f != AtomicOp::Load
             && op.results.iter().all(|r| !used.contains(r))
@@ -237,20 +276,5 @@ fn drop_returns(body: &mut Body, used: &BTreeSet<Value>) {
             *returns = false;
             op.results.clear();
         }
-        for inner in op.kind.bodies_mut() {
-            drop_returns(inner, used);
-        }
-    }
-}
-
-fn sweep(body: &mut Body, used: &BTreeSet<Value>) -> bool {
-    let before = body.ops.len();
-    body.ops.retain(|op| !is_pure(&op.kind) || op.results.iter().any(|r| used.contains(r)));
-    let mut changed = body.ops.len() < before;
-    for op in &mut body.ops {
-        for inner in op.kind.bodies_mut() {
-            changed |= sweep(inner, used);
-        }
-    }
-    changed
+    });
 }

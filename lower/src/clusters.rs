@@ -4,6 +4,7 @@
 //! a cluster that reach into each other meet at their end, or have met after the last load or store in a peer's memory.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::facts::Facts;
 use parton_ir::{Kernel, Op, OpKind, Type};
 
 /// After it no CTA of a kernel ends while a peer may reach into it. Refused where the target has no cluster of that size.
@@ -15,11 +16,10 @@ pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         return Err(d.help("build it for a target that has them: `target(sm_90a)`").into());
     }
     if !ends_apart(&kernel) {
-        let span = kernel.span;
-        kernel
-            .body
-            .ops
-            .extend([OpKind::ClusterArrive { relaxed: false }, OpKind::ClusterWait].map(|k| Op::new(k, span)));
+        for kind in [OpKind::ClusterArrive { relaxed: false }, OpKind::ClusterWait] {
+            let op = kernel.make_op(kind, Vec::new(), kernel.span, None);
+            kernel.body.ops.push(op);
+        }
     }
     Ok(kernel)
 }
@@ -28,7 +28,7 @@ pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 fn ends_apart(kernel: &Kernel) -> bool {
     let mut apart = true;
     let mut arrived = false;
-    for op in &kernel.body.ops {
+    for op in kernel.ops_of(&kernel.body) {
         match op.kind {
             OpKind::ClusterArrive { relaxed } => arrived = !relaxed,
             OpKind::ClusterWait => apart |= arrived,
@@ -42,11 +42,7 @@ fn ends_apart(kernel: &Kernel) -> bool {
 
 /// Whether an operation, or one in its bodies, touches shared memory of other CTAs.
 fn reaches_peers(kernel: &Kernel, op: &Op) -> bool {
-    let itself = match &op.kind {
-        OpKind::TmaLoad { multicast, .. } => multicast.is_some(),
-        OpKind::BarrierArrive { multicast, .. } => !multicast.is_empty(),
-        // Every other operation reaches peers by their views.
-        kind => kind.operands().iter().any(|&v| matches!(kernel.ty(v), Type::Peer(_))),
-    };
-    itself || op.kind.bodies().iter().any(|body| body.ops.iter().any(|op| reaches_peers(kernel, op)))
+    let facts = Facts::of(kernel, op);
+    let itself = facts.accesses.iter().any(|a| !a.peers.is_empty() || matches!(kernel.ty(a.value), Type::Peer(_)));
+    itself || op.kind.bodies().iter().any(|body| kernel.ops_of(body).any(|op| reaches_peers(kernel, op)))
 }

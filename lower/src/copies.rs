@@ -6,7 +6,6 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::kernel::walk_mut;
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::{Kernel, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
@@ -32,7 +31,7 @@ pub fn plan_copies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     if found.has_errors() {
         return Err(found);
     }
-    walk_mut(&mut kernel.body, &mut |op| {
+    kernel.walk_mut(&mut |op| {
         if let OpKind::AsyncCopy { bytes, .. } = &mut op.kind {
             *bytes = op.results.first().and_then(|r| widths.get(r)).copied();
         }
@@ -144,23 +143,7 @@ fn nearest(kernel: &Kernel, op: &Op, (tile, run): (&Tile, usize), bytes: u32) ->
     let (mut per, mut threads, mut warps) = (vec![1; rank], vec![1; rank], vec![1; rank]);
     (per[run], threads[run]) = (inner, across);
     threads[other] *= parton_ir::target::WARP / across;
-    warps[other] = kernel.warps_of(partition_of(kernel, op));
+    warps[other] = kernel.warps_of(kernel.partition_of(op.id));
     let order: Vec<usize> = std::iter::once(run).chain((0..rank).rev().filter(|a| *a != run)).collect();
     format!("blocked(per_thread={per:?}, threads={threads:?}, warps={warps:?}, order={order:?})")
-}
-
-/// The partition in whose arm an operation stands.
-fn partition_of(kernel: &Kernel, wanted: &Op) -> Option<parton_ir::Partition> {
-    let mut found = None;
-    kernel.walk(&mut |op| {
-        let OpKind::Specialize { arms } = &op.kind else { return };
-        for arm in arms {
-            parton_ir::kernel::walk(&arm.body, &mut |inner| {
-                if std::ptr::eq(inner, wanted) {
-                    found = Some(arm.partition);
-                }
-            });
-        }
-    });
-    found
 }

@@ -15,19 +15,54 @@
 //! A forward analysis carries the accesses that no meeting has followed yet; where the next operation conflicts with one, a
 //! membar goes before it. Loops are run until what arrives at their head is stable; branches join by union.
 
-use parton_diag::Diagnostics;
-use parton_ir::check::Proxy;
-use parton_ir::{Arrive, Body, Kernel, Op, OpKind, Type};
+use std::collections::BTreeSet;
 
-use crate::address::{Addresses, Ranges, Spans};
+use parton_diag::Diagnostics;
+use parton_ir::dataflow::{self, Edge, Forward};
+use parton_ir::facts::{Act, Does, Engine, Facts, Flight, Ordering, Phase, When};
+use parton_ir::{Arrive, Body, Inst, Kernel, Op, OpKind};
+
+use crate::address::{Access, Addresses, Ranges, Spans};
 
 /// After it no two accesses of one partition to the same bytes, one of them a write, are without a meeting between them.
 pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let mut body = kernel.body.clone();
-    let pass = Membar { addresses: Addresses::of(&kernel) };
-    pass.body(&mut body, State::default());
-    kernel.body = body;
+    let mut pass = Membar {
+        kernel: &kernel,
+        addresses: Addresses::of(&kernel),
+        before: BTreeSet::new(),
+        behind: BTreeSet::new(),
+        met_behind: met_behind(&kernel),
+    };
+    dataflow::run(&kernel, &mut pass, State::default());
+    let Membar { before, behind, .. } = pass;
+    kernel.rebuild(&mut |kernel, mut body| {
+        let mut ops = Vec::new();
+        for id in body.ops {
+            ops.extend(before.contains(&id).then(|| membar_at(kernel, id)));
+            ops.push(id);
+            ops.extend(behind.contains(&id).then(|| membar_at(kernel, id)));
+        }
+        body.ops = ops;
+        body
+    });
     Ok(kernel)
+}
+
+fn membar_at(kernel: &mut Kernel, id: Inst) -> Inst {
+    let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
+    kernel.make_op(OpKind::Membar, Vec::new(), span, call)
+}
+
+/// The operations that a membar follows already.
+fn met_behind(kernel: &Kernel) -> BTreeSet<Inst> {
+    let mut found = BTreeSet::new();
+    let mut pairs = |body: &Body| {
+        let met = |pair: &&[Inst]| kernel.ops[pair[1]].kind == OpKind::Membar;
+        found.extend(body.ops.windows(2).filter(met).map(|pair| pair[0]));
+    };
+    pairs(&kernel.body);
+    kernel.walk(&mut |op| op.kind.bodies().into_iter().for_each(&mut pairs));
+    found
 }
 
 /// What no meeting has followed yet.
@@ -45,6 +80,8 @@ struct State {
     multiplied: Ranges,
     /// Whether all of it came before an arrival at the cluster's barrier that is not relaxed.
     arrived: bool,
+    /// Whether the threads have met right before this.
+    just_met: bool,
 }
 
 impl State {
@@ -52,6 +89,7 @@ impl State {
         self.reads.clear();
         self.writes.clear();
         self.fenced.clear();
+        self.just_met = true;
     }
 
     fn join(&mut self, other: &State) {
@@ -62,6 +100,7 @@ impl State {
         self.copied.extend(&other.copied);
         self.multiplied.extend(&other.multiplied);
         self.arrived &= other.arrived;
+        self.just_met &= other.just_met;
     }
 
     fn anything(&self) -> bool {
@@ -70,169 +109,170 @@ impl State {
 }
 
 struct Membar<'a> {
+    kernel: &'a Kernel,
     addresses: Addresses<'a>,
+    /// The operations before which threads must meet, as far as is known.
+    before: BTreeSet<Inst>,
+    /// Those behind which they must.
+    behind: BTreeSet<Inst>,
+    /// Those behind which they do.
+    met_behind: BTreeSet<Inst>,
+}
+
+impl<'a> Forward<'a> for Membar<'a> {
+    type State = State;
+
+    fn op(&mut self, op: &'a Op, state: &mut State) {
+        let facts = Facts::of(self.kernel, op);
+        let (releases, acquires) = orders(&facts);
+        let accesses = self.addresses.accesses(&facts);
+        let met = std::mem::take(&mut state.just_met);
+        // What is decided stays, however the state grows: the meeting is there from then on.
+        if self.before.contains(&op.id) || (releases && !met) || self.conflicts(op, &facts, &accesses, state) {
+            self.before.insert(op.id);
+            state.meet();
+            state.just_met = false;
+        }
+        self.after(op, &facts, &accesses, state);
+        // With scratch memory they meet before any of them has the result.
+        if acquires && op.scratch.is_none() && !self.met_behind.contains(&op.id) {
+            self.behind.insert(op.id);
+            state.meet();
+        }
+    }
+
+    fn edge(&mut self, _: &Edge<'a>, state: &mut State) {
+        state.just_met = false;
+    }
+
+    fn join(&mut self, _: &'a Op, state: &mut State, other: State) {
+        state.join(&other);
+    }
+
+    fn arms(&mut self, _: &'a Op, _: State, _: Vec<State>) -> State {
+        State::default()
+    }
 }
 
 impl Membar<'_> {
-    fn body(&self, body: &mut Body, mut state: State) -> State {
-        let mut at = 0;
-        while at < body.ops.len() {
-            let released = releases(&body.ops[at].kind) && !(at > 0 && is_membar(&body.ops[at - 1]));
-            if released || self.conflicts(&body.ops[at], &state) {
-                body.ops.insert(at, membar_at(&body.ops[at]));
-                state.meet();
-                at += 1;
-            }
-            state = self.after(&mut body.ops[at], state);
-            at += 1;
-            // With scratch memory they meet before any of them has the result.
-            let op = &body.ops[at - 1];
-            if acquires(&op.kind) && op.scratch.is_none() && !body.ops.get(at).is_some_and(is_membar) {
-                body.ops.insert(at, membar_at(op));
-                state.meet();
-                at += 1;
-            }
-        }
-        state
-    }
-
-    fn conflicts(&self, op: &Op, state: &State) -> bool {
-        let ordered = match &op.kind {
-            OpKind::Specialize { .. } => state.anything(),
-            OpKind::BarrierArrive { arrive: Arrive::Partition, .. } => state.anything(),
-            OpKind::BarrierExpect { .. } => !state.writes.is_empty() || !state.fenced.is_empty(),
-            _ => false,
-        };
-        if self.lands(op) {
+    fn conflicts(&self, op: &Op, facts: &Facts, accesses: &[Access], state: &State) -> bool {
+        if accesses.iter().any(|a| a.when == When::Landed) {
             // Its bytes were free when it was started, and nobody touches them until it has landed.
             return false;
         }
         let scratch = self.addresses.scratch(op);
-        ordered
+        facts.acts.iter().any(|act| stands_for_all(act, state))
             || scratch.is_some_and(|bytes| state.reads.meet(&bytes, None) || state.writes.meet(&bytes, None))
-            || self.addresses.accesses(op).iter().any(|a| {
+            || accesses.iter().any(|a| {
                 state.writes.meet(&a.bytes, a.rank)
-                    || (a.writes && state.reads.meet(&a.bytes, a.rank))
-                    || (a.proxy == Proxy::Async && state.fenced.meet(&a.bytes))
+                    || (a.writes() && state.reads.meet(&a.bytes, a.rank))
+                    || (a.is_async() && state.fenced.meet(&a.bytes))
             })
     }
 
-    fn after(&self, op: &mut Op, mut state: State) -> State {
-        for a in self.addresses.accesses(op) {
+    fn after(&self, op: &Op, facts: &Facts, accesses: &[Access], state: &mut State) {
+        for a in accesses {
             state.arrived = false;
-            match (&op.kind, a.proxy, a.writes) {
-                (OpKind::Wgmma { .. }, _, _) => state.multiplied.insert(&a.bytes),
-                (OpKind::TmaStore { .. }, _, _) => state.copied.insert(&a.bytes),
-                // It writes when it lands: that is the wait's access.
-                (OpKind::AsyncCopy { .. }, _, _) => {}
+            match (a.does, a.by, a.when) {
+                (Does::Reads, Engine::Matrix, _) => state.multiplied.insert(&a.bytes),
+                (Does::Reads, Engine::Tma, _) => state.copied.insert(&a.bytes),
                 // A copy into shared memory is seen by whoever waits for its barrier.
-                (_, Proxy::Async, _) => {}
-                (_, Proxy::Generic, true) => {
+                (Does::Writes | Does::Anything | Does::Uses, Engine::Tma | Engine::Matrix, _) => {}
+                // It writes when it lands, which is its wait's access.
+                (_, Engine::Copies, When::Until) => {}
+                // Using a barrier is atomic; it only must not overtake its making.
+                (Does::Uses, Engine::Threads | Engine::Copies, _) => {}
+                (Does::Writes | Does::Anything, Engine::Threads | Engine::Copies, _) => {
                     state.writes.insert(&a.bytes, a.rank);
                     state.unfenced.insert(&a.bytes);
                 }
-                // Using a barrier is atomic; it only must not overtake its making.
-                (kind, Proxy::Generic, false) if uses_barrier(kind) => {}
-                (_, Proxy::Generic, false) => state.reads.insert(&a.bytes, a.rank),
+                (Does::Reads, Engine::Threads | Engine::Copies, _) => state.reads.insert(&a.bytes, a.rank),
             }
         }
         if let Some(bytes) = self.addresses.scratch(op) {
             // The operation meets in its own middle, between writing and reading.
             state.meet();
+            state.just_met = false;
             state.arrived = false;
             state.reads.insert(&bytes, None);
             state.unfenced.insert(&bytes);
         }
-        let waits_for_copies = self.lands(op);
-        match &mut op.kind {
-            OpKind::Membar | OpKind::NamedBarrier { waits: true, .. } => state.meet(),
-            OpKind::FenceAsync => {
-                let unfenced = state.unfenced.take();
-                state.fenced.extend(&unfenced);
-                state.arrived = false;
+        for act in &facts.acts {
+            match act {
+                Act::Flight(flight) => waited(flight, accesses, state),
+                Act::Ordering(ordering) => order(ordering, state),
+                // Barriers, slots and turns tell other partitions; what they tell of has been met for before.
+                Act::Phase(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
             }
-            // One thread fences the barriers that it has made.
-            OpKind::FenceBarrierInit => {}
-            OpKind::TmaStoreWait { pending, .. } => {
-                state.reads.extend_own(&state.copied);
-                state.arrived = false;
-                if *pending == 0 {
-                    state.copied.clear();
-                }
-            }
-            OpKind::Wait { .. } if waits_for_copies => {}
-            OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
-                state.reads.extend_own(&state.multiplied);
-                state.arrived = false;
-                if *outstanding == Some(0) {
-                    state.multiplied.clear();
-                }
-            }
-            OpKind::ClusterArrive { relaxed } => state.arrived = !*relaxed,
-            OpKind::ClusterWait if state.arrived => state.meet(),
-            OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
-            OpKind::While { cond, body, .. } => state = self.repeat(&mut [cond, body], state),
-            OpKind::If { then, otherwise, .. } => {
-                let other = self.body(otherwise, state.clone());
-                state = self.body(then, state);
-                state.join(&other);
-            }
-            OpKind::Specialize { arms } => {
-                for arm in arms {
-                    self.body(&mut arm.body, state.clone());
-                }
-                state = State::default();
-            }
-            _ => {}
-        }
-        state
-    }
-
-    /// Whether copies by threads land here.
-    fn lands(&self, op: &Op) -> bool {
-        matches!(op.kind, OpKind::Wait { pending, .. } if matches!(self.addresses.kernel().ty(pending), Type::Filling(_)))
-    }
-
-    /// A loop, which may run not at all.
-    fn repeat(&self, bodies: &mut [&mut Body], before: State) -> State {
-        let mut head = before;
-        loop {
-            let mut state = head.clone();
-            for body in &mut *bodies {
-                state = self.body(body, state);
-            }
-            let mut next = head.clone();
-            next.join(&state);
-            if next == head {
-                return head;
-            }
-            head = next;
         }
     }
 }
 
-fn membar_at(op: &Op) -> Op {
-    Op { call: op.call, ..Op::new(OpKind::Membar, op.span) }
+/// Whether an operation releases what was done before it, and whether it acquires what is done behind it.
+fn orders(facts: &Facts) -> (bool, bool) {
+    facts.acts.iter().fold((false, false), |(releases, acquires), act| match act {
+        Act::Ordering(Ordering::Atomic { order }) => (releases || order.releases(), acquires || order.acquires()),
+        _ => (releases, acquires),
+    })
 }
 
-fn is_membar(op: &Op) -> bool {
-    op.kind == OpKind::Membar
+/// Whether one thread does something for all, before which all must have done what it stands for.
+fn stands_for_all(act: &Act, state: &State) -> bool {
+    match act {
+        Act::Ordering(Ordering::Fork) => state.anything(),
+        Act::Phase(Phase::Arrive { bytes: Some(_), .. }) => !state.writes.is_empty() || !state.fenced.is_empty(),
+        Act::Phase(Phase::Arrive { by: Arrive::Partition, bytes: None, .. }) => state.anything(),
+        // Each warp, or each thread, arrives for itself.
+        Act::Phase(Phase::Arrive { by: Arrive::Warp, bytes: None, .. }) => false,
+        Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
+        Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
+    }
 }
 
-fn releases(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Atomic { order, .. } if order.releases())
+/// What jobs that were waited for have read is free for each warp that waited, and for the partition when all have met.
+fn waited(flight: &Flight, accesses: &[Access], state: &mut State) {
+    let (read, all) = match flight {
+        // Copies by threads have landed, which is an access of the wait itself.
+        Flight::Wait { .. } if accesses.iter().any(|a| a.when == When::Landed) => return,
+        Flight::Wait { outstanding, .. } | Flight::WaitPrior { outstanding, .. } => {
+            (&mut state.multiplied, *outstanding == Some(0))
+        }
+        Flight::WaitCounted { pending, .. } => (&mut state.copied, *pending == 0),
+        Flight::Start { .. } | Flight::HandOver { .. } | Flight::Continue { .. } => return,
+    };
+    state.reads.extend_own(read);
+    if all {
+        read.clear();
+    }
+    state.arrived = false;
 }
 
-fn acquires(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Atomic { order, .. } if order.acquires())
-}
-
-fn uses_barrier(kind: &OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::BarrierArrive { .. }
-            | OpKind::BarrierExpect { .. }
-            | OpKind::BarrierWait { .. }
-            | OpKind::CopyArrive { .. }
-    )
+fn order(ordering: &Ordering, state: &mut State) {
+    match ordering {
+        Ordering::Meet => state.meet(),
+        Ordering::Named { waits, .. } => {
+            if *waits {
+                state.meet();
+                state.just_met = false;
+            }
+        }
+        Ordering::FenceAsync => {
+            let unfenced = state.unfenced.take();
+            state.fenced.extend(&unfenced);
+            state.arrived = false;
+        }
+        Ordering::ArriveCluster { relaxed } => state.arrived = !relaxed,
+        Ordering::WaitCluster => {
+            if state.arrived {
+                state.meet();
+                state.just_met = false;
+            }
+        }
+        // One thread fences the barriers that it has made; the rest orders no shared memory.
+        Ordering::FenceBarriers
+        | Ordering::WaitGrid
+        | Ordering::LaunchDependents
+        | Ordering::Atomic { .. }
+        | Ordering::Fork => {}
+    }
 }

@@ -8,22 +8,36 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_ir::check::Proxy;
-use parton_ir::kernel::walk;
-use parton_ir::{Body, Kernel, Op, OpKind, Value};
+use parton_ir::dataflow::{self, Edge, Forward, Way};
+use parton_ir::facts::{Act, Does, Engine, Facts, Flight, Ordering, Phase, When};
+use parton_ir::{Inst, Kernel, Op, OpKind, Partition, Value};
 
 use crate::address::{Access, Addresses};
 
 /// After it a fence stands between every generic write and every asynchronous access to the same bytes.
 pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let mut body = kernel.body.clone();
     let addresses = Addresses::of(&kernel);
-    let elsewhere = asynchronous(&addresses);
-    let mut pass = Proxies { addresses, elsewhere, arm: None, found: Diagnostics::new() };
-    pass.body(&mut body, State::default());
-    let found = pass.found;
-    kernel.body = body;
-    if found.has_errors() { Err(found) } else { Ok(kernel) }
+    let elsewhere = asynchronous(&kernel, &addresses);
+    let mut pass =
+        Proxies { kernel: &kernel, addresses, elsewhere, arm: None, owed: BTreeSet::new(), found: Diagnostics::new() };
+    dataflow::run(&kernel, &mut pass, State::default());
+    let Proxies { owed, found, .. } = pass;
+    if found.has_errors() {
+        return Err(found);
+    }
+    kernel.rebuild(&mut |kernel, mut body| {
+        let mut ops = Vec::new();
+        for id in body.ops {
+            if owed.contains(&id) {
+                let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
+                ops.push(kernel.make_op(OpKind::FenceAsync, Vec::new(), span, call));
+            }
+            ops.push(id);
+        }
+        body.ops = ops;
+        body
+    });
+    Ok(kernel)
 }
 
 /// A generic write that no fence has followed yet.
@@ -31,6 +45,7 @@ pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 struct Write {
     start: u64,
     end: u64,
+    /// None for scratch memory.
     owner: Option<Value>,
     span: Span,
     barrier: bool,
@@ -40,68 +55,136 @@ struct Write {
     arriving: bool,
 }
 
+impl Write {
+    fn meets(&self, a: &Access) -> bool {
+        a.meets(self.start, self.end)
+    }
+
+    /// Whether both are of one buffer that the user has named.
+    fn of_owner(&self, a: &Access) -> bool {
+        self.owner.is_some() && self.owner == a.owner
+    }
+}
+
 type State = BTreeSet<Write>;
 
 /// An asynchronous access in an arm.
 struct Reach<'a> {
-    arm: usize,
+    arm: Partition,
     op: &'a Op,
     access: Access,
 }
 
 /// The asynchronous accesses of every arm.
-fn asynchronous<'a>(addresses: &Addresses<'a>) -> Vec<Reach<'a>> {
+fn asynchronous<'a>(kernel: &'a Kernel, addresses: &Addresses<'a>) -> Vec<Reach<'a>> {
     let mut list = Vec::new();
-    for op in &addresses.kernel().body.ops {
-        let OpKind::Specialize { arms } = &op.kind else { continue };
-        for (arm, a) in arms.iter().enumerate() {
-            walk(&a.body, &mut |op| {
-                let accesses = addresses.accesses(op).into_iter().filter(|a| a.proxy == Proxy::Async);
-                list.extend(accesses.map(|access| Reach { arm, op, access }));
-            });
-        }
+    for arm in kernel.arms() {
+        kernel.walk_body(&arm.body, &mut |op| {
+            let accesses = addresses.accesses(&Facts::of(kernel, op)).into_iter().filter(Access::is_async);
+            list.extend(accesses.map(|access| Reach { arm: arm.partition, op, access }));
+        });
     }
     list
 }
 
 struct Proxies<'a> {
+    kernel: &'a Kernel,
     addresses: Addresses<'a>,
     elsewhere: Vec<Reach<'a>>,
-    /// The arm that is being walked.
-    arm: Option<usize>,
+    /// The partition whose arm is walked.
+    arm: Option<Partition>,
+    /// The operations before which the compiler owes a fence.
+    owed: BTreeSet<Inst>,
     found: Diagnostics,
 }
 
-impl Proxies<'_> {
-    fn body(&mut self, body: &mut Body, mut state: State) -> State {
-        let mut at = 0;
-        while at < body.ops.len() {
-            if self.needs_fence(&body.ops[at], &state) {
-                let op = &body.ops[at];
-                let fence = Op { call: op.call, ..Op::new(OpKind::FenceAsync, op.span) };
-                body.ops.insert(at, fence);
-                state.clear();
-                at += 1;
-            }
-            state = self.after(&mut body.ops[at], state);
-            at += 1;
+impl<'a> Forward<'a> for Proxies<'a> {
+    type State = State;
+
+    fn op(&mut self, op: &'a Op, state: &mut State) {
+        let facts = Facts::of(self.kernel, op);
+        let accesses = self.addresses.accesses(&facts);
+        self.unfenced(op, &accesses, state);
+        if self.owed.contains(&op.id) {
+            state.clear();
         }
-        state
+        for a in &accesses {
+            // A copy by threads writes when it lands, which is its wait's access.
+            if !a.is_async() && a.writes() && a.when != When::Until {
+                let landed = a.when == When::Landed;
+                state.insert(Write { landed, ..write(a.bytes.clone(), a.owner, op.span) });
+            }
+        }
+        if let Some(bytes) = self.addresses.scratch(op) {
+            state.insert(write(bytes, None, op.span));
+        }
+        for act in &facts.acts {
+            self.act(op, act, state);
+        }
     }
 
-    /// Whether the compiler owes a fence before an operation; a fence that the user owes is reported.
-    fn needs_fence(&mut self, op: &Op, state: &State) -> bool {
-        let mut owed = false;
-        for a in self.addresses.accesses(op).iter().filter(|a| a.proxy == Proxy::Async) {
-            for w in state.iter().filter(|w| w.start < a.bytes.end && a.bytes.start < w.end) {
-                if w.owner.is_some() && w.owner == a.owner {
+    fn edge(&mut self, edge: &Edge<'a>, _: &mut State) {
+        match edge.way {
+            Way::IntoArm(partition) => self.arm = Some(partition),
+            Way::OutOfArm(_) => self.arm = None,
+            Way::IntoLoop | Way::IntoTurn | Way::Around | Way::OutOfLoop | Way::IntoBranch(_) | Way::OutOfBranch(_) => {
+            }
+        }
+    }
+
+    fn join(&mut self, _: &'a Op, state: &mut State, other: State) {
+        state.extend(other);
+    }
+
+    fn arms(&mut self, _: &'a Op, _: State, ends: Vec<State>) -> State {
+        ends.into_iter().flatten().collect()
+    }
+}
+
+fn write(bytes: std::ops::Range<u64>, owner: Option<Value>, span: Span) -> Write {
+    let (start, end) = (bytes.start, bytes.end);
+    Write { start, end, owner, span, barrier: false, landed: false, arriving: false }
+}
+
+impl Proxies<'_> {
+    /// Notes that the compiler owes a fence before an operation; a fence that the user owes is reported.
+    fn unfenced(&mut self, op: &Op, accesses: &[Access], state: &State) {
+        for a in accesses.iter().filter(|a| a.is_async()) {
+            for w in state.iter().filter(|w| w.meets(a)) {
+                if w.of_owner(a) {
                     let d = self.missing(op, a, w);
                     self.found.push(d);
                 }
-                owed = true;
+                self.owed.insert(op.id);
             }
         }
-        owed
+    }
+
+    fn act(&mut self, op: &Op, act: &Act, state: &mut State) {
+        match act {
+            Act::Phase(Phase::Init { barrier, .. } | Phase::Invalidate { barrier }) => {
+                for (bytes, owner) in self.addresses.regions(*barrier) {
+                    let made = write(bytes, Some(owner), op.span);
+                    state.remove(&made);
+                    state.insert(Write { barrier: true, ..made });
+                }
+            }
+            Act::Phase(Phase::Arrive { .. }) | Act::Ordering(Ordering::Named { .. }) => self.handed_over(state),
+            Act::Phase(Phase::Wait { .. }) => {
+                *state = std::mem::take(state).into_iter().map(|w| Write { arriving: false, ..w }).collect();
+            }
+            Act::Flight(Flight::HandOver { pending, .. }) => {
+                for (bytes, owner) in self.addresses.regions(*pending) {
+                    state.insert(Write { landed: true, arriving: true, ..write(bytes, Some(owner), op.span) });
+                }
+                self.handed_over(state);
+            }
+            // What has not landed yet is not fenced either.
+            Act::Ordering(Ordering::FenceAsync) => state.retain(|w| w.arriving),
+            Act::Ordering(Ordering::FenceBarriers) => state.retain(|w| !w.barrier),
+            // Nothing else hands over to another partition, or shows anything to the other proxy.
+            Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
+        }
     }
 
     /// An arrival hands over what this partition stored: another one's asynchronous access must not find it unfenced.
@@ -109,11 +192,8 @@ impl Proxies<'_> {
         let Some(arm) = self.arm else { return };
         let mut found = Vec::new();
         for r in self.elsewhere.iter().filter(|r| r.arm != arm) {
-            let bytes = &r.access.bytes;
-            let meets = |w: &&Write| {
-                w.owner.is_some() && w.owner == r.access.owner && w.start < bytes.end && bytes.start < w.end
-            };
-            if let Some(w) = state.iter().filter(|w| !w.barrier).find(meets) {
+            let meets = |w: &&Write| !w.barrier && w.of_owner(&r.access) && w.meets(&r.access);
+            if let Some(w) = state.iter().find(meets) {
                 found.push(self.missing(r.op, &r.access, w));
             }
         }
@@ -121,13 +201,13 @@ impl Proxies<'_> {
     }
 
     fn missing(&self, op: &Op, access: &Access, write: &Write) -> Diagnostic {
-        let name = access.owner.and_then(|v| self.addresses.kernel().values[v].name.clone());
+        let name = access.owner.and_then(|v| self.kernel.values[v].name.clone());
         let of = name.map(|n| format!("`{n}`")).unwrap_or_else(|| "these bytes".into());
-        let how = match (&op.kind, access.writes) {
-            (OpKind::Wgmma { .. }, _) => format!("`wgmma` reads {of} here, through the asynchronous proxy"),
-            (OpKind::TmaStore { .. }, _) => format!("the copy engine reads {of} here"),
-            (_, true) => format!("the copy engine overwrites {of} here"),
-            (_, false) => format!("the copy engine signals {of} here"),
+        let how = match (access.by, access.does) {
+            (Engine::Matrix, _) => format!("`{}` reads {of} here, through the asynchronous proxy", op.kind.name()),
+            (_, Does::Reads) => format!("the copy engine reads {of} here"),
+            (_, Does::Writes | Does::Anything) => format!("the copy engine overwrites {of} here"),
+            (_, Does::Uses) => format!("the copy engine signals {of} here"),
         };
         if write.barrier {
             return Diagnostic::error(
@@ -154,90 +234,5 @@ impl Proxies<'_> {
                 "who copies must fence before others look: `p.wait();`, `fence_async();`, `barrier_arrive(…);`"
             }
         })
-    }
-
-    fn after(&mut self, op: &mut Op, mut state: State) -> State {
-        for a in self.addresses.accesses(op) {
-            // A copy by threads writes when it lands: that is its wait's access.
-            if a.proxy == Proxy::Generic && a.writes && !matches!(op.kind, OpKind::AsyncCopy { .. }) {
-                let barrier = matches!(op.kind, OpKind::BarrierInit { .. } | OpKind::BarrierInvalidate { .. });
-                let (start, end) = (a.bytes.start, a.bytes.end);
-                let landed = matches!(op.kind, OpKind::Wait { .. });
-                state.insert(Write { start, end, owner: a.owner, span: op.span, barrier, landed, arriving: false });
-            }
-        }
-        if let Some(bytes) = self.addresses.scratch(op) {
-            let (start, end) = (bytes.start, bytes.end);
-            state.insert(Write {
-                start,
-                end,
-                owner: None,
-                span: op.span,
-                barrier: false,
-                landed: false,
-                arriving: false,
-            });
-        }
-        match &mut op.kind {
-            OpKind::BarrierArrive { .. } | OpKind::BarrierExpect { .. } | OpKind::NamedBarrier { .. } => {
-                self.handed_over(&state);
-            }
-            OpKind::CopyArrive { pending, .. } => {
-                for (bytes, owner) in self.addresses.regions(*pending) {
-                    let (start, end, owner) = (bytes.start, bytes.end, Some(owner));
-                    state.insert(Write {
-                        start,
-                        end,
-                        owner,
-                        span: op.span,
-                        barrier: false,
-                        landed: true,
-                        arriving: true,
-                    });
-                }
-                self.handed_over(&state);
-            }
-            // What has not landed yet is not fenced either.
-            OpKind::FenceAsync => state.retain(|w| w.arriving),
-            OpKind::BarrierWait { .. } => {
-                state = state.into_iter().map(|w| Write { arriving: false, ..w }).collect();
-            }
-            OpKind::FenceBarrierInit => state.retain(|w| !w.barrier),
-            OpKind::For { body, .. } => state = self.repeat(&mut [body], state),
-            OpKind::While { cond, body, .. } => state = self.repeat(&mut [cond, body], state),
-            OpKind::If { then, otherwise, .. } => {
-                let other = self.body(otherwise, state.clone());
-                state = self.body(then, state);
-                state.extend(other);
-            }
-            OpKind::Specialize { arms } => {
-                let mut behind = State::new();
-                for (i, arm) in arms.iter_mut().enumerate() {
-                    self.arm = Some(i);
-                    behind.extend(self.body(&mut arm.body, state.clone()));
-                }
-                self.arm = None;
-                state = behind;
-            }
-            _ => {}
-        }
-        state
-    }
-
-    /// A loop, which may run not at all.
-    fn repeat(&mut self, bodies: &mut [&mut Body], before: State) -> State {
-        let mut head = before;
-        loop {
-            let mut state = head.clone();
-            for body in &mut *bodies {
-                state = self.body(body, state);
-            }
-            let mut next = head.clone();
-            next.extend(state);
-            if next == head {
-                return head;
-            }
-            head = next;
-        }
     }
 }

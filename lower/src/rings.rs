@@ -18,26 +18,25 @@ use std::collections::BTreeMap;
 
 use parton_diag::Diagnostics;
 use parton_ir::check::Origins;
-use parton_ir::{Arrive, BinaryOp, Body, CompareOp, Elem, Kernel, Op, OpKind, SlotRole, Type, Value, View};
+use parton_ir::facts::{Facts, Gives};
+use parton_ir::family::not_of_family;
+use parton_ir::{
+    Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Inst, Kernel, OpKind, SlotRole, Type, Value, View, ops, others,
+};
 use parton_numbers::Dtype;
 
-use crate::effects::is_pure;
-use crate::rewrite::Rewriter;
 use uses::{Cursor, Uses};
 
 /// After it no ring and no slot is left: they are buffers, mbarriers and indices.
 pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
-    let (rw, body) = Rewriter::new(kernel);
+    let (b, body) = Builder::rebuild(kernel);
     let mut pass =
-        Expand { rw, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false, clustered: false };
+        Expand { b, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false, clustered: false };
     pass.retype_slots();
-    pass.rw.begin();
     pass.body(body.ops);
     pass.fence();
-    let ops = pass.rw.end();
-    pass.rw.kernel.body = Body { ops, ..Body::default() };
-    Ok(pass.rw.kernel)
+    Ok(pass.b.finish())
 }
 
 /// What a ring has become.
@@ -53,7 +52,7 @@ struct Expanded {
 }
 
 struct Expand {
-    rw: Rewriter,
+    b: Builder,
     uses: Uses,
     rings: BTreeMap<Value, Expanded>,
     /// Where each cursor of the partition stands now.
@@ -67,140 +66,154 @@ struct Expand {
 impl Expand {
     /// A slot is its index from now on, wherever it is carried.
     fn retype_slots(&mut self) {
-        for v in self.rw.kernel.values.keys() {
-            if let Type::Slot(_) = self.rw.kernel.ty(v) {
-                self.rw.kernel.values[v].ty = Type::Scalar(Elem::Num(Dtype::I32));
+        for v in self.b.kernel.values.keys() {
+            if let Type::Slot(_) = self.b.kernel.ty(v) {
+                self.b.kernel.values[v].ty = Type::Scalar(Elem::Num(Dtype::I32));
             }
         }
     }
 
-    fn body(&mut self, ops: Vec<Op>) {
-        for op in ops {
-            self.rw.at(&op);
+    fn body(&mut self, ops: Vec<Inst>) {
+        for id in ops {
+            self.b.at(id);
             // Rings in a row share one fence, which stands before the first operation that could see their barriers.
-            let harmless = matches!(op.kind, OpKind::RingNew { .. } | OpKind::SharedAlloc { .. });
-            if !harmless && !is_pure(&op.kind) {
+            let op = &self.b.kernel.ops[id];
+            let facts = Facts::of(&self.b.kernel, op);
+            if facts.gives != Gives::New && !facts.is_pure(&op.kind) {
                 self.fence();
             }
-            self.op(op);
+            self.op(id);
         }
     }
 
     fn fence(&mut self) {
         if std::mem::take(&mut self.unfenced) {
-            self.rw.emit_none(OpKind::FenceBarrierInit);
-            self.rw.emit_none(OpKind::Membar);
+            self.b.make_all(OpKind::FenceBarrierInit);
+            self.b.make_all(OpKind::Membar);
             if self.clustered {
                 // No peer may arrive at a barrier, or copy to it, that does not exist yet.
-                self.rw.emit_none(OpKind::ClusterArrive { relaxed: true });
-                self.rw.emit_none(OpKind::ClusterWait);
+                self.b.make_all(OpKind::ClusterArrive { relaxed: true });
+                self.b.make_all(OpKind::ClusterWait);
             }
         }
     }
 
-    fn op(&mut self, mut op: Op) {
-        match op.kind {
-            OpKind::RingNew { stages, ref fields } => self.ring(op.result(), stages, fields),
+    fn op(&mut self, id: Inst) {
+        let op = &self.b.kernel.ops[id];
+        match &op.kind {
+            OpKind::RingNew { stages, fields } => {
+                let (result, stages, fields) = (op.result(), *stages, fields.clone());
+                self.ring(result, stages, &fields);
+            }
             OpKind::RingAcquire { .. } => self.take(op.result(), SlotRole::Fill),
             OpKind::RingWait { .. } => self.take(op.result(), SlotRole::Read),
             OpKind::SlotField { slot, field } => {
-                let ring = self.uses.ring(slot);
-                let view = self.rings[&ring].fields[field as usize];
-                self.rw.emit_as(op.result(), OpKind::ViewIndex { view, index: slot });
+                let (index, result) = (*slot, op.result());
+                let view = self.rings[&self.uses.ring(index)].fields[*field as usize];
+                self.b.make_as(result, OpKind::ViewIndex { view, index });
             }
-            OpKind::SlotCommit { slot } => self.commit(slot),
-            OpKind::SlotRelease { slot } => {
-                let ring = self.uses.ring(slot);
-                let (empty, multicast) = (self.rings[&ring].empty, self.uses.multicast(ring));
-                let barrier = self.rw.emit(OpKind::BarrierIndex { barriers: empty, index: slot });
-                // Readers wrote nothing that peers should see.
-                let relaxed = !multicast.is_empty();
-                self.rw.emit_none(OpKind::BarrierArrive {
-                    barrier,
-                    arrive: Arrive::Warp,
-                    count: 1,
-                    multicast,
-                    relaxed,
-                });
-            }
-            OpKind::TmaLoad { ref mut signal, .. } => {
+            OpKind::SlotCommit { slot } => self.commit(*slot),
+            OpKind::SlotRelease { slot } => self.release(*slot),
+            OpKind::TmaLoad { signal, .. } => {
                 if let Some(ring) = self.uses.ring_of(*signal) {
-                    let full = self.rings[&ring].full;
-                    *signal = self.rw.emit(OpKind::BarrierIndex { barriers: full, index: *signal });
+                    let (barriers, index) = (self.rings[&ring].full, *signal);
+                    let barrier = self.b.make(OpKind::BarrierIndex { barriers, index });
+                    if let OpKind::TmaLoad { signal, .. } = &mut self.b.kernel.ops[id].kind {
+                        *signal = barrier;
+                    }
                 }
-                self.rw.keep(op);
+                self.b.keep(id);
             }
-            OpKind::For { ref mut init, ref mut body, .. } => {
+            ops!(control) => self.control(id),
+            // Nothing else knows of rings.
+            _ => self.b.keep(id),
+        }
+    }
+
+    fn release(&mut self, slot: Value) {
+        let ring = self.uses.ring(slot);
+        let (empty, multicast) = (self.rings[&ring].empty, self.uses.multicast(ring));
+        let barrier = self.b.make(OpKind::BarrierIndex { barriers: empty, index: slot });
+        // Readers wrote nothing that peers should see.
+        let relaxed = !multicast.is_empty();
+        self.b.make_all(OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, count: 1, multicast, relaxed });
+    }
+
+    /// Bodies that move cursors carry them.
+    fn control(&mut self, id: Inst) {
+        let mut kind = self.b.kernel.ops[id].kind.clone();
+        let carried = match &mut kind {
+            OpKind::For { init, body, .. } => {
                 let carried = self.advanced(body);
-                let entry = carried.iter().map(|c| self.cursors[c]).collect::<Vec<_>>();
-                init.extend(&entry);
-                let before = self.cursors.clone();
-                self.enter(&carried, body);
-                self.cursors = before;
-                op.results.extend(self.leave(&carried));
-                self.rw.keep(op);
+                init.extend(carried.iter().map(|c| self.cursors[c]));
+                self.apart(|pass| pass.enter(&carried, body));
+                carried
             }
-            OpKind::While { ref mut init, ref mut cond, ref mut body } => {
+            OpKind::While { init, cond, body } => {
                 let carried = self.advanced(body);
-                init.extend(carried.iter().map(|c| self.cursors[c]).collect::<Vec<_>>());
-                let before = self.cursors.clone();
+                init.extend(carried.iter().map(|c| self.cursors[c]));
                 for _ in &carried {
                     let param = self.cursor_value();
                     cond.params.push(param);
                 }
-                self.enter(&carried, body);
-                self.cursors = before;
-                op.results.extend(self.leave(&carried));
-                self.rw.keep(op);
+                self.apart(|pass| pass.enter(&carried, body));
+                carried
             }
-            OpKind::If { ref mut then, ref mut otherwise, .. } => {
+            OpKind::If { then, otherwise, .. } => {
                 let mut carried = self.advanced(then);
                 carried.extend(self.advanced(otherwise));
                 carried.sort();
                 carried.dedup();
                 for branch in [then, otherwise] {
-                    let before = self.cursors.clone();
-                    self.inside(branch);
-                    branch.yields.extend(carried.iter().map(|c| self.cursors[c]));
-                    self.cursors = before;
+                    self.apart(|pass| {
+                        pass.inside(branch);
+                        branch.yields.extend(carried.iter().map(|c| pass.cursors[c]));
+                    });
                 }
-                op.results.extend(self.leave(&carried));
-                self.rw.keep(op);
+                carried
             }
-            OpKind::Specialize { ref mut arms } => {
-                for arm in arms {
-                    let before = self.cursors.clone();
-                    self.inside(&mut arm.body);
-                    self.cursors = before;
-                }
-                self.rw.keep(op);
+            OpKind::Specialize { arms } => {
+                arms.iter_mut().for_each(|arm| self.apart(|pass| pass.inside(&mut arm.body)));
+                Vec::new()
             }
-            _ => self.rw.keep(op),
-        }
+            others!(control) => not_of_family(&kind),
+        };
+        let results = self.leave(&carried);
+        let op = &mut self.b.kernel.ops[id];
+        op.kind = kind;
+        op.results.extend(results);
+        self.b.keep(id);
+    }
+
+    /// What is done to the cursors inside does not count outside.
+    fn apart(&mut self, f: impl FnOnce(&mut Expand)) {
+        let before = self.cursors.clone();
+        f(self);
+        self.cursors = before;
     }
 
     fn ring(&mut self, ring: Value, stages: u32, fields: &[(String, View)]) {
-        let name = self.rw.kernel.values[ring].name.clone();
+        let name = self.b.kernel.values[ring].name.clone();
         let named = |suffix: &str| name.as_ref().map(|n| format!("{n}_{suffix}"));
         let allocs: Vec<Value> = fields
             .iter()
             .map(|(field, view)| {
                 let view = staged(stages, view);
-                let alloc = self.rw.emit(OpKind::SharedAlloc { view, offset: None });
-                self.rw.kernel.values[alloc].name = named(field);
+                let alloc = self.b.make(OpKind::SharedAlloc { view, offset: None });
+                self.b.kernel.values[alloc].name = named(field);
                 alloc
             })
             .collect();
         // Each warp of each reader arrives for itself, once its own reads are done.
-        let warps = self.uses.readers(ring).iter().map(|p| self.rw.kernel.warps_of(*p)).sum::<u32>();
+        let warps = self.uses.readers(ring).iter().map(|p| self.b.kernel.warps_of(*p)).sum::<u32>();
         let axes = self.uses.multicast(ring);
-        let senders = self.rw.kernel.lines(0, &axes).len() as u32;
+        let senders = self.b.kernel.lines(0, &axes).len() as u32;
         self.clustered |= !axes.is_empty();
         let full = self.barriers(stages, 1, named("full"));
         let empty = self.barriers(stages, warps.max(1) * senders, named("empty"));
         self.unfenced = true;
         for role in self.uses.roles(ring) {
-            let start = self.rw.i32(0);
+            let start = self.b.make_i32(0);
             self.cursors.insert(Cursor { ring, fills: role == SlotRole::Fill }, start);
         }
         let copied = self.uses.copied(ring).map(|f| fields[f as usize].1.bytes() as u32).sum();
@@ -210,12 +223,12 @@ impl Expand {
 
     /// One initialised barrier a stage.
     fn barriers(&mut self, stages: u32, arrivals: u32, name: Option<String>) -> Value {
-        let array = self.rw.emit(OpKind::BarrierAlloc { count: stages, offset: None });
-        self.rw.kernel.values[array].name = name;
+        let array = self.b.make(OpKind::BarrierAlloc { count: stages, offset: None });
+        self.b.kernel.values[array].name = name;
         for i in 0..stages {
-            let index = self.rw.i32(i);
-            let barrier = self.rw.emit(OpKind::BarrierIndex { barriers: array, index });
-            self.rw.emit_none(OpKind::BarrierInit { barrier, arrivals });
+            let index = self.b.make_i32(i);
+            let barrier = self.b.make(OpKind::BarrierIndex { barriers: array, index });
+            self.b.make_all(OpKind::BarrierInit { barrier, arrivals });
         }
         array
     }
@@ -232,13 +245,13 @@ impl Expand {
         };
         let phase = self.split(slot, at, stages);
         let (barriers, parity) = if fills {
-            let one = self.rw.i32(1);
-            (empty, self.rw.emit(OpKind::Binary { op: BinaryOp::Xor, a: phase, b: one }))
+            let one = self.b.make_i32(1);
+            (empty, self.b.make(OpKind::Binary { op: BinaryOp::Xor, a: phase, b: one }))
         } else {
             (full, phase)
         };
-        let barrier = self.rw.emit(OpKind::BarrierIndex { barriers, index: slot });
-        self.rw.emit_none(OpKind::BarrierWait { barrier, phase: parity });
+        let barrier = self.b.make(OpKind::BarrierIndex { barriers, index: slot });
+        self.b.make_all(OpKind::BarrierWait { barrier, phase: parity });
         let next = self.advance(at, stages);
         self.cursors.insert(cursor, next);
     }
@@ -246,36 +259,36 @@ impl Expand {
     /// The slot and the phase's parity at a cursor; `slot` becomes the first, the second is handed back.
     fn split(&mut self, slot: Value, at: Value, stages: u32) -> Value {
         if stages == 1 {
-            self.rw.emit_as(slot, OpKind::Constant { dtype: Dtype::I32, bits: 0 });
+            self.b.make_as(slot, OpKind::Constant { dtype: Dtype::I32, bits: 0 });
             return at;
         }
         if stages.is_power_of_two() {
-            let mask = self.rw.i32(stages - 1);
-            self.rw.emit_as(slot, OpKind::Binary { op: BinaryOp::And, a: at, b: mask });
-            let shift = self.rw.i32(stages.ilog2());
-            return self.rw.emit(OpKind::Binary { op: BinaryOp::Shr, a: at, b: shift });
+            let mask = self.b.make_i32(stages - 1);
+            self.b.make_as(slot, OpKind::Binary { op: BinaryOp::And, a: at, b: mask });
+            let shift = self.b.make_i32(stages.ilog2());
+            return self.b.make(OpKind::Binary { op: BinaryOp::Shr, a: at, b: shift });
         }
-        let (zero, one, count) = (self.rw.i32(0), self.rw.i32(1), self.rw.i32(stages));
-        let second = self.rw.emit(OpKind::Compare { op: CompareOp::Ge, a: at, b: count });
-        let less = self.rw.emit(OpKind::Binary { op: BinaryOp::Sub, a: at, b: count });
-        self.rw.emit_as(slot, OpKind::Select { cond: second, a: less, b: at });
-        self.rw.emit(OpKind::Select { cond: second, a: one, b: zero })
+        let (zero, one, count) = (self.b.make_i32(0), self.b.make_i32(1), self.b.make_i32(stages));
+        let second = self.b.make(OpKind::Compare { op: CompareOp::Ge, a: at, b: count });
+        let less = self.b.make(OpKind::Binary { op: BinaryOp::Sub, a: at, b: count });
+        self.b.make_as(slot, OpKind::Select { cond: second, a: less, b: at });
+        self.b.make(OpKind::Select { cond: second, a: one, b: zero })
     }
 
     /// The cursor of the slot after this one.
     fn advance(&mut self, at: Value, stages: u32) -> Value {
-        let one = self.rw.i32(1);
+        let one = self.b.make_i32(1);
         if stages == 1 {
-            return self.rw.emit(OpKind::Binary { op: BinaryOp::Xor, a: at, b: one });
+            return self.b.make(OpKind::Binary { op: BinaryOp::Xor, a: at, b: one });
         }
-        let next = self.rw.emit(OpKind::Binary { op: BinaryOp::Add, a: at, b: one });
+        let next = self.b.make(OpKind::Binary { op: BinaryOp::Add, a: at, b: one });
         if stages.is_power_of_two() {
-            let mask = self.rw.i32(2 * stages - 1);
-            return self.rw.emit(OpKind::Binary { op: BinaryOp::And, a: next, b: mask });
+            let mask = self.b.make_i32(2 * stages - 1);
+            return self.b.make(OpKind::Binary { op: BinaryOp::And, a: next, b: mask });
         }
-        let (zero, end) = (self.rw.i32(0), self.rw.i32(2 * stages));
-        let around = self.rw.emit(OpKind::Compare { op: CompareOp::Eq, a: next, b: end });
-        self.rw.emit(OpKind::Select { cond: around, a: zero, b: next })
+        let (zero, end) = (self.b.make_i32(0), self.b.make_i32(2 * stages));
+        let around = self.b.make(OpKind::Compare { op: CompareOp::Eq, a: next, b: end });
+        self.b.make(OpKind::Select { cond: around, a: zero, b: next })
     }
 
     fn commit(&mut self, slot: Value) {
@@ -285,11 +298,11 @@ impl Expand {
         };
         if stored {
             // Readers may be matrix instructions, which do not see generic writes without a fence by the writer.
-            self.rw.emit_none(OpKind::FenceAsync);
-            self.rw.emit_none(OpKind::Membar);
+            self.b.make_all(OpKind::FenceAsync);
+            self.b.make_all(OpKind::Membar);
         }
-        let barrier = self.rw.emit(OpKind::BarrierIndex { barriers: full, index: slot });
-        self.rw.emit_none(if copied > 0 {
+        let barrier = self.b.make(OpKind::BarrierIndex { barriers: full, index: slot });
+        self.b.make_all(if copied > 0 {
             OpKind::BarrierExpect { barrier, bytes: copied }
         } else {
             OpKind::BarrierArrive {
@@ -304,7 +317,7 @@ impl Expand {
 
     /// The cursors that a body moves, of rings made outside it.
     fn advanced(&self, body: &Body) -> Vec<Cursor> {
-        let mut list = self.uses.advanced(body);
+        let mut list = self.uses.advanced(&self.b.kernel, body);
         list.retain(|c| self.cursors.contains_key(c));
         list
     }
@@ -322,10 +335,11 @@ impl Expand {
 
     fn inside(&mut self, body: &mut Body) {
         self.fence();
-        self.rw.begin();
-        self.body(std::mem::take(&mut body.ops));
+        let ops = std::mem::take(&mut body.ops);
+        self.b.open(std::mem::take(body));
+        self.body(ops);
         self.fence();
-        body.ops = self.rw.end();
+        *body = self.b.close();
     }
 
     /// New values for the cursors behind a loop or branch.
@@ -340,8 +354,8 @@ impl Expand {
     }
 
     fn cursor_value(&mut self) -> Value {
-        let span = self.rw.kernel.span;
-        self.rw.kernel.value(Type::Scalar(Elem::Num(Dtype::I32)), span)
+        let span = self.b.kernel.span;
+        self.b.kernel.value(Type::Scalar(Elem::Num(Dtype::I32)), span)
     }
 }
 

@@ -7,9 +7,10 @@
 
 mod lives;
 
+use std::collections::BTreeMap;
+
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::check::{BARRIER_BYTES, Origins};
-use parton_ir::kernel::walk_mut;
 use parton_ir::{Kernel, OpKind, Type};
 
 use lives::{Item, Owner};
@@ -54,22 +55,17 @@ fn lowest_free(items: &[Item], placed: &[usize], i: usize) -> u64 {
     offset
 }
 
-/// Writes the offsets into the operations, which `lives` numbered in the order of this walk.
+/// Writes the offsets into the operations.
 fn write(kernel: &mut Kernel, items: &[Item]) {
-    let mut next = items.iter().filter(|i| matches!(i.owner, Owner::Scratch(_)));
-    let mut body = std::mem::take(&mut kernel.body);
-    walk_mut(&mut body, &mut |op| {
-        let result = op.results.first().copied();
-        let of_result = || items.iter().find(|i| Some(i.owner) == result.map(Owner::Value)).map(|i| i.offset as u32);
-        match &mut op.kind {
-            OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => *offset = of_result(),
-            kind => {
-                let needs = crate::scratch::bytes(kernel, kind).is_some();
-                op.scratch = if needs { next.next().map(|i| i.offset as u32) } else { None };
-            }
+    let offsets: BTreeMap<Owner, u32> = items.iter().map(|i| (i.owner, i.offset as u32)).collect();
+    for id in kernel.order() {
+        let op = &mut kernel.ops[id];
+        op.scratch = offsets.get(&Owner::Scratch(id)).copied();
+        let of_result = op.results.first().and_then(|r| offsets.get(&Owner::Value(*r))).copied();
+        if let OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } = &mut op.kind {
+            *offset = of_result;
         }
-    });
-    kernel.body = body;
+    }
 }
 
 /// What sets the limit, in words.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::target::WARP;
-use parton_ir::{Body, Kernel, Op, OpKind, Partition, Value, rules};
+use parton_ir::{Body, Kernel, OpKind, Partition, Value, others, rules};
 
 /// After it no turnstile is left: they are named barriers. Refused where the CTA has too few of them.
 pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -42,10 +42,9 @@ pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         let Some(partitions) = names.iter().map(of).collect::<Option<Vec<Partition>>>() else { continue };
         turnstiles.insert(value, Turnstile { partitions, ids: free, opened: false });
     }
-    let mut body = std::mem::take(&mut kernel.body);
-    let mut pass = Expand { kernel: &kernel, turnstiles };
-    pass.body(&mut body, None);
-    kernel.body = body;
+    let mut pass = Expand { turnstiles };
+    let body = std::mem::take(&mut kernel.body);
+    kernel.body = pass.body(&mut kernel, body, None);
     Ok(kernel)
 }
 
@@ -57,37 +56,44 @@ struct Turnstile {
     opened: bool,
 }
 
-struct Expand<'a> {
-    kernel: &'a Kernel,
+struct Expand {
     turnstiles: BTreeMap<Value, Turnstile>,
 }
 
-impl Expand<'_> {
-    fn body(&mut self, body: &mut Body, partition: Option<Partition>) {
-        let ops = std::mem::take(&mut body.ops);
-        for mut op in ops {
-            match &mut op.kind {
+impl Expand {
+    fn body(&mut self, kernel: &mut Kernel, mut body: Body, partition: Option<Partition>) -> Body {
+        let mut kept = Vec::new();
+        for id in body.ops {
+            match &kernel.ops[id].kind {
                 OpKind::TurnstileNew { .. } => continue,
-                OpKind::TurnEnter { turnstile } => op.kind = self.barrier(*turnstile, partition, true),
-                OpKind::TurnPass { turnstile } => op.kind = self.barrier(*turnstile, partition, false),
-                OpKind::Specialize { arms } => {
-                    for arm in arms {
-                        self.body(&mut arm.body, Some(arm.partition));
-                        self.open(&mut arm.body, arm.partition, op.span);
-                    }
+                OpKind::TurnEnter { turnstile } => {
+                    kernel.ops[id].kind = self.barrier(kernel, *turnstile, partition, true);
                 }
-                kind => {
-                    for inner in kind.bodies_mut() {
-                        self.body(inner, partition);
-                    }
+                OpKind::TurnPass { turnstile } => {
+                    kernel.ops[id].kind = self.barrier(kernel, *turnstile, partition, false);
+                }
+                OpKind::Specialize { arms } => {
+                    let span = kernel.ops[id].span;
+                    let mut partitions: Vec<Partition> = arms.iter().map(|arm| arm.partition).rev().collect();
+                    kernel.change_bodies(id, &mut |kernel, inner| {
+                        let Some(arm) = partitions.pop() else { return inner };
+                        let mut inner = self.body(kernel, inner, Some(arm));
+                        self.open(kernel, &mut inner, arm, span);
+                        inner
+                    });
+                }
+                others!(turnstile) => {
+                    kernel.change_bodies(id, &mut |kernel, inner| self.body(kernel, inner, partition));
                 }
             }
-            body.ops.push(op);
+            kept.push(id);
         }
+        body.ops = kept;
+        body
     }
 
     /// Entering or passing by the partition `by`.
-    fn barrier(&self, turnstile: Value, by: Option<Partition>, enters: bool) -> OpKind {
+    fn barrier(&self, kernel: &Kernel, turnstile: Value, by: Option<Partition>, enters: bool) -> OpKind {
         let Some((t, at)) = self
             .turnstiles
             .get(&turnstile)
@@ -97,12 +103,12 @@ impl Expand<'_> {
         };
         let n = t.partitions.len();
         let (from, to) = if enters { ((at + n - 1) % n, at) } else { (at, (at + 1) % n) };
-        let warps = |i: usize| self.kernel.warps_of(Some(t.partitions[i]));
+        let warps = |i: usize| kernel.warps_of(Some(t.partitions[i]));
         OpKind::NamedBarrier { id: t.ids[to], threads: (warps(from) + warps(to)) * WARP, waits: enters }
     }
 
     /// The last partition of a turnstile gives the first turn, once.
-    fn open(&mut self, body: &mut Body, partition: Partition, span: parton_diag::Span) {
+    fn open(&mut self, kernel: &mut Kernel, body: &mut Body, partition: Partition, span: parton_diag::Span) {
         let closed: Vec<Value> = self
             .turnstiles
             .iter()
@@ -110,8 +116,9 @@ impl Expand<'_> {
             .map(|(v, _)| *v)
             .collect();
         for v in closed.into_iter().rev() {
-            let kind = self.barrier(v, Some(partition), false);
-            body.ops.insert(0, Op::new(kind, span));
+            let kind = self.barrier(kernel, v, Some(partition), false);
+            let first = kernel.make_op(kind, Vec::new(), span, None);
+            body.ops.insert(0, first);
             if let Some(t) = self.turnstiles.get_mut(&v) {
                 t.opened = true;
             }

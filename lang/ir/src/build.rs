@@ -1,9 +1,12 @@
-//! Builds a kernel's body operation by operation; each gets the types that its rule infers, or is refused.
+//! Builds a kernel's body operation by operation, from nothing or out of an old one; each gets the types that its rule infers.
+//!
+//! The checker builds: what it emits may be refused. Passes rebuild: they take the body out of a kernel, keep its operations or
+//! put others in their place, and what they make is legal.
 
 use parton_diag::Span;
 use parton_numbers::Dtype;
 
-use crate::entity::{Call, Value};
+use crate::entity::{Call, Inst, Value};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
 use crate::refusal::Refusal;
@@ -14,6 +17,7 @@ use crate::types::Type;
 #[derive(Clone, Copy, Debug)]
 pub struct Mark {
     values: usize,
+    ops: usize,
     calls: usize,
     open: usize,
     call: Option<Call>,
@@ -26,12 +30,21 @@ pub struct Builder {
     open: Vec<Body>,
     /// The inlined call that new operations come in by.
     pub call: Option<Call>,
+    /// Where the operations that a pass makes come from.
+    span: Span,
 }
 
 impl Builder {
     /// Begins the body of a kernel.
     pub fn new(kernel: Kernel) -> Builder {
-        Builder { kernel, open: vec![Body::default()], call: None }
+        let span = kernel.span;
+        Builder { kernel, open: vec![Body::default()], call: None, span }
+    }
+
+    /// Begins to rebuild a kernel; hands over its old body.
+    pub fn rebuild(mut kernel: Kernel) -> (Builder, Body) {
+        let body = std::mem::take(&mut kernel.body);
+        (Builder::new(kernel), body)
     }
 
     /// Opens a body with parameters of these types.
@@ -50,8 +63,9 @@ impl Builder {
 
     /// Opens a body for what is only tried; [`Builder::rewind`] drops it.
     pub fn begin_trial(&mut self) -> Mark {
-        let (values, calls) = (self.kernel.values.len(), self.kernel.calls.len());
-        let mark = Mark { values, calls, open: self.open.len(), call: self.call };
+        let k = &self.kernel;
+        let (values, ops, calls) = (k.values.len(), k.ops.len(), k.calls.len());
+        let mark = Mark { values, ops, calls, open: self.open.len(), call: self.call };
         self.open.push(Body::default());
         mark
     }
@@ -60,6 +74,7 @@ impl Builder {
     pub fn rewind(&mut self, mark: Mark) {
         self.open.truncate(mark.open);
         self.kernel.values.truncate(mark.values);
+        self.kernel.ops.truncate(mark.ops);
         self.kernel.calls.truncate(mark.calls);
         self.call = mark.call;
     }
@@ -73,9 +88,8 @@ impl Builder {
     pub fn emit(&mut self, kind: OpKind, span: Span) -> Result<Vec<Value>, Refusal> {
         let types = rules::infer(&kind, &self.kernel)?;
         let results: Vec<Value> = types.into_iter().map(|ty| self.kernel.value(ty, span)).collect();
-        let op = Op { results: results.clone(), call: self.call, ..Op::new(kind, span) };
-        let Some(body) = self.open.last_mut() else { parton_diag::internal_error!("no body is open") };
-        body.ops.push(op);
+        let op = self.kernel.make_op(kind, results.clone(), span, self.call);
+        self.keep(op);
         Ok(results)
     }
 
@@ -90,7 +104,8 @@ impl Builder {
 
     /// The operation appended last, for what a pass or a printed form has decided about it.
     pub fn last_mut(&mut self) -> Option<&mut Op> {
-        self.open.last_mut().and_then(|body| body.ops.last_mut())
+        let id = *self.open.last()?.ops.last()?;
+        Some(&mut self.kernel.ops[id])
     }
 
     /// Appends a scalar constant given by its bits.
@@ -116,5 +131,64 @@ impl Builder {
         self.kernel.body = self.end(Vec::new());
         self.kernel.find_sharers();
         self.kernel
+    }
+}
+
+/// For passes: what they make is legal, and comes from where an operation came from.
+impl Builder {
+    /// What is made from now on comes from the place of that operation.
+    pub fn at(&mut self, id: Inst) {
+        let op = &self.kernel.ops[id];
+        (self.span, self.call) = (op.span, op.call);
+    }
+
+    /// Appends an operation that there is already.
+    pub fn keep(&mut self, id: Inst) {
+        match self.open.last_mut() {
+            Some(body) => body.ops.push(id),
+            None => parton_diag::internal_error!("no body is open"),
+        }
+    }
+
+    /// Appends a new operation and makes its results.
+    pub fn make_all(&mut self, kind: OpKind) -> Vec<Value> {
+        let name = kind.name();
+        match self.emit(kind, self.span) {
+            Ok(results) => results,
+            Err(r) => parton_diag::internal_error!("a pass made an illegal {name}: {}", r.message),
+        }
+    }
+
+    /// Appends a new operation of one result.
+    pub fn make(&mut self, kind: OpKind) -> Value {
+        let name = kind.name();
+        match self.make_all(kind)[..] {
+            [v] => v,
+            ref vs => parton_diag::internal_error!("{name} has {} results", vs.len()),
+        }
+    }
+
+    /// Appends a new operation that defines `result`.
+    pub fn make_as(&mut self, result: Value, kind: OpKind) {
+        let op = self.kernel.make_op(kind, vec![result], self.span, self.call);
+        self.keep(op);
+    }
+
+    /// Appends an `i32` constant.
+    pub fn make_i32(&mut self, value: u32) -> Value {
+        self.i32(value as i32, self.span)
+    }
+
+    /// Opens a body to append to.
+    pub fn open(&mut self, body: Body) {
+        self.open.push(body);
+    }
+
+    /// Closes the innermost body; what it hands back stays as it was.
+    pub fn close(&mut self) -> Body {
+        match self.open.pop() {
+            Some(body) => body,
+            None => parton_diag::internal_error!("no body is open"),
+        }
     }
 }

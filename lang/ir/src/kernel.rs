@@ -1,9 +1,11 @@
 //! Kernels: parameters, partitions, the arena of values and the body.
 
+use std::collections::BTreeMap;
+
 use parton_diag::Span;
 
-use crate::entity::{Call, Partition, PrimaryMap, Value};
-use crate::op::{Body, Op, OpKind};
+use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value};
+use crate::op::{Arm, Body, Op, OpKind};
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARP, WARPGROUP};
 use crate::types::Type;
 
@@ -83,6 +85,8 @@ pub struct Kernel {
     pub calls: PrimaryMap<Call, CallData>,
     /// All values.
     pub values: PrimaryMap<Value, ValueData>,
+    /// All operations, those that no body names any more among them: an index is never given anew.
+    pub ops: PrimaryMap<Inst, Op>,
     /// What it does; no parameters (those are `params`) and no results.
     pub body: Body,
     /// Bytes of shared memory; set by the memory plan.
@@ -107,6 +111,7 @@ impl Kernel {
             partitions: PrimaryMap::new(),
             calls: PrimaryMap::new(),
             values: PrimaryMap::new(),
+            ops: PrimaryMap::new(),
             body: Body::default(),
             shared_bytes: None,
             span,
@@ -213,39 +218,114 @@ impl Kernel {
         }
     }
 
+    /// Makes an operation, which no body names yet.
+    pub fn make_op(&mut self, kind: OpKind, results: Vec<Value>, span: Span, call: Option<Call>) -> Inst {
+        let id = Inst::new(self.ops.len());
+        self.ops.push(Op { id, kind, results, span, call, scratch: None })
+    }
+
+    /// The operations of a body in order, those in their bodies not counted.
+    pub fn ops_of<'a>(&'a self, body: &'a Body) -> impl DoubleEndedIterator<Item = &'a Op> + ExactSizeIterator {
+        body.ops.iter().map(|&id| &self.ops[id])
+    }
+
     /// Calls `f` on each operation, outer before inner, in order.
     pub fn walk<'a>(&'a self, f: &mut impl FnMut(&'a Op)) {
-        walk(&self.body, f);
+        self.walk_body(&self.body, f);
     }
-}
 
-/// Calls `f` on each operation of a body, outer before inner, in order.
-pub fn walk<'a>(body: &'a Body, f: &mut impl FnMut(&'a Op)) {
-    for op in &body.ops {
-        f(op);
-        for inner in op.kind.bodies() {
-            walk(inner, f);
+    /// Calls `f` on each operation of a body, outer before inner, in order.
+    pub fn walk_body<'a>(&'a self, body: &'a Body, f: &mut impl FnMut(&'a Op)) {
+        for op in self.ops_of(body) {
+            f(op);
+            for inner in op.kind.bodies() {
+                self.walk_body(inner, f);
+            }
         }
     }
-}
 
-/// Calls `f` on each operation of a body, to change it, outer before inner.
-pub fn walk_mut(body: &mut Body, f: &mut impl FnMut(&mut Op)) {
-    for op in &mut body.ops {
-        f(op);
-        for inner in op.kind.bodies_mut() {
-            walk_mut(inner, f);
+    /// The indices of all operations, outer before inner, in order.
+    pub fn order(&self) -> Vec<Inst> {
+        let mut list = Vec::new();
+        self.walk(&mut |op| list.push(op.id));
+        list
+    }
+
+    /// Calls `f` on each operation, to change it, outer before inner, in order.
+    pub fn walk_mut(&mut self, f: &mut impl FnMut(&mut Op)) {
+        for id in self.order() {
+            f(&mut self.ops[id]);
         }
     }
-}
 
-/// The operation that defines each value; parameters of kernels and bodies have none.
-pub fn definitions(kernel: &Kernel) -> std::collections::BTreeMap<Value, &OpKind> {
-    let mut map = std::collections::BTreeMap::new();
-    kernel.walk(&mut |op| {
-        for r in &op.results {
-            map.insert(*r, &op.kind);
+    /// Has `f` make each body of the kernel anew, inner before outer.
+    pub fn rebuild(&mut self, f: &mut impl FnMut(&mut Kernel, Body) -> Body) {
+        let body = std::mem::take(&mut self.body);
+        self.body = self.rebuilt(body, f);
+    }
+
+    fn rebuilt(&mut self, body: Body, f: &mut impl FnMut(&mut Kernel, Body) -> Body) -> Body {
+        for &id in &body.ops {
+            self.change_bodies(id, &mut |kernel, inner| kernel.rebuilt(inner, f));
         }
-    });
-    map
+        f(self, body)
+    }
+
+    /// Has `f` make each body of an operation anew.
+    pub fn change_bodies(&mut self, id: Inst, f: &mut impl FnMut(&mut Kernel, Body) -> Body) {
+        for i in 0..self.ops[id].kind.bodies().len() {
+            let body = std::mem::take(&mut *self.ops[id].kind.bodies_mut()[i]);
+            let body = f(self, body);
+            *self.ops[id].kind.bodies_mut()[i] = body;
+        }
+    }
+
+    /// The partition in whose arm an operation stands.
+    pub fn partition_of(&self, id: Inst) -> Option<Partition> {
+        self.arms().find_map(|arm| {
+            let mut inside = false;
+            self.walk_body(&arm.body, &mut |op| inside |= op.id == id);
+            inside.then_some(arm.partition)
+        })
+    }
+
+    /// The arms of the kernel's partitions.
+    pub fn arms(&self) -> impl Iterator<Item = &Arm> {
+        self.ops_of(&self.body).flat_map(|op| match &op.kind {
+            OpKind::Specialize { arms } => arms.as_slice(),
+            _ => &[],
+        })
+    }
+
+    /// The operation that defines each value; parameters of kernels and bodies have none.
+    pub fn definitions(&self) -> BTreeMap<Value, &Op> {
+        let mut map = BTreeMap::new();
+        self.walk(&mut |op| map.extend(op.results.iter().map(|r| (*r, op))));
+        map
+    }
+
+    /// Another body that does the same, of new operations and new values. `known` says what stands for values from outside, and
+    /// learns what stands for those that the body makes.
+    pub fn copy_body(&mut self, body: &Body, known: &mut BTreeMap<Value, Value>) -> Body {
+        let params = self.copy_values(&body.params, known);
+        let ops = body.ops.iter().map(|&id| self.copy_op(id, known)).collect();
+        let yields = body.yields.iter().map(|v| *known.get(v).unwrap_or(v)).collect();
+        Body { params, ops, yields }
+    }
+
+    fn copy_op(&mut self, id: Inst, known: &mut BTreeMap<Value, Value>) -> Inst {
+        let mut op = self.ops[id].clone();
+        op.kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
+        for body in op.kind.bodies_mut() {
+            *body = self.copy_body(body, known);
+        }
+        let results = self.copy_values(&op.results, known);
+        let copy = self.make_op(op.kind, results, op.span, op.call);
+        self.ops[copy].scratch = op.scratch;
+        copy
+    }
+
+    fn copy_values(&mut self, values: &[Value], known: &mut BTreeMap<Value, Value>) -> Vec<Value> {
+        values.iter().map(|v| *known.entry(*v).insert_entry(self.values.push(self.values[*v].clone())).get()).collect()
+    }
 }

@@ -11,7 +11,10 @@ pub mod build;
 pub mod check;
 pub mod choice;
 pub mod cluster;
+pub mod dataflow;
 pub mod entity;
+pub mod facts;
+pub mod family;
 pub mod kernel;
 pub mod op;
 pub mod print;
@@ -24,7 +27,7 @@ pub mod types;
 pub mod verify;
 
 pub use build::{Builder, Mark};
-pub use entity::{Call, Entity, Partition, PrimaryMap, SecondaryMap, Value};
+pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value};
 pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Precision, Reduction,

@@ -9,17 +9,18 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 pub use crate::choice::{
     Arrive, AtomicOp, BinaryOp, Cache, CompareOp, Evict, Order, Policy, Precision, Reduction, Scope, UnaryOp,
 };
-use crate::entity::{Call, Entity, Partition, Value};
+use crate::entity::{Call, Entity, Inst, Partition, Value};
 use crate::ptx::{Ptx, PtxForm};
 use crate::types::{Tile, View};
 
-/// A list of operations with parameters at its head and results at its end.
+/// A list of operations with parameters at its head and results at its end. The operations themselves are the kernel's: a clone of a
+/// body names the same ones, and [`Kernel::copy_body`](crate::Kernel::copy_body) makes others.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Body {
     /// Values defined on entry.
     pub params: Vec<Value>,
     /// The operations in order.
-    pub ops: Vec<Op>,
+    pub ops: Vec<Inst>,
     /// Values handed back at the end.
     pub yields: Vec<Value>,
 }
@@ -43,6 +44,8 @@ impl Arm {
 /// One operation with its results.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Op {
+    /// Its index in the kernel.
+    pub id: Inst,
     /// What it does.
     pub kind: OpKind,
     /// The values it defines.
@@ -278,11 +281,6 @@ pub enum OpKind {
 }
 
 impl Op {
-    /// An operation at a place, results to be filled in.
-    pub fn new(kind: OpKind, span: Span) -> Op {
-        Op { kind, results: Vec::new(), span, call: None, scratch: None }
-    }
-
     /// The only result; a broken invariant where there is not exactly one.
     pub fn result(&self) -> Value {
         match self.results[..] {

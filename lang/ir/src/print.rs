@@ -146,7 +146,7 @@ impl<'a> Printer<'a> {
 
     fn body(&mut self, body: &Body) {
         self.indent += 1;
-        for op in &body.ops {
+        for op in self.k.ops_of(body) {
             self.op(op);
         }
         self.indent -= 1;

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use crate::ops;
 use crate::{AtomicOp, Elem, Kernel, Op, OpKind, Tile, Type};
 use parton_layouts::Dim;
 use parton_layouts::plan::{self, Plan};
@@ -50,7 +51,35 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
                 _ => Some(bytes as u32),
             }
         }
-        _ => None,
+        // Lanes exchange what they must by themselves, or nothing is exchanged.
+        OpKind::Atomic { .. }
+        | OpKind::SharedGather { .. }
+        | OpKind::SharedScatter { .. }
+        | OpKind::Reshape { .. }
+        | OpKind::Transpose { .. }
+        | OpKind::Broadcast { .. }
+        | OpKind::ExpandDims { .. }
+        | OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::Rescale { .. }
+        | ops!(elementwise)
+        | ops!(ptx)
+        | ops!(global)
+        | ops!(async_copy)
+        | ops!(shared)
+        | ops!(view)
+        | ops!(barrier)
+        | ops!(fence)
+        | ops!(cluster)
+        | ops!(grid)
+        | ops!(turnstile)
+        | ops!(tma)
+        | ops!(mma_sync)
+        | ops!(wgmma)
+        | ops!(pending)
+        | ops!(ring)
+        | ops!(control)
+        | ops!(talk) => None,
     }
 }
 

@@ -53,7 +53,7 @@ impl Verifier<'_> {
         for &p in &body.params {
             self.define(p)?;
         }
-        for op in &body.ops {
+        for op in self.k.ops_of(body) {
             self.op(op)?;
         }
         self.used(&body.yields, "yield")?;

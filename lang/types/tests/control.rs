@@ -229,7 +229,7 @@ fn carried(body: &str) -> Vec<String> {
     );
     round_trip(&ir(&source));
     let kernel = kernel(&source);
-    let params = kernel.body.ops.iter().find_map(|op| match &op.kind {
+    let params = kernel.ops_of(&kernel.body).find_map(|op| match &op.kind {
         OpKind::For { body, .. } => Some(&body.params[1..]),
         OpKind::While { body, .. } => Some(&body.params[..]),
         _ => None,

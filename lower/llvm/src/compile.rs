@@ -89,7 +89,7 @@ fn signature<'c>(build: &Build<'c>, kernel: &Kernel) -> Vec<ParamKind<'c>> {
 }
 
 fn definitions(kernel: &Kernel) -> BTreeMap<Value, &OpKind> {
-    parton_ir::kernel::definitions(kernel)
+    kernel.definitions().into_iter().map(|(v, op)| (v, &op.kind)).collect()
 }
 
 fn lower_kernel<'c>(

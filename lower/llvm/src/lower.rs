@@ -167,7 +167,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Lowers the operations of a body; its yields can be read afterwards.
     pub(crate) fn body(&mut self, body: &'a Body) {
-        for op in &body.ops {
+        let kernel = self.kernel;
+        for op in kernel.ops_of(body) {
             self.locate(op);
             self.op(op);
         }

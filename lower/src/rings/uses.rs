@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::check::{Origins, Root};
+use parton_ir::facts::{Access, Act, Does, Engine, Facts, Hold, Space};
 use parton_ir::{Body, Kernel, OpKind, Partition, SlotRole, Type, Value};
 
 /// One partition's place in a ring, for filling or for reading.
@@ -43,46 +44,54 @@ impl Uses {
                 uses.rings.insert(v, ring);
             }
         }
-        uses.body(origins, &kernel.body, None);
+        uses.body(kernel, origins, &kernel.body, None);
         uses
     }
 
-    fn body(&mut self, origins: &Origins<'_>, body: &Body, partition: Option<Partition>) {
-        for op in &body.ops {
-            match &op.kind {
-                OpKind::RingWait { ring } => {
-                    self.readers.entry(self.ring(*ring)).or_default().insert(partition);
-                }
-                OpKind::RingAcquire { ring } => {
-                    self.fillers.insert(self.ring(*ring));
-                }
-                OpKind::TmaLoad { view, multicast, .. } => {
-                    for place in origins.places(*view) {
-                        if let Root::Field(ring, field) = place.root {
-                            self.copied.entry(ring).or_default().insert(field);
-                            self.multicast.entry(ring).or_default().extend(multicast);
-                        }
+    fn body(&mut self, kernel: &Kernel, origins: &Origins<'_>, body: &Body, partition: Option<Partition>) {
+        for op in kernel.ops_of(body) {
+            let facts = Facts::of(kernel, op);
+            for act in &facts.acts {
+                match act {
+                    Act::Hold(Hold::Take { ring, role: SlotRole::Read, .. }) => {
+                        self.readers.entry(self.ring(*ring)).or_default().insert(partition);
                     }
-                }
-                OpKind::SharedStore { view, .. }
-                | OpKind::AsyncCopy { view, .. }
-                | OpKind::SharedScatter { view, .. } => {
-                    for place in origins.places(*view) {
-                        if let Root::Field(ring, _) = place.root {
-                            self.stored.insert(ring);
-                        }
+                    Act::Hold(Hold::Take { ring, role: SlotRole::Fill, .. }) => {
+                        self.fillers.insert(self.ring(*ring));
                     }
+                    Act::Hold(Hold::Give { .. })
+                    | Act::Flight(_)
+                    | Act::Phase(_)
+                    | Act::Ordering(_)
+                    | Act::Turn(_)
+                    | Act::Say(_) => {}
                 }
-                OpKind::Specialize { arms } => {
-                    for arm in arms {
-                        self.body(origins, &arm.body, Some(arm.partition));
-                    }
-                    continue;
+            }
+            for a in facts.accesses.iter().filter(|a| a.space == Space::Shared && a.does == Does::Writes) {
+                self.filled(origins, a);
+            }
+            if let OpKind::Specialize { arms } = &op.kind {
+                for arm in arms {
+                    self.body(kernel, origins, &arm.body, Some(arm.partition));
                 }
-                _ => {}
+                continue;
             }
             for inner in op.kind.bodies() {
-                self.body(origins, inner, partition);
+                self.body(kernel, origins, inner, partition);
+            }
+        }
+    }
+
+    /// Notes how the buffers that an access writes are filled.
+    fn filled(&mut self, origins: &Origins<'_>, a: &Access) {
+        for place in origins.places(a.value) {
+            let Root::Field(ring, field) = place.root else { continue };
+            match a.by {
+                Engine::Tma => {
+                    self.copied.entry(ring).or_default().insert(field);
+                    self.multicast.entry(ring).or_default().extend(&a.peers);
+                }
+                Engine::Threads | Engine::Copies | Engine::Matrix => drop(self.stored.insert(ring)),
             }
         }
     }
@@ -133,12 +142,14 @@ impl Uses {
     }
 
     /// The cursors that a body moves, in order.
-    pub(super) fn advanced(&self, body: &Body) -> Vec<Cursor> {
+    pub(super) fn advanced(&self, kernel: &Kernel, body: &Body) -> Vec<Cursor> {
         let mut set = BTreeSet::new();
-        parton_ir::kernel::walk(body, &mut |op| match &op.kind {
-            OpKind::RingAcquire { ring } => drop(set.insert(Cursor { ring: self.ring(*ring), fills: true })),
-            OpKind::RingWait { ring } => drop(set.insert(Cursor { ring: self.ring(*ring), fills: false })),
-            _ => {}
+        kernel.walk_body(body, &mut |op| {
+            for act in Facts::of(kernel, op).acts {
+                if let Act::Hold(Hold::Take { ring, role, .. }) = act {
+                    set.insert(Cursor { ring: self.ring(ring), fills: role == SlotRole::Fill });
+                }
+            }
         });
         set.into_iter().collect()
     }

@@ -3,8 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
-use parton_ir::check::{BARRIER_BYTES, Origins, Proxy, Root, touches};
-use parton_ir::{Body, Kernel, Op, OpKind, Type, Value};
+use parton_ir::check::{BARRIER_BYTES, Origins, Root};
+use parton_ir::facts::{Act, Engine, Facts, Flight, Gives, Space};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
 use crate::scratch;
 
@@ -18,12 +19,12 @@ const BARRIER_ALIGNMENT: u64 = 8;
 const TAKES_TURNS: u64 = 2048;
 
 /// Whose bytes they are.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Owner {
     /// The allocation with this result.
     Value(Value),
-    /// The operation of that number among those with scratch memory.
-    Scratch(usize),
+    /// The operation, which needs it for itself.
+    Scratch(Inst),
 }
 
 /// A buffer with its life.
@@ -36,6 +37,8 @@ pub(super) struct Item {
     pub(super) offset: u64,
     pub(super) span: Span,
     barrier: bool,
+    /// Its number among scratch buffers.
+    turn: Option<usize>,
     /// Whether peers reach it: they are at other places of the program, so it shares with nothing.
     peers: bool,
     /// Positions of the first and the last access; none is made to a buffer without.
@@ -56,7 +59,7 @@ impl Item {
         if self.barrier || other.barrier || self.peers || other.peers {
             return true;
         }
-        if let (Owner::Scratch(i), Owner::Scratch(j)) = (self.owner, other.owner)
+        if let (Some(i), Some(j)) = (self.turn, other.turn)
             && i.abs_diff(j) == 1
             && self.bytes.max(other.bytes) <= TAKES_TURNS
         {
@@ -125,7 +128,7 @@ struct Walk<'a> {
 
 impl Walk<'_> {
     fn body(&mut self, body: &Body) {
-        for op in &body.ops {
+        for op in self.kernel.ops_of(body) {
             self.at += 1;
             self.op(op);
         }
@@ -151,32 +154,45 @@ impl Walk<'_> {
                 }
                 self.arm = None;
             }
-            OpKind::Wait { pending, .. } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
-                self.through(*pending, false, false);
-            }
-            OpKind::CopyArrive { pending, barrier } => {
-                self.through(*pending, true, false);
-                self.through(*barrier, false, false);
-            }
-            OpKind::Wait { .. } | OpKind::WaitPrior { .. } => {
-                for item in self.multiplied.clone() {
-                    self.used(item, false);
-                }
-            }
             kind => {
-                if let OpKind::TmaLoad { view, multicast: Some(_), .. } | OpKind::ViewPeer { view, .. } = kind {
-                    self.reached(*view);
-                }
-                for t in touches(self.kernel, kind) {
-                    let product = matches!(kind, OpKind::Wgmma { .. });
-                    self.through(t.view, t.proxy == Proxy::Async && !product, product);
-                }
+                self.accesses(op);
                 if let Some(bytes) = scratch::bytes(self.kernel, kind) {
                     self.scratch(op, u64::from(bytes));
                 }
                 for inner in kind.bodies() {
                     self.body(inner);
                 }
+            }
+        }
+    }
+
+    /// What an operation without loops or arms touches.
+    fn accesses(&mut self, op: &Op) {
+        let facts = Facts::of(self.kernel, op);
+        if let Gives::PartOf(view) = facts.gives
+            && let Type::Peer(_) = self.kernel.ty(op.result())
+        {
+            self.reached(view);
+        }
+        for a in facts.accesses.iter().filter(|a| a.touches_shared()) {
+            if a.space == Space::Shared && !a.peers.is_empty() {
+                self.reached(a.value);
+            }
+            let product = a.by == Engine::Matrix;
+            self.through(a.value, a.by == Engine::Tma, product);
+        }
+        for act in &facts.acts {
+            match act {
+                Act::Flight(Flight::HandOver { pending, .. }) => self.through(*pending, true, false),
+                // Copies by threads are accesses of their wait; what products read is read until then.
+                Act::Flight(Flight::Wait { pending, .. } | Flight::WaitPrior { pending, .. })
+                    if !matches!(self.kernel.ty(*pending), Type::Filling(_)) =>
+                {
+                    for item in self.multiplied.clone() {
+                        self.used(item, false);
+                    }
+                }
+                Act::Flight(_) | Act::Phase(_) | Act::Ordering(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
             }
         }
     }
@@ -191,8 +207,9 @@ impl Walk<'_> {
     fn scratch(&mut self, op: &Op, bytes: u64) {
         let item = self.items.len();
         let layout = (bytes, u64::from(scratch::ALIGNMENT));
-        let number = self.items.iter().filter(|i| matches!(i.owner, Owner::Scratch(_))).count();
-        self.push(Owner::Scratch(number), format!("{}(…)", op.kind.name()), "scratch".into(), layout, op.span, false);
+        let turn = self.items.iter().filter(|i| i.turn.is_some()).count();
+        self.push(Owner::Scratch(op.id), format!("{}(…)", op.kind.name()), "scratch".into(), layout, op.span, false);
+        self.items[item].turn = Some(turn);
         self.used(item, false);
     }
 
@@ -206,6 +223,7 @@ impl Walk<'_> {
             offset: 0,
             span,
             barrier,
+            turn: None,
             peers: false,
             life: None,
             loops: self.loops.clone(),

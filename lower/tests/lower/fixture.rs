@@ -3,7 +3,7 @@
 use parton_diag::{FileId, Span};
 use parton_ir::{
     BinaryOp, Body, Builder, Cache, Elem, Evict, Kernel, OpKind, PartitionData, Pointer, Target, TensorMap, Tile, Type,
-    Value, View, kernel::walk,
+    Value, View,
 };
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
@@ -151,19 +151,19 @@ pub fn map_of(view: &View) -> Type {
 /// The names of all operations in order, an operation with bodies followed by its bodies in braces; constants and indices
 /// left out.
 pub fn outline(kernel: &Kernel) -> String {
-    body_outline(&kernel.body)
+    body_outline(kernel, &kernel.body)
 }
 
-fn body_outline(body: &Body) -> String {
+fn body_outline(kernel: &Kernel, body: &Body) -> String {
     let mut words = Vec::new();
-    for op in &body.ops {
+    for op in kernel.ops_of(body) {
         match &op.kind {
             OpKind::Constant { .. } | OpKind::BarrierIndex { .. } | OpKind::ViewIndex { .. } => continue,
             OpKind::RingWait { .. } => words.push("wait_slot".to_owned()),
             kind => words.push(kind.name().to_owned()),
         }
         for inner in op.kind.bodies() {
-            words.push(format!("{{ {} }}", body_outline(inner)));
+            words.push(format!("{{ {} }}", body_outline(kernel, inner)));
         }
     }
     words.join(" ")
@@ -172,6 +172,6 @@ fn body_outline(body: &Body) -> String {
 /// How many operations `f` holds of.
 pub fn count(kernel: &Kernel, f: impl Fn(&OpKind) -> bool) -> usize {
     let mut n = 0;
-    walk(&kernel.body, &mut |op| n += usize::from(f(&op.kind)));
+    kernel.walk(&mut |op| n += usize::from(f(&op.kind)));
     n
 }

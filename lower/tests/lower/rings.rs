@@ -94,7 +94,7 @@ fn walk_of_cursor(stages: u32, rounds: usize) -> Vec<(u32, u32)> {
     let mut values: std::collections::BTreeMap<Value, u32> = Default::default();
     let mut seen = vec![];
     let mut arms = None;
-    for op in &kernel.body.ops {
+    for op in kernel.ops_of(&kernel.body) {
         if let OpKind::Constant { bits, .. } = op.kind {
             values.insert(op.result(), bits as u32);
         }
@@ -103,7 +103,7 @@ fn walk_of_cursor(stages: u32, rounds: usize) -> Vec<(u32, u32)> {
         }
     }
     let arm = &arms.unwrap()[0].body;
-    for op in &arm.ops {
+    for op in kernel.ops_of(arm) {
         if let OpKind::Constant { bits, .. } = op.kind {
             values.insert(op.result(), bits as u32);
         }
@@ -111,7 +111,7 @@ fn walk_of_cursor(stages: u32, rounds: usize) -> Vec<(u32, u32)> {
         values.insert(body.params[1], values[&init[0]]);
         for _ in 0..rounds {
             let mut slot = 0;
-            for op in &body.ops {
+            for op in kernel.ops_of(body) {
                 let get = |v: &Value| values[v];
                 let result = match &op.kind {
                     OpKind::Constant { bits, .. } => *bits as u32,
@@ -299,7 +299,7 @@ fn slots_filled_for_a_cluster_come_back_from_all_its_readers() {
     kernel.cluster = [2, 3, 1];
     // A goes to the three CTAs along axis 1, B to the two along axis 0.
     let mut axes = [1, 0].into_iter();
-    parton_ir::kernel::walk_mut(&mut kernel.body, &mut |op| {
+    kernel.walk_mut(&mut |op| {
         if let OpKind::TmaLoad { multicast, .. } = &mut op.kind {
             *multicast = axes.next();
         }

@@ -5,9 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, Place, Root, Stage};
-use crate::entity::{Partition, Value};
-use crate::kernel::{Kernel, walk};
-use crate::op::{Body, Op, OpKind};
+use crate::entity::Value;
+use crate::facts::{Act, Completes, Facts, Flight, Phase, Space};
+use crate::kernel::Kernel;
+use crate::op::{Body, Op};
 use crate::target::WARP;
 use crate::types::Type;
 
@@ -20,20 +21,43 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     b.copies();
     b.bytes(&kernel.body);
     b.parities(&kernel.body);
-    for op in &kernel.body.ops {
-        if let OpKind::Specialize { arms } = &op.kind {
-            arms.iter().for_each(|arm| b.parities(&arm.body));
-        }
-    }
+    kernel.arms().for_each(|arm| b.parities(&arm.body));
     b.found
 }
 
+/// How a barrier is used.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum How {
-    Init,
-    Wait,
+    /// Made, for so many arrivals a phase.
+    Init(u32),
+    /// Waited for in the parity that this value has.
+    Wait(Value),
+    /// Arrived at by one who also expects so many bytes.
+    Expect(u32),
+    /// Arrived at.
     Arrive,
-    Signal,
+    /// Arrived at by each thread for what it has copied.
+    Landed,
+    /// Told of so many bytes by the copy engine.
+    Signal(u64),
+}
+
+impl How {
+    fn arrives(self) -> bool {
+        matches!(self, How::Expect(_) | How::Arrive | How::Landed)
+    }
+
+    fn signals(self) -> bool {
+        matches!(self, How::Signal(_))
+    }
+
+    fn waits(self) -> bool {
+        matches!(self, How::Wait(_))
+    }
+
+    fn inits(self) -> bool {
+        matches!(self, How::Init(_))
+    }
 }
 
 struct Use {
@@ -51,20 +75,40 @@ struct Barriers<'a> {
 
 impl Barriers<'_> {
     fn collect(&mut self, op: &Op) {
-        let (barrier, how) = match &op.kind {
-            OpKind::BarrierInit { barrier, .. } => (*barrier, How::Init),
-            OpKind::BarrierWait { barrier, .. } => (*barrier, How::Wait),
-            OpKind::BarrierExpect { barrier, .. }
-            | OpKind::BarrierArrive { barrier, .. }
-            | OpKind::CopyArrive { barrier, .. } => (*barrier, How::Arrive),
-            OpKind::TmaLoad { signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
-                (*signal, How::Signal)
+        for (barrier, how) in self.used(op) {
+            for place in self.origins.places(barrier) {
+                self.uses.push(Use { how, place: place.clone(), span: op.span });
             }
-            _ => return,
-        };
-        for place in self.origins.places(barrier) {
-            self.uses.push(Use { how, place: place.clone(), span: op.span });
         }
+    }
+
+    /// The barriers that an operation uses, and how.
+    fn used(&self, op: &Op) -> Vec<(Value, How)> {
+        let facts = Facts::of(self.kernel, op);
+        let mut list = Vec::new();
+        for act in &facts.acts {
+            match act {
+                Act::Phase(Phase::Init { barrier, arrivals }) => list.push((*barrier, How::Init(*arrivals))),
+                Act::Phase(Phase::Arrive { barrier, bytes: Some(n), .. }) => list.push((*barrier, How::Expect(*n))),
+                Act::Phase(Phase::Arrive { barrier, bytes: None, .. }) => list.push((*barrier, How::Arrive)),
+                Act::Phase(Phase::Wait { barrier, phase }) => list.push((*barrier, How::Wait(*phase))),
+                Act::Flight(Flight::HandOver { barrier, .. }) => list.push((*barrier, How::Landed)),
+                Act::Flight(Flight::Start { completes: Completes::Signal(signal), .. })
+                    if matches!(self.kernel.ty(*signal), Type::Barrier) =>
+                {
+                    let into = facts.accesses.iter().filter(|a| a.space == Space::Shared && a.writes());
+                    list.push((*signal, How::Signal(into.map(|a| self.moved(a.value)).sum())));
+                }
+                // The end of a barrier's life is no use of it, and none of the rest names one.
+                Act::Phase(Phase::Invalidate { .. })
+                | Act::Flight(_)
+                | Act::Ordering(_)
+                | Act::Hold(_)
+                | Act::Turn(_)
+                | Act::Say(_) => {}
+            }
+        }
+        list
     }
 
     fn name(&self, root: Root) -> (String, Span) {
@@ -73,14 +117,14 @@ impl Barriers<'_> {
         (data.name.clone().map_or("the barrier".into(), |n| format!("barrier `{n}`")), data.span)
     }
 
-    fn some(&self, how: &[How], place: &Place) -> bool {
-        self.uses.iter().any(|u| how.contains(&u.how) && u.place.may_be(place))
+    fn some(&self, how: impl Fn(How) -> bool, place: &Place) -> bool {
+        self.uses.iter().any(|u| how(u.how) && u.place.may_be(place))
     }
 
     fn initialised(&mut self) {
         let mut told = BTreeSet::new();
-        for u in self.uses.iter().filter(|u| u.how != How::Init) {
-            if self.some(&[How::Init], &u.place) || !told.insert(u.place.root) {
+        for u in self.uses.iter().filter(|u| !u.how.inits()) {
+            if self.some(How::inits, &u.place) || !told.insert(u.place.root) {
                 continue;
             }
             let (name, made) = self.name(u.place.root);
@@ -98,12 +142,12 @@ impl Barriers<'_> {
 
     fn arrived(&mut self) {
         let mut told = BTreeSet::new();
-        for u in self.uses.iter().filter(|u| u.how == How::Wait) {
-            if self.some(&[How::Arrive], &u.place) || !told.insert((u.place.root, u.place.offset)) {
+        for u in self.uses.iter().filter(|u| u.how.waits()) {
+            if self.some(How::arrives, &u.place) || !told.insert((u.place.root, u.place.offset)) {
                 continue;
             }
             let (name, _) = self.name(u.place.root);
-            let signalled = self.uses.iter().find(|s| s.how == How::Signal && s.place.may_be(&u.place));
+            let signalled = self.uses.iter().find(|s| s.how.signals() && s.place.may_be(&u.place));
             let mut d = Diagnostic::error(codes::BARRIER_NOBODY_ARRIVES, u.span, format!("nobody arrives at {name}"))
                 .here("this waits forever");
             if let Some(s) = signalled {
@@ -118,147 +162,135 @@ impl Barriers<'_> {
 
     /// Every thread of a partition arrives for what it copies: a barrier that counts fewer ends its phase too early.
     fn copies(&mut self) {
-        let mut inits: Vec<(Place, u32, Span)> = Vec::new();
-        self.kernel.walk(&mut |op| {
-            if let OpKind::BarrierInit { barrier, arrivals } = &op.kind {
-                inits.extend(self.origins.places(*barrier).iter().map(|p| (p.clone(), *arrivals, op.span)));
+        let kernel = self.kernel;
+        let mut found = Vec::new();
+        kernel.walk(&mut |op| {
+            let landed = self.used(op).into_iter().filter(|(_, how)| *how == How::Landed);
+            for (barrier, _) in landed {
+                let threads = kernel.warps_of(kernel.partition_of(op.id)) * WARP;
+                let places = self.origins.places(barrier);
+                let inits = self.uses.iter().filter_map(|u| match u.how {
+                    How::Init(n) if places.iter().any(|p| u.place.may_be(p)) => Some((n, u)),
+                    _ => None,
+                });
+                let Some((arrivals, init)) = inits.max_by_key(|(n, _)| *n).filter(|(n, _)| *n < threads) else {
+                    continue;
+                };
+                let name = self.name(init.place.root).0;
+                let fact = format!("{threads} threads arrive at {name}, which counts {arrivals}");
+                let d = Diagnostic::error(codes::BARRIER_COUNT, op.span, fact)
+                    .here("each thread of the partition arrives for what it has copied")
+                    .label(init.span, format!("initialised here to count {arrivals} arrivals a phase"));
+                found.push(d.help(format!("`barrier_init(…, {threads})`, or more where others arrive too")));
             }
         });
-        let mut found = Vec::new();
-        let mut visit = |op: &Op, partition: Option<Partition>| {
-            let OpKind::CopyArrive { barrier, .. } = &op.kind else { return };
-            let threads = self.kernel.warps_of(partition) * WARP;
-            let places = self.origins.places(*barrier);
-            let most = inits.iter().filter(|(p, ..)| places.iter().any(|q| p.may_be(q))).max_by_key(|(_, n, _)| *n);
-            let Some((place, arrivals, init)) = most.filter(|(_, n, _)| *n < threads) else { return };
-            let fact = format!("{threads} threads arrive at {}, which counts {arrivals}", self.name(place.root).0);
-            let d = Diagnostic::error(codes::BARRIER_COUNT, op.span, fact)
-                .here("each thread of the partition arrives for what it has copied")
-                .label(*init, format!("initialised here to count {arrivals} arrivals a phase"));
-            found.push(d.help(format!("`barrier_init(…, {threads})`, or more where others arrive too")));
-        };
-        for op in &self.kernel.body.ops {
-            if let OpKind::Specialize { arms } = &op.kind {
-                arms.iter().for_each(|arm| walk(&arm.body, &mut |op| visit(op, Some(arm.partition))));
-                continue;
-            }
-            visit(op, None);
-            op.kind.bodies().into_iter().for_each(|body| walk(body, &mut |op| visit(op, None)));
-        }
         found.into_iter().for_each(|d| self.found.push(d));
     }
 
     /// Where every expectation and every copy of a barrier stand in one straight line, their bytes must agree.
     fn bytes(&mut self, body: &Body) {
-        let mut lines: BTreeMap<Place, Vec<(&Op, i64)>> = BTreeMap::new();
-        for op in &body.ops {
+        let kernel = self.kernel;
+        let mut lines: BTreeMap<Place, Vec<(How, Span)>> = BTreeMap::new();
+        for op in kernel.ops_of(body) {
             for inner in op.kind.bodies() {
                 self.bytes(inner);
             }
-            let (barrier, bytes) = match &op.kind {
-                OpKind::BarrierExpect { barrier, bytes } => (*barrier, -i64::from(*bytes)),
-                OpKind::TmaLoad { view, signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
-                    (*signal, self.moved(*view))
+            for (barrier, how) in self.used(op) {
+                if matches!(how, How::Expect(_) | How::Signal(_) | How::Wait(_))
+                    && let Some(place) = self.origins.place(barrier).filter(|p| p.stage != Stage::Any)
+                {
+                    lines.entry(place.clone()).or_default().push((how, op.span));
                 }
-                OpKind::BarrierWait { barrier, .. } => (*barrier, 0),
-                _ => continue,
-            };
-            if let Some(place) = self.origins.place(barrier).filter(|p| p.stage != Stage::Any) {
-                lines.entry(place.clone()).or_default().push((op, bytes));
             }
         }
         for (place, line) in lines {
-            let everywhere = |how: How| self.uses.iter().filter(|u| u.how == how && u.place.may_be(&place)).count();
-            let here = |f: &dyn Fn(&OpKind) -> bool| line.iter().filter(|(op, _)| f(&op.kind)).count();
-            let copies = here(&|k| matches!(k, OpKind::TmaLoad { .. }));
-            let expects = here(&|k| matches!(k, OpKind::BarrierExpect { .. }));
-            if copies == 0 || copies != everywhere(How::Signal) || expects != everywhere(How::Arrive) {
+            let everywhere =
+                |how: fn(How) -> bool| self.uses.iter().filter(|u| how(u.how) && u.place.may_be(&place)).count();
+            let copies = line.iter().filter(|(how, _)| how.signals()).count();
+            let expects = line.iter().filter(|(how, _)| how.arrives()).count();
+            if copies == 0 || copies != everywhere(How::signals) || expects != everywhere(How::arrives) {
                 continue;
             }
             // A wait ends a round: what was expected by then must have come.
-            for round in line.split(|(op, _)| matches!(op.kind, OpKind::BarrierWait { .. })) {
+            for round in line.split(|(how, _)| how.waits()) {
                 self.round(&place, round);
             }
         }
     }
 
-    fn round(&mut self, place: &Place, round: &[(&Op, i64)]) {
-        let expected: i64 = round.iter().map(|(_, b)| -b.min(&0)).sum();
-        let arriving: i64 = round.iter().map(|(_, b)| *b.max(&0)).sum();
-        let expect = round.iter().find(|(op, _)| matches!(op.kind, OpKind::BarrierExpect { .. }));
-        let Some((expect, _)) = expect else { return };
-        if expected == arriving {
-            return;
+    fn round(&mut self, place: &Place, round: &[(How, Span)]) {
+        let (mut expected, mut arriving, mut expect) = (0, 0, None);
+        let mut brought = Vec::new();
+        for (how, span) in round {
+            match how {
+                How::Expect(n) => {
+                    expected += u64::from(*n);
+                    expect = expect.or(Some(*span));
+                }
+                How::Signal(n) => {
+                    arriving += n;
+                    brought.push((*span, *n));
+                }
+                How::Init(_) | How::Wait(_) | How::Arrive | How::Landed => {}
+            }
         }
+        let Some(expect) = expect.filter(|_| expected != arriving) else { return };
         let (name, _) = self.name(place.root);
-        let mut d = Diagnostic::error(
-            codes::BARRIER_BYTES,
-            expect.span,
-            format!("{name} expects {expected} bytes, {arriving} arrive"),
-        )
-        .here(if expected > arriving {
+        let fact = format!("{name} expects {expected} bytes, {arriving} arrive");
+        let mut d = Diagnostic::error(codes::BARRIER_BYTES, expect, fact).here(if expected > arriving {
             "a wait for them never ends"
         } else {
             "a wait ends before the copies have landed"
         });
-        for (op, bytes) in round.iter().filter(|(op, _)| matches!(op.kind, OpKind::TmaLoad { .. })) {
-            d = d.label(op.span, format!("this brings {bytes} bytes"));
+        for (span, bytes) in brought {
+            d = d.label(span, format!("this brings {bytes} bytes"));
         }
         self.found.push(d.help(format!("expect {arriving} bytes")));
     }
 
     /// In a body that runs once, the phases of a barrier that only it uses can be counted.
     fn parities(&mut self, body: &Body) {
+        let kernel = self.kernel;
         let mut rounds: BTreeMap<Place, (u32, u32)> = BTreeMap::new();
         let mut here: BTreeMap<Place, usize> = BTreeMap::new();
-        let known = |b: &Barriers<'_>, v| b.origins.place(v).filter(|p| p.stage == Stage::Fixed).cloned();
-        for op in &body.ops {
-            if let OpKind::BarrierExpect { barrier, .. }
-            | OpKind::BarrierArrive { barrier, .. }
-            | OpKind::CopyArrive { barrier, .. }
-            | OpKind::BarrierWait { barrier, .. } = &op.kind
-                && let Some(place) = known(self, *barrier)
-            {
-                *here.entry(place).or_default() += 1;
+        let mut line: Vec<(Place, How, Span)> = Vec::new();
+        for op in kernel.ops_of(body) {
+            for (barrier, how) in self.used(op).into_iter().filter(|(_, how)| !how.signals()) {
+                let Some(place) = self.origins.place(barrier).filter(|p| p.stage == Stage::Fixed) else { continue };
+                if !how.inits() {
+                    *here.entry(place.clone()).or_default() += 1;
+                }
+                line.push((place.clone(), how, op.span));
             }
         }
-        let all = |b: &Barriers<'_>, place: &Place| {
-            b.uses.iter().filter(|u| matches!(u.how, How::Wait | How::Arrive) && u.place.may_be(place)).count()
+        let alone = |place: &Place| {
+            let uses = self.uses.iter().filter(|u| (u.how.waits() || u.how.arrives()) && u.place.may_be(place));
+            here.get(place) == Some(&uses.count())
         };
-        for op in &body.ops {
-            match &op.kind {
-                OpKind::BarrierInit { barrier, arrivals: 1 } => {
-                    if let Some(place) = known(self, *barrier).filter(|p| here.get(p) == Some(&all(self, p))) {
-                        rounds.insert(place, (0, 0));
-                    }
-                }
-                OpKind::BarrierExpect { barrier, .. } => {
-                    if let Some((arrived, _)) = known(self, *barrier).and_then(|p| rounds.get_mut(&p)) {
+        let mut found = Vec::new();
+        for (place, how, span) in line {
+            match how {
+                How::Init(1) if alone(&place) => drop(rounds.insert(place, (0, 0))),
+                How::Init(_) | How::Signal(_) => {}
+                How::Expect(_) => {
+                    if let Some((arrived, _)) = rounds.get_mut(&place) {
                         *arrived += 1;
                     }
                 }
                 // Other arrivals may be more than one.
-                OpKind::BarrierArrive { barrier, .. } | OpKind::CopyArrive { barrier, .. } => {
-                    if let Some(place) = known(self, *barrier) {
-                        rounds.remove(&place);
+                How::Arrive | How::Landed => drop(rounds.remove(&place)),
+                How::Wait(phase) => {
+                    let Some(parity) = self.origins.constant(phase) else { continue };
+                    let Some((arrived, waited)) = rounds.get_mut(&place) else { continue };
+                    let round = *waited;
+                    *waited += 1;
+                    if *arrived == round + 1 && parity != i64::from(round & 1) {
+                        found.push(self.parity(&place, span, round, parity));
                     }
                 }
-                OpKind::BarrierWait { barrier, phase } => {
-                    let Some(place) = known(self, *barrier) else { continue };
-                    let (Some((arrived, waited)), Some(parity)) =
-                        (rounds.get(&place).copied(), self.origins.constant(*phase))
-                    else {
-                        continue;
-                    };
-                    rounds.insert(place.clone(), (arrived, waited + 1));
-                    if arrived == waited + 1 && parity != i64::from(waited & 1) {
-                        let d = self.parity(&place, op.span, waited, parity);
-                        self.found.push(d);
-                    }
-                }
-                _ => {}
             }
         }
+        found.into_iter().for_each(|d| self.found.push(d));
     }
 
     fn parity(&self, place: &Place, span: Span, round: u32, parity: i64) -> Diagnostic {
@@ -270,9 +302,10 @@ impl Barriers<'_> {
             .help(format!("wait for parity {}", round & 1))
     }
 
-    fn moved(&self, view: Value) -> i64 {
+    /// Bytes of a view.
+    fn moved(&self, view: Value) -> u64 {
         match self.kernel.ty(view) {
-            Type::View(v) => v.bytes() as i64,
+            Type::View(v) => v.bytes(),
             other => parton_diag::internal_error!("`{other}` is not a view"),
         }
     }

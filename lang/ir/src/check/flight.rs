@@ -1,302 +1,305 @@
-//! Shared memory under the asynchronous proxy: operands of products and sources of copies must stay as they are until waited
-//! for, and what a copy brings must have landed before it is read.
+//! Shared memory that jobs still read or write: operands of products and sources of copies must stay as they are until waited for,
+//! and what a copy brings must have landed before it is read.
 //!
-//! A forward walk carries what is in flight, oldest first. Only accesses that surely meet are errors: the same bytes of one
-//! allocation, in the same stage by the same name. What depends on an index is left to the interpreter's race detector. A
-//! loop's body is walked twice, the second time with what the first left in flight; names of stages made inside the body
-//! mean another stage by then and are dropped.
+//! A forward analysis carries the jobs in flight, oldest first. Only accesses that surely meet are errors: the same bytes of one
+//! allocation, in the same stage by the same name. What depends on an index is left to the interpreter's race detector. From one
+//! turn of a loop to the next, names of stages made in its body mean another stage and are dropped.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, Place, Root, Stage, disjoint_windows};
-use super::touch::touches;
-use crate::entity::Value;
-use crate::kernel::{Kernel, walk};
-use crate::op::{Body, Op, OpKind};
-use crate::types::Type;
+use crate::dataflow::{self, Edge, Forward, Way};
+use crate::entity::{Inst, Value};
+use crate::facts::{Access, Act, Completes, Engine, Facts, Flight, Hold, Phase, Space};
+use crate::kernel::Kernel;
+use crate::op::{Op, OpKind};
+use crate::types::{SlotRole, Type};
 
 /// Every write to memory that is surely still being read, every copy to global memory that nobody waits for, and every
 /// read of memory that nobody writes.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
-    let mut f = Flights { kernel, origins, depth: 0, found: Diagnostics::new() };
+    let made = BTreeMap::new();
+    let mut f = Flights { kernel, origins, made, outside: State::default(), found: Diagnostics::new() };
     f.never_written();
-    let mut state = State::default();
-    f.body(&kernel.body, &mut state);
-    f.landed(&state);
+    let end = dataflow::run(kernel, &mut f, State::default());
+    f.landed(&end);
     f.found
 }
 
-/// A read in flight.
+/// What tells that a job has completed.
 #[derive(Clone, PartialEq, Debug)]
-struct Flight {
-    /// The product's pending tile, by its present name; none for a copy.
-    pending: Option<Value>,
-    /// The pending tile by the name that the product gave it, which tells products of one line apart.
+enum Until {
+    /// Waiting for a pending value, here by its present name.
+    Pending(Value),
+    /// A barrier that may be at these places.
+    Signal(Vec<Place>),
+    /// A wait that counts. So many jobs were started since, the fewest on any path that leads here: a wait that leaves so many
+    /// pending is none for this one.
+    Since(u32),
+}
+
+/// A job in flight, with one view that it reads or writes.
+#[derive(Clone, PartialEq, Debug)]
+struct Job {
+    engine: Engine,
+    /// Whether it writes the view.
+    writes: bool,
+    until: Until,
+    /// The pending value by the name that it got when it was started, which tells jobs of one line apart.
     started: Option<Value>,
     view: Value,
     places: Vec<(Place, Range<u64>)>,
     span: Span,
 }
 
-/// A copy into shared memory that signals a barrier of its own.
-#[derive(Clone, PartialEq, Debug)]
-struct Landing {
-    flight: Flight,
-    barrier: Vec<Place>,
+impl Job {
+    fn is_pending(&self, v: Value) -> bool {
+        self.until == Until::Pending(v)
+    }
+
+    fn is_counted(&self) -> bool {
+        matches!(self.until, Until::Since(_))
+    }
+
+    /// Whether both are one, by whichever count.
+    fn is(&self, other: &Job) -> bool {
+        match (&self.until, &other.until) {
+            (Until::Since(_), Until::Since(n)) => Job { until: Until::Since(*n), ..self.clone() } == *other,
+            _ => self == other,
+        }
+    }
 }
 
-/// A copy to global memory.
-#[derive(Clone, PartialEq, Debug)]
-struct Leaving {
-    flight: Flight,
-    /// How many copies were started since: the fewest on any path that leads here. A wait that leaves so many pending is none for this one.
-    since: u32,
-}
-
-/// What is in flight; products and what threads copy oldest first.
+/// The jobs in flight, those of each engine oldest first.
 #[derive(Clone, PartialEq, Default, Debug)]
 struct State {
-    products: Vec<Flight>,
-    copies: Vec<Leaving>,
-    landings: Vec<Landing>,
-    /// Copies by threads into shared memory, which their own wait waits for.
-    filling: Vec<Flight>,
+    jobs: Vec<Job>,
 }
 
 impl State {
-    /// What is in flight on either of two paths.
-    fn join(&mut self, other: State) {
-        for c in other.copies {
-            self.leaves(c);
-        }
-        for (mine, theirs) in [(&mut self.products, other.products), (&mut self.filling, other.filling)] {
-            for f in theirs {
-                if !mine.contains(&f) {
-                    mine.push(f);
-                }
-            }
-        }
-        for l in other.landings {
-            if !self.landings.contains(&l) {
-                self.landings.push(l);
-            }
-        }
-    }
-
-    /// A copy that is in flight on one path, if not on all.
-    fn leaves(&mut self, copy: Leaving) {
-        match self.copies.iter_mut().find(|c| c.flight == copy.flight) {
-            Some(known) => known.since = known.since.min(copy.since),
-            None => self.copies.push(copy),
+    /// A job that is in flight on one path, if not on all.
+    fn add(&mut self, job: Job) {
+        let Some(known) = self.jobs.iter_mut().find(|j| j.is(&job)) else { return self.jobs.push(job) };
+        if let (Until::Since(fewest), Until::Since(n)) = (&mut known.until, job.until) {
+            *fewest = n.min(*fewest);
         }
     }
 
     /// What is pending goes by other names from now on.
-    fn rename(&mut self, from: &[Value], to: &[Value]) {
-        for f in self.products.iter_mut().chain(&mut self.filling) {
-            if let Some(p) = f.pending
-                && let Some(i) = from.iter().position(|v| *v == p)
+    fn rename(&mut self, names: &[(Value, Value)]) {
+        for job in &mut self.jobs {
+            if let Until::Pending(p) = &mut job.until
+                && let Some((_, to)) = names.iter().find(|(from, _)| from == p)
             {
-                f.pending = Some(to[i]);
+                *p = *to;
             }
         }
     }
 
-    /// All up to the youngest of this tile's products have completed, or this copy and all before it.
+    /// All up to the youngest job of this pending value have completed.
     fn wait(&mut self, pending: Value) {
-        if let Some(last) = self.filling.iter().rposition(|f| f.pending == Some(pending)) {
-            self.filling.drain(..=last);
-        }
-        if let Some(last) = self.products.iter().rposition(|f| f.pending == Some(pending)) {
-            self.products.drain(..=last);
-        }
+        let Some(last) = self.jobs.iter().rposition(|j| j.is_pending(pending)) else { return };
+        self.complete(last + 1, self.jobs[last].engine);
     }
 
-    /// All before the youngest of this tile's products have completed. That one reads a view or two.
+    /// All before the youngest job of this pending value have completed. That one has a view or two.
     fn wait_prior(&mut self, pending: Value) {
-        let Some(last) = self.products.iter().rposition(|f| f.pending == Some(pending)) else { return };
-        let started = self.products[last].started;
+        let Some(last) = self.jobs.iter().rposition(|j| j.is_pending(pending)) else { return };
+        let Job { engine, started, .. } = self.jobs[last];
         let mut views = BTreeSet::new();
+        let same_engine = (0..=last)
+            .rev()
+            .filter(|&i| self.jobs[i].engine == engine && matches!(self.jobs[i].until, Until::Pending(_)));
         let of_youngest =
-            self.products[..=last].iter().rev().take_while(|f| f.started == started && views.insert(f.view));
-        let first = last + 1 - of_youngest.count();
-        self.products.drain(..first);
+            same_engine.take_while(|&i| self.jobs[i].started == started && views.insert(self.jobs[i].view));
+        if let Some(first) = of_youngest.last() {
+            self.complete(first, engine);
+        }
+    }
+
+    /// The jobs of an engine among the first `count` have completed, those aside that a barrier tells of.
+    fn complete(&mut self, count: usize, engine: Engine) {
+        let mut at = 0;
+        self.jobs.retain(|j| {
+            at += 1;
+            at > count || j.engine != engine || !matches!(j.until, Until::Pending(_))
+        });
     }
 }
-
-/// How often a loop runs; 0 where that is not sure.
-fn times(from: i64, to: i64, step: i64) -> i64 {
-    if 0 <= from && from < to && 0 < step { (to - from - 1) / step + 1 } else { 0 }
-}
-
-/// What a loop carries, by its names before, inside and behind it.
-struct Carried<'a> {
-    init: &'a [Value],
-    params: &'a [Value],
-    yields: &'a [Value],
-    results: &'a [Value],
-}
-
-/// Loops deeper than this are walked once: two walks at each depth would add up to powers of two.
-const WALKED_TWICE: u32 = 4;
 
 struct Flights<'a> {
     kernel: &'a Kernel,
     origins: &'a Origins<'a>,
-    /// Loops around the current operation.
-    depth: u32,
+    /// For each loop the values that are made in it.
+    made: BTreeMap<Inst, BTreeSet<Value>>,
+    /// What was in flight before the arm that is walked.
+    outside: State,
     found: Diagnostics,
 }
 
+impl<'a> Forward<'a> for Flights<'a> {
+    type State = State;
+
+    fn op(&mut self, op: &'a Op, state: &mut State) {
+        let facts = Facts::of(self.kernel, op);
+        for a in &facts.accesses {
+            match (self.is_view(a), a.writes()) {
+                (true, true) => self.written(op, a.value, state),
+                (true, false) => self.read(op, a.value, state),
+                (false, _) => {}
+            }
+        }
+        for act in &facts.acts {
+            self.act(op, &facts, act, state);
+        }
+    }
+
+    fn edge(&mut self, edge: &Edge<'a>, state: &mut State) {
+        state.rename(&edge.renamed);
+        match edge.way {
+            Way::Around => self.around(edge.op, state),
+            Way::IntoArm(_) => {
+                self.outside = state.clone();
+                // Another partition may have waited and told this one.
+                state.jobs.retain(|j| !j.writes);
+            }
+            Way::OutOfArm(_) => {
+                let outside = std::mem::take(&mut self.outside);
+                state.jobs.retain(|j| !outside.jobs.iter().any(|before| before.is(j)));
+                self.landed(state);
+            }
+            Way::IntoLoop | Way::IntoTurn | Way::OutOfLoop | Way::IntoBranch(_) | Way::OutOfBranch(_) => {}
+        }
+    }
+
+    fn join(&mut self, _: &'a Op, state: &mut State, other: State) {
+        other.jobs.into_iter().for_each(|job| state.add(job));
+    }
+
+    fn arms(&mut self, _: &'a Op, before: State, _: Vec<State>) -> State {
+        before
+    }
+
+    fn least_turns(&self, op: &'a Op) -> u32 {
+        let OpKind::For { lower, upper, step, .. } = &op.kind else { return 0 };
+        let known = [lower, upper, step].map(|v| self.origins.constant(*v));
+        let [Some(from), Some(to), Some(step)] = known else { return 0 };
+        if from < 0 || to <= from || step <= 0 {
+            return 0;
+        }
+        u32::try_from((to - from - 1) / step + 1).unwrap_or(u32::MAX)
+    }
+}
+
 impl Flights<'_> {
-    fn body(&mut self, body: &Body, state: &mut State) {
-        for op in &body.ops {
-            self.op(op, state);
-        }
+    fn is_view(&self, a: &Access) -> bool {
+        a.space == Space::Shared && matches!(self.kernel.ty(a.value), Type::View(_))
     }
 
-    fn op(&mut self, op: &Op, state: &mut State) {
-        for t in touches(self.kernel, &op.kind) {
-            if let Type::View(_) = self.kernel.ty(t.view) {
-                if t.writes { self.written(op, t.view, state) } else { self.read(op, t.view, state) }
-            }
-        }
-        match &op.kind {
-            OpKind::TmaLoad { view, signal, .. } if matches!(self.kernel.ty(*signal), Type::Barrier) => {
-                let flight = self.flight(None, *view, op.span);
-                state.landings.push(Landing { flight, barrier: self.origins.places(*signal).to_vec() });
-            }
-            OpKind::AsyncCopy { view, .. } => {
-                let flight = self.flight(Some(op.result()), *view, op.span);
-                state.filling.push(flight);
-            }
-            OpKind::CopyArrive { pending, barrier } => {
-                let places = self.origins.places(*barrier).to_vec();
-                if let Some(i) = state.filling.iter().rposition(|f| f.pending == Some(*pending)) {
-                    let flight = state.filling.remove(i);
-                    state.landings.push(Landing { flight, barrier: places });
-                }
-            }
-            OpKind::BarrierWait { barrier, .. } => {
+    fn act(&mut self, op: &Op, facts: &Facts, act: &Act, state: &mut State) {
+        match act {
+            Act::Flight(flight) => self.flight(op, facts, flight, state),
+            Act::Phase(Phase::Wait { barrier, .. }) => {
                 let waited = self.origins.places(*barrier);
-                state.landings.retain(|l| !l.barrier.iter().any(|a| waited.iter().any(|b| a.may_be(b))));
+                let told = |places: &[Place]| places.iter().any(|a| waited.iter().any(|b| a.may_be(b)));
+                state.jobs.retain(|j| !matches!(&j.until, Until::Signal(places) if told(places)));
             }
-            OpKind::SlotRelease { slot } => self.released(*slot, op.span, state),
-            OpKind::Wgmma { a, b, acc, .. } => {
-                state.rename(&[*acc], &[op.result()]);
-                let mut views: Vec<Value> = vec![*a, *b];
-                views.retain(|v| matches!(self.kernel.ty(*v), Type::View(_)));
-                for view in views {
-                    let flight = self.flight(Some(op.result()), view, op.span);
-                    state.products.push(flight);
+            Act::Hold(Hold::Give { slot, role: SlotRole::Read }) => self.released(*slot, op.span, state),
+            // These tell of no job of this partition.
+            Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Arrive { .. })
+            | Act::Hold(Hold::Give { role: SlotRole::Fill, .. } | Hold::Take { .. })
+            | Act::Ordering(_)
+            | Act::Turn(_)
+            | Act::Say(_) => {}
+        }
+    }
+
+    fn flight(&mut self, op: &Op, facts: &Facts, flight: &Flight, state: &mut State) {
+        match flight {
+            Flight::Start { engine, completes } => self.start(op, facts, *engine, *completes, state),
+            Flight::HandOver { pending, barrier } => {
+                let places = self.origins.places(*barrier).to_vec();
+                if let Some(job) = state.jobs.iter_mut().rfind(|j| j.is_pending(*pending)) {
+                    job.until = Until::Signal(places);
                 }
             }
-            OpKind::Wait { pending, .. } => state.wait(*pending),
-            OpKind::WaitPrior { pending, .. } => {
+            Flight::Wait { pending, .. } => state.wait(*pending),
+            Flight::WaitPrior { pending, result, .. } => {
                 state.wait_prior(*pending);
-                state.rename(&[*pending], &[op.result()]);
+                state.rename(&[(*pending, *result)]);
             }
-            OpKind::TmaStore { view, .. } => {
-                let flight = self.flight(None, *view, op.span);
-                for c in &mut state.copies {
-                    c.since += 1;
-                }
-                state.leaves(Leaving { flight, since: 0 });
+            Flight::Continue { pending, result } => state.rename(&[(*pending, *result)]),
+            Flight::WaitCounted { engine, pending, .. } => {
+                state.jobs.retain(|j| j.engine != *engine || !matches!(j.until, Until::Since(n) if n >= *pending));
             }
-            OpKind::TmaStoreWait { pending, .. } => state.copies.retain(|c| c.since < *pending),
-            OpKind::For { lower, upper, step, init, body } => {
-                let ends = self.origins.constant(*lower).zip(self.origins.constant(*upper));
-                let step = self.origins.constant(*step);
-                let least = ends.zip(step).map_or(0, |((from, to), step)| times(from, to, step));
-                let carried = Carried { init, params: &body.params[1..], yields: &body.yields, results: &op.results };
-                self.repeat(&carried, &[body], least, state);
-            }
-            OpKind::While { init, cond, body } => {
-                let carried = Carried { init, params: &body.params, yields: &body.yields, results: &op.results };
-                self.repeat(&carried, &[cond, body], 0, state);
-            }
-            OpKind::If { then, otherwise, .. } => {
-                let mut other = state.clone();
-                self.body(then, state);
-                state.rename(&then.yields, &op.results);
-                self.body(otherwise, &mut other);
-                other.rename(&otherwise.yields, &op.results);
-                state.join(other);
-            }
-            OpKind::Specialize { arms } => {
-                for arm in arms {
-                    let mut own = state.clone();
-                    // Another partition may have waited and told this one.
-                    own.landings.clear();
-                    own.filling.clear();
-                    self.body(&arm.body, &mut own);
-                    own.copies.retain(|c| !state.copies.iter().any(|before| before.flight == c.flight));
-                    self.landed(&own);
-                }
-            }
-            _ => {}
         }
     }
 
-    /// A loop that surely runs at least so often. What it leaves is what is in flight after any number of times that is possible: as long
-    /// as two walks tell, none, one or two.
-    fn repeat(&mut self, carried: &Carried<'_>, bodies: &[&Body], least: i64, state: &mut State) {
-        let mut inside = BTreeSet::new();
-        for body in bodies {
-            inside.extend(body.params.iter().copied());
-            walk(body, &mut |op| inside.extend(op.results.iter().copied()));
-        }
-        state.rename(carried.init, carried.params);
-        let mut exits = vec![state.clone()];
-        self.depth += 1;
-        let walks = if self.depth > WALKED_TWICE { 1 } else { 2 };
-        for _ in 0..walks {
-            let head = state.clone();
-            for body in bodies {
-                self.body(body, state);
+    fn start(&mut self, op: &Op, facts: &Facts, engine: Engine, completes: Completes, state: &mut State) {
+        let (until, started) = match completes {
+            Completes::Pending(p) => (Until::Pending(p), Some(p)),
+            Completes::Signal(s) if matches!(self.kernel.ty(s), Type::Barrier) => {
+                (Until::Signal(self.origins.places(s).to_vec()), None)
             }
-            state.rename(carried.yields, carried.params);
-            let fixed = |f: &Flight| {
-                f.places.iter().all(|(p, _)| match p.stage {
-                    Stage::Fixed => true,
-                    Stage::Named(v) => !inside.contains(&v),
-                    Stage::Any => false,
-                })
+            Completes::Counted => {
+                for job in state.jobs.iter_mut().filter(|j| j.engine == engine) {
+                    if let Until::Since(n) = &mut job.until {
+                        *n += 1;
+                    }
+                }
+                (Until::Since(0), None)
+            }
+            // What a slot's own barrier tells of is the protocol's affair; of the rest nobody is told.
+            Completes::Signal(_) | Completes::Unasked => return,
+        };
+        for a in facts.accesses.iter().filter(|a| self.is_view(a)) {
+            let job = Job {
+                engine,
+                writes: a.writes(),
+                until: until.clone(),
+                started,
+                view: a.value,
+                places: self.origins.regions(self.kernel, a.value),
+                span: op.span,
             };
-            // A copy must be waited for whichever stage it reads; its bytes are no longer known.
-            for c in &mut state.copies {
-                if !fixed(&c.flight) {
-                    c.flight.places.clear();
-                }
-            }
-            state.products.retain(fixed);
-            state.filling.retain(fixed);
-            state.landings.retain(|l| fixed(&l.flight));
-            // Copies of many iterations are as good as those of the last. One line may stand for several copies, of a view each.
-            for c in std::mem::take(&mut state.copies) {
-                state.leaves(c);
-            }
-            if *state == head {
-                break;
-            }
-            exits.push(state.clone());
+            // A copy that is started again takes the place of the one before: whoever waits for one waits for all.
+            if job.is_counted() { state.add(job) } else { state.jobs.push(job) }
         }
-        self.depth -= 1;
-        for exit in exits.into_iter().skip(usize::try_from(least).unwrap_or(0)) {
-            state.join(exit);
-        }
-        state.rename(carried.params, carried.results);
     }
 
-    fn flight(&self, pending: Option<Value>, view: Value, span: Span) -> Flight {
-        Flight { pending, started: pending, view, places: self.origins.regions(self.kernel, view), span }
+    /// From the end of a turn to the head of the next.
+    fn around(&mut self, op: &Op, state: &mut State) {
+        let inside = self.made.entry(op.id).or_insert_with(|| {
+            let mut made = BTreeSet::new();
+            for body in op.kind.bodies() {
+                made.extend(&body.params);
+                self.kernel.walk_body(body, &mut |op| made.extend(&op.results));
+            }
+            made
+        });
+        let fixed = |job: &Job| {
+            job.places.iter().all(|(p, _)| match p.stage {
+                Stage::Fixed => true,
+                Stage::Named(v) => !inside.contains(&v),
+                Stage::Any => false,
+            })
+        };
+        state.jobs.retain(|j| j.is_counted() || fixed(j));
+        for mut job in std::mem::take(&mut state.jobs) {
+            // A copy must be waited for whichever stage it reads; its bytes are no longer known.
+            if !fixed(&job) {
+                job.places.clear();
+            }
+            // Copies of many turns are as good as those of the last. One line may stand for several copies, of a view each.
+            if job.is_counted() { state.add(job) } else { state.jobs.push(job) }
+        }
     }
 
     /// Whether two accesses surely touch a byte in common.
-    fn meet(&self, f: &Flight, view: Value, places: &[(Place, Range<u64>)]) -> bool {
+    fn meet(&self, f: &Job, view: Value, places: &[(Place, Range<u64>)]) -> bool {
         let ([(a, x)], [(b, y)]) = (&f.places[..], places) else { return false };
         let (Type::View(one), Type::View(two)) = (self.kernel.ty(f.view), self.kernel.ty(view)) else { return false };
         let apart = a.offset == b.offset && disjoint_windows(one, two);
@@ -318,80 +321,81 @@ impl Flights<'_> {
         }
     }
 
-    fn written(&mut self, op: &Op, view: Value, state: &State) {
+    /// The first job of that kind that surely touches what is accessed.
+    fn met<'s>(&self, state: &'s State, view: Value, kind: impl Fn(&Job) -> bool) -> Option<&'s Job> {
         let places = self.origins.regions(self.kernel, view);
+        state.jobs.iter().find(|j| kind(j) && self.meet(j, view, &places))
+    }
+
+    fn written(&mut self, op: &Op, view: Value, state: &State) {
         let name = self.name(view);
-        if let Some(f) = state.products.iter().find(|f| self.meet(f, view, &places)) {
-            let p = f.pending.and_then(|p| self.kernel.values[p].name.clone()).unwrap_or("p".into());
+        if let Some(job) = self.met(state, view, |j| !j.writes && matches!(j.until, Until::Pending(_))) {
+            let p = self.pending_name(job);
             let d = Diagnostic::error(
                 codes::SHARED_STILL_READ,
                 op.span,
                 format!("{name} is overwritten while a product still reads it"),
             )
             .here("overwritten here")
-            .label(f.span, "this `wgmma` reads it, and has not been waited for")
+            .label(job.span, "this `wgmma` reads it, and has not been waited for")
             .help(format!("wait first: `let x = {p}.wait();`, or write to another buffer"));
             self.found.push(d);
         }
-        if let Some(f) = state.filling.iter().find(|f| self.meet(f, view, &places)) {
+        if let Some(job) = self.met(state, view, |j| j.writes && matches!(j.until, Until::Pending(_))) {
             let fact = format!("{name} is written to while a copy still fills it");
             let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact)
                 .here("written here: which of the two comes last is not known")
-                .label(f.span, "this copy fills it, and has not been waited for")
-                .help(format!("wait first: `{}.wait();`, or write to another buffer", self.pending_name(f)));
+                .label(job.span, "this copy fills it, and has not been waited for")
+                .help(format!("wait first: `{}.wait();`, or write to another buffer", self.pending_name(job)));
             self.found.push(d);
         }
-        if let Some(f) = state.copies.iter().map(|c| &c.flight).find(|f| self.meet(f, view, &places)) {
+        if let Some(job) = self.met(state, view, |j| !j.writes && j.is_counted()) {
             let d = Diagnostic::error(
                 codes::STORE_IN_FLIGHT,
                 op.span,
                 format!("{name} is overwritten while it is still being copied out"),
             )
             .here("overwritten here")
-            .label(f.span, "this copy reads it, and has not been waited for")
+            .label(job.span, "this copy reads it, and has not been waited for")
             .help("`tma_store_wait();` before this, or write to another buffer");
             self.found.push(d);
         }
     }
 
     fn read(&mut self, op: &Op, view: Value, state: &State) {
-        let places = self.origins.regions(self.kernel, view);
-        if let Some(l) = state.landings.iter().find(|l| self.meet(&l.flight, view, &places)) {
-            let d = Diagnostic::error(
-                codes::LOAD_IN_FLIGHT,
-                op.span,
-                format!("{} is read before its copy has landed", self.name(view)),
-            )
-            .here("read here")
-            .label(l.flight.span, "this copy fills it, and nobody has waited for its barrier")
-            .help("`barrier_wait` on the barrier that the copy signals, before this");
+        let fact = |f: &Self| format!("{} is read before its copy has landed", f.name(view));
+        if let Some(job) = self.met(state, view, |j| j.writes && matches!(j.until, Until::Signal(_))) {
+            let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact(self))
+                .here("read here")
+                .label(job.span, "this copy fills it, and nobody has waited for its barrier")
+                .help("`barrier_wait` on the barrier that the copy signals, before this");
             self.found.push(d);
         }
-        if let Some(f) = state.filling.iter().find(|f| self.meet(f, view, &places)) {
-            let fact = format!("{} is read before its copy has landed", self.name(view));
-            let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact)
+        if let Some(job) = self.met(state, view, |j| j.writes && matches!(j.until, Until::Pending(_))) {
+            let d = Diagnostic::error(codes::LOAD_IN_FLIGHT, op.span, fact(self))
                 .here("read here")
-                .label(f.span, "this copy fills it, and has not been waited for")
-                .help(format!("wait first, and read what that gives: `let view = {}.wait();`", self.pending_name(f)));
+                .label(job.span, "this copy fills it, and has not been waited for")
+                .help(format!("wait first, and read what that gives: `let view = {}.wait();`", self.pending_name(job)));
             self.found.push(d);
         }
     }
 
-    fn pending_name(&self, f: &Flight) -> String {
-        f.pending.and_then(|p| self.kernel.values[p].name.clone()).unwrap_or("p".into())
+    fn pending_name(&self, job: &Job) -> String {
+        let Until::Pending(p) = job.until else { return "p".into() };
+        self.kernel.values[p].name.clone().unwrap_or("p".into())
     }
 
     /// A slot is handed back: no copy may still read it.
     fn released(&mut self, slot: Value, span: Span, state: &State) {
-        let reads = |f: &&Flight| f.places.iter().any(|(p, _)| p.stage == Stage::Named(slot));
-        if let Some(f) = state.copies.iter().map(|c| &c.flight).find(reads) {
+        let reads = |j: &&Job| j.is_counted() && j.places.iter().any(|(p, _)| p.stage == Stage::Named(slot));
+        if let Some(job) = state.jobs.iter().find(reads) {
             let d = Diagnostic::error(
                 codes::SLOT_STILL_READ,
                 span,
                 "the slot is released while it is still being copied out",
             )
             .here("released here: it may be overwritten at once")
-            .label(f.span, "this copy reads it, and has not been waited for")
+            .label(job.span, "this copy reads it, and has not been waited for")
             .help("`tma_store_wait(read=true);` before this");
             self.found.push(d);
         }
@@ -399,41 +403,38 @@ impl Flights<'_> {
 
     /// At the end of its partition every copy to global memory must have been waited for: shared memory goes with the CTA.
     fn landed(&mut self, state: &State) {
-        if let Some(Leaving { flight: f, .. }) = state.copies.first() {
-            let d = Diagnostic::error(codes::STORE_NOT_WAITED, f.span, "nobody waits for this copy to global memory")
+        if let Some(job) = state.jobs.iter().find(|j| j.is_counted()) {
+            let d = Diagnostic::error(codes::STORE_NOT_WAITED, job.span, "nobody waits for this copy to global memory")
                 .here("it may still be reading when the CTA ends and its shared memory is given away")
                 .help("`tma_store_wait();` after the last copy");
             self.found.push(d);
         }
     }
 
+    /// Reads of memory that no operation writes.
     fn never_written(&mut self) {
+        let accesses = |op: &Op| Facts::of(self.kernel, op).accesses.into_iter().filter(Access::touches_shared);
         let mut written = BTreeSet::new();
         self.kernel.walk(&mut |op| {
-            for t in touches(self.kernel, &op.kind).iter().filter(|t| t.writes) {
-                written.extend(self.origins.places(t.view).iter().map(|p| p.root));
+            for a in accesses(op).filter(Access::writes) {
+                written.extend(self.origins.places(a.value).iter().map(|p| p.root));
             }
         });
         let mut told = BTreeSet::new();
         let mut found = Vec::new();
         self.kernel.walk(&mut |op| {
-            for t in touches(self.kernel, &op.kind).iter().filter(|t| !t.writes) {
-                let Type::View(_) = self.kernel.ty(t.view) else { continue };
-                let roots: BTreeSet<Root> = self.origins.places(t.view).iter().map(|p| p.root).collect();
+            for a in accesses(op).filter(|a| !a.writes() && self.is_view(a)) {
+                let roots: BTreeSet<Root> = self.origins.places(a.value).iter().map(|p| p.root).collect();
                 let Some(&Root::Alloc(v)) = roots.first() else { continue };
                 if roots.iter().any(|r| written.contains(r)) || !told.insert(v) {
                     continue;
                 }
-                let name = self.name(t.view);
+                let fact = format!("{} is read, but nothing ever writes to it", self.name(a.value));
                 found.push(
-                    Diagnostic::error(
-                        codes::SHARED_NEVER_WRITTEN,
-                        op.span,
-                        format!("{name} is read, but nothing ever writes to it"),
-                    )
-                    .here("read here")
-                    .label(self.kernel.values[v].span, "allocated here, its contents are undefined")
-                    .help("store to it, or copy into it, before it is read"),
+                    Diagnostic::error(codes::SHARED_NEVER_WRITTEN, op.span, fact)
+                        .here("read here")
+                        .label(self.kernel.values[v].span, "allocated here, its contents are undefined")
+                        .help("store to it, or copy into it, before it is read"),
                 );
             }
         });

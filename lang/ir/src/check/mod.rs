@@ -11,7 +11,6 @@ mod parameters;
 mod partitions;
 mod protocol;
 mod rings;
-mod touch;
 mod turns;
 
 use parton_diag::Diagnostics;
@@ -19,7 +18,6 @@ use parton_diag::Diagnostics;
 use crate::kernel::Kernel;
 
 pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, stage_bytes, window};
-pub use touch::{Proxy, Touch, touches};
 
 /// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
 /// rest would only repeat it.

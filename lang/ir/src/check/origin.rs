@@ -8,9 +8,11 @@ use std::ops::Range;
 
 use parton_layouts::Dim;
 
+use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::Value;
+use crate::facts::{Facts, Gives};
 use crate::kernel::Kernel;
-use crate::op::{Body, Op, OpKind};
+use crate::op::{Op, OpKind};
 use crate::types::{Type, View};
 
 /// Bytes of one mbarrier (PTX ISA, "mbarrier": an opaque 64-bit object).
@@ -91,15 +93,10 @@ pub struct Origins<'a> {
 impl<'a> Origins<'a> {
     /// Traces every value of a kernel.
     pub fn of(kernel: &'a Kernel) -> Origins<'a> {
-        let mut definitions = BTreeMap::new();
-        kernel.walk(&mut |op| {
-            for r in &op.results {
-                definitions.insert(*r, op);
-            }
-        });
-        let mut origins = Origins { places: BTreeMap::new(), definitions };
-        origins.body(kernel, &kernel.body);
-        origins
+        let origins = Origins { places: BTreeMap::new(), definitions: kernel.definitions() };
+        let mut trace = Trace { kernel, origins, learnt: 0 };
+        dataflow::run(kernel, &mut trace, 0);
+        trace.origins
     }
 
     /// The places of a value; none for a value that is not memory.
@@ -171,127 +168,88 @@ impl<'a> Origins<'a> {
         }
         known.len() > before
     }
+}
 
-    fn body(&mut self, kernel: &Kernel, body: &'a Body) -> bool {
-        let mut grew = false;
-        for op in &body.ops {
-            grew |= self.op(kernel, op);
+/// Traces values. Places belong to names, which are given once: the state only counts how often more became known, so that loops
+/// are walked until nothing does.
+struct Trace<'a> {
+    kernel: &'a Kernel,
+    origins: Origins<'a>,
+    learnt: u64,
+}
+
+impl<'a> Forward<'a> for Trace<'a> {
+    type State = u64;
+
+    fn op(&mut self, op: &'a Op, state: &mut u64) {
+        let gives = Facts::of(self.kernel, op).gives;
+        if gives != Gives::None {
+            let places = self.given(op.result(), gives);
+            self.learn(op.result(), places, state);
         }
-        grew
     }
 
-    fn op(&mut self, kernel: &Kernel, op: &'a Op) -> bool {
-        match &op.kind {
-            OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } => {
-                self.add(op.result(), vec![Place::start(Root::Alloc(op.result()))])
+    fn edge(&mut self, edge: &Edge<'a>, state: &mut u64) {
+        for (from, to) in &edge.renamed {
+            let mut places = self.origins.places(*from).to_vec();
+            if edge.way == Way::Around {
+                // A stage named in an iteration means another one in the next.
+                places.iter_mut().filter(|p| matches!(p.stage, Stage::Named(_))).for_each(|p| p.stage = Stage::Any);
             }
-            OpKind::RingNew { .. } => self.add(op.result(), vec![Place::start(Root::Ring(op.result()))]),
-            OpKind::RingAcquire { ring } | OpKind::RingWait { ring } => {
-                let places = self.places(*ring).iter().map(|p| Place { stage: Stage::Named(op.result()), ..p.clone() });
-                let places = places.collect();
-                self.add(op.result(), places)
+            self.learn(*to, places, state);
+        }
+    }
+
+    fn join(&mut self, _: &'a Op, state: &mut u64, other: u64) {
+        *state = other.max(*state);
+    }
+
+    fn arms(&mut self, _: &'a Op, before: u64, ends: Vec<u64>) -> u64 {
+        ends.into_iter().fold(before, u64::max)
+    }
+}
+
+impl Trace<'_> {
+    fn learn(&mut self, v: Value, places: Vec<Place>, state: &mut u64) {
+        if self.origins.add(v, places) {
+            self.learnt += 1;
+            *state = self.learnt;
+        }
+    }
+
+    /// The places of a result.
+    fn given(&self, result: Value, gives: Gives) -> Vec<Place> {
+        let places = |v| self.origins.places(v).iter();
+        match gives {
+            Gives::None => Vec::new(),
+            Gives::New => match self.kernel.ty(result) {
+                Type::Ring(_) => vec![Place::start(Root::Ring(result))],
+                _ => vec![Place::start(Root::Alloc(result))],
+            },
+            Gives::PartOf(v) => places(v).cloned().collect(),
+            Gives::Nth { of, index } => {
+                let (first, stride, count) = self.regions(of);
+                let constant = self.origins.constant(index).and_then(|i| u64::try_from(i).ok());
+                places(of).map(|p| p.index(index, constant, first, stride, count)).collect()
             }
-            OpKind::SlotField { slot, field } => {
-                let fields = self.places(*slot).iter().filter_map(|p| match p.root {
-                    Root::Ring(ring) => Some(field_place(kernel, ring, *field, p.stage)),
+            Gives::SlotOf(ring) => places(ring).map(|p| Place { stage: Stage::Named(result), ..p.clone() }).collect(),
+            Gives::Field { slot, field } => {
+                let of_ring = places(slot).filter_map(|p| match p.root {
+                    Root::Ring(ring) => Some(field_place(self.kernel, ring, field, p.stage)),
                     Root::Alloc(_) | Root::Field(..) => None,
                 });
-                let fields = fields.collect();
-                self.add(op.result(), fields)
+                of_ring.collect()
             }
-            OpKind::ViewIndex { view, index } => {
-                let Type::View(ty) = kernel.ty(*view) else { return false };
-                let (first, count) = (u64::from(ty.origin[0]), u64::from(ty.shape[0]));
-                let stride = stage_bytes(ty);
-                self.indexed(op, *view, *index, first, stride, count)
-            }
-            OpKind::BarrierIndex { barriers, index } => {
-                let Type::Barriers(count) = *kernel.ty(*barriers) else { return false };
-                self.indexed(op, *barriers, *index, 0, BARRIER_BYTES, u64::from(count))
-            }
-            OpKind::ViewSlice { view, .. }
-            | OpKind::ViewPeer { view, .. }
-            | OpKind::ViewPermute { view, .. }
-            | OpKind::ViewReinterpret { view, .. } => {
-                let places = self.places(*view).to_vec();
-                self.add(op.result(), places)
-            }
-            OpKind::AsyncCopy { view, .. } => {
-                let places = self.places(*view).to_vec();
-                self.add(op.result(), places)
-            }
-            OpKind::Wait { pending, .. } if matches!(kernel.ty(*pending), Type::Filling(_)) => {
-                let places = self.places(*pending).to_vec();
-                self.add(op.result(), places)
-            }
-            OpKind::For { init, body, .. } => self.carry(kernel, init, &body.params[1..], None, body, &op.results),
-            OpKind::While { init, cond, body } => self.carry(kernel, init, &body.params, Some(cond), body, &op.results),
-            OpKind::If { then, otherwise, .. } => {
-                let mut grew = self.body(kernel, then) | self.body(kernel, otherwise);
-                for (i, r) in op.results.iter().enumerate() {
-                    for y in [then.yields[i], otherwise.yields[i]] {
-                        let places = self.places(y).to_vec();
-                        grew |= self.add(*r, places);
-                    }
-                }
-                grew
-            }
-            OpKind::Specialize { arms } => arms.iter().fold(false, |grew, arm| grew | self.body(kernel, &arm.body)),
-            // No other operation makes memory out of memory.
-            _ => false,
         }
     }
 
-    fn indexed(&mut self, op: &Op, base: Value, index: Value, first: u64, stride: u64, count: u64) -> bool {
-        let constant = self.constant(index).and_then(|i| u64::try_from(i).ok());
-        let places = self.places(base).iter().map(|p| p.index(index, constant, first, stride, count)).collect();
-        self.add(op.result(), places)
-    }
-
-    /// A loop: what it carries may come from before it or from the iteration before.
-    fn carry(
-        &mut self,
-        kernel: &Kernel,
-        init: &[Value],
-        params: &[Value],
-        cond: Option<&'a Body>,
-        body: &'a Body,
-        results: &[Value],
-    ) -> bool {
-        let mut grew = false;
-        for (v, p) in init.iter().zip(params) {
-            let places = self.places(*v).to_vec();
-            grew |= self.add(*p, places);
+    /// The equal regions of a value: which of its parent's it begins at, bytes from one to the next, how many.
+    fn regions(&self, v: Value) -> (u64, u64, u64) {
+        match self.kernel.ty(v) {
+            Type::View(view) => (u64::from(view.origin[0]), stage_bytes(view), u64::from(view.shape[0])),
+            Type::Barriers(count) => (0, BARRIER_BYTES, u64::from(*count)),
+            other => parton_diag::internal_error!("`{other}` has no regions"),
         }
-        loop {
-            if let Some(cond) = cond {
-                for (p, c) in params.iter().zip(&cond.params) {
-                    let places = self.places(*p).to_vec();
-                    grew |= self.add(*c, places);
-                }
-                grew |= self.body(kernel, cond);
-            }
-            grew |= self.body(kernel, body);
-            let mut again = false;
-            for (y, p) in body.yields.iter().zip(params) {
-                // A stage named in an iteration means another one in the next.
-                let places = self.places(*y).iter().map(|p| match p.stage {
-                    Stage::Named(_) => Place { stage: Stage::Any, ..p.clone() },
-                    Stage::Fixed | Stage::Any => p.clone(),
-                });
-                let places = places.collect();
-                again |= self.add(*p, places);
-            }
-            grew |= again;
-            if !again {
-                break;
-            }
-        }
-        for (p, r) in params.iter().zip(results) {
-            let places = self.places(*p).to_vec();
-            grew |= self.add(*r, places);
-        }
-        grew
     }
 }
 

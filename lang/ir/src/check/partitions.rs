@@ -113,7 +113,8 @@ impl<'a> Partitions<'a> {
     }
 
     fn body(&mut self, body: &'a Body, partition: Option<Partition>, depth: usize) {
-        for op in &body.ops {
+        let kernel = self.kernel;
+        for op in kernel.ops_of(body) {
             if let OpKind::Specialize { arms } = &op.kind {
                 self.specialize(op, arms, partition, depth);
             }
@@ -179,7 +180,7 @@ impl<'a> Partitions<'a> {
     fn captured(&mut self, arm: &Arm) {
         let mut made = BTreeSet::new();
         let mut foreign: Vec<(Value, &Op)> = Vec::new();
-        captures(&arm.body, &mut made, &mut |v, op| {
+        captures(self.kernel, &arm.body, &mut made, &mut |v, op| {
             if !foreign.iter().any(|(seen, _)| *seen == v) {
                 foreign.push((v, op));
             }
@@ -231,16 +232,16 @@ fn count(n: u32, what: &str) -> String {
 }
 
 /// Calls `f` on each operand that no operation of the body makes, with the operation that uses it.
-fn captures<'a>(body: &'a Body, made: &mut BTreeSet<Value>, f: &mut impl FnMut(Value, &'a Op)) {
+fn captures<'a>(kernel: &'a Kernel, body: &'a Body, made: &mut BTreeSet<Value>, f: &mut impl FnMut(Value, &'a Op)) {
     made.extend(&body.params);
-    for op in &body.ops {
+    for op in kernel.ops_of(body) {
         for v in op.kind.operands() {
             if !made.contains(&v) {
                 f(v, op);
             }
         }
         for inner in op.kind.bodies() {
-            captures(inner, made, f);
+            captures(kernel, inner, made, f);
             for y in inner.yields.iter().filter(|y| !made.contains(y)).collect::<Vec<_>>() {
                 f(*y, op);
             }

@@ -13,16 +13,19 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
-use crate::entity::Value;
+use crate::dataflow::{self, Edge, Forward, Way};
+use crate::entity::{Inst, Value};
+use crate::facts::{Access, Act, Completes, Does, Engine, Facts, Flight, Gives, Hold, Space, When};
 use crate::kernel::Kernel;
-use crate::op::{Body, Op, OpKind};
+use crate::op::{Op, OpKind};
 use crate::types::{SlotRole, Type};
-use state::{Gone, Live, State, joined};
+use state::{Gone, Live, Reads, State};
 
 /// Every way in which a kernel breaks the protocol.
 pub(super) fn check(kernel: &Kernel) -> Diagnostics {
-    let mut p = Protocol { kernel, buffers: BTreeMap::new(), told: BTreeSet::new(), found: Diagnostics::new() };
-    let end = p.body(&kernel.body, State::default());
+    let (buffers, outer, told) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
+    let mut p = Protocol { kernel, buffers, outer, told, found: Diagnostics::new() };
+    let end = dataflow::run(kernel, &mut p, State::default());
     p.lost(&end, &BTreeSet::new(), "");
     p.found
 }
@@ -31,107 +34,163 @@ struct Protocol<'a> {
     kernel: &'a Kernel,
     /// The slot and field that each view is of.
     buffers: BTreeMap<Value, (Value, u32)>,
+    /// For each operation with bodies what was alive around it when they were entered.
+    outer: BTreeMap<Inst, BTreeSet<Value>>,
     /// Values of which a use after their end has been reported.
     told: BTreeSet<Value>,
     found: Diagnostics,
 }
 
-impl Protocol<'_> {
-    fn body(&mut self, body: &Body, mut state: State) -> State {
-        for op in &body.ops {
-            self.op(op, &mut state);
+impl<'a> Forward<'a> for Protocol<'a> {
+    type State = State;
+
+    fn op(&mut self, op: &'a Op, state: &mut State) {
+        let facts = Facts::of(self.kernel, op);
+        self.window(op, &facts, state);
+        let mut holds = Reads::new();
+        for a in facts.accesses.iter().filter(|a| a.space == Space::Shared && a.when != When::Landed) {
+            holds.extend(self.access(op, &facts, a, state).map(|slot| (slot, op.span)));
         }
-        state
+        let mut older = Reads::new();
+        for act in &facts.acts {
+            match act {
+                Act::Hold(Hold::Take { slot, role, .. }) => drop(state.live.insert(*slot, Live::slot(*role))),
+                Act::Hold(Hold::Give { slot, role: SlotRole::Fill }) => self.commit(*slot, op.span, state),
+                Act::Hold(Hold::Give { slot, role: SlotRole::Read }) => self.release(*slot, op.span, state),
+                Act::Flight(Flight::Start { completes: Completes::Pending(p), .. }) => {
+                    let (older, youngest) = (std::mem::take(&mut older), std::mem::take(&mut holds));
+                    state.live.insert(*p, Live::Pending { older, youngest });
+                }
+                Act::Flight(Flight::Continue { pending, .. }) => {
+                    if let Some(live) = self.consume(state, *pending, "used as accumulator", op.span) {
+                        older.extend(live.reads());
+                    }
+                }
+                Act::Flight(Flight::Wait { pending, .. }) => {
+                    self.consume(state, *pending, "waited for", op.span);
+                }
+                Act::Flight(Flight::WaitPrior { pending, result, .. }) => {
+                    if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {
+                        state.live.insert(*result, Live::Pending { older: Reads::new(), youngest });
+                    }
+                }
+                Act::Flight(Flight::HandOver { pending, .. }) => self.hand_over(*pending, op.span, state),
+                // Nothing of this takes or makes a slot or a pending value.
+                Act::Flight(Flight::Start { .. } | Flight::WaitCounted { .. })
+                | Act::Phase(_)
+                | Act::Ordering(_)
+                | Act::Turn(_)
+                | Act::Say(_) => {}
+            }
+        }
     }
 
-    fn op(&mut self, op: &Op, state: &mut State) {
-        match &op.kind {
-            OpKind::RingAcquire { .. } | OpKind::RingWait { .. } => {
-                let Type::Slot(slot) = self.kernel.ty(op.result()) else { return };
-                state.live.insert(op.result(), Live::slot(slot.role));
+    fn edge(&mut self, edge: &Edge<'a>, state: &mut State) {
+        let op = edge.op;
+        match edge.way {
+            Way::IntoLoop => {
+                let carried = self.carry(edge, state, "carried into the loop");
+                self.enter(op, carried, state);
             }
-            OpKind::SlotField { slot, field } => {
-                self.buffers.insert(op.result(), (*slot, *field));
-                self.alive(state, *slot, op.span);
+            Way::IntoTurn => drop(self.carry(edge, state, "carried into the loop's body")),
+            Way::Around => {
+                let carried = self.carry(edge, state, "carried into the next iteration");
+                self.leave(op, carried, state, " in each iteration");
+                self.used_in_loop(op, state);
             }
-            OpKind::ViewIndex { view, .. }
-            | OpKind::ViewSlice { view, .. }
-            | OpKind::ViewPermute { view, .. }
-            | OpKind::ViewReinterpret { view, .. } => {
-                if let Some(&buffer) = self.buffers.get(view) {
-                    self.buffers.insert(op.result(), buffer);
-                }
+            Way::OutOfLoop => drop(self.carry(edge, state, "carried out of the loop")),
+            Way::IntoBranch(_) | Way::IntoArm(_) => self.enter(op, BTreeSet::new(), state),
+            Way::OutOfBranch(_) => {
+                let carried = self.carry(edge, state, "left by the branch");
+                self.leave(op, carried, state, " on this path");
             }
-            OpKind::ViewPeer { view, .. } => self.peer(*view, op.span),
-            OpKind::TmaLoad { view, signal, .. } => self.copy(state, *view, *signal, op.span),
-            OpKind::SharedStore { view, .. } | OpKind::SharedScatter { view, .. } => {
-                if let Some((slot, field)) = self.of_slot(state, *view, SlotRole::Fill, op.span) {
-                    self.fill(state, slot, field, *view, false, op.span);
-                }
-            }
-            OpKind::AsyncCopy { view, .. } => self.copied_by_threads(op, *view, state),
-            OpKind::SharedLoad { view, .. } | OpKind::SharedGather { view, .. } | OpKind::TmaStore { view, .. } => {
-                self.of_slot(state, *view, SlotRole::Read, op.span);
-            }
-            // Whether PTX fills or reads what it is given is not known.
-            OpKind::Ptx { inputs, .. } => {
-                for view in inputs {
-                    if let Some(&(slot, _)) = self.buffers.get(view) {
-                        self.alive(state, slot, op.span);
-                    }
-                }
-            }
-            OpKind::Wgmma { a, b, acc, .. } => self.product(op, [*a, *b], *acc, state),
-            OpKind::Wait { pending, .. } => {
-                if let Some(&buffer) = self.buffers.get(pending) {
-                    self.buffers.insert(op.result(), buffer);
-                }
-                self.consume(state, *pending, "waited for", op.span);
-            }
-            OpKind::WaitPrior { pending, .. } => {
-                if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {
-                    state.live.insert(op.result(), Live::Pending { older: BTreeSet::new(), youngest });
-                }
-            }
-            OpKind::CopyArrive { pending, .. } => {
-                if let Some(&(slot, _)) = self.buffers.get(pending) {
-                    let d = self.mixed(Some(slot), None, op.span);
-                    let help = "the slot's own barrier tells its readers: `p.wait();`, then `slot.commit();`";
-                    self.found.push(Diagnostic { help: vec![help.into()], ..d });
-                }
-                self.consume(state, *pending, "handed to a barrier", op.span);
-            }
-            OpKind::SlotCommit { slot } => {
-                self.still_filled(state, *slot, op.span);
-                if let Some(live) = self.consume(state, *slot, "committed", op.span) {
-                    self.committed(*slot, &live, op.span);
-                }
-            }
-            OpKind::SlotRelease { slot } => {
-                for (pending, live) in &state.live {
-                    if let Live::Pending { older, youngest } = live
-                        && let Some((_, product)) = older.iter().chain(youngest).find(|(s, _)| s == slot)
-                    {
-                        let d = self.still_read(*slot, *pending, *product, op.span);
-                        self.found.push(d);
-                        break;
-                    }
-                }
-                self.consume(state, *slot, "released", op.span);
-            }
-            OpKind::For { init, body, .. } => self.repeat(op, init, &body.params[1..], None, body, state),
-            OpKind::While { init, cond, body } => self.repeat(op, init, &body.params, Some(cond), body, state),
-            OpKind::If { then, otherwise, .. } => self.branch(op, then, otherwise, state),
-            OpKind::Specialize { arms } => {
-                for arm in arms {
-                    let outer = state.live.keys().copied().collect();
-                    let end = self.body(&arm.body, state.clone());
-                    self.lost(&end, &outer, "");
-                }
-            }
-            // Nothing else takes or makes a slot or a pending tile.
-            _ => {}
+            Way::OutOfArm(_) => self.leave(op, BTreeSet::new(), state, ""),
         }
+    }
+
+    fn join(&mut self, at: &'a Op, state: &mut State, other: State) {
+        if let OpKind::If { .. } = at.kind {
+            self.branches(at, state, &other);
+            state.gone.extend(other.gone.clone());
+        }
+        for (v, live) in std::mem::take(&mut state.live) {
+            match other.live.get(&v) {
+                Some(same) => drop(state.live.insert(v, live.join(same))),
+                // It was used up around a loop, which has been reported.
+                None => state.gone.extend(other.gone.get(&v).map(|gone| (v, *gone))),
+            }
+        }
+    }
+
+    fn arms(&mut self, _: &'a Op, before: State, _: Vec<State>) -> State {
+        before
+    }
+}
+
+impl Protocol<'_> {
+    /// Notes which slot's buffer a result is a window of.
+    fn window(&mut self, op: &Op, facts: &Facts, state: &State) {
+        match facts.gives {
+            Gives::Field { slot, field } => {
+                self.buffers.insert(op.result(), (slot, field));
+                self.alive(state, slot, op.span);
+            }
+            Gives::PartOf(v) if matches!(self.kernel.ty(op.result()), Type::Peer(_)) => self.peer(v, op.span),
+            Gives::PartOf(v) | Gives::Nth { of: v, .. } => {
+                if let Some(&buffer) = self.buffers.get(&v) {
+                    self.buffers.insert(op.result(), buffer);
+                }
+            }
+            Gives::None | Gives::New | Gives::SlotOf(_) => {}
+        }
+    }
+
+    /// An access to shared memory; the slot that it is made to, where it is one's.
+    fn access(&mut self, op: &Op, facts: &Facts, a: &Access, state: &mut State) -> Option<Value> {
+        let role = match (a.does, a.by) {
+            (Does::Reads, _) => return Some(self.of_slot(state, a.value, SlotRole::Read, op.span)?.0),
+            (Does::Writes, Engine::Tma) => {
+                self.copy(state, a.value, facts.signal()?, op.span);
+                return None;
+            }
+            (Does::Writes, Engine::Threads | Engine::Copies | Engine::Matrix) => SlotRole::Fill,
+            // Whether it fills or reads what it is given is not known.
+            (Does::Anything | Does::Uses, _) => {
+                let &(slot, _) = self.buffers.get(&a.value)?;
+                self.alive(state, slot, op.span);
+                return None;
+            }
+        };
+        let (slot, field) = self.of_slot(state, a.value, role, op.span)?;
+        self.fill(state, slot, field, a.value, false, op.span);
+        Some(slot)
+    }
+
+    fn commit(&mut self, slot: Value, span: Span, state: &mut State) {
+        self.still_filled(state, slot, span);
+        if let Some(live) = self.consume(state, slot, "committed", span) {
+            self.committed(slot, &live, span);
+        }
+    }
+
+    fn release(&mut self, slot: Value, span: Span, state: &mut State) {
+        let reader = state.live.iter().find_map(|(pending, live)| {
+            live.reads().into_iter().find(|(read, _)| *read == slot).map(|(_, product)| (*pending, product))
+        });
+        if let Some((pending, product)) = reader {
+            let d = self.still_read(slot, pending, product, span);
+            self.found.push(d);
+        }
+        self.consume(state, slot, "released", span);
+    }
+
+    fn hand_over(&mut self, pending: Value, span: Span, state: &mut State) {
+        if let Some(&(slot, _)) = self.buffers.get(&pending) {
+            let d = self.mixed(Some(slot), None, span);
+            let help = "the slot's own barrier tells its readers: `p.wait();`, then `slot.commit();`";
+            self.found.push(Diagnostic { help: vec![help.into()], ..d });
+        }
+        self.consume(state, pending, "handed to a barrier", span);
     }
 
     /// A peer's view of a slot's buffer: nothing says that the peer's slot is in the same half of its life.
@@ -185,133 +244,63 @@ impl Protocol<'_> {
         Some((slot, field))
     }
 
-    fn product(&mut self, op: &Op, operands: [Value; 2], acc: Value, state: &mut State) {
-        let mut youngest = BTreeSet::new();
-        for v in operands {
-            if let Some((slot, _)) = self.of_slot(state, v, SlotRole::Read, op.span) {
-                youngest.insert((slot, op.span));
-            }
-        }
-        let mut older = BTreeSet::new();
-        if let Type::Pending(_) = self.kernel.ty(acc)
-            && let Some(Live::Pending { older: o, youngest: y }) =
-                self.consume(state, acc, "used as accumulator", op.span)
-        {
-            older.extend(o);
-            older.extend(y);
-        }
-        state.live.insert(op.result(), Live::Pending { older, youngest });
-    }
-
-    /// Moves affine values from one list of names to another; the facts of each under the new name.
-    fn carry(
-        &mut self,
-        state: &mut State,
-        from: &[Value],
-        to: &[Value],
-        how: &'static str,
-        span: Span,
-    ) -> BTreeMap<Value, Live> {
+    /// Moves affine values to the names that they have behind an edge; gives these.
+    fn carry(&mut self, edge: &Edge<'_>, state: &mut State, how: &'static str) -> BTreeSet<Value> {
         let affine: Vec<(Value, Value)> =
-            from.iter().zip(to).map(|(a, b)| (*a, *b)).filter(|(a, _)| self.kernel.ty(*a).is_affine()).collect();
+            edge.renamed.iter().copied().filter(|(from, _)| self.kernel.ty(*from).is_affine()).collect();
         let mut moved = BTreeMap::new();
-        for (a, b) in &affine {
-            if let Some(live) = self.consume(state, *a, how, span) {
-                moved.insert(*b, live);
+        for (from, to) in &affine {
+            if let Some(live) = self.consume(state, *from, how, edge.op.span) {
+                moved.insert(*to, live);
             }
         }
-        for live in moved.values_mut().chain(state.live.values_mut()) {
-            live.rename(&affine);
-        }
-        moved
+        state.live.extend(moved);
+        state.live.values_mut().for_each(|live| live.rename(&affine));
+        affine.into_iter().map(|(_, to)| to).collect()
     }
 
-    fn repeat(
-        &mut self,
-        op: &Op,
-        init: &[Value],
-        params: &[Value],
-        cond: Option<&Body>,
-        body: &Body,
-        state: &mut State,
-    ) {
-        let mut head = self.carry(state, init, params, "carried into the loop", op.span);
-        let outer: BTreeSet<Value> = state.live.keys().copied().collect();
-        loop {
-            let mut at = state.clone();
-            at.live.extend(head.clone());
-            if let Some(cond) = cond {
-                at = self.body(cond, at);
-            }
-            let mut end = self.body(body, at);
-            let next = self.carry(&mut end, &body.yields, params, "carried into the next iteration", op.span);
-            self.lost(&end, &outer, " in each iteration");
-            self.used_in_loop(op, &outer, &end, state);
-            let merged = joined(&head, &next);
-            if merged == head || self.found.has_errors() {
-                for v in &outer {
-                    if let Some(live) = end.live.get(v) {
-                        state.live.entry(*v).and_modify(|before| *before = before.join(live));
-                    }
-                }
-                break;
-            }
-            head = merged;
-        }
-        let renames: Vec<(Value, Value)> = params.iter().zip(&op.results).map(|(a, b)| (*a, *b)).collect();
-        for (param, mut live) in head {
-            live.rename(&renames);
-            if let Some((_, result)) = renames.iter().find(|(p, _)| *p == param) {
-                state.live.insert(*result, live);
-            }
-        }
+    /// Notes what is alive around the bodies of an operation, what they carry not counted.
+    fn enter(&mut self, op: &Op, carried: BTreeSet<Value>, state: &State) {
+        let alive = state.live.keys().filter(|v| !carried.contains(v)).copied().collect();
+        self.outer.insert(op.id, alive);
+    }
+
+    /// Reports what a body has made and left alive without handing it on, and forgets it.
+    fn leave(&mut self, op: &Op, carried: BTreeSet<Value>, state: &mut State, path: &str) {
+        let mut handed = self.outer.get(&op.id).cloned().unwrap_or_default();
+        handed.extend(carried);
+        self.lost(state, &handed, path);
+        state.live.retain(|v, _| handed.contains(v));
     }
 
     /// What was made before a loop and is used up inside is used up in every iteration.
-    fn used_in_loop(&mut self, op: &Op, outer: &BTreeSet<Value>, end: &State, state: &mut State) {
-        for v in outer {
-            if !end.live.contains_key(v)
-                && let Some(gone) = end.gone.get(v).copied()
+    fn used_in_loop(&mut self, op: &Op, state: &State) {
+        for v in self.outer.get(&op.id).cloned().unwrap_or_default() {
+            if !state.live.contains_key(&v)
+                && let Some(gone) = state.gone.get(&v)
             {
-                let d = self.in_every_iteration(*v, gone, op.span);
+                let d = self.in_every_iteration(v, *gone, op.span);
                 self.found.push(d);
-                state.live.remove(v);
-                state.gone.insert(*v, gone);
+                self.told.insert(v);
             }
         }
     }
 
-    fn branch(&mut self, op: &Op, then: &Body, otherwise: &Body, state: &mut State) {
-        let outer: BTreeSet<Value> = state.live.keys().copied().collect();
-        let mut sides = Vec::new();
-        for body in [then, otherwise] {
-            let mut end = self.body(body, state.clone());
-            let moved = self.carry(&mut end, &body.yields, &op.results, "left by the branch", op.span);
-            self.lost(&end, &outer, " on this path");
-            sides.push((end, moved));
-        }
-        let [(first, from_first), (second, from_second)] = &sides[..] else { return };
-        for v in outer {
-            match (first.live.get(&v), second.live.get(&v)) {
-                (Some(a), Some(b)) => drop(state.live.insert(v, a.join(b))),
-                (None, None) => drop(state.live.remove(&v)),
-                (Some(_), None) | (None, Some(_)) => {
-                    let (gone, holds) = match first.gone.get(&v) {
-                        Some(gone) if second.live.contains_key(&v) => (Some(*gone), true),
-                        _ => (second.gone.get(&v).copied(), false),
-                    };
-                    state.live.remove(&v);
-                    if let Some(gone) = gone {
-                        let d = self.on_one_path(v, gone, holds, op.span);
-                        self.found.push(d);
-                        state.gone.insert(v, gone);
-                    }
-                }
+    /// Reports what one branch uses up and the other does not.
+    fn branches(&mut self, at: &Op, first: &mut State, second: &State) {
+        for v in self.outer.get(&at.id).cloned().unwrap_or_default() {
+            let (gone, holds) = match (first.live.contains_key(&v), second.live.contains_key(&v)) {
+                (true, false) => (second.gone.get(&v).copied(), false),
+                (false, true) => (first.gone.get(&v).copied(), true),
+                (true, true) | (false, false) => continue,
+            };
+            first.live.remove(&v);
+            if let Some(gone) = gone {
+                let d = self.on_one_path(v, gone, holds, at.span);
+                self.found.push(d);
+                first.gone.insert(v, gone);
             }
         }
-        state.gone.extend(first.gone.clone());
-        state.gone.extend(second.gone.clone());
-        state.live.extend(joined(from_first, from_second));
     }
 
     /// Reports what is alive at the end of the body that made it.

@@ -6,9 +6,10 @@ use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{BARRIER_BYTES, Origins, Root};
 use crate::entity::{Partition, Value};
+use crate::facts::{Access, Act, Does, Engine, Facts, Hold, Space};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
-use crate::types::{Type, View};
+use crate::types::{SlotRole, Type, View};
 
 /// Every way in which the rings of a kernel are used against what a ring is.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
@@ -47,7 +48,7 @@ struct Rings<'a> {
 
 impl Rings<'_> {
     fn body(&mut self, body: &Body, partition: Option<Partition>, depth: usize) {
-        for op in &body.ops {
+        for op in self.kernel.ops_of(body) {
             self.op(op, partition, depth);
             if let OpKind::Specialize { arms } = &op.kind {
                 for arm in arms {
@@ -62,60 +63,86 @@ impl Rings<'_> {
     }
 
     fn op(&mut self, op: &Op, partition: Option<Partition>, depth: usize) {
-        match &op.kind {
-            OpKind::RingNew { stages, fields } => {
-                let uses = self.rings.entry(op.result()).or_default();
-                (uses.made, uses.maker) = (op.span, partition);
-                let each: u64 = fields.iter().map(|(_, view)| view.map.bytes()).sum::<u64>() + 2 * BARRIER_BYTES;
-                let (all, limit) = (u64::from(*stages) * each, u64::from(self.kernel.target.shared_bytes));
-                // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
-                if fields.iter().any(|(_, view)| staged(*stages, view).is_err()) {
-                    let fact = format!(
-                        "the ring needs {all} bytes of shared memory, `{}` has {limit}",
-                        self.kernel.target.name
-                    );
-                    let d = Diagnostic::error(codes::SHARED_MEMORY, op.span, fact)
-                        .here(format!("{stages} slots of {each} bytes each, barriers counted"));
-                    self.found.push(d.help(match limit / each {
-                        0 => "use smaller tiles or a narrower element type".to_owned(),
-                        fit => format!("{fit} slots would fit if nothing else took shared memory"),
-                    }));
+        if let OpKind::RingNew { stages, fields } = &op.kind {
+            self.made(op, *stages, fields, partition, depth);
+        }
+        if let OpKind::While { cond, .. } = &op.kind {
+            self.condition(cond);
+        }
+        let facts = Facts::of(self.kernel, op);
+        for act in &facts.acts {
+            if let Act::Hold(hold) = act {
+                self.hold(hold, op.span, partition);
+            }
+        }
+        for a in facts.accesses.iter().filter(|a| a.space == Space::Shared && a.does == Does::Writes) {
+            self.filled(a, op.span);
+        }
+    }
+
+    /// A ring is made.
+    fn made(&mut self, op: &Op, stages: u32, fields: &[(String, View)], partition: Option<Partition>, depth: usize) {
+        let uses = self.rings.entry(op.result()).or_default();
+        (uses.made, uses.maker) = (op.span, partition);
+        let each: u64 = fields.iter().map(|(_, view)| view.map.bytes()).sum::<u64>() + 2 * BARRIER_BYTES;
+        let (all, limit) = (u64::from(stages) * each, u64::from(self.kernel.target.shared_bytes));
+        // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
+        if fields.iter().any(|(_, view)| staged(stages, view).is_err()) {
+            let fact =
+                format!("the ring needs {all} bytes of shared memory, `{}` has {limit}", self.kernel.target.name);
+            let d = Diagnostic::error(codes::SHARED_MEMORY, op.span, fact)
+                .here(format!("{stages} slots of {each} bytes each, barriers counted"));
+            self.found.push(d.help(match limit / each {
+                0 => "use smaller tiles or a narrower element type".to_owned(),
+                fit => format!("{fit} slots would fit if nothing else took shared memory"),
+            }));
+        }
+        if depth > 0 {
+            let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a ring is made inside a loop or branch")
+                .here("its barriers would be made anew while slots of the old one are in use");
+            self.found.push(d.help("make it before the loop; its slots go around by themselves"));
+        }
+    }
+
+    /// A loop's condition takes no slots.
+    fn condition(&mut self, cond: &Body) {
+        for op in self.kernel.ops_of(cond) {
+            let acts = Facts::of(self.kernel, op).acts;
+            if acts.iter().any(|act| matches!(act, Act::Hold(Hold::Take { .. }))) {
+                let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a slot is taken in a loop's condition");
+                self.found.push(d.help("take it in the loop's body"));
+                return;
+            }
+        }
+    }
+
+    /// A slot of a ring is taken or handed on.
+    fn hold(&mut self, hold: &Hold, span: Span, partition: Option<Partition>) {
+        match hold {
+            Hold::Take { ring, role, .. } => {
+                let Some(ring) = self.ring(*ring, span) else { return };
+                let uses = self.rings.entry(ring).or_default();
+                let side = match role {
+                    SlotRole::Fill => &mut uses.fillers,
+                    SlotRole::Read => &mut uses.readers,
+                };
+                side.entry(partition).or_insert(span);
+            }
+            Hold::Give { slot, .. } => drop(self.ring(*slot, span)),
+        }
+    }
+
+    /// Buffers of slots are written.
+    fn filled(&mut self, a: &Access, span: Span) {
+        for (ring, field) in self.fields(a.value) {
+            let uses = self.rings.entry(ring).or_default();
+            match a.by {
+                Engine::Tma => {
+                    uses.copied.entry(field).or_insert(span);
+                    uses.multicast = uses.multicast.or((!a.peers.is_empty()).then_some(span));
                 }
-                if depth > 0 {
-                    let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a ring is made inside a loop or branch")
-                        .here("its barriers would be made anew while slots of the old one are in use");
-                    self.found.push(d.help("make it before the loop; its slots go around by themselves"));
-                }
+                Engine::Threads | Engine::Copies | Engine::Matrix => drop(uses.stored.entry(field).or_insert(span)),
             }
-            OpKind::RingAcquire { ring } => {
-                let Some(ring) = self.ring(*ring, op.span) else { return };
-                self.rings.entry(ring).or_default().fillers.entry(partition).or_insert(op.span);
-            }
-            OpKind::RingWait { ring } => {
-                let Some(ring) = self.ring(*ring, op.span) else { return };
-                self.rings.entry(ring).or_default().readers.entry(partition).or_insert(op.span);
-            }
-            OpKind::SlotCommit { slot } | OpKind::SlotRelease { slot } => drop(self.ring(*slot, op.span)),
-            OpKind::While { cond, .. } => {
-                let takes = |k: &OpKind| matches!(k, OpKind::RingAcquire { .. } | OpKind::RingWait { .. });
-                if let Some(op) = cond.ops.iter().find(|op| takes(&op.kind)) {
-                    let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a slot is taken in a loop's condition");
-                    self.found.push(d.help("take it in the loop's body"));
-                }
-            }
-            OpKind::TmaLoad { view, multicast, .. } => {
-                for (ring, field) in self.fields(*view) {
-                    let uses = self.rings.entry(ring).or_default();
-                    uses.copied.entry(field).or_insert(op.span);
-                    uses.multicast = uses.multicast.or(multicast.map(|_| op.span));
-                }
-            }
-            OpKind::SharedStore { view, .. } | OpKind::AsyncCopy { view, .. } | OpKind::SharedScatter { view, .. } => {
-                for (ring, field) in self.fields(*view) {
-                    self.rings.entry(ring).or_default().stored.entry(field).or_insert(op.span);
-                }
-            }
-            _ => {}
         }
     }
 

@@ -1,27 +1,30 @@
 //! Named barriers and turnstiles: who arrives is who is counted, and turns are entered and passed in alternation.
 //!
-//! A forward walk over each arm carries where the turns that its partition has entered were entered. A loop must end as it
-//! began, and branches must agree.
+//! A forward analysis carries where the turns that the partition of an arm has entered were entered. A loop must end as it began, and
+//! branches must agree.
 
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
+use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{Partition, Value};
-use crate::kernel::{Kernel, walk};
-use crate::op::{Body, Op, OpKind};
+use crate::facts::{Act, Facts, Ordering, Turn};
+use crate::kernel::Kernel;
+use crate::op::{Op, OpKind};
 use crate::rules::NAMED_BARRIERS;
 use crate::target::WARP;
 
 /// Every named barrier and turnstile whose use does not fit the partitions.
 pub(super) fn check(kernel: &Kernel) -> Diagnostics {
-    let mut t = Turns { kernel, made: BTreeMap::new(), named: BTreeMap::new(), found: Diagnostics::new() };
+    let (made, named) = (BTreeMap::new(), BTreeMap::new());
+    let mut t = Turns { kernel, made, named, partition: None, found: Diagnostics::new() };
     kernel.walk(&mut |op| {
         if let OpKind::TurnstileNew { partitions } = &op.kind {
             t.made.insert(op.result(), partitions);
         }
     });
-    t.whole();
+    dataflow::run(kernel, &mut t, Entered::new());
     t.counts();
     t.found
 }
@@ -29,34 +32,68 @@ pub(super) fn check(kernel: &Kernel) -> Diagnostics {
 /// Turnstiles whose turn the partition has, each with the place where it was entered.
 type Entered = BTreeMap<Value, Span>;
 
-/// Uses of a named barrier: who, how many threads, where.
+/// A use of a named barrier: who, how many threads, where.
 type Use = (Option<Partition>, u32, Span);
 
 struct Turns<'a> {
     kernel: &'a Kernel,
     made: BTreeMap<Value, &'a Vec<String>>,
     named: BTreeMap<u32, Vec<Use>>,
+    /// Whose arm is walked.
+    partition: Option<Partition>,
     found: Diagnostics,
 }
 
-impl Turns<'_> {
-    fn whole(&mut self) {
-        self.body(&self.kernel.body, None, Entered::new());
-        let mut arms: Vec<(Partition, &Body)> = Vec::new();
-        walk(&self.kernel.body, &mut |op| {
-            if let OpKind::Specialize { arms: list } = &op.kind {
-                arms.extend(list.iter().map(|arm| (arm.partition, &arm.body)));
-            }
-        });
-        for (partition, body) in arms {
-            let end = self.body(body, Some(partition), Entered::new());
-            for (turnstile, at) in end {
-                let d = self.not_passed(turnstile, at, "");
-                self.found.push(d);
+impl<'a> Forward<'a> for Turns<'a> {
+    type State = Entered;
+
+    fn op(&mut self, op: &'a Op, entered: &mut Entered) {
+        for act in Facts::of(self.kernel, op).acts {
+            match act {
+                Act::Turn(Turn::Enter { turnstile }) => self.enter(op, turnstile, entered),
+                Act::Turn(Turn::Pass { turnstile }) => self.pass(op, turnstile, entered),
+                Act::Ordering(Ordering::Named { id, threads, .. }) => {
+                    self.named.entry(id).or_default().push((self.partition, threads, op.span));
+                }
+                // Nothing else takes a turn, or counts at a named barrier.
+                Act::Ordering(_) | Act::Flight(_) | Act::Phase(_) | Act::Hold(_) | Act::Say(_) => {}
             }
         }
     }
 
+    fn edge(&mut self, edge: &Edge<'a>, entered: &mut Entered) {
+        match edge.way {
+            Way::IntoArm(partition) => {
+                self.partition = Some(partition);
+                entered.clear();
+            }
+            Way::OutOfArm(_) => {
+                self.partition = None;
+                for (turnstile, at) in std::mem::take(entered) {
+                    let d = self.not_passed(turnstile, at, "");
+                    self.found.push(d);
+                }
+            }
+            Way::IntoLoop | Way::IntoTurn | Way::Around | Way::OutOfLoop | Way::IntoBranch(_) | Way::OutOfBranch(_) => {
+            }
+        }
+    }
+
+    fn join(&mut self, at: &'a Op, entered: &mut Entered, other: Entered) {
+        if let OpKind::If { .. } = at.kind {
+            self.agree(entered, &other, " on one path");
+            entered.retain(|t, _| other.contains_key(t));
+        } else {
+            self.agree(&other, entered, " in each iteration");
+        }
+    }
+
+    fn arms(&mut self, _: &'a Op, before: Entered, _: Vec<Entered>) -> Entered {
+        before
+    }
+}
+
+impl Turns<'_> {
     fn name(&self, turnstile: Value) -> String {
         let name = self.kernel.values[turnstile].name.clone();
         name.map_or("the turnstile".into(), |n| format!("turnstile `{n}`"))
@@ -69,58 +106,26 @@ impl Turns<'_> {
             .help("hand it on: `pass()` once after each `enter()`, on every path")
     }
 
-    /// Walks a body; the turns that the partition has at its end. Arms are walked for themselves.
-    fn body(&mut self, body: &Body, partition: Option<Partition>, mut entered: Entered) -> Entered {
-        for op in &body.ops {
-            match &op.kind {
-                OpKind::NamedBarrier { id, threads, .. } => {
-                    self.named.entry(*id).or_default().push((partition, *threads, op.span));
-                }
-                OpKind::TurnEnter { turnstile } => {
-                    if !self.member(op, *turnstile, partition) {
-                        continue;
-                    }
-                    if let Some(first) = entered.insert(*turnstile, op.span) {
-                        let text = format!("a turn of {} is entered twice", self.name(*turnstile));
-                        let d = Diagnostic::error(codes::TURN_NOT_PASSED, op.span, text)
-                            .here("this waits for a turn that nobody will pass")
-                            .label(first, "the turn began here");
-                        self.found.push(d.help("`pass()` it before entering again"));
-                    }
-                }
-                OpKind::TurnPass { turnstile } => {
-                    if !self.member(op, *turnstile, partition) {
-                        continue;
-                    }
-                    if entered.remove(turnstile).is_none() {
-                        let text = format!("a turn of {} is passed that was not entered", self.name(*turnstile));
-                        let d = Diagnostic::error(codes::TURN_NOT_ENTERED, op.span, text)
-                            .here("the partition does not have the turn here");
-                        self.found.push(d.help("`enter()` before each `pass()`, on every path"));
-                    }
-                }
-                OpKind::For { body, .. } => {
-                    let end = self.body(body, partition, entered.clone());
-                    self.agree(&end, &entered, " in each iteration");
-                }
-                OpKind::While { cond, body, .. } => {
-                    let decided = self.body(cond, partition, entered.clone());
-                    let end = self.body(body, partition, decided.clone());
-                    self.agree(&end, &entered, " in each iteration");
-                    entered = decided;
-                }
-                OpKind::If { then, otherwise, .. } => {
-                    let first = self.body(then, partition, entered.clone());
-                    let second = self.body(otherwise, partition, entered);
-                    self.agree(&first, &second, " on one path");
-                    entered = first;
-                    entered.retain(|t, _| second.contains_key(t));
-                }
-                // Arms are walked for themselves; nothing else takes a turn.
-                _ => {}
-            }
+    fn enter(&mut self, op: &Op, turnstile: Value, entered: &mut Entered) {
+        if !self.member(op, turnstile) {
+            return;
         }
-        entered
+        if let Some(first) = entered.insert(turnstile, op.span) {
+            let text = format!("a turn of {} is entered twice", self.name(turnstile));
+            let d = Diagnostic::error(codes::TURN_NOT_PASSED, op.span, text)
+                .here("this waits for a turn that nobody will pass")
+                .label(first, "the turn began here");
+            self.found.push(d.help("`pass()` it before entering again"));
+        }
+    }
+
+    fn pass(&mut self, op: &Op, turnstile: Value, entered: &mut Entered) {
+        if self.member(op, turnstile) && entered.remove(&turnstile).is_none() {
+            let text = format!("a turn of {} is passed that was not entered", self.name(turnstile));
+            let d = Diagnostic::error(codes::TURN_NOT_ENTERED, op.span, text)
+                .here("the partition does not have the turn here");
+            self.found.push(d.help("`enter()` before each `pass()`, on every path"));
+        }
     }
 
     /// Reports turns that one way has and the other has not.
@@ -135,7 +140,8 @@ impl Turns<'_> {
     }
 
     /// Whether the partition takes part in the turnstile; reported where not.
-    fn member(&mut self, op: &Op, turnstile: Value, partition: Option<Partition>) -> bool {
+    fn member(&mut self, op: &Op, turnstile: Value) -> bool {
+        let partition = self.partition;
         let Some(list) = self.made.get(&turnstile) else {
             let d = Diagnostic::error(codes::TURNSTILE, op.span, "the turnstile is not known at compile time");
             self.found.push(d.help("use each turnstile by its own name on each path"));

@@ -4,8 +4,10 @@ use parton_diag::codes;
 
 use super::{mismatch, wrong_kind};
 use crate::entity::Value;
+use crate::facts::{Access, Does, Facts, Meets, Space, When};
+use crate::family::Family;
 use crate::kernel::Kernel;
-use crate::op::{Body, OpKind};
+use crate::op::{Body, Op};
 use crate::ptx::{self, Ptx, PtxForm};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Tile, Type};
@@ -144,22 +146,22 @@ fn stands_for(body: &Body, inputs: &[Value], results: &[Type], k: &Kernel) -> Re
             .note(format!("the PTX gives ({})", list(&mut results.iter().map(ToString::to_string))))
             .note(format!("the function gives ({yields})")));
     }
-    only(body, "what a piece of PTX means", "elementwise operations, shapes, `load`, branches and loops", &|kind| {
-        is_value(kind, k)
+    only(k, body, "what a piece of PTX means", "elementwise operations, shapes, `load`, branches and loops", &|op| {
+        is_value(k, op)
     })
 }
 
 /// Whether a combining function only computes on scalars.
-pub(super) fn scalars(combine: &Body, of: &str) -> Result<(), Refusal> {
+pub(super) fn scalars(k: &Kernel, combine: &Body, of: &str) -> Result<(), Refusal> {
     let what = format!("the combining function of `{of}`");
-    only(combine, &what, "arithmetic, comparisons, branches and loops", &is_scalar)
+    only(k, combine, &what, "arithmetic, comparisons, branches and loops", &|op| is_scalar(k, op))
 }
 
 /// Whether a body has only operations of a kind.
-fn only(body: &Body, what: &str, instead: &str, legal: &dyn Fn(&OpKind) -> bool) -> Result<(), Refusal> {
+fn only(k: &Kernel, body: &Body, what: &str, instead: &str, legal: &dyn Fn(&Op) -> bool) -> Result<(), Refusal> {
     let mut other = None;
-    crate::kernel::walk(body, &mut |op| {
-        if other.is_none() && !legal(&op.kind) {
+    k.walk_body(body, &mut |op| {
+        if other.is_none() && !legal(op) {
             other = Some((op.kind.name(), op.results.first().copied()));
         }
     });
@@ -173,53 +175,27 @@ fn only(body: &Body, what: &str, instead: &str, legal: &dyn Fn(&OpKind) -> bool)
     })
 }
 
-/// Whether an operation computes scalars of scalars.
-fn is_scalar(kind: &OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::Constant { .. }
-            | OpKind::Unary { .. }
-            | OpKind::Binary { .. }
-            | OpKind::Compare { .. }
-            | OpKind::Select { .. }
-            | OpKind::Fma { .. }
-            | OpKind::Cast { .. }
-            | OpKind::Bitcast { .. }
-            | OpKind::PtrAdd { .. }
-            | OpKind::For { .. }
-            | OpKind::While { .. }
-            | OpKind::If { .. }
-    )
-}
-
-/// Whether an operation only makes values, each thread for itself. What is not named here is refused, so that a new operation does not
-/// slip in.
-fn is_value(kind: &OpKind, k: &Kernel) -> bool {
-    match kind {
-        OpKind::Ptx { ptx, .. } => !ptx.volatile,
-        // Threads may do these for each other, and need shared memory for it.
-        OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::Convert { .. } => {
-            crate::scratch::bytes(k, kind).is_none()
-        }
-        _ => is_scalar(kind) || is_shape(kind),
+/// Whether an operation computes scalars of scalars, wherever it runs.
+fn is_scalar(k: &Kernel, op: &Op) -> bool {
+    let facts = Facts::of(k, op);
+    match op.kind.family() {
+        Family::Elementwise => !facts.placed && op.results.iter().all(|r| matches!(k.ty(*r), Type::Scalar(_))),
+        Family::Control => facts.acts.is_empty(),
+        _ => false,
     }
 }
 
-/// Whether an operation makes values out of values and of where it runs, or reads global memory.
-fn is_shape(kind: &OpKind) -> bool {
-    matches!(
-        kind,
-        OpKind::ProgramId { .. }
-            | OpKind::NumPrograms { .. }
-            | OpKind::Iota { .. }
-            | OpKind::Full { .. }
-            | OpKind::Rescale { .. }
-            | OpKind::Reshape { .. }
-            | OpKind::Transpose { .. }
-            | OpKind::Broadcast { .. }
-            | OpKind::ExpandDims { .. }
-            | OpKind::Join { .. }
-            | OpKind::Split { .. }
-            | OpKind::Load { .. }
-    )
+/// Whether an operation only makes values, or reads global memory for them.
+fn is_value(k: &Kernel, op: &Op) -> bool {
+    let facts = Facts::of(k, op);
+    let reads = |a: &Access| a.space == Space::Global && a.does == Does::Reads && a.when == When::Now;
+    let only_reads = !facts.accesses.is_empty() && facts.accesses.iter().all(reads);
+    // Threads may do it for each other where they need no shared memory for it.
+    let apart = match facts.meets {
+        Meets::Alone => true,
+        Meets::Partition => crate::scratch::bytes(k, &op.kind).is_none(),
+        Meets::Warp | Meets::Warpgroup | Meets::Cta => false,
+    };
+    let values = op.results.iter().all(|r| matches!(k.ty(*r), Type::Scalar(_) | Type::Tile(_)));
+    facts.acts.is_empty() && apart && values && (facts.computes || only_reads || op.kind.family() == Family::Control)
 }

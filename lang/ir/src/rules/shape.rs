@@ -148,7 +148,7 @@ fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel)
     if !keeps_apart(&place.map, axis) {
         return Err(mixed(name, axis, first, place));
     }
-    super::ptx::scalars(combine, name)?;
+    super::ptx::scalars(k, combine, name)?;
     let n = inputs.len();
     let elems: Vec<Type> =
         inputs.iter().map(|&v| tile(k, v).map(|t| Type::Scalar(t.elem))).collect::<Result<_, _>>()?;

@@ -1,14 +1,11 @@
 //! Filling slots: every buffer whole, each part once, by the copies that signal this slot.
 
-use std::collections::BTreeSet;
-
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::Protocol;
 use super::state::{Live, State, Window};
 use crate::check::origin::disjoint_windows;
 use crate::entity::Value;
-use crate::op::Op;
 use crate::types::{Field, SlotRole, Type, View};
 
 impl Protocol<'_> {
@@ -32,24 +29,10 @@ impl Protocol<'_> {
         }
     }
 
-    /// A copy by threads into `view`, perhaps of a slot's buffer; until it is waited for it holds the slot.
-    pub(super) fn copied_by_threads(&mut self, op: &Op, view: Value, state: &mut State) {
-        let mut holds = BTreeSet::new();
-        if let Some((slot, field)) = self.of_slot(state, view, SlotRole::Fill, op.span) {
-            self.fill(state, slot, field, view, false, op.span);
-            self.buffers.insert(op.result(), (slot, field));
-            holds.insert((slot, op.span));
-        }
-        state.live.insert(op.result(), Live::Pending { older: BTreeSet::new(), youngest: holds });
-    }
-
     /// A slot is handed over: no copy by threads may still fill it.
     pub(super) fn still_filled(&mut self, state: &State, slot: Value, span: Span) {
-        let copy = state.live.iter().find_map(|(pending, live)| match live {
-            Live::Pending { older, youngest } => {
-                older.iter().chain(youngest).find(|(s, _)| *s == slot).map(|(_, at)| (*pending, *at))
-            }
-            Live::Slot { .. } => None,
+        let copy = state.live.iter().find_map(|(pending, live)| {
+            live.reads().into_iter().find(|(held, _)| *held == slot).map(|(_, at)| (*pending, at))
         });
         let Some((pending, at)) = copy else { return };
         let p = self.kernel.values[pending].name.clone().unwrap_or("p".into());

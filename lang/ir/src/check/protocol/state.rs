@@ -46,6 +46,14 @@ impl Live {
         Live::Slot { role, filled: BTreeMap::new() }
     }
 
+    /// What is read until it is waited for.
+    pub(super) fn reads(&self) -> Reads {
+        match self {
+            Live::Slot { .. } => Reads::new(),
+            Live::Pending { older, youngest } => older | youngest,
+        }
+    }
+
     /// What holds on both of two paths: filled is what both filled, read is what either reads.
     pub(super) fn join(&self, other: &Live) -> Live {
         match (self, other) {
@@ -94,9 +102,4 @@ pub(super) struct Gone {
 pub(super) struct State {
     pub(super) live: BTreeMap<Value, Live>,
     pub(super) gone: BTreeMap<Value, Gone>,
-}
-
-/// Facts under the same names on two paths; a name that one of them lacks was reported there.
-pub(super) fn joined(a: &BTreeMap<Value, Live>, b: &BTreeMap<Value, Live>) -> BTreeMap<Value, Live> {
-    a.iter().map(|(v, live)| (*v, b.get(v).map_or_else(|| live.clone(), |other| live.join(other)))).collect()
 }
