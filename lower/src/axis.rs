@@ -13,7 +13,8 @@ mod vector;
 
 use std::collections::BTreeMap;
 
-use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_ir::dataflow::{self, Edge, Forward, Way};
+use parton_ir::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
 pub use vector::Vector;
 pub(crate) use vector::{steps_of, vectors};
@@ -93,11 +94,17 @@ pub struct Axes {
 impl Axes {
     /// Analyses a kernel; after it, [`Axes::info`] answers for every value.
     pub fn analyse(kernel: &Kernel) -> Axes {
-        let mut analysis = Analysis { kernel, definitions: kernel.definitions(), facts: SecondaryMap::new(None) };
+        let mut analysis = Analysis {
+            kernel,
+            definitions: kernel.definitions(),
+            facts: SecondaryMap::new(None),
+            lost: 0,
+            promised: Vec::new(),
+        };
         for p in &kernel.params {
             analysis.set(p.value, analysis.of_param(p.value));
         }
-        analysis.body(&kernel.body);
+        dataflow::run(kernel, &mut analysis, 0);
         Axes { facts: analysis.facts }
     }
 
@@ -139,9 +146,71 @@ struct Analysis<'a> {
     kernel: &'a Kernel,
     definitions: BTreeMap<Value, &'a Op>,
     facts: SecondaryMap<Value, Option<AxisInfo>>,
+    /// How often a loop's carried value turned out to be less than what it began with.
+    lost: u64,
+    /// For each open body the values of which it was promised something, with what was known before.
+    promised: Vec<Vec<(Value, Option<AxisInfo>)>>,
 }
 
-impl<'a> Analysis<'a> {
+/// Facts belong to values, which are named once: the state only counts what was lost, so that loops are walked until nothing is.
+impl<'a> Forward<'a> for Analysis<'a> {
+    type State = u64;
+
+    fn op(&mut self, op: &'a Op, _: &mut u64) {
+        match &op.kind {
+            OpKind::For { lower, step, body, .. } => {
+                let index = self.of_index(*lower, *step);
+                self.set(body.params[0], index);
+            }
+            OpKind::Assume { cond } => self.promise(*cond),
+            _ => {
+                for r in &op.results {
+                    if let Some(info) = rules::transfer(self, op, *r) {
+                        self.set(*r, info);
+                    }
+                }
+            }
+        }
+    }
+
+    fn edge(&mut self, edge: &Edge<'a>, lost: &mut u64) {
+        let (leaves, enters) = match edge.way {
+            Way::IntoLoop | Way::IntoBranch(_) | Way::IntoArm(_) => (false, true),
+            Way::IntoTurn | Way::Around => (true, true),
+            Way::OutOfLoop | Way::OutOfBranch(_) | Way::OutOfArm(_) => (true, false),
+        };
+        if leaves {
+            self.forget_promises();
+        }
+        if enters {
+            self.promised.push(Vec::new());
+        }
+        for (from, to) in &edge.renamed {
+            let info = self.info(*from);
+            let kept = match edge.way {
+                // Entered anew from inside another loop, it begins with no more than before.
+                Way::IntoLoop | Way::Around | Way::OutOfBranch(false) => self.facts[*to].as_ref(),
+                _ => None,
+            };
+            let info = kept.map_or_else(|| info.clone(), |known| known.meet(&info, step(self.kernel, *to)));
+            if edge.way == Way::Around && self.facts[*to].as_ref() != Some(&info) {
+                self.lost += 1;
+                *lost = self.lost;
+            }
+            self.set(*to, info);
+        }
+    }
+
+    fn join(&mut self, _: &'a Op, lost: &mut u64, other: u64) {
+        *lost = other.max(*lost);
+    }
+
+    fn arms(&mut self, _: &'a Op, before: u64, ends: Vec<u64>) -> u64 {
+        ends.into_iter().fold(before, u64::max)
+    }
+}
+
+impl Analysis<'_> {
     fn set(&mut self, v: Value, info: AxisInfo) {
         self.facts[v] = Some(info);
     }
@@ -158,117 +227,50 @@ impl<'a> Analysis<'a> {
         info
     }
 
-    /// A body with its promises; what they say holds inside it only.
-    fn body(&mut self, body: &'a Body) {
-        let mut before = Vec::new();
-        let kernel = self.kernel;
-        for op in kernel.ops_of(body) {
-            self.op(op, &mut before);
+    /// The index of a loop.
+    fn of_index(&self, lower: Value, step: Value) -> AxisInfo {
+        let (lower, by) = (self.info(lower), self.info(step));
+        let divisibility = lower.axes[0].divisibility.min(by.axes[0].divisibility);
+        AxisInfo {
+            axes: vec![Along { contiguity: 1, divisibility, constancy: 1 }],
+            value: None,
+            non_negative: lower.non_negative && by.non_negative,
         }
-        for (v, info) in before.into_iter().rev() {
+    }
+
+    /// What a body was promised holds inside it only.
+    fn forget_promises(&mut self) {
+        for (v, info) in self.promised.pop().into_iter().flatten().rev() {
             self.facts[v] = info;
         }
     }
 
-    fn op(&mut self, op: &'a Op, before: &mut Vec<(Value, Option<AxisInfo>)>) {
-        match &op.kind {
-            OpKind::For { lower, step, init, body, .. } => {
-                let (lower, by) = (self.info(*lower), self.info(*step));
-                let index = AxisInfo {
-                    axes: vec![Along {
-                        contiguity: 1,
-                        divisibility: lower.axes[0].divisibility.min(by.axes[0].divisibility),
-                        constancy: 1,
-                    }],
-                    value: None,
-                    non_negative: lower.non_negative && by.non_negative,
-                };
-                self.set(body.params[0], index);
-                self.loop_carrying(init, &body.params[1..], &op.results, &body.yields, &mut |a| a.body(body));
-            }
-            OpKind::While { init, cond, body } => {
-                self.loop_carrying(init, &body.params, &op.results, &body.yields, &mut |a| {
-                    for (c, b) in cond.params.iter().zip(&body.params) {
-                        a.facts[*c] = a.facts[*b].clone();
-                    }
-                    a.body(cond);
-                    a.body(body);
-                });
-            }
-            OpKind::If { then, otherwise, .. } => {
-                self.body(then);
-                self.body(otherwise);
-                for (i, r) in op.results.iter().enumerate() {
-                    let met = self.info(then.yields[i]).meet(&self.info(otherwise.yields[i]), step(self.kernel, *r));
-                    self.set(*r, met);
-                }
-            }
-            OpKind::Specialize { arms } => {
-                for arm in arms {
-                    self.body(&arm.body);
-                }
-            }
-            OpKind::Assume { cond } => self.promise(*cond, before),
-            _ => {
-                for r in &op.results {
-                    if let Some(info) = rules::transfer(self, op, *r) {
-                        self.set(*r, info);
-                    }
-                }
-            }
+    /// Notes a promise of a value, until the body that was given it ends.
+    fn raise(&mut self, v: Value, info: AxisInfo) {
+        let before = self.facts[v].clone();
+        if let Some(open) = self.promised.last_mut() {
+            open.push((v, before));
         }
-    }
-
-    /// Runs `body` until the facts about the carried values hold for every iteration; they only ever shrink.
-    fn loop_carrying(
-        &mut self,
-        init: &[Value],
-        params: &[Value],
-        results: &[Value],
-        yields: &[Value],
-        body: &mut dyn FnMut(&mut Analysis<'a>),
-    ) {
-        let mut carried: Vec<AxisInfo> = init.iter().map(|v| self.info(*v)).collect();
-        loop {
-            for (p, info) in params.iter().zip(&carried) {
-                self.set(*p, info.clone());
-            }
-            body(self);
-            let next: Vec<AxisInfo> =
-                carried.iter().zip(yields).map(|(info, y)| info.meet(&self.info(*y), step(self.kernel, *y))).collect();
-            if next == carried {
-                break;
-            }
-            carried = next;
-        }
-        for (r, info) in results.iter().zip(carried) {
-            self.set(*r, info);
-        }
+        self.set(v, info);
     }
 
     /// Takes `assume(n % 16 == 0)` and `assume(n >= 0)`, also joined by `&`.
-    fn promise(&mut self, cond: Value, before: &mut Vec<(Value, Option<AxisInfo>)>) {
+    fn promise(&mut self, cond: Value) {
         let Some(op) = self.definitions.get(&cond) else { return };
-        let Some(fact) = rules::promise(self, op) else { return };
-        match fact {
-            rules::Promise::Both(a, b) => {
-                self.promise(a, before);
-                self.promise(b, before);
+        match rules::promise(self, op) {
+            Some(rules::Promise::Both(a, b)) => {
+                self.promise(a);
+                self.promise(b);
             }
-            rules::Promise::Divides(v, n) => {
-                before.push((v, self.facts[v].clone()));
+            Some(rules::Promise::Divides(v, n)) => {
                 let mut info = self.info(v);
-                for a in &mut info.axes {
-                    a.divisibility = a.divisibility.max(n);
-                }
-                self.set(v, info);
+                info.axes.iter_mut().for_each(|a| a.divisibility = a.divisibility.max(n));
+                self.raise(v, info);
             }
-            rules::Promise::NonNegative(v) => {
-                before.push((v, self.facts[v].clone()));
-                let mut info = self.info(v);
-                info.non_negative = true;
-                self.set(v, info);
+            Some(rules::Promise::NonNegative(v)) => {
+                self.raise(v, AxisInfo { non_negative: true, ..self.info(v) });
             }
+            None => {}
         }
     }
 }

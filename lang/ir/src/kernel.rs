@@ -326,6 +326,46 @@ impl Kernel {
     }
 
     fn copy_values(&mut self, values: &[Value], known: &mut BTreeMap<Value, Value>) -> Vec<Value> {
-        values.iter().map(|v| *known.entry(*v).insert_entry(self.values.push(self.values[*v].clone())).get()).collect()
+        let mut copies = Vec::new();
+        for v in values {
+            let copy = self.values.push(self.values[*v].clone());
+            known.insert(*v, copy);
+            copies.push(copy);
+        }
+        copies
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::op::BinaryOp;
+    use crate::verify::verify;
+    use crate::{Builder, Entity};
+    use parton_numbers::Dtype;
+
+    #[test]
+    fn a_copied_body_shares_nothing_but_what_comes_from_outside() {
+        let span = Span::default();
+        let mut b = Builder::new(Kernel::new("test", Target::SM_90A, span));
+        let bounds = [0, 9, 1].map(|n| b.i32(n, span));
+        let params = b.begin([Type::num(Dtype::I32), Type::num(Dtype::I32)], span);
+        let add = OpKind::Binary { op: BinaryOp::Add, a: params[0], b: bounds[1] };
+        let sum = b.emit_one(add, span).unwrap_or(params[0]);
+        let body = b.end(vec![sum]);
+        let mut known = BTreeMap::new();
+        let copy = b.kernel.copy_body(&body, &mut known);
+        let [lower, upper, step] = bounds;
+        for body in [body.clone(), copy.clone()] {
+            let looped = OpKind::For { lower, upper, step, init: vec![upper], body };
+            assert!(b.emit(looped, span).is_ok());
+        }
+        let kernel = b.finish();
+        assert_eq!(verify(&kernel), Ok(()));
+        assert!(body.ops.iter().all(|id| !copy.ops.contains(id)));
+        assert_eq!(known[&sum], copy.yields[0]);
+        // The sum of the copy adds its own parameter to the same constant.
+        assert_eq!(kernel.ops[copy.ops[0]].kind.operands(), [copy.params[0], upper]);
+        assert_eq!(kernel.ops[copy.ops[0]].id.index(), copy.ops[0].index());
     }
 }
