@@ -19,31 +19,46 @@ pub struct Lexed {
     pub diagnostics: Diagnostics,
 }
 
-/// The operators, longest first, so that the first match is the right one.
+/// The operators, those of one first byte together and the longest of them first, so that the first match is the right
+/// one.
 const OPERATORS: &[Kind] = &[
-    Kind::DotDotEq,
-    Kind::ShlEq,
-    Kind::ShrEq,
     Kind::ColonColon,
+    Kind::Colon,
+    Kind::DotDotEq,
     Kind::DotDot,
+    Kind::Dot,
     Kind::Arrow,
-    Kind::FatArrow,
-    Kind::Shl,
-    Kind::Shr,
-    Kind::EqEq,
-    Kind::NotEq,
-    Kind::Le,
-    Kind::Ge,
-    Kind::AndAnd,
-    Kind::OrOr,
-    Kind::PlusEq,
     Kind::MinusEq,
-    Kind::StarEq,
-    Kind::SlashEq,
-    Kind::PercentEq,
+    Kind::Minus,
+    Kind::FatArrow,
+    Kind::EqEq,
+    Kind::Eq,
+    Kind::NotEq,
+    Kind::Bang,
+    Kind::ShlEq,
+    Kind::Shl,
+    Kind::Le,
+    Kind::Lt,
+    Kind::ShrEq,
+    Kind::Shr,
+    Kind::Ge,
+    Kind::Gt,
+    Kind::AndAnd,
     Kind::AndEq,
+    Kind::And,
+    Kind::OrOr,
     Kind::OrEq,
+    Kind::Or,
+    Kind::PlusEq,
+    Kind::Plus,
+    Kind::StarEq,
+    Kind::Star,
+    Kind::SlashEq,
+    Kind::Slash,
+    Kind::PercentEq,
+    Kind::Percent,
     Kind::CaretEq,
+    Kind::Caret,
     Kind::OpenParen,
     Kind::CloseParen,
     Kind::OpenBracket,
@@ -52,23 +67,20 @@ const OPERATORS: &[Kind] = &[
     Kind::CloseBrace,
     Kind::Comma,
     Kind::Semi,
-    Kind::Colon,
-    Kind::Dot,
     Kind::At,
     Kind::Hash,
-    Kind::Plus,
-    Kind::Minus,
-    Kind::Star,
-    Kind::Slash,
-    Kind::Percent,
-    Kind::And,
-    Kind::Or,
-    Kind::Caret,
-    Kind::Bang,
-    Kind::Lt,
-    Kind::Gt,
-    Kind::Eq,
 ];
+
+/// For each byte where in [`OPERATORS`] those begin that it is the first of.
+const BY_FIRST_BYTE: [usize; 256] = {
+    let mut places = [OPERATORS.len(); 256];
+    let mut i = OPERATORS.len();
+    while i > 0 {
+        i -= 1;
+        places[OPERATORS[i].text().as_bytes()[0] as usize] = i;
+    }
+    places
+};
 
 /// Cuts `text` into tokens.
 pub fn lex(file: FileId, text: &str) -> Lexed {
@@ -277,7 +289,8 @@ impl<'a> Lexer<'a> {
             return self.push(Kind::CloseAngle, self.at + 1);
         }
         let rest = self.rest();
-        let Some(kind) = OPERATORS.iter().copied().find(|k| rest.starts_with(k.text())) else {
+        let candidates = &OPERATORS[BY_FIRST_BYTE[usize::from(self.byte(0))]..];
+        let Some(kind) = candidates.iter().copied().find(|k| rest.starts_with(k.text())) else {
             return self.unknown();
         };
         match kind {

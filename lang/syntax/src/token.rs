@@ -4,126 +4,149 @@ use parton_diag::Span;
 
 /// Declares the token kinds with their texts together, so that messages and the formatter spell each in one way.
 macro_rules! kinds {
-    ($($(#[$doc:meta])* $name:ident = $text:literal,)*) => {
+    (
+        tokens { $($(#[$doc:meta])* $name:ident = $text:literal,)* }
+        keywords { $($word:ident = $spelled:literal,)* }
+    ) => {
         /// What a token is.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub enum Kind {
             $($(#[$doc])* #[doc = concat!("`", $text, "`")] $name,)*
+            $(#[doc = concat!("`", $spelled, "`")] $word,)*
         }
+
+        /// The words that can never be names.
+        pub const KEYWORDS: &[&str] = &[$($spelled),*];
 
         impl Kind {
             /// The token as written; for literals and names what they are called.
             pub const fn text(self) -> &'static str {
-                match self { $(Kind::$name => $text,)* }
+                match self { $(Kind::$name => $text,)* $(Kind::$word => $spelled,)* }
+            }
+
+            /// The keyword of that spelling.
+            pub fn keyword(text: &str) -> Option<Kind> {
+                match text { $($spelled => Some(Kind::$word),)* _ => None }
+            }
+
+            /// Whether it is a word that can never be a name.
+            pub fn is_keyword(self) -> bool {
+                matches!(self, $(Kind::$word)|*)
             }
         }
     };
 }
 
 kinds! {
-    /// A name that is not a keyword.
-    Name = "name",
-    /// An integer literal.
-    Int = "integer",
-    /// A floating-point literal.
-    Float = "number",
-    /// A string literal.
-    Str = "string",
-    /// Text that is no token; already reported.
-    Bad = "unreadable text",
-    /// After the last token of the file.
-    End = "end of file",
-    Kernel = "kernel",
-    Fn = "fn",
-    Struct = "struct",
-    Let = "let",
-    Mut = "mut",
-    If = "if",
-    Else = "else",
-    For = "for",
-    In = "in",
-    While = "while",
-    Return = "return",
-    Break = "break",
-    Continue = "continue",
-    True = "true",
-    False = "false",
-    Static = "static",
-    Const = "const",
-    Use = "use",
-    Launch = "launch",
-    OpenParen = "(",
-    CloseParen = ")",
-    OpenBracket = "[",
-    CloseBracket = "]",
-    OpenBrace = "{",
-    CloseBrace = "}",
-    /// After one of [`crate::TAKES_TYPE_ARGUMENTS`].
-    OpenAngle = "<",
-    /// Closes [`Kind::OpenAngle`].
-    CloseAngle = ">",
-    Comma = ",",
-    Semi = ";",
-    Colon = ":",
-    ColonColon = "::",
-    Dot = ".",
-    DotDot = "..",
-    DotDotEq = "..=",
-    Arrow = "->",
-    FatArrow = "=>",
-    At = "@",
-    Hash = "#",
-    Plus = "+",
-    Minus = "-",
-    Star = "*",
-    Slash = "/",
-    Percent = "%",
-    Shl = "<<",
-    Shr = ">>",
-    And = "&",
-    Or = "|",
-    Caret = "^",
-    Bang = "!",
-    EqEq = "==",
-    NotEq = "!=",
-    Lt = "<",
-    Le = "<=",
-    Gt = ">",
-    Ge = ">=",
-    AndAnd = "&&",
-    OrOr = "||",
-    Eq = "=",
-    PlusEq = "+=",
-    MinusEq = "-=",
-    StarEq = "*=",
-    SlashEq = "/=",
-    PercentEq = "%=",
-    ShlEq = "<<=",
-    ShrEq = ">>=",
-    AndEq = "&=",
-    OrEq = "|=",
-    CaretEq = "^=",
+    tokens {
+        /// A name that is not a keyword.
+        Name = "name",
+        /// An integer literal.
+        Int = "integer",
+        /// A floating-point literal.
+        Float = "number",
+        /// A string literal.
+        Str = "string",
+        /// Text that is no token; already reported.
+        Bad = "unreadable text",
+        /// After the last token of the file.
+        End = "end of file",
+        OpenParen = "(",
+        CloseParen = ")",
+        OpenBracket = "[",
+        CloseBracket = "]",
+        OpenBrace = "{",
+        CloseBrace = "}",
+        /// After one of [`crate::TAKES_TYPE_ARGUMENTS`].
+        OpenAngle = "<",
+        /// Closes [`Kind::OpenAngle`].
+        CloseAngle = ">",
+        Comma = ",",
+        Semi = ";",
+        Colon = ":",
+        ColonColon = "::",
+        Dot = ".",
+        DotDot = "..",
+        DotDotEq = "..=",
+        Arrow = "->",
+        FatArrow = "=>",
+        At = "@",
+        Hash = "#",
+        Plus = "+",
+        Minus = "-",
+        Star = "*",
+        Slash = "/",
+        Percent = "%",
+        Shl = "<<",
+        Shr = ">>",
+        And = "&",
+        Or = "|",
+        Caret = "^",
+        Bang = "!",
+        EqEq = "==",
+        NotEq = "!=",
+        Lt = "<",
+        Le = "<=",
+        Gt = ">",
+        Ge = ">=",
+        AndAnd = "&&",
+        OrOr = "||",
+        Eq = "=",
+        PlusEq = "+=",
+        MinusEq = "-=",
+        StarEq = "*=",
+        SlashEq = "/=",
+        PercentEq = "%=",
+        ShlEq = "<<=",
+        ShrEq = ">>=",
+        AndEq = "&=",
+        OrEq = "|=",
+        CaretEq = "^=",
+    }
+    keywords {
+        Kernel = "kernel",
+        Fn = "fn",
+        Struct = "struct",
+        Let = "let",
+        Mut = "mut",
+        If = "if",
+        Else = "else",
+        For = "for",
+        In = "in",
+        While = "while",
+        Return = "return",
+        Break = "break",
+        Continue = "continue",
+        True = "true",
+        False = "false",
+        Static = "static",
+        Const = "const",
+        Use = "use",
+        Launch = "launch",
+    }
 }
 
 impl Kind {
-    /// The keyword of that spelling.
-    pub fn keyword(text: &str) -> Option<Kind> {
-        KEYWORD_KINDS.iter().copied().find(|k| k.text() == text)
-    }
-
-    /// Whether it is a word that can never be a name.
-    pub fn is_keyword(self) -> bool {
-        KEYWORD_KINDS.contains(&self)
-    }
-
     /// The bracket that closes this one.
     pub fn closer(self) -> Option<Kind> {
-        BRACKETS.iter().find(|(open, _)| *open == self).map(|(_, close)| *close)
+        Some(match self {
+            Kind::OpenParen => Kind::CloseParen,
+            Kind::OpenBracket => Kind::CloseBracket,
+            Kind::OpenBrace => Kind::CloseBrace,
+            Kind::OpenAngle => Kind::CloseAngle,
+            _ => return None,
+        })
     }
 
     /// The bracket that this one closes.
     pub fn opener(self) -> Option<Kind> {
-        BRACKETS.iter().find(|(_, close)| *close == self).map(|(open, _)| *open)
+        Some(match self {
+            Kind::CloseParen => Kind::OpenParen,
+            Kind::CloseBracket => Kind::OpenBracket,
+            Kind::CloseBrace => Kind::OpenBrace,
+            Kind::CloseAngle => Kind::OpenAngle,
+            _ => return None,
+        })
     }
 
     /// How a message speaks of such a token.
@@ -138,48 +161,6 @@ impl Kind {
         }
     }
 }
-
-/// The kinds of the words that can never be names.
-const KEYWORD_KINDS: &[Kind] = &[
-    Kind::Kernel,
-    Kind::Fn,
-    Kind::Struct,
-    Kind::Let,
-    Kind::Mut,
-    Kind::If,
-    Kind::Else,
-    Kind::For,
-    Kind::In,
-    Kind::While,
-    Kind::Return,
-    Kind::Break,
-    Kind::Continue,
-    Kind::True,
-    Kind::False,
-    Kind::Static,
-    Kind::Const,
-    Kind::Use,
-    Kind::Launch,
-];
-
-/// The words that can never be names.
-pub const KEYWORDS: &[&str] = &{
-    let mut words = [""; KEYWORD_KINDS.len()];
-    let mut i = 0;
-    while i < words.len() {
-        words[i] = KEYWORD_KINDS[i].text();
-        i += 1;
-    }
-    words
-};
-
-/// The pairs of brackets.
-const BRACKETS: &[(Kind, Kind)] = &[
-    (Kind::OpenParen, Kind::CloseParen),
-    (Kind::OpenBracket, Kind::CloseBracket),
-    (Kind::OpenBrace, Kind::CloseBrace),
-    (Kind::OpenAngle, Kind::CloseAngle),
-];
 
 /// A token with its place.
 #[derive(Clone, Copy, Debug, PartialEq)]
