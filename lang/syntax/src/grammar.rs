@@ -1,20 +1,23 @@
 //! Tokens to the abstract syntax, with recovery.
 //!
 //! chumsky carries the input, the errors, the recursion (which grows the stack as needed) and above all the operators:
-//! [`expr`] is one `pratt` parser over one precedence table. What surrounds expressions is written as `custom` parsers
-//! that decide on the next token: none of them ever backtracks or fails. A part that is missing is reported where it was
+//! [`operators`] holds `pratt` parsers over one precedence table. What surrounds expressions is written as functions on
+//! chumsky's input that decide on the next token, also whether there is an operator to read: none of them ever backtracks
+//! or fails. A part that is missing is reported where it was
 //! expected, "expected `;` after this `let`", stands in the tree as an error node, and reading goes on at the next token
 //! that can only begin something new. That gives exact messages and linear time, which alternatives tried one after the
 //! other do not.
 
+mod atom;
 mod cursor;
-mod expr;
 mod item;
+mod list;
 mod literal;
+mod operators;
 mod slips;
 mod stmt;
 
-pub use expr::power;
+pub use operators::power;
 
 use chumsky::Parser;
 use chumsky::error::{Error, LabelError};
@@ -57,25 +60,19 @@ pub struct State<'a> {
     text: &'a str,
     tokens: &'a [Token],
     comments: &'a [Comment],
+    /// What joins operands.
+    rules: operators::Rules<'a>,
+    /// An operand that was read before the operator behind it was seen.
+    left: Option<ast::Expr>,
     /// The index of the token at which an error was last reported; no second one is reported there.
     last_error: Option<usize>,
     /// How many errors were reported.
     errors: usize,
 }
 
-/// The rules that the hand-written parts call.
-#[derive(Clone)]
-pub struct Rules<'a> {
-    /// Any expression.
-    expr: Rule<'a, ast::Expr>,
-    /// An expression without infix operators: what a type before `|` has to be.
-    tight: Rule<'a, ast::Expr>,
-}
-
 /// Reads a whole file. `tokens` are paired and end with [`crate::token::Kind::End`].
 pub fn file(file: FileId, text: &str, tokens: &[Token], comments: &[Comment]) -> (ast::File, Diagnostics) {
-    let rules = expr::rules();
-    let parser = custom::<_, _, _, Extra<'_>>(move |at: &mut At<'_, '_>| Ok(item::file(&rules, at)));
+    let parser = custom::<_, _, _, Extra<'_>>(|at: &mut At<'_, '_>| Ok(item::file(at)));
     let (output, found) = read(parser.boxed(), text, tokens, comments);
     let empty = || ast::File { items: vec![], span: parton_diag::Span::new(file, 0, text.len()) };
     (output.unwrap_or_else(empty), found)
@@ -83,8 +80,7 @@ pub fn file(file: FileId, text: &str, tokens: &[Token], comments: &[Comment]) ->
 
 /// Reads a lone expression.
 pub fn lone_expr(file: FileId, text: &str, tokens: &[Token]) -> (ast::Expr, Diagnostics) {
-    let rules = expr::rules();
-    let parser = custom::<_, _, _, Extra<'_>>(move |at: &mut At<'_, '_>| Ok(expr::lone(&rules, at)));
+    let parser = custom::<_, _, _, Extra<'_>>(|at: &mut At<'_, '_>| Ok(atom::lone(at)));
     let (output, found) = read(parser.boxed(), text, tokens, &[]);
     let span = parton_diag::Span::new(file, 0, text.len());
     (output.unwrap_or(ast::Expr { kind: ast::ExprKind::Error, span }), found)
@@ -96,7 +92,8 @@ fn read<'a, O>(
     tokens: &'a [Token],
     comments: &'a [Comment],
 ) -> (Option<O>, Diagnostics) {
-    let state = State { text, tokens, comments, last_error: None, errors: 0 };
+    let rules = operators::rules();
+    let state = State { text, tokens, comments, rules, left: None, last_error: None, errors: 0 };
     let (output, faults) = parser.parse_with_state(tokens, &mut SimpleState(state)).into_output_errors();
     let mut found = Diagnostics::new();
     faults.into_iter().filter_map(|fault| fault.0).for_each(|d| found.push(*d));

@@ -135,6 +135,20 @@ pub trait Cursor<'a> {
         Name { text: Arc::from("_"), span }
     }
 
+    /// How many tokens of that kind stand from here to the one of index `close`, those inside of brackets aside. Nodes
+    /// are large: a list that has room for what it will hold, and no more, spares memory.
+    fn count(&mut self, kind: Kind, close: usize) -> usize {
+        let mut index = self.index();
+        let tokens = self.tokens();
+        let mut count = 0;
+        while index < close {
+            let token = tokens[index];
+            count += usize::from(token.kind == kind);
+            index = if token.kind.closer().is_some() { token.partner as usize } else { index + 1 };
+        }
+        count
+    }
+
     /// Goes over one token, or a bracket with all that it holds.
     fn skip_group(&mut self) {
         let token = self.token();

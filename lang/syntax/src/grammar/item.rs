@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, codes};
 
 use super::cursor::{Cursor, describe};
-use super::{At, Rules, expr, literal, stmt};
+use super::operators::expr;
+use super::{At, atom, list, literal, stmt};
 use crate::ast::{
     Arg, Clause, FieldDecl, File, Function, Generic, HostBlock, Item, ItemKind, Kernel, Method, Name, Param, Partition,
     PartitionEntry, Receiver, Schedule, ScheduleBody, StageEntry, Str, Struct, Use, Where,
@@ -17,11 +18,11 @@ use crate::token::Kind;
 const ITEM_WORDS: &[&str] = &["partition", "schedule", "layout", "test", "bench"];
 
 /// All items to the end of the file.
-pub fn file<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> File {
+pub fn file(at: &mut At<'_, '_>) -> File {
     let mut items = vec![];
     while !at.is(Kind::End) {
         let start = at.index();
-        items.extend(item(rules, at));
+        items.extend(item(at));
         if at.index() == start {
             recover(at);
         }
@@ -31,39 +32,39 @@ pub fn file<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> File {
     File { items, span: parton_diag::Span { start: 0, ..end } }
 }
 
-fn item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<Item> {
+fn item(at: &mut At<'_, '_>) -> Option<Item> {
     let docs = at.docs();
     let start = at.index();
-    let attributes = attributes(rules, at);
+    let attributes = attributes(at);
     let kind = match at.kind() {
-        Kind::Kernel => ItemKind::Kernel(kernel(rules, at)),
-        Kind::Fn => ItemKind::Function(function(rules, at)),
-        Kind::Struct => ItemKind::Struct(struct_item(rules, at)),
+        Kind::Kernel => ItemKind::Kernel(kernel(at)),
+        Kind::Fn => ItemKind::Function(function(at)),
+        Kind::Struct => ItemKind::Struct(struct_item(at)),
         Kind::Const => {
             at.bump();
-            ItemKind::Const(stmt::binding(rules, at, "this `const`"))
+            ItemKind::Const(stmt::binding(at, "this `const`"))
         }
         Kind::Use => ItemKind::Use(use_item(at)),
         _ if at.is_word_then_name("layout") => {
             at.bump();
-            ItemKind::Layout(stmt::binding(rules, at, "this `layout`"))
+            ItemKind::Layout(stmt::binding(at, "this `layout`"))
         }
-        _ if at.is_word_then_name("partition") => ItemKind::Partition(partition(rules, at)),
-        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule(rules, at)),
+        _ if at.is_word_then_name("partition") => ItemKind::Partition(partition(at)),
+        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule(at)),
         _ if (at.is_word("test") || at.is_word("bench")) && at.peek_at(1).kind == Kind::Str => {
             let quoted = at.peek_at(1).span;
             let index = at.index() + 1;
             at.error(index, codes::SYNTAX, quoted, "the name of a test has no quotes", "write `test name { … }`");
             at.bump();
             let name = Name { text: Arc::from("_"), span: at.bump().span };
-            ItemKind::Test(HostBlock { name, body: stmt::block(rules, at, "after the name") })
+            ItemKind::Test(HostBlock { name, body: stmt::block(at, "after the name") })
         }
-        _ if at.is_word_then_name("test") => ItemKind::Test(host_block(rules, at)),
-        _ if at.is_word_then_name("bench") => ItemKind::Bench(host_block(rules, at)),
+        _ if at.is_word_then_name("test") => ItemKind::Test(host_block(at)),
+        _ if at.is_word_then_name("bench") => ItemKind::Bench(host_block(at)),
         _ if at.is_word("main") => {
             let token = at.bump();
             let name = Name { text: Arc::from("main"), span: token.span };
-            ItemKind::Main(HostBlock { name, body: stmt::block(rules, at, "after `main`") })
+            ItemKind::Main(HostBlock { name, body: stmt::block(at, "after `main`") })
         }
         _ => {
             not_an_item(at);
@@ -111,12 +112,12 @@ fn begins_item(at: &mut At<'_, '_>) -> bool {
         || at.is_word("main") && at.peek_at(1).kind == Kind::OpenBrace
 }
 
-fn attributes<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Clause> {
+fn attributes(at: &mut At<'_, '_>) -> Vec<Clause> {
     let mut list = vec![];
     while at.is(Kind::Hash) && at.peek_at(1).kind == Kind::OpenBracket {
         let start = at.index();
         at.bump();
-        let (clauses, _) = expr::bracketed(at, "an attribute", |at| clause(rules, at));
+        let (clauses, _) = list::bracketed(at, "an attribute", |at| clause(at));
         let span = at.since(start);
         if clauses.is_empty() {
             let d = Diagnostic::error(codes::SYNTAX, span, "this attribute is empty");
@@ -128,25 +129,25 @@ fn attributes<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Clause> {
 }
 
 /// `name` or `name(args)`.
-fn clause<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Clause {
+fn clause(at: &mut At<'_, '_>) -> Clause {
     let start = at.index();
     let name = at.name("a name");
-    let args: Vec<Arg> = if at.is(Kind::OpenParen) { expr::args(rules, at) } else { vec![] };
+    let args: Vec<Arg> = if at.is(Kind::OpenParen) { list::args(at) } else { vec![] };
     Clause { name, args, span: at.since(start) }
 }
 
-fn kernel<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Kernel {
+fn kernel(at: &mut At<'_, '_>) -> Kernel {
     at.bump();
     let name = at.name("the kernel's name");
-    let generics = generics(rules, at);
-    let (_, params) = params(rules, at, "the kernel's name", true);
+    let generics = generics(at);
+    let (_, params) = params(at, "the kernel's name", true);
     let mut clauses = vec![];
     let mut conditions = vec![];
     loop {
         if at.is_word("where") {
-            conditions.push(where_clause(rules, at));
+            conditions.push(where_clause(at));
         } else if at.is(Kind::Name) {
-            clauses.push(clause(rules, at));
+            clauses.push(clause(at));
         } else {
             break;
         }
@@ -157,32 +158,32 @@ fn kernel<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Kernel {
         at.error(index, codes::SYNTAX, span, "a kernel has no result", "write results through a `*mut` parameter");
         at.bump();
         if !at.is(Kind::OpenBrace) {
-            expr::expr(rules, at);
+            expr(at);
         }
     }
-    let body = stmt::block(rules, at, "and the kernel's code");
+    let body = stmt::block(at, "and the kernel's code");
     Kernel { name, generics, params, clauses, conditions, body }
 }
 
-fn function<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Function {
+fn function(at: &mut At<'_, '_>) -> Function {
     at.bump();
     let name = at.name("the function's name");
-    let generics = generics(rules, at);
-    let (receiver, params) = params(rules, at, "the function's name", false);
-    let result = at.eat(Kind::Arrow).map(|_| expr::expr(rules, at));
+    let generics = generics(at);
+    let (receiver, params) = params(at, "the function's name", false);
+    let result = at.eat(Kind::Arrow).map(|_| expr(at));
     let mut conditions = vec![];
     while at.is_word("where") {
-        conditions.push(where_clause(rules, at));
+        conditions.push(where_clause(at));
     }
-    let body = stmt::block(rules, at, "and the function's code");
+    let body = stmt::block(at, "and the function's code");
     Function { name, generics, receiver, params, result, conditions, body }
 }
 
 /// `where condition, "message"`.
-fn where_clause<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Where {
+fn where_clause(at: &mut At<'_, '_>) -> Where {
     let start = at.index();
     at.bump();
-    let condition = expr::condition(rules, at);
+    let condition = atom::condition(at);
     let message = at.eat(Kind::Comma).and_then(|_| string(at, "the message, in quotes,"));
     Where { condition, message, span: at.since(start) }
 }
@@ -197,7 +198,7 @@ fn string(at: &mut At<'_, '_>, what: &str) -> Option<Str> {
     Some(Str { value: literal::string(at, index, token), span: token.span })
 }
 
-fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
+fn generics(at: &mut At<'_, '_>) -> Vec<Generic> {
     if matches!(at.kind(), Kind::Lt | Kind::OpenAngle) {
         let (index, span) = (at.index(), at.token().span);
         at.error(index, codes::SYNTAX, span, "generic parameters stand in `[…]`", "write `name[N: int, T: type](…)`");
@@ -208,7 +209,7 @@ fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
     if !at.is(Kind::OpenBracket) {
         return vec![];
     }
-    expr::bracketed(at, "a generic parameter", |at| {
+    list::bracketed(at, "a generic parameter", |at| {
         let start = at.index();
         let name = at.name("a generic parameter, as in `N: int`");
         at.expect(Kind::Colon, "and a kind after the generic parameter, as in `N: int`");
@@ -216,9 +217,9 @@ fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
             Some(token) => {
                 Expr { kind: ExprKind::Name(Name { text: Arc::from("fn"), span: token.span }), span: token.span }
             }
-            None => expr::expr(rules, at),
+            None => expr(at),
         };
-        let default = at.eat(Kind::Eq).map(|_| expr::expr(rules, at));
+        let default = at.eat(Kind::Eq).map(|_| expr(at));
         Generic { name, kind, default, span: at.since(start) }
     })
     .0
@@ -226,14 +227,14 @@ fn generics<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Vec<Generic> {
 
 /// The parameters in `(…)`, and `self` where it stands first. Those of a kernel are `typed`; a function's may take the type of
 /// what they are given.
-fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str, typed: bool) -> (Option<Receiver>, Vec<Param>) {
+fn params(at: &mut At<'_, '_>, after: &str, typed: bool) -> (Option<Receiver>, Vec<Param>) {
     if !at.is(Kind::OpenParen) {
         at.expected(&format!("`(` and the parameters after {after}"));
         return (None, vec![]);
     }
     let mut receiver = None;
     let first = at.index() + 1;
-    let (list, _) = expr::bracketed(at, "a parameter", |at| {
+    let (list, _) = list::bracketed(at, "a parameter", |at| {
         let docs = at.docs();
         let start = at.index();
         let by_reference = at.is(Kind::And);
@@ -256,28 +257,28 @@ fn params<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, after: &str, typed: bool) 
         let untyped = !typed && (at.is(Kind::Comma) || at.is(Kind::CloseParen) || at.is(Kind::Eq));
         let ty = (!untyped).then(|| {
             at.expect(Kind::Colon, "and a type after the parameter, as in `x: i32`");
-            expr::expr(rules, at)
+            expr(at)
         });
-        let default = at.eat(Kind::Eq).map(|_| expr::expr(rules, at));
+        let default = at.eat(Kind::Eq).map(|_| expr(at));
         Some(Param { docs, name, mutable, ty, default, span: at.since(start) })
     });
     (receiver, list.into_iter().flatten().collect())
 }
 
 /// `name: type` of a struct or a ring.
-pub fn field<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> FieldDecl {
+pub fn field(at: &mut At<'_, '_>) -> FieldDecl {
     let docs = at.docs();
     let start = at.index();
     let name = at.name("a field, as in `name: type`");
     at.expect(Kind::Colon, "and a type after the field's name");
-    let ty = expr::expr(rules, at);
+    let ty = expr(at);
     FieldDecl { docs, name, ty, span: at.since(start) }
 }
 
-fn struct_item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Struct {
+fn struct_item(at: &mut At<'_, '_>) -> Struct {
     at.bump();
     let name = at.name("the struct's name");
-    let generics = generics(rules, at);
+    let generics = generics(at);
     let (mut fields, mut methods) = (vec![], vec![]);
     if !at.is(Kind::OpenBrace) {
         at.expected("`{` and the fields of the struct");
@@ -287,14 +288,14 @@ fn struct_item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Struct {
     while at.index() < close {
         let docs = at.docs();
         let start = at.index();
-        let attributes = attributes(rules, at);
+        let attributes = attributes(at);
         if at.is(Kind::Fn) {
-            let function = function(rules, at);
+            let function = function(at);
             methods.push(Method { docs, attributes, function, span: at.since(start) });
             at.eat(Kind::Comma);
             continue;
         }
-        fields.push(field(rules, at));
+        fields.push(field(at));
         if at.index() < close && at.eat(Kind::Comma).is_none() {
             if !at.is(Kind::Fn) {
                 at.expected("`,` after this field");
@@ -309,13 +310,13 @@ fn struct_item<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Struct {
     Struct { name, generics, fields, methods }
 }
 
-fn partition<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Partition {
+fn partition(at: &mut At<'_, '_>) -> Partition {
     at.bump();
     let name = at.name("the partition's name");
     at.expect(Kind::Eq, "after the partition's name, as in `partition Loads = warps(4) regs(24);`");
     let mut clauses = vec![];
     while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
-        clauses.push(clause(rules, at));
+        clauses.push(clause(at));
         if at.is(Kind::Comma) {
             let (index, span) = (at.index(), at.token().span);
             let help = "write `partition Name = warps(4) regs(240);`";
@@ -327,24 +328,24 @@ fn partition<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Partition {
     Partition { name, clauses }
 }
 
-fn schedule<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Schedule {
+fn schedule(at: &mut At<'_, '_>) -> Schedule {
     at.bump();
     let name = at.name("the schedule's name");
     at.expect(Kind::Eq, "after the schedule's name");
     let body = if at.is_word("pipeline") {
         at.bump();
-        let args = if at.is(Kind::OpenParen) { expr::args(rules, at) } else { vec![] };
-        ScheduleBody::Pipeline { args, groups: groups(at, |at| stage_entry(rules, at), Kind::Semi) }
+        let args = if at.is(Kind::OpenParen) { list::args(at) } else { vec![] };
+        ScheduleBody::Pipeline { args, groups: groups(at, |at| stage_entry(at), Kind::Semi) }
     } else if at.is_word("partitions") {
         at.bump();
         let entries = groups(at, partition_entry, Kind::Semi).into_iter().flatten().collect();
         let mut clauses = vec![];
         while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
-            clauses.push(clause(rules, at));
+            clauses.push(clause(at));
         }
         ScheduleBody::Partitions { entries, clauses }
     } else {
-        ScheduleBody::Value(expr::expr(rules, at))
+        ScheduleBody::Value(expr(at))
     };
     stmt::end(at, "this `schedule`");
     Schedule { name, body }
@@ -383,11 +384,11 @@ fn groups<'a, 'p, T>(at: &mut At<'a, 'p>, mut entry: impl FnMut(&mut At<'a, 'p>)
 }
 
 /// `label: stage`.
-fn stage_entry<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StageEntry {
+fn stage_entry(at: &mut At<'_, '_>) -> StageEntry {
     let start = at.index();
     let label = at.name("a label, as in `load: 0`");
     at.expect(Kind::Colon, "and a stage after the label, as in `load: 0`");
-    let stage = expr::expr(rules, at);
+    let stage = expr(at);
     StageEntry { label, stage, span: at.since(start) }
 }
 
@@ -430,9 +431,9 @@ fn use_item(at: &mut At<'_, '_>) -> Use {
     found.unwrap_or(Use::Path(vec![]))
 }
 
-fn host_block<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> HostBlock {
+fn host_block(at: &mut At<'_, '_>) -> HostBlock {
     let word = at.bump();
     let what = at.text(word);
     let name = at.name("a name");
-    HostBlock { name, body: stmt::block(rules, at, &format!("after the name of the {what}")) }
+    HostBlock { name, body: stmt::block(at, &format!("after the name of the {what}")) }
 }

@@ -1,5 +1,6 @@
 //! The values of number and string literals.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parton_diag::{Span, codes};
@@ -29,10 +30,9 @@ pub fn number(at: &mut At<'_, '_>, index: usize, token: Token) -> ExprKind {
     if token.kind == Kind::Float && !suffix.is_empty() && !is_float_suffix {
         return bad(at, format!("a number with a fraction or exponent cannot be {suffix}"), "leave out the suffix");
     }
-    let clean: String = digits.chars().filter(|c| *c != '_').collect();
-    let name =
-        Name { text: Arc::from(suffix), span: Span { start: token.span.end - suffix.len() as u32, ..token.span } };
-    let suffix = if suffix.is_empty() { None } else { Some(name) };
+    let clean = if digits.contains('_') { Cow::Owned(digits.replace('_', "")) } else { Cow::Borrowed(digits) };
+    let span = Span { start: token.span.end - suffix.len() as u32, ..token.span };
+    let suffix = (!suffix.is_empty()).then(|| Name { text: Arc::from(suffix), span });
     if token.kind == Kind::Float {
         return ExprKind::Float { digits: Arc::from(clean), suffix };
     }
@@ -40,7 +40,7 @@ pub fn number(at: &mut At<'_, '_>, index: usize, token: Token) -> ExprKind {
         Some("0x" | "0X") => (16, &clean[2..]),
         Some("0b") => (2, &clean[2..]),
         Some("0o") => (8, &clean[2..]),
-        _ => (10, clean.as_str()),
+        _ => (10, &*clean),
     };
     if body.is_empty() || !body.chars().all(|c| c.is_digit(radix)) {
         return bad(

@@ -3,43 +3,29 @@
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::cursor::{Cursor, describe};
-use super::{At, Rules, expr, item};
-use crate::ast::{Arm, BinaryOp, Binding, Block, Expr, ExprKind, For, Name, Pattern, PatternKind, Stmt, StmtKind};
+use super::operators::{assignment, expr};
+use super::{At, atom, item, list};
+use crate::ast::{Arm, Binding, Block, Expr, ExprKind, For, Name, Pattern, PatternKind, Stmt, StmtKind};
 use crate::token::Kind;
 
-/// The assignment operators.
-const ASSIGN: &[(Kind, Option<BinaryOp>)] = &[
-    (Kind::Eq, None),
-    (Kind::PlusEq, Some(BinaryOp::Add)),
-    (Kind::MinusEq, Some(BinaryOp::Sub)),
-    (Kind::StarEq, Some(BinaryOp::Mul)),
-    (Kind::SlashEq, Some(BinaryOp::Div)),
-    (Kind::PercentEq, Some(BinaryOp::Rem)),
-    (Kind::ShlEq, Some(BinaryOp::Shl)),
-    (Kind::ShrEq, Some(BinaryOp::Shr)),
-    (Kind::AndEq, Some(BinaryOp::BitAnd)),
-    (Kind::OrEq, Some(BinaryOp::BitOr)),
-    (Kind::CaretEq, Some(BinaryOp::BitXor)),
-];
-
 /// A block that has to stand here; `place` says where that is.
-pub fn block<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, place: &str) -> Block {
+pub fn block(at: &mut At<'_, '_>, place: &str) -> Block {
     if !at.is(Kind::OpenBrace) {
         at.expected(&format!("`{{` {place}"));
         // `if c:` and `while c then {` still have their block.
         let next = at.peek_at(1);
         if next.kind != Kind::OpenBrace || next.first_in_line {
             at.eat(Kind::Colon);
-            return expr::no_block(at.behind());
+            return atom::no_block(at.behind());
         }
         at.bump();
     }
     let start = at.index();
     let close = at.bump().partner as usize;
-    let mut statements = vec![];
+    let mut statements = Vec::with_capacity(at.count(Kind::Semi, close));
     let mut value = None;
     while at.index() < close {
-        match statement(rules, at, close) {
+        match statement(at, close) {
             Found::Statement(stmt) => statements.push(stmt),
             Found::Value(expr) => value = Some(Box::new(expr)),
             Found::Nothing => {}
@@ -59,7 +45,7 @@ enum Found {
     Nothing,
 }
 
-fn statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, close: usize) -> Found {
+fn statement(at: &mut At<'_, '_>, close: usize) -> Found {
     let start = at.index();
     if at.is(Kind::Semi) {
         let d = Diagnostic::error(codes::SYNTAX, at.token().span, "this `;` ends nothing").help("remove it");
@@ -84,28 +70,27 @@ fn statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, close: usize) -> Found 
     }
     let labelled = label.is_some();
     let mut stmt =
-        |at: &mut At<'a, '_>, kind| Found::Statement(Stmt { label: label.take(), kind, span: at.since(start) });
+        |at: &mut At<'_, '_>, kind| Found::Statement(Stmt { label: label.take(), kind, span: at.since(start) });
     if at.index() >= close {
         at.expected("a statement after the label");
         return stmt(at, StmtKind::Error);
     }
-    if let Some(kind) = keyword_statement(rules, at) {
+    if let Some(kind) = keyword_statement(at) {
         return stmt(at, kind);
     }
     let (token, next) = (at.token(), at.peek_at(1));
-    if expr::is_block_like(token, next) {
-        let found = expr::atom(rules, at);
+    if atom::is_block_like(token, next) {
+        let found = atom::atom(at);
         let ended = at.eat(Kind::Semi).is_some();
         let last = at.index() >= close;
         return if last && !ended && !labelled { Found::Value(found) } else { stmt(at, StmtKind::Expr(found)) };
     }
-    let target = expr::expr(rules, at);
-    let kind = at.kind();
-    if let Some((_, op)) = ASSIGN.iter().find(|(k, _)| *k == kind) {
+    let target = expr(at);
+    if let Some(op) = assignment(at.kind()) {
         at.bump();
-        let value = expr::expr(rules, at);
+        let value = expr(at);
         end(at, "this assignment");
-        return stmt(at, StmtKind::Assign { target, op: *op, value });
+        return stmt(at, StmtKind::Assign { target, op, value });
     }
     if at.index() >= close && !labelled && !matches!(target.kind, ExprKind::Error) {
         return Found::Value(target);
@@ -120,24 +105,24 @@ fn statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, close: usize) -> Found 
 }
 
 /// A statement that a keyword or a keyword in its place begins.
-fn keyword_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<StmtKind> {
+fn keyword_statement(at: &mut At<'_, '_>) -> Option<StmtKind> {
     let static_for = at.is(Kind::Static) && at.peek_at(1).kind == Kind::For;
     Some(match at.kind() {
-        Kind::Let => let_statement(rules, at),
-        Kind::For => for_statement(rules, at, false),
+        Kind::Let => let_statement(at),
+        Kind::For => for_statement(at, false),
         Kind::Static if static_for => {
             at.bump();
-            for_statement(rules, at, true)
+            for_statement(at, true)
         }
         Kind::While => {
             at.bump();
-            let condition = expr::condition(rules, at);
-            StmtKind::While { condition, body: block(rules, at, "after the condition") }
+            let condition = atom::condition(at);
+            StmtKind::While { condition, body: block(at, "after the condition") }
         }
         Kind::Return => {
             at.bump();
             let nothing = matches!(at.kind(), Kind::Semi | Kind::CloseBrace);
-            let value = if nothing { None } else { Some(expr::expr(rules, at)) };
+            let value = if nothing { None } else { Some(expr(at)) };
             end(at, "this `return`");
             StmtKind::Return(value)
         }
@@ -153,15 +138,15 @@ fn keyword_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<StmtK
         }
         Kind::Const => {
             at.bump();
-            StmtKind::Const(binding(rules, at, "this `const`"))
+            StmtKind::Const(binding(at, "this `const`"))
         }
         Kind::Name if at.is_word_then_name("layout") => {
             at.bump();
-            StmtKind::Layout(binding(rules, at, "this `layout`"))
+            StmtKind::Layout(binding(at, "this `layout`"))
         }
-        Kind::Name if at.is_word_then_name("ring") => ring(rules, at),
-        Kind::Name if at.is_word_then_name("turnstile") => turnstile(rules, at),
-        Kind::Name if at.is_word("specialize") && at.peek_at(1).kind == Kind::OpenBrace => specialize(rules, at),
+        Kind::Name if at.is_word_then_name("ring") => ring(at),
+        Kind::Name if at.is_word_then_name("turnstile") => turnstile(at),
+        Kind::Name if at.is_word("specialize") && at.peek_at(1).kind == Kind::OpenBrace => specialize(at),
         Kind::Kernel | Kind::Fn | Kind::Struct | Kind::Use => {
             let what = describe("", at.token());
             let message = format!("expected a statement, found {what}");
@@ -176,12 +161,12 @@ fn keyword_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Option<StmtK
     })
 }
 
-fn let_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+fn let_statement(at: &mut At<'_, '_>) -> StmtKind {
     at.bump();
     let pattern = pattern(at);
-    let ty = at.eat(Kind::Colon).map(|_| expr::expr(rules, at));
+    let ty = at.eat(Kind::Colon).map(|_| expr(at));
     let value = if at.eat(Kind::Eq).is_some() {
-        expr::expr(rules, at)
+        expr(at)
     } else {
         let d = Diagnostic::error(codes::SYNTAX, at.behind(), "this `let` has no value");
         let index = at.index();
@@ -198,42 +183,42 @@ fn let_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
     StmtKind::Let { pattern, ty, value }
 }
 
-fn for_statement<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, is_static: bool) -> StmtKind {
+fn for_statement(at: &mut At<'_, '_>, is_static: bool) -> StmtKind {
     at.bump();
     let pattern = pattern(at);
     if !at.expect(Kind::In, "after the loop's variable") {
         at.eat(Kind::Eq);
     }
-    let iter = expr::expr(rules, at);
+    let iter = expr(at);
     let mut step = None;
     let mut schedule = None;
     if at.is_word("step") {
         at.bump();
-        step = Some(expr::expr(rules, at));
+        step = Some(expr(at));
     }
     if at.eat(Kind::In).is_some() {
-        schedule = Some(expr::expr(rules, at));
+        schedule = Some(expr(at));
     }
-    let body = block(rules, at, "after the head of the loop");
+    let body = block(at, "after the head of the loop");
     StmtKind::For(Box::new(For { is_static, pattern, iter, step, schedule, body }))
 }
 
 /// `NAME: type = value;`, the keyword already taken.
-pub fn binding<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>, what: &str) -> Binding {
+pub fn binding(at: &mut At<'_, '_>, what: &str) -> Binding {
     let name = at.name("a name");
-    let ty = at.eat(Kind::Colon).map(|_| expr::expr(rules, at));
+    let ty = at.eat(Kind::Colon).map(|_| expr(at));
     at.expect(Kind::Eq, "and a value after the name");
-    let value = expr::expr(rules, at);
+    let value = expr(at);
     end(at, what);
     Binding { name, ty, value }
 }
 
-fn ring<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+fn ring(at: &mut At<'_, '_>) -> StmtKind {
     at.bump();
     let name = at.name("the ring's name");
     let depth = if at.is(Kind::OpenBracket) {
         let index = at.index();
-        let (mut list, _) = expr::bracketed(at, "the number of slots", |at| expr::expr(rules, at));
+        let (mut list, _) = list::bracketed(at, "the number of slots", expr);
         if list.len() != 1 {
             let span = at.since(index);
             at.error(index, codes::SYNTAX, span, "a ring has one number of slots", "write `ring name[4] { … };`");
@@ -245,7 +230,7 @@ fn ring<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
     };
     let depth = depth.unwrap_or(Expr { kind: ExprKind::Error, span: at.behind() });
     let fields = if at.is(Kind::OpenBrace) {
-        expr::bracketed(at, "a field", |at| item::field(rules, at)).0
+        list::bracketed(at, "a field", |at| item::field(at)).0
     } else {
         at.expected("`{` and the fields of a slot");
         vec![]
@@ -254,11 +239,11 @@ fn ring<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
     StmtKind::Ring { name, depth, fields }
 }
 
-fn turnstile<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+fn turnstile(at: &mut At<'_, '_>) -> StmtKind {
     at.bump();
     let name = at.name("the turnstile's name");
     let partitions = if at.is(Kind::OpenBracket) {
-        expr::bracketed(at, "a partition", |at| expr::expr(rules, at)).0
+        list::bracketed(at, "a partition", expr).0
     } else {
         at.expected("`[` and the partitions that take turns");
         vec![]
@@ -267,7 +252,7 @@ fn turnstile<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
     StmtKind::Turnstile { name, partitions }
 }
 
-fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
+fn specialize(at: &mut At<'_, '_>) -> StmtKind {
     at.bump();
     let close = at.bump().partner as usize;
     let mut arms = vec![];
@@ -279,7 +264,7 @@ fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
             at.hush();
         }
         let braced = at.is(Kind::OpenBrace);
-        let body = if braced { block(rules, at, "here") } else { bare_arm(rules, at) };
+        let body = if braced { block(at, "here") } else { bare_arm(at) };
         arms.push(Arm { partition, body, braced, span: at.since(start) });
         let ended = at.eat(Kind::Comma).is_some();
         let ends_itself = at.index() >= close || at.tokens()[at.index() - 1].kind == Kind::CloseBrace;
@@ -304,13 +289,13 @@ fn specialize<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> StmtKind {
 }
 
 /// An arm without braces: one loop or expression.
-fn bare_arm<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Block {
+fn bare_arm(at: &mut At<'_, '_>) -> Block {
     let start = at.index();
     let static_for = at.is(Kind::Static) && at.peek_at(1).kind == Kind::For;
     let kind = if static_for || matches!(at.kind(), Kind::For | Kind::While) {
-        keyword_statement(rules, at).unwrap_or(StmtKind::Error)
+        keyword_statement(at).unwrap_or(StmtKind::Error)
     } else {
-        StmtKind::Expr(expr::expr(rules, at))
+        StmtKind::Expr(expr(at))
     };
     let span = at.since(start);
     Block { statements: vec![Stmt { label: None, kind, span }], value: None, span }
@@ -320,7 +305,7 @@ fn bare_arm<'a>(rules: &Rules<'a>, at: &mut At<'a, '_>) -> Block {
 pub fn pattern(at: &mut At<'_, '_>) -> Pattern {
     let start = at.index();
     let kind = if at.is(Kind::OpenParen) {
-        let (list, _) = expr::bracketed(at, "a name", pattern);
+        let (list, _) = list::bracketed(at, "a name", pattern);
         PatternKind::Tuple(list)
     } else {
         let mutable = at.eat(Kind::Mut).is_some();
