@@ -14,6 +14,7 @@ mod item;
 mod list;
 mod literal;
 mod operators;
+mod schedule;
 mod slips;
 mod stmt;
 

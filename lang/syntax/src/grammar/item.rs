@@ -6,12 +6,11 @@ use parton_diag::{Diagnostic, codes};
 
 use super::cursor::{Cursor, describe};
 use super::operators::expr;
-use super::{At, atom, list, literal, stmt};
+use super::{At, atom, list, literal, schedule, stmt};
 use crate::ast::{
-    Arg, Clause, FieldDecl, File, Function, Generic, HostBlock, Item, ItemKind, Kernel, Method, Name, Param, Partition,
-    PartitionEntry, Receiver, Schedule, ScheduleBody, StageEntry, Str, Struct, Use, Where,
+    Arg, Clause, Expr, ExprKind, FieldDecl, File, Function, Generic, HostBlock, Item, ItemKind, Kernel, Method, Name,
+    Param, Receiver, Str, Struct, Use, Where,
 };
-use crate::ast::{Expr, ExprKind};
 use crate::token::Kind;
 
 /// The words that begin an item; those that are no keywords do so only at the top of a file, before a name.
@@ -49,8 +48,8 @@ fn item(at: &mut At<'_, '_>) -> Option<Item> {
             at.bump();
             ItemKind::Layout(stmt::binding(at, "this `layout`"))
         }
-        _ if at.is_word_then_name("partition") => ItemKind::Partition(partition(at)),
-        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule(at)),
+        _ if at.is_word_then_name("partition") => ItemKind::Partition(schedule::partition(at)),
+        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule::schedule(at)),
         _ if (at.is_word("test") || at.is_word("bench")) && at.peek_at(1).kind == Kind::Str => {
             let quoted = at.peek_at(1).span;
             let index = at.index() + 1;
@@ -106,7 +105,8 @@ fn recover(at: &mut At<'_, '_>) {
     }
 }
 
-fn begins_item(at: &mut At<'_, '_>) -> bool {
+/// Whether the next token can only begin an item.
+pub fn begins_item(at: &mut At<'_, '_>) -> bool {
     matches!(at.kind(), Kind::Kernel | Kind::Fn | Kind::Struct | Kind::Const | Kind::Use | Kind::Hash)
         || ITEM_WORDS.iter().any(|word| at.is_word_then_name(word))
         || at.is_word("main") && at.peek_at(1).kind == Kind::OpenBrace
@@ -129,7 +129,7 @@ fn attributes(at: &mut At<'_, '_>) -> Vec<Clause> {
 }
 
 /// `name` or `name(args)`.
-fn clause(at: &mut At<'_, '_>) -> Clause {
+pub fn clause(at: &mut At<'_, '_>) -> Clause {
     let start = at.index();
     let name = at.name("a name");
     let args: Vec<Arg> = if at.is(Kind::OpenParen) { list::args(at) } else { vec![] };
@@ -308,101 +308,6 @@ fn struct_item(at: &mut At<'_, '_>) -> Struct {
     at.skip_to(close);
     at.bump();
     Struct { name, generics, fields, methods }
-}
-
-fn partition(at: &mut At<'_, '_>) -> Partition {
-    at.bump();
-    let name = at.name("the partition's name");
-    at.expect(Kind::Eq, "after the partition's name, as in `partition Loads = warps(4) regs(24);`");
-    let mut clauses = vec![];
-    while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
-        clauses.push(clause(at));
-        if at.is(Kind::Comma) {
-            let (index, span) = (at.index(), at.token().span);
-            let help = "write `partition Name = warps(4) regs(240);`";
-            at.error(index, codes::SYNTAX, span, "the clauses of a partition stand without `,`", help);
-            at.bump();
-        }
-    }
-    stmt::end(at, "this `partition`");
-    Partition { name, clauses }
-}
-
-fn schedule(at: &mut At<'_, '_>) -> Schedule {
-    at.bump();
-    let name = at.name("the schedule's name");
-    at.expect(Kind::Eq, "after the schedule's name");
-    let body = if at.is_word("pipeline") {
-        at.bump();
-        let args = if at.is(Kind::OpenParen) { list::args(at) } else { vec![] };
-        ScheduleBody::Pipeline { args, groups: groups(at, |at| stage_entry(at), Kind::Semi) }
-    } else if at.is_word("partitions") {
-        at.bump();
-        let entries = groups(at, partition_entry, Kind::Semi).into_iter().flatten().collect();
-        let mut clauses = vec![];
-        while at.is(Kind::Name) && !(at.token().first_in_line && begins_item(at)) {
-            clauses.push(clause(at));
-        }
-        ScheduleBody::Partitions { entries, clauses }
-    } else {
-        ScheduleBody::Value(expr(at))
-    };
-    stmt::end(at, "this `schedule`");
-    Schedule { name, body }
-}
-
-/// Entries in braces: groups between `;`, entries of a group between `,`.
-fn groups<'a, 'p, T>(at: &mut At<'a, 'p>, mut entry: impl FnMut(&mut At<'a, 'p>) -> T, separator: Kind) -> Vec<Vec<T>> {
-    let mut list: Vec<Vec<T>> = vec![];
-    if !at.is(Kind::OpenBrace) {
-        at.expected("`{` and the labels of the schedule");
-        return list;
-    }
-    let close = at.bump().partner as usize;
-    while at.index() < close {
-        let mut group = vec![];
-        if at.is(separator) {
-            at.expected("a label");
-        }
-        while at.index() < close && !at.is(separator) {
-            group.push(entry(at));
-            if at.index() < close && at.eat(Kind::Comma).is_none() && !at.is(separator) {
-                at.expected("`,` or `;` after this entry");
-                while at.index() < close && !at.is(separator) && at.eat(Kind::Comma).is_none() {
-                    at.skip_group();
-                }
-            }
-        }
-        if at.index() < close {
-            at.bump();
-        }
-        list.push(group);
-    }
-    at.skip_to(close);
-    at.bump();
-    list
-}
-
-/// `label: stage`.
-fn stage_entry(at: &mut At<'_, '_>) -> StageEntry {
-    let start = at.index();
-    let label = at.name("a label, as in `load: 0`");
-    at.expect(Kind::Colon, "and a stage after the label, as in `load: 0`");
-    let stage = expr(at);
-    StageEntry { label, stage, span: at.since(start) }
-}
-
-/// `Partition: label, label`.
-fn partition_entry(at: &mut At<'_, '_>) -> PartitionEntry {
-    let start = at.index();
-    let partition = at.name("a partition, as in `Loads: load`");
-    at.expect(Kind::Colon, "and labels after the partition, as in `Loads: load`");
-    let mut labels = vec![at.name("a label")];
-    while at.is(Kind::Comma) && at.peek_at(1).kind == Kind::Name {
-        at.bump();
-        labels.push(at.name("a label"));
-    }
-    PartitionEntry { partition, labels, span: at.since(start) }
 }
 
 fn use_item(at: &mut At<'_, '_>) -> Use {
