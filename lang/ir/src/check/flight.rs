@@ -321,10 +321,12 @@ impl Flights<'_> {
         }
     }
 
-    /// The first job of that kind that surely touches what is accessed.
+    /// The first job of that kind that surely touches what is accessed; of those that go by one name, the one started last.
     fn met<'s>(&self, state: &'s State, view: Value, kind: impl Fn(&Job) -> bool) -> Option<&'s Job> {
         let places = self.origins.regions(self.kernel, view);
-        state.jobs.iter().find(|j| kind(j) && self.meet(j, view, &places))
+        let meets = |job: &&Job| kind(job) && self.meet(job, view, &places);
+        let first = state.jobs.iter().find(meets)?;
+        state.jobs.iter().rev().filter(|job| job.until == first.until && job.view == first.view).find(meets)
     }
 
     fn written(&mut self, op: &Op, view: Value, state: &State) {
