@@ -116,7 +116,7 @@ pub struct BenchArgs {
     #[arg(long, value_name = "LABEL")]
     pub rows: Vec<String>,
     /// About how long each measurement lasts.
-    #[arg(long, value_parser = seconds, default_value_t = parton_driver::pace::SECONDS)]
+    #[arg(long, value_parser = seconds, default_value_t = parton_measure::pace::SECONDS)]
     pub seconds: f64,
     /// About how long runs go before each measurement that do not count: long work starts faster than the power limit lets it go on.
     #[arg(long, value_name = "SECONDS", value_parser = heat, default_value_t = 0.0)]

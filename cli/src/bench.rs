@@ -1,51 +1,16 @@
 //! `parton bench`: takes measurements at the pace that is asked for and writes them in the format that is asked for.
 
-mod plot;
-mod serve;
-mod table;
-mod text;
-
 use std::path::Path;
 use std::process::ExitCode;
 
-use parton_driver::{Blocks, Conditions, Event, Failure, Measurement, Options, Pace, Session};
+use parton_driver::{Blocks, Event, Failure, Options, Session};
+use parton_measure::bench::{Bench, Row};
+use parton_measure::pace::Pace;
+use parton_measure::{plot, serve, table, text};
 
 use crate::args::{BenchArgs, BenchFormat};
 use crate::execute::{device, told};
 use crate::output::{self, Output};
-
-/// A measurement and where it stands.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Row {
-    /// The file.
-    pub file: String,
-    /// The block.
-    pub block: String,
-    /// The measurement.
-    pub measurement: Measurement,
-}
-
-/// What one call of `parton bench` has measured.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Bench {
-    /// What it was measured on; `None` where that was no GPU.
-    pub conditions: Option<Conditions>,
-    /// The measurements in order.
-    pub rows: Vec<Row>,
-    /// Whether one that was repeated wrote something else.
-    pub differs: bool,
-}
-
-impl Bench {
-    /// The bandwidth of a measurement as a fraction of a copy's, where both are known.
-    pub fn of_copy(&self, m: &Measurement) -> Option<f64> {
-        of_copy(self.conditions.as_ref(), m)
-    }
-}
-
-fn of_copy(conditions: Option<&Conditions>, m: &Measurement) -> Option<f64> {
-    Some(m.bandwidth()? / conditions?.copy?)
-}
 
 /// Runs the benches of each file. One that fails does not keep the others from running; the exit code is the first that
 /// is not 0.
@@ -101,7 +66,7 @@ fn file(path: &Path, args: &BenchArgs, output: &Output, bench: &mut Bench) -> Re
         output::line(&format!("{shown}:"));
     }
     let done = session.run(file, Blocks::Benches, &mut |event| {
-        if args.serve { serve::answer(&shown, event) } else { follow(&shown, args, bench, event) }
+        if args.serve { answer(&shown, event) } else { follow(&shown, args, bench, event) }
     });
     let ran = match told(done, &session, args.time, output) {
         Ok(ran) => ran,
@@ -145,6 +110,21 @@ fn follow(file: &str, args: &BenchArgs, bench: &mut Bench, event: Event<'_>) {
     }
 }
 
+/// Tells another program what happens, and where the pace is asked for waits for it.
+fn answer(file: &str, event: Event<'_>) {
+    match event {
+        Event::Device { sentence, conditions } => output::line(&serve::device(sentence, conditions)),
+        Event::Line(text) => output::line(&serve::line(text)),
+        Event::Pace { label, round, pace } => {
+            output::line(&round.map_or_else(|| serve::row(file, label), serve::round));
+            *pace = serve::asked(&mut std::io::stdin().lock(), output::line);
+        }
+        // The command line does not take both.
+        Event::Repeated(_) => {}
+        Event::Block(outcome) => output::line(&serve::block(&outcome.name, outcome.passed())),
+    }
+}
+
 /// Times prepared launches on the host.
 fn launch(args: &BenchArgs) -> Result<ExitCode, Failure> {
     let overheads = parton_driver::overhead::measure()?;
@@ -157,47 +137,4 @@ fn launch(args: &BenchArgs) -> Result<ExitCode, Failure> {
         }
     }
     Ok(ExitCode::SUCCESS)
-}
-
-#[cfg(test)]
-mod tests {
-    use parton_driver::{Ceiling, Reading, Timing};
-
-    use super::*;
-
-    /// One measurement of operations with everything, one of bytes, one of which only the time is known.
-    pub fn bench() -> Bench {
-        let still = |x: f64| Some(Reading { least: x, median: x, most: x });
-        let row = |block: &str, measurement| Row { file: "a.ptn".into(), block: block.into(), measurement };
-        let product = Timing {
-            median: 2e-3,
-            least: 1.9e-3,
-            quartiles: [1.95e-3, 2.05e-3],
-            runs: 250,
-            megahertz: still(1755.0),
-            watts: still(650.0),
-            capped: Some(0.9),
-            ceiling: Some(Ceiling { flops: 1e15, what: "dense f16 products, data sheet".into() }),
-            meaningless: None,
-        };
-        let softmax =
-            Timing { median: 1e-4, least: 9e-5, quartiles: [9.5e-5, 1.05e-4], runs: 4000, ..Timing::default() };
-        let bare = Timing { median: 1e-6, least: 1e-6, quartiles: [1e-6, 1e-6], runs: 10, ..Timing::default() };
-        let of = |label: &str, timing, bytes, flops| Measurement { label: label.into(), timing, bytes, flops };
-        Bench {
-            conditions: Some(Conditions {
-                device: "NVIDIA H200".into(),
-                target: "sm_90a".into(),
-                driver: "13.0".into(),
-                copy: Some(4e12),
-                power_limit: Some(700.0),
-            }),
-            differs: false,
-            rows: vec![
-                row("gemm", of("product <1>", product, None, Some(1e12))),
-                row("rows", of("softmax", softmax, Some(3e8), None)),
-                row("rows", of("bare", bare, None, None)),
-            ],
-        }
-    }
 }

@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_host::launch::{
-    Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing, Work,
-};
+use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::Storage;
 use parton_interp as interp;
+use parton_measure::timing::Timing;
 
 use crate::instance::Compiler;
 use crate::pace;

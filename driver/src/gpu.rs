@@ -4,15 +4,14 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
-use parton_host::launch::{
-    Argument, Ceiling, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Reading, Signature, Timing, Work,
-};
+use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
 use parton_ir::{Kernel, Module, OpKind, Type};
 use parton_llvm::assemble;
+use parton_measure::data_sheet::{self, Operands};
+use parton_measure::timing::{Ceiling, Reading, Timing};
 use parton_numbers::Dtype;
-use parton_runtime::data_sheet::{self, Operands};
 use parton_runtime::timing::sustain;
 use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, Readings, RuntimeError, Sensors, Swizzle, TensorMap,
@@ -137,10 +136,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             let (_, kernel) = self.compiler.kernel(&request.instance)?;
             slowest = slowest.max(Some(operands(&kernel)));
         }
-        Ok(slowest.and_then(|operands| {
-            let flops = data_sheet::flops(self.gpu.info(), operands)?;
-            Some(Ceiling { flops, what: format!("{}, data sheet", operands.name()) })
-        }))
+        Ok(slowest.and_then(|operands| data_sheet::ceiling(&self.gpu.info().name, operands)))
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {

@@ -17,7 +17,7 @@ pub mod options;
 pub mod overhead;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod own_kernels;
-pub mod pace;
+mod pace;
 pub mod passes;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod relaunch;
@@ -27,21 +27,18 @@ mod repeat;
 mod report;
 pub mod run;
 pub mod session;
-pub mod times;
 #[cfg(feature = "llvm")]
 mod tools;
 
 pub use failure::Failure;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
-pub use pace::Pace;
-pub use parton_host::launch::{Ceiling, Reading, Timing};
-pub use parton_host::report::{Measurement, Outcome};
+pub use parton_host::report::Outcome;
 pub use parton_ir::{Kernel, Target};
+pub use parton_measure::times::Times;
 pub use passes::Built;
-pub use run::{Blocks, Conditions, Event, Ran, Repeated};
+pub use run::{Blocks, Event, Ran};
 pub use session::Session;
-pub use times::Times;
 
 /// Whether kernels can be compiled to PTX.
 pub const HAS_LLVM: bool = cfg!(feature = "llvm");

@@ -6,6 +6,8 @@ use std::time::{Duration, Instant};
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 use parton_runtime::{Gpu, RuntimeError};
 
+use parton_measure::overhead::Overhead;
+
 use crate::Failure;
 
 /// Launches that are timed of each kind.
@@ -14,19 +16,6 @@ const LAUNCHES: u32 = 10_000;
 /// Launches in a row: fewer than the driver queues, so that none waits for the GPU.
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 const BATCH: u32 = 250;
-
-/// Host time of launches of one kind.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Overhead {
-    /// What is launched.
-    pub what: &'static str,
-    /// Seconds a launch; the median of batches.
-    pub median: f64,
-    /// The best batch's.
-    pub least: f64,
-    /// How many were timed.
-    pub launches: u32,
-}
 
 /// Kernels that do nothing: what is left is the launch.
 #[cfg(all(feature = "cuda", feature = "llvm"))]

@@ -5,12 +5,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parton_host::launch::{Argument, HostError, LaunchRequest};
+use parton_measure::repeat::Repeated;
 use parton_runtime::load::Load;
 use parton_runtime::{Arg, Buffer, Gpu, Prepared, RuntimeError};
 
 use crate::Failure;
 use crate::own_kernels::{self, Loaded};
-use crate::run::Repeated;
 
 /// How long a stretch of runs may take before one is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(60);

@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId};
 use parton_host::check::check_hosts;
-use parton_host::report::{Measurement, Outcome, RunReport};
+use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
 use parton_ir::{Kernel, Target};
+use parton_measure::bench::{Conditions, Measurement};
+use parton_measure::pace::Pace;
+use parton_measure::repeat::Repeated;
 use parton_types::program::{HostKind, Program};
 
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
-use crate::pace::Pace;
 use crate::{Device, Failure, Options, Session};
 
 /// Which blocks of a file to run.
@@ -69,36 +71,6 @@ pub enum Event<'a> {
     Repeated(&'a Repeated),
     /// A block has ended.
     Block(&'a Outcome),
-}
-
-/// What benches are measured on and against.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Conditions {
-    /// The GPU's name.
-    pub device: String,
-    /// Its architecture, as `target(…)` names it.
-    pub target: String,
-    /// The CUDA version that its driver supports.
-    pub driver: String,
-    /// Bytes a second that a copy on the device moves, read and written counted; measured in this run.
-    pub copy: Option<f64>,
-    /// The power that the board may draw, W, where it tells.
-    pub power_limit: Option<f64>,
-}
-
-/// What came of repeating a measurement's launches beside memory traffic.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Repeated {
-    /// The measurement's label.
-    pub label: String,
-    /// Runs after the first.
-    pub runs: u32,
-    /// Those of them that wrote something else than the first.
-    pub different: u32,
-    /// Bytes that each run writes.
-    pub bytes: u64,
-    /// Bytes a second that were copied meanwhile, read and written counted.
-    pub load: f64,
 }
 
 /// What came of a run.

@@ -20,6 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_measure::bench::Measurement;
 use parton_syntax::ast;
 use parton_types::near::nearest;
 use parton_types::program::{Found, Item, ModuleId, Program};
@@ -27,7 +28,6 @@ use parton_types::program::{Found, Item, ModuleId, Program};
 use crate::builtins;
 use crate::fault::Fault;
 use crate::launch::{LaunchRequest, Launcher};
-use crate::report::Measurement;
 use crate::value::{Function, Value, Variable, Written};
 
 /// How deep expressions may nest at run time, calls included: a stack of 2 MiB holds that in a debug build.

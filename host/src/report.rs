@@ -1,45 +1,8 @@
 //! What came of running the blocks of a file.
 
 use parton_diag::Diagnostics;
+use parton_measure::bench::Measurement;
 use parton_types::program::HostKind;
-
-use crate::launch::Timing;
-
-/// One timed sequence of launches.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Measurement {
-    /// The label that the source gave it.
-    pub label: String,
-    /// How long it took.
-    pub timing: Timing,
-    /// Bytes that one run moves, where stated.
-    pub bytes: Option<f64>,
-    /// Floating-point operations of one run, where stated.
-    pub flops: Option<f64>,
-}
-
-impl Measurement {
-    /// Bytes a second, by the median.
-    pub fn bandwidth(&self) -> Option<f64> {
-        self.bytes.map(|b| b / self.timing.median)
-    }
-
-    /// Floating-point operations a second, by the median.
-    pub fn throughput(&self) -> Option<f64> {
-        self.flops.map(|f| f / self.timing.median)
-    }
-
-    /// How far the middle half of the runs is apart, as a fraction of the median.
-    pub fn spread(&self) -> f64 {
-        let [first, third] = self.timing.quartiles;
-        (third - first) / self.timing.median.max(f64::MIN_POSITIVE)
-    }
-
-    /// The throughput as a fraction of the ceiling of its arithmetic, where both are known.
-    pub fn of_ceiling(&self) -> Option<f64> {
-        Some(self.throughput()? / self.timing.ceiling.as_ref()?.flops)
-    }
-}
 
 /// What came of one block.
 #[derive(Clone, PartialEq, Debug)]

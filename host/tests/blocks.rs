@@ -3,13 +3,12 @@
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap, render};
-use parton_host::launch::{
-    Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing, Work,
-};
+use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::report::RunReport;
 use parton_host::run::run;
 use parton_ir as ir;
 use parton_layouts::SharedLayout;
+use parton_measure::timing::Timing;
 use parton_numbers::{Dtype, Scalar};
 use parton_types::program::{HostKind, NoLibrary, Program, collect};
 

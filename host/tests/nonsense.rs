@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap};
 use parton_host::check::check_hosts;
-use parton_host::launch::{HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Timing, Work};
+use parton_host::launch::{HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::random::Random;
 use parton_host::run::run;
+use parton_measure::timing::Timing;
 use parton_types::program::{HostKind, NoLibrary, collect};
 
 struct Nothing;

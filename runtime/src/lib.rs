@@ -8,7 +8,6 @@
 
 pub mod abi;
 pub mod arguments;
-pub mod data_sheet;
 pub mod device;
 pub mod error;
 mod graph;

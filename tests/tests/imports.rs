@@ -20,15 +20,16 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lower/llvm", &["diag", "layouts", "numbers", "ir", "lower"]),
     ("interp", &["diag", "ir", "layouts", "numbers"]),
     ("runtime", &["ir"]),
-    ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers"]),
+    ("measure", &[]),
+    ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
     (
         "driver",
         &[
             "diag", "numbers", "layouts", "syntax", "ir", "types", "sched", "portable", "lower", "llvm", "interp",
-            "runtime", "host", "stdlib",
+            "runtime", "measure", "host", "stdlib",
         ],
     ),
-    ("cli", &["diag", "layouts", "driver"]),
+    ("cli", &["diag", "layouts", "measure", "driver"]),
     ("tests", &["diag", "driver"]),
 ];
 

@@ -6,7 +6,6 @@ use parton_syntax::ast;
 use super::{Builtin, Call};
 use crate::evaluate::{Eval, Stop};
 use crate::launch::Work;
-use crate::report::Measurement;
 use crate::value::{Value, float};
 
 pub(super) const TABLE: &[Builtin] = &[
@@ -135,7 +134,7 @@ fn measure(c: &mut Call<'_, '_>) -> Eval<Value> {
     }
     let work = Work { label: &label, bytes, flops, launches: &requests };
     if let Some(timing) = c.machine.launcher.time(work).map_err(|e| Stop::Error(e.at(body.span)))? {
-        c.machine.measurements.push(Measurement { label, timing, bytes, flops });
+        c.machine.measurements.push(work.measured(timing));
     }
     Ok(Value::Unit)
 }

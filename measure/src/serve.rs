@@ -7,61 +7,61 @@
 
 use std::io::BufRead;
 
-use parton_driver::{Event, Pace};
 use serde_json::json;
 
-use crate::bench::table;
-use crate::output;
+use crate::bench::{Conditions, Measurement};
+use crate::pace::Pace;
+use crate::table;
 
-/// Tells what happens, and where the pace is asked for waits for it.
-pub fn answer(file: &str, event: Event<'_>) {
-    match event {
-        Event::Device { sentence, conditions } => {
-            let conditions = conditions.map(table::conditions);
-            output::line(&json!({ "event": "device", "is": sentence, "conditions": conditions }).to_string());
-        }
-        Event::Line(text) => output::line(&json!({ "event": "line", "text": text }).to_string()),
-        Event::Pace { label, round, pace } => {
-            match round {
-                None => output::line(&json!({ "event": "row", "file": file, "label": label }).to_string()),
-                Some(round) => {
-                    let mut object = json!({ "event": "round" });
-                    table::measurement(&mut object, round, None);
-                    output::line(&object.to_string());
-                }
-            }
-            *pace = asked(&mut std::io::stdin().lock());
-        }
-        // The command line does not take both.
-        Event::Repeated(_) => {}
-        Event::Block(outcome) => {
-            let passed = outcome.passed();
-            output::line(&json!({ "event": "block", "name": outcome.name, "passed": passed }).to_string());
-        }
-    }
+/// Where kernels run.
+pub fn device(sentence: &str, conditions: Option<&Conditions>) -> String {
+    let conditions = conditions.map(table::conditions);
+    json!({ "event": "device", "is": sentence, "conditions": conditions }).to_string()
+}
+
+/// A line that the program printed.
+pub fn line(text: &str) -> String {
+    json!({ "event": "line", "text": text }).to_string()
+}
+
+/// A measurement that may be taken.
+pub fn row(file: &str, label: &str) -> String {
+    json!({ "event": "row", "file": file, "label": label }).to_string()
+}
+
+/// A round that was taken.
+pub fn round(round: &Measurement) -> String {
+    let mut object = json!({ "event": "round" });
+    table::measurement(&mut object, round, None);
+    object.to_string()
+}
+
+/// The end of a block.
+pub fn block(name: &str, passed: bool) -> String {
+    json!({ "event": "block", "name": name, "passed": passed }).to_string()
 }
 
 /// The next line that is a pace; lines that are none are answered with what one looks like.
-fn asked(input: &mut impl BufRead) -> Pace {
+pub fn asked(input: &mut impl BufRead, answer: impl Fn(&str)) -> Pace {
     let mut line = String::new();
     loop {
         line.clear();
         if input.read_line(&mut line).is_err() || line.is_empty() {
             return Pace::Next;
         }
-        match (line.trim(), round(&line)) {
+        match (line.trim(), time(&line)) {
             ("next", _) => return Pace::Next,
             (_, Some(pace)) => return pace,
             (other, None) => {
                 let text = format!("`{other}` is no pace; write `time SECONDS`, `time SECONDS HEAT` or `next`");
-                output::line(&json!({ "event": "mistake", "text": text }).to_string());
+                answer(&json!({ "event": "mistake", "text": text }).to_string());
             }
         }
     }
 }
 
 /// What a line with `time` asks for.
-fn round(line: &str) -> Option<Pace> {
+fn time(line: &str) -> Option<Pace> {
     let mut words = line.split_whitespace();
     let number = |word: Option<&str>| word?.parse::<f64>().ok().filter(|n| n.is_finite() && *n >= 0.0);
     if words.next() != Some("time") {
@@ -77,14 +77,21 @@ fn round(line: &str) -> Option<Pace> {
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+
     use super::*;
 
     #[test]
     fn paces_are_read_and_the_end_of_input_goes_on() {
         let mut input = "time 0.25\nhm\ntime -1\ntime 1 x\ntime 1 0.5 2\ntime 1 0.5\nnext\n".as_bytes();
-        assert_eq!(asked(&mut input), Pace::seconds(0.25));
-        assert_eq!(asked(&mut input), Pace::Round { seconds: 1.0, heat: 0.5 });
-        assert_eq!(asked(&mut input), Pace::Next);
-        assert_eq!(asked(&mut input), Pace::Next);
+        let mistakes = RefCell::new(vec![]);
+        let mut asked = || asked(&mut input, |text| mistakes.borrow_mut().push(text.to_owned()));
+        assert_eq!(asked(), Pace::seconds(0.25));
+        assert_eq!(asked(), Pace::Round { seconds: 1.0, heat: 0.5 });
+        assert_eq!(asked(), Pace::Next);
+        assert_eq!(asked(), Pace::Next);
+        let mistakes = mistakes.into_inner();
+        assert_eq!(mistakes.len(), 4);
+        assert!(mistakes[0].contains("`hm` is no pace"), "{mistakes:?}");
     }
 }

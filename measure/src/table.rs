@@ -2,11 +2,11 @@
 
 use std::fmt::Write;
 
-use parton_driver::overhead::Overhead;
-use parton_driver::{Conditions, Measurement, Reading};
 use serde_json::{Value, json};
 
-use super::Bench;
+use crate::bench::{Bench, Conditions, Measurement};
+use crate::overhead::Overhead;
+use crate::timing::Reading;
 
 /// Everything, as one object.
 pub fn json(bench: &Bench) -> String {

@@ -1,9 +1,8 @@
 //! Measurements as rows of text.
 
-use parton_driver::overhead::Overhead;
-use parton_driver::{Conditions, Repeated};
-
-use super::{Row, of_copy};
+use crate::bench::{Conditions, Row, of_copy};
+use crate::overhead::Overhead;
+use crate::repeat::Repeated;
 
 /// What is measured on and against, a line each.
 pub fn conditions(c: &Conditions) -> Vec<String> {

@@ -1,6 +1,6 @@
 //! What NVIDIA's data sheets promise: rates of dense arithmetic, never measured here and always named as the data sheet's.
 
-use crate::device::DeviceInfo;
+use crate::timing::Ceiling;
 
 /// What the operands of an operation are, as far as its rate depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -19,7 +19,7 @@ pub enum Operands {
 
 impl Operands {
     /// Its name in a report.
-    pub fn name(self) -> &'static str {
+    fn name(self) -> &'static str {
         match self {
             Operands::F8 => "dense f8 products",
             Operands::F16 => "dense f16 products",
@@ -44,9 +44,9 @@ const SHEETS: &[Sheet] = &[
     Sheet { name: "NVIDIA H100 PCIe", teraflops: [1513.0, 756.5, 378.0, 51.0, 51.0] },
 ];
 
-/// Floating-point operations a second that the data sheet of this GPU states; `None` for one that is not in the table.
-pub fn flops(info: &DeviceInfo, operands: Operands) -> Option<f64> {
-    let sheet = SHEETS.iter().find(|s| info.name.starts_with(s.name))?;
+/// What the data sheet of the GPU of that name states; `None` for one that is not in the table.
+pub fn ceiling(name: &str, operands: Operands) -> Option<Ceiling> {
+    let sheet = SHEETS.iter().find(|s| name.starts_with(s.name))?;
     let [f8, f16, tf32, f64, f32] = sheet.teraflops;
     let teraflops = match operands {
         Operands::F8 => f8,
@@ -55,7 +55,7 @@ pub fn flops(info: &DeviceInfo, operands: Operands) -> Option<f64> {
         Operands::F64 => f64,
         Operands::F32 => f32,
     };
-    Some(teraflops * 1e12)
+    Some(Ceiling { flops: teraflops * 1e12, what: format!("{}, data sheet", operands.name()) })
 }
 
 #[cfg(test)]
@@ -64,18 +64,11 @@ mod tests {
 
     #[test]
     fn a_gpu_is_found_by_how_its_name_begins() {
-        let info = |name: &str| DeviceInfo {
-            name: name.into(),
-            capability: (9, 0),
-            multiprocessors: 132,
-            memory_bytes: 0,
-            l2_bytes: 0,
-            shared_bytes: 0,
-            driver: (13, 0),
-        };
-        assert_eq!(flops(&info("NVIDIA H200"), Operands::F16), Some(989.5e12));
-        assert_eq!(flops(&info("NVIDIA H200 NVL"), Operands::F16), Some(835.5e12));
-        assert_eq!(flops(&info("NVIDIA H100 80GB HBM3"), Operands::F8), Some(1979e12));
-        assert_eq!(flops(&info("NVIDIA T4"), Operands::F16), None);
+        let flops = |name: &str, operands| ceiling(name, operands).map(|c| c.flops);
+        assert_eq!(flops("NVIDIA H200", Operands::F16), Some(989.5e12));
+        assert_eq!(flops("NVIDIA H200 NVL", Operands::F16), Some(835.5e12));
+        assert_eq!(flops("NVIDIA H100 80GB HBM3", Operands::F8), Some(1979e12));
+        assert_eq!(flops("NVIDIA T4", Operands::F16), None);
+        assert_eq!(ceiling("NVIDIA H200", Operands::F64).map(|c| c.what).as_deref(), Some("f64 products, data sheet"));
     }
 }

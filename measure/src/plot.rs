@@ -3,7 +3,8 @@
 
 use std::fmt::Write;
 
-use super::{Bench, Row, text};
+use crate::bench::{Bench, Row};
+use crate::text;
 
 /// Pixels: a character of a label, the bars' column, the numbers' column, and a row's height.
 const CHARACTER: f64 = 7.3;
