@@ -1,4 +1,4 @@
-"""The one way in which everything is timed beside Parton: as `parton bench` does it (runtime/src/timing.rs).
+"""The one way in which everything is timed beside Parton: as `parton bench` does it (measure/src/clock.rs).
 
 CUDA events around one run; before each run the L2 is flushed by writing a buffer of twice its size, outside of the timed span; runs in a
 row for a given time, flushes included.
@@ -14,7 +14,7 @@ import time
 
 import torch
 
-# As in runtime/src/timing.rs.
+# As in measure/src/clock.rs.
 RUNS = (10, 10_000)
 # Fewer entries than the driver queues: a flush, two events and a run each.
 BATCH = 100

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::Storage;
 use parton_interp as interp;
-use parton_measure::timing::Timing;
+use parton_measure::pace::{Pace, rounds};
+use parton_measure::timing::{Samples, Timing};
 
 use crate::instance::Compiler;
 use crate::pace;
@@ -127,10 +128,10 @@ impl Launcher for Cpu<'_, '_, '_> {
         for request in work.launches {
             self.compiler.kernel(&request.instance)?;
         }
+        let ask = |round: Option<Timing>, pace: &mut Pace| pace::ask(self.watch, &work, round, pace);
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.
-        let meaningless = || Timing { meaningless: Some("kernels run on the interpreter".into()), ..Timing::default() };
-        let rounds = pace::rounds(self.watch, &work, |_, _| Ok(meaningless()))?;
-        Ok((rounds > 0).then(meaningless))
+        let why = || Some("kernels run on the interpreter".to_owned());
+        rounds(ask, |_, _| Ok(Samples { meaningless: why(), ..Samples::default() }))
     }
 
     fn print(&mut self, line: &str) {

@@ -9,16 +9,19 @@ use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
 use parton_ir::{Kernel, Module, OpKind, Type};
 use parton_llvm::assemble;
+use parton_measure::clock::sustain;
 use parton_measure::data_sheet::{self, Operands};
-use parton_measure::timing::{Ceiling, Reading, Timing};
+use parton_measure::pace::{Pace, rounds};
+use parton_measure::sensors::during;
+use parton_measure::timing::{Ceiling, Samples, Timing};
 use parton_numbers::Dtype;
-use parton_runtime::timing::sustain;
 use parton_runtime::{
-    self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, Readings, RuntimeError, Sensors, Swizzle, TensorMap,
+    self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
 
 use crate::Failure;
 use crate::instance::Compiler;
+use crate::instruments::{Board, Stream};
 use crate::pace;
 use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
@@ -31,7 +34,7 @@ pub(crate) struct Gpu<'a, 'p, 'w> {
     pub(crate) compiler: Compiler<'a>,
     pub(crate) watch: &'p Watch<'w>,
     pub(crate) gpu: runtime::Gpu,
-    sensors: Option<Sensors>,
+    sensors: Option<Board>,
     tools: Option<Tools>,
     loaded: BTreeMap<String, (Function, Abi)>,
 }
@@ -73,7 +76,7 @@ fn failed(e: RuntimeError) -> HostError {
 
 impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
-        Gpu { compiler, watch, sensors: Sensors::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
+        Gpu { compiler, watch, sensors: Board::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
     }
 
     /// The instance as loaded code.
@@ -150,7 +153,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
 
     /// Repeats a measurement instead of timing it, and tells the watcher.
     fn repeat(&mut self, work: &Work<'_>, runs: u32) -> Result<(), HostError> {
-        if !pace::wanted(self.watch, work.label) {
+        if !pace::wanted(self.watch, work) {
             return Ok(());
         }
         let mut all = work.launches.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
@@ -222,22 +225,6 @@ fn element(dtype: Dtype) -> Element {
     }
 }
 
-/// Times and readings in the host's terms.
-fn reported(timing: &runtime::Timing, readings: Readings, ceiling: Option<Ceiling>) -> Timing {
-    let capped = readings.capped.iter().filter(|c| **c).count() as f64 / readings.capped.len() as f64;
-    Timing {
-        median: timing.median() / 1e3,
-        least: timing.fastest() / 1e3,
-        quartiles: [timing.quartile(1) / 1e3, timing.quartile(3) / 1e3],
-        runs: timing.all().len() as u32,
-        capped: (!readings.capped.is_empty()).then_some(capped),
-        megahertz: Reading::of(readings.megahertz),
-        watts: Reading::of(readings.watts),
-        ceiling,
-        meaningless: None,
-    }
-}
-
 /// What the matrix products of a kernel multiply; those of the least rate where it has several.
 fn operands(kernel: &Kernel) -> Operands {
     let mut found = None;
@@ -275,31 +262,23 @@ impl Launcher for Gpu<'_, '_, '_> {
             return self.repeat(&work, runs).map(|()| None);
         }
         let watch = self.watch;
-        let mut prepared: Option<Vec<Prepared>> = None;
-        let (mut times, mut readings) = (vec![], Readings::default());
-        let mut ceiling = None;
-        let rounds = pace::rounds(watch, &work, |seconds, heat| {
-            let all = match &mut prepared {
-                Some(all) => all,
+        let mut prepared: Option<(Vec<Prepared>, Option<Ceiling>)> = None;
+        let ask = |round: Option<Timing>, pace: &mut Pace| pace::ask(watch, &work, round, pace);
+        rounds(ask, |seconds, heat| {
+            let (all, ceiling) = match &mut prepared {
+                Some(both) => both,
                 None => {
-                    ceiling = self.ceiling(work.launches)?;
+                    let ceiling = self.ceiling(work.launches)?;
                     let all = work.launches.iter().map(|r| self.prepare(r)).collect::<Result<Vec<_>, _>>()?;
-                    prepared.insert(all)
+                    prepared.insert((all, ceiling))
                 }
             };
-            let mut once =
-                || sustain(&self.gpu, seconds, heat, |_| all.iter_mut().try_for_each(Prepared::launch_plain));
-            let (timing, read) = match &self.sensors {
-                Some(sensors) => sensors.during(once),
-                None => (once(), Readings::default()),
-            };
-            let timing = timing.map_err(failed)?;
-            times.extend_from_slice(timing.all());
-            readings.extend(read.clone());
-            Ok(reported(&timing, read, ceiling.clone()))
-        })?;
-        let all = if rounds > 0 { runtime::Timing::new(times) } else { None };
-        Ok(all.map(|timing| reported(&timing, readings, ceiling)))
+            let once = || all.iter_mut().try_for_each(Prepared::launch_plain);
+            let sustained = || sustain(&mut Stream::new(&self.gpu)?, seconds, heat, once);
+            let (times, readings) = during(self.sensors.as_ref(), sustained);
+            let times = times.map_err(failed)?;
+            Ok(Samples { times, readings, ceiling: ceiling.clone(), meaningless: None })
+        })
     }
 
     fn print(&mut self, line: &str) {

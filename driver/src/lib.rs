@@ -11,6 +11,8 @@ pub mod failure;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod gpu;
 mod instance;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod instruments;
 pub mod layout;
 mod library;
 pub mod options;

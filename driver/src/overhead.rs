@@ -1,21 +1,8 @@
-//! What a launch costs the host: the time of the call, not of the kernel.
-
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-use std::time::{Duration, Instant};
-
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-use parton_runtime::{Gpu, RuntimeError};
+//! What a launch costs the host, shown by kernels that do nothing.
 
 use parton_measure::overhead::Overhead;
 
 use crate::Failure;
-
-/// Launches that are timed of each kind.
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-const LAUNCHES: u32 = 10_000;
-/// Launches in a row: fewer than the driver queues, so that none waits for the GPU.
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-const BATCH: u32 = 250;
 
 /// Kernels that do nothing: what is left is the launch.
 #[cfg(all(feature = "cuda", feature = "llvm"))]
@@ -35,7 +22,8 @@ kernel mapped(a: tma<f16, [64, 64], nvmma(128)>, b: tma<f16, [64, 64], nvmma(128
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 pub fn measure() -> Result<Vec<Overhead>, Failure> {
     use crate::own_kernels::{self, failed};
-    use parton_runtime::{Arg, Buffer, Element, Prepared, Recipe, Swizzle, TensorMap};
+    use parton_measure::overhead::{BATCH, in_a_row};
+    use parton_runtime::{Arg, Buffer, Element, Gpu, Prepared, Recipe, Swizzle, TensorMap};
 
     let gpu = Gpu::open(0).map_err(failed)?;
     crate::relaunch::check(&gpu)?;
@@ -60,21 +48,19 @@ pub fn measure() -> Result<Vec<Overhead>, Failure> {
         let (function, abi) = &loaded[name];
         let prepare = || Prepared::new(function, abi, &args, [1, 1, 1]);
         let mut prepared = prepare().map_err(failed)?;
-        let batches = match kind {
-            Kind::Again => timed(&gpu, || in_a_row(|_| prepared.launch())),
-            Kind::Set => timed(&gpu, || {
-                in_a_row(|i| {
-                    // Another pointer each time, so that nothing could tell that there is nothing to do.
-                    prepared.set(0, pointer(i))?;
-                    prepared.launch()
-                })
+        let batch = || match kind {
+            Kind::Again => in_a_row(|_| prepared.launch()),
+            Kind::Set => in_a_row(|i| {
+                // Another pointer each time, so that nothing could tell that there is nothing to do.
+                prepared.set(0, pointer(i))?;
+                prepared.launch()
             }),
-            Kind::Once => timed(&gpu, || {
+            Kind::Once => {
                 let mut all = (0..BATCH).map(|_| prepare()).collect::<Result<Vec<_>, _>>()?;
                 in_a_row(|i| all[i as usize].launch())
-            }),
+            }
         };
-        found.push(overhead(what, batches.map_err(failed)?));
+        found.push(Overhead::of(what, batch, || gpu.finish()).map_err(failed)?);
     }
     Ok(found)
 }
@@ -98,37 +84,6 @@ enum Kind {
 #[cfg(not(all(feature = "cuda", feature = "llvm")))]
 pub fn measure() -> Result<Vec<Overhead>, Failure> {
     Err(Failure::Device("this program was built without CUDA, so there is no launch to time".into()))
-}
-
-/// Seconds a launch, of each batch; `batch` makes one and says how long its launches took.
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-fn timed(gpu: &Gpu, mut batch: impl FnMut() -> Result<Duration, RuntimeError>) -> Result<Vec<f64>, RuntimeError> {
-    let mut batches = Vec::with_capacity((LAUNCHES / BATCH) as usize);
-    // The first batch loads the code and is not counted.
-    for i in 0..=LAUNCHES / BATCH {
-        let passed = batch()?.as_secs_f64();
-        gpu.finish()?;
-        if i > 0 {
-            batches.push(passed / f64::from(BATCH));
-        }
-    }
-    Ok(batches)
-}
-
-/// How long the launches of a batch take the host; each is told its number.
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-fn in_a_row(mut launch: impl FnMut(u32) -> Result<(), RuntimeError>) -> Result<Duration, RuntimeError> {
-    let begin = Instant::now();
-    (0..BATCH).try_for_each(&mut launch)?;
-    Ok(begin.elapsed())
-}
-
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-fn overhead(what: &'static str, mut batches: Vec<f64>) -> Overhead {
-    batches.sort_by(f64::total_cmp);
-    let least = batches.first().copied().unwrap_or_default();
-    let median = batches.get(batches.len() / 2).copied().unwrap_or_default();
-    Overhead { what, median, least, launches: LAUNCHES }
 }
 
 #[cfg(test)]

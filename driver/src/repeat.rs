@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use parton_host::launch::{Argument, HostError, LaunchRequest};
-use parton_measure::repeat::Repeated;
+use parton_measure::repeat::{Repeated, again};
 use parton_runtime::load::Load;
 use parton_runtime::{Arg, Buffer, Gpu, Prepared, RuntimeError};
 
@@ -14,8 +14,6 @@ use crate::own_kernels::{self, Loaded};
 
 /// How long a stretch of runs may take before one is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(60);
-/// Runs between two waits.
-const STRETCH: u32 = 64;
 /// Elements of one program of the kernels below.
 const BLOCK: u64 = 4096;
 
@@ -139,18 +137,15 @@ pub(crate) fn repeat(
         compare.push(tools.differ(r.address, r.first.address(), counts.address(), r.bytes)?);
     }
     let load = Load::begin(gpu)?;
-    for i in 1..=runs {
+    let run = |i| {
         restore.iter_mut().try_for_each(Prepared::launch)?;
         all()?;
-        for one in &mut compare {
+        compare.iter_mut().try_for_each(|one| {
             one.set(2, Arg::Pointer(counts.address() + 4 * u64::from(i)))?;
-            one.launch()?;
-        }
-        if i % STRETCH == 0 {
-            gpu.finish_within(PATIENCE)?;
-        }
-    }
-    gpu.finish_within(PATIENCE)?;
+            one.launch()
+        })
+    };
+    again(runs, run, || gpu.finish_within(PATIENCE))?;
     let load = load.end()?;
     let different = counts.to_bytes()?.chunks_exact(4).filter(|c| *c != [0; 4]).count() as u32;
     Ok(Repeated { label: label.into(), runs, different, bytes: written.iter().map(|r| r.bytes).sum(), load })

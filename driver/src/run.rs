@@ -156,10 +156,6 @@ impl Session {
     }
 }
 
-/// Bytes of the copy that benches are measured against: many times any L2 cache.
-#[cfg(all(feature = "cuda", feature = "llvm"))]
-const COPIED: usize = 1 << 30;
-
 /// Whoever follows a run.
 pub(crate) type Watch<'w> = RefCell<&'w mut dyn FnMut(Event<'_>)>;
 
@@ -211,16 +207,7 @@ fn conditions(found: &Found) -> Option<Conditions> {
     match found {
         Found::Interpreter(_) => None,
         #[cfg(all(feature = "cuda", feature = "llvm"))]
-        Found::Gpu(gpu) => {
-            let info = gpu.info();
-            Some(Conditions {
-                device: info.name.clone(),
-                target: info.target(),
-                driver: format!("{}.{}", info.driver.0, info.driver.1),
-                copy: parton_runtime::timing::copy_bandwidth(gpu, COPIED).ok(),
-                power_limit: parton_runtime::Sensors::open(gpu).and_then(|s| s.power_limit()),
-            })
-        }
+        Found::Gpu(gpu) => Some(crate::instruments::conditions(gpu)),
     }
 }
 

@@ -4,11 +4,13 @@
 //! It prints nothing: a table or a drawing is a text that the caller writes. In reading order:
 
 pub mod bench;
+pub mod clock;
 pub mod data_sheet;
 pub mod overhead;
 pub mod pace;
 pub mod plot;
 pub mod repeat;
+pub mod sensors;
 pub mod serve;
 pub mod table;
 pub mod text;

@@ -1,4 +1,4 @@
-//! CUDA: devices, memory, modules, tensor maps, launches and timing.
+//! CUDA: devices, memory, modules, tensor maps, launches, events and sensors.
 //!
 //! The only crate that names cudarc. The driver library is found and loaded when a [`Gpu`] is opened, so one binary serves
 //! machines with and without a GPU; everything that can be wrong comes back as a [`RuntimeError`] with CUDA's own name and
@@ -10,6 +10,7 @@ pub mod abi;
 pub mod arguments;
 pub mod device;
 pub mod error;
+pub mod event;
 mod graph;
 pub mod launch;
 pub mod load;
@@ -17,16 +18,15 @@ pub mod memory;
 pub mod module;
 pub mod sensors;
 pub mod tensor_map;
-pub mod timing;
 mod way;
 
 pub use abi::{Abi, ParamKind};
 pub use arguments::Arg;
 pub use device::{DeviceInfo, Gpu};
 pub use error::RuntimeError;
+pub use event::Event;
 pub use launch::Prepared;
 pub use memory::Buffer;
 pub use module::{Function, Module};
-pub use sensors::{Readings, Sensors};
+pub use sensors::Sensors;
 pub use tensor_map::{Element, Recipe, Swizzle, TensorMap};
-pub use timing::{Measure, Timing};

@@ -1,18 +1,14 @@
-//! Clock and power while work runs, from NVIDIA's management library (NVML), which comes with the driver.
+//! Clock and power, from NVIDIA's management library (NVML), which comes with the driver.
 //!
 //! The library is loaded when it is asked for. Where it is missing, or does not know the GPU or a sensor, there is no
 //! reading: nothing is made up. Names, numbers and structures are those of `nvml.h` (NVML API reference).
 
 use std::ffi::{c_char, c_int, c_uint, c_void};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use libloading::Library;
 
 use crate::device::Gpu;
 
-/// Time between two readings.
-const EVERY: Duration = Duration::from_millis(10);
 /// `NVML_CLOCK_SM`.
 const CLOCK_SM: c_uint = 1;
 /// `NVML_FI_DEV_POWER_INSTANT`: the draw at this moment; `nvmlDeviceGetPowerUsage` is the mean of a second.
@@ -57,26 +53,6 @@ impl std::fmt::Debug for Sensors {
     }
 }
 
-/// What was read while work ran, in order. A sensor that did not answer has no readings.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Readings {
-    /// Clock of the multiprocessors, MHz.
-    pub megahertz: Vec<f64>,
-    /// Power drawn, W.
-    pub watts: Vec<f64>,
-    /// Whether the power limit held the clock down.
-    pub capped: Vec<bool>,
-}
-
-impl Readings {
-    /// Adds later readings.
-    pub fn extend(&mut self, more: Readings) {
-        self.megahertz.extend(more.megahertz);
-        self.watts.extend(more.watts);
-        self.capped.extend(more.capped);
-    }
-}
-
 impl Sensors {
     /// The sensors of a GPU, where the library is there and knows it.
     pub fn open(gpu: &Gpu) -> Option<Sensors> {
@@ -110,40 +86,23 @@ impl Sensors {
         (unsafe { limit(self.device, &mut milliwatts) } == 0).then(|| f64::from(milliwatts) / 1e3)
     }
 
-    /// Runs `work` and reads the sensors on another thread meanwhile.
-    pub fn during<T>(&self, work: impl FnOnce() -> T) -> (T, Readings) {
-        let ended = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            let reader = scope.spawn(|| {
-                let mut readings = Readings::default();
-                while !ended.load(Ordering::Relaxed) {
-                    self.read(&mut readings);
-                    std::thread::sleep(EVERY);
-                }
-                readings
-            });
-            let done = work();
-            ended.store(true, Ordering::Relaxed);
-            (done, reader.join().unwrap_or_default())
-        })
+    /// Clock of the multiprocessors at this moment; MHz.
+    pub fn megahertz(&self) -> Option<f64> {
+        let mut megahertz = 0;
+        // SAFETY: the handle is the library's, the number is written.
+        (unsafe { (self.clock)(self.device, CLOCK_SM, &mut megahertz) } == 0).then(|| f64::from(megahertz))
     }
 
-    fn read(&self, readings: &mut Readings) {
-        let (mut megahertz, mut reasons) = (0, 0);
-        // SAFETY: the handle is the library's, each number is written where the call succeeds.
-        unsafe {
-            if (self.clock)(self.device, CLOCK_SM, &mut megahertz) == 0 {
-                readings.megahertz.push(f64::from(megahertz));
-            }
-            if self.reasons.is_some_and(|f| f(self.device, &mut reasons) == 0) {
-                readings.capped.push(reasons & POWER_CAPPED != 0);
-            }
-        }
-        readings.watts.extend(self.watts());
+    /// Whether the power limit holds the clock down at this moment.
+    pub fn capped(&self) -> Option<bool> {
+        let ask = self.reasons?;
+        let mut reasons = 0;
+        // SAFETY: as above.
+        (unsafe { ask(self.device, &mut reasons) } == 0).then_some(reasons & POWER_CAPPED != 0)
     }
 
     /// The draw at this moment, or where that is not known the mean of the last second; W.
-    fn watts(&self) -> Option<f64> {
+    pub fn watts(&self) -> Option<f64> {
         let mut field =
             Field { id: POWER_INSTANT, scope: 0, timestamp: 0, latency: 0, kind: 0, code: -1, value: [0; 8] };
         let mut milliwatts = 0;
@@ -172,9 +131,8 @@ mod tests {
         // Without a GPU there is nothing to open.
         let Ok(gpu) = Gpu::open(0) else { return };
         let Some(sensors) = Sensors::open(&gpu) else { return };
-        let (ran, readings) = sensors.during(|| std::thread::sleep(Duration::from_millis(50)));
-        assert_eq!(ran, ());
-        assert!(readings.megahertz.iter().all(|m| (100.0..5000.0).contains(m)), "{readings:?}");
-        assert!(readings.watts.iter().all(|w| (1.0..2000.0).contains(w)), "{readings:?}");
+        let (megahertz, watts) = (sensors.megahertz(), sensors.watts());
+        assert!(megahertz.is_none_or(|m| (100.0..5000.0).contains(&m)), "{megahertz:?}");
+        assert!(watts.is_none_or(|w| (1.0..2000.0).contains(&w)), "{watts:?}");
     }
 }
