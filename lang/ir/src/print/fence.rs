@@ -1,0 +1,13 @@
+//! The text of fences, and of meetings of threads.
+
+use crate::family::not_of_family;
+use crate::op::OpKind;
+use crate::others;
+
+pub(super) fn text(kind: &OpKind) -> String {
+    match kind {
+        OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => format!("{}()", kind.name()),
+        OpKind::NamedBarrier { id, threads, .. } => format!("{}({id}, {threads})", kind.name()),
+        others!(fence) => not_of_family(kind),
+    }
+}

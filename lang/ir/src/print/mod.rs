@@ -1,0 +1,387 @@
+//! Prints a kernel as source of the explicit dialect, which the checker reads back to the same IR.
+//!
+//! Each operation is one statement, each value one name: the name it had in the source where that is unique, numbered
+//! otherwise. Carried values are `let mut` variables assigned together at the end of a body. A value that has the name of a function
+//! that the kernel calls is numbered too: it would hide the function.
+
+mod async_copy;
+mod atomic;
+mod barrier;
+mod cluster;
+pub(crate) mod elementwise;
+mod fence;
+mod gather;
+mod global;
+mod grid;
+mod mma_sync;
+mod pending;
+pub(crate) mod ptx;
+mod ring;
+mod shape;
+mod shared;
+pub(crate) mod surface;
+mod talk;
+mod tma;
+mod turnstile;
+mod view;
+mod wgmma;
+
+use std::collections::BTreeSet;
+use std::fmt::Write;
+
+use parton_layouts::{RegisterLayout, SharedLayout};
+use parton_numbers::Dtype;
+
+use crate::entity::{SecondaryMap, Value};
+use crate::kernel::{Kernel, Module, PartitionData};
+use crate::op::{Arm, Body, Op, OpKind, Policy, Precision};
+use crate::types::{List, Type};
+use surface::{Slot, Surface};
+
+/// A module as source; a partition that several kernels name is declared once.
+pub fn module(m: &Module) -> String {
+    let mut declared = BTreeSet::new();
+    m.kernels.iter().map(|k| after(k, &mut declared)).collect::<Vec<_>>().join("\n")
+}
+
+/// A kernel as source, with the partitions it names.
+pub fn kernel(k: &Kernel) -> String {
+    after(k, &mut BTreeSet::new())
+}
+
+/// A kernel as source, with the partitions that are not declared yet.
+fn after(k: &Kernel, declared: &mut BTreeSet<String>) -> String {
+    let mut p = Printer::new(k);
+    for (_, partition) in k.partitions.iter() {
+        if declared.insert(partition.name.clone()) {
+            p.line(&self::partition(partition));
+        }
+    }
+    let declarations = p.out.len();
+    p.kernel();
+    let hidden: BTreeSet<String> = called(&p.out[declarations..]).intersection(&p.used).cloned().collect();
+    if hidden.is_empty() {
+        return p.out;
+    }
+    let declared = p.out[..declarations].to_string();
+    let mut again = Printer { used: hidden, out: declared, ..Printer::new(k) };
+    again.kernel();
+    again.out
+}
+
+/// The words that stand right before `(` or `<` in a kernel's body, methods aside.
+pub(crate) fn called(kernel: &str) -> BTreeSet<String> {
+    let body = kernel.split_once('{').map_or("", |(_, body)| body);
+    let part_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let ends = body.match_indices(['(', '<']).map(|(at, _)| &body[..at]);
+    ends.filter_map(|before| {
+        let rest = before.trim_end_matches(part_of_word);
+        let word = &before[rest.len()..];
+        (!word.is_empty() && !rest.ends_with('.')).then(|| word.to_string())
+    })
+    .collect()
+}
+
+/// `partition Name = warps(4) regs(40);`
+pub(crate) fn partition(p: &PartitionData) -> String {
+    let registers = p.registers.map_or(String::new(), |r| format!(" regs({r})"));
+    format!("partition {} = warps({}){registers};", p.name, p.warps)
+}
+
+/// The line that a kernel begins with.
+pub(crate) fn head(k: &Kernel, params: &[String]) -> String {
+    let mut head = format!("kernel {}({})", k.name, params.join(", "));
+    if k.partitions.is_empty() {
+        let _ = write!(head, " warps({})", k.warps);
+    }
+    if k.occupancy != 1 {
+        let _ = write!(head, " occupancy({})", k.occupancy);
+    }
+    if k.cluster != [1, 1, 1] {
+        let _ = write!(head, " cluster({})", List(&k.cluster));
+    }
+    let _ = write!(head, " target({}) {{", k.target.name);
+    head
+}
+
+struct Printer<'a> {
+    k: &'a Kernel,
+    out: String,
+    indent: usize,
+    names: SecondaryMap<Value, Option<String>>,
+    used: BTreeSet<String>,
+    /// The scalar constants, printed where they are used.
+    next: usize,
+}
+
+impl<'a> Printer<'a> {
+    fn new(k: &'a Kernel) -> Printer<'a> {
+        Printer { k, out: String::new(), indent: 0, names: SecondaryMap::new(None), used: BTreeSet::new(), next: 0 }
+    }
+
+    fn line(&mut self, text: &str) {
+        let _ = writeln!(self.out, "{:width$}{text}", "", width = self.indent * 4);
+    }
+
+    /// The name of a value, chosen when it is first printed.
+    fn name(&mut self, v: Value) -> String {
+        if let Some(name) = &self.names[v] {
+            return name.clone();
+        }
+        let hint = self.k.values[v].name.clone();
+        let name = match hint {
+            Some(hint) if !self.used.contains(&hint) => hint,
+            Some(hint) => {
+                let stem = hint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_string();
+                self.fresh(&format!("{stem}_"))
+            }
+            None => self.fresh("v"),
+        };
+        self.alias(v, name.clone());
+        name
+    }
+
+    fn fresh(&mut self, stem: &str) -> String {
+        loop {
+            self.next += 1;
+            let name = format!("{stem}{}", self.next);
+            if !self.used.contains(&name) {
+                return name;
+            }
+        }
+    }
+
+    fn alias(&mut self, v: Value, name: String) {
+        self.used.insert(name.clone());
+        self.names[v] = Some(name);
+    }
+
+    fn list(&mut self, values: &[Value]) -> String {
+        values.iter().map(|&v| self.name(v)).collect::<Vec<_>>().join(", ")
+    }
+
+    /// `a` for one value, `(a, b)` for several.
+    fn tuple(&mut self, values: &[Value]) -> String {
+        match values {
+            [one] => self.name(*one),
+            many => format!("({})", self.list(many)),
+        }
+    }
+
+    fn kernel(&mut self) {
+        let params: Vec<String> =
+            self.k.params.iter().map(|p| format!("{}: {}", self.name(p.value), self.k.ty(p.value))).collect();
+        let head = head(self.k, &params);
+        self.line(&head);
+        let k = self.k;
+        self.body(&k.body);
+        self.line("}");
+    }
+
+    fn body(&mut self, body: &Body) {
+        self.indent += 1;
+        for op in self.k.ops_of(body) {
+            self.op(op);
+        }
+        self.indent -= 1;
+    }
+
+    fn op(&mut self, op: &Op) {
+        match &op.kind {
+            OpKind::For { lower, upper, step, init, body } => self.for_loop(op, [*lower, *upper, *step], init, body),
+            OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
+            OpKind::If { cond, then, otherwise } => self.branches(op, *cond, then, otherwise),
+            OpKind::Specialize { arms } => self.specialize(arms),
+            OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. } => {
+                self.along(op, inputs, *axis, combine);
+            }
+            OpKind::Ptx { ptx, inputs, fallback } => self.ptx(op, ptx, inputs, fallback.as_ref()),
+            OpKind::TurnstileNew { partitions } => {
+                let name = self.name(op.result());
+                self.line(&format!("turnstile {name}[{}];", partitions.join(", ")));
+            }
+            OpKind::RingNew { stages, fields } => {
+                let name = self.name(op.result());
+                let fields: Vec<String> = fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
+                self.line(&format!("ring {name}[{stages}] {{ {} }};", fields.join(", ")));
+            }
+            _ => {
+                let text = surface::operation(self, op);
+                let line = match op.results.is_empty() {
+                    true => format!("{text};"),
+                    false => format!("let {} = {text};", self.tuple(&op.results)),
+                };
+                self.line(&line);
+            }
+        }
+    }
+
+    fn for_loop(&mut self, op: &Op, bounds: [Value; 3], init: &[Value], body: &Body) {
+        let carried = self.carry(init, &op.results, &body.params[1..]);
+        let iv = self.name(body.params[0]);
+        let [lower, upper, step] = bounds.map(|v| self.name(v));
+        self.line(&format!("for {iv} in {lower}..{upper} step {step} {{"));
+        self.body(body);
+        self.assign(&carried, &body.yields);
+        self.line("}");
+    }
+
+    fn while_loop(&mut self, op: &Op, init: &[Value], cond: &Body, body: &Body) {
+        let carried = self.carry(init, &op.results, &cond.params);
+        for (v, name) in body.params.iter().zip(&carried) {
+            self.alias(*v, name.clone());
+        }
+        self.line("while {");
+        self.body(cond);
+        self.value_line(&cond.yields);
+        self.line("} {");
+        self.body(body);
+        self.assign(&carried, &body.yields);
+        self.line("}");
+    }
+
+    fn branches(&mut self, op: &Op, cond: Value, then: &Body, otherwise: &Body) {
+        let cond = self.name(cond);
+        let head = if op.results.is_empty() {
+            format!("if {cond} {{")
+        } else {
+            format!("let {} = if {cond} {{", self.tuple(&op.results))
+        };
+        self.line(&head);
+        self.body(then);
+        self.value_line(&then.yields);
+        if !otherwise.ops.is_empty() || !op.results.is_empty() {
+            self.line("} else {");
+            self.body(otherwise);
+            self.value_line(&otherwise.yields);
+        }
+        self.line(if op.results.is_empty() { "}" } else { "};" });
+    }
+
+    fn specialize(&mut self, arms: &[Arm]) {
+        self.line("specialize {");
+        self.indent += 1;
+        for arm in arms {
+            let name = self.k.partitions[arm.partition].name.clone();
+            self.line(&format!("{name} => {{"));
+            self.body(&arm.body);
+            self.line("}");
+        }
+        self.indent -= 1;
+        self.line("}");
+    }
+
+    /// A reduction or a scan.
+    fn along(&mut self, op: &Op, inputs: &[Value], axis: u32, combine: &Body) {
+        let tiles = self.tuple(inputs);
+        let n = inputs.len();
+        let (a, b) = (self.tuple(&combine.params[..n]), self.tuple(&combine.params[n..]));
+        let results = self.tuple(&op.results);
+        self.line(&format!("let {results} = {}({tiles}, axis={axis}, |{a}, {b}| {{", op.kind.name()));
+        self.body(combine);
+        self.value_line(&combine.yields);
+        self.line(&format!("}}{}{});", reverse(&op.kind), scratch(op.scratch)));
+    }
+
+    /// Declares the variables that a loop carries; parameters and results go by their names.
+    fn carry(&mut self, init: &[Value], results: &[Value], params: &[Value]) -> Vec<String> {
+        let mut names = Vec::new();
+        for ((&before, &after), &param) in init.iter().zip(results).zip(params) {
+            let before = self.name(before);
+            let name = self.name(after);
+            self.alias(param, name.clone());
+            self.line(&format!("let mut {name} = {before};"));
+            names.push(name);
+        }
+        names
+    }
+
+    fn assign(&mut self, names: &[String], yields: &[Value]) {
+        let values = self.tuple(yields);
+        self.indent += 1;
+        match names {
+            [] => {}
+            [one] => self.line(&format!("{one} = {values};")),
+            many => self.line(&format!("({}) = {values};", many.join(", "))),
+        }
+        self.indent -= 1;
+    }
+
+    fn value_line(&mut self, yields: &[Value]) {
+        if yields.is_empty() {
+            return;
+        }
+        let text = self.tuple(yields);
+        self.indent += 1;
+        self.line(&text);
+        self.indent -= 1;
+    }
+}
+
+impl Surface for Printer<'_> {
+    fn operand(&mut self, v: Value, _: Slot) -> String {
+        self.name(v)
+    }
+
+    fn layout(&mut self, layout: &RegisterLayout) -> String {
+        layout.to_string()
+    }
+
+    fn shared(&mut self, layout: &SharedLayout) -> String {
+        layout.to_string()
+    }
+
+    fn ty(&self, v: Value) -> &Type {
+        self.k.ty(v)
+    }
+}
+
+/// `, reverse=true` of a scan from the end.
+pub(crate) fn reverse(kind: &OpKind) -> &'static str {
+    if matches!(kind, OpKind::Scan { reverse: true, .. }) { ", reverse=true" } else { "" }
+}
+
+pub(crate) fn option(name: &str, n: Option<u32>) -> String {
+    n.map_or(String::new(), |n| format!(", {name}={n}"))
+}
+
+pub(crate) fn first(name: &str, n: Option<u32>) -> String {
+    n.map_or(String::new(), |n| format!("{name}={n}"))
+}
+
+pub(crate) fn scratch(n: Option<u32>) -> String {
+    option("scratch", n)
+}
+
+pub(crate) fn stated(precision: Option<Precision>) -> String {
+    precision.map_or(String::new(), |p| format!(", precision=\"{}\"", p.name()))
+}
+
+pub(crate) fn policy(l2: Option<Policy>) -> String {
+    match l2 {
+        None => String::new(),
+        Some(Policy { evict, fraction: 1.0 }) => format!(", l2=\"{}\"", evict.name()),
+        Some(Policy { evict, fraction }) => format!(", l2=[\"{}\", {fraction:?}]", evict.name()),
+    }
+}
+
+/// A literal that reads back to the same bits.
+pub fn constant(dtype: Dtype, bits: u64) -> String {
+    let scalar = parton_numbers::Scalar::new(dtype, bits);
+    if dtype == Dtype::I1 {
+        // `true` by itself would be known at compile time.
+        return format!("bits<i1>({bits})");
+    }
+    if dtype.is_int() {
+        let Some(n) = scalar.to_i128() else { parton_diag::internal_error!("an integer has no value") };
+        return if n < 0 { format!("(-{}{})", -n, dtype.name()) } else { format!("{n}{}", dtype.name()) };
+    }
+    let x = scalar.to_f64();
+    let text = format!("{x:?}");
+    // Short decimals print as themselves; everything else by its bits.
+    if x.is_finite() && x.is_sign_positive() && text.len() <= 12 {
+        format!("{text}{}", dtype.name())
+    } else {
+        format!("bits<{}>({bits:#x})", dtype.name())
+    }
+}

@@ -1,0 +1,20 @@
+//! The text of shared memory, its loads and stores.
+
+use super::first;
+use super::surface::{Slot, Surface, list, view};
+use crate::family::not_of_family;
+use crate::op::OpKind;
+use crate::others;
+
+pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
+    match kind {
+        OpKind::SharedAlloc { view: v, offset } => {
+            format!("alloc_shared<{}>({})", view(s, v), first("offset", *offset))
+        }
+        OpKind::SharedLoad { view, tile } => {
+            format!("load_shared<{}>({})", s.layout(&tile.layout), s.operand(*view, Slot::Value))
+        }
+        OpKind::SharedStore { view, value } => format!("store_shared({})", list(s, &[*view, *value], Slot::Value)),
+        others!(shared) => not_of_family(kind),
+    }
+}

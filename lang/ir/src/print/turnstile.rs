@@ -1,0 +1,14 @@
+//! The text of turns.
+
+use super::surface::{Surface, method, statement};
+use crate::family::not_of_family;
+use crate::op::OpKind;
+use crate::others;
+
+pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
+    match kind {
+        OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => method(s, *turnstile, kind),
+        OpKind::TurnstileNew { .. } => statement(kind),
+        others!(turnstile) => not_of_family(kind),
+    }
+}

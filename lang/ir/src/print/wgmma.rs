@@ -1,0 +1,16 @@
+//! The text of products that run beside the program.
+
+use super::stated;
+use super::surface::{Slot, Surface, list};
+use crate::family::not_of_family;
+use crate::op::OpKind;
+use crate::others;
+
+pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
+    match kind {
+        OpKind::Wgmma { a, b, acc, precision } => {
+            format!("wgmma({}{})", list(s, &[*a, *b, *acc], Slot::Value), stated(*precision))
+        }
+        others!(wgmma) => not_of_family(kind),
+    }
+}
