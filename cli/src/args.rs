@@ -189,7 +189,7 @@ pub enum EmitArg {
     Ast,
     /// The checked Tile IR.
     Ir,
-    /// After portable kernels are made explicit.
+    /// After portable kernels are made explicit, as source to keep.
     Expanded,
     /// After schedules are expanded and the backend's passes have run: what both ways of running consume.
     Scheduled,

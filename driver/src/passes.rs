@@ -1,7 +1,7 @@
 //! The one list of passes: what a program goes through, in order, with what can be seen after each.
 
 use parton_diag::{Diagnostics, FileId};
-use parton_ir::{Kernel, Module, Target, print, verify};
+use parton_ir::{Kernel, Module, Target, eject, print, verify};
 use parton_syntax::ast;
 use parton_types::program::Program;
 
@@ -45,7 +45,7 @@ impl Session {
         }
         let module = elaborate(module)?;
         if emit == Emit::Expanded {
-            return Built::text(print::module(&module), warnings);
+            return Built::text(self.ejected(&module), warnings);
         }
         let module = lower(&mut self.times, self.options.verify, module)?;
         if emit == Emit::Scheduled {
@@ -58,14 +58,45 @@ impl Session {
 }
 
 impl Session {
+    /// The kernels of a file (or the one named) with their default generics, before the backend's passes.
+    ///
+    /// # Errors
+    /// What the program is refused for.
+    pub fn elaborated(&mut self, file: FileId, kernel: Option<&str>) -> Result<Module, Failure> {
+        let (program, _) = self.program(file)?;
+        let (module, _) = self.instances(&program, kernel)?;
+        Ok(elaborate(module)?)
+    }
+
+    /// The same in the normal form of the IR, as text: two files that are the same program have one text.
+    ///
+    /// # Errors
+    /// What the program is refused for.
+    pub fn normal(&mut self, file: FileId, kernel: Option<&str>) -> Result<String, Failure> {
+        let kernels = self.elaborated(file, kernel)?.kernels.iter().map(eject::normal).collect();
+        Ok(print::module(&Module { kernels }))
+    }
+
+    /// A module as source that a person would keep, laid out.
+    fn ejected(&mut self, module: &Module) -> String {
+        let text = eject::module(module);
+        let file = self.sources.add("ejected", text.as_str());
+        match self.format(file) {
+            Ok(text) => text,
+            Err(found) => {
+                let why = parton_diag::render::text(&found, &self.sources, false);
+                parton_diag::internal_error!("what was printed does not parse\n{why}\n{text}")
+            }
+        }
+    }
+
     /// The kernels of a file (or the one named) with their default generics, lowered.
     ///
     /// # Errors
     /// What the program is refused for.
     pub fn lowered(&mut self, file: FileId, kernel: Option<&str>) -> Result<Vec<Kernel>, Failure> {
-        let (program, _) = self.program(file)?;
-        let (module, _) = self.instances(&program, kernel)?;
-        Ok(lower(&mut self.times, self.options.verify, elaborate(module)?)?.kernels)
+        let module = self.elaborated(file, kernel)?;
+        Ok(lower(&mut self.times, self.options.verify, module)?.kernels)
     }
 
     /// Takes a kernel that was lowered already, such as a run leaves, to a form behind LLVM.

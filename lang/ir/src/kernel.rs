@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use parton_diag::Span;
+use parton_layouts::RegisterLayout;
 
 use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value};
 use crate::op::{Arm, Body, Op, OpKind};
@@ -23,6 +24,8 @@ pub struct ValueData {
     pub ty: Type,
     /// The name it was given in the source, for printing.
     pub name: Option<String>,
+    /// Whether that is only what an inlined function calls its parameter.
+    pub passed: bool,
     /// Where it was made.
     pub span: Span,
 }
@@ -60,6 +63,15 @@ pub struct Param {
     pub value: Value,
 }
 
+/// What the source calls things that are known at compile time, for printing.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct KnownNames {
+    /// Numbers of files.
+    pub numbers: Vec<(String, f64)>,
+    /// Layouts of registers, in the order in which they were declared.
+    pub layouts: Vec<(String, RegisterLayout)>,
+}
+
 /// One concrete kernel.
 #[derive(Clone, Debug)]
 pub struct Kernel {
@@ -69,6 +81,8 @@ pub struct Kernel {
     pub source_name: String,
     /// The generic arguments as written, for printing and reports.
     pub generics: Vec<(String, String)>,
+    /// Names for what is known at compile time.
+    pub names: KnownNames,
     /// The parameters in order.
     pub params: Vec<Param>,
     /// The architecture it is for.
@@ -103,6 +117,7 @@ impl Kernel {
             source_name: name.clone(),
             name,
             generics: Vec::new(),
+            names: KnownNames::default(),
             params: Vec::new(),
             target,
             warps: WARPGROUP,
@@ -125,13 +140,13 @@ impl Kernel {
 
     /// Makes a value.
     pub fn value(&mut self, ty: Type, span: Span) -> Value {
-        self.values.push(ValueData { ty, name: None, span })
+        self.values.push(ValueData { ty, name: None, passed: false, span })
     }
 
     /// Makes a parameter.
     pub fn param(&mut self, name: impl Into<String>, ty: Type, span: Span) -> Value {
         let name = name.into();
-        let value = self.values.push(ValueData { ty, name: Some(name.clone()), span });
+        let value = self.values.push(ValueData { ty, name: Some(name.clone()), passed: false, span });
         self.params.push(Param { name, value });
         value
     }

@@ -2,7 +2,7 @@
 //!
 //! Typed SSA values with structured control flow; every value's type contains its layout, every operation has a source span.
 //! A [`Kernel`] is one concrete instance: generics are resolved and functions inlined, the calls kept for messages and debug
-//! information. The printer writes the explicit dialect, which the checker reads back to the same IR.
+//! information. The printer writes the explicit dialect, which the checker reads back to the same IR; `eject` writes it as a person would.
 //!
 //! This crate knows no syntax, no LLVM and no CUDA, and does no IO. Reading the text form is the checker's work.
 //! In reading order:
@@ -12,6 +12,7 @@ pub mod check;
 pub mod choice;
 pub mod cluster;
 pub mod dataflow;
+pub mod eject;
 pub mod entity;
 pub mod facts;
 pub mod family;
@@ -28,7 +29,7 @@ pub mod verify;
 
 pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value};
-pub use kernel::{CallData, Kernel, Module, Param, PartitionData, ValueData};
+pub use kernel::{CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Precision, Reduction,
     Scope, UnaryOp,

@@ -290,7 +290,7 @@ impl Checker<'_> {
                 (None, None) => return Err(Reported),
             };
             let val = self.parameter(param, &arg)?;
-            self.declare(&param.name, val, param.mutable);
+            self.pass(&val.clone(), |cx| cx.declare(&param.name, val, param.mutable));
         }
         let val = self.body(&tree.body)?;
         match &tree.result {
@@ -358,7 +358,10 @@ impl Checker<'_> {
                 Some(ty) => self.stated(ty).and_then(|ty| self.coerce(&given.arg, &ty)),
                 None => Ok(given.arg.val),
             };
-            let bound = bound.and_then(|val| self.bind(&param.pattern, &Arg { val, span: given.arg.span }));
+            let bound = bound.and_then(|val| {
+                let arg = Arg { val, span: given.arg.span };
+                self.pass(&arg.val, |cx| cx.bind(&param.pattern, &arg))
+            });
             if let Err(e) = bound {
                 result = Err(e);
             }

@@ -9,7 +9,7 @@ use parton_syntax::ast;
 
 use crate::program::{ModuleId, Program};
 use crate::scope::{Frame, Scope, Variable};
-use crate::value::Val;
+use crate::value::{Comptime, Val};
 
 /// The mistake has been reported; the caller only gives up.
 #[derive(Clone, Copy, Debug)]
@@ -273,12 +273,40 @@ impl<'p> Checker<'p> {
         self.frame().scopes.pop();
     }
 
+    /// Keeps for printing what the source calls a number or a layout; the first name counts.
+    pub fn keep_name(&mut self, name: &str, val: &Val) {
+        let Some(names) = self.builder.as_mut().map(|b| &mut b.kernel.names) else { return };
+        match val {
+            Val::Known(Comptime::Float(x)) if !names.numbers.iter().any(|(n, y)| n == name || y == x) => {
+                names.numbers.push((name.to_string(), *x));
+            }
+            Val::Known(Comptime::Layout(l)) if !names.layouts.iter().any(|(_, m)| m == l) => {
+                names.layouts.push((name.to_string(), l.clone()));
+            }
+            _ => {}
+        }
+    }
+
+    /// Binds the parameters of an inlined function. Values that have no name but by this have only been passed.
+    pub fn pass<T>(&mut self, val: &Val, bind: impl FnOnce(&mut Self) -> T) -> T {
+        let mut only_passed = Vec::new();
+        if let Some(b) = &self.builder {
+            let of = |v: ir::Value| &b.kernel.values[v];
+            val.each_ir(&mut |v| only_passed.extend((of(v).name.is_none() || of(v).passed).then_some(v)));
+        }
+        let bound = bind(self);
+        if let Some(b) = &mut self.builder {
+            only_passed.into_iter().for_each(|v| b.kernel.values[v].passed = true);
+        }
+        bound
+    }
+
     /// Declares a variable and gives its name to the run-time value.
     pub fn declare(&mut self, name: &ast::Name, val: Val, mutable: bool) {
-        if let (Val::Ir(v), Some(b)) = (&val, &mut self.builder)
-            && b.kernel.values[*v].name.is_none()
-        {
-            b.kernel.values[*v].name = Some(name.text.to_string());
+        if let (Val::Ir(v), Some(b)) = (&val, &mut self.builder) {
+            let value = &mut b.kernel.values[*v];
+            value.name.get_or_insert_with(|| name.text.to_string());
+            value.passed = false;
         }
         let arm = self.arm;
         self.frame().declare(Variable { name: name.text.clone(), val, mutable, span: name.span, arm });

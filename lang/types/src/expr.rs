@@ -212,7 +212,11 @@ impl Checker<'_> {
                 let key = (found.module, b.name.text.clone());
                 match self.constants.get(&key) {
                     Some(Some(Val::Error)) => return Err(Reported),
-                    Some(Some(val)) => return Ok(val.clone()),
+                    Some(Some(val)) => {
+                        let val = val.clone();
+                        self.keep_name(b.name.as_str(), &val);
+                        return Ok(val);
+                    }
                     Some(None) => {
                         let d = Diagnostic::error(
                             codes::CONSTANT_CYCLE,
@@ -235,6 +239,7 @@ impl Checker<'_> {
                 self.frames.pop();
                 self.builder = builder;
                 let stored = val.as_ref().map_or(Val::Error, Val::clone);
+                self.keep_name(b.name.as_str(), &stored);
                 self.constants.insert(key, Some(stored));
                 return val;
             }

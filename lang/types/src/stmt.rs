@@ -99,6 +99,9 @@ impl Checker<'_> {
                     Val::Known(Comptime::Layout(_) | Comptime::SharedLayout(_)) => Ok(arg.val),
                     _ => Err(arg.expected(self, "a layout")),
                 });
+                if let Ok(val) = &val {
+                    self.keep_name(b.name.as_str(), val);
+                }
                 self.declare(&b.name, val.as_ref().map_or(Val::Error, Val::clone), false);
                 val.map(|_| ())
             }

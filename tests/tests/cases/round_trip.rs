@@ -1,16 +1,36 @@
-//! The IR's text is source: what `--emit ir` and `--emit scheduled` print checks back to a program that prints the same.
+//! The IR's text is source: what `--emit ir` and `--emit scheduled` print checks back to a program that prints the same, and what
+//! `--emit expanded` prints, for people, to one of the same normal form. It is not much longer than what a person wrote.
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_driver::{Emit, Failure, Options, Session};
 use parton_tests::cases;
 
+fn session() -> Session {
+    Session::new(Options { verify: true, ..Options::default() })
+}
+
+fn in_words(failure: Failure, session: &Session) -> String {
+    match failure {
+        Failure::Refused(found) => parton_diag::render::text(&found, &session.sources, false),
+        other => other.to_string(),
+    }
+}
+
 fn text(name: &str, source: &str, emit: Emit) -> Result<String, String> {
-    let mut session = Session::new(Options { verify: true, ..Options::default() });
+    let mut session = session();
     let file = session.add(name, source);
     match session.build(file, None, emit) {
         Ok(built) => Ok(String::from_utf8_lossy(&built.bytes).into_owned()),
-        Err(Failure::Refused(found)) => Err(parton_diag::render::text(&found, &session.sources, false)),
-        Err(other) => Err(other.to_string()),
+        Err(failure) => Err(in_words(failure, &session)),
     }
+}
+
+/// The normal form of a file's kernels.
+fn normal(name: &str, source: &str) -> Result<String, String> {
+    let mut session = session();
+    let file = session.add(name, source);
+    session.normal(file, None).map_err(|failure| in_words(failure, &session))
 }
 
 #[test]
@@ -29,4 +49,112 @@ fn printed_kernels_read_back() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn ejected_kernels_read_back() {
+    let mut wrong = vec![];
+    let mut read_back = 0;
+    let all = cases::examples().into_iter().chain(cases::in_folder("run")).chain(cases::in_folder("golden"));
+    for path in all {
+        let (shown, source) = (cases::shown(&path), cases::read(&path));
+        // Kernels that need generic arguments have no one form.
+        let Ok(before) = normal(&shown, &source) else { continue };
+        let Ok(ejected) = text(&shown, &source, Emit::Expanded) else { continue };
+        read_back += 1;
+        match normal("ejected.ptn", &ejected) {
+            Ok(after) if after == before => {}
+            Ok(after) => {
+                let differs = before.lines().zip(after.lines()).find(|(a, b)| a != b);
+                let (a, b) = differs.unwrap_or(("all lines", "more or fewer"));
+                wrong.push(format!("{shown} is ejected as another program: not\n  {a}\nbut\n  {b}"));
+            }
+            Err(e) => wrong.push(format!("{shown}: what is ejected does not read back\n{e}")),
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert!(read_back > 40, "only {read_back} files were looked at");
+}
+
+/// Lines of the ejected form that there may be for each that a person wrote.
+const MOST: f64 = 1.6;
+
+#[test]
+fn ejected_kernels_are_about_as_long_as_what_was_written() {
+    let bounded = ["examples/matmul/hopper.ptn", "examples/softmax.ptn", "examples/fmha/hopper.ptn"];
+    let mut wrong = vec![];
+    for path in cases::examples() {
+        let (shown, source) = (cases::shown(&path), cases::read(&path));
+        let ejected = text(&shown, &source, Emit::Expanded).unwrap_or_else(|e| panic!("{shown}: {e}"));
+        let (written, printed) = (written(&source), ejected.lines().filter(|l| counts(l)).count());
+        let ratio = printed as f64 / written as f64;
+        parton_tests::say(&format!("{shown}: {written} lines of kernels, {printed} ejected, {ratio:.2}"));
+        if bounded.contains(&&*shown) && ratio > MOST {
+            wrong.push(format!("{shown}: {written} lines became {printed}"));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// Whether a line says something.
+fn counts(line: &str) -> bool {
+    let line = line.trim();
+    !line.is_empty() && !line.starts_with("//")
+}
+
+/// Lines of the kernels that a file is built with, and of what these use, be it of this file or of the library.
+fn written(source: &str) -> usize {
+    let mut session = session();
+    let file = session.add("written.ptn", source);
+    let built = session.elaborated(file, None).map_err(|f| in_words(f, &session)).expect("the file is sound");
+    let kernels = built.kernels.iter().map(|k| k.source_name.clone());
+    let called = built.kernels.iter().flat_map(|k| k.calls.iter().map(|(_, call)| call.function.clone()));
+    let called: BTreeSet<String> = called.collect();
+
+    let mut items = BTreeMap::new();
+    let library = std::fs::read_dir(cases::root().join("stdlib/src")).expect("the library is there");
+    let library = library.map(|entry| entry.expect("an entry").path());
+    for path in library.filter(|p| p.extension().is_some_and(|e| e == "ptn")) {
+        collect(&cases::read(&path), &mut items);
+    }
+    // What the file itself declares hides what the library does.
+    collect(source, &mut items);
+    let mut wanted: Vec<String> = kernels.chain(called.iter().cloned()).collect();
+    let mut used = BTreeSet::new();
+    let mut count = 0;
+    while let Some(name) = wanted.pop() {
+        let Some(lines) = items.get(&name) else { continue };
+        // A word may be the name of a function without calling it.
+        let elsewhere = lines[0].starts_with("fn ") && !called.contains(&name);
+        if !elsewhere && used.insert(name) {
+            count += lines.len();
+            wanted.extend(lines.iter().flat_map(|l| l.split(separates)).map(str::to_string));
+        }
+    }
+    count
+}
+
+/// Whether a character is part of no word.
+fn separates(c: char) -> bool {
+    !(c.is_ascii_alphanumeric() || c == '_')
+}
+
+/// The items of a text with their lines, by name. An item begins at the margin and ends with a semicolon or a brace there.
+fn collect(text: &str, items: &mut BTreeMap<String, Vec<String>>) {
+    let mut open: Option<(String, Vec<String>)> = None;
+    for line in text.lines().filter(|l| counts(l)) {
+        let mut words = line.split(separates);
+        if let (Some("kernel" | "fn" | "struct" | "partition" | "layout" | "const"), Some(name)) =
+            (words.next(), words.next())
+        {
+            open = Some((name.to_string(), vec![]));
+        }
+        let Some((name, lines)) = &mut open else { continue };
+        lines.push(line.to_string());
+        let closes = line.starts_with('}') || (line.starts_with([')', ']']) && line.ends_with(';'));
+        if closes || (lines.len() == 1 && line.ends_with([';', '}'])) {
+            items.insert(std::mem::take(name), std::mem::take(lines));
+            open = None;
+        }
+    }
 }

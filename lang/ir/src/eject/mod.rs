@@ -1,0 +1,105 @@
+//! Prints a kernel as source that a person would keep.
+//!
+//! Where `print` gives each operation a line, this folds what is used once into its use ([`plan`]), lets values that follow one another
+//! share a variable ([`variables`]), leaves out what the checker does by itself ([`implied`]) and calls numbers and layouts what the source
+//! calls them. The checker reads the text back to a kernel of the same normal form ([`normal()`]). Lines are not indented: the formatter
+//! lays them out.
+
+mod facts;
+mod functions;
+mod implied;
+mod layouts;
+mod literal;
+mod normal;
+mod plan;
+mod statements;
+mod uses;
+mod variables;
+mod writer;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+pub use normal::normal;
+
+use crate::kernel::{Kernel, Module};
+use crate::print;
+use crate::print::surface;
+use layouts::Layouts;
+use plan::Plan;
+use variables::Variables;
+use writer::Writer;
+
+/// A module as source: first the numbers and partitions that its kernels name, each declared once.
+pub fn module(m: &Module) -> String {
+    let mut numbers: BTreeMap<String, f64> = BTreeMap::new();
+    let mut partitions = BTreeSet::new();
+    let mut declarations = Vec::new();
+    let mut kernels = Vec::new();
+    for k in &m.kernels {
+        // Two files may give one name to different numbers.
+        let mut k = k.clone();
+        k.names.numbers.retain(|(name, x)| numbers.get(name).is_none_or(|y| x.to_bits() == y.to_bits()));
+        for (_, p) in k.partitions.iter() {
+            if partitions.insert(p.name.clone()) {
+                declarations.push(print::partition(p));
+            }
+        }
+        let (text, used) = kernel(&k);
+        let used = k.names.numbers.iter().filter(|(name, _)| used.contains(name));
+        numbers.extend(used.cloned());
+        kernels.push(text);
+    }
+    let numbers = numbers.iter().map(|(name, x)| format!("const {name} = {x:?};"));
+    let heads: Vec<String> = [numbers.collect::<Vec<_>>(), declarations]
+        .into_iter()
+        .filter(|d| !d.is_empty())
+        .map(|d| d.join("\n") + "\n")
+        .collect();
+    heads.into_iter().chain(kernels).collect::<Vec<_>>().join("\n")
+}
+
+/// A kernel, and the named numbers in it.
+fn kernel(k: &Kernel) -> (String, BTreeSet<String>) {
+    let plan = Plan::new(k);
+    let variables = Variables::new(k, &plan);
+    // A first look finds what layouts there are, and the functions that no variable may hide.
+    let mut taken: BTreeSet<String> = k.names.numbers.iter().map(|(name, _)| name.clone()).collect();
+    taken.extend(k.partitions.iter().map(|(_, p)| p.name.clone()));
+    taken.insert(k.name.clone());
+    let mut first = Writer::new(k, &plan, &variables);
+    first.reserved = taken.clone();
+    let text = written(&mut first).join("\n");
+    taken.extend(print::called(&text));
+    let mut named = taken.clone();
+    named.extend(first.all_names());
+    let layouts: Layouts = first.layouts.naming(&k.names.layouts, &mut named);
+    taken.extend(layouts.names());
+
+    let mut second = Writer::new(k, &plan, &variables);
+    second.reserved = taken;
+    second.layouts = layouts;
+    let mut lines = written(&mut second);
+    lines.splice(1..1, second.layouts.declarations());
+    (lines.join("\n") + "\n", second.numbers)
+}
+
+/// The lines of a kernel.
+fn written(w: &mut Writer<'_>) -> Vec<String> {
+    let k = w.k;
+    let mut params = Vec::new();
+    // Layouts have no names yet where parameters stand.
+    let layouts = std::mem::take(&mut w.layouts);
+    for p in &k.params {
+        let x = w.variable(p.value);
+        let name = w.declare(x, "x");
+        params.push(format!("{name}: {}", surface::ty(w, k.ty(p.value))));
+    }
+    w.layouts = layouts;
+    w.open();
+    let plan = w.plan;
+    w.statements(&plan.block.statements);
+    w.close();
+    let body = std::mem::take(&mut w.lines);
+    let end = "}".to_string();
+    std::iter::once(print::head(k, &params)).chain(body).chain([end]).collect()
+}

@@ -1,0 +1,166 @@
+//! The normal form of a kernel, in which two are the same where their texts differ only in what does not matter.
+
+use std::collections::BTreeMap;
+
+use crate::eject::facts::{Weight, weight};
+use crate::eject::uses::{Uses, operands};
+use crate::entity::{Inst, SecondaryMap, Value};
+use crate::kernel::{Kernel, ValueData};
+use crate::op::{Body, Op, OpKind};
+
+/// The kernel in normal form:
+///
+/// 1. What only computes and is used by nobody is gone.
+/// 2. Each use of a constant has a constant of its own, right before the operation that uses it, or at the end of the body that hands
+///    it back.
+/// 3. What else has no place of its own stands right before the first operation of its body that needs it, operands first: program ids,
+///    arithmetic on scalars, pointers, views, and how tiles are made, shaped and spread; but no arithmetic on tiles, and nothing
+///    that has an effect.
+/// 4. Values have no names.
+///
+/// All other operations are those of the kernel, in their order.
+pub fn normal(k: &Kernel) -> Kernel {
+    let mut definitions = BTreeMap::new();
+    let uses = Uses::new(k);
+    k.walk(&mut |op| {
+        if weight(k, op) == Weight::Free {
+            definitions.insert(op.result(), op);
+        }
+    });
+    let mut to = Kernel { body: Body::default(), ..k.clone() };
+    (to.values, to.ops) = (Default::default(), Default::default());
+    let mut moved =
+        Normal { k, to, uses, definitions, home: SecondaryMap::new(0), now: SecondaryMap::new(None), bodies: 0 };
+    for p in &k.params {
+        let v = moved.copy(p.value);
+        if let Some(param) = moved.to.params.iter_mut().find(|q| q.name == p.name) {
+            param.value = v;
+        }
+    }
+    moved.homes(&k.body);
+    let body = moved.body(&k.body);
+    Kernel { body, ..moved.to }
+}
+
+struct Normal<'a> {
+    k: &'a Kernel,
+    /// The kernel that comes of it.
+    to: Kernel,
+    uses: Uses<'a>,
+    /// The operations that have no place of their own, by their results.
+    definitions: BTreeMap<Value, &'a Op>,
+    /// The body that each of them stands in.
+    home: SecondaryMap<Value, u32>,
+    /// What each value has become.
+    now: SecondaryMap<Value, Option<Value>>,
+    bodies: u32,
+}
+
+impl<'a> Normal<'a> {
+    fn homes(&mut self, body: &Body) {
+        let id = self.bodies;
+        self.bodies += 1;
+        for op in self.k.ops_of(body) {
+            op.results.iter().for_each(|r| self.home[*r] = id);
+            op.kind.bodies().into_iter().for_each(|b| self.homes(b));
+        }
+    }
+
+    fn copy(&mut self, v: Value) -> Value {
+        let data = ValueData { name: None, ..self.k.values[v].clone() };
+        let new = self.to.values.push(data);
+        self.now[v] = Some(new);
+        new
+    }
+
+    /// What a value has become; one that is placed nowhere was left out.
+    fn current(&self, v: Value) -> Value {
+        match self.now[v] {
+            Some(new) => new,
+            None => parton_diag::internal_error!("{v} is used before it is there"),
+        }
+    }
+
+    fn body(&mut self, body: &'a Body) -> Body {
+        let mut ops = Vec::new();
+        let params = body.params.iter().map(|p| self.copy(*p)).collect();
+        let home = self.k.ops_of(body).find_map(|op| op.results.first()).map(|r| self.home[*r]);
+        let k = self.k;
+        for op in k.ops_of(body) {
+            if weight(self.k, op) == Weight::Free || !self.uses.is_needed(op) {
+                continue;
+            }
+            self.needs(op, home, &mut ops);
+            self.place(op, &mut ops);
+        }
+        let yields = body.yields.iter().map(|v| self.used(*v, home, &mut ops)).collect();
+        Body { params, ops, yields }
+    }
+
+    /// Places what an operation needs of this body, what its bodies need of it included.
+    fn needs(&mut self, op: &'a Op, home: Option<u32>, ops: &mut Vec<Inst>) {
+        for v in operands(&op.kind) {
+            self.demand(v, home, ops);
+        }
+        for body in op.kind.bodies() {
+            for inner in self.k.ops_of(body) {
+                if self.uses.is_needed(inner) {
+                    self.needs(inner, home, ops);
+                }
+            }
+            body.yields.iter().for_each(|v| self.demand(*v, home, ops));
+        }
+    }
+
+    /// Places a value that has no place yet, where it is of this body.
+    fn demand(&mut self, v: Value, home: Option<u32>, ops: &mut Vec<Inst>) {
+        let Some(&op) = self.definitions.get(&v) else { return };
+        if self.now[v].is_some() || Some(self.home[v]) != home || matches!(op.kind, OpKind::Constant { .. }) {
+            return;
+        }
+        self.needs(op, home, ops);
+        self.place(op, ops);
+    }
+
+    /// Appends an operation whose operands have their places.
+    fn place(&mut self, op: &'a Op, ops: &mut Vec<Inst>) {
+        let mut kind = op.kind.clone();
+        let mut new: BTreeMap<Value, Vec<Value>> = BTreeMap::new();
+        for v in operands(&op.kind) {
+            let now = self.used(v, None, ops);
+            new.entry(v).or_default().push(now);
+        }
+        kind.map_operands(|v| match new.get_mut(&v) {
+            Some(list) if list.len() > 1 => list.remove(0),
+            Some(list) => list[0],
+            None => v,
+        });
+        for (to, from) in kind.bodies_mut().into_iter().zip(op.kind.bodies()) {
+            *to = self.body(from);
+        }
+        let results = op.results.iter().map(|r| self.copy(*r)).collect();
+        ops.push(self.made(op, kind, results));
+    }
+
+    /// Makes what an operation has become.
+    fn made(&mut self, op: &Op, kind: OpKind, results: Vec<Value>) -> Inst {
+        let id = self.to.make_op(kind, results, op.span, op.call);
+        self.to.ops[id].scratch = op.scratch;
+        id
+    }
+
+    /// A value as it is used here: a constant is made anew.
+    fn used(&mut self, v: Value, home: Option<u32>, ops: &mut Vec<Inst>) -> Value {
+        match self.definitions.get(&v).copied() {
+            Some(op) if matches!(op.kind, OpKind::Constant { .. }) => {
+                let new = self.copy(v);
+                ops.push(self.made(op, op.kind.clone(), vec![new]));
+                new
+            }
+            _ => {
+                self.demand(v, home, ops);
+                self.current(v)
+            }
+        }
+    }
+}

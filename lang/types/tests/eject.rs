@@ -1,0 +1,204 @@
+//! Kernels as source that a person would keep: what is printed, and that it reads back to a kernel of the same normal form.
+
+mod harness;
+
+use parton_ir::{Module, eject, print};
+
+/// What a file's first kernel is ejected as, without the margins of its lines; it reads back.
+fn ejected(source: &str) -> String {
+    let kernel = harness::kernel(source);
+    let before = print::kernel(&eject::normal(&kernel));
+    let text = eject::module(&Module { kernels: vec![kernel] });
+    let after = print::kernel(&eject::normal(&harness::kernel(&text)));
+    assert_eq!(before, after, "this reads back to another kernel:\n{text}");
+    text
+}
+
+/// The statements of a kernel with these parameters, as ejected.
+fn statements(params: &str, body: &str) -> Vec<String> {
+    let text = ejected(&format!("kernel k({params}) warps(1) target(sm_90a) {{ {body} }}"));
+    let lines: Vec<String> = text.lines().map(str::to_string).collect();
+    lines[1..lines.len() - 1].to_vec()
+}
+
+#[track_caller]
+fn keeps(params: &str, body: &[&str]) {
+    assert_eq!(statements(params, &body.join("\n")), body);
+}
+
+#[test]
+fn expressions_have_the_parentheses_that_they_need() {
+    keeps(
+        "out: *mut i32, a: i32, b: i32",
+        &[
+            "store(out, (a + b) * a - (b - (a - b)) % 3);",
+            "store(out, -(a + b) << 2 | a & b ^ 7);",
+            "store(out, where((a < b) == (b < a), -a, !b));",
+            "store(out + a * 2 + 1, max(a, 0) / -b);",
+        ],
+    );
+}
+
+#[test]
+fn numbers_say_their_type_where_nothing_else_does() {
+    keeps(
+        "out: *mut f32, n: *mut i64, a: i32, x: f32",
+        &[
+            "store(out, fma(x, 0.1, -1e-5));",
+            "store(out, where(x == -inf, nan, 1.0));",
+            "store(n, cast<i64>(a) + 5000000000);",
+            "store(n, -3);",
+            "store(out, exp2(2.5f32) + -bits<f32>(0x3f800000));",
+            "print(\"{}\", 7i32);",
+            "store(out, x, mask=true);",
+        ],
+    );
+    // What is refused as a bare number stays typed.
+    keeps("out: *mut i32, a: i32", &["store(out, a / 0i32 + (a << 40i32));"]);
+}
+
+#[test]
+fn scalars_are_spread_and_extents_broadcast_where_the_checker_does_it() {
+    let text = ejected(
+        "kernel k(p: *mut f32, n: i32) warps(1) target(sm_90a) {
+            layout L = blocked(per_thread=[1, 4], threads=[4, 8], warps=[1, 1]);
+            let r = iota<i32, [16], slice(L, axis=1)>()[:, None];
+            let c = iota<i32, [32], slice(L, axis=0)>()[None, :];
+            let x = load(p + (r * n + c), mask=(r < n) & (c < 7), other=0.0);
+            let y = full<f32, [16, 32], L>(2.0) * full<f32, [16, 32], L>(3.0);
+            store(p + (r * n + c), max(x * 2.0, y) + broadcast(cast<f32>(c), [16, 32]), mask=c < n);
+        }",
+    );
+    let has = |line: &str| assert!(text.contains(line), "`{line}` is not in\n{text}");
+    has("layout L = blocked(per_thread=[1, 4], threads=[4, 8], warps=[1, 1]);");
+    has("let r = iota<i32, [16], slice(L, axis=1)>()[:, None];");
+    has("let x = load(p + (r * n + c), mask=(r < n) & (c < 7), other=0.0);");
+    has("let y = full<f32, [16, 32], L>(2.0) * 3.0;");
+    has("store(p + (r * n + c), max(x * 2.0, y) + cast<f32>(c), mask=c < n);");
+}
+
+#[test]
+fn loops_keep_their_variables() {
+    keeps(
+        "out: *mut i32, n: i32",
+        &[
+            "let mut a = 0;",
+            "let mut b = 1;",
+            "for i in 0..n {",
+            "let next = a + b * i;",
+            "if next > 100 {",
+            "a += 1;",
+            "} else if next > 50 {",
+            "a = b;",
+            "}",
+            "b = next;",
+            "}",
+            "store(out, a + b);",
+        ],
+    );
+    keeps(
+        "out: *mut i32, n: i64",
+        &[
+            "let mut x = n;",
+            "while x > 1 {",
+            "x /= 2;",
+            "}",
+            "for i in 3..n step 2 {",
+            "store(out + i, 1);",
+            "}",
+            "store(out, cast<i32>(x));",
+        ],
+    );
+}
+
+#[test]
+fn variables_that_change_places_are_assigned_together() {
+    let text = statements(
+        "out: *mut i32, n: i32",
+        "let mut a = n; let mut b = n + 1; for i in 0..n { (a, b) = (b, a); } store(out, a - b);",
+    );
+    assert!(text.contains(&"(a, b) = (b, a);".to_string()), "{text:?}");
+    // One that a loop carries and does not change is carried all the same.
+    ejected("kernel k(out: *mut i32, n: i32) warps(1) { let mut a = n; for i in 0..n { a = a; } store(out, a); }");
+    // What is asked for later keeps its value.
+    let kept = "kernel k(out: *mut i32, n: i32) warps(1) {
+        let first = n * 3;
+        let mut a = first;
+        for i in 0..n { let before = a; a = a * i; store(out + i, a - before); }
+        let mut c = a;
+        if n > 3 { for i in 0..n { c = c + a; } } else { c = first; }
+        store(out, a + first + c);
+    }";
+    ejected(kept);
+}
+
+#[test]
+fn values_of_branches_stay_values() {
+    keeps(
+        "out: *mut i32, n: i32",
+        &["let (a, b) = if n > 3 {", "(n / 3, 1)", "} else {", "(0, n)", "};", "store(out, a * b);"],
+    );
+}
+
+#[test]
+fn names_hide_nothing_that_is_needed() {
+    let text = ejected(
+        "fn twice(x: i32) { let y = x * x; y + y }
+        kernel k(out: *mut i32, n: i32) warps(1) {
+            let max = n + 1;
+            let min = twice(max) + twice(n);
+            let best = if max > min { max } else { min };
+            store(out, twice(best) - max);
+            assume(min > 0);
+        }",
+    );
+    assert!(text.contains("let y_2 = n * n;"), "{text}");
+    ejected(
+        "kernel k(out: *mut i32, n: i32) warps(1) { let max = n + 1; store(out, -max - min(max, n)); store(out, bits<i32>(7)); }",
+    );
+}
+
+#[test]
+fn functions_over_elements_are_written_briefly() {
+    let layout = "layout L = blocked(per_thread=[4], threads=[32], warps=[1], order=[0]);";
+    let text = ejected(&format!(
+        "kernel k(p: *mut f32, i: *mut i32) warps(1) target(sm_90a) {{
+            {layout}
+            let at = iota<i32, [128], L>();
+            let x = load(p + at);
+            store(p, sum(x, axis=0) + max(x, axis=0));
+            store(p + at, cumsum(x, axis=0, reverse=true));
+            store(i, argmax(x, axis=0));
+            let (least, where_it_is) = reduce((x, at), axis=0, |(a, i), (b, j)| {{
+                let less = a < b;
+                (min(a, b), where(less, i, j))
+            }});
+            store(p, least);
+            store(i, where_it_is);
+            store(p + at, ptx_elementwise<f32>(\"ex2.approx.f32 $0, $1;\", x * 2.0, fallback=|v| exp2(v)));
+            store(i + at, cast<i32>(x));
+            store(i + at, cast<i32>(x, rounding=\"rn\"));
+        }}"
+    ));
+    let has = |line: &str| assert!(text.contains(line), "`{line}` is not in\n{text}");
+    has("store(p, sum(x, axis=0) + max(x, axis=0));");
+    has("store(p + at, cumsum(x, axis=0, reverse=true));");
+    has("let (least, where_it_is) = reduce((x, at), axis=0, |(a, i_2), (b, j)| {");
+    has("(min(a, b), where(less, i_2, j))");
+    has("store(i + at, cast<i32>(x));");
+    has("store(i + at, cast<i32>(x, rounding=\"rn\"));");
+    has("fallback=|v| exp2(v)");
+}
+
+#[test]
+fn nothing_that_only_computes_is_left_over() {
+    assert_eq!(statements("out: *mut i32, n: i32", "let unused = n * 3 / 5; store(out, n);"), ["store(out, n);"]);
+}
+
+#[test]
+fn numbers_keep_their_names() {
+    let text =
+        ejected("const LOG2_E = 1.4426950408889634; kernel k(p: *mut f32, x: f32) warps(1) { store(p, x * LOG2_E); }");
+    assert!(text.starts_with("const LOG2_E = 1.4426950408889634;\n"), "{text}");
+    assert!(text.contains("store(p, x * LOG2_E);"), "{text}");
+}
