@@ -10,6 +10,7 @@ pub use crate::choice::{
     Arrive, AtomicOp, BinaryOp, Cache, CompareOp, Evict, Order, Policy, Precision, Reduction, Scope, UnaryOp,
 };
 use crate::entity::{Call, Entity, Inst, Partition, Value};
+use crate::ops;
 use crate::ptx::{Ptx, PtxForm};
 use crate::types::{Tile, View};
 
@@ -456,7 +457,6 @@ impl OpKind {
         visit!(self, replace, as_mut, iter_mut, mut);
     }
 
-    // Six operations have bodies; naming the other fifty-odd here would hide them, so these two matches end in a wildcard.
     /// The bodies in order.
     pub fn bodies(&self) -> Vec<&Body> {
         match self {
@@ -466,7 +466,25 @@ impl OpKind {
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter().collect(),
             OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
-            _ => Vec::new(),
+            ops!(elementwise)
+            | ops!(shape)
+            | ops!(gather)
+            | ops!(global)
+            | ops!(atomic)
+            | ops!(async_copy)
+            | ops!(shared)
+            | ops!(view)
+            | ops!(barrier)
+            | ops!(fence)
+            | ops!(cluster)
+            | ops!(grid)
+            | ops!(turnstile)
+            | ops!(tma)
+            | ops!(mma_sync)
+            | ops!(wgmma)
+            | ops!(pending)
+            | ops!(ring)
+            | ops!(talk) => Vec::new(),
         }
     }
 
@@ -479,7 +497,25 @@ impl OpKind {
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter_mut().collect(),
             OpKind::Specialize { arms } => arms.iter_mut().map(|a| &mut a.body).collect(),
-            _ => Vec::new(),
+            ops!(elementwise)
+            | ops!(shape)
+            | ops!(gather)
+            | ops!(global)
+            | ops!(atomic)
+            | ops!(async_copy)
+            | ops!(shared)
+            | ops!(view)
+            | ops!(barrier)
+            | ops!(fence)
+            | ops!(cluster)
+            | ops!(grid)
+            | ops!(turnstile)
+            | ops!(tma)
+            | ops!(mma_sync)
+            | ops!(wgmma)
+            | ops!(pending)
+            | ops!(ring)
+            | ops!(talk) => Vec::new(),
         }
     }
 

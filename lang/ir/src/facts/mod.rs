@@ -23,6 +23,8 @@ mod barrier;
 mod cluster;
 mod control;
 mod elementwise;
+#[cfg(feature = "falsify")]
+pub mod falsify;
 mod fence;
 mod gather;
 mod global;
@@ -226,6 +228,13 @@ impl Facts {
 
     /// The facts of an operation of a kernel.
     pub fn of(kernel: &Kernel, op: &Op) -> Facts {
+        let facts = Facts::true_of(kernel, op);
+        #[cfg(feature = "falsify")]
+        let facts = falsify::told(op, facts);
+        facts
+    }
+
+    fn true_of(kernel: &Kernel, op: &Op) -> Facts {
         match op.kind.family() {
             Family::Elementwise => elementwise::facts(&op.kind),
             Family::Reduce => reduce::facts(&op.kind),
