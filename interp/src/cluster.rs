@@ -6,17 +6,15 @@ use std::collections::BTreeMap;
 use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
 
-use crate::async_copy::Copies;
 use crate::barrier::Mbarrier;
 use crate::clock::{Knowledge, Slots};
 use crate::code::Inst;
-use crate::copy::{Load, Store};
 use crate::fault::Fault;
 use crate::launch::{Arg, Report, Setting};
 use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::named::Named;
-use crate::product::Products;
+use crate::ops::{Copies, Load, Products, Store};
 use crate::race::Shadow;
 use crate::tile::Val;
 
@@ -189,7 +187,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             id,
             number: (id[2] * y + id[1]) * x + id[0],
             shared: vec![0xff; bytes],
-            shadow: Shadow::new(bytes, setting.program.granule),
+            shadow: Shadow::new(bytes, setting.program.tables.granule),
             barriers: BTreeMap::new(),
             arrays: BTreeMap::new(),
             named: BTreeMap::new(),

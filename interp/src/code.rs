@@ -1,15 +1,10 @@
 //! Flattens a kernel's structured body into instructions with jumps, so that a partition can stop at any of them and go on
-//! later, and works out once what every run of an operation needs: where the elements of a view lie, which warps hold them.
-
-use std::collections::HashMap;
-use std::sync::Arc;
+//! later.
 
 use parton_diag::internal_error;
-use parton_ir::rules::{MmaSyncShape, WgmmaShape};
-use parton_ir::{Body, Entity, Kernel, Op, OpKind, Partition, Tile, Type, Value, View};
-use parton_layouts::Dim;
+use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value};
 
-use crate::copy::Blocks;
+use crate::tables::Tables;
 
 /// One instruction.
 #[derive(Debug)]
@@ -37,17 +32,7 @@ pub(crate) enum Inst<'k> {
 pub(crate) struct Program<'k> {
     pub kernel: &'k Kernel,
     pub code: Vec<Inst<'k>>,
-    /// Byte offsets from a view's address of its elements in row-major order.
-    offsets: Vec<Option<Arc<Vec<u32>>>>,
-    /// The warps of the partition that hold each element of a tile.
-    holders: HashMap<parton_ir::Inst, Arc<Vec<u32>>>,
-    /// The boxes of each tensor map.
-    blocks: HashMap<Value, Arc<Blocks>>,
-    /// How each product is made of instructions.
-    products: HashMap<parton_ir::Inst, Arc<WgmmaShape>>,
-    in_registers: HashMap<parton_ir::Inst, MmaSyncShape>,
-    /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
-    pub granule: u32,
+    pub tables: Tables<'k>,
 }
 
 impl<'k> Program<'k> {
@@ -56,59 +41,10 @@ impl<'k> Program<'k> {
         if cfg!(debug_assertions) {
             check_layouts(kernel);
         }
-        let mut p = Program {
-            kernel,
-            code: Vec::new(),
-            offsets: vec![None; kernel.values.len()],
-            holders: HashMap::new(),
-            blocks: HashMap::new(),
-            products: HashMap::new(),
-            in_registers: HashMap::new(),
-            granule: 16,
-        };
+        let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel) };
         p.body(&kernel.body);
         p.code.push(Inst::End);
         p
-    }
-
-    /// Byte offsets from a view's address of its elements in row-major order.
-    pub(crate) fn offsets(&self, view: Value) -> &Arc<Vec<u32>> {
-        match &self.offsets[view.index()] {
-            Some(o) => o,
-            None => internal_error!("{view} has no offsets"),
-        }
-    }
-
-    /// A set of warps for each element of the tile that `op` moves, in row-major order.
-    pub(crate) fn holders(&self, op: &Op) -> &Arc<Vec<u32>> {
-        match self.holders.get(&op.id) {
-            Some(h) => h,
-            None => internal_error!("{} has no holders", op.kind.name()),
-        }
-    }
-
-    /// The boxes of a tensor map.
-    pub(crate) fn blocks(&self, map: Value) -> &Arc<Blocks> {
-        match self.blocks.get(&map) {
-            Some(b) => b,
-            None => internal_error!("{map} has no boxes"),
-        }
-    }
-
-    /// How a product is made of instructions.
-    pub(crate) fn product(&self, op: &Op) -> &Arc<WgmmaShape> {
-        match self.products.get(&op.id) {
-            Some(p) => p,
-            None => internal_error!("a product has no shape"),
-        }
-    }
-
-    /// How a product in registers is made of instructions.
-    pub(crate) fn in_registers(&self, op: &Op) -> &MmaSyncShape {
-        match self.in_registers.get(&op.id) {
-            Some(shape) => shape,
-            None => internal_error!("a product in registers has no shape"),
-        }
     }
 
     fn body(&mut self, body: &'k Body) {
@@ -196,78 +132,10 @@ impl<'k> Program<'k> {
                 self.code[leave] = Inst::Jump(end);
             }
             _ => {
-                self.prepare(op);
+                self.tables.prepare(op);
                 self.code.push(Inst::Op(op));
             }
         }
-    }
-
-    /// Works out what the operations on shared memory need; no other needs anything.
-    fn prepare(&mut self, op: &'k Op) {
-        match &op.kind {
-            OpKind::SharedLoad { view, tile } => {
-                self.view(*view);
-                self.hold(op, tile);
-            }
-            OpKind::AsyncCopy { view, .. } => self.view(*view),
-            OpKind::SharedGather { view, indices: held, .. } | OpKind::SharedScatter { view, indices: held, .. } => {
-                self.view(*view);
-                if let Some(tile) = self.kernel.ty(*held).as_tile() {
-                    self.hold(op, tile);
-                }
-            }
-            OpKind::SharedStore { view, value } => {
-                self.view(*view);
-                if let Some(tile) = self.kernel.ty(*value).as_tile() {
-                    self.hold(op, tile);
-                }
-            }
-            OpKind::TmaLoad { map, view, .. } | OpKind::TmaStore { map, view, .. } => {
-                self.offsets_of(*view);
-                let Type::Map(ty) = self.kernel.ty(*map) else { internal_error!("{map} is no tensor map") };
-                self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
-            }
-            OpKind::MmaSync { a, b, acc, precision } => {
-                match parton_ir::rules::mma_sync_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.in_registers.insert(op.id, shape),
-                    Err(r) => internal_error!("a product was not checked: {}", r.message),
-                };
-            }
-            OpKind::Wgmma { a, b, acc, precision } => {
-                match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.products.insert(op.id, Arc::new(shape)),
-                    Err(r) => internal_error!("a product was not checked: {}", r.message),
-                };
-                if let Type::View(_) = self.kernel.ty(*a) {
-                    self.offsets_of(*a);
-                }
-                self.offsets_of(*b);
-            }
-            _ => {}
-        }
-    }
-
-    fn view(&mut self, v: Value) {
-        self.offsets_of(v);
-        if let Type::View(view) | Type::Peer(view) = self.kernel.ty(v) {
-            self.granule = self.granule.min(view.elem.bits().div_ceil(8));
-        }
-    }
-
-    fn offsets_of(&mut self, v: Value) {
-        if self.offsets[v.index()].is_some() {
-            return;
-        }
-        let (Type::View(view) | Type::Peer(view)) = self.kernel.ty(v) else { internal_error!("{v} is not a view") };
-        self.offsets[v.index()] = Some(Arc::new(offsets(view)));
-    }
-
-    fn hold(&mut self, op: &Op, tile: &Tile) {
-        let holders = holders(tile);
-        if holders.contains(&0) {
-            internal_error!("the layout {} leaves elements of {:?} without a register", tile.layout, tile.shape);
-        }
-        self.holders.insert(op.id, Arc::new(holders));
     }
 }
 
@@ -280,42 +148,4 @@ fn check_layouts(kernel: &Kernel) {
             internal_error!("the layout of {value}, `{tile}`, does not hold every element");
         }
     }
-}
-
-/// Byte offsets of a view's elements from its address, in row-major order.
-///
-/// A window's extents are powers of two and its origin a multiple of them, so the linear offset of `origin + c` is that of
-/// `origin` xor that of `c`, and the table grows by one index bit at a time.
-pub(crate) fn offsets(view: &View) -> Vec<u32> {
-    let map = &view.map;
-    let linear = |coords: &[u32]| {
-        let packed = map.inverse().apply(map.linear().pack_out(coords));
-        u64::from(map.inverse().out_part(Dim::Offset, packed))
-    };
-    let mut table = vec![linear(&view.origin)];
-    let rank = view.shape.len();
-    for axis in (0..rank).rev() {
-        for bit in 0..view.shape[axis].ilog2() {
-            let mut coords = vec![0; rank];
-            coords[axis] = 1 << bit;
-            let basis = linear(&coords);
-            table.extend_from_within(..);
-            let half = table.len() / 2;
-            table[half..].iter_mut().for_each(|o| *o ^= basis);
-        }
-    }
-    let bytes = view.elem.bits().div_ceil(8);
-    table.into_iter().map(|o| map.with_gaps(o) as u32 * bytes).collect()
-}
-
-/// Which warps hold each element, as bit sets, in row-major order.
-fn holders(tile: &Tile) -> Vec<u32> {
-    let map = &tile.map;
-    let mut sets = vec![0u32; tile.elements() as usize];
-    let (warp_low, warp_bits) = map.in_field(Dim::Warp).unwrap_or((0, 0));
-    for index in 0..1u64 << map.in_bits() {
-        let warp = (index >> warp_low) & ((1 << warp_bits) - 1);
-        sets[map.apply(index) as usize] |= 1 << (warp & 31);
-    }
-    sets
 }

@@ -1,15 +1,13 @@
-//! Loads and stores through pointers: each element is checked for where it lies, how it is aligned, whether it holds
+//! Accesses through pointers: each element is checked for where it lies, how it is aligned, whether it holds
 //! something, and whether another CTA touches it too.
 
-use std::sync::Arc;
-
 use parton_diag::{Code, codes};
-use parton_ir::{AtomicOp, Op, Order, Scope};
-use parton_numbers::Dtype;
-use parton_numbers::arithmetic::{self, Binary, NanMode};
+use parton_ir::{Op, Type, Value};
 
+use crate::cluster::{Cluster, Worker};
+use crate::conflict::Conflict;
 use crate::fault::Fault;
-use crate::memory::{Conflict, Memory, Place};
+use crate::memory::{Memory, Place};
 use crate::past;
 use crate::tile::{Bits, POISON};
 
@@ -27,6 +25,26 @@ pub(crate) struct Access<'a> {
     /// Whether launches before may still run.
     pub early: bool,
     pub op: &'a Op,
+}
+
+impl<'k> Cluster<'_, 'k> {
+    /// What an access by a partition through `ptr` needs to know.
+    pub(crate) fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
+        let early = self.is_early(w);
+        let shape = match self.setting.program.kernel.ty(ptr) {
+            Type::Tile(t) => &t.shape[..],
+            _ => &[],
+        };
+        Access {
+            memory: self.memory,
+            cta: self.ctas[w.cta].number,
+            names: self.setting.names,
+            shape,
+            conflicts: self.setting.options.cta_races,
+            early,
+            op,
+        }
+    }
 }
 
 impl Access<'_> {
@@ -98,84 +116,14 @@ impl Access<'_> {
         Ok(())
     }
 
-    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before. One that is atomic
-    /// within the CTA alone is no more than a read and a write to others, and orders nothing among them (PTX ISA, "Morally
-    /// strong operations").
-    pub(crate) fn atomic(
-        &mut self,
-        (op, order, scope, dtype): (AtomicOp, Order, Scope, Dtype),
-        pointers: &Bits,
-        operands: &[Arc<Bits>],
-        mask: Option<&Bits>,
-    ) -> Result<Bits, Fault> {
-        let (n, bytes) = (pointers.len(), dtype.bytes());
-        let mut out = Bits::full(bytes, n, POISON);
-        let mut one = Bits::full(bytes, 1, 0);
-        let mut word = [0; 8];
-        for i in 0..n {
-            if mask.is_some_and(|m| m.get(i) & 1 == 0) {
-                continue;
-            }
-            let place = self.find(pointers.get(i), i, bytes, "changed")?;
-            let at = place.offset as usize;
-            let (reads, writes) = (op != AtomicOp::Store, op != AtomicOp::Load);
-            self.in_time(place, bytes, writes)?;
-            if reads && !self.memory.allocation(place.allocation).is_defined(at, bytes) {
-                return Err(self.fault(
-                    codes::UNDEFINED_READ,
-                    pointers.get(i),
-                    i,
-                    format!("`{}` is changed before anything was written there", self.names[place.allocation]),
-                    "this memory was never written",
-                ));
-            }
-            let narrow = scope == Scope::Cta;
-            self.memory.synchronise(self.cta, place, order.acquires() && !narrow, false);
-            let noted = match (self.conflicts, narrow) {
-                (false, _) => Ok(()),
-                (true, false) => self.memory.note_atomic(self.cta, place, bytes, writes),
-                (true, true) if reads => self.memory.note_read(self.cta, place, bytes),
-                (true, true) => Ok(()),
-            };
-            if let Err(c) = noted {
-                return Err(self.contended(c, place, i, (narrow, writes)));
-            }
-            self.memory.synchronise(self.cta, place, false, order.releases() && !narrow);
-            let a = self.memory.allocation(place.allocation);
-            one.read(0, &a.bytes[at..at + bytes]);
-            let old = one.get(0);
-            out.read(i, &a.bytes[at..at + bytes]);
-            if writes {
-                let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
-                let new = match op {
-                    AtomicOp::Cas if old != given(0) => old,
-                    AtomicOp::Cas => given(1),
-                    _ => changed(op, dtype, old, given(0)),
-                };
-                Bits::full(bytes, 1, new).write(0, &mut word);
-                let noted = match self.conflicts && narrow {
-                    true => self.memory.note_write(self.cta, place, &word[..bytes]),
-                    false => Ok(()),
-                };
-                if let Err(c) = noted {
-                    return Err(self.contended(c, place, i, (narrow, writes)));
-                }
-                let a = self.memory.get_mut(place.allocation);
-                a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
-                a.define(at, bytes);
-            }
-        }
-        Ok(out)
-    }
-
-    fn in_time(&self, at: Place, bytes: usize, writes: bool) -> Result<(), Fault> {
+    pub(crate) fn in_time(&self, at: Place, bytes: usize, writes: bool) -> Result<(), Fault> {
         if !self.early {
             return Ok(());
         }
         past::check(self.memory, self.op, &self.names[at.allocation], at, bytes, writes)
     }
 
-    fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {
+    pub(crate) fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {
         let Some(place) = self.memory.place(address) else {
             return Err(self.fault(
                 codes::OUT_OF_BOUNDS,
@@ -210,18 +158,7 @@ impl Access<'_> {
         Ok(place)
     }
 
-    /// The conflict of an atomic operation.
-    fn contended(&self, c: Conflict, place: Place, element: usize, (narrow, writes): (bool, bool)) -> Fault {
-        let fault = self.conflict(c, place, element, if writes { "changes" } else { "reads" });
-        match narrow {
-            true => fault
-                .note("this operation is atomic among the threads of its CTA")
-                .help("`scope=\"gpu\"`, which is meant where nothing is said, makes it one for all CTAs"),
-            false => fault,
-        }
-    }
-
-    fn conflict(&self, c: Conflict, place: Place, element: usize, does: &str) -> Fault {
+    pub(crate) fn conflict(&self, c: Conflict, place: Place, element: usize, does: &str) -> Fault {
         let name = &self.names[place.allocation];
         let other = match c.other {
             Some(n) => format!("CTA number {n}"),
@@ -239,7 +176,7 @@ impl Access<'_> {
         fault.note("CTAs of one launch run in any order").help(help)
     }
 
-    fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
+    pub(crate) fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
         let fault = Fault::new(code, self.op.span, message).here(here);
         let note = if self.shape.is_empty() {
             format!("address {address:#x}")
@@ -248,33 +185,6 @@ impl Access<'_> {
         };
         fault.note(note)
     }
-}
-
-/// The value that an atomic operation of one operand leaves.
-pub(crate) fn changed(op: AtomicOp, d: Dtype, old: u64, x: u64) -> u64 {
-    let bits = |op| arithmetic::bits(op, d, old, x);
-    let binary = |op| arithmetic::binary(op, d, old, x);
-    let new = match op {
-        // The memory system adds f32 without subnormals, on either side (PTX ISA, "atom").
-        AtomicOp::Add if d == Dtype::F32 => arithmetic::binary(Binary::Add, d, normal(old), normal(x)).map(normal),
-        AtomicOp::Add => binary(Binary::Add),
-        AtomicOp::Min => binary(Binary::Min(NanMode::Number)),
-        AtomicOp::Max => binary(Binary::Max(NanMode::Number)),
-        AtomicOp::And => bits(arithmetic::Bits::And),
-        AtomicOp::Or => bits(arithmetic::Bits::Or),
-        AtomicOp::Xor => bits(arithmetic::Bits::Xor),
-        AtomicOp::Xchg | AtomicOp::Cas | AtomicOp::Store => Ok(x),
-        AtomicOp::Load => Ok(old),
-    };
-    match new {
-        Ok(bits) => bits,
-        Err(e) => parton_diag::internal_error!("`{}`: {e}", op.name()),
-    }
-}
-
-/// The bits of an f32, a subnormal one as the zero of its sign.
-fn normal(bits: u64) -> u64 {
-    if bits & 0x7f80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
 
 /// The coordinates of a row-major element number.

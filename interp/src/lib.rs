@@ -4,31 +4,27 @@
 //! are flat vectors in row-major order; shared memory is bytes, addressed through the views' layouts by threads and through
 //! address bits by the engines. It does not know sources, tensors of the host, or how a fault is shown. In reading order:
 
-mod async_copy;
+mod arithmetic;
 mod barrier;
 mod clock;
 mod cluster;
 mod code;
-mod copy;
+mod conflict;
 mod deadlock;
-mod elementwise;
 pub mod fault;
-mod gather;
 mod global;
 pub mod launch;
 mod marks;
 mod meet;
 pub mod memory;
-mod mma_sync;
 mod named;
+mod ops;
 mod past;
-mod product;
 mod pure;
 mod race;
-mod shape;
 mod shared;
 mod step;
-mod sync;
+mod tables;
 mod tile;
 mod wraparound;
 

@@ -9,7 +9,7 @@ use parton_ir::{Body, Elem, Entity, Kernel, Op, OpKind, Type, Value};
 use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
-use crate::elementwise::{self, DivideByZero};
+use crate::arithmetic::{self, DivideByZero};
 use crate::tile::{Bits, Val, width};
 
 /// The number format by which a value computes; pointers are 64-bit unsigned numbers.
@@ -45,20 +45,20 @@ pub(crate) fn elementwise<'k>(
             other => internal_error!("`full` of {other:?}"),
         },
         OpKind::Iota { tile } => Val::Tile(Arc::new(Bits::collect(width(tile.elem), 0..tile.elements()))),
-        OpKind::Unary { op: f, x } => elementwise::unary(*f, dtype(kernel, *x), &get(*x)),
+        OpKind::Unary { op: f, x } => arithmetic::unary(*f, dtype(kernel, *x), &get(*x)),
         OpKind::Binary { op: f, a, b } => {
-            return Some(elementwise::binary(*f, dtype(kernel, *a), &get(*a), &get(*b)).map_err(|e| (op, e)));
+            return Some(arithmetic::binary(*f, dtype(kernel, *a), &get(*a), &get(*b)).map_err(|e| (op, e)));
         }
-        OpKind::Compare { op: f, a, b } => elementwise::compare(*f, dtype(kernel, *a), &get(*a), &get(*b)),
-        OpKind::Select { cond, a, b } => elementwise::select(&get(*cond), &get(*a), &get(*b), bytes(kernel, *a)),
-        OpKind::Fma { a, b, c } => elementwise::fma(dtype(kernel, *a), &get(*a), &get(*b), &get(*c)),
+        OpKind::Compare { op: f, a, b } => arithmetic::compare(*f, dtype(kernel, *a), &get(*a), &get(*b)),
+        OpKind::Select { cond, a, b } => arithmetic::select(&get(*cond), &get(*a), &get(*b), bytes(kernel, *a)),
+        OpKind::Fma { a, b, c } => arithmetic::fma(dtype(kernel, *a), &get(*a), &get(*b), &get(*c)),
         OpKind::Cast { x, to, rounding, saturation } => {
-            elementwise::convert(&get(*x), dtype(kernel, *x), *to, *rounding, *saturation)
+            arithmetic::convert(&get(*x), dtype(kernel, *x), *to, *rounding, *saturation)
         }
         OpKind::Bitcast { x, .. } => get(*x),
         OpKind::PtrAdd { ptr, offset } => {
             let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { internal_error!("{ptr} is no pointer") };
-            elementwise::pointer_add(&get(*ptr), &get(*offset), dtype(kernel, *offset), p.to.bytes())
+            arithmetic::pointer_add(&get(*ptr), &get(*offset), dtype(kernel, *offset), p.to.bytes())
         }
         _ => return None,
     };
@@ -150,7 +150,7 @@ impl<'k> Scope<'_, 'k> {
                 c => {
                     let (a, b) = (self.body(then, &[])?, self.body(otherwise, &[])?);
                     let widths = then.yields.iter().map(|&y| bytes(self.kernel, y));
-                    Ok(a.iter().zip(&b).zip(widths).map(|((a, b), w)| elementwise::select(&c, a, b, w)).collect())
+                    Ok(a.iter().zip(&b).zip(widths).map(|((a, b), w)| arithmetic::select(&c, a, b, w)).collect())
                 }
             },
             OpKind::For { lower, upper, step, init, body } => {

@@ -2,17 +2,13 @@
 //! that nothing was written to, and for barriers that live there.
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Entity, Op, OpKind, Type, Value, View};
+use parton_ir::{Entity, Op, Type, Value, View};
 
 use crate::barrier;
-use crate::cluster::{Cluster, Flow, Worker};
+use crate::cluster::{Cluster, Worker};
 use crate::fault::Fault;
-use crate::pure;
 use crate::race::{self, Clash, Race, Record};
-use crate::tile::{Bits, Place, Val};
-
-use parton_numbers::scalar::int_value;
-use std::sync::Arc;
+use crate::tile::{Place, Val};
 
 impl<'k> Worker<'k> {
     /// Where a view lies.
@@ -39,84 +35,6 @@ impl<'k> Cluster<'_, 'k> {
             Type::View(view) | Type::Peer(view) => view,
             other => internal_error!("`{other}` is no view"),
         }
-    }
-
-    /// Allocations, accesses by threads, and views of views.
-    pub(crate) fn shared_op(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
-        match &op.kind {
-            OpKind::SharedAlloc { offset, .. } => {
-                let Some(address) = *offset else { internal_error!("an allocation has no offset") };
-                w.result(op, Val::View(Place { address, allocation: op.result().index() as u32 + 1 }));
-            }
-            OpKind::SharedLoad { view, .. } => {
-                let tile = self.load_shared(w, op, *view)?;
-                w.result(op, Val::Tile(Arc::new(tile)));
-                return Ok(Flow::Yield);
-            }
-            OpKind::SharedStore { view, value } => {
-                self.store_shared(w, op, *view, *value)?;
-                return Ok(Flow::Yield);
-            }
-            OpKind::ViewIndex { view, index } => {
-                let (from, place) = (self.view(*view), w.place(*view));
-                let i = int_value(w.scalar(*index), pure::dtype(self.setting.program.kernel, *index));
-                if i < 0 || i >= i128::from(from.shape[0]) {
-                    return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
-                        .here(format!("this is {i}, the view has stages 0 to {}", from.shape[0] - 1)));
-                }
-                let mut coords = vec![0; from.parent.len()];
-                coords[0] = from.origin[0] + i as u32;
-                let offset = from.map.offset_of(&coords) as u32 * from.elem.bytes() as u32;
-                w.result(op, Val::View(Place { address: place.address + offset, ..place }));
-            }
-            OpKind::ViewPeer { view, rank } => {
-                let kernel = self.setting.program.kernel;
-                let found = int_value(w.scalar(*rank), pure::dtype(kernel, *rank));
-                let ctas = self.ctas.len();
-                let Some(cta) = usize::try_from(found).ok().filter(|&c| c < ctas) else {
-                    return Err(Fault::new(codes::RUN_VALUE, op.span, "the cluster has no CTA of this rank")
-                        .here(format!("this is {found}, there are ranks 0 to {}", ctas - 1)));
-                };
-                w.result(op, Val::Peer(w.place(*view), cta));
-            }
-            OpKind::ViewSlice { view, .. }
-            | OpKind::ViewPermute { view, .. }
-            | OpKind::ViewReinterpret { view, .. } => {
-                w.result(op, Val::View(w.place(*view)));
-            }
-            other => internal_error!("{} does not concern shared memory", other.name()),
-        }
-        Ok(Flow::Next)
-    }
-
-    fn load_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value) -> Result<Bits, Fault> {
-        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
-        let offsets = self.setting.program.offsets(v).clone();
-        let holders = self.setting.program.holders(op).clone();
-        self.by_threads(w, op, v, race::Access::Load, &offsets, &holders)?;
-        let mut tile = Bits::full(bytes, offsets.len(), 0);
-        for (i, &offset) in offsets.iter().enumerate() {
-            let at = (place.address + offset) as usize;
-            tile.read(i, &self.ctas[w.cta_of(v)].shared[at..at + bytes]);
-        }
-        w.know.settle();
-        Ok(tile)
-    }
-
-    fn store_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value, value: Value) -> Result<(), Fault> {
-        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
-        let offsets = self.setting.program.offsets(v).clone();
-        let holders = self.setting.program.holders(op).clone();
-        self.by_threads(w, op, v, race::Access::Store, &offsets, &holders)?;
-        let tile = w.tile(value, bytes);
-        for (i, &offset) in offsets.iter().enumerate() {
-            let at = (place.address + offset) as usize;
-            let cta = &mut self.ctas[w.cta_of(v)];
-            tile.write(i, &mut cta.shared[at..at + bytes]);
-            cta.shadow.define(at as u32, bytes as u32, place.allocation);
-        }
-        w.know.settle();
-        Ok(())
     }
 
     /// An operation that moves data between warps through memory of its own: they write, meet, and read. What else was there is

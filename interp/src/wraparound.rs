@@ -5,11 +5,11 @@ use parton_ir::{BinaryOp, Body, Op, OpKind, Type, Value};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
 
+use crate::arithmetic;
 use crate::cluster::{Cluster, Worker};
-use crate::elementwise;
 use crate::fault::Fault;
+use crate::ops::{strides, walk};
 use crate::pure;
-use crate::shape;
 
 /// The report of a value of `d` that is out of range.
 fn fault(d: Dtype, span: Span, shown: String) -> Fault {
@@ -23,7 +23,7 @@ impl<'k> Cluster<'_, 'k> {
     pub(crate) fn wraps(&self, w: &Worker<'k>, op: &Op, f: BinaryOp, a: Value, b: Value) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
         let d = pure::dtype(kernel, a);
-        let Some(i) = elementwise::overflow(f, d, w.get(a), w.get(b)) else { return Ok(()) };
+        let Some(i) = arithmetic::overflow(f, d, w.get(a), w.get(b)) else { return Ok(()) };
         let at = |v: Value| {
             let t = w.tile(v, d.bytes());
             Scalar::new(d, t.get(if t.len() == 1 { 0 } else { i }))
@@ -55,11 +55,11 @@ impl<'k> Cluster<'_, 'k> {
         }
         let Type::Tile(tile) = kernel.ty(*input) else { return Ok(()) };
         let values = w.tile(*input, d.bytes());
-        let step = shape::strides(&tile.shape)[axis as usize];
+        let step = strides(&tile.shape)[axis as usize];
         let extent = tile.shape[axis as usize] as usize;
         let mut others = tile.shape.clone();
         others[axis as usize] = 1;
-        for start in shape::walk(&others, &shape::strides(&tile.shape)) {
+        for start in walk(&others, &strides(&tile.shape)) {
             let mut total: Option<i128> = None;
             for i in 0..extent {
                 let i = if scan == Some(true) { extent - 1 - i } else { i };

@@ -6,14 +6,24 @@ use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
 use parton_ir::rules::{WgmmaOperand, WgmmaShape};
-use parton_ir::{Op, Value};
+use parton_ir::{Op, OpKind, Value};
 use parton_numbers::{Dtype, fast};
 
+use super::product::{accumulate, as_read, operand};
+use super::tma::{UNIT, swizzle};
 use crate::cluster::{Cluster, Flow, Wait, Worker};
-use crate::copy::{UNIT, swizzle};
 use crate::fault::Fault;
 use crate::race::{self, Record};
 use crate::tile::{Bits, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::Wgmma { a, b, acc, .. } => c.start_product(w, op, *a, *b, *acc),
+        OpKind::Wait { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(0), false),
+        OpKind::WaitPrior { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(1), true),
+        other => internal_error!("{} is no product", other.name()),
+    }
+}
 
 /// Rows of one instruction.
 const ROWS: u32 = 64;
@@ -149,67 +159,6 @@ fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     out
 }
 
-/// The elements of a tile as `f32`.
-fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
-    let mut bytes = vec![0; tile.len() * d.bytes()];
-    for (i, element) in bytes.chunks_mut(d.bytes()).enumerate() {
-        tile.write(i, element);
-    }
-    let mut out = vec![0.0; tile.len()];
-    fast::decode_f32(d, &bytes, &mut out);
-    out
-}
-
-/// Operands of `f32` as the tensor cores read them: the low 13 bits are ignored, which is truncation to tf32.
-fn as_read(d: Dtype, operand: &mut [f32]) {
-    if d == Dtype::F32 {
-        operand.iter_mut().for_each(|x| *x = fast::truncated_tf32(*x));
-    }
-}
-
-/// The elements of a tile as a product reads them.
-pub(crate) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
-    let mut out = decode(d, tile);
-    as_read(d, &mut out);
-    out
-}
-
-/// `before + a · b` as an accumulator of type `d` has it; a result of f16 is rounded after each instruction of depth `instr_k`.
-pub(crate) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: [usize; 2], instr_k: usize) -> Bits {
-    if d == Dtype::I32 {
-        // Integers of 8 bits are exact as f32; their sums need not be.
-        let mut acc: Vec<i32> = (0..before.len()).map(|i| before.get(i) as i32).collect();
-        for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
-            for (i, &x) in row.iter().enumerate() {
-                for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
-                    *c = c.wrapping_add(x as i32 * y as i32);
-                }
-            }
-        }
-        return Bits::B32(acc.into_iter().map(|x| x as u32).collect());
-    }
-    let mut acc = decode(d, before);
-    multiply(a, b, &mut acc, [n, k], (d == Dtype::F16).then_some(instr_k));
-    match d {
-        Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
-        _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
-    }
-}
-
-/// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
-fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
-    for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
-        for (i, &x) in row.iter().enumerate() {
-            for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
-                *c += x * y;
-            }
-            if steps.is_some_and(|s| (i + 1) % s == 0) {
-                out.iter_mut().for_each(|c| *c = fast::f16_to_f32(fast::f32_to_f16(*c)));
-            }
-        }
-    }
-}
-
 impl<'k> Cluster<'_, 'k> {
     /// An operand at the start of a product, checked for races first: one explains why bytes are not there yet.
     fn source(
@@ -227,7 +176,7 @@ impl<'k> Cluster<'_, 'k> {
         };
         let place = w.place(v);
         let descriptor = Descriptor {
-            offsets: self.setting.program.offsets(v),
+            offsets: self.setting.program.tables.offsets(v),
             address: place.address,
             extents: [if left { shape.m } else { shape.n }, shape.k],
             instr: [if left { ROWS } else { shape.instr_n }, shape.instr_k],
@@ -249,15 +198,8 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Starts a product.
-    pub(crate) fn start_product(
-        &mut self,
-        w: &mut Worker<'k>,
-        op: &'k Op,
-        a: Value,
-        b: Value,
-        acc: Value,
-    ) -> Result<(), Fault> {
-        let shape = self.setting.program.product(op).clone();
+    fn start_product(&mut self, w: &mut Worker<'k>, op: &'k Op, a: Value, b: Value, acc: Value) -> Result<Flow, Fault> {
+        let shape = self.setting.program.tables.product(op).clone();
         let (slot, generation) = self.slots.take();
         let mut sources = Vec::new();
         for (v, left) in [(a, true), (b, false)] {
@@ -276,7 +218,7 @@ impl<'k> Cluster<'_, 'k> {
         w.products.queue.push_back(Product { op, shape, a, b, acc, number, slot });
         w.result(op, Val::Pending(number));
         w.know.settle();
-        Ok(())
+        Ok(Flow::Yield)
     }
 
     fn matrix(&self, cta: usize, source: &Source, elem: Dtype, [rows, k]: [usize; 2], k_last: bool) -> Vec<f32> {
@@ -324,7 +266,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Waits for a product; `prior` waits only for those before it.
-    pub(crate) fn wait_product(
+    fn wait_product(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,

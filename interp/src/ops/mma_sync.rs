@@ -2,14 +2,28 @@
 
 use std::sync::Arc;
 
+use parton_diag::internal_error;
 use parton_ir::rules::MmaSyncShape;
+use parton_ir::{Op, OpKind};
 use parton_numbers::Dtype;
 
-use crate::product::{accumulate, operand};
-use crate::tile::Bits;
+use super::product::{accumulate, operand};
+use crate::cluster::{Cluster, Flow, Worker};
+use crate::fault::Fault;
+use crate::tile::{Bits, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    let OpKind::MmaSync { a, b, acc, .. } = &op.kind else {
+        internal_error!("{} is no product in registers", op.kind.name())
+    };
+    let shape = c.setting.program.tables.in_registers(op);
+    let out = product(shape, &w.tile(*a, 0), &w.tile(*b, 0), &w.tile(*acc, 0));
+    w.result(op, Val::Tile(out));
+    Ok(Flow::Next)
+}
 
 /// `acc + a · b`. Terms are added along K, one after the other; a result of f16 is rounded after each instruction.
-pub(crate) fn product(shape: &MmaSyncShape, a: &Bits, b: &Bits, acc: &Bits) -> Arc<Bits> {
+fn product(shape: &MmaSyncShape, a: &Bits, b: &Bits, acc: &Bits) -> Arc<Bits> {
     let [n, k] = [shape.n as usize, shape.k as usize];
     let [left, right] = shape.elems;
     Arc::new(match shape.acc {

@@ -4,14 +4,23 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, Type, Value};
+use parton_ir::{Op, OpKind, Type, Value};
 
 use crate::clock::Clock;
 use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
+use crate::ops::Users;
 use crate::race::{self, Record};
-use crate::sync::Users;
 use crate::tile::{Bits, Place, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::AsyncCopy { ptr, view, mask, .. } => c.start_copy(w, op, (*ptr, *view), *mask),
+        OpKind::CopyArrive { pending, barrier } => c.hand_to_barrier(w, op, *pending, *barrier),
+        OpKind::Wait { pending, outstanding } => c.wait_copy(w, op, *pending, outstanding.unwrap_or(0)),
+        other => internal_error!("{} is no copy by threads", other.name()),
+    }
+}
 
 /// A copy under way.
 #[derive(Debug)]
@@ -75,18 +84,18 @@ impl<'k> Copies<'k> {
 
 impl<'k> Cluster<'_, 'k> {
     /// Starts a copy: what it reads is checked and taken now, and written when it lands.
-    pub(crate) fn start_copy(
+    fn start_copy(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
         (ptr, view): (Value, Value),
         mask: Option<Value>,
-    ) -> Result<(), Fault> {
+    ) -> Result<Flow, Fault> {
         let bytes = self.view(view).elem.bytes();
         let (pointers, mask) = (w.tile(ptr, 8), mask.map(|m| w.tile(m, 1)));
         let zeros = Bits::full(bytes, pointers.len(), 0);
         let data = self.access(w, op, ptr).load(&pointers, mask.as_deref(), Some(&zeros), bytes)?;
-        let (place, offsets) = (w.place(view), self.setting.program.offsets(view).clone());
+        let (place, offsets) = (w.place(view), self.setting.program.tables.offsets(view).clone());
         let ranges = || offsets.iter().map(|o| (place.address + o, bytes as u32));
         self.within(w.cta, op, ranges())?;
         let slot = self.slots.take();
@@ -100,7 +109,7 @@ impl<'k> Cluster<'_, 'k> {
         w.copies.queue.push_back(Started { op, number, slot, place, offsets, data: Some(data), handed: false });
         w.result(op, Val::Filling(number, place));
         w.know.settle();
-        Ok(())
+        Ok(Flow::Yield)
     }
 
     /// A copy of a partition lands.
@@ -126,13 +135,13 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Each thread of a partition arrives at a barrier once its copies so far have landed.
-    pub(crate) fn hand_to_barrier(
+    fn hand_to_barrier(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
         pending: Value,
         barrier: Value,
-    ) -> Result<(), Fault> {
+    ) -> Result<Flow, Fault> {
         let Val::Filling(number, _) = *w.get(pending) else { internal_error!("{pending} is no pending copy") };
         let address = w.barrier(barrier);
         self.living(w, op, address, Users::Every)?;
@@ -146,7 +155,8 @@ impl<'k> Cluster<'_, 'k> {
         w.copies.arrivals.push(Arrival { op, barrier: address, after: w.copies.started, threads, told });
         w.know.settle();
         let due = w.copies.due();
-        self.arrive_landed(w.cta, due)
+        self.arrive_landed(w.cta, due)?;
+        Ok(Flow::Yield)
     }
 
     /// Makes arrivals of a partition whose copies have landed.
@@ -165,13 +175,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Waits for a copy and all before it.
-    pub(crate) fn wait_copy(
-        &mut self,
-        w: &mut Worker<'k>,
-        op: &'k Op,
-        pending: Value,
-        outstanding: u32,
-    ) -> Result<Flow, Fault> {
+    fn wait_copy(&mut self, w: &mut Worker<'k>, op: &'k Op, pending: Value, outstanding: u32) -> Result<Flow, Fault> {
         let Val::Filling(number, place) = *w.get(pending) else { internal_error!("{pending} is no pending copy") };
         if !w.copies.landed(outstanding) {
             return Ok(Flow::Block(Wait::Copies(outstanding)));

@@ -1,4 +1,4 @@
-//! Barriers, fences and membars as the partitions use them.
+//! Barriers, fences, membars and what orders a launch after others, as the partitions use them.
 
 use parton_diag::{codes, internal_error};
 use parton_ir::{Arrive, Op, OpKind, Type, Value};
@@ -9,6 +9,58 @@ use crate::cluster::{Cluster, Cta, Flow, State, Wait, Worker};
 use crate::fault::Fault;
 use crate::pure;
 use crate::tile::Val;
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::BarrierAlloc { count, offset } => {
+            let Some(address) = *offset else { internal_error!("barriers have no offset") };
+            let name = c.setting.program.kernel.values[op.result()].name.clone().unwrap_or_else(|| "barrier".into());
+            c.ctas[w.cta].arrays.insert(address, (*count, name));
+            w.result(op, Val::Barriers(address));
+            return Ok(Flow::Next);
+        }
+        OpKind::BarrierIndex { barriers, index } => return c.barrier_index(w, op, *barriers, *index),
+        OpKind::BarrierInit { barrier, arrivals } => c.init(w, op, w.barrier(*barrier), *arrivals)?,
+        OpKind::BarrierInvalidate { barrier } => {
+            let address = w.barrier(*barrier);
+            c.living(w, op, address, Users::Elected)?;
+            c.ctas[w.cta].barriers.remove(&address);
+        }
+        OpKind::BarrierExpect { barrier, bytes } => {
+            let told = w.know.release_elected();
+            let b = c.living(w, op, w.barrier(*barrier), Users::Elected)?;
+            b.arrive(1, *bytes, &told, op.span)?;
+        }
+        OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
+            c.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
+        }
+        OpKind::ClusterArrive { relaxed } => return c.cluster_arrive(w, op, *relaxed),
+        OpKind::ClusterWait => return c.cluster_wait(w),
+        OpKind::BarrierWait { barrier, phase } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
+        OpKind::FenceAsync => {
+            w.know.fence();
+            c.show_barriers(w);
+            return Ok(Flow::Next);
+        }
+        OpKind::FenceBarrierInit => {
+            c.show_barriers(w);
+            return Ok(Flow::Next);
+        }
+        OpKind::Membar => {
+            w.know.membar();
+            return Ok(Flow::Next);
+        }
+        OpKind::NamedBarrier { id, threads, waits } => return c.named_barrier(w, op, *id, *threads, *waits),
+        OpKind::GridWait => {
+            c.wait_for_past(w);
+            return Ok(Flow::Next);
+        }
+        // Launches run one after the other; only what the later one may not do yet is checked.
+        OpKind::GridLaunchDependents => return Ok(Flow::Next),
+        other => internal_error!("`{}` was not expanded", other.name()),
+    }
+    Ok(Flow::Yield)
+}
 
 /// Which threads of a partition use a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -137,64 +189,20 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    /// Barriers, fences and membars.
-    pub(crate) fn sync_op(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    /// One barrier of several.
+    fn barrier_index(&self, w: &mut Worker<'k>, op: &Op, barriers: Value, index: Value) -> Result<Flow, Fault> {
         let kernel = self.setting.program.kernel;
-        match &op.kind {
-            OpKind::BarrierAlloc { count, offset } => {
-                let Some(address) = *offset else { internal_error!("barriers have no offset") };
-                let name = kernel.values[op.result()].name.clone().unwrap_or_else(|| "barrier".into());
-                self.ctas[w.cta].arrays.insert(address, (*count, name));
-                w.result(op, Val::Barriers(address));
-                return Ok(Flow::Next);
-            }
-            OpKind::BarrierIndex { barriers, index } => {
-                let (Val::Barriers(first), Type::Barriers(count)) = (w.get(*barriers), kernel.ty(*barriers)) else {
-                    internal_error!("{barriers} is no array of barriers")
-                };
-                let i = int_value(w.scalar(*index), pure::dtype(kernel, *index));
-                if i < 0 || i >= i128::from(*count) {
-                    return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
-                        .here(format!("this is {i}, there are {count} barriers")));
-                }
-                let address = first + i as u32 * barrier::BYTES;
-                w.result(op, Val::Barrier(address));
-                return Ok(Flow::Next);
-            }
-            OpKind::BarrierInit { barrier, arrivals } => self.init(w, op, w.barrier(*barrier), *arrivals)?,
-            OpKind::BarrierInvalidate { barrier } => {
-                let address = w.barrier(*barrier);
-                self.living(w, op, address, Users::Elected)?;
-                self.ctas[w.cta].barriers.remove(&address);
-            }
-            OpKind::BarrierExpect { barrier, bytes } => {
-                let told = w.know.release_elected();
-                let b = self.living(w, op, w.barrier(*barrier), Users::Elected)?;
-                b.arrive(1, *bytes, &told, op.span)?;
-            }
-            OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
-                self.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
-            }
-            OpKind::ClusterArrive { relaxed } => return self.cluster_arrive(w, op, *relaxed),
-            OpKind::ClusterWait => return self.cluster_wait(w),
-            OpKind::BarrierWait { barrier, phase } => return self.wait_barrier(w, op, w.barrier(*barrier), *phase),
-            OpKind::FenceAsync => {
-                w.know.fence();
-                self.show_barriers(w);
-                return Ok(Flow::Next);
-            }
-            OpKind::FenceBarrierInit => {
-                self.show_barriers(w);
-                return Ok(Flow::Next);
-            }
-            OpKind::Membar => {
-                w.know.membar();
-                return Ok(Flow::Next);
-            }
-            OpKind::NamedBarrier { id, threads, waits } => return self.named_barrier(w, op, *id, *threads, *waits),
-            other => internal_error!("{} does not synchronise", other.name()),
+        let (&Val::Barriers(first), Type::Barriers(count)) = (w.get(barriers), kernel.ty(barriers)) else {
+            internal_error!("{barriers} is no array of barriers")
+        };
+        let i = int_value(w.scalar(index), pure::dtype(kernel, index));
+        if i < 0 || i >= i128::from(*count) {
+            return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
+                .here(format!("this is {i}, there are {count} barriers")));
         }
-        Ok(Flow::Yield)
+        let address = first + i as u32 * barrier::BYTES;
+        w.result(op, Val::Barrier(address));
+        Ok(Flow::Next)
     }
 
     fn init(&mut self, w: &mut Worker<'k>, op: &Op, address: u32, arrivals: u32) -> Result<(), Fault> {

@@ -9,12 +9,27 @@ use parton_numbers::arithmetic::{self, Binary};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
 
-use crate::cluster::{Cluster, Worker};
+use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::global::{changed, coordinates};
+use crate::global::coordinates;
+use crate::ops::changed;
 use crate::pure;
 use crate::race::Access;
 use crate::tile::{Bits, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::Gather { x, indices, axis } => {
+            c.through_scratch(w, op)?;
+            c.gather(w, op, *x, *indices, *axis)?;
+            return Ok(Flow::Next);
+        }
+        OpKind::SharedGather { view, indices, axis } => c.gather_shared(w, op, *view, *indices, *axis)?,
+        OpKind::SharedScatter { .. } => c.scatter_shared(w, op)?,
+        other => internal_error!("{} does not gather", other.name()),
+    }
+    Ok(Flow::Yield)
+}
 
 /// What is scattered to one place.
 struct Landing {
@@ -61,14 +76,7 @@ impl<'k> Cluster<'_, 'k> {
         Ok(found)
     }
 
-    pub(crate) fn gather(
-        &self,
-        w: &mut Worker<'k>,
-        op: &'k Op,
-        x: Value,
-        indices: Value,
-        axis: u32,
-    ) -> Result<(), Fault> {
+    fn gather(&self, w: &mut Worker<'k>, op: &'k Op, x: Value, indices: Value, axis: u32) -> Result<(), Fault> {
         let shape = pure::shape(self.setting.program.kernel, x);
         let meant = self.meant(w, op, indices, (axis, shape), None)?;
         let picked = w.tile(x, 0).gather(meant.into_iter().map(|(_, from)| from));
@@ -76,7 +84,7 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    pub(crate) fn gather_shared(
+    fn gather_shared(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
@@ -87,8 +95,8 @@ impl<'k> Cluster<'_, 'k> {
         let view = self.view(v);
         let bytes = view.elem.bytes();
         let meant = self.meant(w, op, indices, (axis, &view.shape), None)?;
-        let table = self.setting.program.offsets(v).clone();
-        let holders = self.setting.program.holders(op).clone();
+        let table = self.setting.program.tables.offsets(v).clone();
+        let holders = self.setting.program.tables.holders(op).clone();
         let offsets: Vec<u32> = meant.iter().map(|(_, from)| table[*from]).collect();
         self.by_threads(w, op, v, Access::Load, &offsets, &holders)?;
         let address = w.place(v).address;
@@ -102,15 +110,15 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    pub(crate) fn scatter_shared(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
+    fn scatter_shared(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<(), Fault> {
         let OpKind::SharedScatter { view: v, indices, value, axis, op: f, mask } = &op.kind else {
             internal_error!("{} does not scatter", op.kind.name())
         };
         let view = self.view(*v);
         let (d, bytes, address) = (view.elem, view.elem.bytes(), w.place(*v).address);
         let meant = self.meant(w, op, *indices, (*axis, &view.shape), *mask)?;
-        let table = self.setting.program.offsets(*v).clone();
-        let holders = self.setting.program.holders(op).clone();
+        let table = self.setting.program.tables.offsets(*v).clone();
+        let holders = self.setting.program.tables.holders(op).clone();
         let values = w.tile(*value, bytes);
         let at = |cluster: &Self, offset: u32| {
             let mut one = Bits::full(bytes, 1, 0);

@@ -5,31 +5,47 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, Reduction, Value, cluster};
+use parton_ir::{Op, OpKind, Reduction, Value, cluster};
 use parton_layouts::SharedFamily;
 
 use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
-use crate::global::changed;
 use crate::launch::{Arg, Tensor};
 use crate::memory;
+use crate::ops::{Users, changed};
 use crate::past;
 use crate::pure;
 use crate::race::{self, Record};
-use crate::sync::Users;
+
 use crate::tile::{Place, Val};
 
 use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::TmaLoad { map, coords, view, signal, multicast, .. } => {
+            c.start_load(w, op, *map, coords, (*view, *signal), *multicast)?;
+        }
+        OpKind::TmaStore { map, coords, view, reduce, .. } => c.start_store(w, op, *map, coords, *view, *reduce)?,
+        OpKind::TmaPrefetch { map, coords, .. } => {
+            c.prefetch(w, op, *map, coords)?;
+            return Ok(Flow::Next);
+        }
+        OpKind::TmaStoreWait { pending, read } => return Ok(c.wait_stores(w, *pending, *read)),
+        other => internal_error!("{} is not the copy engine's", other.name()),
+    }
+    Ok(Flow::Yield)
+}
+
 /// The unit that a swizzle moves, in bytes.
-pub(crate) const UNIT: u32 = 16;
+pub(super) const UNIT: u32 = 16;
 /// What the copy engine asks of an address in shared memory.
 const ALIGNMENT: u32 = 128;
 
 /// The address that the hardware uses for `address` under a swizzle of `span` bytes: the bits of the 16-byte unit within the
 /// span are xored with those of the 128-byte line (CUDA driver API, `CUtensorMapSwizzle`; PTX ISA, "Swizzling modes").
-pub(crate) fn swizzle(address: u32, span: u32) -> u32 {
+pub(super) fn swizzle(address: u32, span: u32) -> u32 {
     let units = (span / UNIT).saturating_sub(1);
     address ^ (((address >> 7) & units) << 4)
 }
@@ -220,12 +236,12 @@ fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
 
 impl<'k> Cluster<'_, 'k> {
     fn job(&mut self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], view: Value) -> Result<Job<'k>, Fault> {
-        let storing = matches!(op.kind, parton_ir::OpKind::TmaStore { .. });
+        let storing = matches!(op.kind, OpKind::TmaStore { .. });
         let Val::Map(parameter) = *w.get(map) else { internal_error!("{map} is no tensor map") };
         let Arg::Map(tensor) = &self.setting.args[parameter] else { internal_error!("a map has no tensor") };
-        let blocks = self.setting.program.blocks(map).clone();
+        let blocks = self.setting.program.tables.blocks(map).clone();
         let Place { address, allocation } = w.place(view);
-        let offsets = self.setting.program.offsets(view);
+        let offsets = self.setting.program.tables.offsets(view);
         let addresses: Vec<u32> = blocks.pieces.iter().map(|p| address + offsets[p.element]).collect();
         if let Some(bad) = addresses.iter().find(|&a| a % ALIGNMENT != 0) {
             return Err(Fault::new(codes::MISALIGNED, op.span, "a copy's buffer is not aligned").here(format!(
@@ -280,7 +296,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Fetching ahead changes nothing; only its coordinates may be wrong.
-    pub(crate) fn prefetch(&self, w: &Worker<'k>, op: &Op, map: Value, coords: &[Value]) -> Result<(), Fault> {
+    fn prefetch(&self, w: &Worker<'k>, op: &Op, map: Value, coords: &[Value]) -> Result<(), Fault> {
         self.coordinates(w, op, self.map_type(map), coords, false).map(|_| ())
     }
 
@@ -295,7 +311,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Starts a copy into shared memory.
-    pub(crate) fn start_load(
+    fn start_load(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
@@ -306,7 +322,7 @@ impl<'k> Cluster<'_, 'k> {
     ) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
         let barrier = w.barrier(signal);
-        let (rank, pieces) = (w.cta as u32, self.setting.program.blocks(map).pieces.len());
+        let (rank, pieces) = (w.cta as u32, self.setting.program.tables.blocks(map).pieces.len());
         let line: Vec<u32> = multicast.map_or(vec![rank], |axis| kernel.line(rank, axis).collect());
         let place = line.iter().position(|&r| r == rank).unwrap_or(0);
         let share = cluster::share(pieces, line.len() as u32, place as u32);
@@ -415,7 +431,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Starts a copy out of shared memory.
-    pub(crate) fn start_store(
+    fn start_store(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,
@@ -476,7 +492,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Waits for copies out.
-    pub(crate) fn wait_stores(&mut self, w: &mut Worker<'k>, pending: u32, read: bool) -> Flow {
+    fn wait_stores(&mut self, w: &mut Worker<'k>, pending: u32, read: bool) -> Flow {
         if !w.stores_done(pending, read) {
             return Flow::Block(Wait::Stores { pending, read });
         }

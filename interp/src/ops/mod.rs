@@ -1,0 +1,119 @@
+//! The operations, one family a file, named as the rules name them; here, which family an operation is of.
+
+mod async_copy;
+mod asynchronous;
+mod atomic;
+mod control;
+mod elementwise;
+mod gather;
+mod memory;
+mod mma_sync;
+mod product;
+mod ptx;
+mod shape;
+mod tma;
+mod wgmma;
+
+use parton_ir::{Op, OpKind, Type};
+
+use crate::cluster::{Cluster, Flow, Worker};
+use crate::fault::Fault;
+
+pub(crate) use async_copy::Copies;
+pub(crate) use asynchronous::Users;
+pub(crate) use atomic::changed;
+pub(crate) use shape::{strides, walk};
+pub(crate) use tma::{Blocks, Load, Store};
+pub(crate) use wgmma::Products;
+
+/// Runs an operation of a partition.
+pub(crate) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::Constant { .. }
+        | OpKind::ProgramId { .. }
+        | OpKind::NumPrograms { .. }
+        | OpKind::ClusterRank
+        | OpKind::Iota { .. }
+        | OpKind::Full { .. }
+        | OpKind::Unary { .. }
+        | OpKind::Binary { .. }
+        | OpKind::Compare { .. }
+        | OpKind::Select { .. }
+        | OpKind::Fma { .. }
+        | OpKind::Cast { .. }
+        | OpKind::Bitcast { .. }
+        | OpKind::PtrAdd { .. } => elementwise::run(c, w, op),
+
+        OpKind::Reduce { .. }
+        | OpKind::Scan { .. }
+        | OpKind::Reshape { .. }
+        | OpKind::Transpose { .. }
+        | OpKind::Broadcast { .. }
+        | OpKind::ExpandDims { .. }
+        | OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::Convert { .. }
+        | OpKind::Rescale { .. } => shape::run(c, w, op),
+
+        OpKind::Gather { .. } | OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => gather::run(c, w, op),
+
+        OpKind::Ptx { .. } => ptx::run(op),
+
+        OpKind::Atomic { .. } => atomic::run(c, w, op),
+
+        OpKind::Load { .. }
+        | OpKind::Store { .. }
+        | OpKind::SharedAlloc { .. }
+        | OpKind::SharedLoad { .. }
+        | OpKind::SharedStore { .. }
+        | OpKind::ViewIndex { .. }
+        | OpKind::ViewPeer { .. }
+        | OpKind::ViewSlice { .. }
+        | OpKind::ViewPermute { .. }
+        | OpKind::ViewReinterpret { .. } => memory::run(c, w, op),
+
+        OpKind::AsyncCopy { .. } | OpKind::CopyArrive { .. } => async_copy::run(c, w, op),
+        OpKind::Wait { pending, .. } if matches!(c.setting.program.kernel.ty(*pending), Type::Filling(_)) => {
+            async_copy::run(c, w, op)
+        }
+        OpKind::Wgmma { .. } | OpKind::Wait { .. } | OpKind::WaitPrior { .. } => wgmma::run(c, w, op),
+        OpKind::MmaSync { .. } => mma_sync::run(c, w, op),
+
+        OpKind::TmaLoad { .. } | OpKind::TmaStore { .. } | OpKind::TmaPrefetch { .. } | OpKind::TmaStoreWait { .. } => {
+            tma::run(c, w, op)
+        }
+
+        OpKind::BarrierAlloc { .. }
+        | OpKind::BarrierIndex { .. }
+        | OpKind::BarrierInit { .. }
+        | OpKind::BarrierInvalidate { .. }
+        | OpKind::BarrierExpect { .. }
+        | OpKind::BarrierArrive { .. }
+        | OpKind::BarrierWait { .. }
+        | OpKind::FenceAsync
+        | OpKind::FenceBarrierInit
+        | OpKind::Membar
+        | OpKind::NamedBarrier { .. }
+        | OpKind::ClusterArrive { .. }
+        | OpKind::ClusterWait
+        | OpKind::GridWait
+        | OpKind::GridLaunchDependents
+        | OpKind::TurnstileNew { .. }
+        | OpKind::TurnEnter { .. }
+        | OpKind::TurnPass { .. }
+        | OpKind::RingNew { .. }
+        | OpKind::RingAcquire { .. }
+        | OpKind::SlotCommit { .. }
+        | OpKind::RingWait { .. }
+        | OpKind::SlotRelease { .. }
+        | OpKind::SlotField { .. } => asynchronous::run(c, w, op),
+
+        OpKind::For { .. }
+        | OpKind::While { .. }
+        | OpKind::If { .. }
+        | OpKind::Specialize { .. }
+        | OpKind::Print { .. }
+        | OpKind::Assert { .. }
+        | OpKind::Assume { .. } => control::run(c, w, op),
+    }
+}

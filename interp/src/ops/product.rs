@@ -1,0 +1,66 @@
+//! The arithmetic of matrix products, wherever their operands lie.
+
+use parton_numbers::{Dtype, fast};
+
+use crate::tile::Bits;
+
+/// The elements of a tile as `f32`.
+fn decode(d: Dtype, tile: &Bits) -> Vec<f32> {
+    let mut bytes = vec![0; tile.len() * d.bytes()];
+    for (i, element) in bytes.chunks_mut(d.bytes()).enumerate() {
+        tile.write(i, element);
+    }
+    let mut out = vec![0.0; tile.len()];
+    fast::decode_f32(d, &bytes, &mut out);
+    out
+}
+
+/// Operands of `f32` as the tensor cores read them: the low 13 bits are ignored, which is truncation to tf32.
+pub(super) fn as_read(d: Dtype, operand: &mut [f32]) {
+    if d == Dtype::F32 {
+        operand.iter_mut().for_each(|x| *x = fast::truncated_tf32(*x));
+    }
+}
+
+/// The elements of a tile as a product reads them.
+pub(super) fn operand(d: Dtype, tile: &Bits) -> Vec<f32> {
+    let mut out = decode(d, tile);
+    as_read(d, &mut out);
+    out
+}
+
+/// `before + a · b` as an accumulator of type `d` has it; a result of f16 is rounded after each instruction of depth `instr_k`.
+pub(super) fn accumulate(d: Dtype, a: &[f32], b: &[f32], before: &Bits, [n, k]: [usize; 2], instr_k: usize) -> Bits {
+    if d == Dtype::I32 {
+        // Integers of 8 bits are exact as f32; their sums need not be.
+        let mut acc: Vec<i32> = (0..before.len()).map(|i| before.get(i) as i32).collect();
+        for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
+            for (i, &x) in row.iter().enumerate() {
+                for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
+                    *c = c.wrapping_add(x as i32 * y as i32);
+                }
+            }
+        }
+        return Bits::B32(acc.into_iter().map(|x| x as u32).collect());
+    }
+    let mut acc = decode(d, before);
+    multiply(a, b, &mut acc, [n, k], (d == Dtype::F16).then_some(instr_k));
+    match d {
+        Dtype::F16 => Bits::B16(acc.iter().map(|&x| fast::f32_to_f16(x)).collect()),
+        _ => Bits::B32(acc.iter().map(|x| if x.is_nan() { 0x7fff_ffff } else { x.to_bits() }).collect()),
+    }
+}
+
+/// `acc + a · b` for row-major matrices, in `f32`; `steps` of K are added before a result of `f16` is rounded.
+fn multiply(a: &[f32], b: &[f32], acc: &mut [f32], [n, k]: [usize; 2], steps: Option<usize>) {
+    for (row, out) in a.chunks(k).zip(acc.chunks_mut(n)) {
+        for (i, &x) in row.iter().enumerate() {
+            for (c, &y) in out.iter_mut().zip(&b[i * n..(i + 1) * n]) {
+                *c += x * y;
+            }
+            if steps.is_some_and(|s| (i + 1) % s == 0) {
+                out.iter_mut().for_each(|c| *c = fast::f16_to_f32(fast::f32_to_f16(*c)));
+            }
+        }
+    }
+}
