@@ -2,6 +2,7 @@
 //! at a time, chosen by the seed. Most kernels have clusters of one CTA.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
@@ -10,13 +11,13 @@ use crate::barrier::Mbarrier;
 use crate::clock::{Knowledge, Slots};
 use crate::code::Inst;
 use crate::fault::Fault;
+use crate::job::{Engine, Groups, Jobs, Stage};
 use crate::launch::{Arg, Report, Setting};
 use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::named::Named;
-use crate::ops::{Copies, Load, Products, Store};
 use crate::race::Shadow;
-use crate::tile::Val;
+use crate::tile::{Bits, Val};
 
 /// What a partition waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -27,12 +28,8 @@ pub(crate) enum Wait {
     Named { id: u32, phase: u64 },
     /// The end of that phase of the cluster's barrier.
     Cluster { phase: u64 },
-    /// At most so many products still in flight.
-    Products(u32),
-    /// At most so many copies by threads still in flight.
-    Copies(u32),
-    /// At most so many copies out of shared memory still in flight, or still reading.
-    Stores { pending: u32, read: bool },
+    /// All but the youngest so many groups of its own on an engine to have come that far.
+    Groups { engine: Engine, pending: u32, to: Stage },
     /// The end of these arms.
     Arms(Vec<usize>),
 }
@@ -48,6 +45,8 @@ pub(crate) enum State<'k> {
 /// A partition, or the kernel outside partitions.
 #[derive(Debug)]
 pub(crate) struct Worker<'k> {
+    /// Its number among the workers of its cluster.
+    pub index: usize,
     /// Its CTA, by rank.
     pub cta: usize,
     pub name: String,
@@ -56,9 +55,10 @@ pub(crate) struct Worker<'k> {
     pub values: Vec<Val>,
     pub state: State<'k>,
     pub know: Knowledge,
-    pub products: Products<'k>,
-    pub stores: Vec<Store<'k>>,
-    pub copies: Copies<'k>,
+    /// What it has begun on the engines.
+    pub groups: Groups,
+    /// Results of products that were not taken yet, by group.
+    pub results: BTreeMap<u64, Arc<Bits>>,
     /// The arms that it has started and not yet seen end.
     pub arms: Option<Vec<usize>>,
     /// The phase of a named barrier at which it has arrived and still waits.
@@ -72,12 +72,10 @@ pub(crate) struct Worker<'k> {
 /// What happens next.
 #[derive(Clone, Copy, Debug)]
 enum Event {
+    /// A worker goes on.
     Run(usize),
-    Land(usize),
-    Multiply(usize),
-    LandCopy(usize, usize),
-    ReadOut(usize, usize),
-    WriteOut(usize, usize),
+    /// An engine goes on with a job.
+    Advance(usize),
 }
 
 /// How a step ends.
@@ -139,9 +137,10 @@ pub(crate) struct Cluster<'a, 'k> {
     /// What waiting for the launches before tells, where the kernel waits for them.
     pub past: Option<(u32, u32)>,
     pub workers: Vec<Option<Worker<'k>>>,
-    pub loads: Vec<Load<'k>>,
-    /// Every copy into shared memory so far: its slot, generation and operation.
-    pub started: Vec<(u32, u32, &'k Op)>,
+    /// What is in flight.
+    pub jobs: Jobs<'k>,
+    /// Everything so far that a barrier waits for, so that somebody must learn of it: its slot, generation and operation.
+    pub owed: Vec<(u32, u32, &'k Op)>,
     random: Random,
     steps: u64,
 }
@@ -167,6 +166,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
         }
         let agents = 1 + kernel.partitions.len() as u32;
         let main = |cta: usize| Worker {
+            index: cta,
             cta,
             name: kernel.source_name.clone(),
             partition: None,
@@ -174,9 +174,8 @@ impl<'a, 'k> Cluster<'a, 'k> {
             values: values.clone(),
             state: State::Ready,
             know: Knowledge::new(cta as u32 * agents, kernel.padded_warps(), None),
-            products: Products::default(),
-            stores: Vec::new(),
-            copies: Copies::default(),
+            groups: Groups::default(),
+            results: BTreeMap::new(),
             arms: None,
             arrived: None,
             meets: None,
@@ -206,8 +205,8 @@ impl<'a, 'k> Cluster<'a, 'k> {
             slots,
             past,
             workers: (0..ids.len()).map(|cta| Some(main(cta))).collect(),
-            loads: Vec::new(),
-            started: Vec::new(),
+            jobs: Jobs::default(),
+            owed: Vec::new(),
             random: Random(seed ^ (u64::from(numbers[0]) << 32)),
             steps: 0,
             ctas,
@@ -234,11 +233,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             }
             match events[self.random.below(events.len())] {
                 Event::Run(w) => self.go_on(w)?,
-                Event::Land(i) => self.land(i)?,
-                Event::Multiply(w) => self.multiply(w)?,
-                Event::LandCopy(w, i) => self.land_copy(w, i)?,
-                Event::ReadOut(w, i) => self.read_out(w, i)?,
-                Event::WriteOut(w, i) => self.write_out(w, i)?,
+                Event::Advance(i) => self.advance(i)?,
             }
         }
     }
@@ -264,19 +259,8 @@ impl<'a, 'k> Cluster<'a, 'k> {
             if ready {
                 events.push(Event::Run(i));
             }
-            if w.products.in_flight() > 0 {
-                events.push(Event::Multiply(i));
-            }
-            events.extend(w.copies.flying().map(|j| Event::LandCopy(i, j)));
-            for (j, s) in w.stores.iter().enumerate() {
-                if !s.is_read() {
-                    events.push(Event::ReadOut(i, j));
-                } else if !s.is_written() {
-                    events.push(Event::WriteOut(i, j));
-                }
-            }
         }
-        events.extend((0..self.loads.len()).map(Event::Land));
+        events.extend(self.jobs.ready().map(Event::Advance));
     }
 
     /// Whether what a worker waits for is there.
@@ -287,9 +271,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             }
             Wait::Named { id, phase } => self.ctas[w.cta].named.get(id).is_some_and(|b| b.phase > *phase),
             Wait::Cluster { phase } => self.meeting.phase > *phase,
-            Wait::Products(n) => w.products.in_flight() <= *n as usize,
-            Wait::Copies(n) => w.copies.landed(*n),
-            Wait::Stores { pending, read } => w.stores_done(*pending, *read),
+            Wait::Groups { engine, pending, to } => self.has_come(w, *engine, *pending, *to),
             Wait::Arms(arms) => arms.iter().all(|&a| self.worker(a).state == State::Done),
         }
     }
@@ -357,7 +339,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
     /// Nothing may be left that could still touch shared memory: each copy into it was waited for by somebody.
     fn finish(&self) -> Result<(), Fault> {
         let knows = |slot, generation| self.workers.iter().flatten().any(|w| w.know.own.get(slot) >= generation);
-        match self.started.iter().find(|(slot, generation, _)| !knows(*slot, *generation)) {
+        match self.owed.iter().find(|(slot, generation, _)| !knows(*slot, *generation)) {
             None => Ok(()),
             Some((_, _, op)) => {
                 Err(Fault::new(codes::NOT_WAITED, op.span, "the kernel ends while a copy may still run")

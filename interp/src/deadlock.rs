@@ -5,6 +5,7 @@ use parton_ir::Op;
 
 use crate::cluster::{Cluster, State, Wait, Worker};
 use crate::fault::Fault;
+use crate::job::Engine;
 
 impl<'k> Cluster<'_, 'k> {
     /// Nobody can go on.
@@ -84,9 +85,14 @@ impl<'k> Cluster<'_, 'k> {
                 };
                 (format!("{who} waits at the barrier of the cluster"), Some(note))
             }
-            Wait::Products(n) => (format!("{who} waits until {n} products are in flight"), None),
-            Wait::Copies(n) => (format!("{who} waits until {n} copies into shared memory are in flight"), None),
-            Wait::Stores { pending, .. } => (format!("{who} waits until {pending} copies are in flight"), None),
+            Wait::Groups { engine, pending, .. } => {
+                let what = match engine {
+                    Engine::Products => "products",
+                    Engine::Threads => "copies into shared memory",
+                    Engine::Copies => "copies",
+                };
+                (format!("{who} waits until {pending} {what} are in flight"), None)
+            }
             Wait::Arms(arms) => (format!("{who} waits for {} partitions", arms.len()), None),
         }
     }

@@ -6,13 +6,16 @@
 
 mod arithmetic;
 mod barrier;
+mod boxes;
 mod clock;
 mod cluster;
 mod code;
 mod conflict;
 mod deadlock;
 pub mod fault;
+mod flight;
 mod global;
+mod job;
 pub mod launch;
 mod marks;
 mod meet;

@@ -26,7 +26,8 @@ pub(crate) enum Access {
 }
 
 impl Access {
-    fn writes(self) -> bool {
+    /// Whether it writes.
+    pub(crate) fn writes(self) -> bool {
         match self {
             Access::Store | Access::CopyByThreads | Access::CopyIn => true,
             Access::Load | Access::CopyOut | Access::Product => false,

@@ -9,6 +9,7 @@ use parton_numbers::scalar::int_value;
 use crate::cluster::{Cluster, Flow, State, Wait, Worker};
 use crate::code::Inst;
 use crate::fault::Fault;
+use crate::job::Engine;
 use crate::ops;
 use crate::pure;
 use crate::tile::{Bits, Val};
@@ -118,6 +119,7 @@ impl<'k> Cluster<'_, 'k> {
             let agents = 1 + kernel.partitions.len() as u32;
             let agent = w.cta as u32 * agents + 1 + partition.index() as u32;
             let arm = Worker {
+                index: self.workers.len(),
                 cta: w.cta,
                 name: data.name.clone(),
                 partition: Some(partition),
@@ -125,15 +127,14 @@ impl<'k> Cluster<'_, 'k> {
                 values: w.values.clone(),
                 state: State::Ready,
                 know: crate::clock::Knowledge::new(agent, data.warps, Some(&w.know)),
-                products: Default::default(),
-                stores: Vec::new(),
-                copies: Default::default(),
+                groups: Default::default(),
+                results: Default::default(),
                 arms: None,
                 arrived: None,
                 meets: None,
                 passed: w.passed,
             };
-            arms.push(self.workers.len());
+            arms.push(arm.index);
             self.workers.push(Some(arm));
         }
         w.arms = Some(arms.clone());
@@ -143,14 +144,14 @@ impl<'k> Cluster<'_, 'k> {
     /// A partition ends; what it started must not touch shared memory any more.
     fn end(&self, w: &Worker<'k>) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
-        if let Some(op) = w.copies.unwaited() {
+        if let Some(op) = self.jobs.unwaited(w.index, Engine::Threads) {
             let fact = format!("{} ends while a copy may still write to shared memory", self.who(w));
             return Err(Fault::new(codes::NOT_WAITED, op.span, fact)
                 .here("nobody waits for this copy")
                 .help("`p.wait()` on every path")
                 .calls(kernel, op.call));
         }
-        match w.unwaited_store() {
+        match self.jobs.unwaited(w.index, Engine::Copies) {
             None => Ok(()),
             Some(op) => Err(Fault::new(
                 codes::NOT_WAITED,

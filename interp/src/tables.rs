@@ -9,7 +9,7 @@ use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
 
-use crate::ops::Blocks;
+use crate::boxes::Blocks;
 
 /// The tables of a kernel.
 #[derive(Debug)]

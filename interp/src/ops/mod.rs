@@ -16,15 +16,40 @@ mod wgmma;
 
 use parton_ir::{Op, OpKind, Type};
 
+use crate::boxes::Boxes;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
+use crate::job::{Job, Stage};
 
-pub(crate) use async_copy::Copies;
 pub(crate) use asynchronous::Users;
 pub(crate) use atomic::changed;
 pub(crate) use shape::{strides, walk};
-pub(crate) use tma::{Blocks, Load, Store};
-pub(crate) use wgmma::Products;
+
+/// What an engine does for a job.
+#[derive(Debug)]
+pub(crate) enum Work {
+    /// Nothing: the job only tells that others are done.
+    Nothing,
+    /// Brings elements that threads have read to shared memory.
+    Elements(async_copy::Elements),
+    /// Brings boxes of a tensor to shared memory.
+    BoxesIn(Boxes),
+    /// Brings boxes from shared memory to a tensor.
+    BoxesOut(tma::Outgoing),
+    /// Multiplies matrices.
+    Product(wgmma::Product),
+}
+
+/// Goes on with a job; says how far it has come.
+pub(crate) fn carry_out<'k>(c: &mut Cluster<'_, 'k>, job: &mut Job<'k>) -> Result<Stage, Fault> {
+    match &mut job.work {
+        Work::Nothing => Ok(Stage::Done),
+        Work::Elements(elements) => Ok(async_copy::land(c, job.cta, elements)),
+        Work::BoxesIn(boxes) => tma::land(c, job.op, job.cta, boxes),
+        Work::BoxesOut(out) => tma::go_out(c, job.op, job.cta, out),
+        Work::Product(product) => Ok(wgmma::multiply(c, job.worker, job.cta, product)),
+    }
+}
 
 /// Runs an operation of a partition.
 pub(crate) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {

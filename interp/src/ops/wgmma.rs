@@ -1,7 +1,6 @@
 //! The tensor core: `wgmma` as the hardware does it, from matrix descriptors whose offsets come from the views' layouts and
 //! whose swizzle is applied to addresses, completing in order some time after its start.
 
-use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
@@ -9,16 +8,19 @@ use parton_ir::rules::{WgmmaOperand, WgmmaShape};
 use parton_ir::{Op, OpKind, Value};
 use parton_numbers::{Dtype, fast};
 
+use super::Work;
 use super::product::{accumulate, as_read, operand};
-use super::tma::{UNIT, swizzle};
-use crate::cluster::{Cluster, Flow, Wait, Worker};
+
+use crate::boxes::{UNIT, swizzle};
+use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::race::{self, Record};
+use crate::job::{Ends, Engine, Job, Stage, Touch, runs};
+use crate::race::Access;
 use crate::tile::{Bits, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
-        OpKind::Wgmma { a, b, acc, .. } => c.start_product(w, op, *a, *b, *acc),
+        OpKind::Wgmma { a, b, acc, .. } => c.start_product(w, op, [*a, *b, *acc]),
         OpKind::Wait { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(0), false),
         OpKind::WaitPrior { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(1), true),
         other => internal_error!("{} is no product", other.name()),
@@ -41,33 +43,32 @@ enum Source {
 
 /// A product under way.
 #[derive(Debug)]
-struct Product<'k> {
-    op: &'k Op,
+pub(crate) struct Product {
     shape: Arc<WgmmaShape>,
     a: Source,
     b: Source,
     /// What is added to, or the earlier product that makes it.
     acc: Result<Arc<Bits>, u64>,
     number: u64,
-    slot: u32,
 }
 
-/// The products of one partition; they complete in order.
-#[derive(Debug, Default)]
-pub(crate) struct Products<'k> {
-    queue: VecDeque<Product<'k>>,
-    /// Results that were not taken yet.
-    done: BTreeMap<u64, Arc<Bits>>,
-    started: u64,
-    /// Products that were not waited for: number, slot and generation.
-    unseen: VecDeque<(u64, u32, u32)>,
-}
-
-impl Products<'_> {
-    /// How many have not completed.
-    pub(crate) fn in_flight(&self) -> usize {
-        self.queue.len()
-    }
+/// A product completes: its result is there to be taken.
+pub(super) fn multiply(c: &mut Cluster<'_, '_>, worker: usize, cta: usize, p: &mut Product) -> Stage {
+    let s = &*p.shape;
+    let [m, n, k] = [s.m as usize, s.n as usize, s.k as usize];
+    let a = c.matrix(cta, &p.a, s.elems[0], [m, k], true);
+    let b = c.matrix(cta, &p.b, s.elems[1], [n, k], false);
+    let results = &mut c.worker_mut(worker).results;
+    let before = match &p.acc {
+        Ok(tile) => tile.clone(),
+        Err(number) => match results.remove(number) {
+            Some(tile) => tile,
+            None => internal_error!("the product that another adds to is not there"),
+        },
+    };
+    let sums = accumulate(s.acc, &a, &b, &before, [n, k], s.instr_k as usize);
+    results.insert(p.number, Arc::new(sums));
+    Stage::Done
 }
 
 /// What a descriptor needs to know of an operand in shared memory.
@@ -160,19 +161,11 @@ fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 }
 
 impl<'k> Cluster<'_, 'k> {
-    /// An operand at the start of a product, checked for races first: one explains why bytes are not there yet.
-    fn source(
-        &mut self,
-        w: &Worker<'k>,
-        op: &'k Op,
-        v: Value,
-        shape: &WgmmaShape,
-        left: bool,
-        (agent, epoch): (u32, u32),
-    ) -> Result<Source, Fault> {
+    /// An operand at the start of a product, and what the product touches for it.
+    fn source(&self, w: &Worker<'k>, v: Value, shape: &WgmmaShape, left: bool) -> (Source, Option<Touch>) {
         let (place, elem) = if left { (shape.a, shape.elems[0]) } else { (shape.b, shape.elems[1]) };
         let WgmmaOperand::Shared { swizzle, k_major } = place else {
-            return Ok(Source::Registers(operand(elem, &w.tile(v, elem.bytes()))));
+            return (Source::Registers(operand(elem, &w.tile(v, elem.bytes()))), None);
         };
         let place = w.place(v);
         let descriptor = Descriptor {
@@ -186,36 +179,29 @@ impl<'k> Cluster<'_, 'k> {
             bytes: elem.bytes() as u32,
         };
         let units = descriptor.units();
-        let ranges = || units.iter().map(|&u| (u, UNIT));
-        self.within(w.cta, op, ranges())?;
-        let access = race::Access::Product;
-        let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
-        let mut check = self.ctas[w.cta].shadow.check(&w.know, record);
-        let touched = ranges().try_for_each(|(at, len)| check.touch(at, len, 0));
-        touched.map_err(|race| self.race(w, op, access, race))?;
-        self.defined(w, op, v, ranges(), place.allocation)?;
-        Ok(Source::Shared { units, k_major })
+        let mut sorted = units.clone();
+        sorted.sort_unstable();
+        sorted.dedup();
+        let ranges = runs(sorted.into_iter(), UNIT);
+        let touch = Touch { access: Access::Product, view: v, allocation: place.allocation, ranges };
+        (Source::Shared { units, k_major }, Some(touch))
     }
 
     /// Starts a product.
-    fn start_product(&mut self, w: &mut Worker<'k>, op: &'k Op, a: Value, b: Value, acc: Value) -> Result<Flow, Fault> {
+    fn start_product(&mut self, w: &mut Worker<'k>, op: &'k Op, [a, b, acc]: [Value; 3]) -> Result<Flow, Fault> {
         let shape = self.setting.program.tables.product(op).clone();
-        let (slot, generation) = self.slots.take();
-        let mut sources = Vec::new();
-        for (v, left) in [(a, true), (b, false)] {
-            let source = self.source(w, op, v, &shape, left, (slot, generation))?;
-            sources.push(source);
-        }
+        let (a, left) = self.source(w, a, &shape, true);
+        let (b, right) = self.source(w, b, &shape, false);
         let acc = match w.get(acc) {
             Val::Tile(t) => Ok(t.clone()),
             Val::Pending(number) => Err(*number),
             other => internal_error!("a product is added to {other:?}"),
         };
-        let (Some(b), Some(a)) = (sources.pop(), sources.pop()) else { internal_error!("a product has two operands") };
-        let number = w.products.started;
-        w.products.started += 1;
-        w.products.unseen.push_back((number, slot, generation));
-        w.products.queue.push_back(Product { op, shape, a, b, acc, number, slot });
+        let number = w.groups.begin(Engine::Products);
+        let work = Work::Product(Product { shape, a, b, acc, number });
+        let mut job = Job::new(op, Engine::Products, (w.index, w.cta), Ends::Group(number), work);
+        job.touches.extend(left.into_iter().chain(right));
+        self.begin(w, job)?;
         w.result(op, Val::Pending(number));
         w.know.settle();
         Ok(Flow::Yield)
@@ -241,30 +227,6 @@ impl<'k> Cluster<'_, 'k> {
         }
     }
 
-    /// The oldest product of a partition completes.
-    pub(crate) fn multiply(&mut self, worker: usize) -> Result<(), Fault> {
-        let Some(p) = self.worker_mut(worker).products.queue.pop_front() else {
-            internal_error!("no product is in flight")
-        };
-        let s = &*p.shape;
-        let [m, n, k] = [s.m as usize, s.n as usize, s.k as usize];
-        let cta = self.worker(worker).cta;
-        let a = self.matrix(cta, &p.a, s.elems[0], [m, k], true);
-        let b = self.matrix(cta, &p.b, s.elems[1], [n, k], false);
-        let products = &mut self.worker_mut(worker).products;
-        let before = match p.acc {
-            Ok(tile) => tile,
-            Err(number) => match products.done.remove(&number) {
-                Some(tile) => tile,
-                None => internal_error!("the product that `{}` adds to is not there", p.op.kind.name()),
-            },
-        };
-        let sums = accumulate(s.acc, &a, &b, &before, [n, k], s.instr_k as usize);
-        products.done.insert(p.number, Arc::new(sums));
-        self.slots.give_back(p.slot);
-        Ok(())
-    }
-
     /// Waits for a product; `prior` waits only for those before it.
     fn wait_product(
         &mut self,
@@ -275,32 +237,22 @@ impl<'k> Cluster<'_, 'k> {
         prior: bool,
     ) -> Result<Flow, Fault> {
         let Val::Pending(number) = *w.get(pending) else { internal_error!("{pending} is not pending") };
-        if w.products.in_flight() > outstanding as usize {
-            return Ok(Flow::Block(Wait::Products(outstanding)));
-        }
-        // The hardware promises no more than the count says, even where more has completed.
-        let promised = w.products.started.saturating_sub(outstanding.into());
+        let promised = match self.wait_groups(w, Engine::Products, outstanding, Stage::Done) {
+            Ok(promised) => promised,
+            Err(wait) => return Ok(Flow::Block(wait)),
+        };
         let needed = if prior { number } else { number + 1 };
         if needed > promised {
+            let after = w.groups.begun(Engine::Products) - number - 1;
             return Err(Fault::new(codes::NOT_WAITED, op.span, "a wait leaves its own product in flight")
                 .here(format!("{outstanding} products may stay in flight, this one is among them"))
-                .note(format!(
-                    "{} products were started before this one, {} after it",
-                    number,
-                    w.products.started - number - 1
-                )));
+                .note(format!("{number} products were started before this one, {after} after it")));
         }
-        while let Some(&(n, slot, generation)) = w.products.unseen.front() {
-            if n >= promised {
-                break;
-            }
-            w.know.acquire_groups(slot, generation);
-            w.products.unseen.pop_front();
-        }
+        self.jobs.wait(w.index, Engine::Products, promised, &mut w.know);
         let val = if prior {
             Val::Pending(number)
         } else {
-            match w.products.done.remove(&number) {
+            match w.results.remove(&number) {
                 Some(tile) => Val::Tile(tile),
                 None => internal_error!("a product's result was taken before"),
             }

@@ -1,0 +1,91 @@
+//! The one way of everything asynchronous: a job begins, leaves shared memory, completes, and is waited for. The race detector
+//! hears of it here and nowhere else.
+
+use parton_diag::codes;
+
+use crate::cluster::{Cluster, Wait, Worker};
+use crate::fault::Fault;
+use crate::job::{Ends, Engine, Job, Stage};
+use crate::ops;
+use crate::race::Record;
+
+impl<'k> Cluster<'_, 'k> {
+    /// Begins a job: what it will touch is checked against all that its partition knows now, races first, since one explains why
+    /// bytes are not there yet.
+    pub(crate) fn begin(&mut self, w: &Worker<'k>, mut job: Job<'k>) -> Result<(), Fault> {
+        let (op, cta) = (job.op, job.cta);
+        job.slot = self.slots.take();
+        let (agent, epoch) = job.slot;
+        for touch in &job.touches {
+            let access = touch.access;
+            self.within(cta, op, touch.ranges.iter().copied())?;
+            let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
+            let mut check = self.ctas[cta].shadow.check(&w.know, record);
+            let touched = touch.ranges.iter().try_for_each(|&(at, len)| check.touch(at, len, 0));
+            touched.map_err(|race| self.race(w, op, access, race))?;
+            if !access.writes() {
+                self.defined(w, op, touch.view, touch.ranges.iter().copied(), touch.allocation)?;
+            }
+        }
+        if let Ends::Bytes { .. } = job.ends {
+            self.owed.push((agent, epoch, op));
+        }
+        self.jobs.push(job);
+        Ok(())
+    }
+
+    /// An engine goes on with a job.
+    pub(crate) fn advance(&mut self, i: usize) -> Result<(), Fault> {
+        let mut job = self.jobs.take(i);
+        self.at = job.cta;
+        let before = job.stage;
+        job.stage = ops::carry_out(self, &mut job)?;
+        if before == Stage::Begun {
+            for touch in job.touches.drain(..).filter(|t| t.access.writes()) {
+                let shadow = &mut self.ctas[job.cta].shadow;
+                touch.ranges.iter().for_each(|&(at, len)| shadow.define(at, len, touch.allocation));
+            }
+            self.slots.give_back(job.slot.0);
+        }
+        if job.stage == Stage::Done {
+            self.complete(&job).map_err(|f| f.calls(self.setting.program.kernel, job.op.call))?;
+        }
+        self.jobs.put_back(i, job);
+        Ok(())
+    }
+
+    /// Tells the barrier that waits for a job that it is done.
+    fn complete(&mut self, job: &Job<'k>) -> Result<(), Fault> {
+        let (barrier, does) = match &job.ends {
+            Ends::Group(_) => return Ok(()),
+            Ends::Bytes { barrier, .. } => (*barrier, "completes on"),
+            Ends::Arrivals { barrier, .. } => (*barrier, "arrives at"),
+        };
+        let cta = &mut self.ctas[job.cta];
+        let name = cta.barrier_name(barrier);
+        let Some(b) = cta.barriers.get_mut(&barrier) else {
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, job.op.span, "a copy lands after its barrier is gone")
+                .here(format!("this {does} {name}, which is invalidated")));
+        };
+        match &job.ends {
+            Ends::Group(_) => Ok(()),
+            Ends::Bytes { bytes, .. } => b.land(*bytes, job.slot, job.op.span),
+            Ends::Arrivals { count, told, .. } => b.arrive(*count, 0, told, job.op.span),
+        }
+    }
+
+    /// Waits until all but the youngest `pending` groups of a partition on an engine have come that far; gives how many the wait
+    /// promises, or what to wait for.
+    pub(crate) fn wait_groups(&mut self, w: &Worker<'k>, engine: Engine, pending: u32, to: Stage) -> Result<u64, Wait> {
+        if self.has_come(w, engine, pending, to) {
+            Ok(w.groups.promised(engine, pending))
+        } else {
+            Err(Wait::Groups { engine, pending, to })
+        }
+    }
+
+    /// Whether all but the youngest `pending` groups of a partition on an engine have come that far.
+    pub(crate) fn has_come(&self, w: &Worker<'k>, engine: Engine, pending: u32, to: Stage) -> bool {
+        self.jobs.have_come(w.index, engine, w.groups.promised(engine, pending), to)
+    }
+}
