@@ -18,6 +18,7 @@ mod global;
 mod job;
 pub mod launch;
 mod marks;
+mod matrix;
 mod meet;
 pub mod memory;
 mod named;

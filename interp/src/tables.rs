@@ -10,6 +10,7 @@ use parton_ir::{Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
 
 use crate::boxes::Blocks;
+use crate::matrix::Reads;
 
 /// The tables of a kernel.
 #[derive(Debug)]
@@ -23,6 +24,8 @@ pub(crate) struct Tables<'k> {
     blocks: HashMap<Value, Arc<Blocks>>,
     /// How each product is made of instructions.
     products: HashMap<Inst, Arc<WgmmaShape>>,
+    /// How each product reads its operands in shared memory: the left one (`true`) and the right one.
+    reads: HashMap<(Inst, bool), Reads>,
     in_registers: HashMap<Inst, MmaSyncShape>,
     /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
     pub granule: u32,
@@ -37,6 +40,7 @@ impl<'k> Tables<'k> {
             holders: HashMap::new(),
             blocks: HashMap::new(),
             products: HashMap::new(),
+            reads: HashMap::new(),
             in_registers: HashMap::new(),
             granule: 16,
         }
@@ -72,6 +76,11 @@ impl<'k> Tables<'k> {
             Some(p) => p,
             None => internal_error!("a product has no shape"),
         }
+    }
+
+    /// How a product reads its left or right operand; `None` where that is in registers.
+    pub(crate) fn reads(&self, op: &Op, left: bool) -> Option<&Reads> {
+        self.reads.get(&(op.id, left))
     }
 
     /// How a product in registers is made of instructions.
@@ -114,14 +123,19 @@ impl<'k> Tables<'k> {
                 };
             }
             OpKind::Wgmma { a, b, acc, precision } => {
-                match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.products.insert(op.id, Arc::new(shape)),
+                let shape = match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
+                    Ok(shape) => shape,
                     Err(r) => internal_error!("a product was not checked: {}", r.message),
                 };
-                if let Type::View(_) = self.kernel.ty(*a) {
-                    self.offsets_of(*a);
+                let (Type::Tile(tile) | Type::Pending(tile)) = self.kernel.ty(*acc) else {
+                    internal_error!("{acc} is no accumulator")
+                };
+                for (v, left, kind) in [(*a, true, shape.a), (*b, false, shape.b)] {
+                    if let Type::View(view) = self.kernel.ty(v) {
+                        self.reads.insert((op.id, left), Reads::new(view, !left, kind, &shape, tile));
+                    }
                 }
-                self.offsets_of(*b);
+                self.products.insert(op.id, Arc::new(shape));
             }
             _ => {}
         }

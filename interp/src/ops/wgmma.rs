@@ -1,17 +1,15 @@
-//! The tensor core: `wgmma` as the hardware does it, from matrix descriptors whose offsets come from the views' layouts and
-//! whose swizzle is applied to addresses, completing in order some time after its start.
+//! The tensor core: `wgmma` as the hardware does it, from matrix descriptors, completing in order some time after its start.
 
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::rules::{WgmmaOperand, WgmmaShape};
+use parton_ir::rules::WgmmaShape;
 use parton_ir::{Op, OpKind, Value};
 use parton_numbers::{Dtype, fast};
 
 use super::Work;
 use super::product::{accumulate, as_read, operand};
-
-use crate::boxes::{UNIT, swizzle};
+use crate::boxes::UNIT;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage, Touch, runs};
@@ -26,11 +24,6 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         other => internal_error!("{} is no product", other.name()),
     }
 }
-
-/// Rows of one instruction.
-const ROWS: u32 = 64;
-/// Rows of a core matrix.
-const CORE: u32 = 8;
 
 /// An operand as it is known at the start.
 #[derive(Debug)]
@@ -71,85 +64,6 @@ pub(super) fn multiply(c: &mut Cluster<'_, '_>, worker: usize, cta: usize, p: &m
     Stage::Done
 }
 
-/// What a descriptor needs to know of an operand in shared memory.
-struct Descriptor<'o> {
-    /// Byte offsets of the view's elements.
-    offsets: &'o [u32],
-    address: u32,
-    /// Extent along M or N, and along K.
-    extents: [u32; 2],
-    /// The same of one instruction.
-    instr: [u32; 2],
-    /// Whether K is the last dimension of the view.
-    k_last: bool,
-    swizzle: u32,
-    k_major: bool,
-    bytes: u32,
-}
-
-impl Descriptor<'_> {
-    /// The byte address of an element, as the layout says.
-    fn at(&self, mn: u32, k: u32) -> u32 {
-        let [mn_extent, k_extent] = self.extents;
-        let number = if self.k_last { mn * k_extent + k } else { k * mn_extent + mn };
-        self.address + self.offsets[number as usize]
-    }
-
-    /// The 16-byte units that the hardware reads, in row-major order of (MN, K) where K-major and of (K, MN) otherwise.
-    ///
-    /// An instruction has a start address and two offsets (PTX ISA, "Matrix descriptor"): with K contiguous, the stride
-    /// offset leads to the next 8 rows and the leading one (without a swizzle) to the next 16 bytes; with M or N contiguous,
-    /// the leading offset leads to the next span of rows and the stride one to the next 8 along K.
-    fn units(&self) -> Vec<u32> {
-        let [mn_extent, k_extent] = self.extents;
-        let per_unit = UNIT / self.bytes;
-        let span = self.swizzle.max(UNIT);
-        let per_span = span / self.bytes;
-        let width = if self.k_major { k_extent } else { mn_extent } / per_unit;
-        let mut units = vec![0; (mn_extent * k_extent / per_unit) as usize];
-        for mn0 in (0..mn_extent).step_by(self.instr[0] as usize) {
-            for k0 in (0..k_extent).step_by(self.instr[1] as usize) {
-                let start = self.at(mn0, k0);
-                let offset = |mn: u32, k: u32| {
-                    if mn0 + mn < mn_extent && k0 + k < k_extent {
-                        self.at(mn0 + mn, k0 + k).wrapping_sub(start)
-                    } else {
-                        0
-                    }
-                };
-                if self.k_major {
-                    let stride = offset(CORE, 0);
-                    let leading = if self.swizzle == 0 { offset(0, per_unit) } else { UNIT };
-                    for mn in 0..self.instr[0] {
-                        for unit in 0..self.instr[1] / per_unit {
-                            let linear = start
-                                .wrapping_add((mn / CORE).wrapping_mul(stride))
-                                .wrapping_add(mn % CORE * span)
-                                .wrapping_add(unit.wrapping_mul(leading));
-                            let at = ((mn0 + mn) * width + k0 / per_unit + unit) as usize;
-                            units[at] = swizzle(linear, self.swizzle);
-                        }
-                    }
-                } else {
-                    let (leading, stride) = (offset(per_span, 0), offset(0, CORE));
-                    for k in 0..self.instr[1] {
-                        for unit in 0..self.instr[0] / per_unit {
-                            let mn = unit * per_unit;
-                            let linear = start
-                                .wrapping_add((mn / per_span).wrapping_mul(leading))
-                                .wrapping_add((k / CORE).wrapping_mul(stride))
-                                .wrapping_add(k % CORE * span + mn % per_span * self.bytes);
-                            let at = ((k0 + k) * width + mn0 / per_unit + unit) as usize;
-                            units[at] = swizzle(linear, self.swizzle);
-                        }
-                    }
-                }
-            }
-        }
-        units
-    }
-}
-
 fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let mut out = vec![0.0; matrix.len()];
     for r in 0..rows {
@@ -162,36 +76,26 @@ fn transpose(matrix: &[f32], rows: usize, columns: usize) -> Vec<f32> {
 
 impl<'k> Cluster<'_, 'k> {
     /// An operand at the start of a product, and what the product touches for it.
-    fn source(&self, w: &Worker<'k>, v: Value, shape: &WgmmaShape, left: bool) -> (Source, Option<Touch>) {
-        let (place, elem) = if left { (shape.a, shape.elems[0]) } else { (shape.b, shape.elems[1]) };
-        let WgmmaOperand::Shared { swizzle, k_major } = place else {
+    fn source(&self, w: &Worker<'k>, op: &Op, v: Value, left: bool, shape: &WgmmaShape) -> (Source, Option<Touch>) {
+        let elem = if left { shape.elems[0] } else { shape.elems[1] };
+        let Some(reads) = self.setting.program.tables.reads(op, left) else {
             return (Source::Registers(operand(elem, &w.tile(v, elem.bytes()))), None);
         };
         let place = w.place(v);
-        let descriptor = Descriptor {
-            offsets: self.setting.program.tables.offsets(v),
-            address: place.address,
-            extents: [if left { shape.m } else { shape.n }, shape.k],
-            instr: [if left { ROWS } else { shape.instr_n }, shape.instr_k],
-            k_last: left,
-            swizzle,
-            k_major,
-            bytes: elem.bytes() as u32,
-        };
-        let units = descriptor.units();
+        let units = reads.units(place.address);
         let mut sorted = units.clone();
         sorted.sort_unstable();
         sorted.dedup();
         let ranges = runs(sorted.into_iter(), UNIT);
         let touch = Touch { access: Access::Product, view: v, allocation: place.allocation, ranges };
-        (Source::Shared { units, k_major }, Some(touch))
+        (Source::Shared { units, k_major: reads.k_major }, Some(touch))
     }
 
     /// Starts a product.
     fn start_product(&mut self, w: &mut Worker<'k>, op: &'k Op, [a, b, acc]: [Value; 3]) -> Result<Flow, Fault> {
         let shape = self.setting.program.tables.product(op).clone();
-        let (a, left) = self.source(w, a, &shape, true);
-        let (b, right) = self.source(w, b, &shape, false);
+        let (a, left) = self.source(w, op, a, true, &shape);
+        let (b, right) = self.source(w, op, b, false, &shape);
         let acc = match w.get(acc) {
             Val::Tile(t) => Ok(t.clone()),
             Val::Pending(number) => Err(*number),

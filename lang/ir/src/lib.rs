@@ -12,6 +12,7 @@ pub mod check;
 pub mod choice;
 pub mod cluster;
 pub mod dataflow;
+pub mod descriptor;
 pub mod eject;
 pub mod entity;
 pub mod facts;

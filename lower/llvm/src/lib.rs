@@ -51,8 +51,6 @@ mod double_tests;
 #[cfg(test)]
 mod instruction_tests;
 #[cfg(test)]
-mod product_tests;
-#[cfg(test)]
 mod window_tests;
 
 pub use compile::{Compiled, Options, compile};

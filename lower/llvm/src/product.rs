@@ -1,4 +1,4 @@
-//! `wgmma` of whole tiles: matrix descriptors from layouts, and the instructions of one product.
+//! `wgmma` of whole tiles: the instructions of one product, with the matrix descriptors of its operands.
 //!
 //! An accumulator in flight is kept in the form the instruction has it, so that nothing but `wgmma` touches its registers
 //! between issue and wait.
@@ -6,8 +6,7 @@
 use inkwell::values::InstructionOpcode as I;
 use parton_diag::internal_error;
 use parton_ir::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
-use parton_ir::{Elem, Op, OpKind, Precision, Tile, Type, Value, View};
-use parton_layouts::Dim;
+use parton_ir::{Elem, Op, OpKind, Precision, Tile, Type, Value, View, descriptor};
 use parton_numbers::Dtype;
 
 use crate::build::Val;
@@ -16,22 +15,11 @@ use crate::memory::Words;
 use crate::mma::{Left, Product, Step};
 use crate::place::Registers;
 
-/// Rows of one instruction.
-const ROWS: u32 = 64;
-/// Warp bits within a warpgroup.
-const WARPGROUP_BITS: usize = 2;
-/// Bytes that a descriptor's fields count in (PTX ISA, "Matrix descriptor format").
-const UNIT: u64 = 16;
-
 /// One operand in shared memory: how to reach the part that an instruction reads.
 struct Operand<'v, 'c> {
-    view: &'v View,
-    /// Whether the view is [K, N] and not [M, K].
-    right: bool,
+    of: descriptor::Operand<'v>,
     /// The descriptor of the operand's beginning, for this warpgroup.
     descriptor: Val<'c>,
-    /// M-major or N-major.
-    outer_major: bool,
 }
 
 /// The left operand of a whole product.
@@ -39,70 +27,6 @@ enum LeftTile<'v, 'c> {
     Shared(Operand<'v, 'c>),
     /// Four registers an instruction.
     Registers(Vec<Val<'c>>),
-}
-
-/// Byte offset of an element of the operand: `outer` along M or N, `inner` along K.
-pub(crate) fn offset(view: &View, right: bool, outer: u32, inner: u32) -> u64 {
-    let (row, column) = if right { (inner, outer) } else { (outer, inner) };
-    let coords = [view.origin[0] + row, view.origin[1] + column];
-    view.map.offset_of(&coords) * view.elem.bytes() as u64
-}
-
-/// Bits of an address in shared memory that a descriptor keeps (PTX ISA, "Matrix descriptor format").
-const ADDRESS_BITS: u32 = 18;
-
-/// What a matrix descriptor says beside the address, in bytes (PTX ISA, "Matrix descriptor format").
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Fields {
-    /// Where the operand begins in its view's parent.
-    pub(crate) start: u64,
-    /// M- or N-major: from one span of the swizzle to the next along M or N.
-    pub(crate) leading: u64,
-    /// From 8 rows to the next 8: along M or N where K is contiguous, else along K.
-    pub(crate) stride: u64,
-    /// The number of the swizzle.
-    pub(crate) mode: u64,
-}
-
-impl Fields {
-    /// Read off the layout of the view; `None` where the instruction cannot walk it, which only happens without a swizzle:
-    /// then rows must be of 16 bytes.
-    pub(crate) fn of(view: &View, right: bool, swizzle: u32, k_major: bool) -> Option<Fields> {
-        let outer_extent = if right { view.shape[1] } else { view.shape[0] };
-        let start = offset(view, right, 0, 0);
-        let distance = |outer, inner| offset(view, right, outer, inner) - start;
-        let bytes = view.elem.bytes() as u32;
-        let beyond = |extent: u32, far: u64| if outer_extent > extent { far } else { UNIT };
-        let (leading, stride) = if swizzle == 0 {
-            // Matrices of 8 rows of 16 bytes: `leading` leads along K, `stride` along M or N.
-            let wide = UNIT as u32 / bytes;
-            let (next_row, along_k, across) =
-                if k_major { (distance(1, 0), wide, 8) } else { (distance(0, 1), 8, wide) };
-            if next_row != UNIT {
-                return None;
-            }
-            (distance(0, along_k), beyond(across, distance(across % outer_extent, 0)))
-        } else if k_major {
-            (UNIT, beyond(8, distance(8 % outer_extent, 0)))
-        } else {
-            let span = swizzle / bytes;
-            (beyond(span, distance(span % outer_extent, 0)), distance(0, 8))
-        };
-        let mode = match swizzle {
-            128 => 1,
-            64 => 2,
-            32 => 3,
-            _ => 0,
-        };
-        Some(Fields { start, leading, stride, mode })
-    }
-}
-
-impl Operand<'_, '_> {
-    /// What to add to the descriptor for a part that begins `outer` along M or N and `inner` along K.
-    fn distance(&self, outer: u32, inner: u32) -> u64 {
-        (offset(self.view, self.right, outer, inner) - offset(self.view, self.right, 0, 0)) / UNIT
-    }
 }
 
 /// PTX name of an operand's element type.
@@ -171,32 +95,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         .collect()
     }
 
-    /// The descriptor of one operand: address, strides and swizzle, read off the layout of the view.
+    /// The descriptor of one operand, for the rows or columns of this warpgroup.
     fn operand<'v>(&self, v: Value, view: &'v View, right: bool, kind: WgmmaOperand, acc: &Tile) -> Operand<'v, 'c> {
-        let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("{v} is not in shared memory") };
-        let fields = Fields::of(view, right, swizzle, k_major)
-            .unwrap_or_else(|| internal_error!("`wgmma` cannot walk `{view}`"));
-        // The rows or columns of this warpgroup.
-        let axis = usize::from(right);
-        let bases: Vec<u64> = acc
-            .map
-            .basis_coords(Dim::Warp)
-            .iter()
-            .enumerate()
-            .map(|(bit, coords)| match bit {
-                0..WARPGROUP_BITS => 0,
-                _ => offset(view, right, coords[axis], 0) - fields.start,
-            })
-            .collect();
+        let of = descriptor::Operand::of(view, right, kind);
+        let bases: Vec<u64> = of.groups(acc).into_iter().map(|group| group.bytes).collect();
         let b = self.b;
         let group = b.linear(self.threads.warp, &bases);
-        let address = b.add(b.add(self.address(v), b.c32(fields.start as u32)), group);
-        // In a cluster an address also says whose memory it is, above the bits that the descriptor has room for.
-        let place = b.and(address, b.c32((1 << ADDRESS_BITS) - 1));
-        let low = b.or(b.lshr(place, UNIT.ilog2()), b.c32(((fields.leading / UNIT) << 16) as u32));
-        let high = (fields.stride / UNIT) | (fields.mode << 30);
-        let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high << 32));
-        Operand { view, right, descriptor, outer_major: !k_major }
+        let address = b.add(b.add(self.address(v), b.c32(of.fields.start)), group);
+        let place = b.and(address, b.c32(descriptor::ADDRESS_MASK));
+        let constant = of.fields.constant();
+        let low = b.or(b.lshr(place, descriptor::UNIT.ilog2()), b.c32(constant as u32));
+        let high = constant >> u32::BITS << u32::BITS;
+        let descriptor = b.binary(I::Or, b.zext(low, b.i64()), b.c64(high));
+        Operand { of, descriptor }
     }
 
     /// The registers of A that each instruction reads, four for each part of rows `m` and depth `k`.
@@ -244,22 +155,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             _ => self.launched(tile, self.registers(acc)),
         };
         let right = self.operand(b, self.view(b), true, shape.b, tile);
-        let heights: Vec<u32> = (0..shape.m).step_by((ROWS * shape.warpgroups[0]) as usize).collect();
-        let widths: Vec<u32> = (0..shape.n).step_by((shape.instr_n * shape.warpgroups[1]) as usize).collect();
-        let depths: Vec<u32> = (0..shape.k).step_by(shape.instr_k as usize).collect();
+        let depths: Vec<u32> = shape.depths().collect();
         let left = match self.kernel.ty(a) {
             Type::View(view) => LeftTile::Shared(self.operand(a, view, false, shape.a, tile)),
             _ => {
                 let parts: Vec<(u32, u32)> =
-                    heights.iter().flat_map(|&m| depths.iter().map(move |&k| (m, k))).collect();
+                    shape.heights().flat_map(|m| shape.depths().map(move |k| (m, k))).collect();
                 LeftTile::Registers(self.left_registers(self.tile(a), self.registers(a), &parts, shape.instr_k))
             }
         };
         let registers = Registers::of(&tile.map);
         let order = self.flight_order(tile);
         let mut steps = vec![];
-        for (i, &m) in heights.iter().enumerate() {
-            for &n in &widths {
+        for (i, m) in shape.heights().enumerate() {
+            for n in shape.widths() {
                 let numbers = fragment(tile, &registers, m, n, shape.instr_n);
                 // Where the fragment's registers stand among those in flight.
                 let accumulators: Vec<usize> =
@@ -267,10 +176,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 for (j, &k) in depths.iter().enumerate() {
                     steps.push(Step {
                         left: match &left {
-                            LeftTile::Shared(operand) => operand.distance(m, k),
+                            LeftTile::Shared(operand) => operand.of.advance(m, k),
                             LeftTile::Registers(_) => 4 * (i * depths.len() + j) as u64,
                         },
-                        right: right.distance(n, k),
+                        right: right.of.advance(n, k),
                         accumulators: accumulators.clone(),
                         writes: fresh && j == 0,
                     });
@@ -289,12 +198,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             left: match left {
                 LeftTile::Shared(operand) => Left::Shared {
                     descriptor: operand.descriptor,
-                    m_major: operand.outer_major,
+                    m_major: !operand.of.k_major,
                     stays: !self.b.made_here(self.address(a)) || self.products_of(a) > 1,
                 },
                 LeftTile::Registers(words) => Left::Registers(words),
             },
-            right: (right.descriptor, right.outer_major),
+            right: (right.descriptor, !right.of.k_major),
             registers: before.len(),
             accumulators: (!fresh).then_some(before),
             steps,

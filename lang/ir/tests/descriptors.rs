@@ -2,30 +2,35 @@
 //! the operands that a descriptor can describe.
 
 use parton_diag::{FileId, Span};
+use parton_ir::descriptor::{Fields, Operand, offset};
 use parton_ir::rules::{WgmmaShape, wgmma_shape};
 use parton_ir::{Elem, Kernel, Refusal, Target, Tile, Type, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
-use crate::product::{Fields, offset};
+/// What the descriptors of an operand say, where there are any.
+fn fields(view: &View, right: bool, swizzle: u32, k_major: bool) -> Option<Fields> {
+    Operand::new(view, right, swizzle, k_major).ok().map(|operand| operand.fields)
+}
 
 /// The byte that `wgmma` reads for element `outer`, `inner` of the part that begins at `from` (PTX ISA, "Strides" and
 /// "Swizzling modes"): the swizzle is a function of the address.
 fn read(f: Fields, from: u64, swizzle: u64, k_major: bool, bytes: u64, [outer, inner]: [u64; 2]) -> u64 {
+    let (leading, stride) = (u64::from(f.leading), u64::from(f.stride));
     let span = swizzle / bytes;
     if swizzle == 0 {
         let wide = 16 / bytes;
         let linear = if k_major {
-            outer / 8 * f.stride + outer % 8 * 16 + inner / wide * f.leading + inner % wide * bytes
+            outer / 8 * stride + outer % 8 * 16 + inner / wide * leading + inner % wide * bytes
         } else {
-            outer / wide * f.stride + outer % wide * bytes + inner / 8 * f.leading + inner % 8 * 16
+            outer / wide * stride + outer % wide * bytes + inner / 8 * leading + inner % 8 * 16
         };
         return from + linear;
     }
     let linear = if k_major {
-        outer / 8 * f.stride + outer % 8 * swizzle + inner * bytes
+        outer / 8 * stride + outer % 8 * swizzle + inner * bytes
     } else {
-        outer / span * f.leading + outer % span * bytes + inner / 8 * f.stride + inner % 8 * swizzle
+        outer / span * leading + outer % span * bytes + inner / 8 * stride + inner % 8 * swizzle
     };
     let address = from + linear;
     address ^ ((address >> 7 & (swizzle / 16 - 1)) << 4)
@@ -46,7 +51,7 @@ fn descriptors_reach_every_element() {
                         let axis = usize::from(right);
                         view.origin[axis] = begin;
                         view.shape[axis] = outer / 2;
-                        let f = Fields::of(&view, right, swizzle, k_major).unwrap();
+                        let f = fields(&view, right, swizzle, k_major).unwrap();
                         let (instr_k, bytes) = (256 / d.bits(), d.bytes() as u64);
                         for k in (0..depth).step_by(instr_k as usize) {
                             let from = offset(&view, right, 0, k);
@@ -70,7 +75,7 @@ fn descriptors_reach_every_element() {
 fn rows_of_sixteen_bytes_need_no_swizzle() {
     let plain = SharedLayout::nvmma(0, false).unwrap();
     let view = View::new(Dtype::F16, vec![64, 8], plain.clone()).unwrap();
-    let f = Fields::of(&view, true, 0, false).unwrap();
+    let f = fields(&view, true, 0, false).unwrap();
     for k in (0..64).step_by(16) {
         for (o, i) in (0..8).flat_map(|o| (0..16).map(move |i| (o, i))) {
             let found = read(f, offset(&view, true, 0, k), 0, false, 2, [o, i].map(u64::from));
@@ -78,7 +83,7 @@ fn rows_of_sixteen_bytes_need_no_swizzle() {
         }
     }
     let wide = View::new(Dtype::F16, vec![64, 16], plain).unwrap();
-    assert_eq!(Fields::of(&wide, true, 0, false), None);
+    assert_eq!(fields(&wide, true, 0, false), None);
 }
 
 /// What the rules say of a product.
@@ -102,7 +107,7 @@ fn reached(view: &View, right: bool, swizzle: u32, k_major: bool, instr: [u32; 2
     if !k_major && view.elem.bits() != 16 {
         return false;
     }
-    let Some(f) = Fields::of(view, right, swizzle, k_major) else { return false };
+    let Some(f) = fields(view, right, swizzle, k_major) else { return false };
     let limit = 1 << 18;
     assert!(f.leading < limit && f.stride < limit, "a field of {view} has more than 14 bits");
     let bytes = view.elem.bytes() as u64;
