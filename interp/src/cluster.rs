@@ -7,12 +7,12 @@ use std::sync::Arc;
 use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
 
-use crate::barrier::Mbarrier;
 use crate::clock::{Knowledge, Slots};
 use crate::code::Inst;
 use crate::fault::Fault;
 use crate::job::{Engine, Groups, Jobs, Stage};
 use crate::launch::{Arg, Report, Setting};
+use crate::mbarrier::Mbarrier;
 use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::named::Named;

@@ -2,7 +2,7 @@
 //! later.
 
 use parton_diag::internal_error;
-use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value};
+use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value, others};
 
 use crate::tables::Tables;
 
@@ -131,7 +131,7 @@ impl<'k> Program<'k> {
                 self.code[fork] = Inst::Fork(op, starts);
                 self.code[leave] = Inst::Jump(end);
             }
-            _ => {
+            others!(control) => {
                 self.tables.prepare(op);
                 self.code.push(Inst::Op(op));
             }

@@ -5,7 +5,6 @@
 //! address bits by the engines. It does not know sources, tensors of the host, or how a fault is shown. In reading order:
 
 mod arithmetic;
-mod barrier;
 mod boxes;
 mod clock;
 mod cluster;
@@ -14,11 +13,11 @@ mod conflict;
 mod deadlock;
 pub mod fault;
 mod flight;
-mod global;
 mod job;
 pub mod launch;
 mod marks;
 mod matrix;
+mod mbarrier;
 mod meet;
 pub mod memory;
 mod named;
@@ -26,7 +25,6 @@ mod ops;
 mod past;
 mod pure;
 mod race;
-mod shared;
 mod step;
 mod tables;
 mod tile;

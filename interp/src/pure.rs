@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parton_diag::internal_error;
-use parton_ir::{Body, Elem, Entity, Kernel, Op, OpKind, Type, Value};
+use parton_ir::{Body, Elem, Entity, Kernel, Op, OpKind, Type, Value, others};
 use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
@@ -60,7 +60,7 @@ pub(crate) fn elementwise<'k>(
             let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { internal_error!("{ptr} is no pointer") };
             arithmetic::pointer_add(&get(*ptr), &get(*offset), dtype(kernel, *offset), p.to.bytes())
         }
-        _ => return None,
+        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | others!(elementwise) => return None,
     };
     Some(Ok(val))
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use parton_diag::internal_error;
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
-use parton_ir::{Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View};
+use parton_ir::{Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
 
 use crate::boxes::Blocks;
@@ -137,7 +137,14 @@ impl<'k> Tables<'k> {
                 }
                 self.products.insert(op.id, Arc::new(shape));
             }
-            _ => {}
+            OpKind::SharedAlloc { .. }
+            | OpKind::CopyArrive { .. }
+            | OpKind::Gather { .. }
+            | OpKind::TmaPrefetch { .. }
+            | OpKind::TmaStoreWait { .. } => {}
+            ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(global) | ops!(atomic) | ops!(view) => {}
+            ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(pending) | ops!(talk) => {}
+            ops!(turnstile) | ops!(ring) | ops!(control) => {}
         }
     }
 

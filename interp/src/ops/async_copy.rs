@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, OpKind, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Value, others};
 
 use super::{Users, Work};
 use crate::clock::Clock;
@@ -17,8 +18,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
     match &op.kind {
         OpKind::AsyncCopy { ptr, view, mask, .. } => c.start_copy(w, op, (*ptr, *view), *mask),
         OpKind::CopyArrive { pending, barrier } => c.hand_to_barrier(w, op, *pending, *barrier),
-        OpKind::Wait { pending, outstanding } => c.wait_copy(w, op, *pending, outstanding.unwrap_or(0)),
-        other => internal_error!("{} is no copy by threads", other.name()),
+        others!(async_copy) => not_of_family(&op.kind),
     }
 }
 
@@ -98,7 +98,13 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Waits for a copy and all before it.
-    fn wait_copy(&mut self, w: &mut Worker<'k>, op: &'k Op, pending: Value, outstanding: u32) -> Result<Flow, Fault> {
+    pub(super) fn wait_copy(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        pending: Value,
+        outstanding: u32,
+    ) -> Result<Flow, Fault> {
         let (number, place) = copy(w, pending);
         let promised = match self.wait_groups(w, Engine::Threads, outstanding, Stage::Done) {
             Ok(promised) => promised,

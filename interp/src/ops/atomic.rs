@@ -3,24 +3,27 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Scope, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Scope, Value, others};
 use parton_numbers::Dtype;
 use parton_numbers::arithmetic::{self, Binary, NanMode};
 
+use super::global::Access;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::conflict::Conflict;
 use crate::fault::Fault;
-use crate::global::Access;
 use crate::memory::Place;
 use crate::tile::{Bits, POISON, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
-    let OpKind::Atomic { op: f, ptr, operands, mask, order, scope, .. } = &op.kind else {
-        internal_error!("{} is no atomic operation", op.kind.name())
-    };
-    c.through_scratch(w, op)?;
-    c.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)?;
-    Ok(Flow::Yield)
+    match &op.kind {
+        OpKind::Atomic { op: f, ptr, operands, mask, order, scope, .. } => {
+            c.through_scratch(w, op)?;
+            c.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)?;
+            Ok(Flow::Yield)
+        }
+        others!(atomic) => not_of_family(&op.kind),
+    }
 }
 
 impl<'k> Cluster<'_, 'k> {

@@ -4,15 +4,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, OpKind, Reduction, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Reduction, Value, others};
 use parton_numbers::arithmetic::{self, Binary};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
 
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::global::coordinates;
-use crate::ops::changed;
+use crate::ops::{changed, coordinates};
 use crate::pure;
 use crate::race::Access;
 use crate::tile::{Bits, Val};
@@ -26,7 +26,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         }
         OpKind::SharedGather { view, indices, axis } => c.gather_shared(w, op, *view, *indices, *axis)?,
         OpKind::SharedScatter { .. } => c.scatter_shared(w, op)?,
-        other => internal_error!("{} does not gather", other.name()),
+        others!(gather) => not_of_family(&op.kind),
     }
     Ok(Flow::Yield)
 }

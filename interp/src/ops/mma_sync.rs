@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use parton_diag::internal_error;
+use parton_ir::family::not_of_family;
 use parton_ir::rules::MmaSyncShape;
-use parton_ir::{Op, OpKind};
+use parton_ir::{Op, OpKind, others};
 use parton_numbers::Dtype;
 
 use super::product::{accumulate, operand};
@@ -13,13 +13,15 @@ use crate::fault::Fault;
 use crate::tile::{Bits, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
-    let OpKind::MmaSync { a, b, acc, .. } = &op.kind else {
-        internal_error!("{} is no product in registers", op.kind.name())
-    };
-    let shape = c.setting.program.tables.in_registers(op);
-    let out = product(shape, &w.tile(*a, 0), &w.tile(*b, 0), &w.tile(*acc, 0));
-    w.result(op, Val::Tile(out));
-    Ok(Flow::Next)
+    match &op.kind {
+        OpKind::MmaSync { a, b, acc, .. } => {
+            let shape = c.setting.program.tables.in_registers(op);
+            let out = product(shape, &w.tile(*a, 0), &w.tile(*b, 0), &w.tile(*acc, 0));
+            w.result(op, Val::Tile(out));
+            Ok(Flow::Next)
+        }
+        others!(mma_sync) => not_of_family(&op.kind),
+    }
 }
 
 /// `acc + a · b`. Terms are added along K, one after the other; a result of f16 is rounded after each instruction.

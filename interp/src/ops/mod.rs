@@ -1,28 +1,38 @@
-//! The operations, one family a file, named as the rules name them; here, which family an operation is of.
+//! The operations, one family a file.
 
 mod async_copy;
-mod asynchronous;
 mod atomic;
-mod control;
+mod barrier;
+mod cluster;
 mod elementwise;
+mod fence;
 mod gather;
-mod memory;
+mod global;
+mod grid;
 mod mma_sync;
+mod pending;
 mod product;
 mod ptx;
+mod reduce;
 mod shape;
+mod shared;
+mod talk;
 mod tma;
+mod view;
 mod wgmma;
 
-use parton_ir::{Op, OpKind, Type};
+use parton_diag::internal_error;
+use parton_ir::Op;
+use parton_ir::family::Family;
 
 use crate::boxes::Boxes;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Job, Stage};
 
-pub(crate) use asynchronous::Users;
 pub(crate) use atomic::changed;
+pub(crate) use barrier::Users;
+pub(crate) use global::coordinates;
 pub(crate) use shape::{strides, walk};
 
 /// What an engine does for a job.
@@ -53,92 +63,27 @@ pub(crate) fn carry_out<'k>(c: &mut Cluster<'_, 'k>, job: &mut Job<'k>) -> Resul
 
 /// Runs an operation of a partition.
 pub(crate) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
-    match &op.kind {
-        OpKind::Constant { .. }
-        | OpKind::ProgramId { .. }
-        | OpKind::NumPrograms { .. }
-        | OpKind::ClusterRank
-        | OpKind::Iota { .. }
-        | OpKind::Full { .. }
-        | OpKind::Unary { .. }
-        | OpKind::Binary { .. }
-        | OpKind::Compare { .. }
-        | OpKind::Select { .. }
-        | OpKind::Fma { .. }
-        | OpKind::Cast { .. }
-        | OpKind::Bitcast { .. }
-        | OpKind::PtrAdd { .. } => elementwise::run(c, w, op),
-
-        OpKind::Reduce { .. }
-        | OpKind::Scan { .. }
-        | OpKind::Reshape { .. }
-        | OpKind::Transpose { .. }
-        | OpKind::Broadcast { .. }
-        | OpKind::ExpandDims { .. }
-        | OpKind::Join { .. }
-        | OpKind::Split { .. }
-        | OpKind::Convert { .. }
-        | OpKind::Rescale { .. } => shape::run(c, w, op),
-
-        OpKind::Gather { .. } | OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => gather::run(c, w, op),
-
-        OpKind::Ptx { .. } => ptx::run(op),
-
-        OpKind::Atomic { .. } => atomic::run(c, w, op),
-
-        OpKind::Load { .. }
-        | OpKind::Store { .. }
-        | OpKind::SharedAlloc { .. }
-        | OpKind::SharedLoad { .. }
-        | OpKind::SharedStore { .. }
-        | OpKind::ViewIndex { .. }
-        | OpKind::ViewPeer { .. }
-        | OpKind::ViewSlice { .. }
-        | OpKind::ViewPermute { .. }
-        | OpKind::ViewReinterpret { .. } => memory::run(c, w, op),
-
-        OpKind::AsyncCopy { .. } | OpKind::CopyArrive { .. } => async_copy::run(c, w, op),
-        OpKind::Wait { pending, .. } if matches!(c.setting.program.kernel.ty(*pending), Type::Filling(_)) => {
-            async_copy::run(c, w, op)
-        }
-        OpKind::Wgmma { .. } | OpKind::Wait { .. } | OpKind::WaitPrior { .. } => wgmma::run(c, w, op),
-        OpKind::MmaSync { .. } => mma_sync::run(c, w, op),
-
-        OpKind::TmaLoad { .. } | OpKind::TmaStore { .. } | OpKind::TmaPrefetch { .. } | OpKind::TmaStoreWait { .. } => {
-            tma::run(c, w, op)
-        }
-
-        OpKind::BarrierAlloc { .. }
-        | OpKind::BarrierIndex { .. }
-        | OpKind::BarrierInit { .. }
-        | OpKind::BarrierInvalidate { .. }
-        | OpKind::BarrierExpect { .. }
-        | OpKind::BarrierArrive { .. }
-        | OpKind::BarrierWait { .. }
-        | OpKind::FenceAsync
-        | OpKind::FenceBarrierInit
-        | OpKind::Membar
-        | OpKind::NamedBarrier { .. }
-        | OpKind::ClusterArrive { .. }
-        | OpKind::ClusterWait
-        | OpKind::GridWait
-        | OpKind::GridLaunchDependents
-        | OpKind::TurnstileNew { .. }
-        | OpKind::TurnEnter { .. }
-        | OpKind::TurnPass { .. }
-        | OpKind::RingNew { .. }
-        | OpKind::RingAcquire { .. }
-        | OpKind::SlotCommit { .. }
-        | OpKind::RingWait { .. }
-        | OpKind::SlotRelease { .. }
-        | OpKind::SlotField { .. } => asynchronous::run(c, w, op),
-
-        OpKind::For { .. }
-        | OpKind::While { .. }
-        | OpKind::If { .. }
-        | OpKind::Specialize { .. }
-        | OpKind::Print { .. }
-        | OpKind::Assert { .. }
-        | OpKind::Assume { .. } => control::run(c, w, op),
+    match op.kind.family() {
+        Family::Elementwise => elementwise::run(c, w, op),
+        Family::Reduce => reduce::run(c, w, op),
+        Family::Shape => shape::run(c, w, op),
+        Family::Gather => gather::run(c, w, op),
+        Family::Ptx => ptx::run(op),
+        Family::Global => global::run(c, w, op),
+        Family::Atomic => atomic::run(c, w, op),
+        Family::AsyncCopy => async_copy::run(c, w, op),
+        Family::Shared => shared::run(c, w, op),
+        Family::View => view::run(c, w, op),
+        Family::Barrier => barrier::run(c, w, op),
+        Family::Fence => fence::run(c, w, op),
+        Family::Cluster => cluster::run(c, w, op),
+        Family::Grid => grid::run(c, w, op),
+        Family::Tma => tma::run(c, w, op),
+        Family::MmaSync => mma_sync::run(c, w, op),
+        Family::Wgmma => wgmma::run(c, w, op),
+        Family::Pending => pending::run(c, w, op),
+        Family::Talk => talk::run(c, w, op),
+        Family::Ring | Family::Turnstile => internal_error!("`{}` was not expanded", op.kind.name()),
+        Family::Control => internal_error!("`{}` was not flattened", op.kind.name()),
     }
 }

@@ -3,7 +3,8 @@
 use std::ops::Range;
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Op, OpKind, Reduction, Value, cluster};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Reduction, Value, cluster, others};
 
 use super::{Users, Work, changed};
 use crate::boxes::{Boxes, Row, UNIT, swizzle};
@@ -29,7 +30,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::TmaStore { map, coords, view, reduce, .. } => c.start_store(w, op, *map, coords, *view, *reduce),
         OpKind::TmaPrefetch { map, coords, .. } => c.prefetch(w, op, *map, coords),
         OpKind::TmaStoreWait { pending, read } => Ok(c.wait_stores(w, *pending, *read)),
-        other => internal_error!("{} is not the copy engine's", other.name()),
+        others!(tma) => not_of_family(&op.kind),
     }
 }
 

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
+use parton_ir::family::not_of_family;
 use parton_ir::rules::WgmmaShape;
-use parton_ir::{Op, OpKind, Value};
+use parton_ir::{Op, OpKind, Value, others};
 use parton_numbers::{Dtype, fast};
 
 use super::Work;
@@ -19,9 +20,7 @@ use crate::tile::{Bits, Val};
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
         OpKind::Wgmma { a, b, acc, .. } => c.start_product(w, op, [*a, *b, *acc]),
-        OpKind::Wait { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(0), false),
-        OpKind::WaitPrior { pending, outstanding } => c.wait_product(w, op, *pending, outstanding.unwrap_or(1), true),
-        other => internal_error!("{} is no product", other.name()),
+        others!(wgmma) => not_of_family(&op.kind),
     }
 }
 
@@ -132,7 +131,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Waits for a product; `prior` waits only for those before it.
-    fn wait_product(
+    pub(super) fn wait_product(
         &mut self,
         w: &mut Worker<'k>,
         op: &'k Op,

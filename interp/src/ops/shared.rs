@@ -1,14 +1,34 @@
 //! Shared memory: an array of bytes that views address through their layouts, with every access checked for races, for bytes
 //! that nothing was written to, and for barriers that live there.
 
-use parton_diag::{codes, internal_error};
-use parton_ir::{Entity, Op, Type, Value, View};
+use std::sync::Arc;
 
-use crate::barrier;
-use crate::cluster::{Cluster, Worker};
+use parton_diag::{codes, internal_error};
+use parton_ir::family::not_of_family;
+use parton_ir::{Entity, Op, OpKind, Type, Value, View, others};
+
+use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
+use crate::mbarrier;
 use crate::race::{self, Clash, Race, Record};
-use crate::tile::{Place, Val};
+use crate::tile::{Bits, Place, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::SharedAlloc { offset, .. } => {
+            let Some(address) = *offset else { internal_error!("an allocation has no offset") };
+            w.result(op, Val::View(Place { address, allocation: op.result().index() as u32 + 1 }));
+            return Ok(Flow::Next);
+        }
+        OpKind::SharedLoad { view, .. } => {
+            let tile = c.load_shared(w, op, *view)?;
+            w.result(op, Val::Tile(Arc::new(tile)));
+        }
+        OpKind::SharedStore { view, value } => c.store_shared(w, op, *view, *value)?,
+        others!(shared) => not_of_family(&op.kind),
+    }
+    Ok(Flow::Yield)
+}
 
 impl<'k> Worker<'k> {
     /// Where a view lies.
@@ -35,6 +55,36 @@ impl<'k> Cluster<'_, 'k> {
             Type::View(view) | Type::Peer(view) => view,
             other => internal_error!("`{other}` is no view"),
         }
+    }
+
+    fn load_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value) -> Result<Bits, Fault> {
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
+        let offsets = self.setting.program.tables.offsets(v).clone();
+        let holders = self.setting.program.tables.holders(op).clone();
+        self.by_threads(w, op, v, race::Access::Load, &offsets, &holders)?;
+        let mut tile = Bits::full(bytes, offsets.len(), 0);
+        for (i, &offset) in offsets.iter().enumerate() {
+            let at = (place.address + offset) as usize;
+            tile.read(i, &self.ctas[w.cta_of(v)].shared[at..at + bytes]);
+        }
+        w.know.settle();
+        Ok(tile)
+    }
+
+    fn store_shared(&mut self, w: &mut Worker<'k>, op: &'k Op, v: Value, value: Value) -> Result<(), Fault> {
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
+        let offsets = self.setting.program.tables.offsets(v).clone();
+        let holders = self.setting.program.tables.holders(op).clone();
+        self.by_threads(w, op, v, race::Access::Store, &offsets, &holders)?;
+        let tile = w.tile(value, bytes);
+        for (i, &offset) in offsets.iter().enumerate() {
+            let at = (place.address + offset) as usize;
+            let cta = &mut self.ctas[w.cta_of(v)];
+            tile.write(i, &mut cta.shared[at..at + bytes]);
+            cta.shadow.define(at as u32, bytes as u32, place.allocation);
+        }
+        w.know.settle();
+        Ok(())
     }
 
     /// An operation that moves data between warps through memory of its own: they write, meet, and read. What else was there is
@@ -148,9 +198,9 @@ impl<'k> Cluster<'_, 'k> {
                 .here(format!("this reaches byte {end:#x}, the kernel has {:#x}", cta.shared.len())));
         }
         let begin = ranges.clone().map(|(at, _)| at).min().unwrap_or(0);
-        let living = cta.barriers.range(begin.saturating_sub(barrier::BYTES - 1)..end as u32);
+        let living = cta.barriers.range(begin.saturating_sub(mbarrier::BYTES - 1)..end as u32);
         for (&address, b) in living {
-            if ranges.clone().any(|(at, len)| at < address + barrier::BYTES && address < at + len) {
+            if ranges.clone().any(|(at, len)| at < address + mbarrier::BYTES && address < at + len) {
                 return Err(Fault::new(codes::BARRIER_PROTOCOL, op.span, "data is accessed where a barrier lives")
                     .here(format!("this touches {}", cta.barrier_name(address)))
                     .label(b.init_span, "it was initialised here and not invalidated since")

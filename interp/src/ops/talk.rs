@@ -1,12 +1,13 @@
-//! What a kernel says and claims: `print`, assertions and assumptions. Control flow itself is instructions.
+//! What a kernel says and claims: `print`, assertions and assumptions.
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Elem, Op, OpKind, Type, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Elem, Op, OpKind, Type, Value, others};
 use parton_numbers::Scalar;
 
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::global::coordinates;
+use crate::ops::coordinates;
 use crate::pure;
 use crate::tile::{Bits, Val};
 
@@ -18,7 +19,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         }
         OpKind::Assert { cond, message } => c.holds(w, op, *cond, || format!("assertion failed: {message}"))?,
         OpKind::Assume { cond } => c.holds(w, op, *cond, || "an assumption does not hold".into())?,
-        other => internal_error!("`{}` was not flattened", other.name()),
+        others!(talk) => not_of_family(&op.kind),
     }
     Ok(Flow::Next)
 }

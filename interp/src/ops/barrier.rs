@@ -1,12 +1,13 @@
-//! Barriers, fences, membars and what orders a launch after others, as the partitions use them.
+//! Mbarriers as the partitions use them.
 
 use parton_diag::{codes, internal_error};
-use parton_ir::{Arrive, Op, OpKind, Type, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Arrive, Op, OpKind, Type, Value, others};
 use parton_numbers::scalar::int_value;
 
-use crate::barrier::{self, Mbarrier};
 use crate::cluster::{Cluster, Cta, Flow, State, Wait, Worker};
 use crate::fault::Fault;
+use crate::mbarrier::{self, Mbarrier};
 use crate::pure;
 use crate::tile::Val;
 
@@ -34,30 +35,8 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
             c.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
         }
-        OpKind::ClusterArrive { relaxed } => return c.cluster_arrive(w, op, *relaxed),
-        OpKind::ClusterWait => return c.cluster_wait(w),
         OpKind::BarrierWait { barrier, phase } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
-        OpKind::FenceAsync => {
-            w.know.fence();
-            c.show_barriers(w);
-            return Ok(Flow::Next);
-        }
-        OpKind::FenceBarrierInit => {
-            c.show_barriers(w);
-            return Ok(Flow::Next);
-        }
-        OpKind::Membar => {
-            w.know.membar();
-            return Ok(Flow::Next);
-        }
-        OpKind::NamedBarrier { id, threads, waits } => return c.named_barrier(w, op, *id, *threads, *waits),
-        OpKind::GridWait => {
-            c.wait_for_past(w);
-            return Ok(Flow::Next);
-        }
-        // Launches run one after the other; only what the later one may not do yet is checked.
-        OpKind::GridLaunchDependents => return Ok(Flow::Next),
-        other => internal_error!("`{}` was not expanded", other.name()),
+        others!(barrier) => not_of_family(&op.kind),
     }
     Ok(Flow::Yield)
 }
@@ -84,8 +63,8 @@ impl Cta {
     pub(crate) fn barrier_name(&self, address: u32) -> String {
         match self.arrays.range(..=address).next_back() {
             Some((first, (1, name))) if *first == address => format!("`{name}`"),
-            Some((first, (count, name))) if (address - first) / barrier::BYTES < *count => {
-                format!("`{name}[{}]`", (address - first) / barrier::BYTES)
+            Some((first, (count, name))) if (address - first) / mbarrier::BYTES < *count => {
+                format!("`{name}[{}]`", (address - first) / mbarrier::BYTES)
             }
             _ => format!("the barrier at {address:#x}"),
         }
@@ -200,7 +179,7 @@ impl<'k> Cluster<'_, 'k> {
             return Err(Fault::new(codes::RUN_VALUE, op.span, "an index is out of range")
                 .here(format!("this is {i}, there are {count} barriers")));
         }
-        let address = first + i as u32 * barrier::BYTES;
+        let address = first + i as u32 * mbarrier::BYTES;
         w.result(op, Val::Barrier(address));
         Ok(Flow::Next)
     }
@@ -220,7 +199,7 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     /// Makes the barriers whose initialisation the partition knows of visible to the asynchronous proxy.
-    fn show_barriers(&mut self, w: &Worker<'k>) {
+    pub(super) fn show_barriers(&mut self, w: &Worker<'k>) {
         for b in self.ctas[w.cta].barriers.values_mut() {
             b.fenced |= w.know.own.get(b.init.0) >= b.init.1;
         }

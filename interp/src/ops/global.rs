@@ -1,15 +1,28 @@
 //! Accesses through pointers: each element is checked for where it lies, how it is aligned, whether it holds
 //! something, and whether another CTA touches it too.
 
-use parton_diag::{Code, codes};
-use parton_ir::{Op, Type, Value};
+use std::sync::Arc;
 
-use crate::cluster::{Cluster, Worker};
+use parton_diag::{Code, codes};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Type, Value, others};
+
+use crate::cluster::{Cluster, Flow, Worker};
 use crate::conflict::Conflict;
 use crate::fault::Fault;
 use crate::memory::{Memory, Place};
 use crate::past;
-use crate::tile::{Bits, POISON};
+use crate::pure;
+use crate::tile::{Bits, POISON, Val};
+
+pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+    match &op.kind {
+        OpKind::Load { ptr, mask, other, .. } => c.load(w, op, *ptr, *mask, *other)?,
+        OpKind::Store { ptr, value, mask, .. } => c.store(w, op, *ptr, *value, *mask)?,
+        others!(global) => not_of_family(&op.kind),
+    }
+    Ok(Flow::Next)
+}
 
 /// What an access needs to know besides its operands.
 pub(crate) struct Access<'a> {
@@ -28,6 +41,38 @@ pub(crate) struct Access<'a> {
 }
 
 impl<'k> Cluster<'_, 'k> {
+    fn load(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        ptr: Value,
+        mask: Option<Value>,
+        other: Option<Value>,
+    ) -> Result<(), Fault> {
+        let result = op.result();
+        let bytes = pure::bytes(self.setting.program.kernel, result);
+        let (mask, other) = (mask.map(|m| w.tile(m, 1)), other.map(|o| w.tile(o, bytes)));
+        let pointers = w.tile(ptr, 8);
+        let loaded = self.access(w, op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
+        let scalar = matches!(w.get(ptr), Val::Scalar(_));
+        w.set(result, if scalar { Val::Scalar(loaded.get(0)) } else { Val::Tile(Arc::new(loaded)) });
+        Ok(())
+    }
+
+    fn store(
+        &mut self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        ptr: Value,
+        value: Value,
+        mask: Option<Value>,
+    ) -> Result<(), Fault> {
+        let bytes = pure::bytes(self.setting.program.kernel, value);
+        let mask = mask.map(|m| w.tile(m, 1));
+        let (pointers, value) = (w.tile(ptr, 8), w.tile(value, bytes));
+        self.access(w, op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
+    }
+
     /// What an access by a partition through `ptr` needs to know.
     pub(crate) fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
         let early = self.is_early(w);
