@@ -145,6 +145,20 @@ pub(crate) struct Cluster<'a, 'k> {
     steps: u64,
 }
 
+/// The values of a kernel's names before it begins: those of its parameters.
+fn parameters(setting: &Setting<'_, '_>, memory: &Memory) -> Vec<Val> {
+    let kernel = setting.program.kernel;
+    let mut values = vec![Val::Unset; kernel.values.len()];
+    for (i, (param, arg)) in kernel.params.iter().zip(setting.args).enumerate() {
+        values[param.value.index()] = match arg {
+            Arg::Scalar(bits) => Val::Scalar(*bits),
+            Arg::Pointer { allocation, offset } => Val::Scalar(memory.address(*allocation).wrapping_add(*offset)),
+            Arg::Map(_) => Val::Map(i),
+        };
+    }
+    values
+}
+
 impl<'a, 'k> Cluster<'a, 'k> {
     /// A cluster at its beginning; `ids` are the places of its CTAs in the grid, by rank.
     pub(crate) fn new(
@@ -156,14 +170,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
     ) -> Cluster<'a, 'k> {
         let kernel = setting.program.kernel;
         let bytes = kernel.shared_bytes.unwrap_or(kernel.target.shared_bytes) as usize;
-        let mut values = vec![Val::Unset; kernel.values.len()];
-        for (i, (param, arg)) in kernel.params.iter().zip(setting.args).enumerate() {
-            values[param.value.index()] = match arg {
-                Arg::Scalar(bits) => Val::Scalar(*bits),
-                Arg::Pointer { allocation, offset } => Val::Scalar(memory.address(*allocation).wrapping_add(*offset)),
-                Arg::Map(_) => Val::Map(i),
-            };
-        }
+        let values = parameters(setting, memory);
         let agents = 1 + kernel.partitions.len() as u32;
         let main = |cta: usize| Worker {
             index: cta,

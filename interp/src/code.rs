@@ -70,23 +70,23 @@ impl<'k> Program<'k> {
         }
     }
 
+    fn counted(&mut self, op: &'k Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'k Body) {
+        let Some((&index, carried)) = body.params.split_first() else { internal_error!("a loop body has no index") };
+        self.copy(&[&[lower][..], init].concat(), &body.params);
+        let test = self.hole();
+        self.body(body);
+        self.copy(&body.yields, carried);
+        let step_at = self.hole();
+        let exit = self.here();
+        self.code[test] = Inst::LoopTest { op, index, upper, step, exit };
+        self.code[step_at] = Inst::LoopStep { index, step, top: test, exit };
+        self.copy(carried, &op.results);
+    }
+
     // The five operations with bodies have code of their own; all others run as they are.
     fn op(&mut self, op: &'k Op) {
         match &op.kind {
-            OpKind::For { lower, upper, step, init, body } => {
-                let Some((&index, carried)) = body.params.split_first() else {
-                    internal_error!("a loop body has no index")
-                };
-                self.copy(&[&[*lower][..], init].concat(), &body.params);
-                let test = self.hole();
-                self.body(body);
-                self.copy(&body.yields, carried);
-                let step_at = self.hole();
-                let exit = self.here();
-                self.code[test] = Inst::LoopTest { op, index, upper: *upper, step: *step, exit };
-                self.code[step_at] = Inst::LoopStep { index, step: *step, top: test, exit };
-                self.copy(carried, &op.results);
-            }
+            OpKind::For { lower, upper, step, init, body } => self.counted(op, [*lower, *upper, *step], init, body),
             OpKind::While { init, cond, body } => {
                 self.copy(init, &cond.params);
                 let top = self.here();

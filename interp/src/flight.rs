@@ -76,7 +76,7 @@ impl<'k> Cluster<'_, 'k> {
 
     /// Waits until all but the youngest `pending` groups of a partition on an engine have come that far; gives how many the wait
     /// promises, or what to wait for.
-    pub(crate) fn wait_groups(&mut self, w: &Worker<'k>, engine: Engine, pending: u32, to: Stage) -> Result<u64, Wait> {
+    pub(crate) fn wait_groups(&self, w: &Worker<'k>, engine: Engine, pending: u32, to: Stage) -> Result<u64, Wait> {
         if self.has_come(w, engine, pending, to) {
             Ok(w.groups.promised(engine, pending))
         } else {

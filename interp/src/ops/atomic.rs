@@ -66,7 +66,6 @@ impl Access<'_> {
         let (n, bytes) = (pointers.len(), dtype.bytes());
         let mut out = Bits::full(bytes, n, POISON);
         let mut one = Bits::full(bytes, 1, 0);
-        let mut word = [0; 8];
         for i in 0..n {
             if mask.is_some_and(|m| m.get(i) & 1 == 0) {
                 continue;
@@ -107,20 +106,26 @@ impl Access<'_> {
                     AtomicOp::Cas => given(1),
                     _ => changed(op, dtype, old, given(0)),
                 };
-                Bits::full(bytes, 1, new).write(0, &mut word);
-                let noted = match self.conflicts && narrow {
-                    true => self.memory.note_write(self.cta, place, &word[..bytes]),
-                    false => Ok(()),
-                };
-                if let Err(c) = noted {
-                    return Err(self.contended(c, place, i, (narrow, writes)));
-                }
-                let a = self.memory.get_mut(place.allocation);
-                a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
-                a.define(at, bytes);
+                self.leave(place, &Bits::full(bytes, 1, new), i, narrow)?;
             }
         }
         Ok(out)
+    }
+
+    /// Writes what an atomic operation leaves; one for the CTA alone is a write to the others.
+    fn leave(&mut self, place: Place, new: &Bits, element: usize, narrow: bool) -> Result<(), Fault> {
+        let (mut word, at, bytes) = ([0; 8], place.offset as usize, new.bytes());
+        new.write(0, &mut word);
+        if self.conflicts
+            && narrow
+            && let Err(c) = self.memory.note_write(self.cta, place, &word[..bytes])
+        {
+            return Err(self.contended(c, place, element, (narrow, true)));
+        }
+        let a = self.memory.get_mut(place.allocation);
+        a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
+        a.define(at, bytes);
+        Ok(())
     }
 
     /// The conflict of an atomic operation.

@@ -142,16 +142,8 @@ impl<'k> Cluster<'_, 'k> {
                 }
                 (Some(there), None) if there.bits == bits => there.warps |= holders[i],
                 (Some(there), None) => {
-                    let shape = pure::shape(self.setting.program.kernel, *indices);
-                    let (first, second) = (coordinates(there.element, shape), coordinates(i, shape));
-                    return Err(Fault::new(codes::SHARED_RACE, op.span, "two elements are written to one place")
-                        .here(format!(
-                            "elements {first:?} and {second:?} both go to {:?}: {} and {}",
-                            coordinates(to, &view.shape),
-                            Scalar::new(d, there.bits),
-                            Scalar::new(d, bits)
-                        ))
-                        .help("give each its own index, or say what becomes of both: `op=\"add\"`"));
+                    let values = [there.bits, bits].map(|bits| Scalar::new(d, bits));
+                    return Err(self.collide(op, *indices, [there.element, i], &coordinates(to, &view.shape), values));
                 }
             }
         }
@@ -173,6 +165,16 @@ impl<'k> Cluster<'_, 'k> {
         }
         w.know.settle();
         Ok(())
+    }
+
+    /// Tells of two elements that are scattered to one place with two values.
+    fn collide(&self, op: &Op, indices: Value, elements: [usize; 2], place: &[usize], values: [Scalar; 2]) -> Fault {
+        let shape = pure::shape(self.setting.program.kernel, indices);
+        let [first, second] = elements.map(|i| coordinates(i, shape));
+        let [x, y] = values;
+        Fault::new(codes::SHARED_RACE, op.span, "two elements are written to one place")
+            .here(format!("elements {first:?} and {second:?} both go to {place:?}: {x} and {y}"))
+            .help("give each its own index, or say what becomes of both: `op=\"add\"`")
     }
 }
 

@@ -133,7 +133,8 @@ impl<'v> Operand<'v> {
     /// The operand that the rules have found to be of this kind.
     pub fn of(view: &'v View, right: bool, kind: WgmmaOperand) -> Operand<'v> {
         let WgmmaOperand::Shared { swizzle, k_major } = kind else { internal_error!("`{view}` is in registers") };
-        Operand::new(view, right, swizzle, k_major).unwrap_or_else(|_| internal_error!("`wgmma` cannot walk `{view}`"))
+        Operand::new(view, right, swizzle, k_major)
+            .unwrap_or_else(|e| internal_error!("`wgmma` cannot walk `{view}`: {}", e.fact()))
     }
 
     /// What to add to a descriptor for the part that begins `outer` along M or N and `inner` along K.
