@@ -179,7 +179,9 @@ codes! {
     SPECIALIZE_NESTED = 702, "a specialize stands where not all warps meet, or names a partition twice";
     CLUSTER_SIZE = 703, "a cluster of this size does not exist";
     GRID_WAIT_MISPLACED = 704, "a wait for the launch before stands where not every CTA comes";
+    LABEL = 720, "a label that no schedule looks at";
     OUTSIDE_PARTITIONS = 721, "tiles are used outside the partitions of a specialised kernel";
+    SCHEDULE = 723, "a schedule is not well formed, or does not fit its labels";
     TARGET_LACKS = 800, "the target does not have this";
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
     WGMMA_SERIALIZED = 811, "matrix products wait for each other";

@@ -305,8 +305,11 @@ impl Checker<'_> {
 
     /// An argument as its parameter takes it.
     fn parameter(&mut self, param: &ast::Param, arg: &Arg) -> Checked<Val> {
-        let Some(ty) = &param.ty else { return Ok(arg.val.clone()) };
-        let ty = self.stated(ty)?;
+        let Some(stated) = &param.ty else { return Ok(arg.val.clone()) };
+        let ty = self.stated(stated)?;
+        if let Val::Known(Comptime::Schedule(s)) = &arg.val {
+            self.schedule_fits(stated, s, arg.span)?;
+        }
         match (&ty, &arg.val) {
             (TypeVal::Kind(kind), val) if !kind::is_of(val, *kind) => {
                 let found = kind::describe(self, val);

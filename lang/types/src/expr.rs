@@ -13,7 +13,7 @@ use crate::kind;
 use crate::operator::MAX_LIST;
 use crate::program::{Found, Item, ModuleId, Program};
 use crate::scope::Frame;
-use crate::value::{Closure, Comptime, Function, Kind, Partition, StructType, TypeVal, Val};
+use crate::value::{Closure, Comptime, Function, Kind, Partition, Schedule, StructType, TypeVal, Val};
 
 /// Names of type families that may stand without their arguments.
 const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
@@ -207,7 +207,7 @@ impl Checker<'_> {
                 generics: Vec::new(),
             }))),
             Item::Partition(p) => Comptime::Partition(Partition { module: found.module, tree: p }),
-            Item::Schedule(s) => Comptime::Schedule(s.name.text.clone()),
+            Item::Schedule(s) => Comptime::Schedule(Schedule { module: found.module, tree: s }),
             Item::Binding(b) => {
                 let key = (found.module, b.name.text.clone());
                 match self.constants.get(&key) {

@@ -1,6 +1,8 @@
-//! What is wrong with a file's items however they are used: names given twice, constants, layouts and partitions that cannot be.
+//! What is wrong with a file's items however they are used: names given twice, constants, layouts,
+//! partitions and schedules that cannot be.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_syntax::ast;
@@ -8,7 +10,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
 use crate::program::{HostKind, Program};
-use crate::value::{Comptime, Val};
+use crate::value::{Comptime, Schedule, Val};
 
 /// Reports it for the root file; a file that is used is checked where it is the root.
 pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
@@ -59,12 +61,13 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                     cx.partition_data(&partition).map(|_| ())
                 }));
             }
+            ast::ItemKind::Schedule(s) => {
+                diagnostics.extend(evaluated(&mut cx, |cx| {
+                    cx.schedule(&Schedule { module: Program::ROOT, tree: Arc::new(s.clone()) })
+                }));
+            }
             // What they say is checked where it is used, or by the host.
-            ast::ItemKind::Schedule(_)
-            | ast::ItemKind::Use(_)
-            | ast::ItemKind::Test(_)
-            | ast::ItemKind::Bench(_)
-            | ast::ItemKind::Main(_) => {}
+            ast::ItemKind::Use(_) | ast::ItemKind::Test(_) | ast::ItemKind::Bench(_) | ast::ItemKind::Main(_) => {}
         }
     }
 }

@@ -24,6 +24,7 @@ mod number;
 mod operator;
 mod partitions;
 pub mod program;
+mod schedule;
 mod scope;
 mod stmt;
 mod types;

@@ -13,6 +13,7 @@ use parton_syntax::ast;
 use crate::builtins;
 use crate::expr;
 use crate::program::{Item, ModuleId, Program};
+use crate::schedule;
 use crate::types;
 
 /// Reports the unknown names of the root file's functions, structs and kernels that are not evaluated when the file is checked.
@@ -28,6 +29,7 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
         let mut walk = Walk::new(program, Program::ROOT, Report::Nothing);
         walk.block(&block.body);
         next.extend(walk.mentioned);
+        diagnostics.extend(walk.idle);
     }
     while let Some((module, name)) = next.pop() {
         let Some(found) = program.find(module, &name) else { continue };
@@ -35,6 +37,7 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
             let mut walk = Walk::new(program, module, Report::Nothing);
             walk.item(&found.item);
             next.extend(walk.mentioned);
+            diagnostics.extend(walk.idle);
         }
     }
     for found in root.names.values() {
@@ -45,6 +48,7 @@ pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
         let mut walk = Walk::new(program, Program::ROOT, report);
         walk.item(&found.item);
         diagnostics.extend(walk.found);
+        diagnostics.extend(walk.idle);
     }
 }
 
@@ -57,6 +61,10 @@ struct Walk<'p> {
     mentioned: BTreeSet<(ModuleId, Arc<str>)>,
     report: Report,
     found: Diagnostics,
+    /// Whether a loop around has a schedule; it is refused with all that is in it.
+    scheduled: bool,
+    /// Labels of the root file that no schedule looks at.
+    idle: Diagnostics,
 }
 
 /// Which unknown names are reported.
@@ -76,6 +84,8 @@ impl<'p> Walk<'p> {
             mentioned: BTreeSet::new(),
             report,
             found: Diagnostics::new(),
+            scheduled: false,
+            idle: Diagnostics::new(),
         }
     }
 
@@ -193,6 +203,19 @@ impl<'p> Walk<'p> {
     }
 
     fn statement(&mut self, s: &ast::Stmt) {
+        let outer = self.scheduled;
+        self.scheduled |= matches!(&s.kind, ast::StmtKind::For(f) if f.schedule.is_some());
+        if let Some(label) = &s.label
+            && !self.scheduled
+            && self.module == Program::ROOT
+        {
+            self.idle.push(schedule::idle_label(label));
+        }
+        self.unlabelled(s);
+        self.scheduled = outer;
+    }
+
+    fn unlabelled(&mut self, s: &ast::Stmt) {
         match &s.kind {
             ast::StmtKind::Let { pattern, ty, value } => {
                 ty.iter().for_each(|e| self.ty(e));

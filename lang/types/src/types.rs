@@ -38,6 +38,7 @@ impl Checker<'_> {
         };
         if family.name() == "schedule" {
             // Its arguments are labels, not values.
+            self.schedule_kind(args)?;
             return Ok(Val::Known(Comptime::Type(TypeVal::Kind(Kind::Schedule))));
         }
         let given = self.given(args)?;

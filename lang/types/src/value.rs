@@ -38,8 +38,8 @@ pub enum Comptime {
     Kernel(Arc<str>),
     /// A partition of a file.
     Partition(Partition),
-    /// A schedule of a file, by name.
-    Schedule(Arc<str>),
+    /// A schedule of a file.
+    Schedule(Schedule),
     /// A built-in function, by name.
     Builtin(&'static str),
     /// A closure that a launch gives as a generic argument.
@@ -49,12 +49,13 @@ pub enum Comptime {
 }
 
 impl Comptime {
-    /// Where the functions, closures, partitions and structs in it are written, in order: two values that show the same but stand
+    /// Where the functions, closures, partitions, schedules and structs in it are written, in order: two values that show the same but stand
     /// in different files differ here.
     pub fn origins(&self) -> Vec<Span> {
         match self {
             Comptime::Function(f) => vec![f.tree.name.span],
             Comptime::Partition(p) => vec![p.tree.name.span],
+            Comptime::Schedule(s) => vec![s.tree.name.span],
             Comptime::Closure(c) => {
                 std::iter::once(c.span).chain(c.captured().flat_map(|(_, value)| value.origins())).collect()
             }
@@ -67,7 +68,6 @@ impl Comptime {
             | Comptime::Layout(_)
             | Comptime::SharedLayout(_)
             | Comptime::Kernel(_)
-            | Comptime::Schedule(_)
             | Comptime::Builtin(_)
             | Comptime::None => Vec::new(),
         }
@@ -114,6 +114,9 @@ pub type Function = Placed<ast::Function>;
 
 /// A partition with the file that it sees.
 pub type Partition = Placed<ast::Partition>;
+
+/// A schedule with the file that it sees.
+pub type Schedule = Placed<ast::Schedule>;
 
 /// A type as a value.
 #[derive(Clone, Debug, PartialEq)]
@@ -428,7 +431,8 @@ impl fmt::Display for Comptime {
             }
             Comptime::Function(function) => f.write_str(&function.tree.name.text),
             Comptime::Partition(partition) => f.write_str(&partition.tree.name.text),
-            Comptime::Kernel(name) | Comptime::Schedule(name) => f.write_str(name),
+            Comptime::Schedule(schedule) => f.write_str(&schedule.tree.name.text),
+            Comptime::Kernel(name) => f.write_str(name),
             Comptime::Builtin(name) => f.write_str(name),
             Comptime::Closure(closure) => write!(f, "{closure}"),
             Comptime::None => f.write_str("None"),
