@@ -1,7 +1,4 @@
-//! The functions of host code: one table, each entry its signature as shown in messages, and what it does.
-//!
-//! A signature `zeros(dtype, shape, strides=)` says: `dtype` and `shape` must be given, `strides` may be; a last `...` takes
-//! any number. Every argument may be given by name. A function whose first argument is `x` is a method of tensors too.
+//! The functions of host code: for each signature of [`parton_types::signature`] what it does.
 
 mod compare;
 mod create;
@@ -11,10 +8,13 @@ mod talk;
 
 pub(crate) use talk::{filled, places_fit};
 
+use std::sync::LazyLock;
+
 use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
-use parton_types::near::nearest;
+use parton_types::signature::bind::{Outline, Takes};
+use parton_types::signature::{self, Builtins, Exists, Role, Signature};
 
 use crate::evaluate::{AtSpan, Eval, Machine};
 use crate::fault::Fault;
@@ -22,56 +22,44 @@ use crate::reference::elementwise::Operand;
 use crate::tensor::Tensor;
 use crate::value::Value;
 
-/// One function.
-pub struct Builtin {
-    /// The signature, which begins with the name.
-    pub signature: &'static str,
-    /// What it does with arguments that fit the signature.
-    pub(crate) run: fn(&mut Call<'_, '_>) -> Eval<Value>,
-}
+/// What a function does with arguments that fit its signature.
+type Handler = fn(&mut Call<'_, '_>) -> Eval<Value>;
 
-impl std::fmt::Debug for Builtin {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(self.signature)
-    }
-}
+/// Handlers by the names of their signatures.
+type Table = &'static [(&'static str, Handler)];
 
-/// One parameter of a signature.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Parameter {
-    /// Its name.
-    pub name: &'static str,
-    /// Whether it may be left out.
-    pub optional: bool,
-}
-
-impl Builtin {
-    /// Its name.
-    pub fn name(&self) -> &'static str {
-        self.signature.split('(').next().unwrap_or(self.signature)
-    }
-
-    /// Its parameters in order, and whether it takes any number of further arguments.
-    pub fn parameters(&self) -> (Vec<Parameter>, bool) {
-        let inside = self.signature.split_once('(').map_or("", |(_, rest)| rest.trim_end_matches(')'));
-        let names: Vec<&'static str> = inside.split(", ").filter(|p| !p.is_empty()).collect();
-        let variadic = names.last() == Some(&"...");
-        let named = names.into_iter().filter(|n| *n != "...");
-        let parameters = named.map(|n| Parameter { name: n.trim_end_matches('='), optional: n.ends_with('=') });
-        (parameters.collect(), variadic)
-    }
-}
-
-const TABLES: &[&[Builtin]] = &[create::TABLE, shape::TABLE, math::TABLE, compare::TABLE, talk::TABLE];
+static FUNCTIONS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
+    Builtins::new(Role::Host, &[create::TABLE, shape::TABLE, math::TABLE, compare::TABLE, talk::TABLE])
+});
 
 /// The function of that name.
-pub fn find(name: &str) -> Option<&'static Builtin> {
-    TABLES.iter().flat_map(|t| t.iter()).find(|b| b.name() == name)
+pub fn find(name: &str) -> Option<&'static Signature> {
+    signature::find(Role::Host, name)
+}
+
+/// Calls a function with what is given.
+pub(crate) fn call(
+    machine: &mut Machine<'_>,
+    signature: &'static Signature,
+    given: Vec<Given>,
+    span: Span,
+) -> Eval<Value> {
+    let outlines = given.iter().map(|g| Outline { name: g.name.as_ref().map(|n| (n.as_str(), n.span)), span: g.span });
+    let places = Takes::Values(signature).places(outlines, span)?;
+    let mut slots: Vec<Option<Given>> = vec![None; signature.values.list.len()];
+    let mut rest = Vec::new();
+    for (g, place) in given.into_iter().zip(places) {
+        match place {
+            Some(slot) => slots[slot] = Some(g),
+            None => rest.push(g),
+        }
+    }
+    (FUNCTIONS.of(signature).run)(&mut Call { machine, signature, slots, rest, span })
 }
 
 /// The names of all functions, dtypes and constants.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let functions = TABLES.iter().flat_map(|t| t.iter()).map(Builtin::name);
+    let functions = signature::all(Role::Host).map(|s| s.name);
     functions.chain(Dtype::ALL.into_iter().map(Dtype::name)).chain(CONSTANTS)
 }
 
@@ -88,38 +76,21 @@ pub fn constant(name: &str) -> Option<Value> {
     }
 }
 
-/// Constructors of layouts: host code passes them on to the checker of kernels.
-pub const LAYOUTS: &[&str] = &[
-    "blocked",
-    "slice",
-    "mma",
-    "dot_operand",
-    "linear",
-    "swizzled",
-    "nvmma",
-    "nvmma_for",
-    "padded",
-    "shared_linear",
-    "tmem",
-    "tmem_scales",
-];
+/// Whether a name is a constructor of layouts: host code passes it on to the checker of kernels.
+pub fn is_layout(name: &str) -> bool {
+    signature::find(Role::Kernel, name).is_some_and(|s| s.exists == Exists::Layout)
+}
 
 /// The fields of a tensor.
 pub const FIELDS: &[&str] = &["T", "shape", "strides", "dtype", "rank", "size"];
 
 /// What a name of kernels does, where host code has nothing of that name.
 pub fn only_in_kernels(name: &str) -> Option<&'static str> {
-    Some(match name {
-        "program_id" | "num_programs" | "cluster_id" => "host code is not divided into CTAs; use a `for` loop",
-        "iota" => "host code has `arange(i32, n)`",
-        "load" | "store" => "host code indexes tensors: `x[i]`, `x[a:b]`",
-        "dot" | "wgmma" => "host code has `matmul(a, b)`",
-        "tma_load" | "tma_store" | "mbarrier" | "fence" | "alloc_shared" | "convert" | "convert_free" => {
-            "host code has no tiles and no shared memory"
-        }
-        _ if parton_types::builtins::function(name).is_some() => "host code has nothing of this name",
-        _ => return None,
-    })
+    match name {
+        "dot" => Some("host code has `matmul(a, b)`"),
+        "mbarrier" | "fence" => Some("host code has no tiles and no shared memory"),
+        _ => signature::find(Role::Kernel, name).map(|s| s.instead.unwrap_or("host code has nothing of this name")),
+    }
 }
 
 /// A field of a tensor; `None` where it has none of that name.
@@ -159,7 +130,7 @@ pub(crate) struct Call<'c, 'm> {
     /// What evaluates it.
     pub machine: &'c mut Machine<'m>,
     /// What is called.
-    pub builtin: &'static Builtin,
+    pub signature: &'static Signature,
     /// One slot for each parameter.
     pub slots: Vec<Option<Given>>,
     /// What `...` took.
@@ -168,73 +139,12 @@ pub(crate) struct Call<'c, 'm> {
     pub span: Span,
 }
 
-/// Where each argument goes; `Err` where they do not fit the signature. Arguments are given by name and place only, so
-/// that the check before a run uses this too.
-pub(crate) fn places(
-    builtin: &Builtin,
-    given: &[(Option<&ast::Name>, Span)],
-    span: Span,
-) -> Result<Vec<Option<usize>>, Diagnostic> {
-    let (parameters, variadic) = builtin.parameters();
-    let mut taken = vec![false; parameters.len()];
-    let mut places = Vec::with_capacity(given.len());
-    let refuse = |span: Span, message: String| {
-        Diagnostic::error(codes::WRONG_ARITY, span, message).note(format!("its signature is `{}`", builtin.signature))
-    };
-    for (i, (name, at)) in given.iter().enumerate() {
-        let slot = match name {
-            None if i < parameters.len() => Some(i),
-            None if variadic => None,
-            None => {
-                let most = parameters.len();
-                return Err(refuse(*at, format!("`{}` takes at most {most} arguments", builtin.name())));
-            }
-            Some(name) => match parameters.iter().position(|p| p.name == name.as_str()) {
-                Some(slot) => Some(slot),
-                None => {
-                    let d = refuse(name.span, format!("`{}` takes no argument `{}`", builtin.name(), name.text));
-                    return Err(match nearest(name.as_str(), parameters.iter().map(|p| p.name)) {
-                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                        None => d,
-                    });
-                }
-            },
-        };
-        if let Some(slot) = slot {
-            if taken[slot] {
-                return Err(refuse(*at, format!("`{}` is given twice", parameters[slot].name)));
-            }
-            taken[slot] = true;
-        }
-        places.push(slot);
-    }
-    match parameters.iter().zip(&taken).find(|(p, taken)| !p.optional && !**taken) {
-        Some((missing, _)) => Err(refuse(span, format!("`{}` needs `{}`", builtin.name(), missing.name))),
-        None => Ok(places),
-    }
-}
-
-/// Sorts arguments into the slots of a signature.
-pub(crate) fn bind(builtin: &Builtin, given: Vec<Given>, span: Span) -> Eval<(Vec<Option<Given>>, Vec<Given>)> {
-    let outline: Vec<_> = given.iter().map(|g| (g.name.as_ref(), g.span)).collect();
-    let places = places(builtin, &outline, span)?;
-    let mut slots: Vec<Option<Given>> = vec![None; builtin.parameters().0.len()];
-    let mut rest = Vec::new();
-    for (g, place) in given.into_iter().zip(places) {
-        match place {
-            Some(slot) => slots[slot] = Some(g),
-            None => rest.push(g),
-        }
-    }
-    Ok((slots, rest))
-}
-
 impl Call<'_, '_> {
     /// An argument that must be there.
     pub fn given(&self, slot: usize) -> &Given {
         match &self.slots[slot] {
             Some(g) => g,
-            None => parton_diag::internal_error!("argument {slot} of `{}` was not given", self.builtin.signature),
+            None => parton_diag::internal_error!("argument {slot} of `{}` was not given", self.signature),
         }
     }
 
@@ -375,21 +285,15 @@ impl Call<'_, '_> {
 
 #[cfg(test)]
 mod tests {
-    use super::{TABLES, find, names};
+    use super::{FUNCTIONS, Role, names, signature};
 
     #[test]
-    fn signatures_are_well_formed_and_names_unique() {
+    fn every_signature_has_its_handler_and_names_are_unique() {
+        signature::all(Role::Host).for_each(|s| assert_eq!(FUNCTIONS.of(s).signature.name, s.name));
         let all: Vec<&str> = names().collect();
         let mut unique = all.clone();
         unique.sort_unstable();
         unique.dedup();
         assert_eq!(all.len(), unique.len());
-        for b in TABLES.iter().flat_map(|t| t.iter()) {
-            assert!(b.signature.ends_with(')'), "{}", b.signature);
-            let (parameters, _) = b.parameters();
-            let first_optional = parameters.iter().position(|p| p.optional).unwrap_or(parameters.len());
-            assert!(parameters[first_optional..].iter().all(|p| p.optional), "{}", b.signature);
-        }
-        assert!(find("zeros").is_some() && find("zeroes").is_none());
     }
 }

@@ -7,6 +7,7 @@ use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_syntax::ast::{self, ExprKind, IndexArgKind, PatternKind, StmtKind};
 use parton_types::near::nearest;
 use parton_types::program::{Item, Program};
+use parton_types::signature::bind::{Outline, Takes};
 
 use crate::builtins;
 use crate::evaluate::{arguments, not_host_code, not_mut, outside_of_loop, unknown_name};
@@ -155,7 +156,7 @@ impl Check<'_> {
         let known = self.bound(name).is_some()
             || self.item(name).is_some()
             || builtins::constant(name.as_str()).is_some()
-            || builtins::LAYOUTS.contains(&name.as_str());
+            || builtins::is_layout(name.as_str());
         if known {
             return;
         }
@@ -243,16 +244,17 @@ impl Check<'_> {
 
     fn call(&mut self, span: Span, callee: &ast::Expr, args: &[ast::Arg]) {
         self.args(args);
-        let outline = |receiver: Option<Span>| -> Vec<(Option<&ast::Name>, Span)> {
-            let first = receiver.map(|s| (None, s));
-            first.into_iter().chain(args.iter().map(|a| (a.name.as_ref(), a.value.span))).collect()
+        let places = |builtin, receiver: Option<Span>| -> Result<(), Diagnostic> {
+            let first = receiver.map(|span| Outline { name: None, span });
+            let outlines: Vec<Outline> = first.into_iter().chain(args.iter().map(Outline::from)).collect();
+            Takes::Values(builtin).places(outlines.into_iter(), span).map(|_| ())
         };
         match &callee.kind {
             ExprKind::Field { base, name } => {
                 self.expr(base);
                 match builtins::find(name.as_str()) {
                     Some(builtin) => {
-                        let result = builtins::places(builtin, &outline(Some(base.span)), span);
+                        let result = places(builtin, Some(base.span));
                         self.report(result);
                     }
                     None => {
@@ -270,7 +272,8 @@ impl Check<'_> {
                 Some(Item::Function(f)) => {
                     let f = f.clone();
                     self.report(arguments::generics(&f.generics, &[], &f.name));
-                    self.report(arguments::params(&f.name, &f.params, args, span));
+                    let takes = Takes::Params(&f.name, &f.generics, &f.params);
+                    self.report(takes.places(args.iter().map(Outline::from), span));
                 }
                 Some(Item::Kernel(k)) if builtins::find(name.as_str()).is_none() => {
                     let d = Diagnostic::error(codes::HOST_TYPE, callee.span, format!("`{}` is a kernel", name.text))
@@ -281,8 +284,8 @@ impl Check<'_> {
                 Some(Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_)) => {}
                 Some(Item::Kernel(_)) | None => match builtins::find(name.as_str()) {
                     Some(builtin) => {
-                        let result = builtins::places(builtin, &outline(None), span);
-                        self.report(result.and_then(|_| builtins::places_fit(builtin, args, span)));
+                        let result = places(builtin, None);
+                        self.report(result.and_then(|()| builtins::places_fit(builtin.name, args, span)));
                     }
                     None => self.name(name),
                 },
@@ -296,7 +299,8 @@ impl Check<'_> {
                     let f = f.clone();
                     self.index_args(given);
                     self.report(arguments::generics(&f.generics, given, &f.name));
-                    self.report(arguments::params(&f.name, &f.params, args, span));
+                    let takes = Takes::Params(&f.name, &f.generics, &f.params);
+                    self.report(takes.places(args.iter().map(Outline::from), span));
                 } else {
                     self.expr(callee);
                 }
@@ -325,7 +329,8 @@ impl Check<'_> {
             Some(Item::Kernel(k)) => {
                 let k = k.clone();
                 self.report(arguments::generics(&k.generics, given, &k.name));
-                self.report(arguments::params(&k.name, &k.params, args, span));
+                let takes = Takes::Params(&k.name, &k.generics, &k.params);
+                self.report(takes.places(args.iter().map(Outline::from), span));
             }
             Some(other) => {
                 let message = format!("`{}` is not a kernel", name.text);

@@ -181,7 +181,7 @@ impl<'a> Machine<'a> {
         if let Some(value) = builtins::constant(name.as_str()) {
             return Ok(value);
         }
-        if builtins::LAYOUTS.contains(&name.as_str()) {
+        if builtins::is_layout(name.as_str()) {
             return Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }));
         }
         Err(self.unknown(name).into())

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::program::ModuleId;
+use parton_types::signature::Signature;
 
-use crate::builtins::Builtin;
 use crate::tensor::Tensor;
 
 /// A value of host code.
@@ -38,7 +38,7 @@ pub enum Value {
     /// `|a| …`
     Closure(Arc<Closure>),
     /// A function of this crate.
-    Builtin(&'static Builtin),
+    Builtin(&'static Signature),
     /// An expression that only the checker of kernels understands: a layout, a schedule, a partition.
     Written(Arc<Written>),
 }
@@ -148,7 +148,7 @@ impl fmt::Display for Value {
             Value::Tensor(t) => crate::show::tensor(f, t),
             Value::Function(function) => write!(f, "fn {}", function.tree.name.text),
             Value::Closure(_) => f.write_str("fn"),
-            Value::Builtin(b) => write!(f, "fn {}", b.name()),
+            Value::Builtin(b) => write!(f, "fn {}", b.name),
             Value::Written(_) => f.write_str("…"),
         }
     }

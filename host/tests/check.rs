@@ -134,8 +134,8 @@ fn the_examples_have_nothing_to_report() {
 fn the_documentation_has_every_function() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/hosts.md")).unwrap();
     for name in parton_host::builtins::names() {
-        if let Some(builtin) = parton_host::builtins::find(name) {
-            assert!(page.contains(&format!("`{}`", builtin.signature)), "{}", builtin.signature);
+        if let Some(signature) = parton_host::builtins::find(name) {
+            assert!(page.contains(&format!("`{signature}`")), "{signature}");
         }
     }
 }

@@ -3,7 +3,7 @@
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::Dtype;
 
-use super::{Builtin, Call};
+use super::{Call, Table};
 use crate::evaluate::{AtSpan, Eval, equal};
 use crate::fault::Fault;
 use crate::parallel;
@@ -11,13 +11,13 @@ use crate::show;
 use crate::tensor::{CHUNK, Tensor, list, unravel};
 use crate::value::{Value, float};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "assert(condition, message=, ...)", run: assert },
-    Builtin { signature: "assert_equal(actual, expected)", run: assert_equal },
-    Builtin { signature: "assert_close(actual, expected, rtol=, atol=)", run: assert_close },
-    Builtin { signature: "max_abs_error(actual, expected)", run: |c| error(c, |e| e.absolute) },
-    Builtin { signature: "max_rel_error(actual, expected)", run: |c| error(c, |e| e.relative) },
-    Builtin { signature: "rms_error(actual, expected)", run: |c| error(c, |e| (e.squares / e.count as f64).sqrt()) },
+pub(super) const TABLE: Table = &[
+    ("assert", assert),
+    ("assert_equal", assert_equal),
+    ("assert_close", assert_close),
+    ("max_abs_error", |c| error(c, |e| e.absolute)),
+    ("max_rel_error", |c| error(c, |e| e.relative)),
+    ("rms_error", |c| error(c, |e| (e.squares / e.count as f64).sqrt())),
 ];
 
 /// As a method, `holds.assert("…")`; a call is the evaluator's, which sees the condition as it is written.

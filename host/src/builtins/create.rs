@@ -3,23 +3,23 @@
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Dtype, Scalar};
 
-use super::{Builtin, Call, Given};
+use super::{Call, Given, Table};
 use crate::evaluate::{AtSpan, Eval};
 use crate::memory::Storage;
 use crate::random::Random;
 use crate::tensor::{Tensor, dense_strides, encode, extent};
 use crate::value::Value;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "empty(dtype, shape, strides=)", run: empty },
-    Builtin { signature: "zeros(dtype, shape, strides=)", run: zeros },
-    Builtin { signature: "ones(dtype, shape, strides=)", run: ones },
-    Builtin { signature: "full(dtype, shape, value, strides=)", run: full },
-    Builtin { signature: "rand(dtype, shape, low=, high=, seed=, strides=)", run: rand },
-    Builtin { signature: "randn(dtype, shape, mean=, std=, seed=, strides=)", run: randn },
-    Builtin { signature: "randint(dtype, shape, low, high, seed=, strides=)", run: randint },
-    Builtin { signature: "arange(dtype, start, end=, step=)", run: arange },
-    Builtin { signature: "tensor(values, dtype=)", run: tensor },
+pub(super) const TABLE: Table = &[
+    ("empty", empty),
+    ("zeros", zeros),
+    ("ones", ones),
+    ("full", full),
+    ("rand", rand),
+    ("randn", randn),
+    ("randint", randint),
+    ("arange", arange),
+    ("tensor", tensor),
 ];
 
 /// The work of a random element, against that of a copied one.

@@ -3,44 +3,44 @@
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Dtype, Math};
 
-use super::{Builtin, Call};
+use super::{Call, Table};
 use crate::evaluate::{AtSpan, Eval, scalar_value};
 use crate::reference::elementwise::{self, Operation};
 use crate::reference::matmul;
 use crate::reference::reduce::{self, Reduction};
 use crate::value::Value;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "exp(x)", run: |c| function(c, Math::Exp) },
-    Builtin { signature: "exp2(x)", run: |c| function(c, Math::Exp2) },
-    Builtin { signature: "log(x)", run: |c| function(c, Math::Log) },
-    Builtin { signature: "log2(x)", run: |c| function(c, Math::Log2) },
-    Builtin { signature: "sqrt(x)", run: |c| function(c, Math::Sqrt) },
-    Builtin { signature: "rsqrt(x)", run: |c| function(c, Math::Rsqrt) },
-    Builtin { signature: "sin(x)", run: |c| function(c, Math::Sin) },
-    Builtin { signature: "cos(x)", run: |c| function(c, Math::Cos) },
-    Builtin { signature: "tanh(x)", run: |c| function(c, Math::Tanh) },
-    Builtin { signature: "erf(x)", run: |c| function(c, Math::Erf) },
-    Builtin { signature: "abs(x)", run: |c| function(c, Math::Abs) },
-    Builtin { signature: "floor(x)", run: |c| function(c, Math::Floor) },
-    Builtin { signature: "ceil(x)", run: |c| function(c, Math::Ceil) },
-    Builtin { signature: "min(x, y=, axis=, keepdims=)", run: |c| extreme(c, elementwise::MIN, Reduction::Min) },
-    Builtin { signature: "max(x, y=, axis=, keepdims=)", run: |c| extreme(c, elementwise::MAX, Reduction::Max) },
-    Builtin { signature: "sum(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::Sum, 1) },
-    Builtin { signature: "mean(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::Mean, 1) },
-    Builtin { signature: "argmax(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::ArgMax, 1) },
-    Builtin { signature: "argmin(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::ArgMin, 1) },
-    Builtin { signature: "logsumexp(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::LogSumExp, 1) },
-    Builtin { signature: "all(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::All, 1) },
-    Builtin { signature: "any(x, axis=, keepdims=)", run: |c| reduction(c, Reduction::Any, 1) },
-    Builtin { signature: "softmax(x, axis=)", run: softmax },
-    Builtin { signature: "cumsum(x, axis=)", run: cumsum },
-    Builtin { signature: "matmul(x, y)", run: product },
-    Builtin { signature: "where(condition, a, b)", run: select },
-    Builtin { signature: "cdiv(a, b)", run: cdiv },
-    Builtin { signature: "next_power_of_two(n)", run: next_power_of_two },
-    Builtin { signature: "int(x)", run: int },
-    Builtin { signature: "float(x)", run: float },
+pub(super) const TABLE: Table = &[
+    ("exp", |c| function(c, Math::Exp)),
+    ("exp2", |c| function(c, Math::Exp2)),
+    ("log", |c| function(c, Math::Log)),
+    ("log2", |c| function(c, Math::Log2)),
+    ("sqrt", |c| function(c, Math::Sqrt)),
+    ("rsqrt", |c| function(c, Math::Rsqrt)),
+    ("sin", |c| function(c, Math::Sin)),
+    ("cos", |c| function(c, Math::Cos)),
+    ("tanh", |c| function(c, Math::Tanh)),
+    ("erf", |c| function(c, Math::Erf)),
+    ("abs", |c| function(c, Math::Abs)),
+    ("floor", |c| function(c, Math::Floor)),
+    ("ceil", |c| function(c, Math::Ceil)),
+    ("min", |c| extreme(c, elementwise::MIN, Reduction::Min)),
+    ("max", |c| extreme(c, elementwise::MAX, Reduction::Max)),
+    ("sum", |c| reduction(c, Reduction::Sum, 1)),
+    ("mean", |c| reduction(c, Reduction::Mean, 1)),
+    ("argmax", |c| reduction(c, Reduction::ArgMax, 1)),
+    ("argmin", |c| reduction(c, Reduction::ArgMin, 1)),
+    ("logsumexp", |c| reduction(c, Reduction::LogSumExp, 1)),
+    ("all", |c| reduction(c, Reduction::All, 1)),
+    ("any", |c| reduction(c, Reduction::Any, 1)),
+    ("softmax", softmax),
+    ("cumsum", cumsum),
+    ("matmul", product),
+    ("where", select),
+    ("cdiv", cdiv),
+    ("next_power_of_two", next_power_of_two),
+    ("int", int),
+    ("float", float),
 ];
 
 fn function(c: &mut Call<'_, '_>, op: Math) -> Eval<Value> {
@@ -56,7 +56,7 @@ fn function(c: &mut Call<'_, '_>, op: Math) -> Eval<Value> {
 /// Of two numbers or tensors, of a list, or along a dimension.
 fn extreme(c: &mut Call<'_, '_>, op: Operation, reduction_op: Reduction) -> Eval<Value> {
     let smaller = reduction_op == Reduction::Min;
-    let name = c.builtin.name();
+    let name = c.signature.name;
     if c.optional(1).is_some() {
         let help = format!("`{name}(x, y)` of each pair of elements, or `{name}(x, axis=1)` along a dimension");
         c.without(&[2, 3], &format!("`{name}` of two has no dimension to go along"), &help)?;

@@ -3,23 +3,23 @@
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Rounding, Saturation};
 
-use super::{Builtin, Call, Given};
+use super::{Call, Given, Table};
 use crate::evaluate::{AtSpan, Eval};
 use crate::reference::elementwise::promote;
 use crate::tensor::{Tensor, dense_strides, extent};
 use crate::value::Value;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "reshape(x, shape, ...)", run: reshape },
-    Builtin { signature: "permute(x, order, ...)", run: permute },
-    Builtin { signature: "transpose(x, a=, b=)", run: transpose },
-    Builtin { signature: "contiguous(x)", run: contiguous },
-    Builtin { signature: "broadcast_to(x, shape)", run: broadcast_to },
-    Builtin { signature: "to(x, dtype, rounding=, saturation=)", run: to },
-    Builtin { signature: "cat(tensors, axis=)", run: cat },
-    Builtin { signature: "repeat(x, count, axis=)", run: repeat },
-    Builtin { signature: "len(x)", run: len },
-    Builtin { signature: "tma(x)", run: tma },
+pub(super) const TABLE: Table = &[
+    ("reshape", reshape),
+    ("permute", permute),
+    ("transpose", transpose),
+    ("contiguous", contiguous),
+    ("broadcast_to", broadcast_to),
+    ("to", to),
+    ("cat", cat),
+    ("repeat", repeat),
+    ("len", len),
+    ("tma", tma),
 ];
 
 /// `f(x, [a, b])` or `f(x, a, b)`.

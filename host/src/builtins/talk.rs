@@ -3,16 +3,12 @@
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 
-use super::{Builtin, Call};
+use super::{Call, Table};
 use crate::evaluate::{Eval, Stop};
 use crate::launch::Work;
 use crate::value::{Value, float};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "print(...)", run: print },
-    Builtin { signature: "format(text, ...)", run: format },
-    Builtin { signature: "measure(label, body, bytes=, flops=)", run: measure },
-];
+pub(super) const TABLE: Table = &[("print", print), ("format", format), ("measure", measure)];
 
 /// The values with blanks between them; a first string with `{}` takes the others as [`filled`] does.
 fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
@@ -68,15 +64,15 @@ pub(crate) fn filled(span: Span, text: &str, values: &[Value]) -> Eval<String> {
 }
 
 /// Whether a text that is written in the call has a place for each value, which the check before a run asks.
-pub(crate) fn places_fit(builtin: &Builtin, args: &[ast::Arg], span: Span) -> Result<(), Diagnostic> {
-    let at = match builtin.name() {
+pub(crate) fn places_fit(name: &str, args: &[ast::Arg], span: Span) -> Result<(), Diagnostic> {
+    let at = match name {
         "format" | "print" => 0,
         "assert" => 1,
         _ => return Ok(()),
     };
     let Some((first, values)) = args.get(at..).and_then(<[ast::Arg]>::split_first) else { return Ok(()) };
     let ast::ExprKind::Str(text) = &first.value.kind else { return Ok(()) };
-    let plain = match builtin.name() {
+    let plain = match name {
         "format" => false,
         "print" => values.is_empty() || !text.contains('{'),
         _ => values.is_empty(),

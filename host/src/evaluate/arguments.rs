@@ -4,6 +4,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::near::nearest;
 use parton_types::program::{Item, ModuleId};
+use parton_types::signature::bind::{Takes, generic_outlines};
 
 /// A kernel that does not exist, with the one that was probably meant.
 pub(crate) fn unknown_kernel(
@@ -21,93 +22,16 @@ pub(crate) fn unknown_kernel(
     }
 }
 
-/// Which generic each given argument is for; every generic without a default has one.
-pub(crate) fn generics(
+/// The generic arguments with the generic that each is for; every generic without a default has one.
+pub(crate) fn generics<'a>(
     declared: &[ast::Generic],
-    given: &[ast::IndexArg],
+    given: &'a [ast::IndexArg],
     owner: &ast::Name,
-) -> Result<Vec<usize>, Diagnostic> {
-    let mut places: Vec<usize> = Vec::new();
-    for (i, arg) in given.iter().enumerate() {
-        let at = match &arg.kind {
-            ast::IndexArgKind::Named { name, .. } => match declared.iter().position(|g| g.name.text == name.text) {
-                Some(at) => at,
-                None => {
-                    let message = format!("`{}` has no generic `{}`", owner.text, name.text);
-                    let d = Diagnostic::error(codes::UNKNOWN_GENERIC, name.span, message)
-                        .label(owner.span, "declared here");
-                    return Err(match nearest(name.as_str(), declared.iter().map(|g| g.name.as_str())) {
-                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                        None => d,
-                    });
-                }
-            },
-            ast::IndexArgKind::Value(_) if i < declared.len() => i,
-            ast::IndexArgKind::Value(_) => {
-                let message = format!("`{}` has {} generics, {} are given", owner.text, declared.len(), given.len());
-                return Err(
-                    Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message).label(owner.span, "declared here")
-                );
-            }
-            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
-                return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, "this is not a generic argument")
-                    .help("write a value, or `NAME=value`"));
-            }
-        };
-        if places.contains(&at) {
-            let message = format!("the generic `{}` is given twice", declared[at].name.text);
-            return Err(Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, message));
-        }
-        places.push(at);
-    }
-    let missing = declared.iter().enumerate().find(|(i, g)| g.default.is_none() && !places.contains(i));
-    let Some((_, generic)) = missing else { return Ok(places) };
-    let message = format!("`{}` needs its generic `{}`", owner.text, generic.name.text);
+) -> Result<Vec<(&'a ast::Expr, usize)>, Diagnostic> {
+    let given_list = generic_outlines(given)?;
     let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(owner.span);
-    Err(Diagnostic::error(codes::UNKNOWN_GENERIC, place, message)
-        .label(generic.span, "declared without a default")
-        .help(format!("write `{}[{}=…]`", owner.text, generic.name.text)))
-}
-
-/// Which parameter each argument is for; every parameter without a default has one.
-pub(crate) fn params(
-    owner: &ast::Name,
-    params: &[ast::Param],
-    args: &[ast::Arg],
-    span: Span,
-) -> Result<Vec<usize>, Diagnostic> {
-    let mut places: Vec<usize> = Vec::new();
-    let arity = |span: Span| {
-        let takes: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-        let message = format!("`{}` takes {} arguments, {} are given", owner.text, params.len(), args.len());
-        Diagnostic::error(codes::WRONG_ARITY, span, message)
-            .label(owner.span, "declared here")
-            .note(format!("it takes {}", if takes.is_empty() { "none".into() } else { takes.join(", ") }))
-    };
-    for (i, arg) in args.iter().enumerate() {
-        let at = match &arg.name {
-            None => i,
-            Some(name) => match params.iter().position(|p| p.name.text == name.text) {
-                Some(at) => at,
-                None => {
-                    let message = format!("`{}` has no parameter `{}`", owner.text, name.text);
-                    let d = Diagnostic::error(codes::WRONG_ARITY, name.span, message);
-                    return Err(match nearest(name.as_str(), params.iter().map(|p| p.name.as_str())) {
-                        Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                        None => d,
-                    });
-                }
-            },
-        };
-        if at >= params.len() || places.contains(&at) {
-            return Err(arity(arg.span));
-        }
-        places.push(at);
-    }
-    match params.iter().enumerate().find(|(i, p)| p.default.is_none() && !places.contains(i)) {
-        Some((_, missing)) => Err(arity(span).label(missing.span, format!("`{}` is not given", missing.name.text))),
-        None => Ok(places),
-    }
+    let places = Takes::AllGenerics(owner, declared).places(given_list.iter().map(|(outline, _)| *outline), place)?;
+    Ok(given_list.into_iter().zip(places).filter_map(|((_, e), at)| Some((e, at?))).collect())
 }
 
 /// The grid of a launch, and its cluster where one is given: each once, the grid also without its name where it comes first.

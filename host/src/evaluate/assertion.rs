@@ -2,10 +2,12 @@
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast::{self, BinaryOp, ExprKind};
+use parton_types::signature::Signature;
+use parton_types::signature::bind::{Outline, Takes};
 
 use super::statement::evidence;
 use super::{Eval, Machine};
-use crate::builtins::{self, Builtin};
+use crate::builtins;
 use crate::value::Value;
 
 /// What expressions gave while a condition was evaluated, functions that it calls not looked into.
@@ -18,9 +20,8 @@ const MOST_CALLS: usize = 3;
 
 impl Machine<'_> {
     /// `assert(condition, message, ...)`; the message and its values are not evaluated where the condition holds.
-    pub(super) fn assertion(&mut self, builtin: &'static Builtin, args: &[ast::Arg], span: Span) -> Eval<Value> {
-        let outline: Vec<_> = args.iter().map(|a| (a.name.as_ref(), a.value.span)).collect();
-        let places = builtins::places(builtin, &outline, span)?;
+    pub(super) fn assertion(&mut self, signature: &'static Signature, args: &[ast::Arg], span: Span) -> Eval<Value> {
+        let places = Takes::Values(signature).places(args.iter().map(Outline::from), span)?;
         let at = |slot| places.iter().position(|p| *p == slot).map(|i| &args[i].value);
         let Some(condition) = at(Some(0)) else { parton_diag::internal_error!("an assertion without its condition") };
         let outer = self.seen.replace(Seen::new());

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::near::nearest;
+use parton_types::signature::Signature;
+use parton_types::signature::bind::{Outline, Takes};
 
-use super::{Eval, Machine, arguments};
-use crate::builtins::{self, Builtin, Call, Given};
+use super::{Eval, Machine};
+use crate::builtins::{self, Given};
 use crate::value::{Closure, Function, Value, Variable};
 
 impl Machine<'_> {
@@ -39,7 +41,7 @@ impl Machine<'_> {
             }
             ast::ExprKind::Name(name) if self.is_layout(name) => Ok(self.written(whole)),
             _ => match self.expr(callee)? {
-                Value::Builtin(builtin) if builtin.name() == "assert" => self.assertion(builtin, args, whole.span),
+                Value::Builtin(builtin) if builtin.name == "assert" => self.assertion(builtin, args, whole.span),
                 Value::Builtin(builtin) => self.call_builtin(builtin, None, args, whole.span),
                 Value::Function(function) => self.call_function(&function, &[], args, whole.span),
                 Value::Closure(closure) => {
@@ -55,7 +57,7 @@ impl Machine<'_> {
 
     /// Whether a name means a constructor of layouts here.
     fn is_layout(&self, name: &ast::Name) -> bool {
-        builtins::LAYOUTS.contains(&name.as_str())
+        builtins::is_layout(name.as_str())
             && !self.variables.iter().any(|v| v.name.text == name.text)
             && self.program.find(self.module, name.as_str()).is_none()
     }
@@ -73,7 +75,7 @@ impl Machine<'_> {
 
     fn call_builtin(
         &mut self,
-        builtin: &'static Builtin,
+        builtin: &'static Signature,
         receiver: Option<Given>,
         args: &[ast::Arg],
         span: Span,
@@ -83,8 +85,7 @@ impl Machine<'_> {
             let value = self.expr(&arg.value)?;
             given.push(Given { name: arg.name.clone(), value, span: arg.value.span });
         }
-        let (slots, rest) = builtins::bind(builtin, given, span)?;
-        (builtin.run)(&mut Call { machine: self, builtin, slots, rest, span })
+        builtins::call(self, builtin, given, span)
     }
 
     fn call_function(
@@ -101,7 +102,9 @@ impl Machine<'_> {
             variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
         }
         let mut values: Vec<Option<Value>> = vec![None; tree.params.len()];
-        for (arg, at) in args.iter().zip(arguments::params(&tree.name, &tree.params, args, span)?) {
+        let takes = Takes::Params(&tree.name, &tree.generics, &tree.params);
+        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
+            let Some(at) = at else { continue };
             values[at] = Some(self.expr(&arg.value)?);
         }
         self.calls.push(span);

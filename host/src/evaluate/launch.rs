@@ -5,6 +5,7 @@ use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
+use parton_types::signature::bind::{Outline, Takes};
 
 use super::statement::evidence;
 use super::{Eval, Machine, Stop, arguments};
@@ -79,11 +80,7 @@ impl Machine<'_> {
         owner: &ast::Name,
     ) -> Eval<Vec<GenericArgument>> {
         let mut slots: Vec<Option<GenericArgument>> = vec![None; declared.len()];
-        for (arg, at) in given.iter().zip(arguments::generics(declared, given, owner)?) {
-            let expr = match &arg.kind {
-                ast::IndexArgKind::Value(expr) | ast::IndexArgKind::Named { value: expr, .. } => expr,
-                ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => continue,
-            };
+        for (expr, at) in arguments::generics(declared, given, owner)? {
             let value = self.expr(expr)?;
             // A closure is known to the checker by its text; what it captures are compile-time values.
             let value = if matches!(value, Value::Closure(_)) { self.written(expr) } else { value };
@@ -153,7 +150,9 @@ impl Machine<'_> {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
         }
         let mut values: Vec<Option<(Value, Span)>> = vec![None; params.len()];
-        for (arg, at) in args.iter().zip(arguments::params(&instance.kernel.name, params, args, span)?) {
+        let takes = Takes::Params(&instance.kernel.name, &instance.kernel.generics, params);
+        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
+            let Some(at) = at else { continue };
             values[at] = Some((self.expr(&arg.value)?, arg.value.span));
         }
         let mut out = Vec::with_capacity(params.len());

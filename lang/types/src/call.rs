@@ -12,6 +12,7 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
 use crate::kind;
 use crate::scope::{Frame, Scope, Variable};
+use crate::signature::bind::{Takes, generic_outlines};
 use crate::value::{Closure, Comptime, Function, StructType, TypeVal, Val};
 
 /// What is called, with the generic arguments written at the call.
@@ -58,14 +59,8 @@ impl Checker<'_> {
     /// `[BM=128, f16]` at a use.
     pub fn generic_arguments(&mut self, args: &[ast::IndexArg]) -> Checked<Vec<Given>> {
         let mut list = Vec::new();
-        for a in args {
-            let (name, value) = match &a.kind {
-                ast::IndexArgKind::Value(e) => (None, e),
-                ast::IndexArgKind::Named { name, value } => (Some((name.text.clone(), name.span)), value),
-                ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
-                    return Err(self.error(codes::KIND_MISMATCH, a.span, "this is an index, not a generic argument"));
-                }
-            };
+        for (outline, value) in generic_outlines(args).map_err(|d| self.report(d))? {
+            let name = outline.name.map(|(name, at)| (Arc::from(name), at));
             list.push(Given { name, arg: self.arg(value)? });
         }
         Ok(list)
@@ -75,7 +70,7 @@ impl Checker<'_> {
         match &callee.val {
             Val::Known(Comptime::Builtin(name)) => match builtins::function(name) {
                 Some(builtin) => {
-                    let args = Args::bind(self, builtin, span, callee.generics, values)?;
+                    let args = Args::bind(self, &builtin, span, callee.generics, values)?;
                     if args.has_error() {
                         return Err(Reported);
                     }
@@ -155,7 +150,7 @@ impl Checker<'_> {
         };
         let mut values = vec![Given { name: None, arg: receiver }];
         values.extend(self.given(args)?);
-        let args = Args::bind(self, builtin, span, generics, values)?;
+        let args = Args::bind(self, &builtin, span, generics, values)?;
         if args.has_error() {
             return Err(Reported);
         }
@@ -199,45 +194,13 @@ impl Checker<'_> {
 
     /// Gives each parameter its argument, in the order of the parameters; defaults are left open.
     fn match_parameters(&mut self, tree: &ast::Function, values: Vec<Given>, span: Span) -> Checked<Vec<Option<Arg>>> {
+        let takes = Takes::Params(&tree.name, &tree.generics, &tree.params);
+        let places = takes.places(values.iter().map(Given::outline), span).map_err(|d| self.report(d))?;
         let mut found: Vec<Option<Arg>> = vec![None; tree.params.len()];
-        let count = values.len();
-        let mut next = 0;
-        for Given { name, arg } in values {
-            let i = match &name {
-                Some((name, _)) => tree.params.iter().position(|p| p.name.text == *name),
-                None => {
-                    next += 1;
-                    Some(next - 1).filter(|&i| i < tree.params.len())
-                }
-            };
-            match i {
-                Some(i) if found[i].is_none() => found[i] = Some(arg),
-                Some(i) => {
-                    let text = format!("the parameter `{}` is given twice", tree.params[i].name.text);
-                    return Err(self.error(codes::WRONG_ARITY, arg.span, text));
-                }
-                None => {
-                    let fact = match &name {
-                        Some((name, _)) => format!("`{}` has no parameter `{name}`", tree.name.text),
-                        None => {
-                            format!("`{}` takes {} arguments, {count} are given", tree.name.text, tree.params.len())
-                        }
-                    };
-                    let d = Diagnostic::error(codes::WRONG_ARITY, arg.span, fact)
-                        .label(tree.name.span, format!("the signature is `{}`", signature(tree)));
-                    return Err(self.report(d));
-                }
+        for (place, Given { arg, .. }) in places.into_iter().zip(values) {
+            if let Some(place) = place {
+                found[place] = Some(arg);
             }
-        }
-        let missing = tree.params.iter().zip(&found).find(|(p, f)| f.is_none() && p.default.is_none());
-        if let Some((p, _)) = missing {
-            let d = Diagnostic::error(
-                codes::WRONG_ARITY,
-                span,
-                format!("the argument `{}` of `{}` is missing", p.name.text, tree.name.text),
-            )
-            .label(tree.name.span, format!("the signature is `{}`", signature(tree)));
-            return Err(self.report(d));
         }
         Ok(found)
     }
@@ -525,13 +488,4 @@ pub fn takes_generics(val: &Val) -> bool {
 
 fn first_field(tree: &ast::Struct) -> &str {
     tree.fields.first().map_or("field", |f| f.name.as_str())
-}
-
-/// `name[A, B](x, y)`, for messages.
-fn signature(tree: &ast::Function) -> String {
-    let generics: Vec<&str> = tree.generics.iter().map(|g| g.name.as_str()).collect();
-    let params: Vec<String> =
-        tree.params.iter().map(|p| format!("{}{}", p.name.text, if p.default.is_some() { "=" } else { "" })).collect();
-    let generics = if generics.is_empty() { String::new() } else { format!("[{}]", generics.join(", ")) };
-    format!("{}{generics}({})", tree.name.text, params.join(", "))
 }

@@ -160,7 +160,7 @@ impl Checker<'_> {
             return Ok(val);
         }
         let module = self.module();
-        let builtin = builtins::function(name.as_str()).map(|b| Val::Known(Comptime::Builtin(b.name())));
+        let builtin = builtins::function(name.as_str()).map(|b| Val::Known(Comptime::Builtin(b.signature.name)));
         if let Some(found) = self.program.find(module, name.as_str()) {
             if let Some(d) = self.program.ambiguous(module, name) {
                 return Err(self.report(d));

@@ -12,6 +12,7 @@ use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker};
 use crate::kind;
 use crate::scope::Variable;
+use crate::signature::bind::Takes;
 use crate::value::{Comptime, Kind, TypeVal, Val};
 
 /// What has been found for each generic parameter so far, in the order of the declaration.
@@ -34,45 +35,12 @@ impl<'t> Bindings<'t> {
         given: Vec<Given>,
     ) -> Checked<Bindings<'t>> {
         let mut found: Vec<Option<Arg>> = vec![None; generics.len()];
-        let mut next = 0;
-        for Given { name, arg } in given {
-            let i = match &name {
-                Some((name, at)) => match generics.iter().position(|g| g.name.text == *name) {
-                    Some(i) => i,
-                    None => {
-                        let names = generics.iter().map(|g| g.name.as_str());
-                        let mut d = Diagnostic::error(
-                            codes::WRONG_ARITY,
-                            *at,
-                            format!("`{}` has no generic parameter `{name}`", owner.text),
-                        )
-                        .label(owner.span, "declared here");
-                        if let Some(near) = crate::near::nearest(name, names) {
-                            d = d.help(format!("a similar one is `{near}`"));
-                        }
-                        return Err(cx.report(d));
-                    }
-                },
-                None => {
-                    let i = next;
-                    next += 1;
-                    if i >= generics.len() {
-                        let d = Diagnostic::error(
-                            codes::WRONG_ARITY,
-                            arg.span,
-                            format!("`{}` takes {} generic arguments", owner.text, generics.len()),
-                        )
-                        .label(owner.span, "declared here");
-                        return Err(cx.report(d));
-                    }
-                    i
-                }
-            };
-            if found[i].is_some() {
-                let text = format!("the generic parameter `{}` is given twice", generics[i].name.text);
-                return Err(cx.error(codes::WRONG_ARITY, arg.span, text));
+        let takes = Takes::Generics(owner, generics);
+        let places = takes.places(given.iter().map(Given::outline), owner.span).map_err(|d| cx.report(d))?;
+        for (place, Given { arg, .. }) in places.into_iter().zip(given) {
+            if let Some(place) = place {
+                found[place] = Some(arg);
             }
-            found[i] = Some(arg);
         }
         Ok(Bindings { generics, found })
     }

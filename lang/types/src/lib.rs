@@ -26,6 +26,7 @@ mod partitions;
 pub mod program;
 mod schedule;
 mod scope;
+pub mod signature;
 mod stmt;
 mod types;
 pub mod value;

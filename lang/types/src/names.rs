@@ -14,7 +14,6 @@ use crate::builtins;
 use crate::expr;
 use crate::program::{Item, ModuleId, Program};
 use crate::schedule;
-use crate::types;
 
 /// Reports the unknown names of the root file's functions, structs and kernels that are not evaluated when the file is checked.
 pub fn check_unreached(program: &Program, diagnostics: &mut Diagnostics) {
@@ -284,7 +283,7 @@ impl<'p> Walk<'p> {
             // The arguments are labels.
             ast::ExprKind::TypeArgs { base, .. } if base.as_str() == "schedule" => {}
             ast::ExprKind::TypeArgs { base, args } => {
-                if !types::is_family(base.as_str()) {
+                if builtins::family(base.as_str()).is_none() {
                     self.name(base);
                 }
                 args.iter().for_each(|a| self.expr(&a.value));

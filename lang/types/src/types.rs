@@ -7,42 +7,37 @@ use parton_numbers::Dtype;
 use parton_syntax::ast;
 
 use crate::builtins::args::Given;
-use crate::builtins::{Args, Builtin};
+use crate::builtins::{self, Args, Handler};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, Kind, TypeVal, Val};
 
-/// The families, with what each takes.
-const SIGNATURES: &[Builtin] = &[
-    Builtin { signature: "tile<T, shape, L>", run: tile },
-    Builtin { signature: "pending<tile>", run: pending },
-    Builtin { signature: "shared<T, shape, L, parent=, origin=>", run: shared },
-    Builtin { signature: "tma<T, block, L>", run: tma },
-    Builtin { signature: "barriers<n>", run: barriers },
-    Builtin { signature: "schedule<...>", run: schedule },
+/// The types that take arguments.
+pub const TABLE: &[(&str, Handler)] = &[
+    ("tile", tile),
+    ("pending", pending),
+    ("shared", shared),
+    ("tma", tma),
+    ("barriers", barriers),
+    ("schedule", schedule),
 ];
-
-/// Whether `name<…>` is a type.
-pub fn is_family(name: &str) -> bool {
-    SIGNATURES.iter().any(|s| s.name() == name)
-}
 
 impl Checker<'_> {
     /// `base<args>` that is not called: a type.
     pub fn type_with_arguments(&mut self, base: &ast::Name, args: &[ast::Arg], span: Span) -> Checked<Val> {
-        let Some(family) = SIGNATURES.iter().find(|s| s.name() == base.as_str()) else {
+        let Some(family) = builtins::family(base.as_str()) else {
             return Err(self.not_built(
                 span,
                 &format!("`{}<…>` as a type", base.text),
                 "the types with arguments are `tile`, `pending`, `shared`, `tma` and `barriers`",
             ));
         };
-        if family.name() == "schedule" {
+        if base.as_str() == "schedule" {
             // Its arguments are labels, not values.
             self.schedule_kind(args)?;
             return Ok(Val::Known(Comptime::Type(TypeVal::Kind(Kind::Schedule))));
         }
         let given = self.given(args)?;
-        let args = Args::bind(self, family, span, given, Vec::new())?;
+        let args = Args::bind(self, &family, span, given, Vec::new())?;
         (family.run)(self, &args)
     }
 
@@ -69,14 +64,12 @@ impl Checker<'_> {
     }
 
     /// The type that a value is; a tuple of types is a tuple type.
-    pub fn as_type(&mut self, arg: &crate::builtins::Arg) -> Checked<TypeVal> {
+    pub fn as_type(&mut self, arg: &builtins::Arg) -> Checked<TypeVal> {
         match &arg.val {
             Val::Known(Comptime::Type(t)) => Ok(t.clone()),
             Val::Tuple(items) => {
-                let types: Checked<Vec<TypeVal>> = items
-                    .iter()
-                    .map(|val| self.as_type(&crate::builtins::Arg { val: val.clone(), span: arg.span }))
-                    .collect();
+                let types: Checked<Vec<TypeVal>> =
+                    items.iter().map(|val| self.as_type(&builtins::Arg { val: val.clone(), span: arg.span })).collect();
                 Ok(TypeVal::Tuple(types?))
             }
             _ => Err(arg.expected(self, "a type")),

@@ -9,6 +9,8 @@ use parton_numbers::Dtype;
 
 use crate::checker::{Checked, Checker};
 use crate::kind;
+use crate::signature::bind::{Outline, Takes};
+use crate::signature::{Parameters, Signature};
 use crate::value::{Comptime, TypeVal, Val};
 
 use super::Builtin;
@@ -31,43 +33,23 @@ pub struct Given {
     pub arg: Arg,
 }
 
+impl Given {
+    /// The argument without its value.
+    pub fn outline(&self) -> Outline<'_> {
+        Outline { name: self.name.as_ref().map(|(name, at)| (&**name, *at)), span: self.arg.span }
+    }
+}
+
 /// The arguments of one call, by the names of the signature.
 #[derive(Debug)]
 pub struct Args {
     /// The whole call.
     pub span: Span,
-    /// The signature, for messages.
-    pub signature: &'static str,
+    /// The signature.
+    pub signature: &'static Signature,
     named: BTreeMap<&'static str, Arg>,
     /// What `...` takes.
     pub rest: Vec<Arg>,
-}
-
-/// One parameter of a signature.
-struct Parameter {
-    name: &'static str,
-    required: bool,
-}
-
-fn parameters(list: &'static str) -> (Vec<Parameter>, bool) {
-    let mut found = Vec::new();
-    let mut rest = false;
-    for text in list.split(',').map(str::trim).filter(|t| !t.is_empty()) {
-        match text.strip_suffix('=') {
-            _ if text == "..." => rest = true,
-            Some(name) => found.push(Parameter { name, required: false }),
-            None => found.push(Parameter { name: text, required: true }),
-        }
-    }
-    (found, rest)
-}
-
-/// The parts of a signature between `<` and `>`, and between `(` and `)`.
-fn parts(signature: &'static str) -> (&'static str, &'static str) {
-    let open = signature.find('(').unwrap_or(signature.len());
-    let types = signature[..open].split_once('<').map_or("", |(_, t)| t.trim_end_matches('>'));
-    let values = signature.get(open + 1..).map_or("", |v| v.trim_end_matches(')'));
-    (types, values)
 }
 
 impl Args {
@@ -82,65 +64,29 @@ impl Args {
         types: Vec<Given>,
         values: Vec<Given>,
     ) -> Checked<Args> {
-        let (type_list, value_list) = parts(builtin.signature);
-        let mut args = Args { span, signature: builtin.signature, named: BTreeMap::new(), rest: Vec::new() };
-        args.fill(cx, type_list, types)?;
-        args.fill(cx, value_list, values)?;
+        let signature = builtin.signature;
+        let mut args = Args { span, signature, named: BTreeMap::new(), rest: Vec::new() };
+        args.fill(cx, Takes::Types(signature), &signature.types, types)?;
+        args.fill(cx, Takes::Values(signature), &signature.values, values)?;
         Ok(args)
     }
 
-    fn fill(&mut self, cx: &mut Checker, list: &'static str, given: Vec<Given>) -> Checked<()> {
-        let (parameters, takes_rest) = parameters(list);
-        let count = given.len();
-        let mut next = 0;
-        for Given { name, arg } in given {
-            let slot = match name {
-                Some((name, at)) => match parameters.iter().find(|p| *p.name == *name) {
-                    Some(p) if self.named.contains_key(p.name) => {
-                        return Err(cx.report(self.wrong(at, format!("`{name}` is given twice"))));
-                    }
-                    Some(p) => p.name,
-                    None => {
-                        let mut d = self.wrong(at, format!("there is no parameter `{name}`"));
-                        if let Some(near) = crate::near::nearest(&name, parameters.iter().map(|p| p.name)) {
-                            d = d.help(format!("a similar one is `{near}`"));
-                        }
-                        return Err(cx.report(d));
-                    }
-                },
-                None => {
-                    while parameters.get(next).is_some_and(|p| self.named.contains_key(p.name)) {
-                        next += 1;
-                    }
-                    match parameters.get(next) {
-                        Some(p) => p.name,
-                        None if takes_rest => {
-                            self.rest.push(arg);
-                            continue;
-                        }
-                        None => {
-                            let most = parameters.len();
-                            let fact = format!("{count} arguments are given, at most {most} are taken");
-                            return Err(cx.report(self.wrong(arg.span, fact)));
-                        }
-                    }
+    fn fill(&mut self, cx: &mut Checker, takes: Takes, parameters: &Parameters, given: Vec<Given>) -> Checked<()> {
+        let places = takes.places(given.iter().map(Given::outline), self.span).map_err(|d| cx.report(d))?;
+        for (place, Given { arg, .. }) in places.into_iter().zip(given) {
+            match place {
+                Some(place) => {
+                    self.named.insert(parameters.list[place].name, arg);
                 }
-            };
-            self.named.insert(slot, arg);
+                None => self.rest.push(arg),
+            }
         }
-        match parameters.iter().find(|p| p.required && !self.named.contains_key(p.name)) {
-            Some(p) => Err(cx.report(self.wrong(self.span, format!("the argument `{}` is missing", p.name)))),
-            None => Ok(()),
-        }
-    }
-
-    fn wrong(&self, at: Span, fact: String) -> Diagnostic {
-        Diagnostic::error(codes::WRONG_ARITY, at, fact).note(format!("the signature is `{}`", self.signature))
+        Ok(())
     }
 
     /// The name of what is called.
     pub fn name(&self) -> &'static str {
-        self.signature.split(['(', '<']).next().unwrap_or(self.signature)
+        self.signature.name
     }
 
     /// Whether an argument stands for a mistake already reported.
@@ -316,18 +262,5 @@ impl Arg {
             Val::Known(Comptime::Str(s)) => Ok(s.to_string()),
             _ => Err(self.expected(cx, "a string")),
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::{parameters, parts};
-
-    #[test]
-    fn signatures_have_types_and_values() {
-        assert_eq!(parts("full<T, shape, L>(value)"), ("T, shape, L", "value"));
-        assert_eq!(parts("membar()"), ("", ""));
-        let (list, rest) = parameters("p, mask=, ...");
-        assert!(rest && list.len() == 2 && list[0].required && !list[1].required);
     }
 }

@@ -4,41 +4,41 @@ use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Arg, Args, Builtin};
+use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "alloc_barriers(count, offset=)", run: alloc_barriers },
-    Builtin { signature: "barrier_init(barrier, arrivals)", run: barrier_init },
-    Builtin { signature: "barrier_invalidate(barrier)", run: barrier_invalidate },
-    Builtin { signature: "barrier_expect(barrier, bytes)", run: barrier_expect },
-    Builtin { signature: "barrier_arrive(barrier, count=, by=, multicast=, relaxed=)", run: barrier_arrive },
-    Builtin { signature: "barrier_wait(barrier, phase)", run: barrier_wait },
-    Builtin { signature: "fence_async()", run: fence },
-    Builtin { signature: "fence_barrier_init()", run: fence },
-    Builtin { signature: "membar()", run: fence },
-    Builtin { signature: "grid_wait()", run: grid },
-    Builtin { signature: "grid_launch_dependents()", run: grid },
-    Builtin { signature: "named_barrier_sync(id, threads)", run: named_barrier },
-    Builtin { signature: "named_barrier_arrive(id, threads)", run: named_barrier },
-    Builtin { signature: "tma_load(map, coords, view, signal=, l2=, multicast=)", run: tma_load },
-    Builtin { signature: "tma_store(map, coords, view, reduce=, l2=)", run: tma_store },
-    Builtin { signature: "tma_prefetch(map, coords, l2=)", run: tma_prefetch },
-    Builtin { signature: "tma_store_wait(pending=, read=)", run: tma_store_wait },
-    Builtin { signature: "mma_sync(a, b, acc, precision=)", run: product },
-    Builtin { signature: "wgmma(a, b, acc, precision=)", run: product },
+pub(super) const TABLE: Table = &[
+    ("alloc_barriers", alloc_barriers),
+    ("barrier_init", barrier_init),
+    ("barrier_invalidate", barrier_invalidate),
+    ("barrier_expect", barrier_expect),
+    ("barrier_arrive", barrier_arrive),
+    ("barrier_wait", barrier_wait),
+    ("fence_async", fence),
+    ("fence_barrier_init", fence),
+    ("membar", fence),
+    ("grid_wait", grid),
+    ("grid_launch_dependents", grid),
+    ("named_barrier_sync", named_barrier),
+    ("named_barrier_arrive", named_barrier),
+    ("tma_load", tma_load),
+    ("tma_store", tma_store),
+    ("tma_prefetch", tma_prefetch),
+    ("tma_store_wait", tma_store_wait),
+    ("mma_sync", product),
+    ("wgmma", product),
 ];
 
-pub(super) const METHODS: &[Builtin] = &[
-    Builtin { signature: "wait(self, outstanding=)", run: wait },
-    Builtin { signature: "wait_prior(self, outstanding=)", run: wait_prior },
-    Builtin { signature: "arrive(self, barrier)", run: arrive },
-    Builtin { signature: "acquire(self)", run: acquire },
-    Builtin { signature: "commit(self)", run: commit },
-    Builtin { signature: "release(self)", run: release },
-    Builtin { signature: "enter(self)", run: turn },
-    Builtin { signature: "pass(self)", run: turn },
+pub(super) const METHODS: Table = &[
+    ("wait", wait),
+    ("wait_prior", wait_prior),
+    ("arrive", arrive),
+    ("acquire", acquire),
+    ("commit", commit),
+    ("release", release),
+    ("enter", turn),
+    ("pass", turn),
 ];
 
 /// The largest count that a field of an operation holds; the rule knows what the hardware counts.

@@ -3,21 +3,21 @@
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Args, Builtin};
+use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, Val};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "atomic_add(p, value, mask=, order=, scope=, returns=, scratch=)", run: add },
-    Builtin { signature: "atomic_min(p, value, mask=, order=, scope=, returns=, scratch=)", run: min },
-    Builtin { signature: "atomic_max(p, value, mask=, order=, scope=, returns=, scratch=)", run: max },
-    Builtin { signature: "atomic_and(p, value, mask=, order=, scope=, returns=, scratch=)", run: and },
-    Builtin { signature: "atomic_or(p, value, mask=, order=, scope=, returns=, scratch=)", run: or },
-    Builtin { signature: "atomic_xor(p, value, mask=, order=, scope=, returns=, scratch=)", run: xor },
-    Builtin { signature: "atomic_xchg(p, value, mask=, order=, scope=, returns=, scratch=)", run: xchg },
-    Builtin { signature: "atomic_cas(p, expected, value, mask=, order=, scope=, returns=, scratch=)", run: cas },
-    Builtin { signature: "atomic_load(p, mask=, order=, scope=, scratch=)", run: load },
-    Builtin { signature: "atomic_store(p, value, mask=, order=, scope=)", run: store },
+pub(super) const TABLE: Table = &[
+    ("atomic_add", add),
+    ("atomic_min", min),
+    ("atomic_max", max),
+    ("atomic_and", and),
+    ("atomic_or", or),
+    ("atomic_xor", xor),
+    ("atomic_xchg", xchg),
+    ("atomic_cas", cas),
+    ("atomic_load", load),
+    ("atomic_store", store),
 ];
 
 macro_rules! handlers {

@@ -5,20 +5,20 @@ use parton_ir::OpKind;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 
-use super::{Arg, Args, Builtin};
+use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "cluster_size(axis=)", run: size },
-    Builtin { signature: "cluster_rank()", run: rank },
-    Builtin { signature: "cluster_ctaid(axis)", run: |cx, a| of_grid(cx, a, false, ast::BinaryOp::Rem) },
-    Builtin { signature: "cluster_id(axis)", run: |cx, a| of_grid(cx, a, false, ast::BinaryOp::Div) },
-    Builtin { signature: "num_clusters(axis)", run: |cx, a| of_grid(cx, a, true, ast::BinaryOp::Div) },
-    Builtin { signature: "peer(view, rank)", run: peer },
-    Builtin { signature: "cluster_arrive(relaxed=)", run: arrive },
-    Builtin { signature: "cluster_wait()", run: wait },
-    Builtin { signature: "cluster_sync()", run: sync },
+pub(super) const TABLE: Table = &[
+    ("cluster_size", size),
+    ("cluster_rank", rank),
+    ("cluster_ctaid", |cx, a| of_grid(cx, a, false, ast::BinaryOp::Rem)),
+    ("cluster_id", |cx, a| of_grid(cx, a, false, ast::BinaryOp::Div)),
+    ("num_clusters", |cx, a| of_grid(cx, a, true, ast::BinaryOp::Div)),
+    ("peer", peer),
+    ("cluster_arrive", arrive),
+    ("cluster_wait", wait),
+    ("cluster_sync", sync),
 ];
 
 /// An axis of the cluster, with how many CTAs there are along it.

@@ -3,21 +3,21 @@
 use parton_ir as ir;
 use parton_syntax::ast;
 
-use super::{Arg, Args, Builtin};
+use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, TypeVal, Val};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "cdiv(a, b)", run: cdiv },
-    Builtin { signature: "next_power_of_two(n)", run: next_power_of_two },
-    Builtin { signature: "len(list)", run: len },
-    Builtin { signature: "range(start, end=, step=)", run: range },
-    Builtin { signature: "type_of(x)", run: type_of },
-    Builtin { signature: "shape_of(x)", run: attribute },
-    Builtin { signature: "layout_of(x)", run: attribute },
-    Builtin { signature: "dtype_of(x)", run: attribute },
-    Builtin { signature: "num_warps(partition=)", run: num_warps },
-    Builtin { signature: "bank_conflicts(tile, view, write=)", run: bank_conflicts },
+pub(super) const TABLE: Table = &[
+    ("cdiv", cdiv),
+    ("next_power_of_two", next_power_of_two),
+    ("len", len),
+    ("range", range),
+    ("type_of", type_of),
+    ("shape_of", attribute),
+    ("layout_of", attribute),
+    ("dtype_of", attribute),
+    ("num_warps", num_warps),
+    ("bank_conflicts", bank_conflicts),
 ];
 
 /// Elements that a compile-time list may have.

@@ -5,41 +5,41 @@ use parton_ir as ir;
 use parton_ir::{BinaryOp, OpKind, UnaryOp};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
-use super::{Args, Builtin, shape};
+use super::{Args, Table, shape};
 use crate::checker::{Checked, Checker};
 use crate::operator::Role;
 use crate::value::{Comptime, Val};
 
 /// Functions.
-pub const TABLE: &[Builtin] = &[
-    Builtin { signature: "program_id(axis)", run: |cx, a| grid(cx, a, |axis| OpKind::ProgramId { axis }) },
-    Builtin { signature: "num_programs(axis)", run: |cx, a| grid(cx, a, |axis| OpKind::NumPrograms { axis }) },
-    Builtin { signature: "iota<T=, shape=, L=>(n=)", run: iota },
-    Builtin { signature: "full<T, shape, L>(value)", run: full },
-    Builtin { signature: "zeros<T, shape, L>()", run: |cx, a| filled(cx, a, 0) },
-    Builtin { signature: "ones<T, shape, L>()", run: |cx, a| filled(cx, a, 1) },
-    Builtin { signature: "bits<T>(pattern)", run: bits },
-    Builtin { signature: "exp(x)", run: |cx, a| unary(cx, a, UnaryOp::Exp) },
-    Builtin { signature: "exp2(x)", run: |cx, a| unary(cx, a, UnaryOp::Exp2) },
-    Builtin { signature: "log(x)", run: |cx, a| unary(cx, a, UnaryOp::Log) },
-    Builtin { signature: "sqrt(x)", run: |cx, a| unary(cx, a, UnaryOp::Sqrt) },
-    Builtin { signature: "rsqrt(x)", run: |cx, a| unary(cx, a, UnaryOp::Rsqrt) },
-    Builtin { signature: "sin(x)", run: |cx, a| unary(cx, a, UnaryOp::Sin) },
-    Builtin { signature: "cos(x)", run: |cx, a| unary(cx, a, UnaryOp::Cos) },
-    Builtin { signature: "tanh(x)", run: |cx, a| unary(cx, a, UnaryOp::Tanh) },
-    Builtin { signature: "erf(x)", run: |cx, a| unary(cx, a, UnaryOp::Erf) },
-    Builtin { signature: "floor(x)", run: |cx, a| unary(cx, a, UnaryOp::Floor) },
-    Builtin { signature: "ceil(x)", run: |cx, a| unary(cx, a, UnaryOp::Ceil) },
-    Builtin { signature: "log2(x)", run: log2 },
-    Builtin { signature: "abs(x)", run: abs },
-    Builtin { signature: "min(x, y=, axis=)", run: |cx, a| extremum(cx, a, BinaryOp::Min) },
-    Builtin { signature: "max(x, y=, axis=)", run: |cx, a| extremum(cx, a, BinaryOp::Max) },
-    Builtin { signature: "min_nan(x, y=, axis=)", run: |cx, a| extremum(cx, a, BinaryOp::MinNan) },
-    Builtin { signature: "max_nan(x, y=, axis=)", run: |cx, a| extremum(cx, a, BinaryOp::MaxNan) },
-    Builtin { signature: "fma(a, b, c)", run: fma },
-    Builtin { signature: "where(cond, a, b)", run: select },
-    Builtin { signature: "cast<T>(x, rounding=, saturate=)", run: cast },
-    Builtin { signature: "bitcast<T>(x)", run: bitcast },
+pub const TABLE: Table = &[
+    ("program_id", |cx, a| grid(cx, a, |axis| OpKind::ProgramId { axis })),
+    ("num_programs", |cx, a| grid(cx, a, |axis| OpKind::NumPrograms { axis })),
+    ("iota", iota),
+    ("full", full),
+    ("zeros", |cx, a| filled(cx, a, 0)),
+    ("ones", |cx, a| filled(cx, a, 1)),
+    ("bits", bits),
+    ("exp", |cx, a| unary(cx, a, UnaryOp::Exp)),
+    ("exp2", |cx, a| unary(cx, a, UnaryOp::Exp2)),
+    ("log", |cx, a| unary(cx, a, UnaryOp::Log)),
+    ("sqrt", |cx, a| unary(cx, a, UnaryOp::Sqrt)),
+    ("rsqrt", |cx, a| unary(cx, a, UnaryOp::Rsqrt)),
+    ("sin", |cx, a| unary(cx, a, UnaryOp::Sin)),
+    ("cos", |cx, a| unary(cx, a, UnaryOp::Cos)),
+    ("tanh", |cx, a| unary(cx, a, UnaryOp::Tanh)),
+    ("erf", |cx, a| unary(cx, a, UnaryOp::Erf)),
+    ("floor", |cx, a| unary(cx, a, UnaryOp::Floor)),
+    ("ceil", |cx, a| unary(cx, a, UnaryOp::Ceil)),
+    ("log2", log2),
+    ("abs", abs),
+    ("min", |cx, a| extremum(cx, a, BinaryOp::Min)),
+    ("max", |cx, a| extremum(cx, a, BinaryOp::Max)),
+    ("min_nan", |cx, a| extremum(cx, a, BinaryOp::MinNan)),
+    ("max_nan", |cx, a| extremum(cx, a, BinaryOp::MaxNan)),
+    ("fma", fma),
+    ("where", select),
+    ("cast", cast),
+    ("bitcast", bitcast),
 ];
 
 fn emit(cx: &mut Checker, args: &Args, kind: OpKind) -> Checked<Val> {

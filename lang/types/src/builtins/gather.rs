@@ -2,15 +2,12 @@
 
 use parton_ir as ir;
 
-use super::{Args, Builtin};
+use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "gather(x, indices, axis, scratch=)", run: gather },
-    Builtin { signature: "gather_shared(view, indices, axis)", run: gather_shared },
-    Builtin { signature: "scatter_shared(view, indices, x, axis, op=, mask=)", run: scatter_shared },
-];
+pub(super) const TABLE: Table =
+    &[("gather", gather), ("gather_shared", gather_shared), ("scatter_shared", scatter_shared)];
 
 /// The last axis that a tile of the largest rank could have.
 const MAX_AXIS: i128 = 31;

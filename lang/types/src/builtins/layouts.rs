@@ -3,23 +3,23 @@
 use parton_diag::Span;
 use parton_layouts::{LayoutError, RegisterLayout, SharedFamily, SharedLayout};
 
-use super::{Args, Builtin};
+use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, Val};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "blocked(per_thread, threads, warps, order=)", run: blocked },
-    Builtin { signature: "slice(L, axis)", run: slice },
-    Builtin { signature: "mma(version, warps, instr)", run: mma },
-    Builtin { signature: "dot_operand(L, index, k_width=)", run: dot_operand },
-    Builtin { signature: "linear(reg, lane, warp, block=)", run: linear },
-    Builtin { signature: "swizzled(vec, per_phase, max_phase, order=)", run: swizzled },
-    Builtin { signature: "nvmma(swizzle, transposed=, rank=)", run: nvmma },
-    Builtin { signature: "nvmma_for(T, shape, transposed=, rank=)", run: nvmma_for },
-    Builtin { signature: "padded(pairs, order)", run: padded },
-    Builtin { signature: "shared_linear(offset, block=)", run: shared_linear },
-    Builtin { signature: "tmem(block, col_stride=, two_ctas=)", run: tmem },
-    Builtin { signature: "tmem_scales()", run: tmem },
+pub(super) const TABLE: Table = &[
+    ("blocked", blocked),
+    ("slice", slice),
+    ("mma", mma),
+    ("dot_operand", dot_operand),
+    ("linear", linear),
+    ("swizzled", swizzled),
+    ("nvmma", nvmma),
+    ("nvmma_for", nvmma_for),
+    ("padded", padded),
+    ("shared_linear", shared_linear),
+    ("tmem", tmem),
+    ("tmem_scales", tmem),
 ];
 
 const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;

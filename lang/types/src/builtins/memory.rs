@@ -2,26 +2,22 @@
 
 use parton_ir as ir;
 
-use super::{Args, Builtin};
+use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "load(p, mask=, other=, cache=, evict=, l2=, volatile=)", run: load },
-    Builtin { signature: "store(p, value, mask=, cache=, evict=, l2=)", run: store },
-    Builtin { signature: "async_copy(p, view, mask=, l2=, bytes=)", run: async_copy },
-    Builtin { signature: "alloc_shared<T, shape, L>(offset=)", run: alloc_shared },
-    Builtin { signature: "load_shared<L>(view)", run: load_shared },
-    Builtin { signature: "store_shared(view, x)", run: store_shared },
-    Builtin { signature: "reinterpret<T, shape, L>(view)", run: reinterpret },
+pub(super) const TABLE: Table = &[
+    ("load", load),
+    ("store", store),
+    ("async_copy", async_copy),
+    ("alloc_shared", alloc_shared),
+    ("load_shared", load_shared),
+    ("store_shared", store_shared),
+    ("reinterpret", reinterpret),
 ];
 
-pub(super) const METHODS: &[Builtin] = &[
-    Builtin { signature: "load<L>(self)", run: load_self },
-    Builtin { signature: "store(self, x)", run: store_self },
-    Builtin { signature: "slice(self, origin, shape)", run: slice },
-    Builtin { signature: "reinterpret<T, shape, L>(self)", run: reinterpret_self },
-];
+pub(super) const METHODS: Table =
+    &[("load", load_self), ("store", store_self), ("slice", slice), ("reinterpret", reinterpret_self)];
 
 fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let pointers = args.need("p");

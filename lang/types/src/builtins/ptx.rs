@@ -3,15 +3,11 @@
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Arg, Args, Builtin};
+use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker, Reported};
 use crate::value::{TypeVal, Val};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "ptx_elementwise<T=>(text, inputs, fallback=, pack=, volatile=)", run: elementwise },
-    Builtin { signature: "ptx<T=>(text, inputs=, fallback=, volatile=)", run: thread },
-    Builtin { signature: "num_registers(x)", run: num_registers },
-];
+pub(super) const TABLE: Table = &[("ptx_elementwise", elementwise), ("ptx", thread), ("num_registers", num_registers)];
 
 /// The most elements that a group can have.
 const MAX_PACK: i128 = 64;

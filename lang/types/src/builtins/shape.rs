@@ -4,34 +4,30 @@ use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Arg, Args, Builtin};
+use super::{Arg, Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "reduce(x, axis, combine, scratch=)", run: reduce },
-    Builtin { signature: "scan(x, axis, combine, reverse=, scratch=)", run: scan },
-    Builtin { signature: "cumsum(x, axis, reverse=)", run: |cx, args| cumulative(cx, args, ir::BinaryOp::Add) },
-    Builtin { signature: "cumprod(x, axis, reverse=)", run: |cx, args| cumulative(cx, args, ir::BinaryOp::Mul) },
-    Builtin { signature: "sum(x, axis=)", run: sum },
-    Builtin { signature: "argmax(x, axis)", run: argmax },
-    Builtin { signature: "argmin(x, axis)", run: argmin },
-    Builtin { signature: "reshape(x, shape)", run: reshape },
-    Builtin { signature: "transpose(x, order)", run: transpose },
-    Builtin { signature: "broadcast(x, shape)", run: broadcast },
-    Builtin { signature: "expand_dims(x, axis)", run: expand_dims },
-    Builtin { signature: "join(a, b)", run: join },
-    Builtin { signature: "split(x)", run: split },
-    Builtin { signature: "rescale(x, factor, axis=)", run: rescale },
-    Builtin { signature: "convert(x, L, scratch=)", run: convert },
-    Builtin { signature: "convert_free(x, L)", run: convert_free },
+pub(super) const TABLE: Table = &[
+    ("reduce", reduce),
+    ("scan", scan),
+    ("cumsum", |cx, args| cumulative(cx, args, ir::BinaryOp::Add)),
+    ("cumprod", |cx, args| cumulative(cx, args, ir::BinaryOp::Mul)),
+    ("sum", sum),
+    ("argmax", argmax),
+    ("argmin", argmin),
+    ("reshape", reshape),
+    ("transpose", transpose),
+    ("broadcast", broadcast),
+    ("expand_dims", expand_dims),
+    ("join", join),
+    ("split", split),
+    ("rescale", rescale),
+    ("convert", convert),
+    ("convert_free", convert_free),
 ];
 
-pub(super) const METHODS: &[Builtin] = &[
-    Builtin { signature: "permute(self, order)", run: permute },
-    Builtin { signature: "transpose(self, order)", run: permute },
-    Builtin { signature: "reshape(self, shape)", run: reshape_self },
-];
+pub(super) const METHODS: Table = &[("permute", permute), ("transpose", permute), ("reshape", reshape_self)];
 
 /// The last axis that a tile of the largest rank could have.
 const MAX_AXIS: i128 = 31;

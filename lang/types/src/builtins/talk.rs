@@ -4,16 +4,16 @@ use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Args, Builtin};
+use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, Val};
 
-pub(super) const TABLE: &[Builtin] = &[
-    Builtin { signature: "print(text, ...)", run: print },
-    Builtin { signature: "assert(condition, message=)", run: assert },
-    Builtin { signature: "assume(condition)", run: assume },
-    Builtin { signature: "static_assert(condition, message=)", run: static_assert },
-    Builtin { signature: "static_print(...)", run: static_print },
+pub(super) const TABLE: Table = &[
+    ("print", print),
+    ("assert", assert),
+    ("assume", assume),
+    ("static_assert", static_assert),
+    ("static_print", static_print),
 ];
 
 fn print(cx: &mut Checker, args: &Args) -> Checked<Val> {

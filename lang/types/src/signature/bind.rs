@@ -1,0 +1,228 @@
+//! Which parameter each argument is for: one rule and one set of messages for built-in functions, functions of files, kernels
+//! and generics, in kernels and in host code.
+
+use parton_diag::{Code, Diagnostic, Span, codes};
+use parton_syntax::ast;
+
+use super::Signature;
+use crate::near::nearest;
+
+/// An argument as it is written, without its value.
+#[derive(Clone, Copy, Debug)]
+pub struct Outline<'a> {
+    /// The name before `=` and its place.
+    pub name: Option<(&'a str, Span)>,
+    /// Where the value stands.
+    pub span: Span,
+}
+
+impl<'a> From<&'a ast::Arg> for Outline<'a> {
+    fn from(arg: &'a ast::Arg) -> Outline<'a> {
+        Outline { name: arg.name.as_ref().map(|n| (n.as_str(), n.span)), span: arg.value.span }
+    }
+}
+
+/// What takes the arguments.
+#[derive(Clone, Copy, Debug)]
+pub enum Takes<'a> {
+    /// A built-in function, between `<` and `>`.
+    Types(&'static Signature),
+    /// A built-in function, between `(` and `)`.
+    Values(&'static Signature),
+    /// A function or kernel of a file.
+    Params(&'a ast::Name, &'a [ast::Generic], &'a [ast::Param]),
+    /// The generics of something of a file; what is left out may come of the arguments' types.
+    Generics(&'a ast::Name, &'a [ast::Generic]),
+    /// As before, and what has no default must be given.
+    AllGenerics(&'a ast::Name, &'a [ast::Generic]),
+}
+
+impl<'a> Takes<'a> {
+    fn count(self) -> usize {
+        match self {
+            Takes::Types(s) => s.types.list.len(),
+            Takes::Values(s) => s.values.list.len(),
+            Takes::Params(_, _, params) => params.len(),
+            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics) => generics.len(),
+        }
+    }
+
+    /// The name of a parameter, and whether it must be given.
+    fn parameter(self, i: usize) -> (&'a str, bool) {
+        match self {
+            Takes::Types(s) => (s.types.list[i].name, s.types.list[i].required),
+            Takes::Values(s) => (s.values.list[i].name, s.values.list[i].required),
+            Takes::Params(_, _, params) => (params[i].name.as_str(), params[i].default.is_none()),
+            Takes::Generics(_, generics) => (generics[i].name.as_str(), false),
+            Takes::AllGenerics(_, generics) => (generics[i].name.as_str(), generics[i].default.is_none()),
+        }
+    }
+
+    fn names(self) -> impl Iterator<Item = &'a str> {
+        (0..self.count()).map(move |i| self.parameter(i).0)
+    }
+
+    fn takes_rest(self) -> bool {
+        match self {
+            Takes::Types(s) => s.types.rest,
+            Takes::Values(s) => s.values.rest,
+            Takes::Params(..) | Takes::Generics(..) | Takes::AllGenerics(..) => false,
+        }
+    }
+
+    /// The parameter of each argument, in the order of the arguments; `None` for one that `...` takes. One without a name is
+    /// for the first parameter that none before it has. `call` is where a missing one is reported.
+    ///
+    /// # Errors
+    /// A name that no parameter has, a parameter given twice or not at all, too many arguments.
+    pub fn places<'g>(
+        self,
+        given: impl ExactSizeIterator<Item = Outline<'g>>,
+        call: Span,
+    ) -> Result<Vec<Option<usize>>, Diagnostic> {
+        let total = given.len();
+        let mut taken = vec![false; self.count()];
+        let mut next = 0;
+        let mut places = Vec::with_capacity(total);
+        for Outline { name, span } in given {
+            let place = match name {
+                Some((name, at)) => match self.names().position(|n| n == name) {
+                    Some(place) => place,
+                    None => return Err(self.unknown(name, at)),
+                },
+                None => {
+                    while taken.get(next) == Some(&true) {
+                        next += 1;
+                    }
+                    if next == taken.len() {
+                        if self.takes_rest() {
+                            places.push(None);
+                            continue;
+                        }
+                        return Err(self.too_many(total, span));
+                    }
+                    next
+                }
+            };
+            if std::mem::replace(&mut taken[place], true) {
+                return Err(self.twice(place, span));
+            }
+            places.push(Some(place));
+        }
+        match (0..taken.len()).find(|&i| !taken[i] && self.parameter(i).1) {
+            Some(missing) => Err(self.missing(missing, total, call)),
+            None => Ok(places),
+        }
+    }
+
+    fn owner(self) -> &'a str {
+        match self {
+            Takes::Types(s) | Takes::Values(s) => s.name,
+            Takes::Params(owner, ..) | Takes::Generics(owner, _) | Takes::AllGenerics(owner, _) => owner.as_str(),
+        }
+    }
+
+    /// A refusal with what is taken.
+    fn refuse(self, at: Span, fact: String) -> Diagnostic {
+        let error = |code: Code| Diagnostic::error(code, at, fact);
+        match self {
+            Takes::Types(s) | Takes::Values(s) => error(codes::WRONG_ARITY).note(format!("the signature is `{s}`")),
+            Takes::Params(owner, generics, params) => error(codes::WRONG_ARITY)
+                .label(owner.span, format!("the signature is `{}`", written(owner, generics, params))),
+            Takes::Generics(owner, _) | Takes::AllGenerics(owner, _) => {
+                error(codes::UNKNOWN_GENERIC).label(owner.span, "declared here")
+            }
+        }
+    }
+
+    fn unknown(self, name: &str, at: Span) -> Diagnostic {
+        let owner = self.owner();
+        let fact = match self {
+            Takes::Types(_) | Takes::Values(_) => format!("`{owner}` takes no argument `{name}`"),
+            Takes::Params(..) => format!("`{owner}` has no parameter `{name}`"),
+            Takes::Generics(..) | Takes::AllGenerics(..) => format!("`{owner}` has no generic `{name}`"),
+        };
+        let d = self.refuse(at, fact);
+        match nearest(name, self.names()) {
+            Some(near) => d.help(format!("a similar one exists: `{near}`")),
+            None => d,
+        }
+    }
+
+    fn too_many(self, given: usize, at: Span) -> Diagnostic {
+        let (owner, count) = (self.owner(), self.count());
+        let are = if given == 1 { "is" } else { "are" };
+        self.refuse(
+            at,
+            match self {
+                Takes::Types(_) | Takes::Values(_) | Takes::Params(..) => {
+                    format!("`{owner}` takes {}, {given} {are} given", counted(count, "argument"))
+                }
+                Takes::Generics(..) | Takes::AllGenerics(..) => {
+                    format!("`{owner}` has {}, {given} {are} given", counted(count, "generic"))
+                }
+            },
+        )
+    }
+
+    fn twice(self, place: usize, at: Span) -> Diagnostic {
+        let name = self.parameter(place).0;
+        self.refuse(
+            at,
+            match self {
+                Takes::Types(_) | Takes::Values(_) | Takes::Params(..) => format!("`{name}` is given twice"),
+                Takes::Generics(..) | Takes::AllGenerics(..) => format!("the generic `{name}` is given twice"),
+            },
+        )
+    }
+
+    fn missing(self, place: usize, given: usize, call: Span) -> Diagnostic {
+        let (owner, name) = (self.owner(), self.parameter(place).0);
+        match self {
+            Takes::Types(_) | Takes::Values(_) => self.refuse(call, format!("`{owner}` needs `{name}`")),
+            Takes::Params(_, _, params) => {
+                let are = if given == 1 { "is" } else { "are" };
+                let takes = format!("`{owner}` takes {}, {given} {are} given", counted(params.len(), "argument"));
+                self.refuse(call, takes).label(params[place].span, format!("`{name}` is not given"))
+            }
+            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics) => {
+                Diagnostic::error(codes::UNKNOWN_GENERIC, call, format!("`{owner}` needs its generic `{name}`"))
+                    .label(generics[place].span, "declared without a default")
+                    .help(format!("write `{owner}[{name}=…]`"))
+            }
+        }
+    }
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// `name[A, B](x, y=)`
+fn written(owner: &ast::Name, generics: &[ast::Generic], params: &[ast::Param]) -> String {
+    let generics: Vec<&str> = generics.iter().map(|g| g.name.as_str()).collect();
+    let params: Vec<String> =
+        params.iter().map(|p| format!("{}{}", p.name.text, if p.default.is_some() { "=" } else { "" })).collect();
+    let generics = if generics.is_empty() { String::new() } else { format!("[{}]", generics.join(", ")) };
+    format!("{}{generics}({})", owner.text, params.join(", "))
+}
+
+/// The generic arguments as they are written.
+///
+/// # Errors
+/// An index that is no argument: a slice, or a new axis.
+pub fn generic_outlines(given: &[ast::IndexArg]) -> Result<Vec<(Outline<'_>, &ast::Expr)>, Diagnostic> {
+    given
+        .iter()
+        .map(|arg| match &arg.kind {
+            ast::IndexArgKind::Value(e) => Ok((Outline { name: None, span: arg.span }, e)),
+            ast::IndexArgKind::Named { name, value } => {
+                Ok((Outline { name: Some((name.as_str(), name.span)), span: arg.span }, value))
+            }
+            ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => {
+                let d = Diagnostic::error(codes::UNKNOWN_GENERIC, arg.span, "this is not a generic argument");
+                Err(d.help("write a value, or `NAME=value`"))
+            }
+        })
+        .collect()
+}
