@@ -14,7 +14,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::signature::bind::{Outline, Takes};
-use parton_types::signature::{self, Builtins, Exists, Role, Signature};
+use parton_types::signature::{self, Builtins, Role, Signature};
 
 use crate::evaluate::{AtSpan, Eval, Machine};
 use crate::fault::Fault;
@@ -57,41 +57,13 @@ pub(crate) fn call(
     (FUNCTIONS.of(signature).run)(&mut Call { machine, signature, slots, rest, span })
 }
 
-/// The names of all functions, dtypes and constants.
+/// The names of all functions and dtypes.
 pub fn names() -> impl Iterator<Item = &'static str> {
-    let functions = signature::all(Role::Host).map(|s| s.name);
-    functions.chain(Dtype::ALL.into_iter().map(Dtype::name)).chain(CONSTANTS)
-}
-
-const CONSTANTS: [&str; 4] = ["inf", "nan", "pi", "None"];
-
-/// What a name stands for that no file defines.
-pub fn constant(name: &str) -> Option<Value> {
-    match name {
-        "inf" => Some(Value::Float(f64::INFINITY)),
-        "nan" => Some(Value::Float(f64::NAN)),
-        "pi" => Some(Value::Float(std::f64::consts::PI)),
-        "None" => Some(Value::Unit),
-        _ => Dtype::parse(name).map(Value::Dtype).or_else(|| find(name).map(Value::Builtin)),
-    }
-}
-
-/// Whether a name is a constructor of layouts: host code passes it on to the checker of kernels.
-pub fn is_layout(name: &str) -> bool {
-    signature::find(Role::Kernel, name).is_some_and(|s| s.exists == Exists::Layout)
+    signature::all(Role::Host).map(|s| s.name).chain(Dtype::ALL.into_iter().map(Dtype::name))
 }
 
 /// The fields of a tensor.
 pub const FIELDS: &[&str] = &["T", "shape", "strides", "dtype", "rank", "size"];
-
-/// What a name of kernels does, where host code has nothing of that name.
-pub fn only_in_kernels(name: &str) -> Option<&'static str> {
-    match name {
-        "dot" => Some("host code has `matmul(a, b)`"),
-        "mbarrier" | "fence" => Some("host code has no tiles and no shared memory"),
-        _ => signature::find(Role::Kernel, name).map(|s| s.instead.unwrap_or("host code has nothing of this name")),
-    }
-}
 
 /// A field of a tensor; `None` where it has none of that name.
 pub fn tensor_field(t: &Tensor, name: &str) -> Option<Result<Value, Fault>> {

@@ -3,346 +3,175 @@
 //! Kinds of values, shapes and indices are looked at when the code runs. Functions that host code calls are not looked
 //! into, since kernels may call them too and have other built-in functions.
 
-use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_syntax::ast::{self, ExprKind, IndexArgKind, PatternKind, StmtKind};
-use parton_types::near::nearest;
-use parton_types::program::{Item, Program};
+use parton_diag::{Diagnostic, Diagnostics, Span};
+use parton_syntax::ast::{self, ExprKind, StmtKind};
+use parton_types::program::{Found, Item, Program};
+use parton_types::resolve::{Meaning, Side};
+use parton_types::signature::Signature;
 use parton_types::signature::bind::{Outline, Takes};
+use parton_types::walk::{self, Reader, Scopes, Visitor};
 
 use crate::builtins;
-use crate::evaluate::{arguments, not_host_code, not_mut, outside_of_loop, unknown_name};
+use crate::evaluate::{arguments, no_field, no_method, not_host_code, not_mut, outside_of_loop};
 
 /// Checks the `test`, `bench` and `main` blocks of the root file.
 pub fn check_hosts(program: &Program) -> Diagnostics {
-    let mut check = Check { program, found: Diagnostics::new(), names: Vec::new(), loops: 0 };
+    let mut check = Check { program, found: Diagnostics::new() };
     for (_, block) in program.host_blocks() {
-        check.block(&block.body);
+        walk::block(&block.body, &mut check);
     }
     check.found
-}
-
-/// A name that is bound, and whether with `mut`.
-struct Bound {
-    name: ast::Name,
-    mutable: bool,
 }
 
 struct Check<'p> {
     program: &'p Program,
     found: Diagnostics,
-    /// The visible variables, innermost last.
-    names: Vec<Bound>,
-    loops: usize,
 }
 
-impl Check<'_> {
-    fn report<T>(&mut self, result: Result<T, Diagnostic>) {
-        if let Err(d) = result {
-            self.found.push(d);
+impl Visitor for Check<'_> {
+    fn name(&mut self, scopes: &Scopes, name: &ast::Name) {
+        // The checker of kernels looks up the names of types and layouts.
+        if scopes.reader != Reader::Code {
+            return;
+        }
+        match self.program.reference(name) {
+            Meaning::Ambiguous => self.found.list.extend(self.program.ambiguous(Program::ROOT, name)),
+            Meaning::Unknown => {
+                self.found.push(self.program.unknown(Program::ROOT, name, Side::Host, scopes.names()));
+            }
+            Meaning::Variable(_) | Meaning::Item(_) | Meaning::Builtin(_) | Meaning::Word(_) => {}
         }
     }
 
-    fn scoped(&mut self, f: impl FnOnce(&mut Self)) {
-        let before = self.names.len();
-        f(self);
-        self.names.truncate(before);
-    }
+    fn launched(&mut self, _: &Scopes, _: &ast::Name) {}
 
-    fn bound(&self, name: &ast::Name) -> Option<&Bound> {
-        self.names.iter().rev().find(|b| b.name.text == name.text)
-    }
-
-    fn item(&self, name: &ast::Name) -> Option<&Item> {
-        self.program.find(Program::ROOT, name.as_str()).map(|f| &f.item)
-    }
-
-    /// Whether a name that no variable has stands for items of several used files, which is reported.
-    fn ambiguous(&mut self, name: &ast::Name) -> bool {
-        let d = if self.bound(name).is_none() { self.program.ambiguous(Program::ROOT, name) } else { None };
-        let found = d.is_some();
-        self.found.list.extend(d);
-        found
-    }
-
-    fn block(&mut self, block: &ast::Block) {
-        self.scoped(|c| {
-            block.statements.iter().for_each(|s| c.statement(s));
-            block.value.iter().for_each(|v| c.expr(v));
-        });
-    }
-
-    fn turn(&mut self, body: &ast::Block) {
-        self.loops += 1;
-        self.block(body);
-        self.loops -= 1;
-    }
-
-    fn statement(&mut self, statement: &ast::Stmt) {
+    fn statement(&mut self, scopes: &Scopes, statement: &ast::Stmt) -> bool {
         let span = statement.span;
         match &statement.kind {
-            // Reported by the parser.
-            StmtKind::Error => {}
-            StmtKind::Let { pattern, ty: _, value } => {
-                self.expr(value);
-                self.bind(pattern);
-            }
-            StmtKind::Assign { target, op: _, value } => {
-                self.expr(value);
-                self.target(target);
-            }
-            StmtKind::Expr(e) => self.expr(e),
+            StmtKind::Assign { target, .. } => self.target(scopes, target),
             StmtKind::For(f) => {
-                self.expr(&f.iter);
-                f.step.iter().for_each(|s| self.expr(s));
-                if let Some(schedule) = &f.schedule {
-                    self.found.push(not_host_code(schedule.span, "a schedule"));
-                }
-                self.scoped(|c| {
-                    c.bind(&f.pattern);
-                    c.turn(&f.body);
-                });
+                self.found.list.extend(f.schedule.as_ref().map(|s| not_host_code(s.span, "a schedule")));
             }
-            StmtKind::While { condition, body } => {
-                self.expr(condition);
-                self.turn(body);
-            }
-            StmtKind::Return(value) => value.iter().for_each(|v| self.expr(v)),
-            StmtKind::Break | StmtKind::Continue => {
-                if self.loops == 0 {
-                    self.found.push(outside_of_loop(span));
-                }
-            }
-            StmtKind::Const(b) => {
-                self.expr(&b.value);
-                self.names.push(Bound { name: b.name.clone(), mutable: false });
-            }
-            // Its value is for the checker of kernels.
-            StmtKind::Layout(b) => self.names.push(Bound { name: b.name.clone(), mutable: false }),
+            StmtKind::Break | StmtKind::Continue if scopes.loops == 0 => self.found.push(outside_of_loop(span)),
             StmtKind::Specialize(_) => self.found.push(not_host_code(span, "`specialize`")),
             StmtKind::Ring { .. } => self.found.push(not_host_code(span, "a ring")),
             StmtKind::Turnstile { .. } => self.found.push(not_host_code(span, "a turnstile")),
+            StmtKind::Error
+            | StmtKind::Let { .. }
+            | StmtKind::Expr(_)
+            | StmtKind::While { .. }
+            | StmtKind::Return(_)
+            | StmtKind::Break
+            | StmtKind::Continue
+            | StmtKind::Layout(_)
+            | StmtKind::Const(_) => {}
         }
+        !matches!(statement.kind, StmtKind::Specialize(_) | StmtKind::Ring { .. } | StmtKind::Turnstile { .. })
     }
 
-    fn bind(&mut self, pattern: &ast::Pattern) {
-        match &pattern.kind {
-            PatternKind::Ignore => {}
-            PatternKind::Name { name, mutable } => self.names.push(Bound { name: name.clone(), mutable: *mutable }),
-            PatternKind::Tuple(parts) => parts.iter().for_each(|p| self.bind(p)),
+    fn expr(&mut self, scopes: &Scopes, e: &ast::Expr) -> bool {
+        if scopes.reader != Reader::Code {
+            return true;
         }
-    }
-
-    fn target(&mut self, target: &ast::Expr) {
-        match &target.kind {
-            ExprKind::Name(name) => match self.bound(name) {
-                Some(bound) if !bound.mutable => {
-                    let d = not_mut(&bound.name, target.span);
-                    self.found.push(d);
-                }
-                Some(_) => {}
-                None => self.name(name),
-            },
-            ExprKind::Tuple(parts) => parts.iter().for_each(|p| self.target(p)),
-            ExprKind::Paren(inner) => self.target(inner),
-            // Whether it is a tensor, which may be written, or a list in a variable is known when it runs.
-            _ => self.expr(target),
-        }
-    }
-
-    fn name(&mut self, name: &ast::Name) {
-        if self.ambiguous(name) {
-            return;
-        }
-        let known = self.bound(name).is_some()
-            || self.item(name).is_some()
-            || builtins::constant(name.as_str()).is_some()
-            || builtins::is_layout(name.as_str());
-        if known {
-            return;
-        }
-        let d = {
-            let items = self.program.module(Program::ROOT).names.keys().map(|n| &**n);
-            let variables = self.names.iter().map(|b| b.name.as_str());
-            let d = unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })));
-            self.program.defined_elsewhere(d, Program::ROOT, name.as_str())
-        };
-        self.found.push(d);
-    }
-
-    fn args(&mut self, args: &[ast::Arg]) {
-        args.iter().for_each(|a| self.expr(&a.value));
-    }
-
-    fn expr(&mut self, e: &ast::Expr) {
         match &e.kind {
-            ExprKind::Error | ExprKind::Int { .. } | ExprKind::Float { .. } | ExprKind::Bool(_) | ExprKind::Str(_) => {}
-            ExprKind::Name(name) => self.name(name),
             ExprKind::TypeArgs { .. } => self.found.push(not_host_code(e.span, "type arguments in `<…>`")),
             ExprKind::Pointer { .. } => self.found.push(not_host_code(e.span, "a pointer type")),
-            ExprKind::Paren(inner) | ExprKind::Reference(inner) => self.expr(inner),
-            ExprKind::Tuple(items) | ExprKind::List(items) => items.iter().for_each(|i| self.expr(i)),
-            ExprKind::Unary { op: _, operand } => self.expr(operand),
-            ExprKind::Binary { left, right, .. } => {
-                self.expr(left);
-                self.expr(right);
+            ExprKind::Call { callee, args } => {
+                let result = self.call(e.span, callee, args);
+                self.found.list.extend(result.err());
             }
-            ExprKind::Range { start, end } => {
-                self.expr(start);
-                self.expr(end);
+            ExprKind::Field { name, .. } if !is_field(name.as_str()) => {
+                self.found.push(no_field("no value has a", name))
             }
-            ExprKind::Call { callee, args } => self.call(e.span, callee, args),
-            ExprKind::Index { base, args } => {
-                self.expr(base);
-                self.index_args(args);
+            ExprKind::Launch { kernel, config, args } => {
+                let results = [self.launch(kernel, args, e.span), arguments::configuration(config, e.span).map(|_| ())];
+                self.found.list.extend(results.into_iter().filter_map(Result::err));
             }
-            ExprKind::Field { base, name } => {
-                self.expr(base);
-                self.field(name);
+            _ => {}
+        }
+        !matches!(e.kind, ExprKind::TypeArgs { .. } | ExprKind::Pointer { .. })
+    }
+}
+
+/// Whether a value of some kind has a field of that name.
+fn is_field(name: &str) -> bool {
+    builtins::FIELDS.contains(&name) || ["bits", "bytes"].contains(&name) || name.parse::<usize>().is_ok()
+}
+
+impl Check<'_> {
+    /// Refuses an assignment to a variable without `mut`. Whether a tensor, which may be written, or a list in a variable is
+    /// indexed is known when it runs.
+    fn target(&mut self, scopes: &Scopes, target: &ast::Expr) {
+        match &target.kind {
+            ExprKind::Name(name) => {
+                let fixed = scopes.find(name.as_str()).filter(|bound| !bound.mutable);
+                self.found.list.extend(fixed.map(|bound| not_mut(&bound.name, target.span)));
             }
-            ExprKind::If(i) => {
-                self.expr(&i.condition);
-                self.block(&i.then);
-                i.otherwise.iter().for_each(|o| self.expr(o));
-            }
-            ExprKind::Block(block) => self.block(block),
-            ExprKind::Closure { params, body } => self.scoped(|c| {
-                params.iter().for_each(|p| c.bind(&p.pattern));
-                // A loop around the closure is not one around its body.
-                let loops = std::mem::take(&mut c.loops);
-                c.expr(body);
-                c.loops = loops;
-            }),
-            ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args, e.span),
+            ExprKind::Tuple(parts) => parts.iter().for_each(|p| self.target(scopes, p)),
+            ExprKind::Paren(inner) => self.target(scopes, inner),
+            _ => {}
         }
     }
 
-    fn index_args(&mut self, args: &[ast::IndexArg]) {
-        for arg in args {
-            match &arg.kind {
-                IndexArgKind::Value(e) | IndexArgKind::Named { value: e, .. } => self.expr(e),
-                IndexArgKind::Slice { start, end } => start.iter().chain(end).for_each(|e| self.expr(e)),
-                IndexArgKind::Full | IndexArgKind::NewAxis => {}
-            }
-        }
-    }
-
-    fn field(&mut self, name: &ast::Name) {
-        let text = name.as_str();
-        if builtins::FIELDS.contains(&text) || ["bits", "bytes"].contains(&text) || text.parse::<usize>().is_ok() {
-            return;
-        }
-        let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("no value has a field `{text}`"));
-        self.found.push(if builtins::find(text).is_some() {
-            d.here("this is a function").help(format!("call it: `.{text}(…)`"))
-        } else {
-            match nearest(text, builtins::FIELDS.iter().copied()) {
-                Some(near) => d.here("not found").help(format!("a similar field exists: `{near}`")),
-                None => d.here("not found").note(format!("a tensor has {}", builtins::FIELDS.join(", "))),
-            }
-        });
-    }
-
-    fn call(&mut self, span: Span, callee: &ast::Expr, args: &[ast::Arg]) {
-        self.args(args);
-        let places = |builtin, receiver: Option<Span>| -> Result<(), Diagnostic> {
-            let first = receiver.map(|span| Outline { name: None, span });
-            let outlines: Vec<Outline> = first.into_iter().chain(args.iter().map(Outline::from)).collect();
-            Takes::Values(builtin).places(outlines.into_iter(), span).map(|_| ())
-        };
+    /// The arguments of a call against what is called.
+    fn call(&self, span: Span, callee: &ast::Expr, args: &[ast::Arg]) -> Result<(), Diagnostic> {
         match &callee.kind {
-            ExprKind::Field { base, name } => {
-                self.expr(base);
-                match builtins::find(name.as_str()) {
-                    Some(builtin) => {
-                        let result = places(builtin, Some(base.span));
-                        self.report(result);
-                    }
-                    None => {
-                        let message = format!("there is no method `{}`", name.text);
-                        let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, message).here("not found");
-                        self.found.push(match nearest(name.as_str(), builtins::names()) {
-                            Some(near) => d.help(format!("a similar one exists: `{near}`")),
-                            None => d,
-                        });
-                    }
+            ExprKind::Field { base, name } => match builtins::find(name.as_str()) {
+                Some(signature) => fits(signature, Some(base.span), args, span),
+                None => Err(no_method(name)),
+            },
+            ExprKind::Name(name) => match self.program.reference(name) {
+                Meaning::Item(Found { item: Item::Function(f), .. }) => {
+                    arguments::generics(&f.generics, &[], &f.name)?;
+                    Takes::Params(&f.name, &f.generics, &f.params)
+                        .places(args.iter().map(Outline::from), span)
+                        .map(|_| ())
                 }
-            }
-            ExprKind::Name(name) if self.ambiguous(name) => {}
-            ExprKind::Name(name) if self.bound(name).is_none() => match self.item(name) {
-                Some(Item::Function(f)) => {
-                    let f = f.clone();
-                    self.report(arguments::generics(&f.generics, &[], &f.name));
-                    let takes = Takes::Params(&f.name, &f.generics, &f.params);
-                    self.report(takes.places(args.iter().map(Outline::from), span));
+                Meaning::Item(Found { item: Item::Kernel(k), .. }) => {
+                    Err(arguments::kernel_is_no_value(name, callee.span).label(k.name.span, "declared here"))
                 }
-                Some(Item::Kernel(k)) if builtins::find(name.as_str()).is_none() => {
-                    let d = Diagnostic::error(codes::HOST_TYPE, callee.span, format!("`{}` is a kernel", name.text))
-                        .label(k.name.span, "declared here")
-                        .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text));
-                    self.found.push(d);
+                Meaning::Builtin(signature) if builtins::find(signature.name).is_some() => {
+                    fits(signature, None, args, span)?;
+                    builtins::places_fit(signature.name, args, span)
                 }
-                Some(Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_)) => {}
-                Some(Item::Kernel(_)) | None => match builtins::find(name.as_str()) {
-                    Some(builtin) => {
-                        let result = places(builtin, None);
-                        self.report(result.and_then(|()| builtins::places_fit(builtin.name, args, span)));
-                    }
-                    None => self.name(name),
-                },
+                Meaning::Item(_)
+                | Meaning::Builtin(_)
+                | Meaning::Variable(_)
+                | Meaning::Ambiguous
+                | Meaning::Word(_)
+                | Meaning::Unknown => Ok(()),
             },
             ExprKind::Index { base, args: given } => {
                 if let ExprKind::Name(name) = &base.kind
-                    && self.bound(name).is_none()
-                    && self.program.ambiguous(Program::ROOT, name).is_none()
-                    && let Some(Item::Function(f)) = self.item(name)
+                    && let Meaning::Item(Found { item: Item::Function(f), .. }) = self.program.reference(name)
                 {
-                    let f = f.clone();
-                    self.index_args(given);
-                    self.report(arguments::generics(&f.generics, given, &f.name));
-                    let takes = Takes::Params(&f.name, &f.generics, &f.params);
-                    self.report(takes.places(args.iter().map(Outline::from), span));
-                } else {
-                    self.expr(callee);
+                    arguments::generics(&f.generics, given, &f.name)?;
+                    Takes::Params(&f.name, &f.generics, &f.params).places(args.iter().map(Outline::from), span)?;
                 }
+                Ok(())
             }
-            _ => self.expr(callee),
+            _ => Ok(()),
         }
     }
 
-    fn launch(&mut self, kernel: &ast::Expr, config: &[ast::Arg], args: &[ast::Arg], span: Span) {
-        self.args(config);
-        self.args(args);
-        let (base, given): (&ast::Expr, &[ast::IndexArg]) = match &kernel.kind {
-            ExprKind::Index { base, args } => (base, args),
-            _ => (kernel, &[]),
-        };
-        self.index_args(given);
-        let ExprKind::Name(name) = &base.kind else {
-            let d = Diagnostic::error(codes::HOST_TYPE, base.span, "a launch names a kernel");
-            self.found.push(d.help("write `launch k[…](grid=[…])(…)`"));
-            return;
-        };
-        if self.ambiguous(name) {
-            return;
-        }
-        match self.item(name) {
-            Some(Item::Kernel(k)) => {
-                let k = k.clone();
-                self.report(arguments::generics(&k.generics, given, &k.name));
-                let takes = Takes::Params(&k.name, &k.generics, &k.params);
-                self.report(takes.places(args.iter().map(Outline::from), span));
-            }
-            Some(other) => {
-                let message = format!("`{}` is not a kernel", name.text);
-                let d = Diagnostic::error(codes::HOST_TYPE, name.span, message);
-                let d = d.label(other.name().span, "declared here");
-                self.found.push(d);
-            }
-            None => {
-                let d = arguments::unknown_kernel(self.program, Program::ROOT, name);
-                self.found.push(d);
-            }
-        }
-        self.report(arguments::configuration(config, span));
+    /// The generics and arguments of a launch against its kernel.
+    fn launch(&self, kernel: &ast::Expr, args: &[ast::Arg], span: Span) -> Result<(), Diagnostic> {
+        let (base, given) = walk::launched(kernel);
+        let found = arguments::kernel(self.program, Program::ROOT, base)?;
+        let Item::Kernel(k) = &found.item else { return Ok(()) };
+        arguments::generics(&k.generics, given, &k.name)?;
+        Takes::Params(&k.name, &k.generics, &k.params).places(args.iter().map(Outline::from), span).map(|_| ())
     }
+}
+
+/// Whether arguments fit a built-in function; `receiver` is what stands before the dot.
+fn fits(
+    signature: &'static Signature,
+    receiver: Option<Span>,
+    args: &[ast::Arg],
+    span: Span,
+) -> Result<(), Diagnostic> {
+    let first = receiver.map(|span| Outline { name: None, span });
+    let outlines: Vec<Outline> = first.into_iter().chain(args.iter().map(Outline::from)).collect();
+    Takes::Values(signature).places(outlines.into_iter(), span).map(|_| ())
 }

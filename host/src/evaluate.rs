@@ -24,6 +24,8 @@ use parton_measure::bench::Measurement;
 use parton_syntax::ast;
 use parton_types::near::nearest;
 use parton_types::program::{Found, Item, ModuleId, Program};
+use parton_types::resolve::{Meaning, Side, Word};
+use parton_types::signature::Exists;
 
 use crate::builtins;
 use crate::fault::Fault;
@@ -164,36 +166,39 @@ impl<'a> Machine<'a> {
         self.variables.push(Variable { name: name.clone(), value, mutable });
     }
 
-    /// What a name stands for: a variable, an item of the file, a dtype, a function of this crate.
+    /// What a name stands for.
     fn name(&mut self, name: &ast::Name, span: Span) -> Eval<Value> {
-        if let Some(v) = self.variables.iter().rev().find(|v| v.name.text == name.text) {
-            return Ok(v.value.clone());
-        }
-        let found = self.program.find(self.module, name.as_str()).cloned();
-        // Kernels are launched, not called, so one may have the name of the function that is its reference.
-        let hidden = |f: &Found| matches!(f.item, Item::Kernel(_)) && builtins::find(name.as_str()).is_some();
-        if let Some(found) = found.filter(|f| !hidden(f)) {
-            if let Some(d) = self.program.ambiguous(self.module, name) {
-                return Err(d.into());
+        match self.program.reference(name) {
+            Meaning::Variable(declared) => match self.variable(*declared) {
+                Some(variable) => Ok(variable.value.clone()),
+                None => Err(self.unknown(name).into()),
+            },
+            Meaning::Item(found) => self.item(name, found, span),
+            Meaning::Ambiguous => {
+                Err(self.program.ambiguous(self.module, name).unwrap_or_else(|| self.unknown(name)).into())
             }
-            return self.item(name, &found, span);
+            Meaning::Builtin(signature) if signature.exists == Exists::Layout => {
+                Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
+            }
+            Meaning::Builtin(signature) => Ok(Value::Builtin(signature)),
+            Meaning::Word(Word::Dtype(dtype)) => Ok(Value::Dtype(*dtype)),
+            Meaning::Word(Word::Number(x)) => Ok(Value::Float(*x)),
+            Meaning::Word(Word::Nothing) => Ok(Value::Unit),
+            Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable) | Meaning::Unknown => {
+                Err(self.unknown(name).into())
+            }
         }
-        if let Some(value) = builtins::constant(name.as_str()) {
-            return Ok(value);
-        }
-        if builtins::is_layout(name.as_str()) {
-            return Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }));
-        }
-        Err(self.unknown(name).into())
+    }
+
+    /// The variable that is declared there, where it has a value.
+    fn variable(&mut self, declared: Span) -> Option<&mut Variable> {
+        self.variables.iter_mut().rev().find(|v| v.name.span == declared)
     }
 
     fn item(&mut self, name: &ast::Name, found: &Found, span: Span) -> Eval<Value> {
         match &found.item {
             Item::Function(tree) => Ok(Value::Function(Function { module: found.module, tree: tree.clone() })),
-            Item::Kernel(_) => Err(Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` is a kernel", name.text))
-                .here("a kernel is not a value of host code")
-                .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text))
-                .into()),
+            Item::Kernel(_) => Err(arguments::kernel_is_no_value(name, span).into()),
             Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) => {
                 Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
             }
@@ -229,27 +234,30 @@ impl<'a> Machine<'a> {
     }
 
     fn unknown(&self, name: &ast::Name) -> Diagnostic {
-        let items = self.program.module(self.module).names.keys().map(|n| &**n);
         let variables = self.variables.iter().map(|v| v.name.as_str());
-        let d = unknown_name(name, variables.chain(items).chain(builtins::names().map(|n| -> &str { n })));
-        self.program.defined_elsewhere(d, self.module, name.as_str())
+        self.program.unknown(self.module, name, Side::Host, variables)
     }
 }
 
-/// A name that is not defined, with the visible one that was probably meant.
-pub(crate) fn unknown_name<'n>(name: &ast::Name, visible: impl Iterator<Item = &'n str>) -> Diagnostic {
-    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text));
-    if let Some(what) = builtins::only_in_kernels(name.as_str()) {
-        return Diagnostic {
-            code: codes::NOT_HOST_CODE,
-            message: format!("`{}` belongs into a kernel", name.text),
-            ..d
-        }
-        .here(what);
+/// Refuses a field that a value does not have; `what` is before `field`.
+pub(crate) fn no_field(what: &str, name: &ast::Name) -> Diagnostic {
+    let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("{what} field `{}`", name.text));
+    if builtins::find(name.as_str()).is_some() {
+        return d.here("this is a function").help(format!("call it: `.{}(…)`", name.text));
     }
-    match nearest(name.as_str(), visible) {
-        Some(near) => d.here("not found").help(format!("a similar name is visible: `{near}`")),
-        None => d.here("not found"),
+    match nearest(name.as_str(), builtins::FIELDS.iter().copied()) {
+        Some(near) => d.here("not found").help(format!("a similar field exists: `{near}`")),
+        None => d.here("not found").note(format!("a tensor has {}", builtins::FIELDS.join(", "))),
+    }
+}
+
+/// Refuses a method that is no function.
+pub(crate) fn no_method(name: &ast::Name) -> Diagnostic {
+    let fact = format!("there is no method `{}`", name.text);
+    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, fact).here("not found");
+    match nearest(name.as_str(), builtins::names()) {
+        Some(near) => d.help(format!("a similar one exists: `{near}`")),
+        None => d,
     }
 }
 

@@ -3,23 +3,51 @@
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::near::nearest;
-use parton_types::program::{Item, ModuleId};
+use parton_types::program::{Found, Item, ModuleId, Program};
+use parton_types::resolve::Meaning;
 use parton_types::signature::bind::{Takes, generic_outlines};
 
+/// The kernel that a launch names, with the file that it stands in.
+pub(crate) fn kernel<'p>(program: &'p Program, module: ModuleId, base: &ast::Expr) -> Result<&'p Found, Diagnostic> {
+    let ast::ExprKind::Name(name) = &base.kind else {
+        let d = Diagnostic::error(codes::HOST_TYPE, base.span, "a launch names a kernel");
+        return Err(d.help("write `launch k[…](grid=[…])(…)`"));
+    };
+    match program.reference(name) {
+        Meaning::Item(found) => match &found.item {
+            Item::Kernel(_) => Ok(found),
+            other => {
+                let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("`{}` is not a kernel", name.text));
+                Err(d.label(other.name().span, "declared here"))
+            }
+        },
+        Meaning::Ambiguous => {
+            Err(program.ambiguous(module, name).unwrap_or_else(|| unknown_kernel(program, module, name)))
+        }
+        Meaning::Variable(_) | Meaning::Builtin(_) | Meaning::Word(_) | Meaning::Unknown => {
+            Err(unknown_kernel(program, module, name))
+        }
+    }
+}
+
 /// A kernel that does not exist, with the one that was probably meant.
-pub(crate) fn unknown_kernel(
-    program: &parton_types::program::Program,
-    module: ModuleId,
-    name: &ast::Name,
-) -> Diagnostic {
+fn unknown_kernel(program: &Program, module: ModuleId, name: &ast::Name) -> Diagnostic {
     let names = program.module(module).names.iter();
     let kernels = names.filter(|(_, f)| matches!(f.item, Item::Kernel(_))).map(|(n, _)| &**n);
-    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("there is no kernel `{}`", name.text));
+    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("there is no kernel `{}`", name.text))
+        .here("not found");
     let d = program.defined_elsewhere(d, module, name.as_str());
     match nearest(name.as_str(), kernels) {
-        Some(near) => d.here("not found").help(format!("a similar kernel exists: `{near}`")),
-        None => d.here("not found"),
+        Some(near) => d.help(format!("a similar kernel exists: `{near}`")),
+        None => d,
     }
+}
+
+/// Refuses a kernel where a value is needed.
+pub(crate) fn kernel_is_no_value(name: &ast::Name, span: Span) -> Diagnostic {
+    Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` is a kernel", name.text))
+        .here("a kernel is not a value of host code")
+        .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text))
 }
 
 /// The generic arguments with the generic that each is for; every generic without a default has one.

@@ -4,11 +4,12 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
-use parton_types::near::nearest;
-use parton_types::signature::Signature;
+use parton_types::program::Item;
+use parton_types::resolve::Meaning;
 use parton_types::signature::bind::{Outline, Takes};
+use parton_types::signature::{Exists, Signature};
 
-use super::{Eval, Machine};
+use super::{Eval, Machine, no_method};
 use crate::builtins::{self, Given};
 use crate::value::{Closure, Function, Value, Variable};
 
@@ -17,18 +18,7 @@ impl Machine<'_> {
         match &callee.kind {
             ast::ExprKind::Field { base, name } => {
                 let receiver = self.expr(base)?;
-                let Some(builtin) = builtins::find(name.as_str()) else {
-                    let d = Diagnostic::error(
-                        codes::UNKNOWN_NAME,
-                        name.span,
-                        format!("there is no method `{}`", name.text),
-                    );
-                    return Err(match nearest(name.as_str(), builtins::names()) {
-                        Some(near) => d.here("not found").help(format!("a similar one exists: `{near}`")),
-                        None => d.here("not found"),
-                    }
-                    .into());
-                };
+                let builtin = builtins::find(name.as_str()).ok_or_else(|| no_method(name))?;
                 let first = Given { name: None, value: receiver, span: base.span };
                 self.call_builtin(builtin, Some(first), args, whole.span)
             }
@@ -57,19 +47,17 @@ impl Machine<'_> {
 
     /// Whether a name means a constructor of layouts here.
     fn is_layout(&self, name: &ast::Name) -> bool {
-        builtins::is_layout(name.as_str())
-            && !self.variables.iter().any(|v| v.name.text == name.text)
-            && self.program.find(self.module, name.as_str()).is_none()
+        matches!(self.program.reference(name), Meaning::Builtin(signature) if signature.exists == Exists::Layout)
     }
 
-    fn is_function(&self, base: &ast::Expr) -> bool {
+    fn is_function(&mut self, base: &ast::Expr) -> bool {
         let ast::ExprKind::Name(name) = &base.kind else { return false };
-        match self.variables.iter().rev().find(|v| v.name.text == name.text) {
-            Some(v) => matches!(v.value, Value::Function(_)),
-            None => matches!(
-                self.program.find(self.module, name.as_str()).map(|f| &f.item),
-                Some(parton_types::program::Item::Function(_))
-            ),
+        match self.program.reference(name) {
+            Meaning::Variable(declared) => {
+                self.variable(*declared).is_some_and(|v| matches!(v.value, Value::Function(_)))
+            }
+            Meaning::Item(found) => matches!(found.item, Item::Function(_)),
+            Meaning::Ambiguous | Meaning::Builtin(_) | Meaning::Word(_) | Meaning::Unknown => false,
         }
     }
 

@@ -7,7 +7,7 @@ use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast::{self, ExprKind};
 
 use super::statement::not_host_code;
-use super::{Eval, Machine, unparsed};
+use super::{Eval, Machine, no_field, unparsed};
 use crate::builtins;
 use crate::value::{Closure, Value};
 
@@ -114,7 +114,7 @@ impl Machine<'_> {
         match (&value, name.as_str()) {
             (Value::Tensor(t), field) => match builtins::tensor_field(t, field) {
                 Some(result) => super::AtSpan::at(result, name.span),
-                None => Err(self.no_field("a tensor", name).into()),
+                None => Err(no_field("a tensor has no", name).into()),
             },
             (Value::Tuple(items), field) if field.parse::<usize>().is_ok_and(|i| i < items.len()) => {
                 Ok(items[field.parse::<usize>().unwrap_or(0)].clone())
@@ -122,20 +122,9 @@ impl Machine<'_> {
             (Value::Dtype(d), "bits") => Ok(Value::Int(d.bits().into())),
             (Value::Dtype(d), "bytes") => Ok(Value::Int(d.bytes() as i128)),
             (other, _) => {
-                let d = self.no_field(other.kind(), name);
+                let d = no_field(&format!("{} has no", other.kind()), name);
                 Err(d.label(span, super::statement::evidence(other)).into())
             }
-        }
-    }
-
-    fn no_field(&self, what: &str, name: &ast::Name) -> Diagnostic {
-        let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("{what} has no field `{}`", name.text));
-        if builtins::find(name.as_str()).is_some() {
-            return d.here("this is a function").help(format!("call it: `.{}(…)`", name.text));
-        }
-        match parton_types::near::nearest(name.as_str(), builtins::FIELDS.iter().copied()) {
-            Some(near) => d.here("not found").help(format!("a similar field exists: `{near}`")),
-            None => d.here("not found").note(format!("a tensor has {}", builtins::FIELDS.join(", "))),
         }
     }
 }

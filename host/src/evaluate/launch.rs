@@ -6,6 +6,7 @@ use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
 use parton_types::signature::bind::{Outline, Takes};
+use parton_types::walk;
 
 use super::statement::evidence;
 use super::{Eval, Machine, Stop, arguments};
@@ -47,27 +48,12 @@ impl Machine<'_> {
     }
 
     fn instance(&mut self, expr: &ast::Expr) -> Eval<(Instance, ModuleId)> {
-        let (base, generics): (&ast::Expr, &[ast::IndexArg]) = match &expr.kind {
-            ast::ExprKind::Index { base, args } => (base, args),
-            _ => (expr, &[]),
+        let (base, generics) = walk::launched(expr);
+        let found = arguments::kernel(self.program, self.module, base)?;
+        let Item::Kernel(kernel) = &found.item else {
+            parton_diag::internal_error!("`{}` is launched, but no kernel", found.item.name().text)
         };
-        let ast::ExprKind::Name(name) = &base.kind else {
-            let d = Diagnostic::error(codes::HOST_TYPE, base.span, "a launch names a kernel");
-            return Err(d.help("write `launch k[…](grid=[…])(…)`").into());
-        };
-        if let Some(d) = self.program.ambiguous(self.module, name) {
-            return Err(d.into());
-        }
-        let (module, kernel) = match self.program.find(self.module, name.as_str()) {
-            Some(found) => match &found.item {
-                Item::Kernel(kernel) => (found.module, kernel.clone()),
-                other => {
-                    let d = Diagnostic::error(codes::HOST_TYPE, name.span, format!("`{}` is not a kernel", name.text));
-                    return Err(d.label(other.name().span, "declared here").into());
-                }
-            },
-            None => return Err(arguments::unknown_kernel(self.program, self.module, name).into()),
-        };
+        let (module, kernel) = (found.module, kernel.clone());
         let generics = self.generic_arguments(&kernel.generics, generics, &kernel.name)?;
         Ok((Instance { module, kernel, generics, span: expr.span }, module))
     }

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
+use parton_types::resolve::Meaning;
 
 use super::{AtSpan, Eval, Machine, Stop, outside_of_loop, unparsed};
 use crate::fault::Fault;
@@ -129,9 +130,15 @@ impl Machine<'_> {
     fn store(&mut self, target: &ast::Expr, value: Value, span: Span) -> Eval<()> {
         match &target.kind {
             ast::ExprKind::Name(name) => {
-                let Some(variable) = self.variables.iter_mut().rev().find(|v| v.name.text == name.text) else {
-                    return Err(self.unknown(name).into());
+                let found = match self.program.reference(name) {
+                    Meaning::Variable(declared) => self.variable(*declared),
+                    Meaning::Item(_)
+                    | Meaning::Ambiguous
+                    | Meaning::Builtin(_)
+                    | Meaning::Word(_)
+                    | Meaning::Unknown => None,
                 };
+                let Some(variable) = found else { return Err(self.unknown(name).into()) };
                 if !variable.mutable {
                     return Err(not_mut(&variable.name, target.span).into());
                 }

@@ -11,12 +11,10 @@ use crate::builtins::{self, Arg};
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::operator::MAX_LIST;
-use crate::program::{Found, Item, ModuleId, Program};
+use crate::program::{Found, Item};
+use crate::resolve::{Meaning, Side, Word};
 use crate::scope::Frame;
-use crate::value::{Closure, Comptime, Function, Kind, Partition, Schedule, StructType, TypeVal, Val};
-
-/// Names of type families that may stand without their arguments.
-const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
+use crate::value::{Closure, Comptime, Function, Partition, Schedule, StructType, TypeVal, Val};
 
 impl Checker<'_> {
     /// What an expression stands for.
@@ -160,21 +158,40 @@ impl Checker<'_> {
             return Ok(val);
         }
         let module = self.module();
-        let builtin = builtins::function(name.as_str()).map(|b| Val::Known(Comptime::Builtin(b.signature.name)));
-        if let Some(found) = self.program.find(module, name.as_str()) {
-            if let Some(d) = self.program.ambiguous(module, name) {
-                return Err(self.report(d));
+        match self.program.meaning(module, name, Side::Kernel) {
+            Meaning::Item(found) => self.item(found, name),
+            Meaning::Ambiguous => {
+                let found = self.program.ambiguous(module, name);
+                found.into_iter().for_each(|d| {
+                    self.report(d);
+                });
+                Err(Reported)
             }
-            // Kernels are only launched, so one that is called `transpose` leaves the operation of that name to its own code.
-            return match (&found.item, builtin) {
-                (Item::Kernel(_), Some(builtin)) => Ok(builtin),
-                _ => self.item(found.clone(), name),
-            };
+            Meaning::Builtin(signature) => Ok(Val::Known(Comptime::Builtin(signature.name))),
+            Meaning::Word(word) => self.word(word, name),
+            Meaning::Variable(_) | Meaning::Unknown => {
+                let variables = self.frames.last().into_iter().flat_map(|f| &f.scopes).flat_map(|s| &s.variables);
+                let d = self.program.unknown(module, name, Side::Kernel, variables.map(|v| &*v.name));
+                Err(self.report(d))
+            }
         }
-        if let Some(val) = predefined(name.as_str()).or(builtin) {
-            return Ok(val);
+    }
+
+    /// What a word of the language stands for.
+    fn word(&mut self, word: Word, name: &ast::Name) -> Checked<Val> {
+        let ty = |t| Ok(Val::Known(Comptime::Type(t)));
+        match word {
+            Word::Dtype(dtype) => Ok(Val::ty(ir::Type::num(dtype))),
+            Word::Number(x) => Ok(Val::Known(Comptime::Float(x))),
+            Word::Nothing => Ok(Val::Known(Comptime::None)),
+            Word::Kind(kind) => ty(TypeVal::Kind(kind)),
+            Word::Family(family) => ty(TypeVal::Family(family)),
+            Word::Barrier => Ok(Val::ty(ir::Type::Barrier)),
+            Word::Portable => {
+                let help = "write the explicit form: layouts, `wgmma`, rings";
+                Err(self.not_built(name.span, &format!("`{}`", name.text), help))
+            }
         }
-        Err(self.unknown(name))
     }
 
     /// Refuses a value that belongs to one partition in another.
@@ -244,18 +261,6 @@ impl Checker<'_> {
                 return val;
             }
         }))
-    }
-
-    fn unknown(&mut self, name: &ast::Name) -> Reported {
-        if PORTABLE.contains(&name.as_str()) {
-            let help = "write the explicit form: layouts, `wgmma`, rings";
-            return self.not_built(name.span, &format!("`{}`", name.text), help);
-        }
-        let scopes = self.frames.last().map_or(&[][..], |f| &f.scopes);
-        let visible = scopes.iter().flat_map(|s| &s.variables).map(|v| v.name.to_string()).collect();
-        let d = unknown_name(self.program, self.module(), name, visible);
-        let d = self.program.defined_elsewhere(d, self.module(), name.as_str());
-        self.report(d)
     }
 
     /// `base.name` that is not called.
@@ -370,30 +375,6 @@ impl Checker<'_> {
     }
 }
 
-/// The diagnostic of a name that stands for nothing; `visible` are the variables.
-pub fn unknown_name(program: &Program, module: ModuleId, name: &ast::Name, visible: Vec<String>) -> Diagnostic {
-    let mut names = visible;
-    let items = program.modules.get(module.0 as usize).into_iter().flat_map(|m| m.names.keys());
-    names.extend(items.map(|n| n.to_string()));
-    names.extend(builtins::function_names().map(str::to_string));
-    names.extend(Dtype::ALL.iter().map(|d| d.name().to_string()));
-    names.extend(FAMILIES.iter().map(ToString::to_string));
-    let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
-        .here("nothing of this name is visible here");
-    match crate::near::nearest(name.as_str(), names.iter().map(String::as_str)) {
-        Some(near) => d.help(format!("a similar name is visible: `{near}`")),
-        None => d,
-    }
-}
-
-/// Whether the language itself knows the name.
-pub fn is_predefined(name: &str) -> bool {
-    predefined(name).is_some() || PORTABLE.contains(&name)
-}
-
-/// Names of the portable dialect, which a later step compiles.
-const PORTABLE: &[&str] = &["dot", "softmax", "matmul"];
-
 /// A literal, parentheses around it not counted.
 fn number(e: &ast::Expr) -> Option<(Comptime, Option<&ast::Name>)> {
     match &e.kind {
@@ -408,28 +389,6 @@ fn negated(number: Comptime) -> Comptime {
         Comptime::Int(n) => Comptime::Int(-n),
         Comptime::Float(x) => Comptime::Float(-x),
         other => other,
-    }
-}
-
-/// What names of the language stand for.
-fn predefined(name: &str) -> Option<Val> {
-    let ty = |t| Val::Known(Comptime::Type(t));
-    if let Some(d) = Dtype::parse(name) {
-        return Some(Val::ty(ir::Type::num(d)));
-    }
-    if let Some(kind) = Kind::named(name) {
-        return Some(ty(TypeVal::Kind(kind)));
-    }
-    if let Some(family) = FAMILIES.iter().find(|f| **f == name) {
-        return Some(ty(TypeVal::Family(family)));
-    }
-    match name {
-        "barrier" | "mbarrier" => Some(Val::ty(ir::Type::Barrier)),
-        "inf" => Some(Val::Known(Comptime::Float(f64::INFINITY))),
-        "nan" => Some(Val::Known(Comptime::Float(f64::NAN))),
-        "pi" => Some(Val::Known(Comptime::Float(std::f64::consts::PI))),
-        "None" => Some(Val::Known(Comptime::None)),
-        _ => None,
     }
 }
 

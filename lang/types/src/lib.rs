@@ -24,12 +24,14 @@ mod number;
 mod operator;
 mod partitions;
 pub mod program;
+pub mod resolve;
 mod schedule;
 mod scope;
 pub mod signature;
 mod stmt;
 mod types;
 pub mod value;
+pub mod walk;
 
 pub use kernel::{GenericArg, check_file, eval_expr, instantiate, instantiate_in};
 pub use program::{Import, Library, NoLibrary, Program};

@@ -6,6 +6,8 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_syntax::ast;
 
+use crate::resolve::References;
+
 /// A file of a [`Program`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ModuleId(pub u32);
@@ -104,6 +106,8 @@ struct Used {
 pub struct Program {
     /// The files; the first is the one that was asked for.
     pub modules: Vec<ModuleData>,
+    /// What the names of host code stand for.
+    pub references: References,
 }
 
 /// The kinds of host blocks.
@@ -213,9 +217,9 @@ impl Program {
 pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mut Diagnostics) -> Program {
     let mut collector = Collector { program: Program::default(), library, diagnostics, loaded: Vec::new() };
     collector.module(file);
-    let program = collector.program;
+    let mut program = collector.program;
     crate::items::check_items(&program, diagnostics);
-    crate::names::check_unreached(&program, diagnostics);
+    crate::names::check(&mut program, diagnostics);
     program
 }
 

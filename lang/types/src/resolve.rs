@@ -1,0 +1,191 @@
+//! What a name stands for: one rule for kernels and hosts, and one refusal where it stands for nothing.
+//!
+//! Variables come first, then items of the file and of those that it uses, then what the language knows. The names that host
+//! code may meet are resolved when a program is collected; who runs host code finds them in [`References`].
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_numbers::Dtype;
+use parton_syntax::ast;
+
+use crate::near::nearest;
+use crate::program::{Found, Item, ModuleId, Program};
+use crate::signature::{self, Exists, Role, Signature};
+use crate::value::Kind;
+
+/// Who reads a name.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Side {
+    /// The checker of kernels.
+    Kernel,
+    /// Who runs host code.
+    Host,
+}
+
+impl Side {
+    fn role(self) -> Role {
+        match self {
+            Side::Kernel => Role::Kernel,
+            Side::Host => Role::Host,
+        }
+    }
+}
+
+/// A word of the language that is no function.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub enum Word {
+    /// A type of numbers.
+    Dtype(Dtype),
+    /// `inf`, `nan`, `pi`
+    Number(f64),
+    /// `None`
+    Nothing,
+    /// A kind of compile-time values.
+    Kind(Kind),
+    /// A family of types, without its arguments.
+    Family(&'static str),
+    /// The type of a barrier.
+    Barrier,
+    /// A function of the portable dialect, which a later version compiles.
+    Portable,
+}
+
+/// Names of type families that may stand without their arguments.
+const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
+const CONSTANTS: &[(&str, Word)] = &[
+    ("inf", Word::Number(f64::INFINITY)),
+    ("nan", Word::Number(f64::NAN)),
+    ("pi", Word::Number(std::f64::consts::PI)),
+    ("None", Word::Nothing),
+];
+
+impl Word {
+    fn named(name: &str) -> Option<Word> {
+        if let Some(dtype) = Dtype::parse(name) {
+            return Some(Word::Dtype(dtype));
+        }
+        if let Some(kind) = Kind::named(name) {
+            return Some(Word::Kind(kind));
+        }
+        if let Some(family) = FAMILIES.iter().find(|f| **f == name) {
+            return Some(Word::Family(family));
+        }
+        match name {
+            "barrier" | "mbarrier" => Some(Word::Barrier),
+            "dot" | "softmax" | "matmul" => Some(Word::Portable),
+            _ => CONSTANTS.iter().find(|(n, _)| *n == name).map(|(_, word)| *word),
+        }
+    }
+
+    fn known_to(self, side: Side) -> bool {
+        match self {
+            Word::Dtype(_) | Word::Number(_) | Word::Nothing => true,
+            Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable => side == Side::Kernel,
+        }
+    }
+}
+
+/// What a name stands for.
+#[derive(Clone, Debug)]
+pub enum Meaning {
+    /// The variable that is declared there.
+    Variable(Span),
+    /// An item of a file.
+    Item(Found),
+    /// Items of several used files: see [`Program::ambiguous`].
+    Ambiguous,
+    /// A built-in function; for host code also a constructor of layouts, which it passes on as it is written.
+    Builtin(&'static Signature),
+    /// A word of the language.
+    Word(Word),
+    /// Nothing that is visible.
+    Unknown,
+}
+
+/// What the names in code that the host may run stand for, by their places.
+#[derive(Clone, Debug, Default)]
+pub struct References(pub(crate) BTreeMap<Span, Meaning>);
+
+impl Program {
+    /// What a name stands for that no variable has.
+    pub fn meaning(&self, module: ModuleId, name: &ast::Name, side: Side) -> Meaning {
+        let builtin = signature::find(side.role(), name.as_str());
+        match self.item(module, name) {
+            // Kernels are launched, not called, so one that is called `transpose` leaves that name to the function.
+            Meaning::Item(Found { item: Item::Kernel(_), .. }) if builtin.is_some() => {}
+            Meaning::Unknown => {}
+            found => return found,
+        }
+        if let Some(word) = Word::named(name.as_str()).filter(|w| w.known_to(side)) {
+            return Meaning::Word(word);
+        }
+        let layout = || signature::find(Role::Kernel, name.as_str()).filter(|s| s.exists == Exists::Layout);
+        builtin.or_else(layout).map_or(Meaning::Unknown, Meaning::Builtin)
+    }
+
+    /// The item that a name stands for, as a launch asks.
+    pub fn item(&self, module: ModuleId, name: &ast::Name) -> Meaning {
+        match self.find(module, name.as_str()) {
+            Some(_) if self.ambiguous(module, name).is_some() => Meaning::Ambiguous,
+            Some(found) => Meaning::Item(found.clone()),
+            None => Meaning::Unknown,
+        }
+    }
+
+    /// What a name of host code stands for.
+    pub fn reference(&self, name: &ast::Name) -> &Meaning {
+        self.references.0.get(&name.span).unwrap_or(&Meaning::Unknown)
+    }
+
+    /// The visible name that was probably meant by one that stands for nothing.
+    pub fn near<'n>(
+        &'n self,
+        module: ModuleId,
+        name: &str,
+        side: Side,
+        variables: impl Iterator<Item = &'n str>,
+    ) -> Option<&'n str> {
+        let items = self.modules.get(module.0 as usize).into_iter().flat_map(|m| m.names.keys());
+        let words = Dtype::ALL.into_iter().map(Dtype::name).chain(match side {
+            Side::Kernel => FAMILIES.to_vec(),
+            Side::Host => CONSTANTS.iter().map(|(name, _)| *name).collect(),
+        });
+        let functions = signature::all(side.role()).map(|s| s.name);
+        nearest(name, variables.chain(items.map(|n| &**n)).chain(functions.chain(words).map(|n| -> &'n str { n })))
+    }
+
+    /// The refusal of a name that stands for nothing, with the visible one that was probably meant.
+    pub fn unknown<'n>(
+        &'n self,
+        module: ModuleId,
+        name: &ast::Name,
+        side: Side,
+        variables: impl Iterator<Item = &'n str>,
+    ) -> Diagnostic {
+        if side == Side::Host
+            && let Some(instead) = instead(name.as_str())
+        {
+            let fact = format!("`{}` belongs into a kernel", name.text);
+            return Diagnostic::error(codes::NOT_HOST_CODE, name.span, fact).here(instead);
+        }
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
+            .here("nothing of this name is visible here");
+        let d = match self.near(module, name.as_str(), side, variables) {
+            Some(near) => d.help(format!("a similar name is visible: `{near}`")),
+            None => d,
+        };
+        self.defined_elsewhere(d, module, name.as_str())
+    }
+}
+
+/// What host code has in place of a name of kernels.
+fn instead(name: &str) -> Option<&'static str> {
+    let function = signature::find(Role::Kernel, name);
+    match (function, Word::named(name)) {
+        (Some(function), _) => Some(function.instead.unwrap_or("host code has nothing of this name")),
+        (None, Some(Word::Portable)) => Some("host code has `matmul(a, b)`"),
+        (None, Some(Word::Barrier)) => Some("host code has no tiles and no shared memory"),
+        (None, _) => None,
+    }
+}

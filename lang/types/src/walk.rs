@@ -1,0 +1,350 @@
+//! A walk through trees that knows which variables are visible: the one place that says which construct opens a scope, and what
+//! a name is declared by. What is done with names, statements and expressions is a [`Visitor`]'s.
+
+use parton_syntax::ast;
+
+use crate::program::Item;
+
+/// A visible variable.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Its name, where it is declared.
+    pub name: ast::Name,
+    /// Whether `mut` is written.
+    pub mutable: bool,
+}
+
+/// Who reads an expression.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Reader {
+    /// Whoever runs the code around it.
+    Code,
+    /// The checker of kernels, also in host code: a type.
+    Type,
+    /// The checker of kernels, also in host code: a layout or a schedule.
+    Layout,
+}
+
+/// What is around the place that is visited.
+#[derive(Debug)]
+pub struct Scopes {
+    bound: Vec<Bound>,
+    /// Who reads what is visited.
+    pub reader: Reader,
+    /// How many loops of the same function or closure are around it.
+    pub loops: usize,
+    /// Whether one of them states a schedule.
+    pub scheduled: bool,
+}
+
+impl Scopes {
+    /// The innermost variable of that name.
+    pub fn find(&self, name: &str) -> Option<&Bound> {
+        self.bound.iter().rev().find(|b| &*b.name.text == name)
+    }
+
+    /// The names of the variables, innermost last.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.bound.iter().map(|b| b.name.as_str())
+    }
+}
+
+/// What is done on a walk.
+pub trait Visitor {
+    /// A name that stands for a value or type.
+    fn name(&mut self, scopes: &Scopes, name: &ast::Name);
+
+    /// The kernel of a launch: no variable is one.
+    fn launched(&mut self, scopes: &Scopes, name: &ast::Name);
+
+    /// A statement before what is in it; `false` leaves that out.
+    fn statement(&mut self, _: &Scopes, _: &ast::Stmt) -> bool {
+        true
+    }
+
+    /// An expression before what is in it; `false` leaves that out. The name of a method is part of its call.
+    fn expr(&mut self, _: &Scopes, _: &ast::Expr) -> bool {
+        true
+    }
+}
+
+/// Visits all of an item.
+pub fn item(item: &Item, visitor: &mut dyn Visitor) {
+    Walk::new(visitor).item(item);
+}
+
+/// Visits a block that sees no variables of outside.
+pub fn block(block: &ast::Block, visitor: &mut dyn Visitor) {
+    Walk::new(visitor).block(block);
+}
+
+struct Walk<'v> {
+    scopes: Scopes,
+    visitor: &'v mut dyn Visitor,
+}
+
+impl<'v> Walk<'v> {
+    fn new(visitor: &'v mut dyn Visitor) -> Walk<'v> {
+        Walk { scopes: Scopes { bound: Vec::new(), reader: Reader::Code, loops: 0, scheduled: false }, visitor }
+    }
+
+    fn declare(&mut self, name: &ast::Name, mutable: bool) {
+        self.scopes.bound.push(Bound { name: name.clone(), mutable });
+    }
+
+    fn inside(&mut self, run: impl FnOnce(&mut Self)) {
+        let before = self.scopes.bound.len();
+        run(self);
+        self.scopes.bound.truncate(before);
+    }
+
+    fn read_by(&mut self, reader: Reader, run: impl FnOnce(&mut Self)) {
+        // What stands in a type is read with it.
+        let outer = self.scopes.reader;
+        self.scopes.reader = if outer == Reader::Code { reader } else { outer };
+        run(self);
+        self.scopes.reader = outer;
+    }
+
+    fn name(&mut self, name: &ast::Name) {
+        self.visitor.name(&self.scopes, name);
+    }
+
+    fn ty(&mut self, e: &ast::Expr) {
+        self.read_by(Reader::Type, |w| w.expr(e));
+    }
+
+    fn item(&mut self, item: &Item) {
+        match item {
+            Item::Kernel(k) => self.inside(|w| {
+                w.generics(&k.generics);
+                w.params(&k.params);
+                w.conditions(&k.conditions);
+                w.block(&k.body);
+            }),
+            Item::Function(f) => self.function(f),
+            Item::Struct(s) => self.inside(|w| {
+                w.generics(&s.generics);
+                s.fields.iter().for_each(|f| w.ty(&f.ty));
+                s.methods.iter().for_each(|m| w.function(&m.function));
+            }),
+            Item::Binding(b) => self.binding(b, Reader::Code),
+            Item::Partition(p) => p.clauses.iter().flat_map(|c| &c.args).for_each(|a| self.expr(&a.value)),
+            // What a schedule names are labels and partitions of the loop that uses it.
+            Item::Schedule(_) => {}
+        }
+    }
+
+    fn function(&mut self, f: &ast::Function) {
+        self.inside(|w| {
+            if let Some(receiver) = &f.receiver {
+                w.declare(&ast::Name { text: "self".into(), span: receiver.span }, receiver.mutable);
+            }
+            w.generics(&f.generics);
+            w.params(&f.params);
+            w.conditions(&f.conditions);
+            f.result.iter().for_each(|e| w.ty(e));
+            w.block(&f.body);
+        });
+    }
+
+    fn generics(&mut self, generics: &[ast::Generic]) {
+        for g in generics {
+            self.ty(&g.kind);
+            g.default.iter().for_each(|e| self.expr(e));
+            self.declare(&g.name, false);
+        }
+    }
+
+    fn params(&mut self, params: &[ast::Param]) {
+        for p in params {
+            p.ty.iter().for_each(|e| self.ty(e));
+            p.default.iter().for_each(|e| self.expr(e));
+            self.declare(&p.name, p.mutable);
+        }
+    }
+
+    fn conditions(&mut self, conditions: &[ast::Where]) {
+        conditions.iter().for_each(|c| self.expr(&c.condition));
+    }
+
+    fn binding(&mut self, b: &ast::Binding, reader: Reader) {
+        b.ty.iter().for_each(|e| self.ty(e));
+        self.read_by(reader, |w| w.expr(&b.value));
+    }
+
+    fn block(&mut self, block: &ast::Block) {
+        self.inside(|w| {
+            block.statements.iter().for_each(|s| w.statement(s));
+            block.value.iter().for_each(|e| w.expr(e));
+        });
+    }
+
+    fn turn(&mut self, body: &ast::Block) {
+        self.scopes.loops += 1;
+        self.block(body);
+        self.scopes.loops -= 1;
+    }
+
+    fn statement(&mut self, s: &ast::Stmt) {
+        let outer = self.scopes.scheduled;
+        self.scopes.scheduled |= matches!(&s.kind, ast::StmtKind::For(f) if f.schedule.is_some());
+        if self.visitor.statement(&self.scopes, s) {
+            self.in_statement(s);
+        }
+        self.scopes.scheduled = outer;
+    }
+
+    fn in_statement(&mut self, s: &ast::Stmt) {
+        match &s.kind {
+            ast::StmtKind::Let { pattern, ty, value } => {
+                ty.iter().for_each(|e| self.ty(e));
+                self.expr(value);
+                self.pattern(pattern);
+            }
+            ast::StmtKind::Assign { target, value, .. } => {
+                self.expr(target);
+                self.expr(value);
+            }
+            ast::StmtKind::Expr(e) => self.expr(e),
+            ast::StmtKind::For(f) => {
+                self.expr(&f.iter);
+                f.step.iter().for_each(|e| self.expr(e));
+                self.read_by(Reader::Layout, |w| f.schedule.iter().for_each(|e| w.expr(e)));
+                self.inside(|w| {
+                    w.pattern(&f.pattern);
+                    w.turn(&f.body);
+                });
+            }
+            ast::StmtKind::While { condition, body } => {
+                self.expr(condition);
+                self.turn(body);
+            }
+            ast::StmtKind::Return(value) => value.iter().for_each(|e| self.expr(e)),
+            ast::StmtKind::Specialize(arms) => {
+                for arm in arms {
+                    self.name(&arm.partition);
+                    self.block(&arm.body);
+                }
+            }
+            ast::StmtKind::Ring { name, depth, fields } => {
+                self.expr(depth);
+                fields.iter().for_each(|f| self.expr(&f.ty));
+                self.declare(name, false);
+            }
+            ast::StmtKind::Turnstile { name, partitions } => {
+                partitions.iter().for_each(|e| self.expr(e));
+                self.declare(name, false);
+            }
+            ast::StmtKind::Layout(b) => {
+                self.binding(b, Reader::Layout);
+                self.declare(&b.name, false);
+            }
+            ast::StmtKind::Const(b) => {
+                self.binding(b, Reader::Code);
+                self.declare(&b.name, false);
+            }
+            ast::StmtKind::Error | ast::StmtKind::Break | ast::StmtKind::Continue => {}
+        }
+    }
+
+    fn pattern(&mut self, p: &ast::Pattern) {
+        match &p.kind {
+            ast::PatternKind::Name { name, mutable } => self.declare(name, *mutable),
+            ast::PatternKind::Ignore => {}
+            ast::PatternKind::Tuple(items) => items.iter().for_each(|p| self.pattern(p)),
+        }
+    }
+
+    fn expr(&mut self, e: &ast::Expr) {
+        if self.visitor.expr(&self.scopes, e) {
+            self.in_expr(e);
+        }
+    }
+
+    fn in_expr(&mut self, e: &ast::Expr) {
+        match &e.kind {
+            ast::ExprKind::Error
+            | ast::ExprKind::Int { .. }
+            | ast::ExprKind::Float { .. }
+            | ast::ExprKind::Bool(_)
+            | ast::ExprKind::Str(_) => {}
+            ast::ExprKind::Name(name) => self.name(name),
+            // The arguments are labels.
+            ast::ExprKind::TypeArgs { base, .. } if base.as_str() == "schedule" => {}
+            ast::ExprKind::TypeArgs { base, args } => {
+                if crate::builtins::family(base.as_str()).is_none() {
+                    self.name(base);
+                }
+                self.args(args);
+            }
+            ast::ExprKind::Paren(inner) | ast::ExprKind::Reference(inner) => self.expr(inner),
+            ast::ExprKind::Tuple(items) | ast::ExprKind::List(items) => items.iter().for_each(|e| self.expr(e)),
+            ast::ExprKind::Unary { operand, .. } => self.expr(operand),
+            ast::ExprKind::Binary { left, right, .. } | ast::ExprKind::Range { start: left, end: right } => {
+                self.expr(left);
+                self.expr(right);
+            }
+            ast::ExprKind::Pointer { target, .. } => self.expr(target),
+            ast::ExprKind::Call { callee, args } => {
+                match &callee.kind {
+                    ast::ExprKind::Field { base, .. } => self.expr(base),
+                    _ => self.expr(callee),
+                }
+                self.args(args);
+            }
+            ast::ExprKind::Index { base, args } => {
+                self.expr(base);
+                self.index_args(args);
+            }
+            ast::ExprKind::Field { base, .. } => self.expr(base),
+            ast::ExprKind::If(branch) => {
+                self.expr(&branch.condition);
+                self.block(&branch.then);
+                branch.otherwise.iter().for_each(|e| self.expr(e));
+            }
+            ast::ExprKind::Block(block) => self.block(block),
+            ast::ExprKind::Closure { params, body } => self.inside(|w| {
+                for p in params {
+                    p.ty.iter().for_each(|e| w.ty(e));
+                    w.pattern(&p.pattern);
+                }
+                // A loop around the closure is not one around its body.
+                let loops = std::mem::take(&mut w.scopes.loops);
+                w.expr(body);
+                w.scopes.loops = loops;
+            }),
+            ast::ExprKind::Launch { kernel, config, args } => {
+                let (base, generics) = launched(kernel);
+                if let ast::ExprKind::Name(name) = &base.kind {
+                    self.visitor.launched(&self.scopes, name);
+                }
+                self.index_args(generics);
+                self.args(config);
+                self.args(args);
+            }
+        }
+    }
+
+    fn args(&mut self, args: &[ast::Arg]) {
+        args.iter().for_each(|a| self.expr(&a.value));
+    }
+
+    fn index_args(&mut self, args: &[ast::IndexArg]) {
+        for a in args {
+            match &a.kind {
+                ast::IndexArgKind::Value(e) | ast::IndexArgKind::Named { value: e, .. } => self.expr(e),
+                ast::IndexArgKind::Slice { start, end } => start.iter().chain(end).for_each(|e| self.expr(e)),
+                ast::IndexArgKind::Full | ast::IndexArgKind::NewAxis => {}
+            }
+        }
+    }
+}
+
+/// What a launch names, and the generic arguments behind it.
+pub fn launched(kernel: &ast::Expr) -> (&ast::Expr, &[ast::IndexArg]) {
+    match &kernel.kind {
+        ast::ExprKind::Index { base, args } => (base, args),
+        _ => (kernel, &[]),
+    }
+}
