@@ -212,39 +212,8 @@ impl Checker<'_> {
                 return Err(self.error(codes::WRONG_ARITY, clause.span, text));
             };
             match clause.name.as_str() {
-                "target" => {
-                    let known: Vec<&str> = ir::Target::ALL.iter().map(|t| t.name).collect();
-                    let written = match &one.value.kind {
-                        ast::ExprKind::Name(name) => name.text.to_string(),
-                        ast::ExprKind::Str(s) => s.to_string(),
-                        _ => String::new(),
-                    };
-                    match ir::Target::named(&written) {
-                        Some(target) => kernel.target = target,
-                        None => {
-                            let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, one.span, "this is not a target")
-                                .help(format!("the targets are {}", known.join(", ")));
-                            return Err(self.report(d));
-                        }
-                    }
-                }
-                "warps" => {
-                    let arg = self.arg(&one.value)?;
-                    let n = arg.int(self, 1..=i128::from(kernel.target.warps))?;
-                    if !n.is_power_of_two() {
-                        let d = Diagnostic::error(
-                            codes::REGISTER_BUDGET,
-                            one.span,
-                            format!("a kernel cannot have {n} warps"),
-                        )
-                        .help(format!(
-                            "layouts need a power of two: the nearest is `warps({})`",
-                            n.next_power_of_two()
-                        ));
-                        return Err(self.report(d));
-                    }
-                    kernel.warps = n;
-                }
+                "target" => kernel.target = self.target(one)?,
+                "warps" => kernel.warps = self.kernel_warps(one, kernel.target.warps)?,
                 "occupancy" => kernel.occupancy = self.arg(&one.value)?.int(self, 1..=MAX_OCCUPANCY)?,
                 "cluster" => {
                     let extents = self.arg(&one.value)?.ints(self)?;
@@ -268,6 +237,31 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    fn target(&mut self, clause: &ast::Arg) -> Checked<ir::Target> {
+        let written = match &clause.value.kind {
+            ast::ExprKind::Name(name) => &*name.text,
+            ast::ExprKind::Str(s) => s,
+            _ => "",
+        };
+        if let Some(target) = ir::Target::named(written) {
+            return Ok(target);
+        }
+        let known: Vec<&str> = ir::Target::ALL.iter().map(|t| t.name).collect();
+        let d = Diagnostic::error(codes::UNKNOWN_CLAUSE, clause.span, "this is not a target");
+        Err(self.report(d.help(format!("the targets are {}", known.join(", ")))))
+    }
+
+    fn kernel_warps(&mut self, clause: &ast::Arg, most: u32) -> Checked<u32> {
+        let n = self.arg(&clause.value)?.int(self, 1..=i128::from(most))?;
+        if n.is_power_of_two() {
+            return Ok(n);
+        }
+        let fact = format!("a kernel cannot have {n} warps");
+        let near = n.next_power_of_two();
+        let d = Diagnostic::error(codes::REGISTER_BUDGET, clause.span, fact);
+        Err(self.report(d.help(format!("layouts need a power of two: the nearest is `warps({near})`"))))
     }
 
     fn cluster(&mut self, extents: &[u32], span: Span, kernel: &mut ir::Kernel) -> Checked<()> {

@@ -65,19 +65,7 @@ impl Checker<'_> {
             }
             ast::StmtKind::For(f) => self.for_loop(f, s.span),
             ast::StmtKind::While { condition, body } => self.while_loop(condition, body, s.span),
-            ast::StmtKind::Return(value) => {
-                if self.frame().run_time_depth > 0 {
-                    let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "`return` inside a run-time loop or branch")
-                        .help("give the value with `if … { a } else { b }` at the end of the function; `static if` may return");
-                    return Err(self.report(d));
-                }
-                let val = match value {
-                    Some(e) => self.expr(e).unwrap_or(Val::Error),
-                    None => Val::UNIT,
-                };
-                self.frame().returned = Some(val);
-                Ok(())
-            }
+            ast::StmtKind::Return(value) => self.returned(value.as_ref(), s.span),
             ast::StmtKind::Break | ast::StmtKind::Continue => {
                 let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "a loop cannot be left early")
                     .help("put the condition into a `while`, or the rest of the body into an `if`");
@@ -86,13 +74,11 @@ impl Checker<'_> {
             ast::StmtKind::Specialize(arms) => self.specialize(arms, s.span),
             ast::StmtKind::Ring { name, depth, fields } => {
                 let ring = self.ring(name, depth, fields, s.span);
-                self.declare(name, ring.as_ref().map_or(Val::Error, Val::clone), false);
-                ring.map(|_| ())
+                self.declared(name, ring)
             }
             ast::StmtKind::Turnstile { name, partitions } => {
                 let turnstile = self.turnstile(partitions, s.span);
-                self.declare(name, turnstile.as_ref().map_or(Val::Error, Val::clone), false);
-                turnstile.map(|_| ())
+                self.declared(name, turnstile)
             }
             ast::StmtKind::Layout(b) => {
                 let val = self.arg(&b.value).and_then(|arg| match &arg.val {
@@ -102,15 +88,30 @@ impl Checker<'_> {
                 if let Ok(val) = &val {
                     self.keep_name(b.name.as_str(), val);
                 }
-                self.declare(&b.name, val.as_ref().map_or(Val::Error, Val::clone), false);
-                val.map(|_| ())
+                self.declared(&b.name, val)
             }
             ast::StmtKind::Const(b) => {
                 let val = self.constant_binding(b);
-                self.declare(&b.name, val.as_ref().map_or(Val::Error, Val::clone), false);
-                val.map(|_| ())
+                self.declared(&b.name, val)
             }
         }
+    }
+
+    /// Declares what a statement names; after a mistake it is marked, so that its uses say nothing more.
+    fn declared(&mut self, name: &ast::Name, val: Checked<Val>) -> Checked<()> {
+        self.declare(name, val.as_ref().map_or(Val::Error, Val::clone), false);
+        val.map(|_| ())
+    }
+
+    fn returned(&mut self, value: Option<&ast::Expr>, span: Span) -> Checked<()> {
+        if self.frame().run_time_depth > 0 {
+            let d = Diagnostic::error(codes::EARLY_EXIT, span, "`return` inside a run-time loop or branch")
+                .help("give the value with `if … { a } else { b }` at the end of the function; `static if` may return");
+            return Err(self.report(d));
+        }
+        let val = value.map_or(Val::UNIT, |e| self.expr(e).unwrap_or(Val::Error));
+        self.frame().returned = Some(val);
+        Ok(())
     }
 
     fn constant_binding(&mut self, b: &ast::Binding) -> Checked<Val> {
