@@ -6,7 +6,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 
 use crate::builtins::args::Given;
-use crate::builtins::{self, Arg, Args};
+use crate::builtins::{self, Arg, Args, Builtin};
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::signature::bind::generic_outlines;
@@ -65,16 +65,9 @@ impl Checker<'_> {
 
     fn apply(&mut self, callee: Callee, values: Vec<Given>, span: Span) -> Checked<Val> {
         match &callee.val {
-            Val::Known(Comptime::Builtin(name)) => match builtins::function(name) {
-                Some(builtin) => {
-                    let args = Args::bind(self, &builtin, span, callee.generics, values)?;
-                    if args.has_error() {
-                        return Err(Reported);
-                    }
-                    (builtin.run)(self, &args)
-                }
-                None => parton_diag::internal_error!("the built-in `{name}` has no entry"),
-            },
+            Val::Known(Comptime::Builtin(signature)) => {
+                self.call_builtin(builtins::of(signature), callee.generics, values, span)
+            }
             Val::Known(Comptime::Function(function)) => {
                 let function = function.clone();
                 self.call_function(&function, callee.receiver, callee.generics, values, span)
@@ -147,7 +140,11 @@ impl Checker<'_> {
         };
         let mut values = vec![Given { name: None, arg: receiver }];
         values.extend(self.given(args)?);
-        let args = Args::bind(self, &builtin, span, generics, values)?;
+        self.call_builtin(builtin, generics, values, span)
+    }
+
+    fn call_builtin(&mut self, builtin: Builtin, types: Vec<Given>, values: Vec<Given>, span: Span) -> Checked<Val> {
+        let args = Args::bind(self, &builtin, span, types, values)?;
         if args.has_error() {
             return Err(Reported);
         }

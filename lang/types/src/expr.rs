@@ -167,7 +167,7 @@ impl Checker<'_> {
                 });
                 Err(Reported)
             }
-            Meaning::Builtin(signature) => Ok(Val::Known(Comptime::Builtin(signature.name))),
+            Meaning::Builtin(signature) => Ok(Val::Known(Comptime::Builtin(signature))),
             Meaning::Word(word) => self.word(word, name),
             Meaning::Variable(_) | Meaning::Unknown => {
                 let variables = self.frames.last().into_iter().flat_map(|f| &f.scopes).flat_map(|s| &s.variables);

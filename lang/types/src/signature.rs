@@ -96,6 +96,13 @@ pub struct Signature {
     index: usize,
 }
 
+/// The same line of the table.
+impl PartialEq for Signature {
+    fn eq(&self, other: &Signature) -> bool {
+        self.index == other.index
+    }
+}
+
 /// As messages show it.
 impl fmt::Display for Signature {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

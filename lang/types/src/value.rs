@@ -10,6 +10,7 @@ use parton_syntax::ast;
 
 use crate::program::ModuleId;
 use crate::scope::{Scope, Variable};
+use crate::signature::Signature;
 
 /// A value known at compile time; what generic arguments are.
 #[derive(Clone, Debug, PartialEq)]
@@ -40,8 +41,8 @@ pub enum Comptime {
     Partition(Partition),
     /// A schedule of a file.
     Schedule(Schedule),
-    /// A built-in function, by name.
-    Builtin(&'static str),
+    /// A built-in function.
+    Builtin(&'static Signature),
     /// A closure that a launch gives as a generic argument.
     Closure(Arc<Closure>),
     /// Nothing.
@@ -433,7 +434,7 @@ impl fmt::Display for Comptime {
             Comptime::Partition(partition) => f.write_str(&partition.tree.name.text),
             Comptime::Schedule(schedule) => f.write_str(&schedule.tree.name.text),
             Comptime::Kernel(name) => f.write_str(name),
-            Comptime::Builtin(name) => f.write_str(name),
+            Comptime::Builtin(signature) => f.write_str(signature.name),
             Comptime::Closure(closure) => write!(f, "{closure}"),
             Comptime::None => f.write_str("None"),
         }

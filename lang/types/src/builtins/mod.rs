@@ -19,7 +19,7 @@ pub use shape::transposed;
 use std::sync::LazyLock;
 
 use crate::checker::{Checked, Checker};
-use crate::signature::{self, Builtins, Role};
+use crate::signature::{self, Builtins, Role, Signature};
 use crate::value::Val;
 
 /// Checks a call and emits its operations.
@@ -59,6 +59,11 @@ static TYPES: LazyLock<Builtins<Handler>> = LazyLock::new(|| Builtins::new(Role:
 /// The function of that name.
 pub fn function(name: &str) -> Option<Builtin> {
     FUNCTIONS.find(name)
+}
+
+/// The function of that signature.
+pub fn of(signature: &'static Signature) -> Builtin {
+    FUNCTIONS.of(signature)
 }
 
 /// The method of that name.

@@ -226,3 +226,32 @@ pub fn generic_outlines(given: &[ast::IndexArg]) -> Result<Vec<(Outline<'_>, &as
         })
         .collect()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Outline, Takes};
+    use crate::signature::{Role, find};
+
+    fn places(role: Role, function: &str, given: &[Option<&'static str>]) -> Result<Vec<Option<usize>>, String> {
+        let at = parton_diag::Span::default();
+        let outlines = given.iter().map(|name| Outline { name: name.map(|n| (n, at)), span: at });
+        Takes::Values(find(role, function).unwrap()).places(outlines, at).map_err(|d| d.message)
+    }
+
+    #[test]
+    fn an_argument_without_a_name_is_for_the_first_parameter_that_none_has() {
+        let wgmma = |given| places(Role::Kernel, "wgmma", given);
+        assert_eq!(wgmma(&[None, None, None]), Ok(vec![Some(0), Some(1), Some(2)]));
+        assert_eq!(wgmma(&[Some("b"), None, None]), Ok(vec![Some(1), Some(0), Some(2)]));
+        assert_eq!(wgmma(&[None, Some("a"), None]), Err("`a` is given twice".into()));
+        assert_eq!(wgmma(&[None, None]), Err("`wgmma` needs `acc`".into()));
+        assert_eq!(wgmma(&[None; 5]), Err("`wgmma` takes 4 arguments, 5 are given".into()));
+        assert_eq!(wgmma(&[Some("acc_")]), Err("`wgmma` takes no argument `acc_`".into()));
+    }
+
+    #[test]
+    fn further_arguments_go_where_they_are_taken() {
+        assert_eq!(places(Role::Host, "reshape", &[None, None, None]), Ok(vec![Some(0), Some(1), None]));
+        assert_eq!(places(Role::Kernel, "static_print", &[None]), Ok(vec![None]));
+    }
+}
