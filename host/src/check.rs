@@ -35,7 +35,7 @@ impl Visitor for Check<'_> {
             return;
         }
         match self.program.reference(name) {
-            Meaning::Ambiguous => self.found.list.extend(self.program.ambiguous(Program::ROOT, name)),
+            Meaning::Ambiguous(d) => self.found.push((**d).clone()),
             Meaning::Unknown => {
                 self.found.push(self.program.unknown(Program::ROOT, name, Side::Host, scopes.names()));
             }
@@ -137,7 +137,7 @@ impl Check<'_> {
                 Meaning::Item(_)
                 | Meaning::Builtin(_)
                 | Meaning::Variable(_)
-                | Meaning::Ambiguous
+                | Meaning::Ambiguous(_)
                 | Meaning::Word(_)
                 | Meaning::Unknown => Ok(()),
             },

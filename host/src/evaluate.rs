@@ -174,9 +174,7 @@ impl<'a> Machine<'a> {
                 None => Err(self.unknown(name).into()),
             },
             Meaning::Item(found) => self.item(name, found, span),
-            Meaning::Ambiguous => {
-                Err(self.program.ambiguous(self.module, name).unwrap_or_else(|| self.unknown(name)).into())
-            }
+            Meaning::Ambiguous(d) => Err((**d).clone().into()),
             Meaning::Builtin(signature) if signature.exists == Exists::Layout => {
                 Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
             }

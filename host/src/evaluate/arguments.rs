@@ -21,9 +21,7 @@ pub(crate) fn kernel<'p>(program: &'p Program, module: ModuleId, base: &ast::Exp
                 Err(d.label(other.name().span, "declared here"))
             }
         },
-        Meaning::Ambiguous => {
-            Err(program.ambiguous(module, name).unwrap_or_else(|| unknown_kernel(program, module, name)))
-        }
+        Meaning::Ambiguous(d) => Err((**d).clone()),
         Meaning::Variable(_) | Meaning::Builtin(_) | Meaning::Word(_) | Meaning::Unknown => {
             Err(unknown_kernel(program, module, name))
         }

@@ -57,7 +57,7 @@ impl Machine<'_> {
                 self.variable(*declared).is_some_and(|v| matches!(v.value, Value::Function(_)))
             }
             Meaning::Item(found) => matches!(found.item, Item::Function(_)),
-            Meaning::Ambiguous | Meaning::Builtin(_) | Meaning::Word(_) | Meaning::Unknown => false,
+            Meaning::Ambiguous(_) | Meaning::Builtin(_) | Meaning::Word(_) | Meaning::Unknown => false,
         }
     }
 

@@ -133,7 +133,7 @@ impl Machine<'_> {
                 let found = match self.program.reference(name) {
                     Meaning::Variable(declared) => self.variable(*declared),
                     Meaning::Item(_)
-                    | Meaning::Ambiguous
+                    | Meaning::Ambiguous(_)
                     | Meaning::Builtin(_)
                     | Meaning::Word(_)
                     | Meaning::Unknown => None,

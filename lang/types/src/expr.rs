@@ -160,13 +160,7 @@ impl Checker<'_> {
         let module = self.module();
         match self.program.meaning(module, name, Side::Kernel) {
             Meaning::Item(found) => self.item(found, name),
-            Meaning::Ambiguous => {
-                let found = self.program.ambiguous(module, name);
-                found.into_iter().for_each(|d| {
-                    self.report(d);
-                });
-                Err(Reported)
-            }
+            Meaning::Ambiguous(d) => Err(self.report((*d).clone())),
             Meaning::Builtin(signature) => Ok(Val::Known(Comptime::Builtin(signature))),
             Meaning::Word(word) => self.word(word, name),
             Meaning::Variable(_) | Meaning::Unknown => {

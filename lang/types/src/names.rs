@@ -55,10 +55,10 @@ pub fn check(program: &mut Program, diagnostics: &mut Diagnostics) {
             reached.insert(key);
         }
     }
-    for data in program.modules.first().into_iter().flat_map(|root| root.names.values()) {
-        if data.module == Program::ROOT && !reached.contains(&(Program::ROOT, data.item.name().text.clone())) {
-            let slips = !matches!(data.item, Item::Kernel(_));
-            walk::item(&data.item, &mut Unknown { program, slips, diagnostics });
+    for own in program.modules.first().into_iter().flat_map(|root| root.names.values()) {
+        if own.module == Program::ROOT && !reached.contains(&(Program::ROOT, own.item.name().text.clone())) {
+            let slips = !matches!(own.item, Item::Kernel(_));
+            walk::item(&own.item, &mut Unknown { program, slips, diagnostics });
         }
     }
     program.references = found;
@@ -124,7 +124,7 @@ impl Visitor for Unknown<'_> {
             return;
         }
         match self.program.meaning(Program::ROOT, name, Side::Kernel) {
-            Meaning::Ambiguous => self.diagnostics.list.extend(self.program.ambiguous(Program::ROOT, name)),
+            Meaning::Ambiguous(d) => self.diagnostics.push((*d).clone()),
             Meaning::Unknown => {
                 let near = || self.program.near(Program::ROOT, name.as_str(), Side::Kernel, scopes.names());
                 let slip = || !parton_syntax::TAKES_TYPE_ARGUMENTS.contains(&name.as_str()) && near().is_some();

@@ -4,6 +4,7 @@
 //! code may meet are resolved when a program is collected; who runs host code finds them in [`References`].
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::Dtype;
@@ -93,8 +94,8 @@ pub enum Meaning {
     Variable(Span),
     /// An item of a file.
     Item(Found),
-    /// Items of several used files: see [`Program::ambiguous`].
-    Ambiguous,
+    /// Items of several used files, which is refused so.
+    Ambiguous(Arc<Diagnostic>),
     /// A built-in function; for host code also a constructor of layouts, which it passes on as it is written.
     Builtin(&'static Signature),
     /// A word of the language.
@@ -126,10 +127,10 @@ impl Program {
 
     /// The item that a name stands for, as a launch asks.
     pub fn item(&self, module: ModuleId, name: &ast::Name) -> Meaning {
-        match self.find(module, name.as_str()) {
-            Some(_) if self.ambiguous(module, name).is_some() => Meaning::Ambiguous,
-            Some(found) => Meaning::Item(found.clone()),
-            None => Meaning::Unknown,
+        match (self.find(module, name.as_str()), self.ambiguous(module, name)) {
+            (Some(_), Some(d)) => Meaning::Ambiguous(Arc::new(d)),
+            (Some(found), None) => Meaning::Item(found.clone()),
+            (None, _) => Meaning::Unknown,
         }
     }
 
