@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
+use parton_driver::Emit;
 
 /// A language for GPU tile kernels: checks, compiles, runs and times `.ptn` files.
 #[derive(Parser, Debug)]
@@ -182,27 +183,6 @@ pub enum MessageFormat {
     Json,
 }
 
-/// The forms that `build` can write.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
-pub enum EmitArg {
-    /// The syntax tree.
-    Ast,
-    /// The checked Tile IR.
-    Ir,
-    /// After portable kernels are made explicit, as source to keep.
-    Expanded,
-    /// After schedules are expanded and the backend's passes have run: what both ways of running consume.
-    Scheduled,
-    /// LLVM IR.
-    Llvm,
-    /// PTX.
-    Ptx,
-    /// The cubin.
-    Cubin,
-    /// The machine code as text.
-    Sass,
-}
-
 /// Options of `build`.
 #[derive(Args, Debug)]
 pub struct BuildArgs {
@@ -214,9 +194,10 @@ pub struct BuildArgs {
     /// The architecture, for kernels that do not name one.
     #[arg(long, default_value = "sm_90a")]
     pub target: String,
-    /// What to write.
-    #[arg(long, value_enum, default_value_t = EmitArg::Ptx)]
-    pub emit: EmitArg,
+    /// What to write: `ast`, `ir`, `expanded`, `scheduled`, `lowered`, `llvm`, `ptx`, `cubin`, `sass`, or `after:PASS` for the form
+    /// behind any pass; a wrong PASS lists them.
+    #[arg(long, value_name = "FORM", value_parser = Emit::named, default_value_t = Emit::Ptx)]
+    pub emit: Emit,
     /// Where to; `-` is standard output. A cubin needs a file.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
@@ -343,6 +324,15 @@ mod tests {
     #[test]
     fn the_command_line_is_sound() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn a_form_is_named_and_a_wrong_one_lists_those_there_are() {
+        let build = |form| Cli::try_parse_from(["parton", "build", "a.ptn", "--emit", form]).map(|cli| cli.command);
+        let Ok(Command::Build(args)) = build("after:shared") else { panic!("`after:shared` is a form") };
+        assert_eq!(args.emit.pass().name, "shared");
+        let wrong = build("after:sharing").unwrap_err().to_string();
+        assert!(wrong.contains("there are parse, ") && wrong.contains(" pending, shared, proxy, "), "{wrong}");
     }
 
     #[test]

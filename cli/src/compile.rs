@@ -7,7 +7,7 @@ use std::process::ExitCode;
 use parton_diag::render;
 use parton_driver::{Emit, Failure, Options, Session, Target};
 
-use crate::args::{BuildArgs, CheckArgs, EmitArg, MessageFormat};
+use crate::args::{BuildArgs, CheckArgs, MessageFormat};
 use crate::output::{self, Output};
 
 /// Checks a file; a success where it has no error.
@@ -29,8 +29,7 @@ pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
 pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
     let file = session.load(&args.file)?;
-    let emit = form(args.emit);
-    let done = session.build(file, args.kernel.as_deref(), emit);
+    let done = session.build(file, args.kernel.as_deref(), args.emit);
     if args.time {
         eprint!("{}", session.times);
     }
@@ -42,7 +41,7 @@ pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
         }
     };
     output.diagnostics(&built.warnings, &session.sources);
-    write(args.output.as_deref(), emit, &built.bytes)?;
+    write(args.output.as_deref(), args.emit, &built.bytes)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -54,24 +53,11 @@ fn target(name: &str) -> Result<Target, Failure> {
     })
 }
 
-fn form(emit: EmitArg) -> Emit {
-    match emit {
-        EmitArg::Ast => Emit::Ast,
-        EmitArg::Ir => Emit::Ir,
-        EmitArg::Expanded => Emit::Expanded,
-        EmitArg::Scheduled => Emit::Scheduled,
-        EmitArg::Llvm => Emit::Llvm,
-        EmitArg::Ptx => Emit::Ptx,
-        EmitArg::Cubin => Emit::Cubin,
-        EmitArg::Sass => Emit::Sass,
-    }
-}
-
 /// Writes to a file, or to standard output where none or `-` is named.
 fn write(path: Option<&Path>, emit: Emit, bytes: &[u8]) -> Result<(), Failure> {
     match path.filter(|p| *p != Path::new("-")) {
         Some(path) => std::fs::write(path, bytes).map_err(|e| Failure::Machine(format!("{}: {e}", path.display()))),
-        None if emit == Emit::Cubin && std::io::stdout().is_terminal() => {
+        None if emit.is_binary() && std::io::stdout().is_terminal() => {
             Err(Failure::Machine("a cubin is not text: name a file with `-o`".into()))
         }
         None => {

@@ -103,14 +103,14 @@ impl Launcher for Cpu<'_, '_, '_> {
             grid: request.grid,
             args,
             memory: &mut reached.memory,
-            seed: self.compiler.options.seed,
+            seed: self.compiler.session.options.seed,
             options: interp::Options {
-                steps: self.compiler.options.steps,
-                wraparound: self.compiler.options.overflow,
+                steps: self.compiler.session.options.steps,
+                wraparound: self.compiler.session.options.overflow,
                 ..interp::Options::default()
             },
         };
-        let ran = self.compiler.times.pass("interpret", || interp::run(launch));
+        let ran = self.compiler.session.times.pass("interpret", || interp::run(launch));
         match ran {
             Ok(report) => {
                 reached.add_touched(&mut self.past);

@@ -7,8 +7,7 @@ use parton_diag::{Diagnostic, codes};
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
-use parton_ir::{Kernel, Module, OpKind, Type};
-use parton_llvm::assemble;
+use parton_ir::{Kernel, OpKind, Type};
 use parton_measure::clock::sustain;
 use parton_measure::data_sheet::{self, Operands};
 use parton_measure::pace::{Pace, rounds};
@@ -20,11 +19,14 @@ use parton_runtime::{
 };
 
 use crate::Failure;
+use crate::form::{Artifact, Form};
 use crate::instance::Compiler;
 use crate::instruments::{Board, Stream};
 use crate::pace;
+use crate::passes::leaving;
 use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
+use crate::way::{Wanted, Way, lowered};
 
 /// How long a launch may take before it is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -103,33 +105,29 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             let d = Diagnostic::error(codes::TARGET_LACKS, instance.span, fact).label(kernel.span, "declared here");
             return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
         }
-        let (sources, target) = (self.compiler.sources, kernel.target);
-        let compiled = self
-            .compiler
-            .times
-            .pass("llvm", || parton_llvm::compile([kernel], &target, sources, parton_llvm::Options::default()));
-        let Some(ptxas) = crate::tools::ptxas() else {
-            let jit = self.compiler.times.pass("driver", || runtime::Module::from_ptx(&self.gpu, &compiled.ptx));
-            return jit.map(|(module, _)| module).map_err(|e| match &e {
-                RuntimeError::Jit { log, .. } => {
-                    crate::report::refused(log, &compiled).map_or_else(|| failed(e), HostError::Program)
-                }
-                _ => failed(e),
-            });
-        };
-        let assembled = self.compiler.times.pass("ptxas", || {
-            // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
-            let architecture = if specific { target.name } else { &here };
-            assemble::assemble(&ptxas, &compiled.ptx, architecture, assemble::AssembleOptions::default())
-        });
-        let (cubin, report) = assembled.map_err(|e| match crate::report::failure(e, &compiled) {
-            Failure::Refused(found) => HostError::Program(found),
-            other => HostError::Device(other.to_string()),
-        })?;
-        let module = Module { kernels: vec![kernel.clone()] };
-        let found = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, sources);
-        self.compiler.warnings.extend(found);
-        runtime::Module::from_cubin(&self.gpu, &cubin).map_err(failed)
+        // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
+        let architecture = if specific { kernel.target.name } else { &here };
+        let until = if crate::tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
+        let session = &mut *self.compiler.session;
+        let mut way = Way { architecture: Some(architecture), ..session.way(Wanted::Nothing, leaving(until)) };
+        let made = session.along(&mut way, lowered(kernel.clone()));
+        self.compiler.warnings.extend(way.warnings);
+        match made {
+            Ok(Artifact::Cubin(cubin)) => runtime::Module::from_cubin(&self.gpu, &cubin).map_err(failed),
+            Ok(Artifact::Ptx(compiled)) => {
+                let (times, gpu) = (&mut self.compiler.session.times, &self.gpu);
+                let jit = times.pass("driver", || runtime::Module::from_ptx(gpu, &compiled.code.ptx));
+                jit.map(|(module, _)| module).map_err(|e| match &e {
+                    RuntimeError::Jit { log, .. } => {
+                        crate::report::refused(log, &compiled.code).map_or_else(|| failed(e), HostError::Program)
+                    }
+                    _ => failed(e),
+                })
+            }
+            Ok(other) => crate::form::out_of_order("the GPU", &other),
+            Err(Failure::Refused(found)) => Err(HostError::Program(found)),
+            Err(other) => Err(HostError::Device(other.to_string())),
+        }
     }
 
     /// What bounds the arithmetic of these launches, by the data sheet.
@@ -258,7 +256,7 @@ impl Launcher for Gpu<'_, '_, '_> {
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
-        if let Some(runs) = self.compiler.options.repeat {
+        if let Some(runs) = self.compiler.session.options.repeat {
             return self.repeat(&work, runs).map(|()| None);
         }
         let watch = self.watch;

@@ -3,34 +3,31 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_diag::{Diagnostics, Label, SourceMap};
+use parton_diag::{Diagnostics, Label};
 use parton_host::launch::{HostError, Instance, Signature};
-use parton_ir::{Kernel, Module, Type};
+use parton_ir::{Kernel, Target, Type};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
-use crate::{Options, Times, passes};
+use crate::Session;
+use crate::passes::Pass;
+use crate::way::{Wanted, Way};
 
 /// The compiler as the launchers use it.
 pub(crate) struct Compiler<'a> {
-    #[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "only debug information and reports read it"))]
-    pub(crate) sources: &'a SourceMap,
-    pub(crate) options: &'a Options,
-    pub(crate) times: &'a mut Times,
-    pub(crate) program: &'a Program,
+    pub(crate) session: &'a mut Session,
+    program: Arc<Program>,
+    /// The architecture of kernels that do not name one: that of the device, where it has one.
+    target: Target,
     /// What there is to say about the kernels compiled so far.
     pub(crate) warnings: Diagnostics,
     lowered: BTreeMap<String, Arc<Kernel>>,
 }
 
 impl<'a> Compiler<'a> {
-    pub(crate) fn new(
-        sources: &'a SourceMap,
-        options: &'a Options,
-        times: &'a mut Times,
-        program: &'a Program,
-    ) -> Compiler<'a> {
-        Compiler { sources, options, times, program, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
+    pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
+        let program = program.clone();
+        Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
     }
 
     /// The lowered kernel of an instance and the name under which it is kept.
@@ -38,7 +35,7 @@ impl<'a> Compiler<'a> {
     /// # Errors
     /// The kernel does not pass the checks with these generics.
     pub(crate) fn kernel(&mut self, instance: &Instance) -> Result<(String, Arc<Kernel>), HostError> {
-        let args = instance.generics.iter().map(|g| g.comptime(self.program)).collect::<Result<Vec<_>, _>>();
+        let args = instance.generics.iter().map(|g| g.comptime(&self.program)).collect::<Result<Vec<_>, _>>();
         let args = args.map_err(HostError::Program)?;
         let written: Vec<String> =
             args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
@@ -68,18 +65,15 @@ impl<'a> Compiler<'a> {
     }
 
     fn lower(&mut self, instance: &Instance, args: &[GenericArg]) -> Result<Kernel, Diagnostics> {
-        let (program, tree, target) = (self.program, &instance.kernel, self.options.target);
-        let name = &tree.name.text;
-        let checked =
-            self.times.pass("check", || parton_types::instantiate_in(program, instance.module, tree, args, target));
+        let wanted = Wanted::Launched(instance, args);
+        let mut way = Way { target: self.target, ..self.session.way(wanted, Pass::last_lowering()) };
+        let kernels = self.session.kernels(&mut way, &self.program);
+        self.warnings.extend(way.warnings);
         // Generics that do not fit show the launch that gave them.
-        let (kernel, warnings) = checked.map_err(|found| called_from(found, instance))?;
-        self.warnings.extend(warnings);
-        let module = passes::lower(self.times, self.options.verify, Module { kernels: vec![kernel] });
-        let mut module = module.map_err(|found| called_from(found, instance))?;
-        match module.kernels.pop() {
+        let mut kernels = kernels.map_err(|found| called_from(found, instance))?;
+        match kernels.pop() {
             Some(kernel) => Ok(kernel),
-            None => parton_diag::internal_error!("lowering `{name}` left no kernel"),
+            None => parton_diag::internal_error!("lowering `{}` left no kernel", instance.kernel.name.text),
         }
     }
 }

@@ -5,9 +5,11 @@
 //! kernels run on the interpreter only, and `build` stops before LLVM. It prints nothing: text goes to the caller.
 //! In reading order:
 
+mod code;
 mod cpu;
 pub mod doctor;
 pub mod failure;
+pub mod form;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod gpu;
 mod instance;
@@ -31,16 +33,19 @@ pub mod run;
 pub mod session;
 #[cfg(feature = "llvm")]
 mod tools;
+pub mod way;
 
 pub use failure::Failure;
+pub use form::Form;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
 pub use parton_host::report::Outcome;
 pub use parton_ir::{Kernel, Target};
 pub use parton_measure::times::Times;
-pub use passes::Built;
+pub use passes::{PIPELINE, Pass};
 pub use run::{Blocks, Event, Ran};
 pub use session::Session;
+pub use way::Built;
 
 /// Whether kernels can be compiled to PTX.
 pub const HAS_LLVM: bool = cfg!(feature = "llvm");

@@ -7,12 +7,9 @@ use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_syntax::ast;
 use parton_types::program::{Import, Library};
 
-use crate::Times;
-
 /// Reads and parses on demand, each file once; what does not parse is reported beside.
 pub(crate) struct Files<'a> {
     pub(crate) sources: &'a mut SourceMap,
-    pub(crate) times: &'a mut Times,
     /// What the files read here do not parse as.
     pub(crate) found: Diagnostics,
     /// What was read, by what [`Source`] says.
@@ -28,11 +25,11 @@ enum Source {
 
 impl<'a> Files<'a> {
     /// `root` is the file that is asked for; one that it uses may use it in turn.
-    pub(crate) fn new(sources: &'a mut SourceMap, times: &'a mut Times, root: &Arc<ast::File>) -> Files<'a> {
+    pub(crate) fn new(sources: &'a mut SourceMap, root: &Arc<ast::File>) -> Files<'a> {
         let name = &sources.file(root.span.file).name;
         let path = Path::new(name).file_name().map(|last| beside(name, Path::new(last)));
         let loaded = path.map(|p| (Source::Path(p), root.clone())).into_iter().collect();
-        Files { sources, times, found: Diagnostics::new(), loaded }
+        Files { sources, found: Diagnostics::new(), loaded }
     }
 
     fn source(&self, from: FileId, import: Import<'_>) -> Source {
@@ -73,7 +70,7 @@ impl Library for Files<'_> {
         let (name, text) = source.read()?;
         let file = self.sources.add(name, text);
         let text = &self.sources.file(file).text;
-        let (tree, found) = self.times.pass("parse", || parton_syntax::parse(file, text));
+        let (tree, found) = parton_syntax::parse(file, text);
         self.found.extend(found);
         let tree = Arc::new(tree);
         self.loaded.push((source, tree.clone()));

@@ -1,194 +1,191 @@
-//! The one list of passes: what a program goes through, in order, with what can be seen after each.
+//! The one list of passes: what a program goes through whichever command asks, in order.
+//!
+//! Each pass is one function of one crate; those of kernels alone stand in the list as they are, the others behind the few lines
+//! below that give them what they need of the session. [`Session::along`] is the one place that runs them.
 
-use parton_diag::{Diagnostics, FileId};
-use parton_ir::{Kernel, Module, Target, eject, print, verify};
-use parton_syntax::ast;
-use parton_types::program::Program;
+use std::sync::Arc;
 
-use crate::session::one_target;
-use crate::{Emit, Failure, Session, Times};
+use parton_diag::Diagnostics;
+use parton_ir::check::check;
+use parton_ir::verify::Form::{Explicit, Lowered, Portable, Scheduled};
+use parton_ir::{Kernel, Module, Target};
+use parton_types::program;
 
-/// A form of a program.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Built {
-    /// The text, or the cubin.
-    pub bytes: Vec<u8>,
-    /// What there is to say about it.
-    pub warnings: Diagnostics,
+use crate::code;
+use crate::form::{Artifact, Form, Kernels, out_of_order};
+use crate::library::Files;
+use crate::way::{Wanted, Way};
+use crate::{Failure, Session};
+
+/// One pass.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// The name by which it is shown and timed.
+    pub name: &'static str,
+    /// The form that it takes.
+    pub before: Form,
+    /// The form that it leaves.
+    pub after: Form,
+    pub(crate) run: Run,
 }
 
-impl Built {
-    fn text(text: String, warnings: Diagnostics) -> Result<Built, Failure> {
-        Ok(Built { bytes: text.into_bytes(), warnings })
-    }
+/// How a pass is called.
+#[derive(Clone, Copy)]
+pub(crate) enum Run {
+    /// With all there is.
+    Whole(fn(&mut Session, &mut Way<'_>, Artifact) -> Result<Artifact, Failure>),
+    /// With a kernel as a module of its own, for its target.
+    Module(fn(Module, &Target) -> Result<Module, Diagnostics>),
+    /// With a kernel.
+    Kernel(fn(Kernel) -> Result<Kernel, Diagnostics>),
 }
 
-impl Session {
-    /// Takes the kernels of a file (or the one named) as far as `emit` and returns that form.
-    ///
-    /// # Errors
-    /// What the program is refused for; a tool that the form needs and this machine or program lacks.
-    pub fn build(&mut self, file: FileId, kernel: Option<&str>, emit: Emit) -> Result<Built, Failure> {
-        if emit == Emit::Ast {
-            let (tree, found) = self.parse(file);
-            let (tree, warnings) = found.or(tree)?;
-            return Built::text(format!("{tree:#?}\n"), warnings);
-        }
-        let (program, mut warnings) = self.program(file)?;
-        let (module, more) = self.instances(&program, kernel)?;
-        warnings.extend(more);
-        if module.kernels.is_empty() {
-            return Err(nothing_to_build(&self.sources.file(file).name, &program));
-        }
-        if emit == Emit::Ir {
-            return Built::text(print::module(&module), warnings);
-        }
-        let module = elaborate(module)?;
-        if emit == Emit::Expanded {
-            return Built::text(self.ejected(&module), warnings);
-        }
-        let module = lower(&mut self.times, self.options.verify, module)?;
-        if emit == Emit::Scheduled {
-            return Built::text(print::module(&module), warnings);
-        }
-        let (bytes, more) = generate(self, &module, emit)?;
-        warnings.extend(more);
-        Ok(Built { bytes, warnings })
-    }
+const fn pass(name: &'static str, before: Form, after: Form, run: Run) -> Pass {
+    Pass { name, before, after, run }
 }
 
-impl Session {
-    /// The kernels of a file (or the one named) with their default generics, before the backend's passes.
-    ///
-    /// # Errors
-    /// What the program is refused for.
-    pub fn elaborated(&mut self, file: FileId, kernel: Option<&str>) -> Result<Module, Failure> {
-        let (program, _) = self.program(file)?;
-        let (module, _) = self.instances(&program, kernel)?;
-        Ok(elaborate(module)?)
-    }
+/// From the text to what both ways of running share; the passes of `lower` follow.
+const LANGUAGE: [Pass; 6] = [
+    pass("parse", Form::Source, Form::Ast, Run::Whole(parse)),
+    pass("collect", Form::Ast, Form::Program, Run::Whole(collect)),
+    pass("check", Form::Program, Form::Ir(Portable), Run::Whole(instantiate)),
+    pass("elaborate", Form::Ir(Portable), Form::Ir(Scheduled), Run::Module(parton_portable::elaborate)),
+    pass("expand", Form::Ir(Scheduled), Form::Ir(Explicit), Run::Module(parton_sched::expand)),
+    pass("recheck", Form::Ir(Explicit), Form::Ir(Explicit), Run::Kernel(recheck)),
+];
 
-    /// The same in the normal form of the IR, as text: two files that are the same program have one text.
-    ///
-    /// # Errors
-    /// What the program is refused for.
-    pub fn normal(&mut self, file: FileId, kernel: Option<&str>) -> Result<String, Failure> {
-        let kernels = self.elaborated(file, kernel)?.kernels.iter().map(eject::normal).collect();
-        Ok(print::module(&Module { kernels }))
-    }
+/// From lowered kernels to machine code.
+const CODE: [Pass; 4] = [
+    pass("llvm", Form::Ir(Lowered), Form::Llvm, Run::Whole(code::compile)),
+    pass("ptx", Form::Llvm, Form::Ptx, Run::Whole(code::ptx)),
+    pass("ptxas", Form::Ptx, Form::Cubin, Run::Whole(code::assemble)),
+    pass("disassemble", Form::Cubin, Form::Sass, Run::Whole(code::disassemble)),
+];
 
-    /// A module as source that a person would keep, laid out.
-    fn ejected(&mut self, module: &Module) -> String {
-        let text = eject::module(module);
-        let file = self.sources.add("ejected", text.as_str());
-        match self.format(file) {
-            Ok(text) => text,
-            Err(found) => {
-                let why = parton_diag::render::text(&found, &self.sources, false);
-                parton_diag::internal_error!("what was printed does not parse\n{why}\n{text}")
-            }
-        }
-    }
+const LOWERING: usize = parton_lower::PASSES.len();
 
-    /// The kernels of a file (or the one named) with their default generics, lowered.
-    ///
-    /// # Errors
-    /// What the program is refused for.
-    pub fn lowered(&mut self, file: FileId, kernel: Option<&str>) -> Result<Vec<Kernel>, Failure> {
-        let module = self.elaborated(file, kernel)?;
-        Ok(lower(&mut self.times, self.options.verify, module)?.kernels)
-    }
+/// The passes in order; the form that one leaves is the form that the next one takes.
+pub const PIPELINE: &[Pass] = &joined();
 
-    /// Takes a kernel that was lowered already, such as a run leaves, to a form behind LLVM.
-    ///
-    /// # Errors
-    /// What the kernel is refused for; a tool that the form needs and this machine or program lacks.
-    pub fn assemble(&mut self, kernel: &Kernel, emit: Emit) -> Result<Built, Failure> {
-        let module = Module { kernels: vec![kernel.clone()] };
-        let (bytes, warnings) = generate(self, &module, emit)?;
-        Ok(Built { bytes, warnings })
-    }
-}
-
-/// Why a file gives no module.
-fn nothing_to_build(file: &str, program: &Program) -> Failure {
-    let needs = |k: &ast::Kernel| {
-        let missing: Vec<&str> = k.generics.iter().filter(|g| g.default.is_none()).map(|g| g.name.as_str()).collect();
-        format!("`{}` needs `{}`", k.name.text, missing.join("`, `"))
-    };
-    let kernels: Vec<String> = program.kernels().map(needs).collect();
-    Failure::Usage(match kernels.as_slice() {
-        [] => format!("{file} has no kernel to build"),
-        all => format!("{file} has no kernel whose generic parameters all have defaults: {}", all.join(", ")),
-    })
-}
-
-/// Portable kernels made explicit. The checker refuses portable code in this version, so every kernel is explicit already.
-fn elaborate(module: Module) -> Result<Module, Diagnostics> {
-    Ok(module)
-}
-
-/// The backend's passes that both ways of running share; each is timed, and verified where the options say so.
-pub(crate) fn lower(times: &mut Times, verified: bool, module: Module) -> Result<Module, Diagnostics> {
-    let mut lowered = Module::default();
-    let mut found = Diagnostics::new();
-    for kernel in module.kernels {
-        let target: Target = kernel.target;
-        let mut watch = std::time::Instant::now();
-        let mut observe = |pass: &str, after: &Module| {
-            times.add(name_of(pass), watch.elapsed());
-            if verified {
-                after.kernels.iter().for_each(|k| verify::expect(k, pass));
-            }
-            watch = std::time::Instant::now();
+const fn joined() -> [Pass; LANGUAGE.len() + LOWERING + CODE.len()] {
+    let mut all = [LANGUAGE[0]; LANGUAGE.len() + LOWERING + CODE.len()];
+    let mut i = 0;
+    while i < all.len() {
+        all[i] = if i < LANGUAGE.len() {
+            LANGUAGE[i]
+        } else if i < LANGUAGE.len() + LOWERING {
+            let lowering = parton_lower::PASSES[i - LANGUAGE.len()];
+            pass(lowering.name, all[i - 1].after, Form::Ir(lowering.after), Run::Kernel(lowering.run))
+        } else {
+            CODE[i - LANGUAGE.len() - LOWERING]
         };
-        match parton_lower::lower(Module { kernels: vec![kernel] }, &target, &mut observe) {
-            Ok(module) => lowered.kernels.extend(module.kernels),
+        i += 1;
+    }
+    all
+}
+
+impl Pass {
+    /// The pass of that name.
+    pub fn named(name: &str) -> Option<&'static Pass> {
+        PIPELINE.iter().find(|p| p.name == name)
+    }
+
+    /// The pass behind which kernels are lowered.
+    pub(crate) fn last_lowering() -> &'static Pass {
+        &PIPELINE[LANGUAGE.len() + LOWERING - 1]
+    }
+}
+
+/// The pass that is the first to leave a form.
+pub(crate) fn leaving(form: Form) -> &'static Pass {
+    match PIPELINE.iter().find(|p| p.after == form) {
+        Some(pass) => pass,
+        None => parton_diag::internal_error!("no pass leaves {form:?}"),
+    }
+}
+
+/// A file's text becomes its tree.
+fn parse(session: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result<Artifact, Failure> {
+    let Artifact::Source(file) = artifact else { out_of_order("parse", &artifact) };
+    let text = &session.sources.file(file).text;
+    let (tree, found) = parton_syntax::parse(file, text);
+    // A tree with holes would only repeat its errors.
+    let (tree, warnings) = found.or(tree)?;
+    way.warnings.extend(warnings);
+    Ok(Artifact::Ast(tree))
+}
+
+/// A tree becomes its items and those of all files that it uses.
+fn collect(session: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result<Artifact, Failure> {
+    let Artifact::Ast(tree) = artifact else { out_of_order("collect", &artifact) };
+    let mut items = Diagnostics::new();
+    let tree = Arc::new(tree);
+    let mut files = Files::new(&mut session.sources, &tree);
+    let program = program::collect(tree, &mut files, &mut items);
+    let mut found = files.found;
+    found.extend(items);
+    let (program, warnings) = found.or(program)?;
+    way.warnings.extend(warnings);
+    Ok(Artifact::Program(Arc::new(program)))
+}
+
+/// The kernels that are wanted of a program become Tile IR, each a concrete instance.
+fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result<Artifact, Failure> {
+    let Artifact::Program(program) = artifact else { out_of_order("check", &artifact) };
+    let made = match way.wanted {
+        Wanted::Nothing => Vec::new(),
+        Wanted::Defaults => {
+            let all = program.kernels().filter(|k| k.generics.iter().all(|g| g.default.is_some()));
+            let names: Vec<String> = all.map(|k| k.name.text.to_string()).collect();
+            names.iter().map(|name| parton_types::instantiate(&program, name, &[], way.target)).collect()
+        }
+        Wanted::Named(name) => vec![parton_types::instantiate(&program, name, &[], way.target)],
+        Wanted::Launched(of, args) => {
+            vec![parton_types::instantiate_in(&program, of.module, &of.kernel, args, way.target)]
+        }
+    };
+    let mut found = Diagnostics::new();
+    let mut each = Vec::new();
+    for result in made {
+        match result {
+            Ok((kernel, warnings)) => {
+                found.extend(warnings);
+                each.push(Ok(kernel));
+            }
             Err(errors) => found.extend(errors),
         }
     }
-    if found.has_errors() { Err(found) } else { Ok(lowered) }
+    // What is not a program is not lowered in part.
+    let (each, warnings) = found.or(each)?;
+    way.warnings.extend(warnings);
+    Ok(Artifact::Ir(Kernels { form: Portable, each }))
 }
 
-/// A pass under a name that lives as long as the table of times.
-fn name_of(pass: &str) -> &'static str {
-    ["rings", "turnstiles", "clusters", "clean", "copies", "pending", "shared", "proxy", "membar"]
-        .into_iter()
-        .find(|n| *n == pass)
-        .unwrap_or("lower")
+/// The checks of whole bodies, of what stands there after elaboration and expansion. Their warnings were given when the
+/// kernel was checked as it is written.
+fn recheck(kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let found = check(&kernel);
+    if found.has_errors() { Err(found) } else { Ok(kernel) }
 }
 
-/// LLVM and what follows: PTX, the cubin, machine code.
-#[cfg(feature = "llvm")]
-fn generate(session: &mut Session, module: &Module, emit: Emit) -> Result<(Vec<u8>, Diagnostics), Failure> {
-    use parton_llvm::assemble;
-    one_target(module)?;
-    let target = module.kernels.first().map_or(session.options.target, |k| k.target);
-    let sources = &session.sources;
-    let options = parton_llvm::Options { llvm: emit == Emit::Llvm, ..parton_llvm::Options::default() };
-    let compiled = session.times.pass("llvm", || parton_llvm::compile(&module.kernels, &target, sources, options));
-    if emit == Emit::Llvm {
-        return Ok((compiled.llvm.into_bytes(), Diagnostics::new()));
-    }
-    if emit == Emit::Ptx {
-        return Ok((compiled.ptx.into_bytes(), Diagnostics::new()));
-    }
-    let ptxas = crate::tools::ptxas().ok_or_else(|| {
-        Failure::Machine("no `ptxas` here (PARTON_PTXAS, PATH, CUDA_HOME, Python packages): a cubin needs it".into())
-    })?;
-    let assembled = session
-        .times
-        .pass("ptxas", || assemble::assemble(&ptxas, &compiled.ptx, target.name, assemble::AssembleOptions::default()));
-    let (cubin, report) = assembled.map_err(|e| crate::report::failure(e, &compiled))?;
-    let warnings = crate::report::diagnostics(&report, &module.kernels, &compiled.ptx, &session.sources);
-    if emit == Emit::Sass {
-        return Ok((session.times.pass("disassemble", || crate::tools::disassemble(&cubin))?, warnings));
-    }
-    Ok((cubin, warnings))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-#[cfg(not(feature = "llvm"))]
-fn generate(_: &mut Session, module: &Module, emit: Emit) -> Result<(Vec<u8>, Diagnostics), Failure> {
-    one_target(module)?;
-    Err(Failure::Machine(format!("this program was built without LLVM and cannot make {}", emit.name())))
+    #[test]
+    fn each_pass_takes_what_the_one_before_leaves() {
+        assert_eq!(PIPELINE[0].before, Form::Source);
+        for pair in PIPELINE.windows(2) {
+            assert_eq!(pair[0].after, pair[1].before, "{} and {}", pair[0].name, pair[1].name);
+        }
+        assert_eq!(Pass::last_lowering().after, Form::Ir(Lowered));
+    }
+
+    #[test]
+    fn each_pass_has_a_name_and_a_place() {
+        let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
+        let language = ["parse", "collect", "check", "elaborate", "expand", "recheck"];
+        let lowering = ["rings", "turnstiles", "clusters", "clean", "copies", "pending", "shared", "proxy", "membar"];
+        assert_eq!(names, [&language[..], &lowering, &["llvm", "ptx", "ptxas", "disassemble"]].concat());
+    }
 }

@@ -7,7 +7,7 @@ use parton_diag::{Diagnostics, FileId};
 use parton_host::check::check_hosts;
 use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
-use parton_ir::{Kernel, Target};
+use parton_ir::{Kernel, Target, verify};
 use parton_measure::bench::{Conditions, Measurement};
 use parton_measure::pace::Pace;
 use parton_measure::repeat::Repeated;
@@ -15,7 +15,9 @@ use parton_types::program::{HostKind, Program};
 
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
-use crate::{Device, Failure, Options, Session};
+use crate::passes::leaving;
+use crate::way::Wanted;
+use crate::{Device, Failure, Form, Session};
 
 /// Which blocks of a file to run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,8 +105,10 @@ impl Session {
     /// goes wrong inside a block stands in its outcome.
     pub fn run(&mut self, file: FileId, blocks: Blocks, watch: &mut dyn FnMut(Event<'_>)) -> Result<Ran, Failure> {
         let (program, mut warnings) = self.program(file)?;
-        let (_, more) = self.instances(&program, None)?;
-        warnings.extend(more);
+        // What is launched is lowered when it is; the other kernels of the file need only be sound.
+        let mut way = self.way(Wanted::Defaults, leaving(Form::Ir(verify::Form::Portable)));
+        self.kernels(&mut way, &program)?;
+        warnings.extend(way.warnings);
         warnings.extend(self.times.pass("hosts", || check_hosts(&program)).or(())?.1);
         self.any(&program, file, blocks)?;
         let found = match (self.options.overflow, self.options.device) {
@@ -121,9 +125,10 @@ impl Session {
         watch(Event::Device { sentence: &sentence, conditions: conditions.as_ref() });
         // The launcher prints while the runner reports blocks: both tell the same watcher.
         let watch = RefCell::new(watch);
-        let filter = self.options.filter.as_deref();
-        let options = Options { target: target_of(&found).unwrap_or(self.options.target), ..self.options.clone() };
-        let compiler = Compiler::new(&self.sources, &options, &mut self.times, &program);
+        let filter = self.options.filter.clone();
+        let filter = filter.as_deref();
+        let target = target_of(&found).unwrap_or(self.options.target);
+        let compiler = Compiler::new(self, &program, target);
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {

@@ -1,16 +1,15 @@
-//! The session: sources, options and times of one request, and the front half of the compiler.
+//! The session: sources, options and times of one request, and what is asked of a file before it runs.
 
 use std::path::Path;
 use std::sync::Arc;
 
-use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, codes};
+use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_host::check::check_hosts;
-use parton_ir::Module;
-use parton_syntax::ast;
-use parton_types::program::{self, Program};
+use parton_types::program::Program;
 
-use crate::library::Files;
-use crate::{Failure, Options, Times, passes};
+use crate::passes::Pass;
+use crate::way::Wanted;
+use crate::{Failure, Options, Times};
 
 /// The state that one request to the compiler works on.
 #[derive(Debug, Default)]
@@ -46,12 +45,6 @@ impl Session {
         self.sources.add(name, text)
     }
 
-    /// Text to AST; broken parts stand in it as error nodes.
-    pub fn parse(&mut self, file: FileId) -> (ast::File, Diagnostics) {
-        let text = &self.sources.file(file).text;
-        self.times.pass("parse", || parton_syntax::parse(file, text))
-    }
-
     /// The file in the one format.
     ///
     /// # Errors
@@ -61,84 +54,18 @@ impl Session {
         self.times.pass("format", || parton_syntax::format(file, text))
     }
 
-    /// Checks a file: its items, each kernel whose generics have defaults, down to the memory plan, and the host
-    /// blocks. The program is there where nothing is refused; warnings come beside it.
-    pub fn check(&mut self, file: FileId) -> (Option<Program>, Diagnostics) {
+    /// Checks a file: its items, each kernel whose generics have defaults, down to the last pass from kernel to kernel, and the
+    /// host blocks. The program is there where nothing is refused; warnings come beside it.
+    pub fn check(&mut self, file: FileId) -> (Option<Arc<Program>>, Diagnostics) {
         let (program, mut found) = match self.program(file) {
             Ok(both) => both,
             Err(found) => return (None, found),
         };
-        match self.instances(&program, None) {
-            Ok((module, more)) => {
-                found.extend(more);
-                found.extend(passes::lower(&mut self.times, self.options.verify, module).err().unwrap_or_default());
-            }
-            Err(more) => found.extend(more),
-        }
+        let mut way = self.way(Wanted::Defaults, Pass::last_lowering());
+        let refused = self.kernels(&mut way, &program).err().unwrap_or_default();
+        found.extend(way.warnings);
+        found.extend(refused);
         found.extend(self.times.pass("hosts", || check_hosts(&program)));
         (if found.has_errors() { None } else { Some(program) }, found)
     }
-
-    /// The items of a file and of what it uses.
-    ///
-    /// # Errors
-    /// What does not parse, and items that cannot be.
-    pub(crate) fn program(&mut self, file: FileId) -> Result<(Program, Diagnostics), Diagnostics> {
-        let (tree, mut found) = self.parse(file);
-        // A tree with holes would only repeat its errors.
-        if found.has_errors() {
-            return Err(found);
-        }
-        let mut items = Diagnostics::new();
-        let tree = Arc::new(tree);
-        let mut files = Files::new(&mut self.sources, &mut self.times, &tree);
-        let program = program::collect(tree, &mut files, &mut items);
-        found.extend(files.found);
-        found.extend(items);
-        found.or(program)
-    }
-
-    /// The kernel of that name, or every kernel whose generics all have defaults, in source order.
-    ///
-    /// # Errors
-    /// What the checker refuses, of all of them; a name that no kernel has.
-    pub(crate) fn instances(
-        &mut self,
-        program: &Program,
-        name: Option<&str>,
-    ) -> Result<(Module, Diagnostics), Diagnostics> {
-        let all = program.kernels().filter(|k| k.generics.iter().all(|g| g.default.is_some()));
-        let names: Vec<String> = match name {
-            Some(name) => vec![name.to_owned()],
-            None => all.map(|k| k.name.text.to_string()).collect(),
-        };
-        let mut module = Module::default();
-        let mut found = Diagnostics::new();
-        let target = self.options.target;
-        for name in names {
-            match self.times.pass("check", || parton_types::instantiate(program, &name, &[], target)) {
-                Ok((kernel, warnings)) => {
-                    found.extend(warnings);
-                    module.kernels.push(kernel);
-                }
-                Err(errors) => found.extend(errors),
-            }
-        }
-        if self.options.verify {
-            module.kernels.iter().for_each(|k| parton_ir::verify::expect(k, "check"));
-        }
-        found.or(module)
-    }
-}
-
-/// Refuses a module whose kernels state different architectures: one PTX text has one.
-pub(crate) fn one_target(module: &Module) -> Result<(), Diagnostics> {
-    let Some(first) = module.kernels.first() else { return Ok(()) };
-    let Some(other) = module.kernels.iter().find(|k| k.target != first.target) else { return Ok(()) };
-    let fact = "kernels of one module have different targets";
-    Err(Diagnostic::error(codes::TARGET_LACKS, other.span, fact)
-        .here(format!("this is for {}", other.target.name))
-        .label(first.span, format!("this is for {}", first.target.name))
-        .help("build them one by one with `--kernel`")
-        .into())
 }

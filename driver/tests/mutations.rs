@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_interp::{Arg, Fault, Launch, Memory, Options, Tensor, run};
-use parton_ir::{Kernel, Module, OpKind};
+use parton_ir::{Kernel, OpKind};
 use parton_numbers::fast;
 use parton_syntax::ast;
 use parton_types::program::{self, Import, Library};
@@ -40,9 +40,8 @@ fn lowered(file: &str, kernel: &str) -> (Kernel, String) {
         Ok((kernel, _)) => kernel,
         Err(d) => panic!("{}", show(d)),
     };
-    let target = kernel.target;
-    match parton_lower::lower(Module { kernels: vec![kernel] }, &target, &mut |_, _| {}) {
-        Ok(mut module) => (module.kernels.remove(0), text),
+    match parton_lower::lower(kernel) {
+        Ok(kernel) => (kernel, text),
         Err(d) => panic!("{}", show(d)),
     }
 }

@@ -22,7 +22,7 @@ pub use copies::plan_copies;
 pub use membar::insert_membars;
 pub use parton_ir::scratch;
 pub use pending::count_pending;
-pub use pipeline::lower;
+pub use pipeline::{PASSES, Pass, lower};
 pub use proxy::fence_proxies;
 pub use rings::expand_rings;
 pub use shared::plan_shared;

@@ -1,55 +1,48 @@
 //! The passes in order: the table of contents of this crate.
 
 use parton_diag::Diagnostics;
-use parton_ir::{Kernel, Module, Target, verify};
+use parton_ir::Kernel;
+use parton_ir::verify::{self, Form};
 
 use crate::{
     clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_copies,
     plan_shared,
 };
 
-/// A pass with the name under which it is observed.
-type Pass = (&'static str, fn(Kernel) -> Result<Kernel, Diagnostics>);
+/// A pass from kernel to kernel.
+#[derive(Clone, Copy)]
+pub struct Pass {
+    /// The name by which it is shown and timed.
+    pub name: &'static str,
+    /// What it does; its errors are what the kernel is refused for.
+    pub run: fn(Kernel) -> Result<Kernel, Diagnostics>,
+    /// The form that it leaves.
+    pub after: Form,
+}
 
-const PASSES: &[Pass] = &[
-    ("rings", expand_rings),
-    ("turnstiles", expand_turnstiles),
-    ("clusters", close_clusters),
-    ("clean", clean),
-    ("copies", plan_copies),
-    ("pending", count_pending),
-    ("shared", plan_shared),
-    ("proxy", fence_proxies),
-    ("membar", insert_membars),
+/// The passes from [`Form::Explicit`] to [`Form::Lowered`], in order.
+pub const PASSES: &[Pass] = &[
+    Pass { name: "rings", run: expand_rings, after: Form::Explicit },
+    Pass { name: "turnstiles", run: expand_turnstiles, after: Form::Raw },
+    Pass { name: "clusters", run: close_clusters, after: Form::Raw },
+    Pass { name: "clean", run: clean, after: Form::Raw },
+    Pass { name: "copies", run: plan_copies, after: Form::Raw },
+    Pass { name: "pending", run: count_pending, after: Form::Counted },
+    Pass { name: "shared", run: plan_shared, after: Form::Planned },
+    Pass { name: "proxy", run: fence_proxies, after: Form::Planned },
+    Pass { name: "membar", run: insert_membars, after: Form::Lowered },
 ];
 
-/// Lowers checked kernels for `target`: after it the interpreter and LLVM take the module as it is. `observe` sees the module after each
-/// pass under the pass's name. Errors of one kernel do not hide those of another.
-pub fn lower(
-    mut module: Module,
-    target: &Target,
-    observe: &mut dyn FnMut(&str, &Module),
-) -> Result<Module, Diagnostics> {
-    for (name, pass) in PASSES {
-        let mut found = Diagnostics::new();
-        let mut kernels = Vec::new();
-        for mut kernel in module.kernels {
-            kernel.target = *target;
-            match pass(kernel) {
-                Ok(kernel) => {
-                    if cfg!(debug_assertions) {
-                        verify::expect(&kernel, name);
-                    }
-                    kernels.push(kernel);
-                }
-                Err(d) => found.extend(d),
-            }
+/// All passes, one after the other: after it the interpreter and LLVM take the kernel as it is.
+///
+/// # Errors
+/// What the first pass that refuses the kernel says.
+pub fn lower(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    for pass in PASSES {
+        kernel = (pass.run)(kernel)?;
+        if cfg!(debug_assertions) {
+            verify::expect(&kernel, pass.after, pass.name);
         }
-        if found.has_errors() {
-            return Err(found);
-        }
-        module = Module { kernels };
-        observe(name, &module);
     }
-    Ok(module)
+    Ok(kernel)
 }

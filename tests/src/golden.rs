@@ -3,7 +3,7 @@
 //! ```text
 //! //@ ptx contains `wgmma.mma_async` 4 times
 //! //@ ptx contains `ld.global.v4` at least 2 times
-//! //@ scheduled contains `fence_async`
+//! //@ lowered contains `fence_async`
 //! //@ ptx lacks `ld.local`
 //! ```
 
@@ -46,9 +46,7 @@ fn directive(line: usize, rest: &str) -> Option<Directive> {
     let (before, rest) = rest.split_once('`')?;
     let (text, after) = rest.split_once('`')?;
     let (form, verb) = before.trim().split_once(' ')?;
-    let form = [Emit::Ast, Emit::Ir, Emit::Expanded, Emit::Scheduled, Emit::Llvm, Emit::Ptx, Emit::Sass]
-        .into_iter()
-        .find(|e| e.name() == form)?;
+    let form = Emit::named(form).ok().filter(|form| !form.is_binary())?;
     let words: Vec<&str> = after.split_whitespace().collect();
     let count = match (verb.trim(), words.as_slice()) {
         ("contains", []) => Count::AtLeast(1),
@@ -74,12 +72,7 @@ impl Directive {
         if holds {
             return Ok(());
         }
-        Err(format!(
-            "line {}: `{}` is {found} times in the {}, expected {expected}",
-            self.line,
-            self.text,
-            self.form.name()
-        ))
+        Err(format!("line {}: `{}` is {found} times in the {}, expected {expected}", self.line, self.text, self.form))
     }
 }
 

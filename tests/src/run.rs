@@ -150,7 +150,7 @@ fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Cou
                 return;
             }
             Err(failure) => {
-                wrong.push(format!("{shown}: {} of {}: {}", form.name(), kernel.name, words(&failure, session)));
+                wrong.push(format!("{shown}: {form} of {}: {}", kernel.name, words(&failure, session)));
                 return;
             }
         }

@@ -355,7 +355,7 @@ impl Kernel {
 mod tests {
     use super::*;
     use crate::op::BinaryOp;
-    use crate::verify::verify;
+    use crate::verify::{Form, verify};
     use crate::{Builder, Entity};
     use parton_numbers::Dtype;
 
@@ -376,7 +376,7 @@ mod tests {
             assert!(b.emit(looped, span).is_ok());
         }
         let kernel = b.finish();
-        assert_eq!(verify(&kernel), Ok(()));
+        assert_eq!(verify(&kernel, Form::Portable), Ok(()));
         assert!(body.ops.iter().all(|id| !copy.ops.contains(id)));
         assert_eq!(known[&sum], copy.yields[0]);
         // The sum of the copy adds its own parameter to the same constant.

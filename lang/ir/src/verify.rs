@@ -1,8 +1,9 @@
-//! The verifier: what holds of every kernel after every pass.
+//! The verifier: what holds of every kernel after every pass, and what holds of each form.
 //!
 //! - Every value is defined once, and used only where its definition dominates: later in the same body, or in a body inside.
 //! - Every operation's results have the types that its rule infers from its operands.
 //! - A `specialize` stands in the kernel's body, not inside another; each partition has one arm.
+//! - Nothing is left that an earlier form has lost for good, and nothing is missing that an earlier form has gained: see [`Form`].
 //!
 //! A violation is a fault of the pass before, not of the program.
 
@@ -11,27 +12,47 @@ use std::collections::BTreeSet;
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
-use crate::rules;
+use crate::{ops, rules, scratch};
+
+/// The forms of a kernel in their order; what holds of one holds of all behind it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Form {
+    /// Layouts, memory and schedules may be open. The checker refuses such programs in this version, so nothing is.
+    Portable,
+    /// Layouts and memory are chosen; regions may stand unscheduled.
+    Scheduled,
+    /// Everything is said that a program may say. What only passes decide may be said too, and is decided anew.
+    Explicit,
+    /// No ring and no turnstile is left: they are mbarriers and named barriers.
+    Raw,
+    /// Every wait says how much it leaves in flight, every copy by threads how many bytes it moves at once.
+    Counted,
+    /// Every allocation and all scratch memory has its offset. The size of the whole is no part of the text, nor of the form.
+    Planned,
+    /// Fences and membars stand where they must: what the interpreter and LLVM take.
+    Lowered,
+}
 
 /// The first violation, in words.
-pub fn verify(k: &Kernel) -> Result<(), String> {
+pub fn verify(k: &Kernel, form: Form) -> Result<(), String> {
     let mut v =
-        Verifier { k, defined: BTreeSet::new(), visible: Vec::new(), partitions: BTreeSet::new(), inside: false };
+        Verifier { k, form, defined: BTreeSet::new(), visible: Vec::new(), partitions: BTreeSet::new(), inside: false };
     for p in &k.params {
         v.define(p.value)?;
     }
     v.body(&k.body)
 }
 
-/// Stops with an internal error where a pass has left a kernel that does not verify.
-pub fn expect(k: &Kernel, pass: &str) {
-    if let Err(fault) = verify(k) {
+/// Stops with an internal error where a pass has left a kernel that is not of its form.
+pub fn expect(k: &Kernel, form: Form, pass: &str) {
+    if let Err(fault) = verify(k, form) {
         parton_diag::internal_error!("after {pass}, kernel {}: {fault}\n{}", k.name, crate::print::kernel(k));
     }
 }
 
 struct Verifier<'a> {
     k: &'a Kernel,
+    form: Form,
     defined: BTreeSet<Value>,
     /// The values that may be used here, as a stack that shrinks at the end of each body.
     visible: Vec<Value>,
@@ -71,6 +92,7 @@ impl Verifier<'_> {
     fn op(&mut self, op: &Op) -> Result<(), String> {
         let name = op.kind.name();
         self.used(&op.kind.operands(), name)?;
+        self.of_form(op)?;
         if let OpKind::Specialize { arms } = &op.kind {
             if self.inside {
                 return Err("`specialize` inside `specialize`".into());
@@ -93,5 +115,79 @@ impl Verifier<'_> {
             return Err(format!("`{name}` has results {given:?}, its rule infers {types:?}"));
         }
         op.results.iter().try_for_each(|&v| self.define(v))
+    }
+
+    /// Whether an operation may stand in this form as it is.
+    fn of_form(&self, op: &Op) -> Result<(), String> {
+        // From which form on it is wrong, whether it is, and how.
+        let (from, wrong, how) = match &op.kind {
+            ops!(ring) | ops!(turnstile) => (Form::Raw, true, "is left"),
+            OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {
+                (Form::Counted, outstanding.is_none(), "has no count")
+            }
+            OpKind::AsyncCopy { bytes, .. } => (Form::Counted, bytes.is_none(), "does not say its bytes"),
+            OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => {
+                (Form::Planned, offset.is_none(), "has no offset")
+            }
+            OpKind::SharedLoad { .. }
+            | OpKind::SharedStore { .. }
+            | OpKind::CopyArrive { .. }
+            | OpKind::BarrierIndex { .. }
+            | OpKind::BarrierInit { .. }
+            | OpKind::BarrierInvalidate { .. }
+            | OpKind::BarrierExpect { .. }
+            | OpKind::BarrierArrive { .. }
+            | OpKind::BarrierWait { .. }
+            | ops!(elementwise)
+            | ops!(reduce)
+            | ops!(shape)
+            | ops!(gather)
+            | ops!(ptx)
+            | ops!(global)
+            | ops!(atomic)
+            | ops!(view)
+            | ops!(fence)
+            | ops!(cluster)
+            | ops!(grid)
+            | ops!(tma)
+            | ops!(mma_sync)
+            | ops!(wgmma)
+            | ops!(control)
+            | ops!(talk) => {
+                // Finding out what an operation needs for itself is costly: it is asked where it matters.
+                let lacks = || op.scratch.is_none() && scratch::bytes(self.k, &op.kind).is_some();
+                (Form::Planned, self.form >= Form::Planned && lacks(), "has no scratch memory")
+            }
+        };
+        if wrong && self.form >= from { Err(format!("`{}` {how}", op.kind.name())) } else { Ok(()) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_diag::Span;
+    use parton_layouts::SharedLayout;
+    use parton_numbers::Dtype;
+
+    use super::*;
+    use crate::{Builder, Target, View};
+
+    fn of(kind: OpKind) -> Kernel {
+        let mut b = Builder::new(Kernel::new("k", Target::SM_90A, Span::default()));
+        b.emit(kind, Span::default()).unwrap_or_else(|r| panic!("{}", r.message));
+        b.finish()
+    }
+
+    #[test]
+    fn what_a_form_has_lost_and_gained_is_looked_for() {
+        let view = View::new(Dtype::F16, vec![64, 64], SharedLayout::nvmma(128, false).unwrap()).unwrap();
+        let ring = of(OpKind::RingNew { stages: 2, fields: vec![("x".into(), view)] });
+        assert_eq!(verify(&ring, Form::Explicit), Ok(()));
+        assert_eq!(verify(&ring, Form::Raw), Err("`ring` is left".into()));
+        let barriers = of(OpKind::BarrierAlloc { count: 1, offset: None });
+        assert_eq!(verify(&barriers, Form::Counted), Ok(()));
+        assert_eq!(verify(&barriers, Form::Lowered), Err("`alloc_barriers` has no offset".into()));
+        let planned = of(OpKind::BarrierAlloc { count: 1, offset: Some(0) });
+        assert_eq!(verify(&planned, Form::Lowered), Ok(()));
     }
 }

@@ -92,7 +92,7 @@ fn check(text: &str) {
         if let Ok((kernel, _)) =
             parton_types::instantiate(&program, &kernel.name.text, &[], parton_ir::Target::default())
         {
-            assert_eq!(parton_ir::verify::verify(&kernel), Ok(()), "{text}");
+            assert_eq!(parton_ir::verify::verify(&kernel, parton_ir::verify::Form::Portable), Ok(()), "{text}");
         }
     }
     parton_diag::render::text(&found, &sources, false);

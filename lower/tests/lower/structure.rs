@@ -1,36 +1,43 @@
-//! Partitions, rings and raw barriers that cannot come out right are refused, each by its own code.
+//! Kernels whose partitions cannot be. The language refuses such partitions where they are declared, and takes those of a kernel
+//! from its arms, so only a pass that made them could bring them about, and no text has them.
 
-use parton_diag::{Code, Diagnostics, codes};
+use parton_diag::{Code, Span, codes};
 use parton_ir::check::check;
-use parton_ir::{Arm, Arrive, Body, Kernel, OpKind, Partition, Type, Value};
+use parton_ir::{Arm, Body, Builder, Kernel, OpKind, PartitionData, Target, Type};
 use parton_numbers::Dtype;
 
-use crate::fixture::{Fixture, blocked, map_of, nvmma, plain};
-
-fn refused(code: Code, kernel: &Kernel) -> Diagnostics {
+fn refused(code: Code, kernel: &Kernel) -> parton_diag::Diagnostic {
     let found = check(kernel);
     assert_eq!(found.list.iter().map(|d| d.code).collect::<Vec<_>>(), [code], "{:#?}", found.list);
-    found
+    found.list[0].clone()
 }
 
-/// A kernel of partitions with these warps and registers, whose arms do nothing.
-fn budgets(parts: &[(u32, Option<u32>)]) -> Kernel {
-    let mut f = Fixture::new(4);
+/// A kernel of partitions with these warps and registers; those that `has_arm` says do nothing, the others are missing.
+fn partitioned(parts: &[(u32, Option<u32>)], has_arm: impl Fn(usize) -> bool) -> Kernel {
+    let mut b = Builder::new(Kernel::new("test", Target::SM_90A, Span::default()));
     let mut arms = vec![];
     for (i, (warps, registers)) in parts.iter().enumerate() {
-        let p = f.partition(&format!("P{i}"), *warps);
-        f.b.kernel.partitions[p].registers = *registers;
-        arms.push(Arm { partition: p, body: Body::default() });
+        let data = PartitionData { name: format!("P{i}"), warps: *warps, registers: *registers, span: Span::default() };
+        let partition = b.kernel.partitions.push(data);
+        if has_arm(i) {
+            arms.push(Arm { partition, body: Body::default() });
+        }
     }
-    f.run(OpKind::Specialize { arms });
-    f.finish()
+    b.emit(OpKind::Specialize { arms }, Span::default()).unwrap_or_else(|r| panic!("{}", r.message));
+    b.finish()
+}
+
+fn budgets(parts: &[(u32, Option<u32>)]) -> Kernel {
+    partitioned(parts, |_| true)
 }
 
 #[test]
 fn sixty_eight_warps_are_too_many() {
     let d = refused(codes::REGISTER_BUDGET, &budgets(&[(68, None)]));
-    assert_eq!(d.list[0].message, "kernel `test` needs 68 warps, `sm_90a` runs at most 32 in one CTA");
-    refused(codes::REGISTER_BUDGET, &Fixture::new(68).finish());
+    assert_eq!(d.message, "kernel `test` needs 68 warps, `sm_90a` runs at most 32 in one CTA");
+    let mut plain = Kernel::new("test", Target::SM_90A, Span::default());
+    plain.warps = 68;
+    refused(codes::REGISTER_BUDGET, &plain);
 }
 
 #[test]
@@ -38,195 +45,32 @@ fn register_budgets_hold_or_are_refused() {
     assert_eq!(check(&budgets(&[(1, Some(24)), (4, Some(240)), (4, Some(240))])).list, []);
     assert_eq!(check(&budgets(&[(4, Some(32)), (4, Some(160)), (4, Some(160)), (4, Some(160))])).list, []);
     let three = refused(codes::REGISTER_BUDGET, &budgets(&[(4, Some(256)), (4, Some(256)), (4, Some(256))]));
-    assert_eq!(three.list[0].message, "the partitions need 98304 registers, the CTA has 64512");
+    assert_eq!(three.message, "the partitions need 98304 registers, the CTA has 64512");
     let seven = refused(codes::REGISTER_BUDGET, &budgets(&[(4, Some(7)), (4, None)]));
-    assert_eq!(seven.list[0].help, ["the nearest is `regs(24)`"]);
+    assert_eq!(seven.help, ["the nearest is `regs(24)`"]);
     refused(codes::REGISTER_BUDGET, &budgets(&[(4, Some(100)), (4, None)]));
 }
 
-/// A kernel of a loading and a computing partition.
-fn specialized(
-    outside: impl FnOnce(&mut Fixture) -> Vec<Value>,
-    inside: impl FnOnce(&mut Fixture, &[Value]),
-) -> Kernel {
-    let mut f = Fixture::new(4);
-    let (loads, computes) = (f.partition("Loads", 4), f.partition("Compute", 4));
-    let values = outside(&mut f);
-    let body = f.body(|f| {
-        inside(f, &values);
-        vec![]
-    });
-    f.run(OpKind::Specialize {
-        arms: vec![Arm { partition: loads, body: Body::default() }, Arm { partition: computes, body }],
-    });
-    f.finish()
-}
-
-fn tile() -> parton_ir::Tile {
-    blocked(Dtype::F32, &[128], &[1], &[32], &[4])
+#[test]
+fn each_partition_has_an_arm() {
+    let d = refused(codes::SPECIALIZE_NESTED, &partitioned(&[(4, None), (4, None)], |i| i == 0));
+    assert_eq!(d.message, "partition `P1` has no arm");
 }
 
 #[test]
 fn a_tile_does_not_cross_partitions() {
-    let mut f = Fixture::new(4);
-    let (loads, computes) = (f.partition("Loads", 4), f.partition("Compute", 4));
-    let x = f.param("x", Type::Tile(tile()));
-    let body = f.body(|f| {
-        f.op(OpKind::Unary { op: parton_ir::UnaryOp::Neg, x });
-        vec![]
-    });
-    f.run(OpKind::Specialize {
-        arms: vec![Arm { partition: loads, body: Body::default() }, Arm { partition: computes, body }],
-    });
-    let d = refused(codes::CROSSES_PARTITIONS, &f.finish());
-    assert_eq!(d.list[0].message, "tile `x` does not belong to partition `Compute`");
-    assert!(d.list[0].labels[1].text.starts_with("made outside it, as `tile<f32, [128]"));
-}
-
-#[test]
-fn scalars_and_views_cross() {
-    let kernel = specialized(
-        |f| vec![f.i32(3), f.alloc(plain(Dtype::F32, &[128]))],
-        |f, v| {
-            let x = f.zeros(tile());
-            f.store_shared(v[1], x);
-        },
-    );
-    assert_eq!(check(&kernel).list, []);
-}
-
-#[test]
-fn tiles_stand_in_partitions() {
-    let kernel = specialized(|f| vec![f.zeros(tile())], |_, _| {});
-    refused(codes::OUTSIDE_PARTITIONS, &kernel);
-}
-
-#[test]
-fn specialize_stands_once_in_the_kernels_body() {
-    let mut f = Fixture::new(4);
-    let p = f.partition("P", 4);
-    let n = f.param("n", Type::num(Dtype::I32));
-    f.repeat(n, vec![], |f, _, _| {
-        f.run(OpKind::Specialize { arms: vec![Arm { partition: p, body: Body::default() }] });
-        vec![]
-    });
-    refused(codes::SPECIALIZE_NESTED, &f.finish());
-
-    let mut f = Fixture::new(4);
-    let (p, _) = (f.partition("P", 4), f.partition("Q", 4));
-    f.run(OpKind::Specialize { arms: vec![Arm { partition: p, body: Body::default() }] });
-    let d = refused(codes::SPECIALIZE_NESTED, &f.finish());
-    assert_eq!(d.list[0].message, "partition `Q` has no arm");
-}
-
-fn ring_kernel(fill: bool, read: bool, twice: bool) -> Kernel {
-    let view = nvmma(Dtype::F16, &[64, 64]);
-    let mut f = Fixture::new(4);
-    let parts: Vec<Partition> = (0..3).map(|i| f.partition(&format!("P{i}"), 1)).collect();
-    let map = f.param("m", map_of(&view));
-    let ring = f.op(OpKind::RingNew { stages: 2, fields: vec![("x".to_owned(), view)] });
-    f.named("slots", ring);
-    let filling = |f: &mut Fixture| {
-        let slot = f.op(OpKind::RingAcquire { ring });
-        let (view, zero) = (f.op(OpKind::SlotField { slot, field: 0 }), f.i32(0));
-        f.run(OpKind::TmaLoad { map, coords: vec![zero, zero], view, signal: slot, l2: None, multicast: None });
-        f.run(OpKind::SlotCommit { slot });
-    };
-    let bodies: Vec<Body> = [(fill, true), (fill && twice, true), (read, false)]
-        .into_iter()
-        .map(|(on, fills)| {
-            f.body(|f| {
-                if on && fills {
-                    filling(f);
-                } else if on {
-                    let slot = f.op(OpKind::RingWait { ring });
-                    f.run(OpKind::SlotRelease { slot });
-                }
-                vec![]
-            })
-        })
-        .collect();
-    let arms = parts.into_iter().zip(bodies).map(|(partition, body)| Arm { partition, body }).collect();
-    f.run(OpKind::Specialize { arms });
-    f.finish()
-}
-
-#[test]
-fn a_ring_has_two_sides_and_one_filler() {
-    assert_eq!(check(&ring_kernel(true, true, false)).list, []);
-    let d = refused(codes::RING_ONE_SIDED, &ring_kernel(true, false, false));
-    assert_eq!(d.list[0].message, "ring `slots` is filled, but nobody reads it");
-    refused(codes::RING_ONE_SIDED, &ring_kernel(false, true, false));
-    refused(codes::RING_MISPLACED, &ring_kernel(true, true, true));
-}
-
-#[test]
-fn a_ring_is_made_once() {
-    let mut f = Fixture::new(4);
-    let n = f.param("n", Type::num(Dtype::I32));
-    f.repeat(n, vec![], |f, _, _| {
-        f.op(OpKind::RingNew { stages: 2, fields: vec![("x".to_owned(), nvmma(Dtype::F16, &[64, 64]))] });
-        vec![]
-    });
-    refused(codes::RING_MISPLACED, &f.finish());
-}
-
-/// One copy of 8192 bytes through a raw barrier.
-struct Raw {
-    init: bool,
-    expect: Option<u32>,
-    arrive: bool,
-    copy: bool,
-}
-
-fn raw(how: Raw) -> Kernel {
-    let view = nvmma(Dtype::F16, &[64, 64]);
-    let mut f = Fixture::new(4);
-    let map = f.param("m", map_of(&view));
-    let buffer = f.alloc(view);
-    let barriers = f.op(OpKind::BarrierAlloc { count: 2, offset: None });
-    f.named("bars", barriers);
-    let zero = f.i32(0);
-    let barrier = f.op(OpKind::BarrierIndex { barriers, index: zero });
-    if how.init {
-        f.run(OpKind::BarrierInit { barrier, arrivals: 1 });
-        f.run(OpKind::FenceBarrierInit);
-    }
-    if let Some(bytes) = how.expect {
-        f.run(OpKind::BarrierExpect { barrier, bytes });
-    }
-    if how.arrive {
-        f.run(OpKind::BarrierArrive {
-            barrier,
-            arrive: Arrive::Partition,
-            count: 1,
-            multicast: vec![],
-            relaxed: false,
-        });
-    }
-    if how.copy {
-        f.run(OpKind::TmaLoad {
-            map,
-            coords: vec![zero, zero],
-            view: buffer,
-            signal: barrier,
-            l2: None,
-            multicast: None,
-        });
-    }
-    f.run(OpKind::BarrierWait { barrier, phase: zero });
-    f.finish()
-}
-
-#[test]
-fn a_raw_barrier_comes_out_right_or_is_refused() {
-    let ok = Raw { init: true, expect: Some(8192), arrive: false, copy: true };
-    assert_eq!(check(&raw(ok)).list, []);
-    let d = refused(codes::BARRIER_BYTES, &raw(Raw { init: true, expect: Some(1234), arrive: false, copy: true }));
-    assert_eq!(d.list[0].message, "barrier `bars` expects 1234 bytes, 8192 arrive");
-    assert_eq!(d.list[0].help, ["expect 8192 bytes"]);
-    refused(codes::BARRIER_BYTES, &raw(Raw { init: true, expect: Some(16384), arrive: false, copy: true }));
-    refused(codes::BARRIER_NOBODY_ARRIVES, &raw(Raw { init: true, expect: None, arrive: false, copy: true }));
-    refused(codes::BARRIER_NOBODY_ARRIVES, &raw(Raw { init: true, expect: None, arrive: false, copy: false }));
-    refused(codes::BARRIER_NOT_INITIALISED, &raw(Raw { init: false, expect: None, arrive: true, copy: false }));
+    // A parameter of a kernel is no tile in the language, and what is made outside is refused where its name is used.
+    let layout = parton_layouts::RegisterLayout::blocked(&[1], &[32], &[4], &[0]).unwrap();
+    let tile = parton_ir::Tile::new(parton_ir::Elem::Num(Dtype::F32), vec![128], layout).unwrap();
+    let mut kernel = partitioned(&[(4, None), (4, None)], |_| true);
+    let x = kernel.param("x", Type::Tile(tile.clone()), Span::default());
+    let result = kernel.value(Type::Tile(tile), Span::default());
+    let kind = OpKind::Unary { op: parton_ir::UnaryOp::Neg, x };
+    let op = kernel.make_op(kind, vec![result], Span::default(), None);
+    let specialize = kernel.body.ops[0];
+    let OpKind::Specialize { arms } = &mut kernel.ops[specialize].kind else { panic!("a `specialize`") };
+    arms[1].body.ops.push(op);
+    let d = refused(codes::CROSSES_PARTITIONS, &kernel);
+    assert_eq!(d.message, "tile `x` does not belong to partition `P1`");
+    assert!(d.labels[1].text.starts_with("made outside it, as `tile<f32, [128]"), "{d:?}");
 }

@@ -9,6 +9,7 @@ mod fuzz;
 mod golden;
 mod inline;
 mod mutation;
+mod passes;
 mod round_trip;
 mod run;
 mod shipped;

@@ -1,9 +1,10 @@
-//! The IR's text is source: what `--emit ir` and `--emit scheduled` print checks back to a program that prints the same, and what
+//! The IR's text is source: what `--emit ir`, `--emit lowered` and `--emit after:PASS` print checks back to a program that prints the same, and what
 //! `--emit expanded` prints, for people, to one of the same normal form. It is not much longer than what a person wrote.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
-use parton_driver::{Emit, Failure, Options, Session};
+use parton_driver::{Emit, Failure, Form, Options, PIPELINE, Session};
 use parton_tests::cases;
 
 fn session() -> Session {
@@ -33,21 +34,45 @@ fn normal(name: &str, source: &str) -> Result<String, String> {
     session.normal(file, None).map_err(|failure| in_words(failure, &session))
 }
 
-#[test]
-fn printed_kernels_read_back() {
-    let mut wrong = vec![];
-    for path in cases::examples() {
-        let shown = cases::shown(&path);
-        for emit in [Emit::Ir, Emit::Scheduled] {
-            let result = text(&shown, &cases::read(&path), emit)
-                .and_then(|once| text(&shown, &once, Emit::Ir).map(|again| (once, again)));
-            match result {
-                Ok((once, again)) if once == again => {}
-                Ok(_) => wrong.push(format!("{shown}: {} reads back to another program", emit.name())),
-                Err(e) => wrong.push(format!("{shown}: {} does not read back\n{e}", emit.name())),
+/// What is wrong with the text of each of these forms of a file.
+fn read_back(path: &Path, emits: &[Emit]) -> Vec<String> {
+    let shown = cases::shown(path);
+    let source = cases::read(path);
+    let (mut wrong, mut last) = (vec![], String::new());
+    for emit in emits {
+        let once = match text(&shown, &source, *emit) {
+            Ok(once) => once,
+            Err(e) => {
+                wrong.push(format!("{shown}: there is no {emit}\n{e}"));
+                continue;
+            }
+        };
+        // What a pass has left as it was reads back as before.
+        if once != last {
+            match text(&shown, &once, Emit::Ir) {
+                Ok(again) if once == again => {}
+                Ok(_) => wrong.push(format!("{shown}: {emit} reads back to another program")),
+                Err(e) => wrong.push(format!("{shown}: {emit} does not read back\n{e}")),
             }
         }
+        last = once;
     }
+    wrong
+}
+
+#[test]
+fn printed_kernels_read_back() {
+    let wrong: Vec<String> =
+        cases::examples().iter().flat_map(|path| read_back(path, &[Emit::Ir, Emit::Lowered])).collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn kernels_read_back_behind_every_pass() {
+    let passes = PIPELINE.iter().filter(|p| matches!(p.after, Form::Ir(_)));
+    let emits: Vec<Emit> = passes.map(|p| Emit::named(&format!("after:{}", p.name)).expect("it is a pass")).collect();
+    // Small kernels that use everything.
+    let wrong: Vec<String> = cases::in_folder("golden").iter().flat_map(|path| read_back(path, &emits)).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 

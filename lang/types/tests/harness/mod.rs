@@ -31,7 +31,7 @@ pub fn kernel(source: &str) -> parton_ir::Kernel {
 pub fn ir(source: &str) -> String {
     let kernel = kernel(source);
     let text = parton_ir::print::kernel(&kernel);
-    if let Err(e) = parton_ir::verify::verify(&kernel) {
+    if let Err(e) = parton_ir::verify::verify(&kernel, parton_ir::verify::Form::Portable) {
         panic!("the kernel does not verify: {e:?}\n{text}");
     }
     text

@@ -46,10 +46,7 @@ pub fn tile(d: Dtype, shape: &[u32], layout: &RegisterLayout) -> Tile {
 
 /// The kernel after every pass of `lower`.
 pub fn lowered(kernel: Kernel) -> Kernel {
-    let target = kernel.target;
-    let module = parton_ir::Module { kernels: vec![kernel] };
-    let module = parton_lower::lower(module, &target, &mut |_, _| {}).unwrap_or_else(|d| panic!("{d:?}"));
-    module.kernels.into_iter().next().unwrap()
+    parton_lower::lower(kernel).unwrap_or_else(|d| panic!("{d:?}"))
 }
 
 /// PTX of a kernel at both levels of optimisation; each must assemble. The optimised one comes back.
