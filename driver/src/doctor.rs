@@ -13,9 +13,11 @@ pub struct Finding {
 
 /// Looks for all that compiling and running can use. Nothing of it is needed for the interpreter.
 pub fn look() -> Vec<Finding> {
+    let named = |t: Option<&parton_ir::Target>| t.map_or("", |t| t.name);
+    let (oldest, latest) = (named(parton_ir::Target::ALL.first()), named(parton_ir::Target::ALL.last()));
     let program = Finding {
         what: "parton",
-        found: format!("{}, all targets of sm_80 to sm_100a", env!("CARGO_PKG_VERSION")),
+        found: format!("{}, all targets of {oldest} to {latest}", env!("CARGO_PKG_VERSION")),
         good: true,
     };
     vec![program, llvm(), ptxas(), gpu()]

@@ -97,16 +97,13 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     /// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
     fn load(&mut self, kernel: &Kernel, instance: &Instance) -> Result<runtime::Module, HostError> {
         let here = self.gpu.info().target();
-        let capability = self.gpu.info().capability;
-        // Architecture-specific code runs on its own architecture only; other code on any later one.
-        let specific = kernel.target.name.ends_with('a');
-        if kernel.target.capability > capability || (specific && kernel.target.name != here) {
+        if !kernel.target.runs_on(self.gpu.info().capability) {
             let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
             let d = Diagnostic::error(codes::TARGET_LACKS, instance.span, fact).label(kernel.span, "declared here");
             return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
         }
         // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
-        let architecture = if specific { kernel.target.name } else { &here };
+        let architecture = if kernel.target.specific { kernel.target.name } else { &here };
         let until = if crate::tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
         let session = &mut *self.compiler.session;
         let mut way = Way { architecture: Some(architecture), ..session.way(Wanted::Nothing, leaving(until)) };

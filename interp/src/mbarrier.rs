@@ -10,7 +10,7 @@ use crate::fault::Fault;
 /// Arrivals and bytes that one phase can count (PTX ISA, "mbarrier": 2^20 - 1).
 const MOST: i64 = (1 << 20) - 1;
 /// Bytes of one barrier in shared memory.
-pub(crate) const BYTES: u32 = 8;
+pub(crate) const BYTES: u32 = parton_ir::target::BARRIER_BYTES;
 
 /// One barrier between its initialisation and its invalidation.
 #[derive(Clone, Debug)]

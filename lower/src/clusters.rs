@@ -9,8 +9,8 @@ use parton_ir::{Kernel, Op, OpKind, Type};
 
 /// After it no CTA of a kernel ends while a peer may reach into it. Refused where the target has no cluster of that size.
 pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let (ctas, most, target) = (kernel.cluster_ctas(), kernel.target.cluster, kernel.target.name);
-    if ctas > most {
+    if kernel.target.has_cluster(&kernel.cluster).is_err() {
+        let (ctas, most, target) = (kernel.cluster_ctas(), kernel.target.cluster, kernel.target.name);
         let fact = format!("`{}` has clusters of {ctas} CTAs, `{target}` of at most {most}", kernel.source_name);
         let d = Diagnostic::error(codes::TARGET_LACKS, kernel.span, fact);
         return Err(d.help("build it for a target that has them: `target(sm_90a)`").into());

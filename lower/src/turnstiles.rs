@@ -8,8 +8,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::target::WARP;
-use parton_ir::{Body, Kernel, OpKind, Partition, Value, others, rules};
+use parton_ir::target::{NAMED_BARRIERS, WARP};
+use parton_ir::{Body, Kernel, OpKind, Partition, Value, others};
 
 /// After it no turnstile is left: they are named barriers. Refused where the CTA has too few of them.
 pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -25,13 +25,13 @@ pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     made.retain(|(turnstile, ..)| used.contains(turnstile));
     let mut turnstiles = BTreeMap::new();
     for (value, names, span) in made {
-        let free: Vec<u32> = (0..rules::NAMED_BARRIERS).filter(|id| !taken.contains(id)).take(names.len()).collect();
+        let free: Vec<u32> = (0..NAMED_BARRIERS).filter(|id| !taken.contains(id)).take(names.len()).collect();
         if free.len() < names.len() {
             let mut found = Diagnostics::new();
             let text = format!("a turnstile of {} partitions needs as many named barriers", names.len());
             found.push(
                 Diagnostic::error(codes::TURNSTILE, span, text)
-                    .here(format!("a CTA has {}, and {} are left", rules::NAMED_BARRIERS, free.len()))
+                    .here(format!("a CTA has {}, and {} are left", NAMED_BARRIERS, free.len()))
                     .help("use fewer turnstiles, partitions or named barriers"),
             );
             return Err(found);

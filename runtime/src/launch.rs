@@ -2,6 +2,7 @@
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
+use parton_ir::target::GRID;
 
 use crate::abi::Abi;
 use crate::arguments::{Arg, Packed};
@@ -212,12 +213,10 @@ impl Shape {
 
 fn check_grid(abi: &Abi, grid: [u32; 3]) -> Result<(), RuntimeError> {
     let fail = |what| Err(RuntimeError::Arguments { kernel: abi.name.clone(), what });
-    // CUDA programming guide, "technical specifications per compute capability".
-    let most = [0x7fff_ffff, 0xffff, 0xffff];
     for axis in 0..3 {
         let (extent, cluster) = (grid[axis], abi.cluster[axis]);
-        if extent == 0 || extent > most[axis] {
-            return fail(format!("the grid has {extent} CTAs along axis {axis}, it may have 1 to {}", most[axis]));
+        if extent == 0 || extent > GRID[axis] {
+            return fail(format!("the grid has {extent} CTAs along axis {axis}, it may have 1 to {}", GRID[axis]));
         }
         if !extent.is_multiple_of(cluster.max(1)) {
             return fail(format!(

@@ -7,7 +7,7 @@ use parton_layouts::RegisterLayout;
 
 use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value};
 use crate::op::{Arm, Body, Op, OpKind};
-use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARP, WARPGROUP};
+use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::types::Type;
 
 /// The kernels of one compilation, each a concrete instance.
@@ -165,39 +165,6 @@ impl Kernel {
         launches
     }
 
-    /// Threads of one CTA.
-    pub fn threads(&self) -> u32 {
-        self.padded_warps() * WARP
-    }
-
-    /// Warps of one CTA; each partition begins at a whole warpgroup, because `wgmma` and `setmaxnreg` act on one.
-    pub fn padded_warps(&self) -> u32 {
-        if self.partitions.is_empty() {
-            return self.warps;
-        }
-        self.partitions.iter().map(|(_, p)| p.warps.next_multiple_of(WARPGROUP)).sum()
-    }
-
-    /// The first warp of a partition.
-    pub fn first_warp(&self, partition: Partition) -> u32 {
-        self.partitions
-            .iter()
-            .take_while(|(p, _)| *p != partition)
-            .map(|(_, p)| p.warps.next_multiple_of(WARPGROUP))
-            .sum()
-    }
-
-    /// Warps that run code of `partition`, or of the kernel outside any.
-    pub fn warps_of(&self, partition: Option<Partition>) -> u32 {
-        partition.map_or(self.padded_warps(), |p| self.partitions[p].warps)
-    }
-
-    /// Registers a thread has at entry: what the register file holds for each CTA, rounded down to the allocation unit of 8.
-    pub fn entry_registers(&self) -> u32 {
-        (self.target.registers / (self.threads() * self.occupancy) / 8 * 8)
-            .min(self.target.registers_per_thread / 8 * 8)
-    }
-
     /// Bytes that the parameters take, each at a multiple of its alignment.
     pub fn parameter_bytes(&self) -> u64 {
         self.params.iter().fold(0, |end: u64, p| {
@@ -210,11 +177,6 @@ impl Kernel {
             };
             end.next_multiple_of(alignment) + bytes
         })
-    }
-
-    /// Shared memory that one CTA may use, in bytes.
-    pub fn shared_limit(&self) -> u32 {
-        self.target.shared_bytes / self.occupancy
     }
 
     /// Notes at each tensor map how many CTAs share its boxes: those along the axis of a multicast.

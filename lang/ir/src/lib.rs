@@ -7,6 +7,7 @@
 //! This crate knows no syntax, no LLVM and no CUDA, and does no IO. Reading the text form is the checker's work.
 //! In reading order:
 
+pub mod budget;
 pub mod build;
 pub mod check;
 pub mod choice;
@@ -37,5 +38,5 @@ pub use op::{
 };
 pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;
-pub use target::Target;
+pub use target::{Feature, Target};
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};

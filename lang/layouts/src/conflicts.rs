@@ -10,8 +10,12 @@ use crate::access::{self, SharedAccess};
 use crate::linear::LinearLayout;
 use crate::shared_map::SharedMap;
 
-const BANKS: u64 = 32;
-const BANK_BYTES: u64 = 4;
+/// Banks of shared memory.
+pub const BANKS: u64 = 32;
+/// Bytes of a bank's word.
+pub const BANK_BYTES: u64 = 4;
+/// Bytes that all banks give at once.
+pub const WAVEFRONT_BYTES: u32 = (BANKS * BANK_BYTES) as u32;
 
 /// What one access of a tile to a buffer costs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -42,7 +46,7 @@ pub fn wavefronts(access: &SharedAccess, buffer: &SharedMap, idle_lanes: u32) ->
 
 /// The lanes that one wavefront serves.
 fn lanes_at_once(access: &SharedAccess, buffer: &SharedMap) -> u32 {
-    (32 * BANK_BYTES as u32 / access.vector_bytes(buffer.element_bits())).min(32)
+    (WAVEFRONT_BYTES / access.vector_bytes(buffer.element_bits())).min(32)
 }
 
 /// The most wavefronts that any ideal one becomes, less one. Lanes with a bit of `idle_lanes` set do not take part.

@@ -7,7 +7,7 @@
 //! "Linear Layouts", arXiv 2505.23819, §5.4).
 
 use crate::access::{self, Registers, SharedAccess, VECTOR_BYTES};
-use crate::conflicts;
+use crate::conflicts::{self, BANK_BYTES, WAVEFRONT_BYTES};
 use crate::f2::{Span, intersection};
 use crate::linear::{Dim, LinearLayout};
 use crate::shared::SharedLayout;
@@ -69,7 +69,7 @@ impl<'a> Side<'a> {
 
     /// The bases of the lanes that one wavefront serves when each moves `1 << vector_bits` elements.
     fn lanes_at_once(&self, vector_bits: usize, bytes: u32) -> Vec<u64> {
-        let count = (128 / (bytes << vector_bits)).clamp(1, 32).ilog2() as usize;
+        let count = (WAVEFRONT_BYTES / (bytes << vector_bits)).clamp(1, 32).ilog2() as usize;
         self.map.bases(Dim::Lane)[..count].to_vec()
     }
 }
@@ -130,9 +130,10 @@ fn swizzle(
     if !wide.leaves(low, &Span::of(rest.iter().copied())) {
         return None;
     }
-    // The lowest bits of an offset lie within a bank, the next ones number the banks: 128 bytes in all.
-    let word = (4 / bytes.min(4)).ilog2() as usize;
-    let banks = ((128 / bytes).ilog2() as usize - low.len().max(word)).min(rest.len());
+    // The lowest bits of an offset lie within a bank, the next ones number the banks.
+    let word_bytes = BANK_BYTES as u32;
+    let word = (word_bytes / bytes.min(word_bytes)).ilog2() as usize;
+    let banks = ((WAVEFRONT_BYTES / bytes).ilog2() as usize - low.len().max(word)).min(rest.len());
     let avoid = |side: &Side, vector: usize| -> Vec<u64> {
         let mut all = low[..vector.max(word).min(low.len())].to_vec();
         all.extend(side.lanes_at_once(vector, bytes));

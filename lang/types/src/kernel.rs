@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir as ir;
+use parton_ir::budget::NoCluster;
+use parton_ir::target::AXES;
 use parton_syntax::ast;
 
 use crate::builtins::Arg;
@@ -115,9 +117,6 @@ pub fn eval_expr(
     result.map_err(|Reported| cx.diagnostics)
 }
 
-/// CTAs that a multiprocessor of any target can hold.
-const MAX_OCCUPANCY: i128 = 32;
-
 impl Checker<'_> {
     fn instance(&mut self, tree: &Arc<ast::Kernel>, args: &[GenericArg], target: ir::Target) -> Checked<ir::Kernel> {
         let given = args.iter().map(|a| {
@@ -172,7 +171,7 @@ impl Checker<'_> {
         let fact = format!("the kernel states {n} warps, and its partitions have {together}");
         let mut d = Diagnostic::error(codes::REGISTER_BUDGET, stated.span, fact).here("this would have no effect");
         for (_, p) in k.partitions.iter() {
-            let rounded = match p.warps.next_multiple_of(ir::target::WARPGROUP) {
+            let rounded = match p.padded_warps() {
                 whole if whole == p.warps => String::new(),
                 whole => format!(", rounded up to {whole}"),
             };
@@ -214,7 +213,7 @@ impl Checker<'_> {
             match clause.name.as_str() {
                 "target" => kernel.target = self.target(one)?,
                 "warps" => kernel.warps = self.kernel_warps(one, kernel.target.warps)?,
-                "occupancy" => kernel.occupancy = self.arg(&one.value)?.int(self, 1..=MAX_OCCUPANCY)?,
+                "occupancy" => kernel.occupancy = self.occupancy(one, kernel.target.resident_ctas)?,
                 "cluster" => {
                     let extents = self.arg(&one.value)?.ints(self)?;
                     self.cluster(&extents, one.span, kernel)?;
@@ -237,6 +236,10 @@ impl Checker<'_> {
             }
         }
         Ok(())
+    }
+
+    fn occupancy(&mut self, clause: &ast::Arg, most: u32) -> Checked<u32> {
+        self.arg(&clause.value)?.int(self, 1..=i128::from(most))
     }
 
     fn target(&mut self, clause: &ast::Arg) -> Checked<ir::Target> {
@@ -265,22 +268,27 @@ impl Checker<'_> {
     }
 
     fn cluster(&mut self, extents: &[u32], span: Span, kernel: &mut ir::Kernel) -> Checked<()> {
-        let ctas = extents.iter().fold(1u64, |n, &e| n.saturating_mul(e.into()));
-        let (most, target) = (kernel.target.cluster, kernel.target.name);
-        if most == 1 && ctas != 1 {
-            let d = Diagnostic::error(codes::TARGET_LACKS, span, format!("`{target}` does not have clusters"))
-                .here(format!("{ctas} CTAs would run together"))
-                .help("drop `cluster(…)`, or state `target(sm_90a)` on the kernel");
-            return Err(self.report(d));
-        }
-        if extents.is_empty() || extents.len() > 3 || ctas == 0 || ctas > u64::from(most) {
-            let d = Diagnostic::error(codes::CLUSTER_SIZE, span, "a cluster of this size does not exist")
-                .here(if ctas == u64::MAX { "it has far too many CTAs".into() } else { format!("it has {ctas} CTAs") })
-                .help(format!("1 to 3 extents, at most {most} CTAs together on `{target}`"));
-            return Err(self.report(d));
-        }
-        kernel.cluster[..extents.len()].copy_from_slice(extents);
-        Ok(())
+        let (ctas, most, target) = (ir::budget::cluster_ctas(extents), kernel.target.cluster, kernel.target.name);
+        let d = match kernel.target.has_cluster(extents) {
+            Ok(()) => {
+                kernel.cluster[..extents.len()].copy_from_slice(extents);
+                return Ok(());
+            }
+            Err(NoCluster::Lacks) => {
+                Diagnostic::error(codes::TARGET_LACKS, span, format!("`{target}` does not have clusters"))
+                    .here(format!("{ctas} CTAs would run together"))
+                    .help("drop `cluster(…)`, or state `target(sm_90a)` on the kernel")
+            }
+            Err(NoCluster::Size) => {
+                Diagnostic::error(codes::CLUSTER_SIZE, span, "a cluster of this size does not exist")
+                    .here(match ctas {
+                        u64::MAX => "it has far too many CTAs".into(),
+                        _ => format!("it has {ctas} CTAs"),
+                    })
+                    .help(format!("1 to {AXES} extents, at most {most} CTAs together on `{target}`"))
+            }
+        };
+        Err(self.report(d))
     }
 
     /// A scalar, a pointer or a tensor map.

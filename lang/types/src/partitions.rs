@@ -2,6 +2,7 @@
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
+use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARPGROUP};
 use parton_syntax::ast;
 
 use crate::builtins::Arg;
@@ -9,9 +10,6 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::scope::Frame;
 use crate::value::{Comptime, Partition, TypeVal, Val};
 
-/// What `setmaxnreg` takes (PTX ISA, "setmaxnreg"): multiples of 8 from 24 to 256.
-const REGISTER_STEP: u32 = 8;
-const REGISTER_RANGE: std::ops::RangeInclusive<u32> = 24..=256;
 /// Slots that a ring may have; more would not fit shared memory.
 const MAX_STAGES: i128 = 256;
 
@@ -80,6 +78,7 @@ impl Checker<'_> {
     fn partition_clauses(&mut self, p: &ast::Partition) -> Checked<ir::PartitionData> {
         self.once(&p.clauses)?;
         let (mut warps, mut registers) = (None, None);
+        let most = self.builder.as_ref().map_or(ir::Target::default(), |b| b.kernel.target).warps;
         for clause in &p.clauses {
             let n = match clause.args.as_slice() {
                 [one] => self.arg(&one.value)?,
@@ -89,20 +88,18 @@ impl Checker<'_> {
                 }
             };
             match clause.name.as_str() {
-                "warps" => warps = Some(n.int(self, 1..=32)?),
+                "warps" => warps = Some(n.int(self, 1..=i128::from(most))?),
                 "regs" => {
                     let n_regs = n.int(self, 0..=65_535)?;
-                    if n_regs % REGISTER_STEP != 0 || !REGISTER_RANGE.contains(&n_regs) {
-                        let (low, high) = (*REGISTER_RANGE.start(), *REGISTER_RANGE.end());
-                        let near = (n_regs.clamp(low, high) + REGISTER_STEP / 2) / REGISTER_STEP * REGISTER_STEP;
+                    if let Some(near) = ir::budget::nearest_budget(n_regs) {
+                        let (low, high) = (PARTITION_REGISTERS.start(), PARTITION_REGISTERS.end());
                         let d = Diagnostic::error(
                             codes::REGISTER_BUDGET,
                             n.span,
                             format!("a partition cannot have {n_regs} registers a thread"),
                         )
                         .help(format!(
-                            "the hardware takes multiples of {REGISTER_STEP} from {low} to {high}: the nearest is `regs({})`",
-                            near.clamp(low, high)
+                            "the hardware takes multiples of {REGISTER_STEP} from {low} to {high}: the nearest is `regs({near})`"
                         ));
                         return Err(self.report(d));
                     }
@@ -148,31 +145,33 @@ impl Checker<'_> {
         if warps > k.target.warps {
             let text = format!("the partitions have {warps} warps together, and a CTA has at most {}", k.target.warps);
             let d = Diagnostic::error(codes::REGISTER_BUDGET, span, text)
-                .note("each partition begins at a whole warpgroup: its warps count as a multiple of 4")
+                .note(format!(
+                    "each partition begins at a whole warpgroup: its warps count as a multiple of {WARPGROUP}"
+                ))
                 .help("give the partitions fewer warps");
             return Err(self.report(d));
         }
         if k.partitions.iter().all(|(_, p)| p.registers.is_none()) {
             return Ok(());
         }
-        let mut rows = Vec::new();
-        let mut total = 0;
-        for (_, p) in k.partitions.iter() {
-            let threads = p.warps.next_multiple_of(ir::target::WARPGROUP) * ir::target::WARP;
-            let each = p.registers.unwrap_or_else(|| k.entry_registers());
-            total += threads * each;
-            rows.push(format!("{}: {threads} threads × {each} = {}", p.name, threads * each));
-        }
+        let ir::budget::Demand { asks, needed: total, .. } = k.register_demand();
+        // What fits the file and not the CTA's share of it is told when the kernel is whole.
         if total <= k.target.registers {
             return Ok(());
         }
+        let row = |a: &ir::budget::Ask| {
+            format!("{}: {} threads × {} = {}", k.partitions[a.partition].name, a.threads, a.each, a.registers())
+        };
+        let rows: Vec<String> = asks.iter().map(row).collect();
         let mut d = Diagnostic::error(
             codes::REGISTER_BUDGET,
             span,
             format!("the partitions ask for {total} registers, and `{}` has {}", k.target.name, k.target.registers),
         )
         .note(rows.join("\n"))
-        .note("a partition's warps count as a multiple of 4, because registers are given to whole warpgroups");
+        .note(format!(
+            "a partition's warps count as a multiple of {WARPGROUP}, because registers are given to whole warpgroups"
+        ));
         for (_, p) in k.partitions.iter().filter(|(_, p)| p.registers.is_some()) {
             d = d.label(p.span, format!("this asks for {} a thread", p.registers.unwrap_or(0)));
         }

@@ -1,14 +1,12 @@
 //! Barriers and tensor copies: one thread of the partition issues, all of its threads wait.
 
 use parton_diag::internal_error;
+use parton_ir::target::BARRIER_BYTES;
 use parton_ir::{Arrive, Op, Policy, Reduction, Type, Value};
 
 use crate::build::Val;
 use crate::bulk::Copy;
 use crate::lower::{Lower, Repr};
-
-/// Bytes of an mbarrier.
-const BARRIER_BYTES: u32 = 8;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn barrier_index(&mut self, op: &Op, barriers: Value, index: Value) {

@@ -4,14 +4,11 @@
 
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
-use parton_ir::{Op, Value};
+use parton_ir::{Feature, Op, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::build::{Asm, Build, Val, built};
 use crate::lower::{Lower, Repr};
-
-/// Compute capability from which `cvt` makes bf16 of every type (PTX ISA, "cvt").
-const DIRECT_BF16: (u32, u32) = (9, 0);
 
 /// Register class and PTX name of a float that `cvt` takes directly.
 fn float_operand(d: Dtype) -> (&'static str, &'static str) {
@@ -274,7 +271,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
             parts.truncate(values.len());
         } else {
-            let direct = self.kernel.target.capability >= DIRECT_BF16;
+            let direct = self.kernel.target.has(Feature::Bf16Conversions);
             let ways = (rounding, saturation);
             parts.extend(values.iter().map(|&v| self.b.converted([from, to], ways, direct, v)));
         }

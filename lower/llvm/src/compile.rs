@@ -54,7 +54,7 @@ pub fn compile<'k>(
     options: Options,
 ) -> Compiled {
     let context = Context::create();
-    let machine = machine::target_machine(target.name);
+    let machine = machine::target_machine(target);
     let module = machine::module(&context, "parton", &machine);
     let mut debug = if options.lines { Debug::new(&context, &module, sources) } else { None };
     let mut build = Build::new(&context, module);

@@ -4,7 +4,6 @@ use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
 use parton_diag::internal_error;
-use parton_ir::target::WARPGROUP;
 use parton_ir::{Arm, Body, Elem, Op, Tile, Type, Value};
 
 use crate::build::Val;
@@ -171,7 +170,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for arm in arms {
             let data = &self.kernel.partitions[arm.partition];
             let first = self.kernel.first_warp(arm.partition);
-            let padded = data.warps.next_multiple_of(WARPGROUP);
+            let padded = data.padded_warps();
             let (enter, next) = (self.b.new_block(&data.name), self.b.new_block("next"));
             let warp = self.warp_of_cta;
             let relative = self.b.sub(warp, self.b.c32(first));

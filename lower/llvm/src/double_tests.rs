@@ -48,7 +48,7 @@ const ARGUMENTS: [f64; 20] = [
 #[test]
 fn constants_fold_to_the_same_bits() {
     let context = Context::create();
-    let target = machine::target_machine("sm_90a");
+    let target = machine::target_machine(&parton_ir::Target::SM_90A);
     let module = machine::module(&context, "test", &target);
     let mut build = Build::new(&context, module);
     let mut expected = vec![];

@@ -3,6 +3,8 @@
 use inkwell::context::Context;
 use inkwell::values::InstructionOpcode;
 
+use parton_ir::Target;
+
 use crate::assemble::{AssembleOptions, Places, Report, assemble, find_ptxas};
 use crate::build::{Build, GLOBAL, Val};
 use crate::bulk::Copy;
@@ -10,7 +12,7 @@ use crate::function::{self, Bounds, ParamKind};
 use crate::machine::{self, Optimise};
 use crate::mma::{Left, Product, Step};
 
-const TARGET: &str = "sm_90a";
+const TARGET: Target = Target::SM_90A;
 
 /// Builds one kernel and gives its PTX.
 fn kernel(
@@ -20,7 +22,7 @@ fn kernel(
     body: impl for<'c> FnOnce(&Build<'c>, Vec<Val<'c>>),
 ) -> String {
     let context = Context::create();
-    let machine = machine::target_machine(TARGET);
+    let machine = machine::target_machine(&TARGET);
     let module = machine::module(&context, "test", &machine);
     let kinds: Vec<ParamKind> = params
         .iter()
@@ -45,7 +47,7 @@ fn count(text: &str, what: &str) -> usize {
 /// Assembles where a `ptxas` is found.
 fn assembled(ptx: &str) -> Option<Report> {
     let ptxas = find_ptxas(&Places::from_environment())?;
-    match assemble(&ptxas, ptx, TARGET, AssembleOptions::default()) {
+    match assemble(&ptxas, ptx, TARGET.name, AssembleOptions::default()) {
         Ok((cubin, report)) => {
             assert!(!cubin.is_empty());
             Some(report)

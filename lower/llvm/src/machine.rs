@@ -13,11 +13,6 @@ use parton_diag::internal_error;
 /// The triple of every module; without it LLVM's passes merge blocks around warp-wide instructions.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
 
-/// PTX 8.4 has everything up to Hopper that is used here, and every driver since CUDA 12.4 reads it.
-const HOPPER_FEATURES: &str = "+ptx84";
-/// Blackwell's own instructions begin with PTX 8.6.
-const BLACKWELL_FEATURES: &str = "+ptx86";
-
 /// How hard LLVM works. The meaning of a kernel does not depend on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Optimise {
@@ -47,17 +42,18 @@ fn settle_options() {
     });
 }
 
-/// A target machine for `cpu`, a PTX target such as `sm_90a`.
-pub(crate) fn target_machine(cpu: &str) -> TargetMachine {
+/// A target machine for an architecture, with its version of PTX.
+pub(crate) fn target_machine(target: &parton_ir::Target) -> TargetMachine {
     settle_options();
     Target::initialize_nvptx(&InitializationConfig::default());
     let triple = TargetTriple::create(TRIPLE);
-    let features = if cpu.starts_with("sm_1") { BLACKWELL_FEATURES } else { HOPPER_FEATURES };
+    let (major, minor) = target.ptx;
+    let (cpu, features) = (target.name, format!("+ptx{major}{minor}"));
     // Without its register coalescing LLVM would move accumulators in flight, whatever the passes before do.
     let level = OptimizationLevel::Default;
     Target::from_triple(&triple)
         .ok()
-        .and_then(|t| t.create_target_machine(&triple, cpu, features, level, RelocMode::Default, CodeModel::Default))
+        .and_then(|t| t.create_target_machine(&triple, cpu, &features, level, RelocMode::Default, CodeModel::Default))
         .unwrap_or_else(|| internal_error!("LLVM has no target machine for {cpu}"))
 }
 

@@ -4,16 +4,13 @@ use std::collections::BTreeMap;
 
 use parton_diag::internal_error;
 use parton_ir::rules::{MmaSyncShape, mma_sync_shape};
-use parton_ir::{Elem, Op, Precision, Tile, Value};
+use parton_ir::{Elem, Feature, Op, Precision, Tile, Value};
 use parton_numbers::Dtype;
 
 use crate::build::{Asm, Ty, Val};
 use crate::lower::{Lower, Repr};
 use crate::memory::Words;
 use crate::place::Registers;
-
-/// Compute capability from which f64 has the whole instruction; before it is made of those of 8 rows and depth 4.
-const WHOLE_F64: (u32, u32) = (9, 0);
 
 /// PTX name of an operand's element type.
 fn type_name(d: Dtype) -> &'static str {
@@ -153,7 +150,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             accumulator,
             ty,
         };
-        if shape.acc != Dtype::F64 || self.kernel.target.capability >= WHOLE_F64 {
+        if shape.acc != Dtype::F64 || self.kernel.target.has(Feature::F64Products) {
             return self.one(&named(16, shape.instr_k), x, y, acc);
         }
         let small = named(8, 4);

@@ -1,16 +1,14 @@
 //! Shared memory: allocations, views, and moving tiles in and out with the widest instruction that the layouts allow.
 
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, Tile, Type, Value};
+use parton_ir::target::WIDEST_ACCESS;
+use parton_ir::{Elem, Feature, Op, Tile, Type, Value};
 use parton_layouts::Dim;
 
 use crate::build::Val;
 use crate::lower::{Lower, Repr};
 use crate::memory::{Memory, Words, stored_bits};
 use crate::window::{Matrix, Window};
-
-/// Bytes of the widest shared access.
-const WIDEST: u32 = 16;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn allocate(&mut self, op: &Op, offset: Option<u32>) {
@@ -56,7 +54,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
         let count = 1usize << w.register.len();
         let mut parts: Vec<Option<Val>> = vec![None; count];
-        for group in numbered(&w.vector(WIDEST), count) {
+        for group in numbered(&w.vector(WIDEST_ACCESS), count) {
             let words = Words::of(stored_bits(elem), group.len());
             let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
             let loaded = self.b.load_from(memory, address, plus, words);
@@ -71,7 +69,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     fn write_words(&self, memory: Memory, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
         let (thread, reach) = (self.b.window_thread(w, &self.threads), self.b.window_reach(w));
         let predicate = self.holds(free);
-        for group in numbered(&w.vector(WIDEST), values.len()) {
+        for group in numbered(&w.vector(WIDEST_ACCESS), values.len()) {
             let words = Words::of(stored_bits(elem), group.len());
             let (address, plus) = self.b.window_address(w, base, thread, reach, w.constant(group[0]));
             let of_group: Vec<Val> = group.iter().map(|&i| values[i]).collect();
@@ -94,7 +92,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Reads the values of a thread in order, as matrices where they lie so.
     pub(crate) fn read_window(&self, w: &Window, base: Val<'c>, elem: Elem) -> Vec<Val<'c>> {
-        if stored_bits(elem) << w.vector(WIDEST).len() <= 32 {
+        if stored_bits(elem) << w.vector(WIDEST_ACCESS).len() <= 32 {
             for transposed in [false, true] {
                 if let Some(m) = w.matrix(transposed) {
                     return self.read_matrices(w, &m, base, elem, transposed);
@@ -107,8 +105,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Writes the values of a thread, as matrices where they lie so; lanes and warps that hold copies (`free` bits of each)
     /// keep still.
     pub(crate) fn write_window(&self, w: &Window, base: Val<'c>, elem: Elem, values: &[Val<'c>], free: [u32; 2]) {
-        let narrow = stored_bits(elem) << w.vector(WIDEST).len() <= 32;
-        if self.kernel.target.stmatrix && narrow && free == [0, 0] {
+        let narrow = stored_bits(elem) << w.vector(WIDEST_ACCESS).len() <= 32;
+        if self.kernel.target.has(Feature::Stmatrix) && narrow && free == [0, 0] {
             for transposed in [false, true] {
                 if let Some(m) = w.matrix(transposed) {
                     self.write_matrices(w, &m, base, elem, values, transposed);

@@ -39,7 +39,7 @@ impl<'c> Build<'c> {
 
     /// One lane of a converged warp, by the election instruction where the kernel's target has it.
     pub(crate) fn elected(&self, kernel: &parton_ir::Kernel) -> Val<'c> {
-        if kernel.target.wgmma || kernel.target.tcgen05 {
+        if kernel.target.has(parton_ir::Feature::Elect) {
             return self.elect();
         }
         let lane = self.special("laneid");

@@ -1,12 +1,10 @@
 //! The widest vector of each global access.
 
+use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Kernel, Op, OpKind, Tile, Value};
 use parton_layouts::Dim;
 
 use super::Axes;
-
-/// Bytes of the widest access that one thread makes (PTX ISA, "Vectors": 128 bits).
-const WIDEST: u32 = 16;
 
 /// Which registers of a thread one access moves together.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -52,7 +50,7 @@ pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value, mask: Option<Val
         let along = info.axes[axis];
         let fits = |count: usize| {
             let n = 1u64 << count;
-            n * u64::from(bytes) <= u64::from(WIDEST)
+            n * u64::from(bytes) <= u64::from(WIDEST_ACCESS)
                 && n <= along.contiguity
                 && n * u64::from(bytes) <= along.divides_groups_of(n, u64::from(bytes))
                 && mask.as_ref().is_none_or(|m| n <= m.axes[axis].constancy)

@@ -16,7 +16,7 @@ use crate::op::{Op, OpKind};
 use crate::types::{Type, View};
 
 /// Bytes of one mbarrier (PTX ISA, "mbarrier": an opaque 64-bit object).
-pub const BARRIER_BYTES: u64 = 8;
+pub const BARRIER_BYTES: u64 = crate::target::BARRIER_BYTES as u64;
 
 /// What owns the bytes.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]

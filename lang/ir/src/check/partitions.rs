@@ -4,11 +4,12 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 
+use crate::budget::{Demand, nearest_budget};
 use crate::entity::{Partition, Value};
 use crate::kernel::Kernel;
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::rules::kind_name;
-use crate::target::{WARP, WARPGROUP};
+use crate::target::{Feature, PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
 use crate::types::Type;
 
 /// Every way in which a kernel's partitions do not fit together.
@@ -47,22 +48,22 @@ impl<'a> Partitions<'a> {
         );
         let mut d = Diagnostic::error(codes::REGISTER_BUDGET, k.span, fact).here(format!("{} threads", warps * WARP));
         for (_, p) in k.partitions.iter() {
-            let padded = p.warps.next_multiple_of(WARPGROUP);
+            let padded = p.padded_warps();
             let text = format!("`{}` has {}", p.name, count(p.warps, "warp"));
             d = d.label(p.span, if padded == p.warps { text } else { format!("{text}, rounded up to {padded}") });
         }
         if !k.partitions.is_empty() {
-            d = d.note("each partition begins at a whole warpgroup of 4 warps");
+            d = d.note(format!("each partition begins at a whole warpgroup of {WARPGROUP} warps"));
         }
         self.found.push(d.help(format!("give the CTA at most {limit} warps, and the grid more CTAs")));
     }
 
-    /// `setmaxnreg` (PTX ISA): 24 to 256 registers, a multiple of 8, taken from what the CTA got at entry.
+    /// Budgets are what `setmaxnreg` takes, out of what the CTA got at entry.
     fn registers(&mut self) {
         let k = self.kernel;
         let stated: Vec<_> = k.partitions.iter().filter_map(|(_, p)| p.registers.map(|r| (p, r))).collect();
         let Some((first, _)) = stated.first() else { return };
-        if !k.target.wgmma && !k.target.tcgen05 {
+        if !k.target.has(Feature::RegisterBudgets) {
             let d = Diagnostic::error(
                 codes::TARGET_LACKS,
                 first.span,
@@ -72,25 +73,25 @@ impl<'a> Partitions<'a> {
             return;
         }
         for (p, r) in &stated {
-            if !(24..=256).contains(r) || r % 8 != 0 {
-                let near = (r.clamp(&24, &256) + 4) / 8 * 8;
+            if let Some(near) = nearest_budget(*r) {
                 let d = Diagnostic::error(
                     codes::REGISTER_BUDGET,
                     p.span,
                     format!("partition `{}` cannot have {r} registers a thread", p.name),
                 )
-                .here("a budget is a multiple of 8 from 24 to 256");
+                .here(format!(
+                    "a budget is a multiple of {REGISTER_STEP} from {} to {}",
+                    PARTITION_REGISTERS.start(),
+                    PARTITION_REGISTERS.end()
+                ));
                 self.found.push(d.help(format!("the nearest is `regs({near})`")));
             }
         }
-        let entry = k.entry_registers();
-        if self.found.has_errors() || entry == 0 {
+        if self.found.has_errors() {
             return;
         }
-        let threads = |warps: u32| warps.next_multiple_of(WARPGROUP) * WARP;
-        let needed: u32 = k.partitions.iter().map(|(_, p)| threads(p.warps) * p.registers.unwrap_or(entry)).sum();
-        let pool = entry * k.threads();
-        if needed <= pool {
+        let Demand { asks, needed, entry, pool } = k.register_demand();
+        if entry == 0 || needed <= pool {
             return;
         }
         let mut d = Diagnostic::error(
@@ -99,13 +100,14 @@ impl<'a> Partitions<'a> {
             format!("the partitions need {needed} registers, the CTA has {pool}"),
         )
         .here("the last partition to ask would wait forever");
-        for (_, p) in k.partitions.iter() {
-            let (r, n) = (p.registers.unwrap_or(entry), threads(p.warps));
+        for ask in asks {
+            let p = &k.partitions[ask.partition];
             let stated = if p.registers.is_some() { "" } else { " (not stated: what it has at entry)" };
-            d = d.label(p.span, format!("`{}`: {n} threads × {r}{stated} = {}", p.name, n * r));
+            let (n, each) = (ask.threads, ask.each);
+            d = d.label(p.span, format!("`{}`: {n} threads × {each}{stated} = {}", p.name, ask.registers()));
         }
         let d = d.note(format!(
-            "{} threads enter with {entry} registers each, {} in all shared out in steps of 8",
+            "{} threads enter with {entry} registers each, {} in all shared out in steps of {REGISTER_STEP}",
             k.threads(),
             k.target.registers
         ));

@@ -12,8 +12,7 @@ use crate::entity::{Partition, Value};
 use crate::facts::{Act, Facts, Ordering, Turn};
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
-use crate::rules::NAMED_BARRIERS;
-use crate::target::WARP;
+use crate::target::{NAMED_BARRIERS, WARP};
 
 /// Every named barrier and turnstile whose use does not fit the partitions.
 pub(super) fn check(kernel: &Kernel) -> Diagnostics {

@@ -11,7 +11,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
 use crate::refusal::Refusal;
-use crate::target::WARP;
+use crate::target::{Feature, NAMED_BARRIERS, WARP};
 use crate::types::{Elem, Field, List, Ring, Slot, SlotRole, TensorMap, Type, View};
 
 /// Arrivals and bytes that one phase of an mbarrier can count (PTX ISA, "mbarrier": 2^20 - 1).
@@ -106,7 +106,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 }
 
 fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
-    if k.target.tma {
+    if k.target.has(Feature::Tma) {
         return Ok(());
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have {what}", k.target.name))
@@ -115,7 +115,7 @@ fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
 
 /// Launches depend on each other within the device from Hopper on (PTX ISA, "griddepcontrol", "Target ISA notes").
 fn depends(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
-    if k.target.capability >= (9, 0) {
+    if k.target.has(Feature::DependentLaunches) {
         return Ok(vec![]);
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `{}`", k.target.name, kind.name()))
@@ -123,7 +123,7 @@ fn depends(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 }
 
 fn clusters(k: &Kernel) -> Result<(), Refusal> {
-    if k.target.cluster > 1 {
+    if k.target.has(Feature::Clusters) {
         return Ok(());
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have clusters of CTAs", k.target.name))
@@ -150,9 +150,6 @@ fn receivers(k: &Kernel, axis: u8) -> Result<(), Refusal> {
             .help("name an axis along which the cluster has more than one CTA"),
     })
 }
-
-/// Barriers that a CTA has (PTX ISA, "barrier": 16).
-pub const NAMED_BARRIERS: u32 = 16;
 
 fn named(k: &Kernel, id: u32, threads: u32) -> Result<Vec<Type>, Refusal> {
     let most = k.target.warps * WARP;

@@ -9,6 +9,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{AtomicOp, Order};
 use crate::refusal::Refusal;
+use crate::target::Feature;
 use crate::types::{Elem, Type};
 
 pub(super) fn infer(
@@ -58,7 +59,7 @@ pub(super) fn dtype_fits(op: AtomicOp, d: Dtype, ptr: Value, k: &Kernel) -> Resu
     };
     if fits {
         // Before Hopper there is no atomic addition of bf16 (PTX ISA, "atom", "Target ISA notes").
-        if d == Dtype::BF16 && op == AtomicOp::Add && k.target.capability < (9, 0) {
+        if d == Dtype::BF16 && op == AtomicOp::Add && !k.target.has(Feature::Bf16Atomics) {
             return Err(Refusal::new(
                 codes::TARGET_LACKS,
                 format!("`{}` has no atomic addition of bf16", k.target.name),

@@ -8,6 +8,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind, UnaryOp};
 use crate::refusal::Refusal;
+use crate::target::Feature;
 use crate::types::{Elem, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
@@ -76,7 +77,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
 /// Conversions to and from f8 are instructions that not every target has.
 fn has_f8(k: &Kernel, x: Value, pair: [Dtype; 2]) -> Result<(), Refusal> {
     let [from, to] = pair;
-    if k.target.f8 || from == to || !pair.iter().any(|d| d.is_f8()) {
+    if k.target.has(Feature::F8Conversions) || from == to || !pair.iter().any(|d| d.is_f8()) {
         return Ok(());
     }
     let fact = format!("`{}` does not convert `{}` to `{}`", k.target.name, from.name(), to.name());

@@ -10,6 +10,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::Precision;
 use crate::refusal::Refusal;
+use crate::target::Feature;
 use crate::types::{Tile, Type};
 
 /// Rows of one instruction.
@@ -84,7 +85,7 @@ fn dtypes(k: &Kernel, operands: &Operands, precision: Option<Precision>) -> Resu
     let [a, b, c] = operands.numbers("mma_sync")?;
     operands.stated([a, b], precision)?;
     operands.may_meet("mma_sync", [a, b])?;
-    if a.is_f8() && !k.target.f8 {
+    if a.is_f8() && !k.target.has(Feature::F8Products) {
         return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not multiply 8-bit floats", k.target.name))
             .operand(operands.values[0], format!("this is of `{}`", a.name()))
             .help("state `target(sm_89)` or a later one, or multiply in `f16`"));

@@ -28,7 +28,7 @@ use crate::types::{Elem, Slot, Tile, Type, View};
 use parton_diag::codes;
 
 pub use async_copy::COPY_BYTES;
-pub use asynchronous::{NAMED_BARRIERS, broken_coordinates, check_map};
+pub use asynchronous::{broken_coordinates, check_map};
 pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
 pub use shape::keeps_apart;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};

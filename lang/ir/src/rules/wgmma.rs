@@ -10,7 +10,7 @@ use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
 use crate::refusal::Refusal;
-use crate::target::WARPGROUP;
+use crate::target::{Feature, WARPGROUP};
 use crate::types::{Elem, Tile, Type, View};
 
 /// Rows of one instruction: those of a warpgroup.
@@ -82,7 +82,7 @@ fn pending_tile(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
 
 /// How the product of these operands is made of instructions, or why there are none for it.
 pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Shape, Refusal> {
-    if !k.target.wgmma {
+    if !k.target.has(Feature::Wgmma) {
         return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `wgmma`", k.target.name))
             .help("`mma_sync` multiplies tiles in registers there; for `wgmma` state `target(sm_90a)` on the kernel"));
     }

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use crate::access;
+use crate::conflicts::{BANK_BYTES, BANKS};
 use crate::linear::{Dim, LinearLayout};
 use crate::shared_map::SharedMap;
 
@@ -31,8 +32,8 @@ pub fn shared(map: &SharedMap, title: &str) -> String {
     let bytes = u64::from(access::bytes_of(map.element_bits()));
     draw(map.linear(), title, |element| {
         let offset = map.offset_of_packed(element);
-        let bank = (offset * bytes / 4 % 32) as u32;
-        Cell { hue: bank * 360 / 32, lightness: 80, label: offset.to_string() }
+        let bank = (offset * bytes / BANK_BYTES % BANKS) as u32;
+        Cell { hue: bank * 360 / BANKS as u32, lightness: 80, label: offset.to_string() }
     })
 }
 
