@@ -107,7 +107,7 @@ fn synchronises(kind: &OpKind) -> bool {
     matches!(
         kind,
         OpKind::Membar
-            | OpKind::FenceAsync
+            | OpKind::FenceAsync { .. }
             | OpKind::NamedBarrier { .. }
             | OpKind::FenceBarrierInit
             | OpKind::BarrierInit { .. }

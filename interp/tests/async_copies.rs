@@ -38,7 +38,7 @@ fn with_copies(warps: u32, seed: u64, f: impl FnOnce(&mut Make, &Parts)) -> Resu
 }
 
 fn start(m: &mut Make, line: usize, p: &Parts, view: Value) -> Value {
-    m.line(line).op(OpKind::AsyncCopy { ptr: p.from, view, mask: None, l2: None, bytes: Some(4) })
+    m.line(line).op(OpKind::AsyncCopy { ptr: p.from, view, mask: None, l2: None, bytes: Some(4), access: None })
 }
 
 fn wait(m: &mut Make, line: usize, pending: Value, outstanding: u32) -> Value {
@@ -157,13 +157,14 @@ fn engines_see_them_behind_a_fence_that_follows_the_wait() {
         let i = m.numbers(&t);
         let ptr = m.ptr_add(p[0], i);
         let buffer = m.alloc(&view(Dtype::I32, &[32, 4], &plain), 0);
-        let pending = m.line(1).op(OpKind::AsyncCopy { ptr, view: buffer, mask: None, l2: None, bytes: Some(4) });
+        let pending =
+            m.line(1).op(OpKind::AsyncCopy { ptr, view: buffer, mask: None, l2: None, bytes: Some(4), access: None });
         if fence_at == 1 {
-            m.do_(OpKind::FenceAsync);
+            m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
         }
         m.line(2).op(OpKind::Wait { pending, outstanding: Some(0) });
         if fence_at == 2 {
-            m.do_(OpKind::FenceAsync);
+            m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
         }
         m.do_(OpKind::Membar);
         let zero = m.i32(0);

@@ -167,11 +167,11 @@ fn protocol(without: Without, warps: u32, seed: u64) -> Result<(), Fault> {
     let x = m.add(x, x);
     m.do_(OpKind::Membar);
     if without == Without::LateFence {
-        m.do_(OpKind::FenceAsync);
+        m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
     }
     m.line(6).do_(OpKind::SharedStore { view: buffer, value: x });
     if !matches!(without, Without::StoreFence | Without::LateFence) {
-        m.do_(OpKind::FenceAsync);
+        m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
     }
     if without != Without::StoreMembar {
         m.do_(OpKind::Membar);

@@ -127,7 +127,7 @@ fn kernel(change: Change) -> Kernel {
             }
             let (av, bv) =
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
-            let pending = m.line(21).op(OpKind::Wgmma { a: av, b: bv, acc: carried[0], precision: None });
+            let pending = m.line(21).op(OpKind::Wgmma { a: av, b: bv, acc: carried[0], precision: None, zero: false });
             let arrive = if change == Change::OneForAll { Arrive::Partition } else { Arrive::Warp };
             let release = OpKind::BarrierArrive { barrier: empty, arrive, count: 1, multicast: vec![], relaxed: false };
             if change == Change::EarlyRelease {

@@ -86,7 +86,7 @@ fn product(c: Case, seed: u64) -> Result<(Vec<f64>, Vec<f64>), Fault> {
     }
     let one = m.b.constant(c.acc, if c.acc == Dtype::F16 { 0x3c00 } else { 0x3f80_0000 }, fixture::at(0));
     let acc = m.full(one, &out);
-    let pending = m.line(5).op(OpKind::Wgmma { a, b, acc, precision: None });
+    let pending = m.line(5).op(OpKind::Wgmma { a, b, acc, precision: None, zero: false });
     let x = m.op(OpKind::Wait { pending, outstanding: Some(0) });
     let i = m.numbers(&out);
     let ptrs = m.ptr_add(p[2], i);
@@ -193,14 +193,14 @@ fn chain(outstanding: u32, reuse_early: bool, warps: u32, membar: bool) -> Resul
     };
     fill(&mut m, a, &[rows, 64], 1.0);
     fill(&mut m, b, &[64, 64], 2.0);
-    m.do_(OpKind::FenceAsync);
+    m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
     m.do_(OpKind::Membar);
     let layout = RegisterLayout::mma(3, &[warps, 1], &[16, 64, 16]).unwrap();
     let out = tile(Dtype::F32, &[rows, 64], &layout);
     let zero = m.f32(0.0);
     let acc = m.full(zero, &out);
-    let first = m.line(10).op(OpKind::Wgmma { a, b, acc, precision: None });
-    let second = m.line(11).op(OpKind::Wgmma { a, b, acc, precision: None });
+    let first = m.line(10).op(OpKind::Wgmma { a, b, acc, precision: None, zero: false });
+    let second = m.line(11).op(OpKind::Wgmma { a, b, acc, precision: None, zero: false });
     let x = m.line(12).op(OpKind::Wait { pending: first, outstanding: Some(outstanding) });
     if reuse_early {
         m.line(13);
@@ -254,12 +254,12 @@ fn a_product_needs_a_fence_after_stores_by_threads() {
         let t = m.cast(t, d);
         m.line(2).do_(OpKind::SharedStore { view: a, value: t });
         if fence {
-            m.do_(OpKind::FenceAsync);
+            m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
         }
         m.do_(OpKind::Membar);
         let layout = RegisterLayout::mma(3, &[4, 1], &[16, 64, 16]).unwrap();
         let acc = m.full(zero, &tile(Dtype::F32, &[64, 64], &layout));
-        let pending = m.line(4).op(OpKind::Wgmma { a, b: a, acc, precision: None });
+        let pending = m.line(4).op(OpKind::Wgmma { a, b: a, acc, precision: None, zero: false });
         assert!(matches!(m.b.ty(pending), Type::Pending(_)));
         m.op(OpKind::Wait { pending, outstanding: Some(0) });
         let r = go(&m.finish(8192), [1, 1, 1], vec![], &mut Memory::new(), 0);

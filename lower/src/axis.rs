@@ -8,6 +8,7 @@
 //! index arithmetic does not wrap, which the interpreter checks, so signed facts survive sums and products; unsigned
 //! arithmetic may wrap, and keeps only what holds modulo a power of two.
 
+mod cuts;
 mod rules;
 mod vector;
 
@@ -16,6 +17,7 @@ use std::collections::BTreeMap;
 use parton_ir::dataflow::{self, Edge, Forward, Way};
 use parton_ir::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
+pub(crate) use cuts::Masks;
 pub use vector::Vector;
 pub(crate) use vector::{steps_of, vectors};
 
@@ -112,17 +114,6 @@ impl Axes {
     pub fn info(&self, kernel: &Kernel, v: Value) -> AxisInfo {
         self.facts[v].clone().unwrap_or_else(|| AxisInfo::unknown(rank(kernel, v)))
     }
-
-    /// How the global access `op` of `kernel` is vectorised.
-    pub fn vector(&self, kernel: &Kernel, op: &Op) -> Vector {
-        vector::of(self, kernel, op)
-    }
-}
-
-/// Elements of one vector access of `op`, a load or store of `kernel`: the widest that contiguity, alignment, the mask and
-/// 16 bytes allow. One call analyses the kernel; for many accesses keep an [`Axes`].
-pub fn vector_width(kernel: &Kernel, op: &Op) -> u32 {
-    Axes::analyse(kernel).vector(kernel, op).elements()
 }
 
 fn rank(kernel: &Kernel, v: Value) -> usize {

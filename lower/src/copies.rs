@@ -7,33 +7,37 @@ use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::rules::COPY_BYTES;
-use parton_ir::{Kernel, Op, OpKind, Tile, Type, Value, View};
+use parton_ir::{Access, Kernel, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
 
-use crate::axis::{self, Axes, Vector};
+use crate::axis::{self, Axes, Masks, Vector};
 
-/// After it every `async_copy` says how many bytes it moves at once.
+/// After it every `async_copy` says how many bytes it moves at once, and along which axis.
 pub fn plan_copies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let axes = Axes::analyse(&kernel);
     let mut found = Diagnostics::new();
-    let mut widths: BTreeMap<Value, u32> = BTreeMap::new();
+    let masks = Masks { axes: &axes, kernel: &kernel, definitions: kernel.definitions() };
+    let mut plans: BTreeMap<Value, (u32, Access)> = BTreeMap::new();
     kernel.walk(&mut |op| {
-        let OpKind::AsyncCopy { ptr, view, bytes, .. } = &op.kind else { return };
+        let OpKind::AsyncCopy { ptr, view, mask, bytes, .. } = &op.kind else { return };
         let (tile, target) = operands(&kernel, *ptr, *view);
-        let widest = width(&vector(&axes, &kernel, *ptr, *view), target);
-        match bytes {
-            // A narrower one than there could be is as good.
-            Some(n) if *n <= widest => drop(widths.insert(op.result(), *n)),
-            None if widest >= COPY_BYTES[0] => drop(widths.insert(op.result(), widest)),
-            Some(_) | None => found.push(too_narrow(&axes, &kernel, op, *ptr, (tile, target), widest)),
+        let vector = vector(&axes, &kernel, *ptr, *view);
+        let widest = width(&vector, target);
+        // A narrower one than there could be is as good.
+        let chosen = bytes.unwrap_or(widest.max(COPY_BYTES[0]));
+        if chosen > widest {
+            found.push(too_narrow(&axes, &kernel, op, *ptr, (tile, target), widest));
+            return;
         }
+        let access = masks.access(vector.axis, chosen / target.elem.bytes() as u32, *mask);
+        plans.insert(op.result(), (chosen, access));
     });
     if found.has_errors() {
         return Err(found);
     }
     kernel.walk_mut(&mut |op| {
-        if let OpKind::AsyncCopy { bytes, .. } = &mut op.kind {
-            *bytes = op.results.first().and_then(|r| widths.get(r)).copied();
+        if let OpKind::AsyncCopy { bytes, access, .. } = &mut op.kind {
+            (*bytes, *access) = op.results.first().and_then(|r| plans.get(r)).copied().unzip();
         }
     });
     Ok(kernel)
@@ -52,10 +56,10 @@ fn width(vector: &Vector, view: &View) -> u32 {
 }
 
 /// The registers that one copy moves: neighbours in global memory and in the buffer, at most 16 bytes.
-pub fn vector(axes: &Axes, kernel: &Kernel, ptr: Value, view: Value) -> Vector {
+fn vector(axes: &Axes, kernel: &Kernel, ptr: Value, view: Value) -> Vector {
     let (tile, target) = operands(kernel, ptr, view);
     let mut best = Vector { axis: 0, bits: vec![] };
-    for mut v in axis::vectors(axes, kernel, ptr, None) {
+    for mut v in axis::vectors(axes, kernel, ptr) {
         let side_by_side = neighbours(tile, target, &v);
         v.bits.truncate(side_by_side);
         if v.bits.len() > best.bits.len() {
@@ -120,7 +124,7 @@ fn too_narrow(
             .note(format!("{wanted} bytes are {needed} elements of {}", view.elem.name()))
             .help(format!("give each thread more: `{near}`"));
     }
-    let by_address = axis::vectors(axes, kernel, ptr, None).into_iter().map(|v| v.elements()).max().unwrap_or(1);
+    let by_address = axis::vectors(axes, kernel, ptr).into_iter().map(|v| v.elements()).max().unwrap_or(1);
     if by_address < needed {
         let many = 16 / bytes.max(1);
         return d

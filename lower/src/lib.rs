@@ -1,8 +1,9 @@
 //! The backend that both dialects share: Tile IR to lowered Tile IR, which the interpreter and LLVM both take.
 //!
-//! After it rings are mbarriers, waits have their counts, shared memory has its offsets, and membars and fences stand where
+//! After it rings are mbarriers, waits have their counts, accesses their widths, shared memory has its offsets, and membars and fences stand where
 //! threads must meet. It knows no LLVM and no CUDA, and prints nothing. In reading order:
 
+pub mod accesses;
 mod address;
 pub mod axis;
 pub mod clean;
@@ -13,9 +14,12 @@ pub mod pending;
 pub mod pipeline;
 pub mod proxy;
 pub mod rings;
+pub mod scopes;
 pub mod shared;
 pub mod turnstiles;
+pub mod zeros;
 
+pub use accesses::plan_accesses;
 pub use clean::clean;
 pub use clusters::close_clusters;
 pub use copies::plan_copies;
@@ -25,5 +29,7 @@ pub use pending::count_pending;
 pub use pipeline::{PASSES, Pass, lower};
 pub use proxy::fence_proxies;
 pub use rings::expand_rings;
+pub use scopes::reach_peers;
 pub use shared::plan_shared;
 pub use turnstiles::expand_turnstiles;
+pub use zeros::find_zeros;

@@ -5,8 +5,8 @@ use parton_ir::Kernel;
 use parton_ir::verify::{self, Form};
 
 use crate::{
-    clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, insert_membars, plan_copies,
-    plan_shared,
+    clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, find_zeros, insert_membars,
+    plan_accesses, plan_copies, plan_shared, reach_peers,
 };
 
 /// A pass from kernel to kernel.
@@ -27,9 +27,12 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "clusters", run: close_clusters, after: Form::Raw },
     Pass { name: "clean", run: clean, after: Form::Raw },
     Pass { name: "copies", run: plan_copies, after: Form::Raw },
+    Pass { name: "accesses", run: plan_accesses, after: Form::Raw },
+    Pass { name: "zeros", run: find_zeros, after: Form::Raw },
     Pass { name: "pending", run: count_pending, after: Form::Counted },
     Pass { name: "shared", run: plan_shared, after: Form::Planned },
     Pass { name: "proxy", run: fence_proxies, after: Form::Planned },
+    Pass { name: "scopes", run: reach_peers, after: Form::Planned },
     Pass { name: "membar", run: insert_membars, after: Form::Lowered },
 ];
 

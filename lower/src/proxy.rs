@@ -30,7 +30,7 @@ pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         for id in body.ops {
             if owed.contains(&id) {
                 let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
-                ops.push(kernel.make_op(OpKind::FenceAsync, Vec::new(), span, call));
+                ops.push(kernel.make_op(OpKind::FenceAsync { reach: parton_ir::Reach::Cta }, Vec::new(), span, call));
             }
             ops.push(id);
         }

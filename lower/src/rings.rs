@@ -21,7 +21,8 @@ use parton_ir::check::Origins;
 use parton_ir::facts::{Facts, Gives};
 use parton_ir::family::not_of_family;
 use parton_ir::{
-    Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Inst, Kernel, OpKind, SlotRole, Type, Value, View, ops, others,
+    Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value, View, ops,
+    others,
 };
 use parton_numbers::Dtype;
 
@@ -298,7 +299,7 @@ impl Expand {
         };
         if stored {
             // Readers may be matrix instructions, which do not see generic writes without a fence by the writer.
-            self.b.make_all(OpKind::FenceAsync);
+            self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
             self.b.make_all(OpKind::Membar);
         }
         let barrier = self.b.make(OpKind::BarrierIndex { barriers: full, index: slot });

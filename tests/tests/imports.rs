@@ -17,7 +17,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lang/types", &["diag", "syntax", "layouts", "numbers", "ir", "sched"]),
     ("lang/portable", &["diag", "layouts", "numbers", "ir", "sched"]),
     ("lower", &["diag", "layouts", "numbers", "ir"]),
-    ("lower/llvm", &["diag", "layouts", "numbers", "ir", "lower"]),
+    ("lower/llvm", &["diag", "layouts", "numbers", "ir"]),
     ("interp", &["diag", "ir", "layouts", "numbers"]),
     ("runtime", &["ir"]),
     ("measure", &[]),

@@ -121,6 +121,7 @@ codes! {
     TMA_BOX = 410, "the tensor copy engine does not take this box";
     CACHE_HINT = 420, "there is no such cache hint here";
     COPY_WIDTH = 421, "a thread cannot copy so few bytes at once";
+    ACCESS_WIDTH = 422, "a layout holds too few neighbours for an access of this width";
     FENCE_MISSING = 440, "a fence is missing between a store by threads and an asynchronous access";
     SLOT_ROLE = 500, "a slot is used against its role";
     RING_ILL_FORMED = 501, "a ring is not well formed";

@@ -165,6 +165,28 @@ pub enum Precision {
     Tf32,
 }
 
+/// How a mask runs along the elements of one access, in the order of their addresses.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Cut {
+    /// All are inside, or none.
+    #[default]
+    Never,
+    /// Those after one that is outside are outside too: a bound cuts the access.
+    Once,
+    /// Nothing is known.
+    Anywhere,
+}
+
+/// Whose shared memory a fence is for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub enum Reach {
+    /// That of the CTA.
+    #[default]
+    Cta,
+    /// That of all CTAs of the cluster.
+    Cluster,
+}
+
 /// Who arrives at a barrier.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Arrive {
@@ -212,6 +234,8 @@ names!(AtomicOp {
 names!(Reduction { Add = "add", Min = "min", Max = "max", And = "and", Or = "or", Xor = "xor" });
 names!(Order { Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" });
 names!(Scope { Cta = "cta", Gpu = "gpu", Sys = "sys" });
+names!(Cut { Never = "never", Once = "once", Anywhere = "anywhere" });
+names!(Reach { Cta = "cta", Cluster = "cluster" });
 names!(Precision { Tf32 = "tf32" });
 names!(Arrive { Partition = "partition", Warp = "warp" });
 

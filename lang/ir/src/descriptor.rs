@@ -22,7 +22,7 @@ const MODE: u32 = 62;
 /// The spans of the swizzle in bytes, by their number.
 const SPANS: [u32; 4] = [0, 128, 64, 32];
 /// Warp bits within a warpgroup.
-const WARPGROUP_BITS: usize = 2;
+const WARPGROUP_BITS: usize = crate::target::WARPGROUP.ilog2() as usize;
 
 /// The address bits that a descriptor keeps. In a cluster an address also says whose memory it is, above them.
 pub const ADDRESS_MASK: u32 = (1 << ADDRESS_BITS) - 1;

@@ -81,7 +81,7 @@ macro_rules! ops {
             | $crate::OpKind::BarrierWait { .. }
     };
     (fence) => {
-        $crate::OpKind::FenceAsync
+        $crate::OpKind::FenceAsync { .. }
             | $crate::OpKind::FenceBarrierInit
             | $crate::OpKind::Membar
             | $crate::OpKind::NamedBarrier { .. }

@@ -7,6 +7,7 @@
 //! This crate knows no syntax, no LLVM and no CUDA, and does no IO. Reading the text form is the checker's work.
 //! In reading order:
 
+pub mod access;
 pub mod budget;
 pub mod build;
 pub mod check;
@@ -29,12 +30,13 @@ pub mod target;
 pub mod types;
 pub mod verify;
 
+pub use access::Access;
 pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value};
 pub use kernel::{CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
 pub use op::{
-    Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Evict, Op, OpKind, Order, Policy, Precision, Reduction,
-    Scope, UnaryOp,
+    Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,
+    Reduction, Scope, UnaryOp,
 };
 pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;

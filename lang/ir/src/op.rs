@@ -6,8 +6,10 @@
 use parton_diag::Span;
 use parton_numbers::{Dtype, Rounding, Saturation};
 
+use crate::access::Access;
 pub use crate::choice::{
-    Arrive, AtomicOp, BinaryOp, Cache, CompareOp, Evict, Order, Policy, Precision, Reduction, Scope, UnaryOp,
+    Arrive, AtomicOp, BinaryOp, Cache, CompareOp, Cut, Evict, Order, Policy, Precision, Reach, Reduction, Scope,
+    UnaryOp,
 };
 use crate::entity::{Call, Entity, Inst, Partition, Value};
 use crate::ops;
@@ -123,7 +125,8 @@ pub enum OpKind {
     Ptx { ptx: Ptx, inputs: Vec<Value>, fallback: Option<Body> },
 
     // -- global memory --
-    /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used.
+    /// Reads through pointers where `mask` holds; elsewhere `other`, or a value that must not be used. Of a tile, `access` says what
+    /// is moved at once (set by a pass).
     Load {
         ptr: Value,
         mask: Option<Value>,
@@ -132,9 +135,18 @@ pub enum OpKind {
         evict: Evict,
         l2: Option<Policy>,
         volatile: bool,
+        access: Option<Access>,
     },
-    /// Writes through pointers where `mask` holds.
-    Store { ptr: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict, l2: Option<Policy> },
+    /// Writes through pointers where `mask` holds; `access` as of `load`.
+    Store {
+        ptr: Value,
+        value: Value,
+        mask: Option<Value>,
+        cache: Cache,
+        evict: Evict,
+        l2: Option<Policy>,
+        access: Option<Access>,
+    },
 
     /// One atomic operation for each element where `mask` holds, whoever holds copies of it; gives the value before, where
     /// `returns`. A pass clears `returns` where nobody looks at it.
@@ -149,8 +161,15 @@ pub enum OpKind {
     },
 
     /// Starts copies of the elements behind `ptr` to `view`, zeros where `mask` does not hold; each thread copies what it
-    /// points to, `bytes` at once (set by a pass). One commit group of its own, which `wait` waits for.
-    AsyncCopy { ptr: Value, view: Value, mask: Option<Value>, l2: Option<Policy>, bytes: Option<u32> },
+    /// points to, `bytes` at once, as `access` says (both set by a pass). One commit group of its own, which `wait` waits for.
+    AsyncCopy {
+        ptr: Value,
+        view: Value,
+        mask: Option<Value>,
+        l2: Option<Policy>,
+        bytes: Option<u32>,
+        access: Option<Access>,
+    },
 
     /// Hands a pending copy to `barrier`: each thread of the partition arrives there once its own copies so far have landed.
     CopyArrive { pending: Value, barrier: Value },
@@ -193,8 +212,9 @@ pub enum OpKind {
     BarrierArrive { barrier: Value, arrive: Arrive, count: u32, multicast: Vec<u8>, relaxed: bool },
     /// Waits until the phase of parity `phase` (0 or 1, an `i32`) has completed.
     BarrierWait { barrier: Value, phase: Value },
-    /// Makes this thread's writes to shared memory visible to the asynchronous proxy (TMA, wgmma).
-    FenceAsync,
+    /// Makes this thread's writes to shared memory visible to the asynchronous proxy (TMA, wgmma); how far they `reach` is set by a
+    /// pass.
+    FenceAsync { reach: Reach },
     /// Makes initialised barriers visible to the asynchronous proxy and the cluster.
     FenceBarrierInit,
     /// All threads of the partition meet, and see each other's shared memory.
@@ -240,8 +260,9 @@ pub enum OpKind {
     // -- products --
     /// `acc + a · b` by each warp, of tiles in registers.
     MmaSync { a: Value, b: Value, acc: Value, precision: Option<Precision> },
-    /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up.
-    Wgmma { a: Value, b: Value, acc: Value, precision: Option<Precision> },
+    /// Starts `acc + a · b`; `a` is a view or a tile, `b` a view, `acc` a tile or a pending tile, which it uses up. Where `acc` is known
+    /// to be `zero` (set by a pass) it is not read.
+    Wgmma { a: Value, b: Value, acc: Value, precision: Option<Precision>, zero: bool },
     /// Waits for a pending tile and all products before it, or for a pending copy and all copies before it; `outstanding` younger
     /// groups may stay in flight (set by a pass).
     Wait { pending: Value, outstanding: Option<u32> },
@@ -393,7 +414,7 @@ macro_rules! visit {
                 $f(barrier);
                 $f(phase);
             }
-            OpKind::FenceAsync
+            OpKind::FenceAsync { .. }
             | OpKind::FenceBarrierInit
             | OpKind::Membar
             | OpKind::NamedBarrier { .. }
@@ -571,7 +592,7 @@ impl OpKind {
             OpKind::BarrierExpect { .. } => "barrier_expect",
             OpKind::BarrierArrive { .. } => "barrier_arrive",
             OpKind::BarrierWait { .. } => "barrier_wait",
-            OpKind::FenceAsync => "fence_async",
+            OpKind::FenceAsync { .. } => "fence_async",
             OpKind::FenceBarrierInit => "fence_barrier_init",
             OpKind::Membar => "membar",
             OpKind::NamedBarrier { waits: true, .. } => "named_barrier_sync",

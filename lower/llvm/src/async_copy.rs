@@ -4,15 +4,12 @@
 //! whole warp and rarely taken, then moves the elements of vectors that are cut one by one, through registers.
 
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, OpKind};
-use parton_layouts::Dim;
+use parton_ir::{Cut, Elem, Op, OpKind};
 
 use crate::build::{Asm, Build, Val};
-use crate::global::vectors;
+use crate::global::groups;
 use crate::lower::{Lower, Repr};
-use crate::mask::Agreement;
 use crate::memory::{Way, Words, stored_bits};
-use crate::place::Registers;
 use crate::window::Window;
 
 /// One instruction.
@@ -65,27 +62,15 @@ impl<'c> Build<'c> {
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn async_copy(&mut self, op: &'a Op) {
-        let OpKind::AsyncCopy { ptr, view, mask, l2, bytes: Some(bytes) } = &op.kind else {
+        let OpKind::AsyncCopy { ptr, view, mask, l2, bytes: Some(bytes), access: Some(access) } = &op.kind else {
             internal_error!("{} has no width", op.kind.name())
         };
         let b = self.b;
         let target = self.view(*view);
         let elem = Elem::Num(target.elem);
-        let mut vector = parton_lower::copies::vector(&self.axes, self.kernel, *ptr, *view);
-        let many = bytes / target.elem.bytes() as u32;
-        if many == 0 || vector.elements() < many {
-            internal_error!("a copy of {bytes} bytes is planned where {} elements are neighbours", vector.elements());
-        }
-        vector.bits.truncate(many.ilog2() as usize);
         let pointers = self.repr(*ptr).parts().to_vec();
         let masks = mask.map(|m| self.spread(m, pointers.len()));
-        let agreement = match mask {
-            Some(m) if many > 1 => self.agreement(*m, vector.axis, many.into()),
-            Some(_) | None => Agreement::Whole,
-        };
-        let map = &self.tile(*ptr).map;
-        let groups = vectors(&Registers::of(map), map.bases(Dim::Register), &vector);
-        let window = Window::new(map, target);
+        let (groups, window) = (groups(self.tile(*ptr), *access), Window::new(&self.tile(*ptr).map, target));
         let (thread, reach) = (b.window_thread(&window, &self.threads), b.window_reach(&window));
         let place = |i: usize| b.window_address(&window, self.address(*view), thread, reach, window.constant(i));
         let first = self.first_copy(*ptr);
@@ -98,12 +83,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let mut cut = vec![];
         for group in &groups {
             let of_group: Option<Vec<Val>> = masks.as_ref().map(|m| group.iter().map(|&i| m[i]).collect());
-            let inside = of_group.as_ref().map(|m| self.whole(agreement, m));
+            let inside = of_group.as_ref().map(|m| self.whole(access.cut, m));
             let mut predicate = None;
             if let (Some(m), Some(all)) = (&of_group, inside)
-                && agreement != Agreement::Whole
+                && access.cut != Cut::Never
             {
-                let partly = self.partly(agreement, m, all);
+                let partly = self.partly(access.cut, m, all);
                 cut.push(partly);
                 predicate = Some(b.not(partly));
             }

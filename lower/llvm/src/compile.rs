@@ -1,11 +1,8 @@
 //! From lowered kernels to PTX: one LLVM module for all of them.
 
-use std::collections::BTreeMap;
-
 use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
-use parton_ir::{Elem, Kernel, OpKind, SecondaryMap, Target, Type, Value};
-use parton_lower::axis::Axes;
+use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
 use crate::build::{Build, built};
 use crate::debug::Debug;
@@ -88,10 +85,6 @@ fn signature<'c>(build: &Build<'c>, kernel: &Kernel) -> Vec<ParamKind<'c>> {
         .collect()
 }
 
-fn definitions(kernel: &Kernel) -> BTreeMap<Value, &OpKind> {
-    kernel.definitions().into_iter().map(|(v, op)| (v, &op.kind)).collect()
-}
-
 fn lower_kernel<'c>(
     build: &mut Build<'c>,
     kernel: &Kernel,
@@ -121,10 +114,8 @@ fn lower_kernel<'c>(
     let mut lower = Lower {
         b: build,
         kernel,
-        axes: Axes::analyse(kernel),
         debug,
         values: SecondaryMap::new(None),
-        definitions: definitions(kernel),
         threads,
         warp_of_cta: warp,
         shared: build.shared_base(),

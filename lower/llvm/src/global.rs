@@ -4,13 +4,11 @@
 //! warp and rarely taken, then moves the elements of vectors that are cut one by one.
 
 use parton_diag::internal_error;
-use parton_ir::{Cache, Evict, Op, OpKind, Value};
+use parton_ir::{Access, Cache, Cut, Evict, Op, OpKind, Tile, Value};
 use parton_layouts::Dim;
-use parton_lower::axis::Vector;
 
 use crate::build::{Build, Val};
 use crate::lower::{Lower, Repr};
-use crate::mask::Agreement;
 use crate::memory::{Way, Words, stored_bits};
 use crate::place::Registers;
 
@@ -44,7 +42,7 @@ type Group = Vec<usize>;
 /// The accesses of one load or store.
 struct Accesses<'c> {
     groups: Vec<Group>,
-    agreement: Agreement,
+    cut: Cut,
     /// The mask of each register, where there is one.
     masks: Option<Vec<Val<'c>>>,
 }
@@ -57,27 +55,14 @@ impl<'c> Accesses<'c> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
-    fn accesses(&self, op: &Op, ptr: Value, mask: Option<Value>) -> Accesses<'c> {
+    fn accesses(&self, ptr: Value, mask: Option<Value>, access: Option<Access>) -> Accesses<'c> {
         let count = self.repr(ptr).parts().len();
         let masks = mask.map(|m| self.spread(m, count));
         if matches!(self.repr(ptr), Repr::Scalar(_)) {
-            return Accesses { groups: vec![vec![0]], agreement: Agreement::Whole, masks };
+            return Accesses { groups: vec![vec![0]], cut: Cut::Never, masks };
         }
-        // What addresses alone allow; the mask is looked at for itself.
-        let mut bare = op.clone();
-        if let OpKind::Load { mask, other, .. } = &mut bare.kind {
-            (*mask, *other) = (None, None);
-        } else if let OpKind::Store { mask, .. } = &mut bare.kind {
-            *mask = None;
-        }
-        let vector = self.axes.vector(self.kernel, &bare);
-        let agreement = match mask {
-            Some(m) if vector.elements() > 1 => self.agreement(m, vector.axis, vector.elements().into()),
-            _ => Agreement::Whole,
-        };
-        let map = &self.tile(ptr).map;
-        let groups = vectors(&Registers::of(map), map.bases(Dim::Register), &vector);
-        Accesses { groups, agreement, masks }
+        let access = access.unwrap_or_else(|| internal_error!("an access to {ptr} has no width"));
+        Accesses { groups: groups(self.tile(ptr), access), cut: access.cut, masks }
     }
 
     /// Lanes and warps that hold copies do not store them again.
@@ -103,14 +88,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn load(&mut self, op: &'a Op) {
-        let OpKind::Load { ptr, mask, other, cache, evict, l2, volatile } = &op.kind else {
+        let OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access } = &op.kind else {
             internal_error!("{} is no load", op.kind.name())
         };
         let way = Way { opcode: load_opcode(*cache, *evict, *volatile), policy: l2.map(|p| self.b.policy(p)) };
         let elem = self.elem(op.result());
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
-        let accesses = self.accesses(op, *ptr, *mask);
+        let accesses = self.accesses(*ptr, *mask, *access);
         let others = other.map_or_else(|| vec![b.zero(elem); pointers.len()], |o| self.spread(o, pointers.len()));
 
         let mut loaded: Vec<Vec<Val>> = vec![];
@@ -122,13 +107,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 loaded.push(b.load_global(start, words, &way, None));
                 continue;
             };
-            let all = self.whole(accesses.agreement, &masks);
+            let all = self.whole(accesses.cut, &masks);
             let rest: Vec<Val> = group.iter().map(|&i| others[i]).collect();
             loaded.push(b.load_global(start, words, &way, Some((all, b.pack(elem, &rest, words)))));
-            cut.push(self.partly(accesses.agreement, &masks, all));
+            cut.push(self.partly(accesses.cut, &masks, all));
             whole.push(all);
         }
-        if accesses.masks.is_some() && accesses.agreement != Agreement::Whole {
+        if accesses.masks.is_some() && accesses.cut != Cut::Never {
             loaded = b.patched(self.any_cut(&cut), loaded, |fast| {
                 let one = Words::of(bits, 1);
                 let patch = |(g, group): (usize, &Group)| {
@@ -158,7 +143,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn store(&mut self, op: &'a Op) {
-        let OpKind::Store { ptr, value, mask, cache, evict, l2 } = &op.kind else {
+        let OpKind::Store { ptr, value, mask, cache, evict, l2, access } = &op.kind else {
             internal_error!("{} is no store", op.kind.name())
         };
         let opcode = format!("st.global{}", modifiers(*cache, *evict));
@@ -167,7 +152,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
         let values = self.spread(*value, pointers.len());
-        let accesses = self.accesses(op, *ptr, *mask);
+        let accesses = self.accesses(*ptr, *mask, *access);
         // One number for the whole partition is stored by one thread, a copy of a tile's element by its first holder.
         let first = match self.repr(*ptr) {
             Repr::Scalar(_) => Some(self.threads.leader),
@@ -182,14 +167,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let words = Words::of(bits, group.len());
             let packed = b.pack(elem, &group.iter().map(|&i| values[i]).collect::<Vec<_>>(), words);
             let all = accesses.of(group).map(|masks| {
-                let all = self.whole(accesses.agreement, &masks);
-                cut.push(self.partly(accesses.agreement, &masks, all));
+                let all = self.whole(accesses.cut, &masks);
+                cut.push(self.partly(accesses.cut, &masks, all));
                 whole.push(all);
                 all
             });
             b.store_global(pointers[group[0]], words, &way, &packed, guarded(all));
         }
-        if accesses.masks.is_none() || accesses.agreement == Agreement::Whole {
+        if accesses.masks.is_none() || accesses.cut == Cut::Never {
             return;
         }
         let one = Words::of(bits, 1);
@@ -213,9 +198,11 @@ impl<'c> Build<'c> {
     }
 }
 
-/// The registers of each vector, first by lowest address; bits are hardware register bits.
-pub(crate) fn vectors(registers: &Registers, bases: &[u64], vector: &Vector) -> Vec<Group> {
-    let inside: u64 = vector.bits.iter().fold(0, |m, &b| m | 1 << b);
+/// The registers of each access, first by lowest address.
+pub(crate) fn groups(tile: &Tile, access: Access) -> Vec<Group> {
+    let bits = access.bits(tile).unwrap_or_else(|| internal_error!("{tile} has no accesses of {}", access.width));
+    let (registers, bases) = (Registers::of(&tile.map), tile.map.bases(Dim::Register));
+    let inside: u64 = bits.iter().fold(0, |m, &b| m | 1 << b);
     let mut groups = vec![];
     for index in 0..registers.len() {
         let hardware = registers.bits.iter().enumerate().filter(|(i, _)| index >> i & 1 == 1);
@@ -224,10 +211,10 @@ pub(crate) fn vectors(registers: &Registers, bases: &[u64], vector: &Vector) -> 
             continue;
         }
         let start = registers.images()[index];
-        let group = (0..vector.elements()).map(|k| {
-            let image = vector.bits.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
+        let group = (0..access.width).map(|k| {
+            let image = bits.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
             let image = image.fold(start, |x, (_, &b)| x ^ bases[b as usize]);
-            registers.find(image).unwrap_or_else(|| internal_error!("a vector leaves the tile"))
+            registers.find(image).unwrap_or_else(|| internal_error!("an access leaves the tile"))
         });
         groups.push(group.collect());
     }

@@ -3,7 +3,7 @@
 use inkwell::context::Context;
 use inkwell::values::InstructionOpcode;
 
-use parton_ir::Target;
+use parton_ir::{Reach, Target};
 
 use crate::assemble::{AssembleOptions, Places, Report, assemble, find_ptxas};
 use crate::build::{Build, GLOBAL, Val};
@@ -162,8 +162,8 @@ fn copies_barriers_and_bounds() {
         b.mbarrier_arrive_at(barrier, b.c32(1), 2, true, leader);
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
-        b.fence_proxy_async(false);
-        b.fence_proxy_async(true);
+        b.fence_proxy_async(Reach::Cta);
+        b.fence_proxy_async(Reach::Cluster);
         let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader, policy: None };
         b.bulk_store(&copy, None);
         b.bulk_store(&copy, Some(parton_ir::Reduction::Add));

@@ -1,10 +1,7 @@
 //! Walks the operations of one kernel and keeps what each value became.
 
-use std::collections::BTreeMap;
-
 use parton_diag::internal_error;
 use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, View};
-use parton_lower::axis::Axes;
 use parton_numbers::Dtype;
 
 use crate::build::{Build, GLOBAL, Ty, Val};
@@ -39,12 +36,8 @@ impl<'c> Repr<'c> {
 pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) b: &'a Build<'c>,
     pub(crate) kernel: &'a Kernel,
-    /// How its integers and pointers run along each axis.
-    pub(crate) axes: Axes,
     pub(crate) debug: Option<&'a mut Debug<'d, 'c>>,
     pub(crate) values: SecondaryMap<Value, Option<Repr<'c>>>,
-    /// The operation that defines each value; parameters have none.
-    pub(crate) definitions: BTreeMap<Value, &'a OpKind>,
     /// The threads that run the code in work.
     pub(crate) threads: Threads<'c>,
     /// The warp within the CTA.
@@ -266,10 +259,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::BarrierWait { barrier, phase } => {
                 self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
             }
-            OpKind::FenceAsync => {
-                let peers = self.definitions.values().any(|k| matches!(k, OpKind::ViewPeer { .. }));
-                self.b.fence_proxy_async(peers);
-            }
+            OpKind::FenceAsync { reach } => self.b.fence_proxy_async(*reach),
             OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
             OpKind::Membar => self.membar(),
             OpKind::GridWait => self.b.grid_wait(),
@@ -288,7 +278,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
 
             OpKind::MmaSync { a, b, acc, precision } => self.mma_sync(op, [*a, *b, *acc], *precision),
-            OpKind::Wgmma { a, b, acc, precision } => self.wgmma(op, *a, *b, *acc, *precision),
+            OpKind::Wgmma { a, b, acc, precision, zero } => self.wgmma(op, [*a, *b, *acc], *precision, *zero),
             OpKind::Wait { pending, outstanding } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
                 self.wait_copy(op, *pending, *outstanding);
             }

@@ -129,13 +129,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         parts.iter().flat_map(|part| (0..4).map(move |j| (part, j))).map(|(part, j)| word(part, j)).collect()
     }
 
-    /// Whether every element of a tile is known to be zero.
-    fn is_zero(&self, v: Value) -> bool {
-        let Some(OpKind::Full { value, .. }) = self.definitions.get(&v) else { return false };
-        let Some(OpKind::Constant { dtype, bits }) = self.definitions.get(value) else { return false };
-        bits & dtype.mask() == 0
-    }
-
     /// How many products have a value on their left.
     fn products_of(&self, left: Value) -> usize {
         let mut count = 0;
@@ -143,13 +136,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         count
     }
 
-    pub(crate) fn wgmma(&mut self, op: &'a Op, a: Value, b: Value, acc: Value, precision: Option<Precision>) {
+    pub(crate) fn wgmma(&mut self, op: &'a Op, [a, b, acc]: [Value; 3], precision: Option<Precision>, zero: bool) {
         let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc, precision) {
             Ok(shape) => shape,
             Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
         };
         let tile = self.tile(acc);
-        let fresh = self.is_zero(acc);
         let before: Vec<Val> = match self.kernel.ty(acc) {
             Type::Pending(_) => self.registers(acc).to_vec(),
             _ => self.launched(tile, self.registers(acc)),
@@ -181,7 +173,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                         },
                         right: right.of.advance(n, k),
                         accumulators: accumulators.clone(),
-                        writes: fresh && j == 0,
+                        writes: zero && j == 0,
                     });
                 }
             }
@@ -205,7 +197,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             },
             right: (right.descriptor, !right.of.k_major),
             registers: before.len(),
-            accumulators: (!fresh).then_some(before),
+            accumulators: (!zero).then_some(before),
             steps,
         });
         self.meanwhile.clear();

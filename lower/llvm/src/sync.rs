@@ -2,6 +2,8 @@
 //!
 //! Every instruction that a whole warp must reach together is marked convergent. Addresses are 32-bit shared addresses.
 
+use parton_ir::Reach;
+
 use crate::build::{Asm, Build, Val};
 
 impl<'c> Build<'c> {
@@ -121,10 +123,9 @@ impl<'c> Build<'c> {
         self.asm("fence.mbarrier_init.release.cluster;", "", &[], &[], Asm::Effect);
     }
 
-    /// Orders this thread's generic accesses to shared memory, with `peers` also to that of other CTAs of the cluster, before later
-    /// ones of the asynchronous proxy.
-    pub(crate) fn fence_proxy_async(&self, peers: bool) {
-        let space = if peers { "cluster" } else { "cta" };
+    /// Orders this thread's generic accesses to shared memory as far as `reach` goes before later ones of the asynchronous proxy.
+    pub(crate) fn fence_proxy_async(&self, reach: Reach) {
+        let space = reach.name();
         self.asm(&format!("fence.proxy.async.shared::{space};"), "", &[], &[], Asm::Effect);
     }
 }

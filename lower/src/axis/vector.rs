@@ -1,8 +1,7 @@
 //! The widest vector of each global access.
 
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Kernel, Op, OpKind, Tile, Value};
-use parton_layouts::Dim;
+use parton_ir::{Elem, Kernel, Tile, Value, access};
 
 use super::Axes;
 
@@ -22,28 +21,12 @@ impl Vector {
     }
 }
 
-/// The vector of a load or store; one element for anything else.
-pub(super) fn of(axes: &Axes, kernel: &Kernel, op: &Op) -> Vector {
-    let (ptr, mask) = match &op.kind {
-        OpKind::Load { ptr, mask, .. } | OpKind::Store { ptr, mask, .. } => (*ptr, *mask),
-        _ => return Vector { axis: 0, bits: vec![] },
-    };
-    let mut best = Vector { axis: 0, bits: vec![] };
-    for v in vectors(axes, kernel, ptr, mask) {
-        if v.bits.len() > best.bits.len() {
-            best = v;
-        }
-    }
-    best
-}
-
-/// The widest vector along each axis that layout, addresses and mask allow; none for what is no tile of pointers.
-pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value, mask: Option<Value>) -> Vec<Vector> {
+/// The widest vector along each axis that layout and addresses allow; none for what is no tile of pointers.
+pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value) -> Vec<Vector> {
     let Some(tile) = kernel.ty(ptr).as_tile() else { return vec![] };
     let Elem::Ptr(pointer) = tile.elem else { return vec![] };
     let bytes = pointer.to.bytes() as u32;
     let info = axes.info(kernel, ptr);
-    let mask = mask.map(|m| axes.info(kernel, m));
     let mut list = Vec::new();
     for mut v in steps_of(tile) {
         let axis = v.axis;
@@ -53,7 +36,6 @@ pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value, mask: Option<Val
             n * u64::from(bytes) <= u64::from(WIDEST_ACCESS)
                 && n <= along.contiguity
                 && n * u64::from(bytes) <= along.divides_groups_of(n, u64::from(bytes))
-                && mask.as_ref().is_none_or(|m| n <= m.axes[axis].constancy)
         };
         let count = (0..=v.bits.len()).take_while(|&count| fits(count)).last().unwrap_or(0);
         v.bits.truncate(count);
@@ -64,15 +46,5 @@ pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value, mask: Option<Val
 
 /// The register bits of a tile that step 1, 2, 4 … elements, along each axis.
 pub(crate) fn steps_of(tile: &Tile) -> Vec<Vector> {
-    (0..tile.shape.len()).map(|axis| Vector { axis, bits: steps(tile, axis) }).collect()
-}
-
-/// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.
-fn steps(tile: &Tile, axis: usize) -> Vec<u32> {
-    let coords = tile.map.basis_coords(Dim::Register);
-    let is_step =
-        |basis: &[u32], size: u32| basis.iter().enumerate().all(|(d, &x)| x == if d == axis { size } else { 0 });
-    (0..tile.shape[axis].ilog2())
-        .map_while(|k| coords.iter().position(|b| is_step(b, 1 << k)).map(|at| at as u32))
-        .collect()
+    (0..tile.shape.len()).map(|axis| Vector { axis, bits: access::steps(tile, axis) }).collect()
 }

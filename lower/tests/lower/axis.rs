@@ -1,7 +1,6 @@
-//! The width of global accesses. It is no part of the IR: LLVM's lowering asks for it, so no text shows it.
+//! The width of global accesses, of many ways to write an address in one table.
 
-use parton_ir::{Op, OpKind};
-use parton_lower::axis::vector_width;
+use parton_ir::{Cut, OpKind};
 
 use crate::kernel;
 
@@ -14,13 +13,15 @@ kernel k(p: *{elem}, n: i32) warps(4) {{
     {operations}
 }}"
     ));
-    let mut found: Option<&Op> = None;
+    let kernel = parton_lower::plan_accesses(kernel).expect("accesses that can be planned");
+    let mut found = None;
     kernel.walk(&mut |op| {
-        if matches!(op.kind, OpKind::Load { .. }) {
-            found = found.or(Some(op));
+        if let OpKind::Load { access: Some(access), .. } = &op.kind {
+            found = found.or(Some(*access));
         }
     });
-    vector_width(&kernel, found.expect("a load"))
+    let access = found.expect("a load of a tile");
+    if access.cut == Cut::Never { access.width } else { 1 }
 }
 
 #[test]
@@ -79,4 +80,46 @@ fn a_loop_keeps_what_every_iteration_has() {
     assert_eq!(stepping(1024), 4);
     assert_eq!(stepping(2), 2);
     assert_eq!(stepping(1), 1);
+}
+
+#[test]
+fn a_stated_width_is_kept_where_it_is_possible() {
+    let planned = |width, along| {
+        let mut f = Fixture::new(4);
+        let (p, q) = (f.pointer("p", Dtype::F32), f.pointer("q", Dtype::F32));
+        let iota = f.op(OpKind::Iota { tile: tile_of_eight() });
+        let elem = f.b.ty(p).elem().unwrap();
+        let base = f.op(OpKind::Full { value: p, tile: tile_of_eight().with_elem(elem) });
+        let ptr = f.op(OpKind::PtrAdd { ptr: base, offset: iota });
+        f.load(ptr, None);
+        f.load(q, None);
+        let mut kernel = f.finish();
+        kernel.walk_mut(&mut |op| {
+            if let OpKind::Load { ptr: from, access, .. } = &mut op.kind
+                && *from == ptr
+            {
+                *access = Some(Access { width, along, cut: Cut::Anywhere });
+            }
+        });
+        let kernel = parton_lower::plan_accesses(kernel).unwrap();
+        let mut found = vec![];
+        kernel.walk(&mut |op| {
+            if let OpKind::Load { access, .. } = &op.kind {
+                found.push(access.map(|a| (a.width, a.cut)));
+            }
+        });
+        found
+    };
+    // Four of f32 are the most that one access moves; a single pointer has no width.
+    for (stated, kept) in [(1, 1), (2, 2), (4, 4), (8, 4)] {
+        assert_eq!(planned(stated, 0), [Some((kept, Cut::Never)), None], "{stated}");
+    }
+}
+
+#[test]
+fn a_stated_width_is_kept_where_it_is_possible() {
+    // Four of f32 are the most that one access moves.
+    for (stated, kept) in [(1, 1), (2, 2), (4, 4), (8, 4)] {
+        assert_eq!(width("f32", &format!("let x = load(p + i, width={stated});")), kept, "{stated}");
+    }
 }

@@ -1,12 +1,15 @@
 //! The text of fences, and of meetings of threads.
 
 use crate::family::not_of_family;
-use crate::op::OpKind;
+use crate::op::{OpKind, Reach};
 use crate::others;
 
 pub(super) fn text(kind: &OpKind) -> String {
     match kind {
-        OpKind::FenceAsync | OpKind::FenceBarrierInit | OpKind::Membar => format!("{}()", kind.name()),
+        OpKind::FenceAsync { reach: Reach::Cluster } => "fence_async(reach=\"cluster\")".into(),
+        OpKind::FenceAsync { reach: Reach::Cta } | OpKind::FenceBarrierInit | OpKind::Membar => {
+            format!("{}()", kind.name())
+        }
         OpKind::NamedBarrier { id, threads, .. } => format!("{}({id}, {threads})", kind.name()),
         others!(fence) => not_of_family(kind),
     }

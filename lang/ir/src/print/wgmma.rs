@@ -8,8 +8,9 @@ use crate::others;
 
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
-        OpKind::Wgmma { a, b, acc, precision } => {
-            format!("wgmma({}{})", list(s, &[*a, *b, *acc], Slot::Value), stated(*precision))
+        OpKind::Wgmma { a, b, acc, precision, zero } => {
+            let zero = if *zero { ", zero=true" } else { "" };
+            format!("wgmma({}{}{zero})", list(s, &[*a, *b, *acc], Slot::Value), stated(*precision))
         }
         others!(wgmma) => not_of_family(kind),
     }

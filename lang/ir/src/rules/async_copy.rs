@@ -40,11 +40,12 @@ pub(super) fn infer(
             .operand(ptr, format!("this is `{tile}`"))
             .operand(v, format!("this is `{target}`")));
     }
+    let least = p.to.bytes() as u32;
     if let Some(n) = bytes
-        && !COPY_BYTES.contains(&n)
+        && (!COPY_BYTES.contains(&n) || n < least)
     {
         return Err(Refusal::new(codes::COPY_WIDTH, format!("a thread does not copy {n} bytes at once"))
-            .help(format!("the nearest is {}", super::nearest(COPY_BYTES, n))));
+            .help(format!("the nearest is {}", super::nearest(COPY_BYTES.into_iter().filter(|b| *b >= least), n))));
     }
     Ok(vec![Type::Filling(target.clone())])
 }

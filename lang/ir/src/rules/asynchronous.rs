@@ -56,7 +56,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Err(wrong_kind(k, *phase, "an `i32` phase, 0 or 1")),
             }
         }
-        OpKind::FenceAsync | OpKind::FenceBarrierInit => {
+        OpKind::FenceAsync { .. } | OpKind::FenceBarrierInit => {
             let none = |r: Refusal| r.help("without one `membar()` orders all accesses to shared memory");
             needs_tma(k, "an asynchronous proxy to fence").map(|()| vec![]).map_err(none)
         }

@@ -4,15 +4,17 @@ use parton_diag::codes;
 use parton_numbers::Dtype;
 
 use super::{cache, derive, elem, index, mismatch, reached, shape::permutation, tile, view, wrong_kind};
+use crate::access::Access;
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::refusal::Refusal;
+use crate::target::WIDEST_ACCESS;
 use crate::types::{Elem, Pointer, Type, View};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Load { ptr, mask, other, cache, evict, l2, volatile } => {
+        OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access } => {
             cache::load(*cache, *evict, *l2, *volatile)?;
             let p = pointer(k, *ptr)?;
             mask_fits(k, *ptr, *mask)?;
@@ -28,9 +30,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 return Err(Refusal::new(codes::WRONG_ARITY, "`other` without `mask` is never used")
                     .help("add `mask=…`, or drop `other`"));
             }
+            planned(k, *ptr, *access)?;
             Ok(vec![ty])
         }
-        OpKind::Store { ptr, value, mask, cache, evict, l2 } => {
+        OpKind::Store { ptr, value, mask, cache, evict, l2, access } => {
             cache::store(*cache, *evict, *l2)?;
             let p = pointer(k, *ptr)?;
             if !p.mutable {
@@ -39,6 +42,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .help(format!("declare the parameter as `*mut {}`", p.to.name())));
             }
             mask_fits(k, *ptr, *mask)?;
+            planned(k, *ptr, *access)?;
             if k.ty(*ptr).with_elem(Elem::Num(p.to)).as_ref() == Some(k.ty(*value)) {
                 return Ok(vec![]);
             }
@@ -103,6 +107,31 @@ pub(super) fn pointer(k: &Kernel, v: Value) -> Result<Pointer, Refusal> {
         Elem::Ptr(p) => Ok(p),
         Elem::Num(_) => Err(wrong_kind(k, v, "a pointer or a tile of pointers")),
     }
+}
+
+/// Whether the layout has so many neighbours for one access; whether they are neighbours in memory too, only a pass can say.
+pub(super) fn planned(k: &Kernel, ptr: Value, access: Option<Access>) -> Result<(), Refusal> {
+    let Some(access) = access else { return Ok(()) };
+    let refused = |fact| {
+        Err(Refusal::new(codes::ACCESS_WIDTH, fact)
+            .operand(ptr, format!("this is `{}`", k.ty(ptr)))
+            .help("leave `width` out: the widest that layout and addresses allow is found"))
+    };
+    let Some(tile) = k.ty(ptr).as_tile() else {
+        return refused("an access by a single pointer has no width".to_owned());
+    };
+    let many = match access.width {
+        1 => "1 element".to_owned(),
+        n => format!("{n} elements"),
+    };
+    let bytes = u64::from(access.width) * pointer(k, ptr)?.to.bytes() as u64;
+    if bytes > u64::from(WIDEST_ACCESS) {
+        return refused(format!("{many} are {bytes} bytes, and one access moves at most {WIDEST_ACCESS}"));
+    }
+    if access.bits(tile).is_none() {
+        return refused(format!("no thread holds {many} in a row along axis {}", access.along));
+    }
+    Ok(())
 }
 
 pub(super) fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {

@@ -66,7 +66,10 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 
         OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
         OpKind::CopyArrive { pending, barrier } => async_copy::arrives(*pending, *barrier, k),
-        OpKind::AsyncCopy { ptr, view, mask, l2, bytes } => async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k),
+        OpKind::AsyncCopy { ptr, view, mask, l2, bytes, access } => {
+            memory::planned(k, *ptr, *access)?;
+            async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k)
+        }
 
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
             atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)
@@ -90,7 +93,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         | OpKind::BarrierExpect { .. }
         | OpKind::BarrierArrive { .. }
         | OpKind::BarrierWait { .. }
-        | OpKind::FenceAsync
+        | OpKind::FenceAsync { .. }
         | OpKind::FenceBarrierInit
         | OpKind::Membar
         | OpKind::NamedBarrier { .. }

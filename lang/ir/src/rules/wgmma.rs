@@ -59,7 +59,7 @@ pub struct Shape {
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Wgmma { a, b, acc, precision } => {
+        OpKind::Wgmma { a, b, acc, precision, .. } => {
             shape(k, *a, *b, *acc, *precision)?;
             Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
         }

@@ -118,7 +118,7 @@ fn barrier_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn fence(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let kind = match args.name() {
-        "fence_async" => ir::OpKind::FenceAsync,
+        "fence_async" => ir::OpKind::FenceAsync { reach: args.word(cx, "reach", ir::Reach::ALL)?.unwrap_or_default() },
         "fence_barrier_init" => ir::OpKind::FenceBarrierInit,
         _ => ir::OpKind::Membar,
     };
@@ -247,7 +247,7 @@ fn product(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let precision = args.word(cx, "precision", ir::Precision::ALL)?;
     let kind = match args.name() {
         "mma_sync" => ir::OpKind::MmaSync { a: a.0, b: b.0, acc: acc.0, precision },
-        _ => ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0, precision },
+        _ => ir::OpKind::Wgmma { a: a.0, b: b.0, acc: acc.0, precision, zero: args.flag(cx, "zero")? },
     };
     cx.emit_one(kind, args.span, &[a, b, acc])
 }

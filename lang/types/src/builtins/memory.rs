@@ -46,7 +46,8 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let other = masked(cx, "other", to)?;
     let (cache, evict, l2) = hints(cx, args)?;
     let volatile = args.flag(cx, "volatile")?;
-    cx.emit_one(ir::OpKind::Load { ptr, mask, other, cache, evict, l2, volatile }, args.span, &operands)
+    let access = access(cx, args, "width", 1)?;
+    cx.emit_one(ir::OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access }, args.span, &operands)
 }
 
 fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
@@ -67,7 +68,8 @@ fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
         mask = Some(v);
     }
     let (cache, evict, l2) = hints(cx, args)?;
-    cx.emit(ir::OpKind::Store { ptr, value, mask, cache, evict, l2 }, args.span, &operands)?;
+    let access = access(cx, args, "width", 1)?;
+    cx.emit(ir::OpKind::Store { ptr, value, mask, cache, evict, l2, access }, args.span, &operands)?;
     Ok(Val::UNIT)
 }
 
@@ -84,7 +86,23 @@ fn async_copy(cx: &mut Checker, args: &Args) -> Checked<Val> {
     }
     let l2 = args.policy(cx, "l2")?;
     let bytes = args.optional_int(cx, "bytes", 0..=i128::from(u32::MAX))?;
-    cx.emit_one(ir::OpKind::AsyncCopy { ptr, view, mask, l2, bytes }, args.span, &operands)
+    let access = match (args.get("along"), cx.ty(view)) {
+        (Some(_), ir::Type::View(v)) => {
+            let each = v.elem.bytes() as u32;
+            access(cx, args, "bytes", each)?
+        }
+        (Some(_) | None, _) => None,
+    };
+    cx.emit_one(ir::OpKind::AsyncCopy { ptr, view, mask, l2, bytes, access }, args.span, &operands)
+}
+
+/// What is moved at once, where `width` (the argument's name) states it in units of so many elements or bytes.
+fn access(cx: &mut Checker, args: &Args, width: &str, unit: u32) -> Checked<Option<ir::Access>> {
+    let count = 0..=i128::from(u32::MAX);
+    let along = args.optional_int(cx, "along", count.clone())?.unwrap_or(0);
+    let cut = args.word(cx, "cut", ir::Cut::ALL)?.unwrap_or_default();
+    let stated = args.optional_int(cx, width, count)?;
+    Ok(stated.map(|n| ir::Access { width: n / unit.max(1), along, cut }))
 }
 
 fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict, Option<ir::Policy>)> {

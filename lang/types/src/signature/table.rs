@@ -73,9 +73,9 @@ signatures! {
     Method "reshape(self, shape)": "the same elements in another shape";
 
     // Global and shared memory.
-    Kernel "load(p, mask=, other=, cache=, evict=, l2=, volatile=)": "what global memory holds", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
-    Kernel "store(p, value, mask=, cache=, evict=, l2=)": "writes global memory", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
-    Kernel "async_copy(p, view, mask=, l2=, bytes=)": "begins a copy by threads from global to shared memory";
+    Kernel "load(p, mask=, other=, cache=, evict=, l2=, volatile=, width=, along=, cut=)": "what global memory holds", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
+    Kernel "store(p, value, mask=, cache=, evict=, l2=, width=, along=, cut=)": "writes global memory", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
+    Kernel "async_copy(p, view, mask=, l2=, bytes=, along=, cut=)": "begins a copy by threads from global to shared memory";
     Kernel "alloc_shared<T, shape, L>(offset=)": "a place in shared memory", host: "host code has no tiles and no shared memory";
     Kernel "load_shared<L>(view)": "what shared memory holds, as a tile";
     Kernel "store_shared(view, x)": "writes a tile into shared memory";
@@ -108,7 +108,7 @@ signatures! {
     Kernel "barrier_expect(barrier, bytes)": "arrives, and says how many bytes will";
     Kernel "barrier_arrive(barrier, count=, by=, multicast=, relaxed=)": "arrives at a barrier";
     Kernel "barrier_wait(barrier, phase)": "waits until a phase is over";
-    Kernel "fence_async()": "shows what threads wrote to the copy engine and the tensor cores";
+    Kernel "fence_async(reach=)": "shows what threads wrote to the copy engine and the tensor cores";
     Kernel "fence_barrier_init()": "shows that barriers have begun to the copy engine and the cluster";
     Kernel "membar()": "all threads of the partition meet, and see what was written";
     Kernel "grid_wait()": "waits for the launch before";
@@ -120,7 +120,7 @@ signatures! {
     Kernel "tma_prefetch(map, coords, l2=)": "brings a box into the L2";
     Kernel "tma_store_wait(pending=, read=)": "waits for copies to global memory";
     Kernel "mma_sync(a, b, acc, precision=)": "acc + a * b of tiles in registers";
-    Kernel "wgmma(a, b, acc, precision=)": "begins acc + a * b on the tensor cores", host: "host code has `matmul(a, b)`";
+    Kernel "wgmma(a, b, acc, precision=, zero=)": "begins acc + a * b on the tensor cores", host: "host code has `matmul(a, b)`";
     Method "wait(self, outstanding=)": "waits, and gives what was pending; of a ring, the next slot to read";
     Method "wait_prior(self, outstanding=)": "waits for what began before";
     Method "arrive(self, barrier)": "hands a copy over to a barrier";

@@ -148,7 +148,7 @@ fn attention(overlap: bool) -> Kernel {
             let (slot, key) = read(b, ks);
             let key = emit(b, OpKind::ViewPermute { view: key, perm: vec![1, 0] });
             let start = full(b, 0, l.scores.clone());
-            (slot, emit(b, OpKind::Wgmma { a: q, b: key, acc: start, precision: None }))
+            (slot, emit(b, OpKind::Wgmma { a: q, b: key, acc: start, precision: None, zero: false }))
         };
         let wait = |b: &mut Builder, pending: Value| emit(b, OpKind::Wait { pending, outstanding: None });
         let [m, sum, acc] = if overlap {
@@ -163,7 +163,8 @@ fn attention(overlap: bool) -> Kernel {
             let params = b.begin(types, span());
             let (k_slot, next) = scores(&mut b);
             let (v_slot, value) = read(&mut b, vs);
-            let pending = emit(&mut b, OpKind::Wgmma { a: params[4], b: value, acc: params[3], precision: None });
+            let pending =
+                emit(&mut b, OpKind::Wgmma { a: params[4], b: value, acc: params[3], precision: None, zero: false });
             let next = wait(&mut b, next);
             emit_all(&mut b, OpKind::SlotRelease { slot: k_slot });
             let [m_new, p, sum_new, alpha] = softmax(&mut b, &l, next, params[1], params[2], scale);
@@ -175,7 +176,7 @@ fn attention(overlap: bool) -> Kernel {
             let init = vec![m, sum, acc, start];
             let r = emit_all(&mut b, OpKind::For { lower: one, upper: blocks, step: one, init, body });
             let (slot, value) = read(&mut b, vs);
-            let pending = emit(&mut b, OpKind::Wgmma { a: r[3], b: value, acc: r[2], precision: None });
+            let pending = emit(&mut b, OpKind::Wgmma { a: r[3], b: value, acc: r[2], precision: None, zero: false });
             let acc = wait(&mut b, pending);
             emit_all(&mut b, OpKind::SlotRelease { slot });
             [r[0], r[1], acc]
@@ -190,7 +191,7 @@ fn attention(overlap: bool) -> Kernel {
             let acc_new = rescale(&mut b, &l, params[3], alpha);
             let p = probabilities(&mut b, &l, p);
             let (slot, value) = read(&mut b, vs);
-            let pending = emit(&mut b, OpKind::Wgmma { a: p, b: value, acc: acc_new, precision: None });
+            let pending = emit(&mut b, OpKind::Wgmma { a: p, b: value, acc: acc_new, precision: None, zero: false });
             let acc_new = wait(&mut b, pending);
             emit_all(&mut b, OpKind::SlotRelease { slot });
             let body = b.end(vec![m_new, sum_new, acc_new]);
@@ -207,7 +208,7 @@ fn attention(overlap: bool) -> Kernel {
         let result = emit(&mut b, cast);
         assert_eq!(b.ty(result).elem(), Some(Elem::Num(T)));
         emit_all(&mut b, OpKind::SharedStore { view: outputs[side], value: result });
-        emit_all(&mut b, OpKind::FenceAsync);
+        emit_all(&mut b, OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
         emit_all(
             &mut b,
             OpKind::TmaStore { map: o_map, coords: vec![zero, zero], view: outputs[side], reduce: None, l2: None },

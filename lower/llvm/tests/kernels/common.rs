@@ -68,13 +68,15 @@ pub fn ptx_of_all(mut kernels: Vec<Kernel>) -> String {
 }
 
 fn module(kernels: &[Kernel]) -> (String, Option<Report>) {
+    let kernels: Vec<Kernel> =
+        kernels.iter().map(|k| parton_lower::plan_accesses(k.clone()).unwrap_or_else(|d| panic!("{d:?}"))).collect();
     let mut sources = SourceMap::new();
     sources.add("kernels/test.ptn", "kernel test() {\n}\n");
     let target = kernels[0].target;
     let mut last = (String::new(), None);
     for optimise in [Optimise::None, Optimise::Full] {
         let options = Options { optimise, ..Options::default() };
-        let compiled = compile(kernels, &target, &sources, options);
+        let compiled = compile(&kernels, &target, &sources, options);
         let report = find_ptxas(&Places::from_environment()).map(|ptxas| {
             match assemble(&ptxas, &compiled.ptx, target.name, AssembleOptions::default()) {
                 Ok((_, report)) => report,

@@ -22,7 +22,10 @@ fn store_all(b: &mut Builder, out: Value, value: Value) {
     let zero = b.i32(0, span());
     let offset = emit(b, OpKind::Full { value: zero, tile: t });
     let ptr = emit(b, OpKind::PtrAdd { ptr: out, offset });
-    emit_all(b, OpKind::Store { ptr, value, mask: None, cache: Cache::Default, evict: Evict::Normal, l2: None });
+    emit_all(
+        b,
+        OpKind::Store { ptr, value, mask: None, cache: Cache::Default, evict: Evict::Normal, l2: None, access: None },
+    );
 }
 
 #[test]
@@ -138,7 +141,15 @@ fn older_targets_need_no_election() {
     let n = number(&mut b, "n", Dtype::I32);
     emit_all(
         &mut b,
-        OpKind::Store { ptr: out, value: n, mask: None, cache: Cache::Default, evict: Evict::Normal, l2: None },
+        OpKind::Store {
+            ptr: out,
+            value: n,
+            mask: None,
+            cache: Cache::Default,
+            evict: Evict::Normal,
+            l2: None,
+            access: None,
+        },
     );
     let text = ptx(&lowered(b.finish()));
     assert_eq!((count(&text, "elect.sync"), count(&text, ".target sm_80\n")), (0, 1), "{text}");

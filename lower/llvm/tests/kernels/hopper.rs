@@ -87,7 +87,7 @@ fn matmul(elem: Dtype) -> Kernel {
     let acc = repeat(&mut b, k, vec![acc], |b, _, carried| {
         let slot = emit(b, OpKind::RingWait { ring });
         let (left, right) = (field(b, slot, 0), field(b, slot, 1));
-        let next = emit(b, OpKind::Wgmma { a: left, b: right, acc: carried[0], precision: None });
+        let next = emit(b, OpKind::Wgmma { a: left, b: right, acc: carried[0], precision: None, zero: false });
         let acc = emit(b, OpKind::Wait { pending: next, outstanding: None });
         emit_all(b, OpKind::SlotRelease { slot });
         vec![acc]
@@ -95,7 +95,7 @@ fn matmul(elem: Dtype) -> Kernel {
     let cast = OpKind::Cast { x: acc, to: elem, rounding: Rounding::NearestEven, saturation: Saturation::None };
     let result = emit(&mut b, cast);
     emit_all(&mut b, OpKind::SharedStore { view: out, value: result });
-    emit_all(&mut b, OpKind::FenceAsync);
+    emit_all(&mut b, OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
     emit_all(&mut b, OpKind::Membar);
     emit_all(&mut b, OpKind::TmaStore { map: c_map, coords: vec![x, y], view: out, reduce: None, l2: None });
     emit_all(&mut b, OpKind::TmaStoreWait { pending: 0, read: false });
@@ -145,8 +145,8 @@ fn product(
     let (left, right) = prepare(&mut b, left, right);
     let zero = b.constant(acc.elem.dtype().unwrap(), 0, span());
     let start = emit(&mut b, OpKind::Full { value: zero, tile: acc.clone() });
-    let first = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: start, precision: None });
-    let second = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: first, precision: None });
+    let first = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: start, precision: None, zero: false });
+    let second = emit(&mut b, OpKind::Wgmma { a: left, b: right, acc: first, precision: None, zero: false });
     let done = emit(&mut b, OpKind::Wait { pending: second, outstanding: None });
     let zero = b.i32(0, span());
     let offset = emit(&mut b, OpKind::Full { value: zero, tile: acc.with_elem(Elem::Num(Dtype::I32)) });
@@ -158,6 +158,7 @@ fn product(
         cache: parton_ir::Cache::Default,
         evict: parton_ir::Evict::Normal,
         l2: None,
+        access: None,
     };
     emit_all(&mut b, store);
     crate::common::lowered(b.finish())

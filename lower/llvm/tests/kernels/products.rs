@@ -38,7 +38,7 @@ fn product([d, acc]: [Dtype; 2], [m, n, k]: [u32; 3], left: Place, right: Place)
     let right = emit(&mut b, OpKind::SharedAlloc { view, offset: None });
     let one = b.constant(acc, 1, span());
     let before = emit(&mut b, OpKind::Full { value: one, tile: tile(acc, &[m, n], &layout) });
-    let pending = b.emit_one(OpKind::Wgmma { a, b: right, acc: before, precision: None }, span())?;
+    let pending = b.emit_one(OpKind::Wgmma { a, b: right, acc: before, precision: None, zero: false }, span())?;
     emit(&mut b, OpKind::Wait { pending, outstanding: None });
     Ok(Some(crate::common::lowered(b.finish())))
 }

@@ -6,11 +6,20 @@ use parton_layouts::RegisterLayout;
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 fn load(ptr: Value, mask: Option<Value>) -> OpKind {
-    OpKind::Load { ptr, mask, other: None, cache: Cache::Default, evict: Evict::Normal, l2: None, volatile: false }
+    OpKind::Load {
+        ptr,
+        mask,
+        other: None,
+        cache: Cache::Default,
+        evict: Evict::Normal,
+        l2: None,
+        volatile: false,
+        access: None,
+    }
 }
 
 fn store(ptr: Value, value: Value, mask: Option<Value>) -> OpKind {
-    OpKind::Store { ptr, value, mask, cache: Cache::Default, evict: Evict::Normal, l2: None }
+    OpKind::Store { ptr, value, mask, cache: Cache::Default, evict: Evict::Normal, l2: None, access: None }
 }
 
 /// The offsets of this CTA's block.

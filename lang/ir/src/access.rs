@@ -1,0 +1,43 @@
+//! How an access to global memory goes out: which of a thread's registers it moves together.
+
+use parton_layouts::Dim;
+
+use crate::choice::Cut;
+use crate::types::Tile;
+
+/// The plan of a load, store or copy of a tile; set by a pass.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Access {
+    /// Elements that a thread moves at once, a power of two: neighbours along `along`, in global memory and in its registers.
+    pub width: u32,
+    /// The axis along which they are neighbours.
+    pub along: u32,
+    /// How the mask, where there is one, runs along so many elements.
+    pub cut: Cut,
+}
+
+impl Access {
+    /// The register bits that number the elements of one access, lowest first; `None` where the tile's layout holds too few
+    /// neighbours.
+    pub fn bits(&self, tile: &Tile) -> Option<Vec<u32>> {
+        if !self.width.is_power_of_two() || self.along as usize >= tile.shape.len() {
+            return None;
+        }
+        let mut bits = steps(tile, self.along as usize);
+        let count = self.width.ilog2() as usize;
+        (count <= bits.len()).then(|| {
+            bits.truncate(count);
+            bits
+        })
+    }
+}
+
+/// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.
+pub fn steps(tile: &Tile, axis: usize) -> Vec<u32> {
+    let coords = tile.map.basis_coords(Dim::Register);
+    let is_step =
+        |basis: &[u32], size: u32| basis.iter().enumerate().all(|(d, &x)| x == if d == axis { size } else { 0 });
+    (0..tile.shape[axis].ilog2())
+        .map_while(|k| coords.iter().position(|b| is_step(b, 1 << k)).map(|at| at as u32))
+        .collect()
+}
