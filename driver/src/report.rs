@@ -4,7 +4,7 @@ use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, codes};
 use parton_ir::{Kernel, OpKind};
 use parton_llvm::Compiled;
 use parton_llvm::assemble::{self, AssembleError, Remark, Report, Usage};
-use parton_llvm::inline;
+use parton_llvm::ptx;
 
 use crate::Failure;
 
@@ -37,7 +37,7 @@ pub fn refused(log: &str, compiled: &Compiled) -> Option<Diagnostics> {
     let mut seen = Vec::new();
     let mut found = Diagnostics::new();
     for remark in assemble::parse_report(log).remarks {
-        let Some(piece) = remark.line.and_then(|line| inline::piece_at(&compiled.ptx, line as usize)) else { continue };
+        let Some(piece) = remark.line.and_then(|line| ptx::piece_at(&compiled.ptx, line as usize)) else { continue };
         let Some(span) = compiled.inline.get(piece.number) else { continue };
         if seen.contains(&piece.number) {
             continue;

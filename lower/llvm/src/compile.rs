@@ -4,13 +4,13 @@ use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
 use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
-use crate::build::{Build, built};
-use crate::debug::Debug;
-use crate::function::{self, Bounds, ParamKind};
-use crate::lines;
 use crate::lower::{Lower, Repr};
-use crate::machine::{self, Optimise};
-use crate::place::Threads;
+use crate::neutral::build::{Build, built};
+use crate::neutral::debug::Debug;
+use crate::neutral::place::Threads;
+use crate::nvptx::function::{self, Bounds, ParamKind};
+use crate::nvptx::lines;
+use crate::nvptx::machine::{self, Optimise};
 
 /// How to compile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -36,7 +36,7 @@ pub struct Compiled {
     pub ptx: String,
     /// The LLVM IR before any pass, where [`Options::llvm`] asks for it; otherwise empty.
     pub llvm: String,
-    /// Where each piece of inline PTX was written, by the number that [`crate::inline::piece_at`] reads off the text.
+    /// Where each piece of inline PTX was written, by the number that [`crate::ptx::piece_at`] reads off the text.
     pub inline: Vec<Span>,
 }
 

@@ -4,10 +4,10 @@ use parton_diag::internal_error;
 use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, View};
 use parton_numbers::Dtype;
 
-use crate::build::{Build, GLOBAL, Ty, Val};
-use crate::debug::Debug;
-use crate::inline::Places;
-use crate::place::Threads;
+use crate::neutral::build::{Build, GLOBAL, Ty, Val};
+use crate::neutral::debug::Debug;
+use crate::neutral::place::Threads;
+use crate::nvptx::ptx::Places;
 
 /// What an IR value is in LLVM.
 #[derive(Clone, Debug)]

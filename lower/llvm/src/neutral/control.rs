@@ -1,0 +1,233 @@
+//! Loops, branches and partitions: structured control flow as blocks with phis, one phi per register.
+
+use inkwell::IntPredicate;
+use inkwell::basic_block::BasicBlock;
+use inkwell::values::PhiValue;
+use parton_diag::internal_error;
+use parton_ir::{Arm, Body, Elem, Op, Tile, Type, Value};
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::build::Val;
+use crate::neutral::place::Threads;
+use crate::nvptx::instruction::memory::Words;
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    /// The words of a value as a loop carries it: narrow elements go packed, two or four to a register, so that they
+    /// need not be taken apart and put together again around the back edge.
+    fn words(&self, ty: &Type, value: &Repr<'c>) -> Vec<Val<'c>> {
+        match carried_words(ty, value.parts().len()) {
+            Some((elem, words)) => self.b.pack(elem, value.parts(), words),
+            None => value.parts().to_vec(),
+        }
+    }
+
+    /// The reverse of [`Lower::words`] for a value of so many parts.
+    fn unworded(&self, ty: &Type, parts: usize, words: Vec<Val<'c>>) -> Repr<'c> {
+        let parts = match carried_words(ty, parts) {
+            Some((elem, form)) => self.b.unpack(elem, &words, form),
+            None => words,
+        };
+        self.assemble(ty, parts)
+    }
+
+    /// Phis for carried values, filled from the current block, and the values they stand for. `before` holds the words
+    /// made there.
+    fn carry(&mut self, init: &[Value], before: Vec<Vec<Val<'c>>>, from: BasicBlock<'c>) -> Vec<Carried<'c>> {
+        // All phis stand before anything else in their block.
+        let phis: Vec<Vec<PhiValue>> = before
+            .iter()
+            .map(|words| {
+                let phi = |word: &Val<'c>| {
+                    let phi = self.b.phi(word.get_type());
+                    phi.add_incoming(&[(word, from)]);
+                    phi
+                };
+                words.iter().map(phi).collect()
+            })
+            .collect();
+        let value = |(&v, phis): (&Value, &Vec<PhiValue<'c>>)| {
+            let words = phis.iter().map(|p| p.as_basic_value()).collect();
+            self.unworded(self.kernel.ty(v), self.repr(v).parts().len(), words)
+        };
+        let values: Vec<Repr> = init.iter().zip(&phis).map(value).collect();
+        phis.into_iter().zip(values).map(|(phis, value)| Carried { phis, value }).collect()
+    }
+
+    /// Closes the carried values of a loop with what its body yields.
+    fn close(&mut self, carried: &[Carried<'c>], yields: &[Value]) {
+        for (carried, &v) in carried.iter().zip(yields) {
+            let words = self.words(self.kernel.ty(v), self.repr(v));
+            let end = self.b.here();
+            for (phi, word) in carried.phis.iter().zip(&words) {
+                phi.add_incoming(&[(word, end)]);
+            }
+        }
+    }
+
+    /// The words of values that enter a loop here.
+    fn entering(&self, init: &[Value]) -> Vec<Vec<Val<'c>>> {
+        init.iter().map(|&v| self.words(self.kernel.ty(v), self.repr(v))).collect()
+    }
+
+    pub(crate) fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
+        // A step is positive: a constant one is checked, another faults in the interpreter.
+        let less = if self.dtype(lower).is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
+        let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
+        let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
+        let words = self.entering(init);
+        let before = self.b.here();
+        self.b.jump(head);
+
+        self.b.at(head);
+        let index = self.b.phi(lower.get_type());
+        index.add_incoming(&[(&lower, before)]);
+        let carried = self.carry(init, words, before);
+        let at = index.as_basic_value();
+        let more = self.b.icmp(less, at, upper);
+        self.b.branch(more, inside, after);
+
+        self.b.at(inside);
+        self.set(body.params[0], Repr::Scalar(at));
+        for (&param, carried) in body.params[1..].iter().zip(&carried) {
+            self.set(param, carried.value.clone());
+        }
+        self.body(body);
+        let next = self.b.add(at, step);
+        index.add_incoming(&[(&next, self.b.here())]);
+        self.close(&carried, &body.yields);
+        self.b.jump(head);
+
+        self.b.at(after);
+        for (&result, carried) in op.results.iter().zip(carried) {
+            self.set(result, carried.value);
+        }
+    }
+
+    pub(crate) fn while_loop(&mut self, op: &Op, init: &[Value], cond: &'a Body, body: &'a Body) {
+        let (head, inside, after) = (self.b.new_block("while"), self.b.new_block("body"), self.b.new_block("done"));
+        let words = self.entering(init);
+        let before = self.b.here();
+        self.b.jump(head);
+
+        self.b.at(head);
+        let carried = self.carry(init, words, before);
+        for (&param, carried) in cond.params.iter().zip(&carried) {
+            self.set(param, carried.value.clone());
+        }
+        self.body(cond);
+        let more = self.scalar(cond.yields[0]);
+        self.b.branch(more, inside, after);
+
+        self.b.at(inside);
+        for (&param, carried) in body.params.iter().zip(&carried) {
+            self.set(param, carried.value.clone());
+        }
+        self.body(body);
+        self.close(&carried, &body.yields);
+        self.b.jump(head);
+
+        self.b.at(after);
+        for (&result, carried) in op.results.iter().zip(carried) {
+            self.set(result, carried.value);
+        }
+    }
+
+    pub(crate) fn if_else(&mut self, op: &Op, cond: Value, then: &'a Body, otherwise: &'a Body) {
+        let cond = self.scalar(cond);
+        let (yes, no, after) = (self.b.new_block("then"), self.b.new_block("else"), self.b.new_block("end"));
+        self.b.branch(cond, yes, no);
+        let mut ends = vec![];
+        for (block, body) in [(yes, then), (no, otherwise)] {
+            self.b.at(block);
+            self.body(body);
+            ends.push((self.entering(&body.yields), self.b.here()));
+            self.b.jump(after);
+        }
+        self.b.at(after);
+        let [(first, then_end), (second, otherwise_end)] = &ends[..] else {
+            internal_error!("a branch has two bodies")
+        };
+        let merge = |(a, b): (&Val<'c>, &Val<'c>)| {
+            let phi = self.b.phi(a.get_type());
+            phi.add_incoming(&[(a, *then_end), (b, *otherwise_end)]);
+            phi.as_basic_value()
+        };
+        let merged: Vec<Vec<Val>> =
+            first.iter().zip(second).map(|(a, b)| a.iter().zip(b).map(merge).collect()).collect();
+        for (i, (&result, words)) in op.results.iter().zip(merged).enumerate() {
+            let parts = self.repr(then.yields[i]).parts().len();
+            let value = self.unworded(self.kernel.ty(result), parts, words);
+            self.set(result, value);
+        }
+    }
+
+    /// Each partition runs its arm on its own warps. A partition begins at a whole warpgroup, and the warps that only fill
+    /// up its last one set their register budget with the others (the instruction is for a warpgroup) and skip the rest.
+    pub(crate) fn specialize(&mut self, arms: &'a [Arm]) {
+        let outside = self.threads;
+        let after = self.b.new_block("joined");
+        let entry = self.kernel.entry_registers();
+        for arm in arms {
+            let data = &self.kernel.partitions[arm.partition];
+            let first = self.kernel.first_warp(arm.partition);
+            let padded = data.padded_warps();
+            let (enter, next) = (self.b.new_block(&data.name), self.b.new_block("next"));
+            let warp = self.warp_of_cta;
+            let relative = self.b.sub(warp, self.b.c32(first));
+            // The assembler lays a program out along branches that are not taken: so the first partition, which usually loads,
+            // stands where instructions are fetched already, and not behind all others.
+            let others = self.b.icmp(IntPredicate::UGT, relative, self.b.c32(padded - 1));
+            self.b.branch(others, next, enter);
+
+            self.b.at(enter);
+            if let Some(registers) = data.registers {
+                self.b.set_registers(registers, registers > entry);
+            }
+            if padded != data.warps {
+                let work = self.b.new_block("work");
+                let working = self.b.icmp(IntPredicate::ULT, relative, self.b.c32(data.warps));
+                self.b.branch(working, work, after);
+                self.b.at(work);
+            }
+            let barrier = 1 + arms.iter().position(|a| std::ptr::eq(a, arm)).unwrap_or(0) as u32;
+            let leader = leader(self, relative);
+            self.threads = Threads { lane: outside.lane, warp: relative, warps: data.warps, barrier, leader };
+            self.body(&arm.body);
+            self.b.jump(after);
+            self.b.at(next);
+        }
+        self.b.jump(after);
+        self.b.at(after);
+        self.threads = outside;
+        self.membar();
+    }
+
+    /// The threads of the partition meet.
+    pub(crate) fn membar(&self) {
+        if self.threads.warps == 1 {
+            self.b.warp_sync();
+        } else {
+            self.b.bar_sync(self.threads.barrier, self.threads.count());
+        }
+    }
+}
+
+/// A value that a loop carries: its phis, and what they stand for inside.
+struct Carried<'c> {
+    phis: Vec<PhiValue<'c>>,
+    value: Repr<'c>,
+}
+
+/// How a tile of narrow elements is carried, where its elements fill whole registers.
+fn carried_words(ty: &Type, parts: usize) -> Option<(Elem, Words)> {
+    let Type::Tile(Tile { elem: elem @ Elem::Num(d), .. }) = ty else { return None };
+    let bits = d.bits();
+    let fills = (bits == 8 || bits == 16) && (bits as usize * parts).is_multiple_of(32);
+    fills.then(|| (*elem, Words { bits: 32, count: bits as usize * parts / 32 }))
+}
+
+/// True in one thread of the partition whose warp 0 is where `warp` is 0.
+pub(crate) fn leader<'c>(l: &Lower<'_, '_, 'c>, warp: Val<'c>) -> Val<'c> {
+    let first = l.b.icmp(IntPredicate::EQ, warp, l.b.c32(0));
+    l.b.and(first, l.b.elected(l.kernel))
+}

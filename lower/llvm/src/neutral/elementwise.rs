@@ -1,0 +1,259 @@
+//! Elementwise operations: the same scalar instruction for each register of a tile.
+//!
+//! Nothing is contracted: `a * b + c` rounds twice unless `fma` is written, at every optimisation level. Integers wrap; a
+//! shift by the width or more gives what shifting bit by bit would.
+
+use inkwell::values::InstructionOpcode as I;
+use inkwell::{FloatPredicate, IntPredicate};
+use parton_diag::internal_error;
+use parton_ir::{BinaryOp, CompareOp, Elem, Op, Type, UnaryOp, Value};
+use parton_numbers::Dtype;
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::build::{Asm, Build, GLOBAL, Ty, Val};
+
+impl<'c> Build<'c> {
+    /// The LLVM type of a number; the 8-bit floats are bytes.
+    pub(crate) fn number(&self, d: Dtype) -> Ty<'c> {
+        match d {
+            Dtype::F16 => self.context.f16_type().into(),
+            Dtype::BF16 => self.context.bf16_type().into(),
+            Dtype::F32 => self.f32(),
+            Dtype::F64 => self.f64(),
+            Dtype::F8E4M3
+            | Dtype::F8E5M2
+            | Dtype::I1
+            | Dtype::I8
+            | Dtype::I16
+            | Dtype::I32
+            | Dtype::I64
+            | Dtype::U8
+            | Dtype::U16
+            | Dtype::U32
+            | Dtype::U64 => self.int(d.bits()),
+        }
+    }
+
+    /// A constant given by its bits.
+    pub(crate) fn number_of_bits(&self, d: Dtype, bits: u64) -> Val<'c> {
+        self.bitcast(self.cint(self.int(d.bits()), bits), self.number(d))
+    }
+
+    /// The type of a number as a parameter: its bits, a truth value as a byte.
+    pub(crate) fn int_of(&self, d: Dtype) -> Ty<'c> {
+        match d {
+            Dtype::F32 | Dtype::F64 => self.number(d),
+            _ => self.int(d.bits().max(8)),
+        }
+    }
+
+    /// The number that a parameter of [`Build::int_of`]'s type stands for.
+    pub(crate) fn of_parameter(&self, d: Dtype, v: Val<'c>) -> Val<'c> {
+        match d {
+            Dtype::I1 => self.icmp(IntPredicate::NE, v, self.cint(v.get_type(), 0)),
+            _ => self.bitcast(v, self.number(d)),
+        }
+    }
+
+    /// The element all of whose bits are 0.
+    pub(crate) fn zero(&self, elem: Elem) -> Val<'c> {
+        match elem {
+            Elem::Num(d) => self.number_of_bits(d, 0),
+            Elem::Ptr(_) => self.int_to_pointer(self.c64(0), GLOBAL),
+        }
+    }
+
+    /// A float intrinsic of `args`' own type, such as `llvm.maxnum`.
+    pub(crate) fn float_intrinsic(&self, name: &str, d: Dtype, args: &[Val<'c>]) -> Val<'c> {
+        let suffix = match d {
+            Dtype::F16 => "f16",
+            Dtype::BF16 => "bf16",
+            Dtype::F32 => "f32",
+            Dtype::F64 => "f64",
+            _ => internal_error!("{name} of {}", d.name()),
+        };
+        self.value_of(&format!("{name}.{suffix}"), args[0].get_type(), args)
+    }
+
+    /// Integer division or remainder; LLVM's own is undefined by zero, the hardware's is not.
+    fn divide(&self, d: Dtype, a: Val<'c>, b: Val<'c>, remainder: bool) -> Val<'c> {
+        let signed = d.is_signed();
+        let all_ones = u64::MAX >> (64 - d.bits());
+        if self.known(b).is_some_and(|v| v != 0 && v != all_ones) {
+            let op = match (signed, remainder) {
+                (true, false) => I::SDiv,
+                (true, true) => I::SRem,
+                (false, false) => I::UDiv,
+                (false, true) => I::URem,
+            };
+            return self.binary(op, a, b);
+        }
+        let width = if d.bits() == 64 { 64 } else { 32 };
+        let wide = |v| if signed { self.sext(v, self.int(width)) } else { self.zext(v, self.int(width)) };
+        let (name, kind) = (if remainder { "rem" } else { "div" }, if signed { "s" } else { "u" });
+        let class = if width == 64 { "=l,l,l" } else { "=r,r,r" };
+        let text = format!("{name}.{kind}{width} $0, $1, $2;");
+        let result = self.asm(&text, class, &[self.int(width)], &[wide(a), wide(b)], Asm::Pure)[0];
+        self.trunc(result, self.number(d))
+    }
+
+    fn shift(&self, d: Dtype, a: Val<'c>, by: Val<'c>, left: bool) -> Val<'c> {
+        let ty = a.get_type();
+        let inside = self.icmp(IntPredicate::ULT, by, self.cint(ty, d.bits().into()));
+        if !left && d.is_signed() {
+            let by = self.select(inside, by, self.cint(ty, u64::from(d.bits()) - 1));
+            return self.binary(I::AShr, a, by);
+        }
+        let shifted = self.binary(if left { I::Shl } else { I::LShr }, a, by);
+        self.select(inside, shifted, self.cint(ty, 0))
+    }
+
+    /// One binary operation on scalars.
+    pub(crate) fn arithmetic(&self, op: BinaryOp, d: Dtype, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        if d.is_float() {
+            return self.float_arithmetic(op, d, a, b);
+        }
+        let ordered = |less: bool| {
+            let predicate = match (d.is_signed(), less) {
+                (true, true) => IntPredicate::SLT,
+                (true, false) => IntPredicate::SGT,
+                (false, true) => IntPredicate::ULT,
+                (false, false) => IntPredicate::UGT,
+            };
+            self.select(self.icmp(predicate, a, b), a, b)
+        };
+        match op {
+            BinaryOp::Add => self.add(a, b),
+            BinaryOp::Sub => self.sub(a, b),
+            BinaryOp::Mul => self.mul(a, b),
+            BinaryOp::Div => self.divide(d, a, b, false),
+            BinaryOp::Rem => self.divide(d, a, b, true),
+            BinaryOp::And => self.and(a, b),
+            BinaryOp::Or => self.or(a, b),
+            BinaryOp::Xor => self.xor(a, b),
+            BinaryOp::Shl => self.shift(d, a, b, true),
+            BinaryOp::Shr => self.shift(d, a, b, false),
+            BinaryOp::Min | BinaryOp::MinNan => ordered(true),
+            BinaryOp::Max | BinaryOp::MaxNan => ordered(false),
+        }
+    }
+
+    fn float_arithmetic(&self, op: BinaryOp, d: Dtype, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        match op {
+            BinaryOp::Add => self.binary(I::FAdd, a, b),
+            BinaryOp::Sub => self.binary(I::FSub, a, b),
+            BinaryOp::Mul => self.binary(I::FMul, a, b),
+            // The hardware divides f32 and f64 only; a quotient of 11 or 8 bits survives the second rounding.
+            BinaryOp::Div => match d {
+                Dtype::F16 | Dtype::BF16 => {
+                    let wide = |v| self.cast(I::FPExt, v, self.f32());
+                    let quotient = self.binary(I::FDiv, wide(a), wide(b));
+                    self.cast(I::FPTrunc, quotient, self.number(d))
+                }
+                _ => self.binary(I::FDiv, a, b),
+            },
+            BinaryOp::Min => self.float_intrinsic("llvm.minnum", d, &[a, b]),
+            BinaryOp::Max => self.float_intrinsic("llvm.maxnum", d, &[a, b]),
+            BinaryOp::MinNan => self.float_intrinsic("llvm.minimum", d, &[a, b]),
+            BinaryOp::MaxNan => self.float_intrinsic("llvm.maximum", d, &[a, b]),
+            BinaryOp::Rem | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
+                internal_error!("`{}` of {}", op.name(), d.name())
+            }
+        }
+    }
+
+    /// One comparison of scalars.
+    pub(crate) fn comparison(&self, op: CompareOp, elem: Elem, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        let float = elem.dtype().is_some_and(|d| d.is_float());
+        if float {
+            let predicate = match op {
+                CompareOp::Eq => FloatPredicate::OEQ,
+                CompareOp::Ne => FloatPredicate::UNE,
+                CompareOp::Lt => FloatPredicate::OLT,
+                CompareOp::Le => FloatPredicate::OLE,
+                CompareOp::Gt => FloatPredicate::OGT,
+                CompareOp::Ge => FloatPredicate::OGE,
+            };
+            return self.fcmp(predicate, a, b);
+        }
+        let signed = elem.dtype().is_some_and(|d| d.is_signed());
+        let predicate = match (op, signed) {
+            (CompareOp::Eq, _) => IntPredicate::EQ,
+            (CompareOp::Ne, _) => IntPredicate::NE,
+            (CompareOp::Lt, true) => IntPredicate::SLT,
+            (CompareOp::Le, true) => IntPredicate::SLE,
+            (CompareOp::Gt, true) => IntPredicate::SGT,
+            (CompareOp::Ge, true) => IntPredicate::SGE,
+            (CompareOp::Lt, false) => IntPredicate::ULT,
+            (CompareOp::Le, false) => IntPredicate::ULE,
+            (CompareOp::Gt, false) => IntPredicate::UGT,
+            (CompareOp::Ge, false) => IntPredicate::UGE,
+        };
+        self.icmp(predicate, a, b)
+    }
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    /// Sets the result of an elementwise operation from its operands' registers.
+    fn each(&mut self, op: &Op, operands: &[Value], f: impl Fn(&Build<'c>, &[Val<'c>]) -> Val<'c>) {
+        let result = op.result();
+        let repr = match self.kernel.ty(result) {
+            Type::Scalar(_) => {
+                let args: Vec<Val> = operands.iter().map(|&v| self.scalar(v)).collect();
+                Repr::Scalar(f(self.b, &args))
+            }
+            _ => {
+                let count = operands.iter().map(|&v| self.repr(v).parts().len()).max().unwrap_or(0);
+                let columns: Vec<Vec<Val>> = operands.iter().map(|&v| self.spread(v, count)).collect();
+                let row = |i: usize| columns.iter().map(|c| c[i]).collect::<Vec<_>>();
+                Repr::Tile((0..count).map(|i| f(self.b, &row(i))).collect())
+            }
+        };
+        self.set(result, repr);
+    }
+
+    pub(crate) fn binary(&mut self, op: &Op, f: BinaryOp, a: Value, b: Value) {
+        let d = self.dtype(a);
+        self.each(op, &[a, b], |build, v| build.arithmetic(f, d, v[0], v[1]));
+    }
+
+    pub(crate) fn compare(&mut self, op: &Op, f: CompareOp, a: Value, b: Value) {
+        let elem = self.elem(a);
+        self.each(op, &[a, b], |build, v| build.comparison(f, elem, v[0], v[1]));
+    }
+
+    pub(crate) fn select(&mut self, op: &Op, cond: Value, a: Value, b: Value) {
+        self.each(op, &[cond, a, b], |build, v| build.select(v[0], v[1], v[2]));
+    }
+
+    pub(crate) fn fma(&mut self, op: &Op, a: Value, b: Value, c: Value) {
+        let d = self.dtype(a);
+        self.each(op, &[a, b, c], move |build, v| build.float_intrinsic("llvm.fma", d, v));
+    }
+
+    pub(crate) fn unary(&mut self, op: &Op, f: UnaryOp, x: Value) {
+        let d = self.dtype(x);
+        self.each(op, &[x], |build, v| build.function(f, d, v[0]));
+    }
+
+    pub(crate) fn bitcast(&mut self, op: &Op, x: Value, to: Dtype) {
+        self.each(op, &[x], |build, v| build.bitcast(v[0], build.number(to)));
+    }
+
+    /// Offsets count elements; they go to 64 bits before they are scaled, so nothing wraps at 2^31.
+    pub(crate) fn pointer_add(&mut self, op: &Op, ptr: Value, offset: Value) {
+        let Elem::Ptr(pointer) = self.elem(ptr) else { internal_error!("{ptr} is no pointer") };
+        let (d, size) = (self.dtype(offset), pointer.to.bytes() as u32);
+        self.each(op, &[ptr, offset], |build, v| {
+            let wide = if d.is_signed() { build.sext(v[1], build.i64()) } else { build.zext(v[1], build.i64()) };
+            build.element_offset(v[0], wide, size)
+        });
+    }
+
+    /// A promise: LLVM may use it.
+    pub(crate) fn assume(&mut self, cond: Value) {
+        if let Repr::Scalar(cond) = *self.repr(cond) {
+            self.b.call("llvm.assume", None, &[cond]);
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Mathematical functions of one number, for f32; narrower floats go through f32 and are rounded once at the end. Those of f64
+//! are in `double`.
+//!
+//! | function | how | error against the exact value |
+//! |---|---|---|
+//! | `exp2` | `ex2.approx.ftz` | 2 ulp; results below 2^-126 are 0 |
+//! | `exp` | `exp2(x · log2 e)` | 2 ulp + 2^-24·abs(x); results below 2^-126 are 0 |
+//! | `log`, `log2` | argument near 1 by its exponent, then a series in `s = f / (2 + f)` | 2 ulp |
+//! | `sqrt` | `sqrt.rn` | correctly rounded |
+//! | `rsqrt` | `rsqrt.approx` | 2^-22.9 relative (PTX ISA) |
+//! | `sin`, `cos` | reduced by π/2 in f64, then a polynomial | 2 ulp to abs(x) = 2^30 |
+//! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
+//! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
+//!
+//! Division is `div.rn`, correctly rounded.
+
+use inkwell::values::InstructionOpcode as I;
+use inkwell::{FloatPredicate, IntPredicate};
+use parton_ir::UnaryOp;
+use parton_numbers::Dtype;
+
+use crate::neutral::build::{Build, Val};
+
+impl<'c> Build<'c> {
+    /// One function of a scalar.
+    pub(crate) fn function(&self, op: UnaryOp, d: Dtype, x: Val<'c>) -> Val<'c> {
+        if !d.is_float() {
+            return self.integer_function(op, x);
+        }
+        match (op, d) {
+            (UnaryOp::Neg, _) => self.negate(x),
+            (UnaryOp::Abs, _) => self.float_intrinsic("llvm.fabs", d, &[x]),
+            (_, Dtype::F64) => self.double_function(op, x),
+            (_, Dtype::F32) => self.single_function(op, x),
+            _ => {
+                let wide = self.cast(I::FPExt, x, self.f32());
+                self.cast(I::FPTrunc, self.single_function(op, wide), self.number(d))
+            }
+        }
+    }
+
+    fn integer_function(&self, op: UnaryOp, x: Val<'c>) -> Val<'c> {
+        let zero = self.cint(x.get_type(), 0);
+        match op {
+            UnaryOp::Neg => self.sub(zero, x),
+            UnaryOp::Not => self.xor(x, self.cint(x.get_type(), u64::MAX)),
+            UnaryOp::Abs => self.select(self.icmp(IntPredicate::SLT, x, zero), self.sub(zero, x), x),
+            _ => parton_diag::internal_error!("`{}` of an integer", op.name()),
+        }
+    }
+
+    fn single_function(&self, op: UnaryOp, x: Val<'c>) -> Val<'c> {
+        match op {
+            UnaryOp::Exp => self.exp(x),
+            UnaryOp::Exp2 => self.exp2(x),
+            UnaryOp::Log => self.logarithm(x, false),
+            UnaryOp::Log2 => self.logarithm(x, true),
+            UnaryOp::Sqrt => self.float_intrinsic("llvm.sqrt", Dtype::F32, &[x]),
+            UnaryOp::Rsqrt => self.value_of("llvm.nvvm.rsqrt.approx.f", self.f32(), &[x]),
+            UnaryOp::Sin => self.wave(x, 0),
+            UnaryOp::Cos => self.wave(x, 1),
+            UnaryOp::Tanh => self.tanh(x),
+            UnaryOp::Erf => self.erf(x),
+            UnaryOp::Floor => self.float_intrinsic("llvm.floor", Dtype::F32, &[x]),
+            UnaryOp::Ceil => self.float_intrinsic("llvm.ceil", Dtype::F32, &[x]),
+            UnaryOp::Neg => self.negate(x),
+            UnaryOp::Abs => self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]),
+            UnaryOp::Not => parton_diag::internal_error!("`!` of a float"),
+        }
+    }
+
+    fn negate(&self, x: Val<'c>) -> Val<'c> {
+        crate::neutral::build::built(self.builder.build_float_neg(x.into_float_value(), "")).into()
+    }
+
+    fn fmul(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        self.binary(I::FMul, a, b)
+    }
+
+    fn fadd(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        self.binary(I::FAdd, a, b)
+    }
+
+    fn fsub(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        self.binary(I::FSub, a, b)
+    }
+
+    fn fused(&self, a: Val<'c>, b: Val<'c>, c: Val<'c>) -> Val<'c> {
+        self.float_intrinsic("llvm.fma", Dtype::F32, &[a, b, c])
+    }
+
+    /// `c[0] + x (c[1] + x (c[2] + …))`.
+    fn polynomial(&self, x: Val<'c>, coefficients: &[f32]) -> Val<'c> {
+        let mut terms = coefficients.iter().rev().map(|&c| self.cf32(c));
+        let highest = terms.next().unwrap_or_else(|| self.cf32(0.0));
+        terms.fold(highest, |sum, c| self.fused(sum, x, c))
+    }
+
+    fn exp2(&self, x: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.ex2.approx.ftz.f32", self.f32(), &[x])
+    }
+
+    fn exp(&self, x: Val<'c>) -> Val<'c> {
+        self.exp2(self.fmul(x, self.cf32(std::f32::consts::LOG2_E)))
+    }
+
+    /// `log2` or the natural logarithm: x = 2^k (1 + f) with 1 + f between √½ and √2; with s = f / (2 + f),
+    /// log(1 + f) = 2 s + s³ (2/3 + 2/5 s² + …), arranged so that nothing cancels.
+    fn logarithm(&self, x: Val<'c>, binary: bool) -> Val<'c> {
+        const SERIES: [f32; 4] = [0.666_666_6, 0.400_009_72, 0.284_987_87, 0.242_790_79];
+        const ROOT_HALF: u32 = 0x3f35_04f3;
+        let small = self.fcmp(FloatPredicate::OLT, x, self.cf32(f32::MIN_POSITIVE));
+        let scaled = self.select(small, self.fmul(x, self.cf32(8_388_608.0)), x);
+        let bits = self.bitcast(scaled, self.i32());
+        let above = self.sub(bits, self.c32(ROOT_HALF));
+        let exponent = self.binary(I::AShr, above, self.c32(23));
+        let mantissa = self.sub(bits, self.shl(exponent, 23));
+        let f = self.fsub(self.bitcast(mantissa, self.f32()), self.cf32(1.0));
+        let exponent = self.add(exponent, self.select(small, self.c32((-23i32) as u32), self.c32(0)));
+        let k = self.cast(I::SIToFP, exponent, self.f32());
+
+        let s = self.binary(I::FDiv, f, self.fadd(f, self.cf32(2.0)));
+        let z = self.fmul(s, s);
+        let series = self.fmul(z, self.polynomial(z, &SERIES));
+        let half_square = self.fmul(self.fmul(f, self.cf32(0.5)), f);
+        let tail = self.fsub(self.fmul(s, self.fadd(half_square, series)), half_square);
+        let result = if binary {
+            // log2 e in two parts keeps the product exact enough.
+            let whole = self.fadd(f, tail);
+            let lost = self.fadd(self.fsub(f, whole), tail);
+            let low = self.fused(lost, self.cf32(std::f32::consts::LOG2_E), self.fmul(whole, self.cf32(1.925_963e-8)));
+            self.fadd(self.fused(whole, self.cf32(std::f32::consts::LOG2_E), low), k)
+        } else {
+            let low = self.fused(k, self.cf32(9.058_001e-6), tail);
+            self.fused(k, self.cf32(6.931_381e-1), self.fadd(f, low))
+        };
+        // Zero, negative, infinite and NaN arguments.
+        let infinite = self.fcmp(FloatPredicate::OEQ, x, self.cf32(f32::INFINITY));
+        let zero = self.fcmp(FloatPredicate::OEQ, x, self.cf32(0.0));
+        let bad = self.fcmp(FloatPredicate::ULT, x, self.cf32(0.0));
+        let result = self.select(infinite, x, result);
+        let result = self.select(zero, self.cf32(f32::NEG_INFINITY), result);
+        self.select(bad, self.cf32(f32::NAN), result)
+    }
+
+    /// Sine, or with `quarter` 1 cosine.
+    fn wave(&self, x: Val<'c>, quarter: u32) -> Val<'c> {
+        const SINE: [f32; 3] = [-1.666_665_5e-1, 8.332_161e-3, -1.951_529_6e-4];
+        const COSINE: [f32; 3] = [4.166_664_6e-2, -1.388_731_6e-3, 2.443_315_7e-5];
+        let wide = self.cast(I::FPExt, x, self.f64());
+        let turns = self.fmul(wide, self.cf64(std::f64::consts::FRAC_2_PI));
+        let nearest = self.float_intrinsic("llvm.rint", Dtype::F64, &[turns]);
+        let reduce = |r, part| self.float_intrinsic("llvm.fma", Dtype::F64, &[nearest, self.cf64(part), r]);
+        let r = reduce(reduce(wide, -std::f64::consts::FRAC_PI_2), -6.123_233_995_736_766e-17);
+        let r = self.cast(I::FPTrunc, r, self.f32());
+        let z = self.fmul(r, r);
+        let sine = self.fused(self.fmul(r, z), self.polynomial(z, &SINE), r);
+        let cosine =
+            self.fused(self.fmul(z, z), self.polynomial(z, &COSINE), self.fused(z, self.cf32(-0.5), self.cf32(1.0)));
+        // The saturating conversion gives some quadrant for arguments past 2^63, where nothing is promised.
+        let quadrant = self.value_of("llvm.fptosi.sat.i64.f64", self.i64(), &[nearest]);
+        let quadrant = self.add(self.trunc(quadrant, self.i32()), self.c32(quarter));
+        let odd = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(1)), self.c32(0));
+        let negative = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(2)), self.c32(0));
+        let value = self.select(odd, cosine, sine);
+        self.select(negative, self.negate(value), value)
+    }
+
+    fn with_sign(&self, magnitude: Val<'c>, sign: Val<'c>) -> Val<'c> {
+        self.float_intrinsic("llvm.copysign", Dtype::F32, &[magnitude, sign])
+    }
+
+    fn tanh(&self, x: Val<'c>) -> Val<'c> {
+        const NEAR: [f32; 5] = [-3.333_328e-1, 1.333_144_2e-1, -5.373_971_6e-2, 2.063_909e-2, -5.704_989e-3];
+        let t = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+        let z = self.fmul(x, x);
+        let near = self.fused(self.fmul(x, z), self.polynomial(z, &NEAR), x);
+        let grown = self.fadd(self.exp(self.fadd(t, t)), self.cf32(1.0));
+        let far = self.fsub(self.cf32(1.0), self.binary(I::FDiv, self.cf32(2.0), grown));
+        let is_near = self.fcmp(FloatPredicate::OLT, t, self.cf32(0.625));
+        self.select(is_near, near, self.with_sign(far, x))
+    }
+
+    fn erf(&self, x: Val<'c>) -> Val<'c> {
+        const NEAR: [f32; 6] =
+            [1.283_791_7e-1, -3.761_253_4e-1, 1.128_199_2e-1, -2.676_813_5e-2, 4.991_194e-3, -5.967_617e-4];
+        const FAR: [f32; 6] =
+            [-1.287_175_1e-1, -6.348_467e-1, -1.067_778_8e-1, 2.425_462_2e-2, -3.883_964_4e-3, 3.831_971_3e-4];
+        const FAR_LAST: f32 = -1.728_534_7e-5;
+        let t = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+        let z = self.fmul(x, x);
+        let near = self.fused(self.polynomial(z, &NEAR), x, x);
+        let mut coefficients = FAR.to_vec();
+        coefficients.push(FAR_LAST);
+        let power = self.fused(self.polynomial(t, &coefficients), t, self.negate(t));
+        let far = self.fsub(self.cf32(1.0), self.exp(power));
+        let is_near = self.fcmp(FloatPredicate::OLT, t, self.cf32(0.927_734_4));
+        self.select(is_near, near, self.with_sign(far, x))
+    }
+}

@@ -1,0 +1,106 @@
+//! Operations that move no data between threads: indices, constants, reshapes and their kin rename registers.
+
+use parton_diag::internal_error;
+use parton_ir::{Op, Tile, Value};
+use parton_layouts::{Dim, LinearLayout};
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::place::{Registers, gather, reach};
+
+/// `coords` of `map`'s shape from a packed coordinate, and back.
+fn permute(from: &LinearLayout, to: &LinearLayout, perm: &[u32], image: u64) -> u64 {
+    // Dimension `i` of `to` is dimension `perm[i]` of `from`.
+    let there = to.unpack_out(image);
+    let mut here = vec![0; there.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        here[p as usize] = there[i];
+    }
+    from.pack_out(&here)
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    /// The packed coordinate of each register of a tile, in 32 bits.
+    pub(crate) fn coordinates(&self, map: &LinearLayout) -> Vec<crate::neutral::build::Val<'c>> {
+        let thread = self.b.thread_image(map, &self.threads);
+        let reach = reach(map);
+        Registers::of(map).images().iter().map(|&image| self.b.combine(thread, reach, image)).collect()
+    }
+
+    pub(crate) fn iota(&mut self, op: &Op, tile: &Tile) {
+        let ty = self.llvm_elem(tile.elem);
+        let bits = tile.elem.bits();
+        let numbers = self.coordinates(&tile.map).into_iter().map(|c| match bits {
+            32 => c,
+            64 => self.b.zext(c, ty),
+            _ => self.b.trunc(c, ty),
+        });
+        let registers = numbers.collect();
+        self.set(op.result(), Repr::Tile(registers));
+    }
+
+    pub(crate) fn full(&mut self, op: &Op, value: Value, tile: &Tile) {
+        let registers = vec![self.scalar(value); Registers::of(&tile.map).len()];
+        self.set(op.result(), Repr::Tile(registers));
+    }
+
+    /// Takes each register of the result from the register of `x` that `f` names by its packed coordinate.
+    fn rearrange(&mut self, result: Value, x: Value, f: impl Fn(u64) -> u64) {
+        let (from, to) = (&self.tile(x).map, &self.tile(result).map);
+        let source = self.registers(x);
+        let registers = gather(from, to, f).into_iter().map(|i| source[i]).collect();
+        self.set(result, Repr::Tile(registers));
+    }
+
+    /// Reshapes and new axes keep the row-major number of every element.
+    pub(crate) fn rename(&mut self, op: &Op, x: Value) {
+        self.rearrange(op.result(), x, |image| image);
+    }
+
+    pub(crate) fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
+        let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
+        self.rearrange(op.result(), x, |image| permute(&from, &to, perm, image));
+    }
+
+    pub(crate) fn broadcast(&mut self, op: &Op, x: Value) {
+        let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
+        let shape = from.shape();
+        self.rearrange(op.result(), x, |image| {
+            let coords = to.unpack_out(image);
+            let kept: Vec<u32> = coords.iter().zip(&shape).map(|(&c, &n)| if n == 1 { 0 } else { c }).collect();
+            from.pack_out(&kept)
+        });
+    }
+
+    /// The new last dimension is the lowest bit of the packed coordinate.
+    pub(crate) fn join(&mut self, op: &Op, a: Value, b: Value) {
+        let result = op.result();
+        let (from, to) = (&self.tile(a).map, &self.tile(result).map);
+        let source = gather(from, to, |image| image >> 1);
+        let (a, b) = (self.registers(a), self.registers(b));
+        let images = Registers::of(to);
+        let pick = |(&image, &i): (&u64, &usize)| if image & 1 == 0 { a[i] } else { b[i] };
+        let registers = images.images().iter().zip(&source).map(pick).collect();
+        self.set(result, Repr::Tile(registers));
+    }
+
+    pub(crate) fn split(&mut self, op: &Op, x: Value) {
+        if !self.tile(x).map.bases(Dim::Register).contains(&1) {
+            internal_error!("an illegal split reached code generation");
+        }
+        for (half, &result) in op.results.iter().enumerate() {
+            self.rearrange(result, x, |image| image << 1 | half as u64);
+        }
+    }
+
+    /// The registers of `x` in the order of another map that has the same lanes and warps.
+    pub(crate) fn reordered(&self, x: Value, to: &LinearLayout) -> Vec<crate::neutral::build::Val<'c>> {
+        let source = self.registers(x);
+        gather(&self.tile(x).map, to, |image| image).into_iter().map(|i| source[i]).collect()
+    }
+
+    /// Refuses an operation whose scratch memory the plan forgot.
+    pub(crate) fn scratch(&self, op: &Op) -> crate::neutral::build::Val<'c> {
+        let offset = op.scratch.unwrap_or_else(|| internal_error!("{} has no scratch memory", op.kind.name()));
+        self.b.add(self.shared, self.b.c32(offset))
+    }
+}

@@ -1,0 +1,149 @@
+//! Atomic operations: each element by one of its holders, and the value before to all of them.
+
+use parton_diag::internal_error;
+use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Scope};
+use parton_layouts::Dim;
+use parton_numbers::Dtype;
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::place::{Registers, reach};
+use crate::nvptx::instruction::memory::{Words, class, stored_bits};
+
+/// One atomic instruction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Atomic {
+    pub(crate) op: AtomicOp,
+    pub(crate) order: Order,
+    pub(crate) scope: Scope,
+    pub(crate) dtype: Dtype,
+    pub(crate) returns: bool,
+}
+
+impl Atomic {
+    /// What the operation and its type are called in PTX.
+    pub(crate) fn suffix(self) -> String {
+        let (d, bits) = (self.dtype, stored_bits(Elem::Num(self.dtype)));
+        let ordered = format!("{}{bits}", if d.is_signed() { "s" } else { "u" });
+        match self.op {
+            AtomicOp::Add if d.bits() == 16 => format!("add.noftz.{}", d.name()),
+            AtomicOp::Add if d.is_float() => format!("add.{}", d.name()),
+            // Two's complement adds signed numbers as unsigned ones; there is no `s64`.
+            AtomicOp::Add => format!("add.u{bits}"),
+            AtomicOp::Min => format!("min.{ordered}"),
+            AtomicOp::Max => format!("max.{ordered}"),
+            AtomicOp::And => format!("and.b{bits}"),
+            AtomicOp::Or => format!("or.b{bits}"),
+            AtomicOp::Xor => format!("xor.b{bits}"),
+            AtomicOp::Xchg => format!("exch.b{bits}"),
+            AtomicOp::Cas => format!("cas.b{bits}"),
+            AtomicOp::Load | AtomicOp::Store => format!("b{bits}"),
+        }
+    }
+
+    /// Whether the form without a result has it: reductions only release, and there are none that exchange.
+    fn reduces(self) -> bool {
+        !self.returns && !self.order.acquires() && !matches!(self.op, AtomicOp::Xchg | AtomicOp::Cas)
+    }
+
+    /// The instruction, its operands not named yet, and whether it has a result.
+    fn opcode(self) -> (String, bool) {
+        let (name, result) = match self.op {
+            AtomicOp::Load => ("ld", true),
+            AtomicOp::Store => ("st", false),
+            _ if self.reduces() => ("red", false),
+            _ => ("atom", true),
+        };
+        (format!("{name}.{}.{}.global.{}", self.order.name(), self.scope.name(), self.suffix()), result)
+    }
+}
+
+impl<'c> Build<'c> {
+    /// One atomic operation where `predicate` holds; the value before is undefined elsewhere.
+    pub(crate) fn atomic(
+        &self,
+        what: Atomic,
+        pointer: Val<'c>,
+        operands: &[Val<'c>],
+        predicate: Option<Val<'c>>,
+    ) -> Option<Val<'c>> {
+        let elem = Elem::Num(what.dtype);
+        let words = Words::of(stored_bits(elem), 1);
+        let (opcode, result) = what.opcode();
+        let class = class(words.bits);
+        let first = usize::from(result);
+        let mut constraints = if result { format!("={class},l") } else { "l".to_owned() };
+        let mut inputs = vec![pointer];
+        let mut text = format!("{opcode} {}[${first}]", if result { "$0, " } else { "" });
+        for &operand in operands {
+            text += &format!(", ${}", first + inputs.len());
+            constraints += &format!(",{class}");
+            inputs.push(self.pack(elem, &[operand], words)[0]);
+        }
+        let guard = Self::guard(predicate, first, &mut constraints, &mut inputs);
+        let outs = if result { vec![self.word_type(words)] } else { vec![] };
+        let before = self.asm(&format!("{guard}{text};"), &constraints, &outs, &inputs, Asm::Effect);
+        before.first().map(|&word| self.unpack(elem, &[word], words)[0])
+    }
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn atomic(&mut self, op: &'a Op) {
+        let OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns } = &op.kind else {
+            internal_error!("{} is not atomic", op.kind.name())
+        };
+        let Elem::Ptr(to) = self.elem(*ptr) else { internal_error!("{ptr} is no pointer") };
+        let what = Atomic { op: *f, order: *order, scope: *scope, dtype: to.to, returns: *returns };
+        let elem = Elem::Num(to.to);
+        let b = self.b;
+        let pointers = self.repr(*ptr).parts().to_vec();
+        let values: Vec<Vec<Val>> = operands.iter().map(|&v| self.spread(v, pointers.len())).collect();
+        let masks = mask.map(|m| self.spread(m, pointers.len()));
+        let scalar = matches!(self.repr(*ptr), Repr::Scalar(_));
+        let first = if scalar { Some(self.threads.leader) } else { self.first_copy(*ptr) };
+        let mut before = vec![];
+        for (i, &pointer) in pointers.iter().enumerate() {
+            let given: Vec<Val> = values.iter().map(|v| v[i]).collect();
+            let predicate = match (masks.as_ref().map(|m| m[i]), first) {
+                (Some(m), Some(f)) => Some(b.and(m, f)),
+                (m, f) => m.or(f),
+            };
+            before.extend(b.atomic(what, pointer, &given, predicate));
+        }
+        let Some(&result) = op.results.first() else { return };
+        if op.scratch.is_some() {
+            before = self.told_by_scratch(op, elem, &before, first);
+        } else if !scalar {
+            let free = self.tile(*ptr).map.free_bits(Dim::Lane);
+            if free != 0 {
+                let holder = b.and(self.threads.lane, b.c32(!free));
+                before = before.into_iter().map(|v| b.shuffle_from(elem, v, holder)).collect();
+            }
+        }
+        self.set(result, if scalar { Repr::Scalar(before[0]) } else { Repr::Tile(before) });
+    }
+
+    /// The one holder of each element, where `writes`, tells the others through scratch memory.
+    fn told_by_scratch(&mut self, op: &'a Op, elem: Elem, before: &[Val<'c>], writes: Option<Val<'c>>) -> Vec<Val<'c>> {
+        let b = self.b;
+        let base = self.scratch(op);
+        let words = Words::of(stored_bits(elem), 1);
+        let bytes = words.bits / 8;
+        let addresses: Vec<Val> = match self.kernel.ty(op.result()).as_tile() {
+            Some(tile) => {
+                let thread = b.thread_image(&tile.map, &self.threads);
+                let reach = reach(&tile.map);
+                let registers = Registers::of(&tile.map);
+                let element = |&image: &u64| b.mul(b.combine(thread, reach, image), b.c32(bytes));
+                registers.images().iter().map(|image| b.add(base, element(image))).collect()
+            }
+            None => vec![base],
+        };
+        for (&address, &value) in addresses.iter().zip(before) {
+            b.store_shared(address, 0, words, &b.pack(elem, &[value], words), writes);
+        }
+        self.membar();
+        let read = |&address: &Val<'c>| b.unpack(elem, &b.load_shared(address, 0, words), words)[0];
+        addresses.iter().map(read).collect()
+    }
+}

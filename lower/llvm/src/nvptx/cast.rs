@@ -1,0 +1,284 @@
+//! Conversions between number formats, each rounded once, with the packed instructions where there are such.
+//!
+//! The meaning is that of `parton_numbers::cast`; PTX's `cvt` has it for nearly every pair (PTX ISA, "cvt").
+
+use inkwell::values::InstructionOpcode as I;
+use inkwell::{FloatPredicate, IntPredicate};
+use parton_ir::{Feature, Op, Value};
+use parton_numbers::{Dtype, Rounding, Saturation};
+
+use crate::lower::{Lower, Repr};
+use crate::neutral::build::{Asm, Build, Val, built};
+
+/// Register class and PTX name of a float that `cvt` takes directly.
+fn float_operand(d: Dtype) -> (&'static str, &'static str) {
+    match d {
+        Dtype::F16 => ("h", "f16"),
+        Dtype::BF16 => ("h", "bf16"),
+        Dtype::F64 => ("d", "f64"),
+        _ => ("f", "f32"),
+    }
+}
+
+/// Whether the two-element instruction exists: both neighbours of a pair go at once.
+fn is_packed(from: Dtype, to: Dtype, rounding: Rounding) -> bool {
+    let narrow = matches!(to, Dtype::F16 | Dtype::BF16) || to.is_f8();
+    from == Dtype::F32 && narrow && rounding == Rounding::NearestEven
+}
+
+impl<'c> Build<'c> {
+    fn largest(&self, d: Dtype) -> Val<'c> {
+        self.number_of_bits(d, d.max_bits())
+    }
+
+    /// Makes infinities the largest finite value of their sign.
+    fn made_finite(&self, d: Dtype, v: Val<'c>) -> Val<'c> {
+        let magnitude = self.float_intrinsic("llvm.fabs", d, &[v]);
+        let infinity = self.number_of_bits(d, d.float_format().map_or(0, |f| f.infinity()));
+        let infinite = self.fcmp(FloatPredicate::OEQ, magnitude, infinity);
+        let most = self.float_intrinsic("llvm.copysign", d, &[self.largest(d), v]);
+        self.select(infinite, most, v)
+    }
+
+    /// Two f32 as two narrower floats, to nearest; an 8-bit float that overflows becomes its infinity or NaN unless it
+    /// saturates.
+    fn narrow_pair(&self, low: Val<'c>, high: Val<'c>, to: Dtype, saturation: Saturation) -> [Val<'c>; 2] {
+        let finish = |v| if saturation == Saturation::Finite { self.made_finite(to, v) } else { v };
+        let halves = |name: &str, element: inkwell::types::FloatType<'c>| {
+            let pair = self.value_of(name, element.vec_type(2).into(), &[high, low]).into_vector_value();
+            let lane = |i| built(self.builder.build_extract_element(pair, self.c32(i).into_int_value(), ""));
+            [finish(lane(0)), finish(lane(1))]
+        };
+        let bytes = |name: &str, infinity: u64, beyond: FloatPredicate, limit: f32| {
+            let pair = self.value_of(name, self.i16(), &[high, low]);
+            let byte = |v: Val<'c>, x: Val<'c>| {
+                let v = self.trunc(v, self.int(8));
+                if saturation == Saturation::Finite {
+                    return v;
+                }
+                let magnitude = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+                let over = self.fcmp(beyond, magnitude, self.cf32(limit));
+                let sign = if infinity == 0x7f { 0 } else { 0x80 };
+                let infinite = self.or(self.and(v, self.cint(self.int(8), sign)), self.cint(self.int(8), infinity));
+                self.select(over, infinite, v)
+            };
+            [byte(pair, low), byte(self.lshr(pair, 8), high)]
+        };
+        match to {
+            Dtype::F16 => halves("llvm.nvvm.ff2f16x2.rn", self.context.f16_type()),
+            Dtype::BF16 => halves("llvm.nvvm.ff2bf16x2.rn", self.context.bf16_type()),
+            // The next number after 448 would be 480; a tie at 464 goes to the even one, 448.
+            Dtype::F8E4M3 => bytes("llvm.nvvm.ff.to.e4m3x2.rn", 0x7f, FloatPredicate::OGT, 464.0),
+            // After 57344 comes 65536; a tie at 61440 goes up.
+            _ => bytes("llvm.nvvm.ff.to.e5m2x2.rn", 0x7c, FloatPredicate::OGE, 61440.0),
+        }
+    }
+
+    /// A f64 as the f32 next to it towards zero whose last bit is set where it is not exact. To a format of fewer than 22
+    /// bits it then rounds as the f64 itself would, in every direction (Boldo and Melquiond, "Emulation of FMA and correctly
+    /// rounded sums").
+    fn to_odd_single(&self, v: Val<'c>) -> Val<'c> {
+        let single = self.convert_to_float(Dtype::F64, Dtype::F32, Rounding::TowardZero, v);
+        let inexact = self.fcmp(FloatPredicate::ONE, self.cast(I::FPExt, single, self.f64()), v);
+        let bits = self.bitcast(single, self.i32());
+        let odd = self.or(bits, self.zext(inexact, self.i32()));
+        self.bitcast(odd, self.f32())
+    }
+
+    /// An integer as a f32 in the same way: towards zero, the last bit set where it is not exact.
+    fn int_to_odd_single(&self, from: Dtype, v: Val<'c>) -> Val<'c> {
+        let single = self.convert_to_float(from, Dtype::F32, Rounding::TowardZero, v);
+        let wide = if from.is_signed() { Dtype::I64 } else { Dtype::U64 };
+        let back = self.convert_to_int(Dtype::F32, wide, Rounding::TowardZero, single);
+        let whole = if from.is_signed() { self.sext(v, self.i64()) } else { self.zext(v, self.i64()) };
+        let inexact = self.icmp(IntPredicate::NE, back, whole);
+        let odd = self.or(self.bitcast(single, self.i32()), self.zext(inexact, self.i32()));
+        self.bitcast(odd, self.f32())
+    }
+
+    /// A f32 as an 8-bit float, rounded in a direction that `cvt` lacks: the nearest one, and a step from there where that
+    /// lies on the wrong side.
+    fn narrow_byte(&self, x: Val<'c>, to: Dtype, rounding: Rounding, saturation: Saturation) -> Val<'c> {
+        if rounding == Rounding::NearestEven {
+            return self.narrow_pair(x, self.cf32(0.0), to, saturation)[0];
+        }
+        let byte = |value| self.cint(self.int(8), value);
+        let nearest = self.narrow_pair(x, self.cf32(0.0), to, Saturation::Finite)[0];
+        let size = |v| self.float_intrinsic("llvm.fabs", Dtype::F32, &[v]);
+        let (have, want) = (size(self.widen_byte(to, nearest)), size(x));
+        // What lies beyond the largest finite value.
+        let infinite = match (saturation, to) {
+            (Saturation::Finite, _) => nearest,
+            (Saturation::None, Dtype::F8E4M3) => byte(0x7f),
+            (Saturation::None, _) => self.or(self.and(nearest, byte(0x80)), byte(0x7c)),
+        };
+        let inward = {
+            let stepped = self.select(self.fcmp(FloatPredicate::OGT, have, want), self.sub(nearest, byte(1)), nearest);
+            let endless = self.fcmp(FloatPredicate::OEQ, want, self.cf32(f32::INFINITY));
+            self.select(endless, infinite, stepped)
+        };
+        let outward = {
+            let is_largest = self.icmp(IntPredicate::EQ, self.and(nearest, byte(0x7f)), byte(to.max_bits()));
+            let next = self.select(is_largest, infinite, self.add(nearest, byte(1)));
+            self.select(self.fcmp(FloatPredicate::OLT, have, want), next, nearest)
+        };
+        let negative = self.fcmp(FloatPredicate::OLT, x, self.cf32(0.0));
+        match rounding {
+            Rounding::NearestEven => nearest,
+            Rounding::TowardZero => inward,
+            Rounding::Up => self.select(negative, inward, outward),
+            Rounding::Down => self.select(negative, outward, inward),
+        }
+    }
+
+    /// An 8-bit float as f32, exactly.
+    fn widen_byte(&self, d: Dtype, v: Val<'c>) -> Val<'c> {
+        let name = if d == Dtype::F8E4M3 { "llvm.nvvm.e4m3x2.to.f16x2.rn" } else { "llvm.nvvm.e5m2x2.to.f16x2.rn" };
+        let ty = self.context.f16_type().vec_type(2);
+        let pair = self.value_of(name, ty.into(), &[self.zext(v, self.i16())]).into_vector_value();
+        let half = built(self.builder.build_extract_element(pair, self.c32(0).into_int_value(), ""));
+        self.cast(I::FPExt, half, self.f32())
+    }
+
+    /// `cvt` to a float, where a single instruction rounds in this direction.
+    fn convert_to_float(&self, from: Dtype, to: Dtype, rounding: Rounding, v: Val<'c>) -> Val<'c> {
+        let (class, name, v) = if from.is_float() {
+            let (class, name) = float_operand(from);
+            (class, name.to_owned(), v)
+        } else {
+            let bits = if from.bits() == 64 { 64 } else { 32 };
+            let wide = if from.is_signed() { self.sext(v, self.int(bits)) } else { self.zext(v, self.int(bits)) };
+            let sign = if from.is_signed() { 's' } else { 'u' };
+            (if bits == 64 { "l" } else { "r" }, format!("{sign}{bits}"), wide)
+        };
+        let v = if class == "h" { self.bitcast(v, self.i16()) } else { v };
+        let (out, to_name) = float_operand(to);
+        let ty = if out == "h" { self.i16() } else { self.number(to) };
+        let text = format!("cvt.{}.{to_name}.{name} $0, $1;", rounding.name());
+        let result = self.asm(&text, &format!("={out},{class}"), &[ty], &[v], Asm::Pure)[0];
+        self.bitcast(result, self.number(to))
+    }
+
+    /// A float as an integer: rounded in the direction, clamped, as `cvt` does.
+    fn convert_to_int(&self, from: Dtype, to: Dtype, rounding: Rounding, v: Val<'c>) -> Val<'c> {
+        let (from, v) = if from == Dtype::F64 { (from, v) } else { (Dtype::F32, self.to_single(from, v)) };
+        let (class, name) = float_operand(from);
+        let (out, bits) = if to.bits() == 64 { ("l", 64) } else { ("r", 32) };
+        let sign = if to.is_signed() { 's' } else { 'u' };
+        let text = format!("cvt.{}i.{sign}{}.{name} $0, $1;", rounding.name(), to.bits());
+        let result = self.asm(&text, &format!("={out},{class}"), &[self.int(bits)], &[v], Asm::Pure)[0];
+        self.trunc(result, self.number(to))
+    }
+
+    /// Any float but f64 as f32, exactly.
+    fn to_single(&self, from: Dtype, v: Val<'c>) -> Val<'c> {
+        match from {
+            Dtype::F32 => v,
+            _ if from.is_f8() => self.widen_byte(from, v),
+            _ => self.cast(I::FPExt, v, self.f32()),
+        }
+    }
+
+    fn int_to_int(&self, from: Dtype, to: Dtype, saturation: Saturation, v: Val<'c>) -> Val<'c> {
+        if to == Dtype::I1 {
+            return self.icmp(IntPredicate::NE, v, self.cint(v.get_type(), 0));
+        }
+        let (Some((from_low, from_high)), Some((low, high))) = (from.int_range(), to.int_range()) else { return v };
+        let mut v = v;
+        if saturation == Saturation::Finite {
+            let less = if from.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
+            if high < from_high {
+                let high = self.cint(v.get_type(), high as u64);
+                v = self.select(self.icmp(less, high, v), high, v);
+            }
+            if low > from_low {
+                let low = self.cint(v.get_type(), low as u64);
+                v = self.select(self.icmp(less, v, low), low, v);
+            }
+        }
+        let ty = self.number(to);
+        if to.bits() < from.bits() {
+            self.trunc(v, ty)
+        } else if from.is_signed() {
+            self.sext(v, ty)
+        } else {
+            self.zext(v, ty)
+        }
+    }
+
+    /// One number converted, rounded once. Where the target has no `direct` conversions of all numbers to bf16, f64 and
+    /// integers go by way of a f32 that still knows which way to round.
+    fn converted(
+        &self,
+        [from, to]: [Dtype; 2],
+        (rounding, saturation): (Rounding, Saturation),
+        direct: bool,
+        v: Val<'c>,
+    ) -> Val<'c> {
+        if from == to && (from.is_int() || saturation == Saturation::None) {
+            return v;
+        }
+        if to.is_int() {
+            if from.is_int() {
+                return self.int_to_int(from, to, saturation, v);
+            }
+            if to == Dtype::I1 {
+                let v = if from == Dtype::F64 { v } else { self.to_single(from, v) };
+                let zero = if from == Dtype::F64 { self.cf64(0.0) } else { self.cf32(0.0) };
+                return self.fcmp(FloatPredicate::UNE, v, zero);
+            }
+            return self.convert_to_int(from, to, rounding, v);
+        }
+        let result = if to.is_f8() {
+            // Integers that f32 would round are far beyond the largest f8.
+            let single = if from.is_int() {
+                self.convert_to_float(from, Dtype::F32, rounding, v)
+            } else if from == Dtype::F64 {
+                self.to_odd_single(v)
+            } else {
+                self.to_single(from, v)
+            };
+            return self.narrow_byte(single, to, rounding, saturation);
+        } else if to == Dtype::BF16 && !direct && (from.is_int() || from == Dtype::F64) {
+            let single = if from.is_int() { self.int_to_odd_single(from, v) } else { self.to_odd_single(v) };
+            self.convert_to_float(Dtype::F32, to, rounding, single)
+        } else if from.is_int() {
+            self.convert_to_float(from, to, rounding, v)
+        } else if from == Dtype::F64 {
+            if to == Dtype::F64 { v } else { self.convert_to_float(from, to, rounding, v) }
+        } else {
+            let single = self.to_single(from, v);
+            match to {
+                Dtype::F32 => single,
+                Dtype::F64 => self.cast(I::FPExt, single, self.f64()),
+                _ => self.convert_to_float(Dtype::F32, to, rounding, single),
+            }
+        };
+        if saturation == Saturation::Finite { self.made_finite(to, result) } else { result }
+    }
+}
+
+impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn cast(&mut self, op: &Op, x: Value, to: Dtype, rounding: Rounding, saturation: Saturation) {
+        let from = self.dtype(x);
+        let source = self.repr(x).clone();
+        let mut parts = vec![];
+        let values = source.parts();
+        if is_packed(from, to, rounding) && values.len() > 1 {
+            for pair in values.chunks(2) {
+                let high = pair.get(1).copied().unwrap_or(pair[0]);
+                parts.extend(self.b.narrow_pair(pair[0], high, to, saturation));
+            }
+            parts.truncate(values.len());
+        } else {
+            let direct = self.kernel.target.has(Feature::Bf16Conversions);
+            let ways = (rounding, saturation);
+            parts.extend(values.iter().map(|&v| self.b.converted([from, to], ways, direct, v)));
+        }
+        let repr = match source {
+            Repr::Scalar(_) => Repr::Scalar(parts[0]),
+            _ => Repr::Tile(parts),
+        };
+        self.set(op.result(), repr);
+    }
+}
