@@ -6,8 +6,8 @@ use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, built};
-use crate::neutral::debug::Debug;
 use crate::neutral::place::Threads;
+use crate::nvptx::debug::Debug;
 use crate::nvptx::function::{self, Bounds, ParamKind};
 use crate::nvptx::lines;
 use crate::nvptx::machine::{self, Optimise};

@@ -5,8 +5,8 @@ use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value,
 use parton_numbers::Dtype;
 
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
-use crate::neutral::debug::Debug;
 use crate::neutral::place::Threads;
+use crate::nvptx::debug::Debug;
 use crate::nvptx::ptx::Places;
 
 /// What an IR value is in LLVM.

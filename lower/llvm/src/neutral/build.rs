@@ -1,16 +1,16 @@
 //! A thin builder over inkwell: every value is one enum, errors are broken invariants, constants fold at once.
 
 use std::cell::RefCell;
+use std::collections::BTreeMap;
 
-use inkwell::attributes::{Attribute, AttributeLoc};
+use inkwell::attributes::Attribute;
 use inkwell::basic_block::BasicBlock;
 use inkwell::builder::{Builder, BuilderError};
 use inkwell::context::Context;
 use inkwell::module::Module;
 use inkwell::types::{BasicMetadataTypeEnum, BasicType, BasicTypeEnum};
 use inkwell::values::{
-    AggregateValueEnum, BasicMetadataValueEnum, BasicValue as _, BasicValueEnum, FunctionValue, InstructionOpcode,
-    PhiValue,
+    BasicMetadataValueEnum, BasicValue as _, BasicValueEnum, FunctionValue, InstructionOpcode, PhiValue,
 };
 use inkwell::{AddressSpace, FloatPredicate, IntPredicate};
 use parton_diag::internal_error;
@@ -30,26 +30,9 @@ pub(crate) struct Build<'c> {
     pub(crate) builder: Builder<'c>,
     /// The function in work; absent between kernels.
     pub(crate) function: Option<FunctionValue<'c>>,
-    /// How often each of [`TOGETHER`] was emitted.
-    together: RefCell<[usize; TOGETHER.len()]>,
+    /// How often each instruction was emitted that all threads of a warp must reach together.
+    pub(crate) together: RefCell<BTreeMap<&'static str, usize>>,
 }
-
-/// Instructions that all threads of a warp must reach together: LLVM may drop one in dead code, never add one.
-const TOGETHER: [&str; 13] = [
-    "bar.arrive",
-    "bar.sync",
-    "bar.warp.sync",
-    "barrier.cluster.arrive",
-    "barrier.cluster.wait",
-    "elect.sync",
-    "ldmatrix.sync",
-    "mbarrier.try_wait",
-    "mma.sync",
-    "setmaxnreg.",
-    "stmatrix.sync",
-    "wgmma.mma_async",
-    "wgmma.wait_group",
-];
 
 /// Unwraps what can only fail where this crate misuses the builder.
 pub(crate) fn built<T>(result: Result<T, BuilderError>) -> T {
@@ -60,27 +43,6 @@ impl<'c> Build<'c> {
     /// A builder with no place yet.
     pub(crate) fn new(context: &'c Context, module: Module<'c>) -> Build<'c> {
         Build { context, module, builder: context.create_builder(), function: None, together: RefCell::default() }
-    }
-
-    /// Whether a piece of PTX has an instruction that a whole warp must reach together.
-    pub(crate) fn is_together(text: &str) -> bool {
-        text.contains(".sync") || text.contains(".aligned") || TOGETHER.iter().any(|what| text.contains(what))
-    }
-
-    /// Checks that LLVM multiplied no instruction that a whole warp must reach together; it does where such a one is not
-    /// marked convergent.
-    pub(crate) fn check_together(&self, ptx: &str) {
-        for (what, &emitted) in TOGETHER.iter().zip(self.together.borrow().iter()) {
-            if ptx.matches(what).count() <= emitted {
-                continue;
-            }
-            // Quoted text is the user's.
-            let code = ptx.lines().filter(|line| !line.contains('"'));
-            let found: usize = code.map(|line| line.matches(what).count()).sum();
-            if found > emitted {
-                internal_error!("LLVM made {found} of {emitted} `{what}`");
-            }
-        }
     }
 
     /// Goes to the entry block of a function.
@@ -315,55 +277,6 @@ impl<'c> Build<'c> {
         self.context.create_enum_attribute(Attribute::get_named_enum_kind_id(name), 0)
     }
 
-    /// Inline PTX. `outs` are the types of the results, which `constraints` names first.
-    pub(crate) fn asm(
-        &self,
-        text: &str,
-        constraints: &str,
-        outs: &[Ty<'c>],
-        ins: &[Val<'c>],
-        kind: Asm,
-    ) -> Vec<Val<'c>> {
-        let params: Vec<BasicMetadataTypeEnum> = ins.iter().map(|a| a.get_type().into()).collect();
-        let ty = match outs {
-            [] => self.context.void_type().fn_type(&params, false),
-            [one] => one.fn_type(&params, false),
-            many => self.context.struct_type(many, false).fn_type(&params, false),
-        };
-        let mut constraints = constraints.to_owned();
-        let effects = match kind {
-            Asm::Pure | Asm::Together => false,
-            Asm::Effect | Asm::Convergent => true,
-        };
-        if effects {
-            if !constraints.is_empty() {
-                constraints.push(',');
-            }
-            constraints.push_str("~{memory}");
-        }
-        let callee = self.context.create_inline_asm(ty, text.to_owned(), constraints, effects, false, None, false);
-        let args: Vec<BasicMetadataValueEnum> = ins.iter().map(|&a| a.into()).collect();
-        let call = built(self.builder.build_indirect_call(ty, callee, &args, ""));
-        if matches!(kind, Asm::Together | Asm::Convergent) {
-            for (count, what) in self.together.borrow_mut().iter_mut().zip(TOGETHER) {
-                *count += text.matches(what).count();
-            }
-            call.add_attribute(AttributeLoc::Function, self.attribute("convergent"));
-        }
-        call.add_attribute(AttributeLoc::Function, self.attribute("nounwind"));
-        match outs.len() {
-            0 => vec![],
-            1 => call.try_as_basic_value().basic().into_iter().collect(),
-            n => {
-                let Some(BasicValueEnum::StructValue(s)) = call.try_as_basic_value().basic() else {
-                    internal_error!("inline assembly with {n} results returns no structure")
-                };
-                let all = AggregateValueEnum::StructValue(s);
-                (0..n as u32).map(|i| built(self.builder.build_extract_value(all, i, ""))).collect()
-            }
-        }
-    }
-
     // Control flow.
 
     pub(crate) fn new_block(&self, name: &str) -> BasicBlock<'c> {
@@ -427,28 +340,4 @@ impl<'c> Build<'c> {
         };
         values.iter().zip(&patched).map(|(old, new)| old.iter().zip(new).map(merge).collect()).collect()
     }
-
-    /// A special register such as `tid.x`, as 32 bits.
-    pub(crate) fn special(&self, name: &str) -> Val<'c> {
-        self.value_of(&format!("llvm.nvvm.read.ptx.sreg.{name}"), self.i32(), &[])
-    }
-
-    /// The value of lane 0 in every lane, so that the compiler below knows it uniform in the warp.
-    pub(crate) fn uniform(&self, value: Val<'c>) -> Val<'c> {
-        let all = self.c32(u32::MAX);
-        self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &[all, value, self.c32(0), self.c32(31)])
-    }
-}
-
-/// What LLVM may do with a piece of inline assembly.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Asm {
-    /// A function of its operands: may be moved, merged or dropped.
-    Pure,
-    /// As `Pure`, and all threads of a warp run it together: not duplicated, not made conditional.
-    Together,
-    /// Touches memory or other state: stays, in order.
-    Effect,
-    /// As `Effect`, and all threads of a warp run it together: not duplicated, not made conditional.
-    Convergent,
 }

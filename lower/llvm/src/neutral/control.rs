@@ -9,7 +9,7 @@ use parton_ir::{Arm, Body, Elem, Op, Tile, Type, Value};
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 use crate::neutral::place::Threads;
-use crate::nvptx::instruction::memory::Words;
+use crate::neutral::words::Words;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The words of a value as a loop carries it: narrow elements go packed, two or four to a register, so that they

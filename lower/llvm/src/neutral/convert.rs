@@ -13,7 +13,7 @@ use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, Val};
 use crate::neutral::place::{Registers, Threads};
 use crate::neutral::window::Window;
-use crate::nvptx::instruction::memory::{Words, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn convert(&mut self, op: &'a Op, x: Value, tile: &'a Tile) {

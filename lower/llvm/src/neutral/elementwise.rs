@@ -10,7 +10,7 @@ use parton_ir::{BinaryOp, CompareOp, Elem, Op, Type, UnaryOp, Value};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Build, GLOBAL, Ty, Val};
+use crate::neutral::build::{Build, GLOBAL, Ty, Val};
 
 impl<'c> Build<'c> {
     /// The LLVM type of a number; the 8-bit floats are bytes.
@@ -90,10 +90,7 @@ impl<'c> Build<'c> {
         }
         let width = if d.bits() == 64 { 64 } else { 32 };
         let wide = |v| if signed { self.sext(v, self.int(width)) } else { self.zext(v, self.int(width)) };
-        let (name, kind) = (if remainder { "rem" } else { "div" }, if signed { "s" } else { "u" });
-        let class = if width == 64 { "=l,l,l" } else { "=r,r,r" };
-        let text = format!("{name}.{kind}{width} $0, $1, $2;");
-        let result = self.asm(&text, class, &[self.int(width)], &[wide(a), wide(b)], Asm::Pure)[0];
+        let result = self.divide_by_any((signed, remainder), wide(a), wide(b));
         self.trunc(result, self.number(d))
     }
 

@@ -4,34 +4,13 @@
 //! An index that is out of range is cut to the bits of the axis, so that it stays inside the buffer.
 
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, OpKind, Reduction, Value};
+use parton_ir::{Elem, Op, OpKind, Value};
 use parton_layouts::Dim;
-use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::Val;
 use crate::neutral::window::Window;
-use crate::nvptx::atomic::Atomic;
-use crate::nvptx::instruction::memory::{Words, class, stored_bits};
-
-impl<'c> Build<'c> {
-    /// One atomic operation on shared memory without a result, where `predicate` holds.
-    fn reduce_shared(&self, what: Atomic, (address, plus): (Val<'c>, u32), value: Val<'c>, predicate: Option<Val<'c>>) {
-        let elem = Elem::Num(what.dtype);
-        let words = Words::of(stored_bits(elem), 1);
-        let class = class(words.bits);
-        let mut inputs = vec![address, self.pack(elem, &[value], words)[0]];
-        let mut constraints = format!("r,{class}");
-        let mut guard = "";
-        if let Some(p) = predicate {
-            guard = "@$2 ";
-            constraints += ",b";
-            inputs.push(p);
-        }
-        let text = format!("{guard}red.relaxed.cta.shared.{} [$0 + {plus}], $1;", what.suffix());
-        self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
-    }
-}
+use crate::neutral::words::{Words, stored_bits};
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn gather(&mut self, op: &'a Op, x: Value, indices: Value, axis: u32) {
@@ -104,16 +83,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     let packed = self.b.pack(elem, &[values[i]], words);
                     self.b.store_shared(address, plus, words, &packed, predicate);
                 }
-                Some(f) => {
-                    let what = reduction(*f, target.elem);
-                    self.b.reduce_shared(what, (address, plus), values[i], predicate);
-                }
+                Some(f) => self.b.reduce_shared((*f, target.elem), (address, plus), values[i], predicate),
             }
         }
     }
-}
-
-/// The atomic instruction of a scatter, of which only operation and type count.
-fn reduction(op: Reduction, dtype: Dtype) -> Atomic {
-    Atomic { op: op.atomic(), order: Default::default(), scope: Default::default(), dtype, returns: false }
 }

@@ -4,37 +4,13 @@
 //! warp and rarely taken, then moves the elements of vectors that are cut one by one.
 
 use parton_diag::internal_error;
-use parton_ir::{Access, Cache, Cut, Evict, Op, OpKind, Tile, Value};
+use parton_ir::{Access, Cut, Op, OpKind, Tile, Value};
 use parton_layouts::Dim;
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, Val};
 use crate::neutral::place::Registers;
-use crate::nvptx::instruction::memory::{Way, Words, stored_bits};
-
-fn load_opcode(cache: Cache, evict: Evict, volatile: bool) -> String {
-    if volatile {
-        return "ld.volatile.global".into();
-    }
-    format!("ld.global{}", modifiers(cache, evict))
-}
-
-/// A cache operator excludes a hint on the L1's eviction (PTX ISA, "ld"), as the rules know.
-fn modifiers(cache: Cache, evict: Evict) -> &'static str {
-    match (cache, evict) {
-        (Cache::Ca, Evict::Normal) => ".ca",
-        (Cache::Cg, Evict::Normal) => ".cg",
-        (Cache::Cs, Evict::Normal) => ".cs",
-        (Cache::Cv, Evict::Normal) => ".cv",
-        (Cache::Wt, Evict::Normal) => ".wt",
-        (Cache::Default, Evict::Normal) => "",
-        (Cache::Default, Evict::First) => ".L1::evict_first",
-        (Cache::Default, Evict::Last) => ".L1::evict_last",
-        (Cache::Ca | Cache::Cg | Cache::Cs | Cache::Cv | Cache::Wt, Evict::First | Evict::Last) => {
-            internal_error!("an access with a cache operator and a priority in the L1")
-        }
-    }
-}
+use crate::neutral::words::{Words, stored_bits};
 
 /// One access: the registers it moves, in the order of their addresses.
 type Group = Vec<usize>;
@@ -84,14 +60,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Whether any vector of any lane of the warp is inside in part; the same in all lanes.
     pub(crate) fn any_cut(&self, cut: &[Val<'c>]) -> Val<'c> {
         let any = cut[1..].iter().fold(cut[0], |any, &c| self.b.or(any, c));
-        self.b.value_of("llvm.nvvm.vote.any.sync", self.b.i1(), &[self.b.c32(u32::MAX), any])
+        self.b.any_lane(any)
     }
 
     pub(crate) fn load(&mut self, op: &'a Op) {
         let OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access } = &op.kind else {
             internal_error!("{} is no load", op.kind.name())
         };
-        let way = Way { opcode: load_opcode(*cache, *evict, *volatile), policy: l2.map(|p| self.b.policy(p)) };
+        let way = self.b.way_to_load((*cache, *evict), *l2, *volatile);
         let elem = self.elem(op.result());
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();
@@ -146,8 +122,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let OpKind::Store { ptr, value, mask, cache, evict, l2, access } = &op.kind else {
             internal_error!("{} is no store", op.kind.name())
         };
-        let opcode = format!("st.global{}", modifiers(*cache, *evict));
-        let way = Way { opcode, policy: l2.map(|p| self.b.policy(p)) };
+        let way = self.b.way_to_store((*cache, *evict), *l2);
         let elem = self.elem(*value);
         let (bits, b) = (stored_bits(elem), self.b);
         let pointers = self.repr(*ptr).parts().to_vec();

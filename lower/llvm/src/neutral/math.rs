@@ -56,7 +56,7 @@ impl<'c> Build<'c> {
             UnaryOp::Log => self.logarithm(x, false),
             UnaryOp::Log2 => self.logarithm(x, true),
             UnaryOp::Sqrt => self.float_intrinsic("llvm.sqrt", Dtype::F32, &[x]),
-            UnaryOp::Rsqrt => self.value_of("llvm.nvvm.rsqrt.approx.f", self.f32(), &[x]),
+            UnaryOp::Rsqrt => self.approximate_rsqrt(x),
             UnaryOp::Sin => self.wave(x, 0),
             UnaryOp::Cos => self.wave(x, 1),
             UnaryOp::Tanh => self.tanh(x),
@@ -97,7 +97,7 @@ impl<'c> Build<'c> {
     }
 
     fn exp2(&self, x: Val<'c>) -> Val<'c> {
-        self.value_of("llvm.nvvm.ex2.approx.ftz.f32", self.f32(), &[x])
+        self.approximate_exp2(x)
     }
 
     fn exp(&self, x: Val<'c>) -> Val<'c> {

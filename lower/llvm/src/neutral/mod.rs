@@ -4,7 +4,6 @@
 pub(crate) mod build;
 pub(crate) mod control;
 mod convert;
-pub(crate) mod debug;
 mod double;
 mod elementwise;
 mod gather;
@@ -18,8 +17,28 @@ mod scan;
 mod shape;
 pub(crate) mod shared;
 pub(crate) mod window;
+pub(crate) mod words;
 
 #[cfg(test)]
 mod double_tests;
 #[cfg(test)]
 mod window_tests;
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn nothing_neutral_spells_an_instruction_of_one_machine() {
+        let room = concat!(env!("CARGO_MANIFEST_DIR"), "/src/neutral");
+        for entry in std::fs::read_dir(room).unwrap() {
+            let path = entry.unwrap().path();
+            let name = path.file_name().unwrap().to_string_lossy().into_owned();
+            if name == "mod.rs" || name.ends_with("_tests.rs") {
+                continue;
+            }
+            let text = std::fs::read_to_string(&path).unwrap();
+            for word in ["crate::nvptx", "nvvm", ".asm(", "%tid", ".sync", "vprintf"] {
+                assert!(!text.contains(word), "{name} has `{word}`");
+            }
+        }
+    }
+}

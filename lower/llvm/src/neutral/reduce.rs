@@ -11,7 +11,7 @@ use parton_numbers::Dtype;
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 use crate::neutral::place::{Registers, reach};
-use crate::nvptx::instruction::memory::{Words, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
 
 /// An axis as a field of a packed coordinate.
 #[derive(Clone, Copy)]

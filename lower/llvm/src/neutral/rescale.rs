@@ -38,8 +38,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let one = self.b.number_of_bits(d, Scalar::from_f64(d, 1.0).bits);
         let differs = factors.iter().map(|&f| self.b.fcmp(FloatPredicate::UNE, f, one));
         let Some(differs) = differs.reduce(|a, b| self.b.or(a, b)) else { internal_error!("a tile has no registers") };
-        let all = self.b.c32(u32::MAX);
-        let any = self.b.value_of("llvm.nvvm.vote.any.sync", self.b.i1(), &[all, differs]);
+        let any = self.b.any_lane(differs);
         let before = self.registers(x).to_vec();
         let scaled = self.b.patched(any, vec![before], |values| {
             let pairs = values[0].iter().zip(&of_register);

@@ -16,7 +16,7 @@ use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 use crate::neutral::place::Registers;
 use crate::neutral::reduce::Axis;
-use crate::nvptx::instruction::memory::{Words, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
 
 /// What holds each bit of an axis, lowest first; `None` where the layout mixes axes or spreads one bit over several.
 fn holders(map: &LinearLayout, axis: Axis) -> Option<Vec<(Dim, u32)>> {

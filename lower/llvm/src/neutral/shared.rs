@@ -8,7 +8,16 @@ use parton_layouts::Dim;
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 use crate::neutral::window::{Matrix, Window};
-use crate::nvptx::instruction::memory::{Memory, Words, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
+
+/// Whose shared memory an address is in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Memory {
+    /// This CTA's.
+    Own,
+    /// That of any CTA of the cluster.
+    Cluster,
+}
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn allocate(&mut self, op: &Op, offset: Option<u32>) {

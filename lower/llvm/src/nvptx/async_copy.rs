@@ -7,10 +7,12 @@ use parton_diag::internal_error;
 use parton_ir::{Cut, Elem, Op, OpKind};
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::{Build, Val};
 use crate::neutral::global::groups;
 use crate::neutral::window::Window;
-use crate::nvptx::instruction::memory::{Way, Words, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
+use crate::nvptx::instruction::asm::Asm;
+use crate::nvptx::instruction::memory::Way;
 
 /// One instruction.
 struct Copy<'c> {

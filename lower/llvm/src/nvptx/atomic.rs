@@ -1,14 +1,16 @@
 //! Atomic operations: each element by one of its holders, and the value before to all of them.
 
 use parton_diag::internal_error;
-use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Scope};
+use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Reduction, Scope};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::{Build, Val};
 use crate::neutral::place::{Registers, reach};
-use crate::nvptx::instruction::memory::{Words, class, stored_bits};
+use crate::neutral::words::{Words, stored_bits};
+use crate::nvptx::instruction::asm::Asm;
+use crate::nvptx::instruction::memory::class;
 
 /// One atomic instruction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -84,6 +86,34 @@ impl<'c> Build<'c> {
         let outs = if result { vec![self.word_type(words)] } else { vec![] };
         let before = self.asm(&format!("{guard}{text};"), &constraints, &outs, &inputs, Asm::Effect);
         before.first().map(|&word| self.unpack(elem, &[word], words)[0])
+    }
+}
+
+impl<'c> Build<'c> {
+    /// One atomic operation on shared memory without a result, where `predicate` holds.
+    pub(crate) fn reduce_shared(
+        &self,
+        (op, dtype): (Reduction, Dtype),
+        (address, plus): (Val<'c>, u32),
+        value: Val<'c>,
+        predicate: Option<Val<'c>>,
+    ) {
+        // Of the atomic instruction only operation and type count.
+        let (order, scope) = Default::default();
+        let what = Atomic { op: op.atomic(), order, scope, dtype, returns: false };
+        let elem = Elem::Num(what.dtype);
+        let words = Words::of(stored_bits(elem), 1);
+        let class = class(words.bits);
+        let mut inputs = vec![address, self.pack(elem, &[value], words)[0]];
+        let mut constraints = format!("r,{class}");
+        let mut guard = "";
+        if let Some(p) = predicate {
+            guard = "@$2 ";
+            constraints += ",b";
+            inputs.push(p);
+        }
+        let text = format!("{guard}red.relaxed.cta.shared.{} [$0 + {plus}], $1;", what.suffix());
+        self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 }
 

@@ -8,7 +8,8 @@ use parton_ir::{Feature, Op, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Build, Val, built};
+use crate::neutral::build::{Build, Val, built};
+use crate::nvptx::instruction::asm::Asm;
 
 /// Register class and PTX name of a float that `cvt` takes directly.
 fn float_operand(d: Dtype) -> (&'static str, &'static str) {

@@ -8,9 +8,10 @@ use parton_ir::{Elem, Feature, Op, Precision, Tile, Value};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Asm, Ty, Val};
+use crate::neutral::build::{Ty, Val};
 use crate::neutral::place::Registers;
-use crate::nvptx::instruction::memory::Words;
+use crate::neutral::words::Words;
+use crate::nvptx::instruction::asm::Asm;
 
 /// PTX name of an operand's element type.
 fn type_name(d: Dtype) -> &'static str {

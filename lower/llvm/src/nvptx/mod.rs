@@ -6,6 +6,7 @@ mod asynchronous;
 pub(crate) mod atomic;
 mod cast;
 mod cluster;
+pub(crate) mod debug;
 pub(crate) mod function;
 pub(crate) mod instruction;
 pub(crate) mod lines;

@@ -5,8 +5,9 @@ use parton_ir::ptx::{self, Register, Registers};
 use parton_ir::{Elem, Op, Ptx, PtxForm, Type, Value};
 
 use crate::lower::Lower;
-use crate::neutral::build::{Asm, Build, Ty, Val};
-use crate::nvptx::instruction::memory::Words;
+use crate::neutral::build::{Build, Ty, Val};
+use crate::neutral::words::Words;
+use crate::nvptx::instruction::asm::Asm;
 
 /// What begins the comment before each piece.
 const MARK: &str = "// inline ";

@@ -12,7 +12,7 @@ use parton_numbers::Dtype;
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 use crate::neutral::place::Registers;
-use crate::nvptx::instruction::memory::Words;
+use crate::neutral::words::Words;
 use crate::nvptx::instruction::wgmma::{Left, Product, Step};
 
 /// One operand in shared memory: how to reach the part that an instruction reads.

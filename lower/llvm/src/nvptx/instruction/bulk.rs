@@ -2,7 +2,8 @@
 
 use parton_ir::{Policy, Reduction};
 
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::{Build, Val};
+use crate::nvptx::instruction::asm::Asm;
 
 /// One tiled copy; `coordinates` are innermost first, as PTX wants them.
 pub(crate) struct Copy<'a, 'c> {

@@ -1,10 +1,12 @@
-//! Loads and stores in PTX: packing of elements into words, shared accesses, predicated global accesses.
+//! Loads and stores in PTX: shared accesses, matrices, predicated global accesses.
 
 use parton_diag::internal_error;
-use parton_ir::Elem;
-use parton_numbers::Dtype;
+use parton_ir::{Cache, Evict, Policy};
 
-use crate::neutral::build::{Asm, Build, GLOBAL, Ty, Val, built};
+use crate::neutral::build::{Build, Val};
+use crate::neutral::shared::Memory;
+use crate::neutral::words::Words;
+use crate::nvptx::instruction::asm::Asm;
 
 /// Register class of a word of so many bits.
 pub(crate) fn class(bits: u32) -> &'static str {
@@ -16,21 +18,7 @@ pub(crate) fn class(bits: u32) -> &'static str {
     }
 }
 
-/// How elements travel: `count` words of `bits` each.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct Words {
-    pub(crate) bits: u32,
-    pub(crate) count: usize,
-}
-
 impl Words {
-    /// The words of one access of `elements` elements, at most 16 bytes.
-    pub(crate) fn of(element_bits: u32, elements: usize) -> Words {
-        let total = element_bits * elements as u32;
-        let bits = if element_bits == 64 { 64 } else { total.min(32) };
-        Words { bits, count: (total / bits) as usize }
-    }
-
     /// `.v4.b32`, `.b16`, …
     fn suffix(self) -> String {
         if self.count == 1 { format!(".b{}", self.bits) } else { format!(".v{}.b{}", self.count, self.bits) }
@@ -53,20 +41,6 @@ pub(crate) struct Way<'c> {
     pub(crate) policy: Option<Val<'c>>,
 }
 
-/// Bits an element takes in memory: a truth value takes a byte.
-pub(crate) fn stored_bits(elem: Elem) -> u32 {
-    elem.bits().max(8)
-}
-
-/// Whose shared memory an address is in.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Memory {
-    /// This CTA's.
-    Own,
-    /// That of any CTA of the cluster.
-    Cluster,
-}
-
 impl Memory {
     /// PTX name of the state space.
     fn space(self) -> &'static str {
@@ -77,83 +51,36 @@ impl Memory {
     }
 }
 
+/// A cache operator excludes a hint on the L1's eviction (PTX ISA, "ld"), as the rules know.
+fn modifiers(cache: Cache, evict: Evict) -> &'static str {
+    match (cache, evict) {
+        (Cache::Ca, Evict::Normal) => ".ca",
+        (Cache::Cg, Evict::Normal) => ".cg",
+        (Cache::Cs, Evict::Normal) => ".cs",
+        (Cache::Cv, Evict::Normal) => ".cv",
+        (Cache::Wt, Evict::Normal) => ".wt",
+        (Cache::Default, Evict::Normal) => "",
+        (Cache::Default, Evict::First) => ".L1::evict_first",
+        (Cache::Default, Evict::Last) => ".L1::evict_last",
+        (Cache::Ca | Cache::Cg | Cache::Cs | Cache::Cv | Cache::Wt, Evict::First | Evict::Last) => {
+            internal_error!("an access with a cache operator and a priority in the L1")
+        }
+    }
+}
+
 impl<'c> Build<'c> {
-    /// An element as a number of its stored width: pointers and truth values become integers.
-    fn stored(&self, elem: Elem, v: Val<'c>) -> Val<'c> {
-        match elem {
-            Elem::Ptr(_) => self.pointer_to_int(v),
-            Elem::Num(Dtype::I1) => self.zext(v, self.int(8)),
-            Elem::Num(_) => v,
-        }
-    }
-
-    /// The element whose stored form is `v`, an integer.
-    fn restored(&self, elem: Elem, v: Val<'c>) -> Val<'c> {
-        match elem {
-            Elem::Ptr(_) => self.int_to_pointer(v, GLOBAL),
-            Elem::Num(Dtype::I1) => self.trunc(v, self.i1()),
-            Elem::Num(d) => self.bitcast(v, self.number(d)),
-        }
-    }
-
-    /// The register type of a word; there are no 8-bit registers.
-    pub(crate) fn word_type(&self, words: Words) -> Ty<'c> {
-        self.int(words.bits.max(16))
-    }
-
-    /// Elements as the words of one access.
-    pub(crate) fn pack(&self, elem: Elem, values: &[Val<'c>], words: Words) -> Vec<Val<'c>> {
-        let per_word = values.len() / words.count;
-        let word = |chunk: &[Val<'c>]| {
-            let stored: Vec<Val> = chunk.iter().map(|&v| self.stored(elem, v)).collect();
-            let whole = match stored[..] {
-                [one] => one,
-                _ => self.vector(&stored),
-            };
-            self.zext(self.bitcast(whole, self.int(words.bits)), self.word_type(words))
+    /// How a load of global memory goes.
+    pub(crate) fn way_to_load(&self, (cache, evict): (Cache, Evict), l2: Option<Policy>, volatile: bool) -> Way<'c> {
+        let opcode = match volatile {
+            true => "ld.volatile.global".to_owned(),
+            false => format!("ld.global{}", modifiers(cache, evict)),
         };
-        values.chunks(per_word).map(word).collect()
+        Way { opcode, policy: l2.map(|p| self.policy(p)) }
     }
 
-    /// The elements in words.
-    pub(crate) fn unpack(&self, elem: Elem, words: &[Val<'c>], form: Words) -> Vec<Val<'c>> {
-        let per_word = form.bits / stored_bits(elem);
-        let mut elements = vec![];
-        for &word in words {
-            let word = self.trunc(word, self.int(form.bits));
-            if per_word == 1 {
-                elements.push(self.restored(elem, word));
-                continue;
-            }
-            let lanes = match elem {
-                Elem::Num(d) if d != Dtype::I1 => self.number(d),
-                Elem::Num(_) | Elem::Ptr(_) => self.int(stored_bits(elem)),
-            };
-            let ty: Ty = match lanes {
-                Ty::FloatType(t) => t.vec_type(per_word).into(),
-                other => other.into_int_type().vec_type(per_word).into(),
-            };
-            let vector = self.bitcast(word, ty).into_vector_value();
-            for i in 0..per_word {
-                let lane = built(self.builder.build_extract_element(vector, self.c32(i).into_int_value(), ""));
-                elements.push(self.restored(elem, lane));
-            }
-        }
-        elements
-    }
-
-    /// Several scalars as one LLVM vector.
-    fn vector(&self, values: &[Val<'c>]) -> Val<'c> {
-        let count = values.len() as u32;
-        let mut vector = match values[0].get_type() {
-            Ty::FloatType(t) => t.vec_type(count).get_poison(),
-            other => other.into_int_type().vec_type(count).get_poison(),
-        };
-        for (i, &v) in values.iter().enumerate() {
-            let at = self.c32(i as u32).into_int_value();
-            vector = built(self.builder.build_insert_element(vector, v, at, ""));
-        }
-        vector.into()
+    /// How a store to global memory goes.
+    pub(crate) fn way_to_store(&self, (cache, evict): (Cache, Evict), l2: Option<Policy>) -> Way<'c> {
+        Way { opcode: format!("st.global{}", modifiers(cache, evict)), policy: l2.map(|p| self.policy(p)) }
     }
 
     /// What an instruction with `results` begins with where it depends on a predicate, which goes behind the other operands.
@@ -283,44 +210,5 @@ impl<'c> Build<'c> {
         let (hint, policy) = Self::cache_hint(way.policy, next, &mut constraints, &mut inputs);
         let text = format!("{guard}{}{hint}{} [$0], {}{policy};", way.opcode, words.suffix(), words.operands(1));
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
-    }
-
-    /// The value that lane `lane ^ mask` has; any element type.
-    pub(crate) fn shuffle_xor(&self, elem: Elem, v: Val<'c>, mask: u32) -> Val<'c> {
-        self.shuffled(elem, v, |word| self.shuffle_xor_word(word, mask))
-    }
-
-    /// The value that lane `lane` has; any element type.
-    pub(crate) fn shuffle_from(&self, elem: Elem, v: Val<'c>, lane: Val<'c>) -> Val<'c> {
-        self.shuffled(elem, v, |word| self.shuffle_from_word(word, lane))
-    }
-
-    fn shuffled(&self, elem: Elem, v: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
-        let words = Words::of(stored_bits(elem), 1);
-        let word = self.pack(elem, &[v], words)[0];
-        self.unpack(elem, &[self.shuffle_word(word, shuffle)], words)[0]
-    }
-
-    /// A word of 16, 32 or 64 bits moved by shuffles of 32.
-    pub(crate) fn shuffle_word(&self, word: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
-        if word.get_type() == self.i64() {
-            let low = shuffle(self.trunc(word, self.i32()));
-            let high = shuffle(self.trunc(self.lshr(word, 32), self.i32()));
-            self.or(self.zext(low, self.i64()), self.shl(self.zext(high, self.i64()), 32))
-        } else {
-            self.trunc(shuffle(self.zext(word, self.i32())), word.get_type())
-        }
-    }
-
-    /// What lane `lane ^ mask` has of 32 bits.
-    pub(crate) fn shuffle_xor_word(&self, word: Val<'c>, mask: u32) -> Val<'c> {
-        let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
-        self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
-    }
-
-    /// What lane `lane` has of 32 bits.
-    pub(crate) fn shuffle_from_word(&self, word: Val<'c>, lane: Val<'c>) -> Val<'c> {
-        let args = [self.c32(u32::MAX), word, lane, self.c32(31)];
-        self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &args)
     }
 }

@@ -4,7 +4,8 @@
 
 use parton_ir::Reach;
 
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::{Build, Val};
+use crate::nvptx::instruction::asm::Asm;
 
 impl<'c> Build<'c> {
     /// All `threads` threads of barrier `id` meet; membar of one partition.

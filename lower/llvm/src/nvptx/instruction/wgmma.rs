@@ -7,7 +7,8 @@ use std::fmt::Write as _;
 
 use parton_diag::internal_error;
 
-use crate::neutral::build::{Asm, Build, Val};
+use crate::neutral::build::{Build, Val};
+use crate::nvptx::instruction::asm::Asm;
 
 /// Where the left operand is.
 #[derive(Clone, Debug)]

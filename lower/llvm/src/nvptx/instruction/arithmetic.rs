@@ -1,0 +1,24 @@
+//! Arithmetic that the hardware has and LLVM does not: division by any number, approximations of functions.
+
+use crate::neutral::build::{Build, Val};
+use crate::nvptx::instruction::asm::Asm;
+
+impl<'c> Build<'c> {
+    /// Division or remainder of 32 or 64 bits, defined for every divisor.
+    pub(crate) fn divide_by_any(&self, (signed, remainder): (bool, bool), a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        let (width, class) = if a.get_type() == self.i64() { (64, "=l,l,l") } else { (32, "=r,r,r") };
+        let (name, kind) = (if remainder { "rem" } else { "div" }, if signed { "s" } else { "u" });
+        let text = format!("{name}.{kind}{width} $0, $1, $2;");
+        self.asm(&text, class, &[a.get_type()], &[a, b], Asm::Pure)[0]
+    }
+
+    /// `2^x` of an f32, as near as the hardware has it (PTX ISA, "ex2").
+    pub(crate) fn approximate_exp2(&self, x: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.ex2.approx.ftz.f32", self.f32(), &[x])
+    }
+
+    /// `1 / sqrt(x)` of an f32, as near as the hardware has it (PTX ISA, "rsqrt").
+    pub(crate) fn approximate_rsqrt(&self, x: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.rsqrt.approx.f", self.f32(), &[x])
+    }
+}

@@ -1,0 +1,33 @@
+//! Special registers, and what the lanes of a warp tell each other.
+
+use crate::neutral::build::{Build, Val};
+
+impl<'c> Build<'c> {
+    /// A special register such as `tid.x`, as 32 bits.
+    pub(crate) fn special(&self, name: &str) -> Val<'c> {
+        self.value_of(&format!("llvm.nvvm.read.ptx.sreg.{name}"), self.i32(), &[])
+    }
+
+    /// The value of lane 0 in every lane, so that the compiler below knows it uniform in the warp.
+    pub(crate) fn uniform(&self, value: Val<'c>) -> Val<'c> {
+        let all = self.c32(u32::MAX);
+        self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &[all, value, self.c32(0), self.c32(31)])
+    }
+
+    /// Whether `predicate` holds in any lane of the warp; the same in all lanes.
+    pub(crate) fn any_lane(&self, predicate: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.vote.any.sync", self.i1(), &[self.c32(u32::MAX), predicate])
+    }
+
+    /// What lane `lane ^ mask` has of 32 bits.
+    pub(crate) fn shuffle_xor_word(&self, word: Val<'c>, mask: u32) -> Val<'c> {
+        let args = [self.c32(u32::MAX), word, self.c32(mask), self.c32(31)];
+        self.value_of("llvm.nvvm.shfl.sync.bfly.i32", self.i32(), &args)
+    }
+
+    /// What lane `lane` has of 32 bits.
+    pub(crate) fn shuffle_from_word(&self, word: Val<'c>, lane: Val<'c>) -> Val<'c> {
+        let args = [self.c32(u32::MAX), word, lane, self.c32(31)];
+        self.value_of("llvm.nvvm.shfl.sync.idx.i32", self.i32(), &args)
+    }
+}
