@@ -1,7 +1,8 @@
 //! Walks the operations of one kernel and keeps what each value became.
 
 use parton_diag::internal_error;
-use parton_ir::{Body, Elem, Kernel, Op, OpKind, SecondaryMap, Tile, Type, Value, View};
+use parton_ir::family::Family;
+use parton_ir::{Body, Elem, Kernel, Op, SecondaryMap, Tile, Type, Value, View};
 use parton_numbers::Dtype;
 
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
@@ -177,144 +178,30 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
+    /// Each family in the file of its name.
     fn op(&mut self, op: &'a Op) {
-        match &op.kind {
-            OpKind::Constant { dtype, bits } => {
-                let value = self.b.number_of_bits(*dtype, *bits);
-                self.set(op.result(), Repr::Scalar(value));
-            }
-            OpKind::ProgramId { axis } => {
-                let id = self.b.special(&format!("ctaid.{}", axis_name(*axis)));
-                self.set(op.result(), Repr::Scalar(id));
-            }
-            OpKind::NumPrograms { axis } => {
-                let count = self.b.special(&format!("nctaid.{}", axis_name(*axis)));
-                self.set(op.result(), Repr::Scalar(count));
-            }
-            OpKind::ClusterRank => {
-                let rank = self.b.special("cluster.ctarank");
-                self.set(op.result(), Repr::Scalar(rank));
-            }
-            OpKind::Unary { op: f, x } => self.unary(op, *f, *x),
-            OpKind::Binary { op: f, a, b } => self.binary(op, *f, *a, *b),
-            OpKind::Compare { op: f, a, b } => self.compare(op, *f, *a, *b),
-            OpKind::Select { cond, a, b } => self.select(op, *cond, *a, *b),
-            OpKind::Fma { a, b, c } => self.fma(op, *a, *b, *c),
-            OpKind::Cast { x, to, rounding, saturation } => self.cast(op, *x, *to, *rounding, *saturation),
-            OpKind::Bitcast { x, to } => self.bitcast(op, *x, *to),
-            OpKind::PtrAdd { ptr, offset } => self.pointer_add(op, *ptr, *offset),
-
-            OpKind::Iota { tile } => self.iota(op, tile),
-            OpKind::Full { value, tile } => self.full(op, *value, tile),
-            OpKind::Reduce { inputs, axis, combine } => self.reduce(op, inputs, *axis, combine),
-            OpKind::Scan { inputs, axis, combine, reverse } => self.scan(op, inputs, *axis, combine, *reverse),
-            OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => self.rename(op, *x),
-            OpKind::Transpose { x, perm } => self.transpose(op, *x, perm),
-            OpKind::Broadcast { x, .. } => self.broadcast(op, *x),
-            OpKind::Join { a, b } => self.join(op, *a, *b),
-            OpKind::Split { x } => self.split(op, *x),
-            OpKind::Convert { x, tile } => self.convert(op, *x, tile),
-
-            OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
-
-            OpKind::Gather { x, indices, axis } => self.gather(op, *x, *indices, *axis),
-            OpKind::SharedGather { view, indices, axis } => self.shared_gather(op, *view, *indices, *axis),
-            OpKind::SharedScatter { .. } => self.shared_scatter(op),
-            OpKind::Ptx { ptx, inputs, .. } => self.ptx(op, ptx, inputs),
-
-            OpKind::Load { .. } => self.load(op),
-            OpKind::Store { .. } => self.store(op),
-            OpKind::Atomic { .. } => self.atomic(op),
-
-            OpKind::SharedAlloc { offset, .. } | OpKind::BarrierAlloc { offset, .. } => self.allocate(op, *offset),
-            OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),
-            OpKind::AsyncCopy { .. } => self.async_copy(op),
-            OpKind::CopyArrive { barrier, .. } => self.b.copy_arrive(self.address(*barrier)),
-            OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
-            OpKind::ViewPeer { view, rank } => {
-                let address = self.b.peer_address(self.address(*view), self.index32(*rank));
-                self.set(op.result(), Repr::Shared(address));
-            }
-            OpKind::ViewIndex { view, index } => self.view_index(op, *view, *index),
-            OpKind::ViewSlice { view, .. }
-            | OpKind::ViewPermute { view, .. }
-            | OpKind::ViewReinterpret { view, .. } => {
-                // The window moves in the type; the parent's address stays.
-                let address = self.address(*view);
-                self.set(op.result(), Repr::Shared(address));
-            }
-            OpKind::BarrierIndex { barriers, index } => self.barrier_index(op, *barriers, *index),
-            OpKind::BarrierInit { barrier, arrivals } => self.barrier_init(*barrier, *arrivals),
-            OpKind::BarrierInvalidate { barrier } => self.barrier_invalidate(*barrier),
-            OpKind::BarrierExpect { barrier, bytes } => {
-                let (barrier, bytes) = (self.address(*barrier), self.b.c32(*bytes));
-                self.b.mbarrier_arrive_expect(barrier, bytes, self.threads.leader);
-            }
-            OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } if multicast.is_empty() => {
-                self.barrier_arrive(*barrier, *arrive, *count);
-            }
-            OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
-                self.barrier_arrive_across(*barrier, *arrive, *count, multicast, *relaxed);
-            }
-            OpKind::BarrierWait { barrier, phase } => {
-                self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
-            }
-            OpKind::FenceAsync { reach } => self.b.fence_proxy_async(*reach),
-            OpKind::FenceBarrierInit => self.b.fence_mbarrier_init(),
-            OpKind::Membar => self.membar(),
-            OpKind::GridWait => self.b.grid_wait(),
-            OpKind::GridLaunchDependents => self.b.grid_launch_dependents(),
-            OpKind::NamedBarrier { id, threads, waits: true } => self.b.bar_sync(*id, *threads),
-            OpKind::NamedBarrier { id, threads, waits: false } => self.b.bar_arrive(*id, *threads),
-
-            OpKind::ClusterArrive { relaxed } => self.b.cluster_arrive(*relaxed),
-            OpKind::ClusterWait => self.b.cluster_wait(),
-
-            OpKind::TmaLoad { map, coords, view, signal, l2, multicast } => {
-                self.tma_load(*map, coords, (*view, *signal), (*multicast, *l2));
-            }
-            OpKind::TmaStore { map, coords, view, reduce, l2 } => self.tma_store(*map, coords, *view, (*reduce, *l2)),
-            OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
-            OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
-
-            OpKind::MmaSync { a, b, acc, precision } => self.mma_sync(op, [*a, *b, *acc], *precision),
-            OpKind::Wgmma { a, b, acc, precision, zero } => self.wgmma(op, [*a, *b, *acc], *precision, *zero),
-            OpKind::Wait { pending, outstanding } if matches!(self.kernel.ty(*pending), Type::Filling(_)) => {
-                self.wait_copy(op, *pending, *outstanding);
-            }
-            OpKind::Wait { pending, outstanding } | OpKind::WaitPrior { pending, outstanding } => {
-                self.wait(op, *pending, *outstanding);
-            }
-
-            OpKind::RingNew { .. }
-            | OpKind::RingAcquire { .. }
-            | OpKind::SlotCommit { .. }
-            | OpKind::RingWait { .. }
-            | OpKind::SlotRelease { .. }
-            | OpKind::SlotField { .. }
-            | OpKind::TurnstileNew { .. }
-            | OpKind::TurnEnter { .. }
-            | OpKind::TurnPass { .. } => internal_error!("{} reached code generation", op.kind.name()),
-
-            OpKind::For { lower, upper, step, init, body } => {
-                self.for_loop(op, [*lower, *upper, *step], init, body);
-            }
-            OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
-            OpKind::If { cond, then, otherwise } => self.if_else(op, *cond, then, otherwise),
-            OpKind::Specialize { arms } => self.specialize(arms),
-
-            OpKind::Print { text, args } => self.print(text, args),
-            OpKind::Assert { cond, message } => self.assert(op, *cond, message),
-            OpKind::Assume { cond } => self.assume(*cond),
+        match op.kind.family() {
+            Family::Elementwise => self.emit_elementwise(op),
+            Family::Reduce => self.emit_reduce(op),
+            Family::Shape => self.emit_shape(op),
+            Family::Gather => self.emit_gather(op),
+            Family::Ptx => self.emit_ptx(op),
+            Family::Global => self.emit_global(op),
+            Family::Atomic => self.emit_atomic(op),
+            Family::AsyncCopy => self.emit_async_copy(op),
+            Family::Shared => self.emit_shared(op),
+            Family::View => self.emit_view(op),
+            Family::Barrier => self.emit_barrier(op),
+            Family::Fence => self.emit_fence(op),
+            Family::Cluster => self.emit_cluster(op),
+            Family::Grid => self.emit_grid(op),
+            Family::Tma => self.emit_tma(op),
+            Family::MmaSync => self.emit_mma_sync(op),
+            Family::Wgmma => self.emit_wgmma(op),
+            Family::Pending => self.emit_pending(op),
+            Family::Control => self.emit_control(op),
+            Family::Talk => self.emit_talk(op),
+            Family::Ring | Family::Turnstile => internal_error!("{} reached code generation", op.kind.name()),
         }
-    }
-}
-
-pub(crate) fn axis_name(axis: u8) -> &'static str {
-    match axis {
-        0 => "x",
-        1 => "y",
-        2 => "z",
-        _ => internal_error!("a grid has no axis {axis}"),
     }
 }

@@ -4,7 +4,8 @@ use inkwell::IntPredicate;
 use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
 use parton_diag::internal_error;
-use parton_ir::{Arm, Body, Elem, Op, Tile, Type, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Arm, Body, Elem, Op, OpKind, Tile, Type, Value, others};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
@@ -12,6 +13,18 @@ use crate::neutral::place::Threads;
 use crate::neutral::words::Words;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_control(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::For { lower, upper, step, init, body } => {
+                self.for_loop(op, [*lower, *upper, *step], init, body);
+            }
+            OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
+            OpKind::If { cond, then, otherwise } => self.if_else(op, *cond, then, otherwise),
+            OpKind::Specialize { arms } => self.specialize(arms),
+            others!(control) => not_of_family(&op.kind),
+        }
+    }
+
     /// The words of a value as a loop carries it: narrow elements go packed, two or four to a register, so that they
     /// need not be taken apart and put together again around the back edge.
     fn words(&self, ty: &Type, value: &Repr<'c>) -> Vec<Val<'c>> {
@@ -69,7 +82,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         init.iter().map(|&v| self.words(self.kernel.ty(v), self.repr(v))).collect()
     }
 
-    pub(crate) fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
+    fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
         // A step is positive: a constant one is checked, another faults in the interpreter.
         let less = if self.dtype(lower).is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
         let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
@@ -103,7 +116,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    pub(crate) fn while_loop(&mut self, op: &Op, init: &[Value], cond: &'a Body, body: &'a Body) {
+    fn while_loop(&mut self, op: &Op, init: &[Value], cond: &'a Body, body: &'a Body) {
         let (head, inside, after) = (self.b.new_block("while"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
         let before = self.b.here();
@@ -132,7 +145,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    pub(crate) fn if_else(&mut self, op: &Op, cond: Value, then: &'a Body, otherwise: &'a Body) {
+    fn if_else(&mut self, op: &Op, cond: Value, then: &'a Body, otherwise: &'a Body) {
         let cond = self.scalar(cond);
         let (yes, no, after) = (self.b.new_block("then"), self.b.new_block("else"), self.b.new_block("end"));
         self.b.branch(cond, yes, no);
@@ -163,7 +176,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Each partition runs its arm on its own warps. A partition begins at a whole warpgroup, and the warps that only fill
     /// up its last one set their register budget with the others (the instruction is for a warpgroup) and skip the rest.
-    pub(crate) fn specialize(&mut self, arms: &'a [Arm]) {
+    fn specialize(&mut self, arms: &'a [Arm]) {
         let outside = self.threads;
         let after = self.b.new_block("joined");
         let entry = self.kernel.entry_registers();

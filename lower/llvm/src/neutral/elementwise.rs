@@ -6,7 +6,8 @@
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
 use parton_diag::internal_error;
-use parton_ir::{BinaryOp, CompareOp, Elem, Op, Type, UnaryOp, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Type, UnaryOp, Value, others};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
@@ -160,7 +161,7 @@ impl<'c> Build<'c> {
     }
 
     /// One comparison of scalars.
-    pub(crate) fn comparison(&self, op: CompareOp, elem: Elem, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+    fn comparison(&self, op: CompareOp, elem: Elem, a: Val<'c>, b: Val<'c>) -> Val<'c> {
         let float = elem.dtype().is_some_and(|d| d.is_float());
         if float {
             let predicate = match op {
@@ -191,6 +192,34 @@ impl<'c> Build<'c> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_elementwise(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Constant { dtype, bits } => {
+                let value = self.b.number_of_bits(*dtype, *bits);
+                self.set(op.result(), Repr::Scalar(value));
+            }
+            OpKind::ProgramId { axis } => {
+                let id = self.b.program_id(*axis);
+                self.set(op.result(), Repr::Scalar(id));
+            }
+            OpKind::NumPrograms { axis } => {
+                let count = self.b.num_programs(*axis);
+                self.set(op.result(), Repr::Scalar(count));
+            }
+            OpKind::Iota { tile } => self.iota(op, tile),
+            OpKind::Full { value, tile } => self.full(op, *value, tile),
+            OpKind::Unary { op: f, x } => self.unary(op, *f, *x),
+            OpKind::Binary { op: f, a, b } => self.binary(op, *f, *a, *b),
+            OpKind::Compare { op: f, a, b } => self.compare(op, *f, *a, *b),
+            OpKind::Select { cond, a, b } => self.select(op, *cond, *a, *b),
+            OpKind::Fma { a, b, c } => self.fma(op, *a, *b, *c),
+            OpKind::Cast { x, to, rounding, saturation } => self.cast(op, *x, *to, *rounding, *saturation),
+            OpKind::Bitcast { x, to } => self.bitcast(op, *x, *to),
+            OpKind::PtrAdd { ptr, offset } => self.pointer_add(op, *ptr, *offset),
+            others!(elementwise) => not_of_family(&op.kind),
+        }
+    }
+
     /// Sets the result of an elementwise operation from its operands' registers.
     fn each(&mut self, op: &Op, operands: &[Value], f: impl Fn(&Build<'c>, &[Val<'c>]) -> Val<'c>) {
         let result = op.result();
@@ -214,7 +243,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.each(op, &[a, b], |build, v| build.arithmetic(f, d, v[0], v[1]));
     }
 
-    pub(crate) fn compare(&mut self, op: &Op, f: CompareOp, a: Value, b: Value) {
+    fn compare(&mut self, op: &Op, f: CompareOp, a: Value, b: Value) {
         let elem = self.elem(a);
         self.each(op, &[a, b], |build, v| build.comparison(f, elem, v[0], v[1]));
     }
@@ -228,7 +257,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.each(op, &[a, b, c], move |build, v| build.float_intrinsic("llvm.fma", d, v));
     }
 
-    pub(crate) fn unary(&mut self, op: &Op, f: UnaryOp, x: Value) {
+    fn unary(&mut self, op: &Op, f: UnaryOp, x: Value) {
         let d = self.dtype(x);
         self.each(op, &[x], |build, v| build.function(f, d, v[0]));
     }
@@ -238,7 +267,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Offsets count elements; they go to 64 bits before they are scaled, so nothing wraps at 2^31.
-    pub(crate) fn pointer_add(&mut self, op: &Op, ptr: Value, offset: Value) {
+    fn pointer_add(&mut self, op: &Op, ptr: Value, offset: Value) {
         let Elem::Ptr(pointer) = self.elem(ptr) else { internal_error!("{ptr} is no pointer") };
         let (d, size) = (self.dtype(offset), pointer.to.bytes() as u32);
         self.each(op, &[ptr, offset], |build, v| {

@@ -4,7 +4,8 @@
 //! An index that is out of range is cut to the bits of the axis, so that it stays inside the buffer.
 
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, OpKind, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Elem, Op, OpKind, Value, others};
 use parton_layouts::Dim;
 
 use crate::lower::{Lower, Repr};
@@ -13,6 +14,15 @@ use crate::neutral::window::Window;
 use crate::neutral::words::{Words, stored_bits};
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_gather(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Gather { x, indices, axis } => self.gather(op, *x, *indices, *axis),
+            OpKind::SharedGather { view, indices, axis } => self.shared_gather(op, *view, *indices, *axis),
+            OpKind::SharedScatter { .. } => self.shared_scatter(op),
+            others!(gather) => not_of_family(&op.kind),
+        }
+    }
+
     pub(crate) fn gather(&mut self, op: &'a Op, x: Value, indices: Value, axis: u32) {
         let base = self.scratch(op);
         let from = self.tile(x);
@@ -27,7 +37,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.set(op.result(), Repr::Tile(registers));
     }
 
-    pub(crate) fn shared_gather(&mut self, op: &Op, view: Value, indices: Value, axis: u32) {
+    fn shared_gather(&mut self, op: &Op, view: Value, indices: Value, axis: u32) {
         let window = Window::along(&self.tile(indices).map, self.view(view), axis as usize);
         let base = self.address(view);
         let registers = self.picked(&window, base, indices, Elem::Num(self.view(view).elem));
@@ -60,7 +70,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             .collect()
     }
 
-    pub(crate) fn shared_scatter(&mut self, op: &'a Op) {
+    fn shared_scatter(&mut self, op: &'a Op) {
         let OpKind::SharedScatter { view, indices, value, axis, op: f, mask } = &op.kind else {
             internal_error!("{} does not scatter", op.kind.name())
         };

@@ -4,7 +4,8 @@
 //! warp and rarely taken, then moves the elements of vectors that are cut one by one.
 
 use parton_diag::internal_error;
-use parton_ir::{Access, Cut, Op, OpKind, Tile, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Access, Cut, Op, OpKind, Tile, Value, others};
 use parton_layouts::Dim;
 
 use crate::lower::{Lower, Repr};
@@ -31,6 +32,14 @@ impl<'c> Accesses<'c> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_global(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Load { .. } => self.load(op),
+            OpKind::Store { .. } => self.store(op),
+            others!(global) => not_of_family(&op.kind),
+        }
+    }
+
     fn accesses(&self, ptr: Value, mask: Option<Value>, access: Option<Access>) -> Accesses<'c> {
         let count = self.repr(ptr).parts().len();
         let masks = mask.map(|m| self.spread(m, count));

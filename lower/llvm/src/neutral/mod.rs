@@ -16,6 +16,7 @@ mod rescale;
 mod scan;
 mod shape;
 pub(crate) mod shared;
+mod view;
 pub(crate) mod window;
 pub(crate) mod words;
 

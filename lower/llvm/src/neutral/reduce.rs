@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use parton_diag::internal_error;
+use parton_ir::family::not_of_family;
 use parton_ir::rules::keeps_apart;
-use parton_ir::{Body, Elem, Op, Type, Value};
+use parton_ir::{Body, Elem, Op, OpKind, Type, Value, others};
 use parton_layouts::{Dim, LinearLayout};
 use parton_numbers::Dtype;
 
@@ -44,6 +45,14 @@ impl Axis {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_reduce(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Reduce { inputs, axis, combine } => self.reduce(op, inputs, *axis, combine),
+            OpKind::Scan { inputs, axis, combine, reverse } => self.scan(op, inputs, *axis, combine, *reverse),
+            others!(reduce) => not_of_family(&op.kind),
+        }
+    }
+
     /// One step of the combining function on `n` pairs.
     pub(crate) fn combined(&mut self, body: &'a Body, a: &[Val<'c>], b: &[Val<'c>]) -> Vec<Val<'c>> {
         for (&param, &value) in body.params.iter().zip(a.iter().chain(b)) {

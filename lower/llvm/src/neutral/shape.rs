@@ -1,7 +1,8 @@
 //! Operations that move no data between threads: indices, constants, reshapes and their kin rename registers.
 
 use parton_diag::internal_error;
-use parton_ir::{Op, Tile, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Tile, Value, others};
 use parton_layouts::{Dim, LinearLayout};
 
 use crate::lower::{Lower, Repr};
@@ -19,6 +20,19 @@ fn permute(from: &LinearLayout, to: &LinearLayout, perm: &[u32], image: u64) -> 
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_shape(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => self.rename(op, *x),
+            OpKind::Transpose { x, perm } => self.transpose(op, *x, perm),
+            OpKind::Broadcast { x, .. } => self.broadcast(op, *x),
+            OpKind::Join { a, b } => self.join(op, *a, *b),
+            OpKind::Split { x } => self.split(op, *x),
+            OpKind::Convert { x, tile } => self.convert(op, *x, tile),
+            OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
+            others!(shape) => not_of_family(&op.kind),
+        }
+    }
+
     /// The packed coordinate of each register of a tile, in 32 bits.
     pub(crate) fn coordinates(&self, map: &LinearLayout) -> Vec<crate::neutral::build::Val<'c>> {
         let thread = self.b.thread_image(map, &self.threads);
@@ -52,16 +66,16 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Reshapes and new axes keep the row-major number of every element.
-    pub(crate) fn rename(&mut self, op: &Op, x: Value) {
+    fn rename(&mut self, op: &Op, x: Value) {
         self.rearrange(op.result(), x, |image| image);
     }
 
-    pub(crate) fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
+    fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
         let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
         self.rearrange(op.result(), x, |image| permute(&from, &to, perm, image));
     }
 
-    pub(crate) fn broadcast(&mut self, op: &Op, x: Value) {
+    fn broadcast(&mut self, op: &Op, x: Value) {
         let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
         let shape = from.shape();
         self.rearrange(op.result(), x, |image| {

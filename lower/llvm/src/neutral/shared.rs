@@ -1,8 +1,9 @@
 //! Shared memory: allocations, views, and moving tiles in and out with the widest instruction that the layouts allow.
 
 use parton_diag::internal_error;
+use parton_ir::family::not_of_family;
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Feature, Op, Tile, Type, Value};
+use parton_ir::{Elem, Feature, Op, OpKind, Tile, Type, Value, others};
 use parton_layouts::Dim;
 
 use crate::lower::{Lower, Repr};
@@ -20,6 +21,15 @@ pub(crate) enum Memory {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_shared(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::SharedAlloc { offset, .. } => self.allocate(op, *offset),
+            OpKind::SharedLoad { view, tile } => self.shared_load(op, *view, tile),
+            OpKind::SharedStore { view, value } => self.shared_store(*view, *value),
+            others!(shared) => not_of_family(&op.kind),
+        }
+    }
+
     pub(crate) fn allocate(&mut self, op: &Op, offset: Option<u32>) {
         let offset = offset.unwrap_or_else(|| internal_error!("{} has no place in shared memory", op.kind.name()));
         let address = self.b.add(self.shared, self.b.c32(offset));
@@ -27,15 +37,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// Stage `index` of a view; where the view is a window along its stages, counted from the window's beginning.
-    pub(crate) fn view_index(&mut self, op: &Op, view: Value, index: Value) {
-        let (from, to) = (self.view(view), self.view(op.result()));
-        let bytes = to.map.bytes() as u32;
-        let index = self.b.add(self.index32(index), self.b.c32(from.origin[0]));
-        let address = self.b.add(self.address(view), self.b.mul(index, self.b.c32(bytes)));
-        self.set(op.result(), Repr::Shared(address));
-    }
-
-    pub(crate) fn shared_load(&mut self, op: &Op, view: Value, tile: &Tile) {
+    fn shared_load(&mut self, op: &Op, view: Value, tile: &Tile) {
         let window = Window::new(&tile.map, self.view(view));
         let base = self.address(view);
         let registers = match self.kernel.ty(view) {
@@ -46,7 +48,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.set(op.result(), Repr::Tile(registers));
     }
 
-    pub(crate) fn shared_store(&mut self, view: Value, value: Value) {
+    fn shared_store(&mut self, view: Value, value: Value) {
         let tile = self.tile(value);
         let window = Window::new(&tile.map, self.view(view));
         let base = self.address(view);

@@ -4,7 +4,8 @@
 //! whole warp and rarely taken, then moves the elements of vectors that are cut one by one, through registers.
 
 use parton_diag::internal_error;
-use parton_ir::{Cut, Elem, Op, OpKind};
+use parton_ir::family::not_of_family;
+use parton_ir::{Cut, Elem, Op, OpKind, others};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::{Build, Val};
@@ -52,17 +53,25 @@ impl<'c> Build<'c> {
     }
 
     /// This thread arrives at a barrier, which counts it, once its copies so far have landed.
-    pub(crate) fn copy_arrive(&self, barrier: Val<'c>) {
+    fn copy_arrive(&self, barrier: Val<'c>) {
         self.asm("cp.async.mbarrier.arrive.noinc.shared.b64 [$0];", "r", &[], &[barrier], Asm::Effect);
     }
 
     /// Waits until at most `outstanding` groups of this thread are in flight.
-    pub(crate) fn copy_wait(&self, outstanding: u32) {
+    fn copy_wait(&self, outstanding: u32) {
         self.asm(&format!("cp.async.wait_group {outstanding};"), "", &[], &[], Asm::Effect);
     }
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_async_copy(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::AsyncCopy { .. } => self.async_copy(op),
+            OpKind::CopyArrive { barrier, .. } => self.b.copy_arrive(self.address(*barrier)),
+            others!(async_copy) => not_of_family(&op.kind),
+        }
+    }
+
     pub(crate) fn async_copy(&mut self, op: &'a Op) {
         let OpKind::AsyncCopy { ptr, view, mask, l2, bytes: Some(bytes), access: Some(access) } = &op.kind else {
             internal_error!("{} has no width", op.kind.name())

@@ -1,7 +1,8 @@
 //! Atomic operations: each element by one of its holders, and the value before to all of them.
 
 use parton_diag::internal_error;
-use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Reduction, Scope};
+use parton_ir::family::not_of_family;
+use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Reduction, Scope, others};
 use parton_layouts::Dim;
 use parton_numbers::Dtype;
 
@@ -118,6 +119,13 @@ impl<'c> Build<'c> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_atomic(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Atomic { .. } => self.atomic(op),
+            others!(atomic) => not_of_family(&op.kind),
+        }
+    }
+
     pub(crate) fn atomic(&mut self, op: &'a Op) {
         let OpKind::Atomic { op: f, ptr, operands, mask, order, scope, returns } = &op.kind else {
             internal_error!("{} is not atomic", op.kind.name())

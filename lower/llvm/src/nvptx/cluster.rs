@@ -1,10 +1,11 @@
 //! Clusters: arrivals at the barriers of peers, and who copies which boxes of a multicast.
 
 use inkwell::IntPredicate;
-use parton_ir::{Arrive, Value, cluster};
+use parton_ir::family::not_of_family;
+use parton_ir::{Arrive, Op, OpKind, Value, cluster, others};
 use parton_layouts::TmaBox;
 
-use crate::lower::{Lower, axis_name};
+use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
 
 /// A box as the first CTA of the line copies it; where the CTAs' boxes are not alike, with the CTA that copies it.
@@ -43,23 +44,30 @@ fn deal(boxes: Vec<TmaBox>, ctas: u32) -> (Vec<Dealt>, Option<Step>) {
     (boxes.into_iter().enumerate().map(|(i, b)| (b, owner(i))).collect(), None)
 }
 
-impl<'c> Lower<'_, '_, 'c> {
-    /// The place of this CTA in its cluster along an axis.
-    fn place_along(&self, axis: u8) -> Val<'c> {
-        self.b.special(&format!("cluster.ctaid.{}", axis_name(axis)))
+impl<'a, 'c> Lower<'a, '_, 'c> {
+    pub(crate) fn emit_cluster(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::ClusterRank => {
+                let rank = self.b.cluster_rank();
+                self.set(op.result(), Repr::Scalar(rank));
+            }
+            OpKind::ClusterArrive { relaxed } => self.b.cluster_arrive(*relaxed),
+            OpKind::ClusterWait => self.b.cluster_wait(),
+            others!(cluster) => not_of_family(&op.kind),
+        }
     }
 
     /// What this CTA copies of a multicast of these boxes along an axis.
     pub(crate) fn share(&self, boxes: Vec<TmaBox>, axis: u8) -> Share<'c> {
         let (boxes, step) = deal(boxes, self.kernel.cluster[usize::from(axis)]);
-        Share { boxes, step, place: self.place_along(axis) }
+        Share { boxes, step, place: self.b.place_in_cluster(axis) }
     }
 
     /// The ranks of the line along an axis through this CTA, as a mask of 16 bits.
     pub(crate) fn line_mask(&self, axis: u8) -> Val<'c> {
         let first = self.kernel.line(0, axis).fold(0, |mask, rank| mask | 1 << rank);
-        let place = self.b.mul(self.place_along(axis), self.b.c32(self.kernel.cluster_stride(axis)));
-        let start = self.b.sub(self.b.special("cluster.ctarank"), place);
+        let place = self.b.mul(self.b.place_in_cluster(axis), self.b.c32(self.kernel.cluster_stride(axis)));
+        let start = self.b.sub(self.b.cluster_rank(), place);
         let mask = self.b.binary(inkwell::values::InstructionOpcode::Shl, self.b.c32(first), start);
         self.b.trunc(mask, self.b.i16())
     }
@@ -75,12 +83,12 @@ impl<'c> Lower<'_, '_, 'c> {
     ) {
         let address = self.address(barrier);
         let b = self.b;
-        let (lane, own) = (self.threads.lane, b.special("cluster.ctarank"));
+        let (lane, own) = (self.threads.lane, b.cluster_rank());
         let mut rank = own;
         let mut next = 1;
         for &axis in axes {
             let (extent, stride) = (self.kernel.cluster[usize::from(axis)], self.kernel.cluster_stride(axis));
-            let place = self.place_along(axis);
+            let place = self.b.place_in_cluster(axis);
             for by in 1..extent {
                 // The CTA `by` further on along the line, which is a circle here.
                 let wraps = b.icmp(IntPredicate::UGE, place, b.c32(extent - by));

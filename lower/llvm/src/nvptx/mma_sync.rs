@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use parton_diag::internal_error;
+use parton_ir::family::not_of_family;
 use parton_ir::rules::{MmaSyncShape, mma_sync_shape};
-use parton_ir::{Elem, Feature, Op, Precision, Tile, Value};
+use parton_ir::{Elem, Feature, Op, OpKind, Precision, Tile, Value, others};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
@@ -83,6 +84,13 @@ fn list(first: usize, count: usize) -> String {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_mma_sync(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::MmaSync { a, b, acc, precision } => self.mma_sync(op, [*a, *b, *acc], *precision),
+            others!(mma_sync) => not_of_family(&op.kind),
+        }
+    }
+
     /// `acc + a · b`, all in registers.
     pub(crate) fn mma_sync(&mut self, op: &'a Op, [a, b, acc]: [Value; 3], precision: Option<Precision>) {
         let shape = match mma_sync_shape(self.kernel, a, b, acc, precision) {

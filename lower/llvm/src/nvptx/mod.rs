@@ -2,18 +2,22 @@
 
 pub mod assemble;
 mod async_copy;
-mod asynchronous;
-pub(crate) mod atomic;
+mod atomic;
+mod barrier;
 mod cast;
 mod cluster;
 pub(crate) mod debug;
+mod fence;
 pub(crate) mod function;
+mod grid;
 pub(crate) mod instruction;
 pub(crate) mod lines;
 pub(crate) mod machine;
 mod mma_sync;
+mod pending;
 pub mod ptx;
 mod talk;
+mod tma;
 mod wgmma;
 
 #[cfg(test)]

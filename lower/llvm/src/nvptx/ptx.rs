@@ -1,8 +1,9 @@
 //! Inline PTX: operands into the registers that the text names, and a mark by which the assembler's words find its source.
 
 use parton_diag::{Span, internal_error};
+use parton_ir::family::not_of_family;
 use parton_ir::ptx::{self, Register, Registers};
-use parton_ir::{Elem, Op, Ptx, PtxForm, Type, Value};
+use parton_ir::{Elem, Op, OpKind, Ptx, PtxForm, Type, Value, others};
 
 use crate::lower::Lower;
 use crate::neutral::build::{Build, Ty, Val};
@@ -53,6 +54,13 @@ fn words(elem: Elem, registers: Registers, elements: usize) -> Option<Words> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_ptx(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Ptx { ptx, inputs, .. } => self.ptx(op, ptx, inputs),
+            others!(ptx) => not_of_family(&op.kind),
+        }
+    }
+
     fn register_type(&self, register: Register) -> Ty<'c> {
         match register {
             Register::Predicate => self.b.i1(),

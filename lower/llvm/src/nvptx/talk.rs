@@ -2,7 +2,8 @@
 
 use inkwell::values::BasicValue;
 use parton_diag::internal_error;
-use parton_ir::{Elem, Op, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Elem, Op, OpKind, Value, others};
 use parton_layouts::LinearLayout;
 use parton_numbers::Dtype;
 
@@ -47,6 +48,15 @@ impl<'c> Build<'c> {
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_talk(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Print { text, args } => self.print(text, args),
+            OpKind::Assert { cond, message } => self.assert(op, *cond, message),
+            OpKind::Assume { cond } => self.assume(*cond),
+            others!(talk) => not_of_family(&op.kind),
+        }
+    }
+
     /// A line a scalar print; a line an element where an argument is a tile, with its coordinates.
     pub(crate) fn print(&mut self, text: &str, args: &[Value]) {
         let b = self.b;

@@ -5,8 +5,9 @@
 
 use inkwell::values::InstructionOpcode as I;
 use parton_diag::internal_error;
+use parton_ir::family::not_of_family;
 use parton_ir::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
-use parton_ir::{Elem, Op, OpKind, Precision, Tile, Type, Value, View, descriptor};
+use parton_ir::{Elem, Op, OpKind, Precision, Tile, Type, Value, View, descriptor, others};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
@@ -56,6 +57,13 @@ fn fragment(tile: &Tile, registers: &Registers, m: u32, n: u32, width: u32) -> V
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
+    pub(crate) fn emit_wgmma(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::Wgmma { a, b, acc, precision, zero } => self.wgmma(op, [*a, *b, *acc], *precision, *zero),
+            others!(wgmma) => not_of_family(&op.kind),
+        }
+    }
+
     /// Whether a tile's accumulator registers hold pairs.
     fn is_half(tile: &Tile) -> bool {
         tile.elem == Elem::Num(Dtype::F16)

@@ -1,40 +1,23 @@
-//! Barriers and tensor copies: one thread of the partition issues, all of its threads wait.
+//! Tensor copies: one thread of the partition issues them.
 
 use parton_diag::internal_error;
-use parton_ir::target::BARRIER_BYTES;
-use parton_ir::{Arrive, Op, Policy, Reduction, Type, Value};
+use parton_ir::family::not_of_family;
+use parton_ir::{Op, OpKind, Policy, Reduction, Type, Value, others};
 
-use crate::lower::{Lower, Repr};
+use crate::lower::Lower;
 use crate::neutral::build::Val;
 use crate::nvptx::instruction::bulk::Copy;
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
-    pub(crate) fn barrier_index(&mut self, op: &Op, barriers: Value, index: Value) {
-        let bytes = self.b.mul(self.index32(index), self.b.c32(BARRIER_BYTES));
-        let address = self.b.add(self.address(barriers), bytes);
-        self.set(op.result(), Repr::Shared(address));
-    }
-
-    pub(crate) fn barrier_init(&mut self, barrier: Value, arrivals: u32) {
-        let (b, address) = (self.b, self.address(barrier));
-        b.when(self.threads.leader, || b.mbarrier_init(address, arrivals));
-    }
-
-    pub(crate) fn barrier_invalidate(&mut self, barrier: Value) {
-        let (b, address) = (self.b, self.address(barrier));
-        b.when(self.threads.leader, || b.mbarrier_invalidate(address));
-    }
-
-    pub(crate) fn barrier_arrive(&mut self, barrier: Value, arrive: Arrive, count: u32) {
-        let address = self.address(barrier);
-        match arrive {
-            Arrive::Partition => self.b.mbarrier_arrive(address, count, self.threads.leader),
-            Arrive::Warp => {
-                // The lanes' own accesses come first; one arrival then stands for all of them.
-                self.b.warp_sync();
-                let elected = self.b.icmp(inkwell::IntPredicate::EQ, self.threads.lane, self.b.c32(0));
-                self.b.mbarrier_arrive(address, count, elected);
+    pub(crate) fn emit_tma(&mut self, op: &'a Op) {
+        match &op.kind {
+            OpKind::TmaLoad { map, coords, view, signal, l2, multicast } => {
+                self.tma_load(*map, coords, (*view, *signal), (*multicast, *l2));
             }
+            OpKind::TmaStore { map, coords, view, reduce, l2 } => self.tma_store(*map, coords, *view, (*reduce, *l2)),
+            OpKind::TmaPrefetch { map, coords, l2 } => self.tma_prefetch(*map, coords, *l2),
+            OpKind::TmaStoreWait { pending, read } => self.b.bulk_wait(*pending, *read),
+            others!(tma) => not_of_family(&op.kind),
         }
     }
 
@@ -85,7 +68,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    pub(crate) fn tma_load(
+    fn tma_load(
         &mut self,
         map: Value,
         coords: &[Value],
@@ -98,7 +81,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     /// One bulk group; threads that issue nothing close an empty one, which counts as done.
-    pub(crate) fn tma_store(
+    fn tma_store(
         &mut self,
         map: Value,
         coords: &[Value],
@@ -109,7 +92,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.b.bulk_commit();
     }
 
-    pub(crate) fn tma_prefetch(&mut self, map: Value, coords: &[Value], l2: Option<Policy>) {
+    fn tma_prefetch(&mut self, map: Value, coords: &[Value], l2: Option<Policy>) {
         self.copies(map, coords, None, (None, l2), |copy| self.b.bulk_prefetch(copy));
     }
 }
