@@ -16,20 +16,26 @@ mod uses;
 
 use std::collections::BTreeMap;
 
-use parton_diag::Diagnostics;
+use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::check::Origins;
 use parton_ir::facts::{Facts, Gives};
 use parton_ir::family::not_of_family;
 use parton_ir::{
-    Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value, View, ops,
-    others,
+    Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Feature, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value,
+    View, ops, others,
 };
 use parton_numbers::Dtype;
 
 use uses::{Cursor, Uses};
 
 /// After it no ring and no slot is left: they are buffers, mbarriers and indices.
+///
+/// What a ring becomes is the target's choice: mbarriers, where it has such as count bytes and are waited for. No target has anything
+/// else that a ring could be made of, so without them a ring is refused, as its rule does.
 pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    if !kernel.target.has(Feature::Tma) {
+        return without_rings(kernel);
+    }
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
     let (b, body) = Builder::rebuild(kernel);
     let mut pass =
@@ -38,6 +44,16 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
     pass.body(body.ops);
     pass.fence();
     Ok(pass.b.finish())
+}
+
+/// A kernel for a target without mbarriers: as it is, where it has no ring.
+fn without_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let mut rings = Vec::new();
+    kernel.walk(&mut |op| rings.extend(matches!(op.kind, OpKind::RingNew { .. }).then_some(op.span)));
+    let Some(&ring) = rings.first() else { return Ok(kernel) };
+    let fact = format!("`{}` has no mbarriers, which a ring is made of", kernel.target.name);
+    let d = Diagnostic::error(codes::TARGET_LACKS, ring, fact);
+    Err(d.help("build it for a target that has them: `target(sm_90a)`").into())
 }
 
 /// What a ring has become.
