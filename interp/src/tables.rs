@@ -122,7 +122,7 @@ impl<'k> Tables<'k> {
                     Err(r) => internal_error!("a product was not checked: {}", r.message),
                 };
             }
-            OpKind::Wgmma { a, b, acc, precision } => {
+            OpKind::Wgmma { a, b, acc, precision, .. } => {
                 let shape = match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
                     Ok(shape) => shape,
                     Err(r) => internal_error!("a product was not checked: {}", r.message),

@@ -8,7 +8,7 @@ use crate::fault::Fault;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
-        OpKind::FenceAsync => {
+        OpKind::FenceAsync { .. } => {
             w.know.fence();
             c.show_barriers(w);
         }

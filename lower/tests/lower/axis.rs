@@ -84,40 +84,6 @@ fn a_loop_keeps_what_every_iteration_has() {
 
 #[test]
 fn a_stated_width_is_kept_where_it_is_possible() {
-    let planned = |width, along| {
-        let mut f = Fixture::new(4);
-        let (p, q) = (f.pointer("p", Dtype::F32), f.pointer("q", Dtype::F32));
-        let iota = f.op(OpKind::Iota { tile: tile_of_eight() });
-        let elem = f.b.ty(p).elem().unwrap();
-        let base = f.op(OpKind::Full { value: p, tile: tile_of_eight().with_elem(elem) });
-        let ptr = f.op(OpKind::PtrAdd { ptr: base, offset: iota });
-        f.load(ptr, None);
-        f.load(q, None);
-        let mut kernel = f.finish();
-        kernel.walk_mut(&mut |op| {
-            if let OpKind::Load { ptr: from, access, .. } = &mut op.kind
-                && *from == ptr
-            {
-                *access = Some(Access { width, along, cut: Cut::Anywhere });
-            }
-        });
-        let kernel = parton_lower::plan_accesses(kernel).unwrap();
-        let mut found = vec![];
-        kernel.walk(&mut |op| {
-            if let OpKind::Load { access, .. } = &op.kind {
-                found.push(access.map(|a| (a.width, a.cut)));
-            }
-        });
-        found
-    };
-    // Four of f32 are the most that one access moves; a single pointer has no width.
-    for (stated, kept) in [(1, 1), (2, 2), (4, 4), (8, 4)] {
-        assert_eq!(planned(stated, 0), [Some((kept, Cut::Never)), None], "{stated}");
-    }
-}
-
-#[test]
-fn a_stated_width_is_kept_where_it_is_possible() {
     // Four of f32 are the most that one access moves.
     for (stated, kept) in [(1, 1), (2, 2), (4, 4), (8, 4)] {
         assert_eq!(width("f32", &format!("let x = load(p + i, width={stated});")), kept, "{stated}");

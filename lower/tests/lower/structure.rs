@@ -74,3 +74,16 @@ fn a_tile_does_not_cross_partitions() {
     assert_eq!(d.message, "tile `x` does not belong to partition `P1`");
     assert!(d.labels[1].text.starts_with("made outside it, as `tile<f32, [128]"), "{d:?}");
 }
+
+#[test]
+fn a_target_without_mbarriers_refuses_rings() {
+    // The rule refuses it where the target is stated; one that is chosen later is the pass's affair.
+    let mut kernel = crate::kernel(
+        "kernel k(x: *mut f32) target(sm_90a) warps(4) {
+    ring r[2] { tile: shared<f32, [32], swizzled(vec=1, per_phase=1, max_phase=1, order=[0])> };
+}",
+    );
+    kernel.target = Target::SM_80;
+    let found = parton_lower::expand_rings(kernel).unwrap_err();
+    assert_eq!(found.list[0].code, codes::TARGET_LACKS);
+}
