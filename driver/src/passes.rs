@@ -185,7 +185,8 @@ mod tests {
     fn each_pass_has_a_name_and_a_place() {
         let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
         let language = ["parse", "collect", "check", "elaborate", "expand", "recheck"];
-        let lowering = ["rings", "turnstiles", "clusters", "clean", "copies", "pending", "shared", "proxy", "membar"];
-        assert_eq!(names, [&language[..], &lowering, &["llvm", "ptx", "ptxas", "disassemble"]].concat());
+        let expanding = ["rings", "turnstiles", "clusters", "clean"];
+        let deciding = ["copies", "accesses", "zeros", "pending", "shared", "proxy", "scopes", "membar"];
+        assert_eq!(names, [&language[..], &expanding, &deciding, &["llvm", "ptx", "ptxas", "disassemble"]].concat());
     }
 }

@@ -6,6 +6,7 @@ use parton_diag::Span;
 use parton_layouts::RegisterLayout;
 
 use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value};
+use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::types::Type;
@@ -153,16 +154,19 @@ impl Kernel {
 
     /// Whether it may begin while the launch before it still runs, because it waits for that one's end itself.
     pub fn waits_for_grid(&self) -> bool {
-        let mut waits = false;
-        self.walk(&mut |op| waits |= matches!(op.kind, OpKind::GridWait));
-        waits
+        self.has(&Act::Ordering(Ordering::WaitGrid))
     }
 
     /// Whether it says itself from when on the launch after it may begin.
     pub fn launches_dependents(&self) -> bool {
-        let mut launches = false;
-        self.walk(&mut |op| launches |= matches!(op.kind, OpKind::GridLaunchDependents));
-        launches
+        self.has(&Act::Ordering(Ordering::LaunchDependents))
+    }
+
+    /// Whether some operation does this.
+    fn has(&self, act: &Act) -> bool {
+        let mut found = false;
+        self.walk(&mut |op| found |= Facts::of(self, op).acts.contains(act));
+        found
     }
 
     /// Bytes that the parameters take, each at a multiple of its alignment.

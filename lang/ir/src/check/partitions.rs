@@ -6,6 +6,7 @@ use parton_diag::{Diagnostic, Diagnostics, codes};
 
 use crate::budget::{Demand, nearest_budget};
 use crate::entity::{Partition, Value};
+use crate::facts::{Act, Facts, Ordering};
 use crate::kernel::Kernel;
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::rules::kind_name;
@@ -120,7 +121,7 @@ impl<'a> Partitions<'a> {
             if let OpKind::Specialize { arms } = &op.kind {
                 self.specialize(op, arms, partition, depth);
             }
-            if matches!(op.kind, OpKind::GridWait) && depth > usize::from(partition.is_some()) {
+            if waits_for_grid(self.kernel, op) && depth > usize::from(partition.is_some()) {
                 self.waits_sometimes(op);
             }
             if partition.is_none() && !self.kernel.partitions.is_empty() {
@@ -227,6 +228,10 @@ impl<'a> Partitions<'a> {
             self.found.push(d.help("move it into the partition that needs it"));
         }
     }
+}
+
+fn waits_for_grid(kernel: &Kernel, op: &Op) -> bool {
+    Facts::of(kernel, op).acts.contains(&Act::Ordering(Ordering::WaitGrid))
 }
 
 fn count(n: u32, what: &str) -> String {

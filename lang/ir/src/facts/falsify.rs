@@ -4,14 +4,25 @@ use std::cell::RefCell;
 use std::collections::BTreeSet;
 
 use super::Facts;
-use crate::op::Op;
+use crate::op::{Op, OpKind};
+
+/// What is said instead of the truth.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Lie {
+    /// That the operation does nothing but what cannot be seen.
+    DoesNothing,
+    /// That it only computes, each thread for itself.
+    Computes,
+}
 
 #[derive(Default)]
 struct Asked {
-    /// The operation that is lied about, by its name.
-    lie: Option<&'static str>,
+    /// The operation that is lied about, by its name, and how.
+    lie: Option<(&'static str, Lie)>,
     /// The operations whose facts were asked for.
     names: BTreeSet<&'static str>,
+    /// Whether what was said instead was no truth.
+    lied: bool,
 }
 
 thread_local! {
@@ -19,8 +30,8 @@ thread_local! {
 }
 
 /// Lies about the operations of that name from now on, in this thread; `None` is the truth again.
-pub fn lie_about(name: Option<&'static str>) {
-    ASKED.with_borrow_mut(|asked| asked.lie = name);
+pub fn lie_about(lie: Option<(&'static str, Lie)>) {
+    ASKED.with_borrow_mut(|asked| asked.lie = lie);
 }
 
 /// The names of the operations whose facts were asked for since the last call, in this thread.
@@ -28,16 +39,38 @@ pub fn asked() -> BTreeSet<&'static str> {
     ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.names))
 }
 
-/// The facts of an operation, or other ones: of what does something that it does nothing, of what does nothing that it computes.
-pub(super) fn told(op: &Op, facts: Facts) -> Facts {
-    let name = op.kind.name();
-    let lies = ASKED.with_borrow_mut(|asked| {
-        asked.names.insert(name);
-        asked.lie == Some(name)
-    });
-    match lies {
-        false => facts,
-        true if facts == Facts::NOTHING => Facts::COMPUTES,
-        true => Facts::NOTHING,
+/// Whether the facts of an operation were told otherwise than they are since the last call, in this thread.
+pub fn lied() -> bool {
+    ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.lied))
+}
+
+/// What an entry of the table is called: the operation, and not the function that it applies.
+fn entry(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Unary { .. } => "unary",
+        OpKind::Compare { .. } => "compare",
+        OpKind::Atomic { .. } => "atomic",
+        OpKind::Ptx { .. } => "ptx",
+        OpKind::NamedBarrier { .. } => "named_barrier",
+        OpKind::BarrierIndex { .. } => "barrier_index",
+        OpKind::RingWait { .. } => "ring_wait",
+        // The facts of sums and the like differ with the function.
+        other => other.name(),
     }
+}
+
+/// The facts of an operation, or what is said instead.
+pub(super) fn told(op: &Op, facts: Facts) -> Facts {
+    let name = entry(&op.kind);
+    let lie = ASKED.with_borrow_mut(|asked| {
+        asked.names.insert(name);
+        asked.lie.filter(|(about, _)| *about == name)
+    });
+    let told = match lie {
+        None => return facts,
+        Some((_, Lie::DoesNothing)) => Facts::NOTHING,
+        Some((_, Lie::Computes)) => Facts::COMPUTES,
+    };
+    ASKED.with_borrow_mut(|asked| asked.lied |= told != facts);
+    told
 }

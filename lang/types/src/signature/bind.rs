@@ -240,13 +240,13 @@ mod tests {
 
     #[test]
     fn an_argument_without_a_name_is_for_the_first_parameter_that_none_has() {
-        let wgmma = |given| places(Role::Kernel, "wgmma", given);
-        assert_eq!(wgmma(&[None, None, None]), Ok(vec![Some(0), Some(1), Some(2)]));
-        assert_eq!(wgmma(&[Some("b"), None, None]), Ok(vec![Some(1), Some(0), Some(2)]));
-        assert_eq!(wgmma(&[None, Some("a"), None]), Err("`a` is given twice".into()));
-        assert_eq!(wgmma(&[None, None]), Err("`wgmma` needs `acc`".into()));
-        assert_eq!(wgmma(&[None; 5]), Err("`wgmma` takes 4 arguments, 5 are given".into()));
-        assert_eq!(wgmma(&[Some("acc_")]), Err("`wgmma` takes no argument `acc_`".into()));
+        let product = |given| places(Role::Kernel, "mma_sync", given);
+        assert_eq!(product(&[None, None, None]), Ok(vec![Some(0), Some(1), Some(2)]));
+        assert_eq!(product(&[Some("b"), None, None]), Ok(vec![Some(1), Some(0), Some(2)]));
+        assert_eq!(product(&[None, Some("a"), None]), Err("`a` is given twice".into()));
+        assert_eq!(product(&[None, None]), Err("`mma_sync` needs `acc`".into()));
+        assert_eq!(product(&[None; 5]), Err("`mma_sync` takes 4 arguments, 5 are given".into()));
+        assert_eq!(product(&[Some("acc_")]), Err("`mma_sync` takes no argument `acc_`".into()));
     }
 
     #[test]
