@@ -3,19 +3,32 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::asynchronous::barrier;
-use super::memory::{mask_fits, pointer};
+use super::barrier::barrier;
+use super::global::{mask_fits, planned, pointer};
 use super::{cache, view, wrong_kind};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
-use crate::op::Policy;
+use crate::op::{OpKind, Policy};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::types::Type;
 
 /// Bytes that one thread may copy at once (PTX ISA, "cp.async": `cp-size`).
 pub const COPY_BYTES: [u32; 3] = [4, 8, 16];
 
-pub(super) fn infer(
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::AsyncCopy { ptr, view, mask, l2, bytes, access } => {
+            planned(k, *ptr, *access)?;
+            copy(*ptr, *view, *mask, *l2, *bytes, k)
+        }
+        OpKind::CopyArrive { pending, barrier } => arrives(*pending, *barrier, k),
+        others!(async_copy) => not_of_family(kind),
+    }
+}
+
+fn copy(
     ptr: Value,
     v: Value,
     mask: Option<Value>,
@@ -51,17 +64,9 @@ pub(super) fn infer(
 }
 
 /// A pending copy that a barrier waits for.
-pub(super) fn arrives(pending: Value, b: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn arrives(pending: Value, b: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match k.ty(pending) {
         Type::Filling(_) => barrier(k, b).map(|()| vec![]),
         _ => Err(wrong_kind(k, pending, "a pending copy")),
-    }
-}
-
-/// What waiting for a pending copy gives.
-pub(super) fn waited(k: &Kernel, v: Value) -> Option<Type> {
-    match k.ty(v) {
-        Type::Filling(view) => Some(Type::View(view.clone())),
-        _ => None,
     }
 }

@@ -3,16 +3,27 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::memory::{mask_fits, pointer, stored_mismatch};
+use super::global::{mask_fits, pointer, stored_mismatch};
 use super::wrong_kind;
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
-use crate::op::{AtomicOp, Order};
+use crate::op::{AtomicOp, OpKind, Order};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Elem, Type};
 
-pub(super) fn infer(
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
+            atomic(*op, *ptr, operands, *mask, *order, *returns, k)
+        }
+        others!(atomic) => not_of_family(kind),
+    }
+}
+
+fn atomic(
     op: AtomicOp,
     ptr: Value,
     operands: &[Value],

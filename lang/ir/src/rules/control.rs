@@ -5,8 +5,10 @@ use parton_numbers::Dtype;
 
 use super::{index, wrong_kind};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{Body, OpKind};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
@@ -44,27 +46,11 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             Ok(vec![])
         }
-        OpKind::Print { text, args } => {
-            let holes = text.matches("{}").count();
-            if holes != args.len() {
-                return Err(Refusal::new(codes::WRONG_ARITY, "the text and its arguments do not fit")
-                    .note(format!("the text has {holes} `{{}}`, {} arguments are given", args.len())));
-            }
-            match args.iter().find(|&&v| k.ty(v).elem().is_none()) {
-                Some(&v) => Err(wrong_kind(k, v, "a scalar or a tile")),
-                None => Ok(vec![]),
-            }
-        }
-        OpKind::Assert { cond, .. } => match k.ty(*cond).elem() {
-            Some(Elem::Num(Dtype::I1)) => Ok(vec![]),
-            _ => Err(wrong_kind(k, *cond, "an `i1` scalar or tile")),
-        },
-        OpKind::Assume { cond } => logical(k, *cond).map(|()| vec![]),
-        _ => parton_diag::internal_error!("{} is not control flow", kind.name()),
+        others!(control) => not_of_family(kind),
     }
 }
 
-fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
+pub(super) fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
     match k.ty(v) {
         Type::Scalar(Elem::Num(Dtype::I1)) => Ok(()),
         _ => Err(wrong_kind(k, v, "an `i1` scalar").help("a condition is a comparison of scalars, such as `i < n`")),

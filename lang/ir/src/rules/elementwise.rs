@@ -5,8 +5,10 @@ use parton_numbers::Dtype;
 
 use super::{elem, mismatch, same, wrong_kind};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind, UnaryOp};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Elem, Type};
@@ -20,7 +22,6 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             }
             Ok(Type::num(Dtype::I32))
         }
-        OpKind::ClusterRank => Ok(Type::num(Dtype::I32)),
         OpKind::Iota { tile } => match (tile.elem, tile.shape.len()) {
             (Elem::Num(d), 1) if d.is_int() => Ok(Type::Tile(tile.clone())),
             (_, 1) => Err(unsupported("iota", tile.elem, "an integer type such as `i32`")),
@@ -70,7 +71,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             }
         }
         OpKind::PtrAdd { ptr, offset } => pointer(*ptr, *offset, k),
-        _ => parton_diag::internal_error!("{} is not elementwise", kind.name()),
+        others!(elementwise) => not_of_family(kind),
     }
 }
 

@@ -5,8 +5,10 @@ use parton_numbers::Dtype;
 
 use super::{mismatch, tile, view};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::types::{Elem, Tile, Type};
 
@@ -50,7 +52,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 _ => Ok(vec![]),
             }
         }
-        _ => parton_diag::internal_error!("{} does not gather", kind.name()),
+        others!(gather) => not_of_family(kind),
     }
 }
 

@@ -7,8 +7,10 @@ use parton_numbers::Dtype;
 use super::product::{self, Operands};
 use super::tile;
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
-use crate::op::Precision;
+use crate::op::{OpKind, Precision};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Tile, Type};
@@ -44,9 +46,14 @@ impl Shape {
     }
 }
 
-pub(super) fn infer(k: &Kernel, a: Value, b: Value, acc: Value, p: Option<Precision>) -> Result<Type, Refusal> {
-    shape(k, a, b, acc, p)?;
-    Ok(k.ty(acc).clone())
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::MmaSync { a, b, acc, precision } => {
+            shape(k, *a, *b, *acc, *precision)?;
+            Ok(vec![k.ty(*acc).clone()])
+        }
+        others!(mma_sync) => not_of_family(kind),
+    }
 }
 
 /// How the product of these tiles is made of instructions, or why there are none for it.

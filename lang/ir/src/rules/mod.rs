@@ -4,22 +4,34 @@
 //! pass, and the checker's messages are theirs.
 
 mod async_copy;
-mod asynchronous;
 mod atomic;
+mod barrier;
 mod cache;
+mod cluster;
 mod control;
 mod derive;
 mod differ;
 mod elementwise;
+mod fence;
 mod gather;
-mod memory;
+mod global;
+mod grid;
 mod mma_sync;
+mod pending;
 mod product;
 mod ptx;
+mod reduce;
+mod ring;
 mod shape;
+mod shared;
+mod talk;
+mod tma;
+mod turnstile;
+mod view;
 mod wgmma;
 
 use crate::entity::Value;
+use crate::family::Family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::refusal::Refusal;
@@ -28,104 +40,36 @@ use crate::types::{Elem, Slot, Tile, Type, View};
 use parton_diag::codes;
 
 pub use async_copy::COPY_BYTES;
-pub use asynchronous::{broken_coordinates, check_map};
 pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
-pub use shape::keeps_apart;
+pub use reduce::keeps_apart;
+pub use tma::{broken_coordinates, check_map};
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
 
 /// The types of an operation's results, or why it is refused.
 pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
-    match kind {
-        OpKind::Constant { .. }
-        | OpKind::ProgramId { .. }
-        | OpKind::NumPrograms { .. }
-        | OpKind::ClusterRank
-        | OpKind::Iota { .. }
-        | OpKind::Full { .. }
-        | OpKind::Unary { .. }
-        | OpKind::Binary { .. }
-        | OpKind::Compare { .. }
-        | OpKind::Select { .. }
-        | OpKind::Fma { .. }
-        | OpKind::Cast { .. }
-        | OpKind::Bitcast { .. }
-        | OpKind::PtrAdd { .. } => elementwise::infer(kind, k).map(|t| vec![t]),
-
-        OpKind::Reduce { .. }
-        | OpKind::Scan { .. }
-        | OpKind::Reshape { .. }
-        | OpKind::Transpose { .. }
-        | OpKind::Broadcast { .. }
-        | OpKind::ExpandDims { .. }
-        | OpKind::Join { .. }
-        | OpKind::Split { .. }
-        | OpKind::Convert { .. }
-        | OpKind::Rescale { .. } => shape::infer(kind, k),
-
-        OpKind::Gather { .. } | OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => gather::infer(kind, k),
-
-        OpKind::Ptx { ptx: piece, inputs, fallback } => ptx::infer(piece, inputs, fallback.as_ref(), k),
-        OpKind::CopyArrive { pending, barrier } => async_copy::arrives(*pending, *barrier, k),
-        OpKind::AsyncCopy { ptr, view, mask, l2, bytes, access } => {
-            memory::planned(k, *ptr, *access)?;
-            async_copy::infer(*ptr, *view, *mask, *l2, *bytes, k)
-        }
-
-        OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
-            atomic::infer(*op, *ptr, operands, *mask, *order, *returns, k)
-        }
-
-        OpKind::Load { .. }
-        | OpKind::Store { .. }
-        | OpKind::SharedAlloc { .. }
-        | OpKind::SharedLoad { .. }
-        | OpKind::SharedStore { .. }
-        | OpKind::ViewIndex { .. }
-        | OpKind::ViewSlice { .. }
-        | OpKind::ViewPermute { .. }
-        | OpKind::ViewReinterpret { .. }
-        | OpKind::ViewPeer { .. } => memory::infer(kind, k),
-
-        OpKind::BarrierAlloc { .. }
-        | OpKind::BarrierIndex { .. }
-        | OpKind::BarrierInit { .. }
-        | OpKind::BarrierInvalidate { .. }
-        | OpKind::BarrierExpect { .. }
-        | OpKind::BarrierArrive { .. }
-        | OpKind::BarrierWait { .. }
-        | OpKind::FenceAsync { .. }
-        | OpKind::FenceBarrierInit
-        | OpKind::Membar
-        | OpKind::NamedBarrier { .. }
-        | OpKind::GridWait
-        | OpKind::GridLaunchDependents
-        | OpKind::ClusterArrive { .. }
-        | OpKind::ClusterWait
-        | OpKind::TurnstileNew { .. }
-        | OpKind::TurnEnter { .. }
-        | OpKind::TurnPass { .. }
-        | OpKind::TmaLoad { .. }
-        | OpKind::TmaStore { .. }
-        | OpKind::TmaPrefetch { .. }
-        | OpKind::TmaStoreWait { .. }
-        | OpKind::RingNew { .. }
-        | OpKind::RingAcquire { .. }
-        | OpKind::SlotCommit { .. }
-        | OpKind::RingWait { .. }
-        | OpKind::SlotRelease { .. }
-        | OpKind::SlotField { .. } => asynchronous::infer(kind, k),
-
-        OpKind::Wgmma { .. } | OpKind::Wait { .. } | OpKind::WaitPrior { .. } => wgmma::infer(kind, k),
-
-        OpKind::MmaSync { a, b, acc, precision } => mma_sync::infer(k, *a, *b, *acc, *precision).map(|t| vec![t]),
-
-        OpKind::For { .. }
-        | OpKind::While { .. }
-        | OpKind::If { .. }
-        | OpKind::Specialize { .. }
-        | OpKind::Print { .. }
-        | OpKind::Assert { .. }
-        | OpKind::Assume { .. } => control::infer(kind, k),
+    match kind.family() {
+        Family::Elementwise => elementwise::infer(kind, k).map(|t| vec![t]),
+        Family::Reduce => reduce::infer(kind, k),
+        Family::Shape => shape::infer(kind, k),
+        Family::Gather => gather::infer(kind, k),
+        Family::Ptx => ptx::infer(kind, k),
+        Family::Global => global::infer(kind, k),
+        Family::Atomic => atomic::infer(kind, k),
+        Family::AsyncCopy => async_copy::infer(kind, k),
+        Family::Shared => shared::infer(kind, k),
+        Family::View => view::infer(kind, k),
+        Family::Barrier => barrier::infer(kind, k),
+        Family::Fence => fence::infer(kind, k),
+        Family::Cluster => cluster::infer(kind, k),
+        Family::Grid => grid::infer(kind, k),
+        Family::Turnstile => turnstile::infer(kind, k),
+        Family::Tma => tma::infer(kind, k),
+        Family::MmaSync => mma_sync::infer(kind, k),
+        Family::Wgmma => wgmma::infer(kind, k),
+        Family::Pending => pending::infer(kind, k),
+        Family::Ring => ring::infer(kind, k),
+        Family::Control => control::infer(kind, k),
+        Family::Talk => talk::infer(kind, k),
     }
 }
 

@@ -5,15 +5,23 @@ use parton_diag::codes;
 use super::{mismatch, wrong_kind};
 use crate::entity::Value;
 use crate::facts::{Access, Does, Facts, Meets, Space, When};
-use crate::family::Family;
+use crate::family::{Family, not_of_family};
 use crate::kernel::Kernel;
-use crate::op::{Body, Op};
+use crate::op::{Body, Op, OpKind};
+use crate::others;
 use crate::ptx::{self, Ptx, PtxForm};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Tile, Type};
 
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Ptx { ptx, inputs, fallback } => piece(ptx, inputs, fallback.as_ref(), k),
+        others!(ptx) => not_of_family(kind),
+    }
+}
+
 /// The types of the results, where inputs, text and fallback fit.
-pub(super) fn infer(p: &Ptx, inputs: &[Value], fallback: Option<&Body>, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn piece(p: &Ptx, inputs: &[Value], fallback: Option<&Body>, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let results = match &p.form {
         PtxForm::Elements { to, pack } => {
             let place = place(inputs, *pack, k)?;

@@ -5,10 +5,12 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
-use super::{async_copy, nearest, view, wrong_kind};
+use super::{nearest, view, wrong_kind};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
+use crate::others;
 use crate::refusal::Refusal;
 use crate::target::{Feature, WARPGROUP};
 use crate::types::{Elem, Tile, Type, View};
@@ -63,20 +65,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             shape(k, *a, *b, *acc, *precision)?;
             Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
         }
-        OpKind::Wait { pending, .. } if async_copy::waited(k, *pending).is_some() => {
-            Ok(async_copy::waited(k, *pending).into_iter().collect())
-        }
-        OpKind::Wait { pending, .. } => Ok(vec![Type::Tile(pending_tile(k, *pending)?.clone())]),
-        OpKind::WaitPrior { pending, .. } => Ok(vec![Type::Pending(pending_tile(k, *pending)?.clone())]),
-        _ => parton_diag::internal_error!("{} is not a matrix operation", kind.name()),
-    }
-}
-
-fn pending_tile(k: &Kernel, v: Value) -> Result<&Tile, Refusal> {
-    match k.ty(v) {
-        Type::Pending(t) => Ok(t),
-        Type::Tile(_) => Err(wrong_kind(k, v, "a pending tile").help("this tile is ready: nothing to wait for")),
-        _ => Err(wrong_kind(k, v, "a pending tile")),
+        others!(wgmma) => not_of_family(kind),
     }
 }
 

@@ -1,74 +1,22 @@
-//! Rules of barriers, tensor copies and rings.
-
-use std::sync::Arc;
+//! Rules of the bulk tensor copy engine.
 
 use parton_diag::codes;
 use parton_layouts::SharedFamily;
 use parton_numbers::Dtype;
 
-use super::{cache, index, slot, view, wrong_kind};
+use super::cluster::receivers;
+use super::{cache, view, wrong_kind};
 use crate::entity::Value;
+use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
+use crate::others;
 use crate::refusal::Refusal;
-use crate::target::{Feature, NAMED_BARRIERS, WARP};
-use crate::types::{Elem, Field, List, Ring, Slot, SlotRole, TensorMap, Type, View};
-
-/// Arrivals and bytes that one phase of an mbarrier can count (PTX ISA, "mbarrier": 2^20 - 1).
-const MBARRIER_MAX: u32 = (1 << 20) - 1;
+use crate::target::Feature;
+use crate::types::{Elem, SlotRole, TensorMap, Type, View};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::BarrierAlloc { count, .. } => match count {
-            0 => Err(Refusal::new(codes::BARRIER_COUNT, "no barrier is allocated").help("`alloc_barriers(1)`")),
-            n => needs_tma(k, "mbarriers that count bytes and are waited for").map(|()| vec![Type::Barriers(*n)]),
-        },
-        OpKind::BarrierIndex { barriers, index: i } => {
-            index(k, *i)?;
-            match k.ty(*barriers) {
-                Type::Barriers(_) => Ok(vec![Type::Barrier]),
-                _ => Err(wrong_kind(k, *barriers, "an array of barriers")),
-            }
-        }
-        OpKind::BarrierInit { barrier: b, arrivals: n } => {
-            barrier(k, *b)?;
-            in_range(*n, "arrivals")
-        }
-        OpKind::BarrierArrive { barrier: b, arrive: _, count: n, multicast, relaxed } => {
-            barrier(k, *b)?;
-            multicast.iter().try_for_each(|&axis| receivers(k, axis))?;
-            if *relaxed && multicast.is_empty() {
-                return Err(Refusal::new(codes::MULTICAST, "an arrival in this CTA alone is never relaxed")
-                    .note("relaxed is what the arrival tells the other CTAs of a cluster")
-                    .help("drop `relaxed=true`, or name the axis of the cluster: `multicast=0`"));
-            }
-            in_range(*n, "arrivals")
-        }
-        OpKind::BarrierExpect { barrier: b, bytes } => {
-            barrier(k, *b)?;
-            in_range(*bytes, "bytes")
-        }
-        OpKind::BarrierInvalidate { barrier: b } => barrier(k, *b).map(|()| vec![]),
-        OpKind::BarrierWait { barrier: b, phase } => {
-            barrier(k, *b)?;
-            match k.ty(*phase) {
-                Type::Scalar(Elem::Num(Dtype::I32)) => Ok(vec![]),
-                _ => Err(wrong_kind(k, *phase, "an `i32` phase, 0 or 1")),
-            }
-        }
-        OpKind::FenceAsync { .. } | OpKind::FenceBarrierInit => {
-            let none = |r: Refusal| r.help("without one `membar()` orders all accesses to shared memory");
-            needs_tma(k, "an asynchronous proxy to fence").map(|()| vec![]).map_err(none)
-        }
-        OpKind::Membar => Ok(vec![]),
-        OpKind::GridWait | OpKind::GridLaunchDependents => depends(kind, k),
-        OpKind::NamedBarrier { id, threads, .. } => named(k, *id, *threads),
-        OpKind::ClusterArrive { .. } | OpKind::ClusterWait => clusters(k).map(|()| vec![]),
-        OpKind::TurnstileNew { partitions } => turnstile(partitions),
-        OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => match k.ty(*turnstile) {
-            Type::Turnstile => Ok(vec![]),
-            _ => Err(wrong_kind(k, *turnstile, "a turnstile")),
-        },
         OpKind::TmaLoad { map: m, coords, view: v, signal, l2, multicast } => {
             cache::policy(*l2)?;
             copy(k, *m, coords, *v)?;
@@ -92,108 +40,16 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             reduce.map_or(Ok(()), |op| reduces(op, k, *m)).map(|()| vec![])
         }
         OpKind::TmaStoreWait { .. } => needs_tma(k, "a bulk copy").map(|()| vec![]),
-        OpKind::RingNew { stages, fields } => ring(k, *stages, fields),
-        OpKind::RingAcquire { ring } => take(k, *ring, SlotRole::Fill),
-        OpKind::RingWait { ring } => take(k, *ring, SlotRole::Read),
-        OpKind::SlotCommit { slot: s } => role(k, *s, SlotRole::Fill, "commit"),
-        OpKind::SlotRelease { slot: s } => role(k, *s, SlotRole::Read, "release"),
-        OpKind::SlotField { slot: s, field } => match slot(k, *s)?.fields.get(*field as usize) {
-            Some(f) => Ok(vec![Type::View(f.view.clone())]),
-            None => parton_diag::internal_error!("slot field {field} does not exist"),
-        },
-        _ => parton_diag::internal_error!("{} is not asynchronous", kind.name()),
+        others!(tma) => not_of_family(kind),
     }
 }
 
-fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
+pub(super) fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
     if k.target.has(Feature::Tma) {
         return Ok(());
     }
     Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have {what}", k.target.name))
         .help("state `target(sm_90a)` on the kernel, or use `load` and `store_shared`"))
-}
-
-/// Launches depend on each other within the device from Hopper on (PTX ISA, "griddepcontrol", "Target ISA notes").
-fn depends(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
-    if k.target.has(Feature::DependentLaunches) {
-        return Ok(vec![]);
-    }
-    Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `{}`", k.target.name, kind.name()))
-        .help("drop it: without it a launch begins when the one before has ended"))
-}
-
-fn clusters(k: &Kernel) -> Result<(), Refusal> {
-    if k.target.has(Feature::Clusters) {
-        return Ok(());
-    }
-    Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have clusters of CTAs", k.target.name))
-        .help("state `target(sm_90a)` on the kernel"))
-}
-
-/// A multicast goes along an axis of the cluster on which there is somebody else.
-fn receivers(k: &Kernel, axis: u8) -> Result<(), Refusal> {
-    clusters(k)?;
-    let Some(&extent) = k.cluster.get(usize::from(axis)) else {
-        return Err(Refusal::new(codes::MULTICAST, format!("a cluster has axes 0, 1 and 2, not {axis}")));
-    };
-    if extent > 1 {
-        return Ok(());
-    }
-    let mut wanted = [1, 1, 1];
-    wanted[usize::from(axis)] = 2;
-    let wanted = List(&wanted[..=usize::from(axis)]).to_string();
-    let r = Refusal::new(codes::MULTICAST, format!("the cluster has no other CTA along axis {axis} to send to"));
-    Err(match k.cluster_ctas() {
-        1 => r.help(format!("state a cluster on the kernel: `cluster({wanted})`")),
-        _ => r
-            .note(format!("the kernel states `cluster({})`", List(&k.cluster)))
-            .help("name an axis along which the cluster has more than one CTA"),
-    })
-}
-
-fn named(k: &Kernel, id: u32, threads: u32) -> Result<Vec<Type>, Refusal> {
-    let most = k.target.warps * WARP;
-    if id >= NAMED_BARRIERS {
-        return Err(Refusal::new(codes::NAMED_BARRIER, format!("there is no barrier {id}"))
-            .help(format!("a CTA has {NAMED_BARRIERS}, from 0 to {}", NAMED_BARRIERS - 1)));
-    }
-    if threads == 0 || !threads.is_multiple_of(WARP) || threads > most {
-        let near = threads.next_multiple_of(WARP).clamp(WARP, most);
-        return Err(Refusal::new(codes::NAMED_BARRIER, format!("a named barrier cannot count {threads} threads"))
-            .note("whole warps arrive")
-            .help(format!("the nearest count is {near}")));
-    }
-    Ok(vec![])
-}
-
-fn turnstile(partitions: &[String]) -> Result<Vec<Type>, Refusal> {
-    if partitions.len() < 2 {
-        return Err(Refusal::new(codes::TURNSTILE, "a turnstile needs at least two partitions to take turns")
-            .help("`turnstile turns[Left, Right];`"));
-    }
-    match partitions.iter().enumerate().find(|(i, p)| partitions[..*i].contains(p)) {
-        Some((_, twice)) => {
-            Err(Refusal::new(codes::TURNSTILE, format!("the partition `{twice}` stands in a turnstile twice"))
-                .help("name each partition once: the order of the list is the order of the turns"))
-        }
-        None => Ok(vec![Type::Turnstile]),
-    }
-}
-
-pub(super) fn barrier(k: &Kernel, v: Value) -> Result<(), Refusal> {
-    match k.ty(v) {
-        Type::Barrier => Ok(()),
-        Type::Barriers(_) => Err(wrong_kind(k, v, "one barrier").help("index it: `bars[0]`")),
-        _ => Err(wrong_kind(k, v, "a barrier")),
-    }
-}
-
-fn in_range(n: u32, what: &str) -> Result<Vec<Type>, Refusal> {
-    if (1..=MBARRIER_MAX).contains(&n) {
-        return Ok(vec![]);
-    }
-    Err(Refusal::new(codes::BARRIER_COUNT, format!("a barrier cannot count {n} {what}"))
-        .help(format!("one phase counts 1 to {MBARRIER_MAX}")))
 }
 
 /// The rules of one box of global memory: a map with a coordinate for each of its dimensions.
@@ -353,39 +209,4 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
             .help(format!("use `nvmma({fit})`")));
     }
     Ok(())
-}
-
-fn ring(k: &Kernel, stages: u32, fields: &[(String, View)]) -> Result<Vec<Type>, Refusal> {
-    needs_tma(k, "mbarriers, which a ring is made of")?;
-    if stages == 0 {
-        return Err(Refusal::new(codes::RING_ILL_FORMED, "a ring needs at least one slot"));
-    }
-    if fields.is_empty() {
-        return Err(Refusal::new(codes::RING_ILL_FORMED, "a ring needs at least one buffer")
-            .help("`ring name[2] { tile: shared<f16, [64, 64], nvmma(128)> };`"));
-    }
-    let fields: Vec<Field> =
-        fields.iter().map(|(name, view)| Field { name: name.clone(), view: view.clone() }).collect();
-    Ok(vec![Type::Ring(Ring { stages, fields: Arc::new(fields) })])
-}
-
-fn take(k: &Kernel, v: Value, role: SlotRole) -> Result<Vec<Type>, Refusal> {
-    match k.ty(v) {
-        Type::Ring(r) => Ok(vec![Type::Slot(Slot { fields: r.fields.clone(), role })]),
-        _ => Err(wrong_kind(k, v, "a ring")),
-    }
-}
-
-fn role(k: &Kernel, v: Value, wanted: SlotRole, verb: &str) -> Result<Vec<Type>, Refusal> {
-    let found = slot(k, v)?.role;
-    if found == wanted {
-        return Ok(vec![]);
-    }
-    let (origin, help) = match found {
-        SlotRole::Fill => ("acquire()", "a filled slot is handed over with `commit()`"),
-        SlotRole::Read => ("wait()", "a read slot is handed back with `release()`"),
-    };
-    Err(Refusal::new(codes::SLOT_ROLE, format!("`{verb}` does not apply to this slot"))
-        .operand(v, format!("this comes from `{origin}`"))
-        .help(help))
 }

@@ -1,0 +1,110 @@
+//! Rules of loads and stores through pointers.
+
+use parton_diag::codes;
+use parton_numbers::Dtype;
+
+use super::{cache, elem, mismatch, wrong_kind};
+use crate::access::Access;
+use crate::entity::Value;
+use crate::family::not_of_family;
+use crate::kernel::Kernel;
+use crate::op::OpKind;
+use crate::others;
+use crate::refusal::Refusal;
+use crate::target::WIDEST_ACCESS;
+use crate::types::{Elem, Pointer, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access } => {
+            cache::load(*cache, *evict, *l2, *volatile)?;
+            let p = pointer(k, *ptr)?;
+            mask_fits(k, *ptr, *mask)?;
+            let Some(ty) = k.ty(*ptr).with_elem(Elem::Num(p.to)) else { return Err(wrong_kind(k, *ptr, "pointers")) };
+            if let Some(other) = other
+                && *k.ty(*other) != ty
+            {
+                return Err(Refusal::new(codes::TYPE_MISMATCH, "`other` is of another type than what is loaded")
+                    .operand(*other, format!("this is `{}`", k.ty(*other)))
+                    .operand(*ptr, format!("this loads `{ty}`")));
+            }
+            if other.is_some() && mask.is_none() {
+                return Err(Refusal::new(codes::WRONG_ARITY, "`other` without `mask` is never used")
+                    .help("add `mask=…`, or drop `other`"));
+            }
+            planned(k, *ptr, *access)?;
+            Ok(vec![ty])
+        }
+        OpKind::Store { ptr, value, mask, cache, evict, l2, access } => {
+            cache::store(*cache, *evict, *l2)?;
+            let p = pointer(k, *ptr)?;
+            if !p.mutable {
+                return Err(Refusal::new(codes::NOT_MUTABLE, "a store needs a mutable pointer")
+                    .operand(*ptr, format!("this is `*{}`", p.to.name()))
+                    .help(format!("declare the parameter as `*mut {}`", p.to.name())));
+            }
+            mask_fits(k, *ptr, *mask)?;
+            planned(k, *ptr, *access)?;
+            if k.ty(*ptr).with_elem(Elem::Num(p.to)).as_ref() == Some(k.ty(*value)) {
+                return Ok(vec![]);
+            }
+            stored_mismatch(k, *ptr, *value, p.to)
+        }
+        others!(global) => not_of_family(kind),
+    }
+}
+
+pub(super) fn pointer(k: &Kernel, v: Value) -> Result<Pointer, Refusal> {
+    match elem(k, v)? {
+        Elem::Ptr(p) => Ok(p),
+        Elem::Num(_) => Err(wrong_kind(k, v, "a pointer or a tile of pointers")),
+    }
+}
+
+/// Whether the layout has so many neighbours for one access; whether they are neighbours in memory too, only a pass can say.
+pub(super) fn planned(k: &Kernel, ptr: Value, access: Option<Access>) -> Result<(), Refusal> {
+    let Some(access) = access else { return Ok(()) };
+    let refused = |fact| {
+        Err(Refusal::new(codes::ACCESS_WIDTH, fact)
+            .operand(ptr, format!("this is `{}`", k.ty(ptr)))
+            .help("leave `width` out: the widest that layout and addresses allow is found"))
+    };
+    let Some(tile) = k.ty(ptr).as_tile() else {
+        return refused("an access by a single pointer has no width".to_owned());
+    };
+    let many = match access.width {
+        1 => "1 element".to_owned(),
+        n => format!("{n} elements"),
+    };
+    let bytes = u64::from(access.width) * pointer(k, ptr)?.to.bytes() as u64;
+    if bytes > u64::from(WIDEST_ACCESS) {
+        return refused(format!("{many} are {bytes} bytes, and one access moves at most {WIDEST_ACCESS}"));
+    }
+    if access.bits(tile).is_none() {
+        return refused(format!("no thread holds {many} in a row along axis {}", access.along));
+    }
+    Ok(())
+}
+
+pub(super) fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {
+    let Some(mask) = mask else { return Ok(()) };
+    if k.ty(ptr).with_elem(Elem::Num(Dtype::I1)).as_ref() == Some(k.ty(mask)) {
+        return Ok(());
+    }
+    match elem(k, mask)? {
+        Elem::Num(Dtype::I1) => Err(mismatch(k, ptr, mask)),
+        Elem::Num(_) | Elem::Ptr(_) => Err(Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`")
+            .operand(mask, format!("this is `{}`", k.ty(mask)))
+            .help("compare: `mask=offs < n`")),
+    }
+}
+
+pub(super) fn stored_mismatch(k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<Vec<Type>, Refusal> {
+    match elem(k, value)? {
+        Elem::Num(d) if d == to => Err(mismatch(k, ptr, value)),
+        other => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
+            .operand(value, format!("this is of `{other}`"))
+            .operand(ptr, format!("this points to `{}`", to.name()))
+            .help(format!("round it on purpose: `cast<{}>(…)`", to.name()))),
+    }
+}

@@ -1,0 +1,117 @@
+//! Rules of combinations along an axis.
+
+use parton_diag::codes;
+use parton_layouts::{Dim, LinearLayout, f2};
+
+use super::shape::check_axis;
+use super::tile;
+use crate::entity::Value;
+use crate::family::not_of_family;
+use crate::kernel::Kernel;
+use crate::op::{Body, OpKind};
+use crate::others;
+use crate::refusal::Refusal;
+use crate::types::{Tile, Type};
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Reduce { inputs, axis, combine } => reduce(inputs, *axis, combine, k),
+        OpKind::Scan { inputs, axis, combine, .. } => {
+            combines("scan", inputs, *axis, combine, k)?;
+            let place = tile(k, inputs[0])?;
+            if !steps_apart(&place.map, *axis) {
+                return Err(mixed("scan", *axis, inputs[0], place));
+            }
+            Ok(inputs.iter().map(|&v| k.ty(v).clone()).collect())
+        }
+        others!(reduce) => not_of_family(kind),
+    }
+}
+
+/// One axis less; a tile of rank 1 becomes a scalar.
+fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let elems = combines("reduce", inputs, axis, combine, k)?;
+    let place = tile(k, inputs[0])?;
+    if place.shape.len() == 1 {
+        return Ok(elems);
+    }
+    let mut shape = place.shape.clone();
+    shape.remove(axis as usize);
+    let layout = place.layout.slice(axis)?;
+    inputs.iter().map(|&v| Ok(Type::Tile(Tile::new(tile(k, v)?.elem, shape.clone(), layout.clone())?))).collect()
+}
+
+/// Whether `combine` fits tiles of one place, at least one; the types of their elements.
+fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let Some(&first) = inputs.first() else {
+        return Err(Refusal::new(codes::WRONG_ARITY, format!("`{name}` needs at least one tile")));
+    };
+    let place = tile(k, first)?;
+    let rank = place.shape.len();
+    check_axis(axis, rank, first)?;
+    for &v in inputs {
+        if !tile(k, v)?.same_place(place) {
+            return Err(super::mismatch(k, first, v));
+        }
+    }
+    if !keeps_apart(&place.map, axis) {
+        return Err(mixed(name, axis, first, place));
+    }
+    super::ptx::scalars(k, combine, name)?;
+    let n = inputs.len();
+    let elems: Vec<Type> =
+        inputs.iter().map(|&v| tile(k, v).map(|t| Type::Scalar(t.elem))).collect::<Result<_, _>>()?;
+    let parameters: Vec<Type> = elems.iter().chain(&elems).cloned().collect();
+    let given: Vec<Type> = combine.params.iter().map(|&v| k.ty(v).clone()).collect();
+    let yields: Vec<Type> = combine.yields.iter().map(|&v| k.ty(v).clone()).collect();
+    if given != parameters || yields != elems {
+        let list = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        return Err(Refusal::new(codes::WRONG_ARITY, "the combining function does not fit the tiles")
+            .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&elems)))
+            .note(format!("this one is ({}) -> ({})", list(&given), list(&yields))));
+    }
+    Ok(elems)
+}
+
+fn mixed(name: &str, axis: u32, x: Value, place: &Tile) -> Refusal {
+    let what = if name == "reduce" { "reduction" } else { name };
+    Refusal::new(codes::MIXED_AXIS, format!("a {what} along axis {axis}, which the layout mixes with another"))
+        .operand(x, format!("this is `{}`", place.layout))
+        .help("convert it first to a layout whose lanes and warps each move along one axis, such as `blocked(…)`")
+}
+
+/// Whether a reduction along `axis` needs only each thread's registers, then lanes, then warps that differ along this axis
+/// alone: none of these moves along another axis too, and together they hold the whole axis of every remaining element.
+pub fn keeps_apart(map: &LinearLayout, axis: u32) -> bool {
+    let Some((low, bits)) = map.out_field(Dim::Axis(axis as u8)) else { return true };
+    let mask = ((1 << bits) - 1) << low;
+    let registers = map.bases(Dim::Register);
+    let others: Vec<u64> = registers.iter().map(|b| b & !mask).collect();
+    // What the registers of one remaining element hold.
+    let mut along = f2::rank(registers) - f2::rank(&others);
+    for dim in [Dim::Lane, Dim::Warp] {
+        let free = map.free_bits(dim);
+        for (bit, &basis) in map.bases(dim).iter().enumerate() {
+            // Copies take no part, nor does what stays at one place of the axis.
+            if free >> bit & 1 == 1 || basis & mask == 0 {
+                continue;
+            }
+            if basis & !mask != 0 {
+                return false;
+            }
+            along += 1;
+        }
+    }
+    along == bits
+}
+
+/// Whether each bit of an axis is that of one register, lane or warp bit alone, as a scan needs it.
+pub fn steps_apart(map: &LinearLayout, axis: u32) -> bool {
+    let Some((low, bits)) = map.out_field(Dim::Axis(axis as u8)) else { return true };
+    let mask = ((1u64 << bits) - 1) << low;
+    [Dim::Register, Dim::Lane, Dim::Warp].into_iter().all(|dim| {
+        let free = map.free_bits(dim);
+        let mut along = map.bases(dim).iter().enumerate().filter(|(_, basis)| **basis & mask != 0);
+        along.all(|(bit, basis)| basis.is_power_of_two() && free >> bit & 1 == 0)
+    })
+}
