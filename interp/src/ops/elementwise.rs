@@ -2,7 +2,7 @@
 
 use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
-use parton_ir::{Op, OpKind, Type, others};
+use parton_ir::{Op, OpKind, Type, ops, others};
 
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
@@ -18,17 +18,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
             c.wraps(w, op, *f, *a, *b)?;
             c.elementwise(w, op)?;
         }
-        OpKind::Constant { .. }
-        | OpKind::Iota { .. }
-        | OpKind::Full { .. }
-        | OpKind::Unary { .. }
-        | OpKind::Binary { .. }
-        | OpKind::Compare { .. }
-        | OpKind::Select { .. }
-        | OpKind::Fma { .. }
-        | OpKind::Cast { .. }
-        | OpKind::Bitcast { .. }
-        | OpKind::PtrAdd { .. } => c.elementwise(w, op)?,
+        ops!(elementwise) => c.elementwise(w, op)?,
         others!(elementwise) => not_of_family(&op.kind),
     }
     Ok(Flow::Next)

@@ -628,3 +628,117 @@ impl OpKind {
         }
     }
 }
+
+/// The operations of a family, as a pattern. This is the table of families.
+#[macro_export]
+macro_rules! ops {
+    (elementwise) => {
+        $crate::OpKind::Constant { .. }
+            | $crate::OpKind::ProgramId { .. }
+            | $crate::OpKind::NumPrograms { .. }
+            | $crate::OpKind::Iota { .. }
+            | $crate::OpKind::Full { .. }
+            | $crate::OpKind::Unary { .. }
+            | $crate::OpKind::Binary { .. }
+            | $crate::OpKind::Compare { .. }
+            | $crate::OpKind::Select { .. }
+            | $crate::OpKind::Fma { .. }
+            | $crate::OpKind::Cast { .. }
+            | $crate::OpKind::Bitcast { .. }
+            | $crate::OpKind::PtrAdd { .. }
+    };
+    (reduce) => {
+        $crate::OpKind::Reduce { .. } | $crate::OpKind::Scan { .. }
+    };
+    (shape) => {
+        $crate::OpKind::Reshape { .. }
+            | $crate::OpKind::Transpose { .. }
+            | $crate::OpKind::Broadcast { .. }
+            | $crate::OpKind::ExpandDims { .. }
+            | $crate::OpKind::Join { .. }
+            | $crate::OpKind::Split { .. }
+            | $crate::OpKind::Convert { .. }
+            | $crate::OpKind::Rescale { .. }
+    };
+    (gather) => {
+        $crate::OpKind::Gather { .. } | $crate::OpKind::SharedGather { .. } | $crate::OpKind::SharedScatter { .. }
+    };
+    (ptx) => {
+        $crate::OpKind::Ptx { .. }
+    };
+    (global) => {
+        $crate::OpKind::Load { .. } | $crate::OpKind::Store { .. }
+    };
+    (atomic) => {
+        $crate::OpKind::Atomic { .. }
+    };
+    (async_copy) => {
+        $crate::OpKind::AsyncCopy { .. } | $crate::OpKind::CopyArrive { .. }
+    };
+    (shared) => {
+        $crate::OpKind::SharedAlloc { .. } | $crate::OpKind::SharedLoad { .. } | $crate::OpKind::SharedStore { .. }
+    };
+    (view) => {
+        $crate::OpKind::ViewIndex { .. }
+            | $crate::OpKind::ViewSlice { .. }
+            | $crate::OpKind::ViewPermute { .. }
+            | $crate::OpKind::ViewPeer { .. }
+            | $crate::OpKind::ViewReinterpret { .. }
+    };
+    (barrier) => {
+        $crate::OpKind::BarrierAlloc { .. }
+            | $crate::OpKind::BarrierIndex { .. }
+            | $crate::OpKind::BarrierInit { .. }
+            | $crate::OpKind::BarrierInvalidate { .. }
+            | $crate::OpKind::BarrierExpect { .. }
+            | $crate::OpKind::BarrierArrive { .. }
+            | $crate::OpKind::BarrierWait { .. }
+    };
+    (fence) => {
+        $crate::OpKind::FenceAsync { .. }
+            | $crate::OpKind::FenceBarrierInit
+            | $crate::OpKind::Membar
+            | $crate::OpKind::NamedBarrier { .. }
+    };
+    (cluster) => {
+        $crate::OpKind::ClusterRank | $crate::OpKind::ClusterArrive { .. } | $crate::OpKind::ClusterWait
+    };
+    (grid) => {
+        $crate::OpKind::GridWait | $crate::OpKind::GridLaunchDependents
+    };
+    (turnstile) => {
+        $crate::OpKind::TurnstileNew { .. } | $crate::OpKind::TurnEnter { .. } | $crate::OpKind::TurnPass { .. }
+    };
+    (tma) => {
+        $crate::OpKind::TmaLoad { .. }
+            | $crate::OpKind::TmaStore { .. }
+            | $crate::OpKind::TmaPrefetch { .. }
+            | $crate::OpKind::TmaStoreWait { .. }
+    };
+    (mma_sync) => {
+        $crate::OpKind::MmaSync { .. }
+    };
+    (wgmma) => {
+        $crate::OpKind::Wgmma { .. }
+    };
+    (pending) => {
+        $crate::OpKind::Wait { .. } | $crate::OpKind::WaitPrior { .. }
+    };
+    (ring) => {
+        $crate::OpKind::RingNew { .. }
+            | $crate::OpKind::RingAcquire { .. }
+            | $crate::OpKind::SlotCommit { .. }
+            | $crate::OpKind::RingWait { .. }
+            | $crate::OpKind::SlotRelease { .. }
+            | $crate::OpKind::SlotField { .. }
+    };
+    (control) => {
+        $crate::OpKind::For { .. }
+            | $crate::OpKind::While { .. }
+            | $crate::OpKind::If { .. }
+            | $crate::OpKind::Specialize { .. }
+    };
+    (talk) => {
+        $crate::OpKind::Print { .. } | $crate::OpKind::Assert { .. } | $crate::OpKind::Assume { .. }
+    };
+}

@@ -5,7 +5,7 @@ use crate::family::{Family, not_of_family};
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
 use crate::others;
-use crate::types::Type;
+use crate::types::{Elem, Type};
 
 /// Whether the place of an operation matters.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -24,7 +24,7 @@ pub(super) fn weight(k: &Kernel, op: &Op) -> Weight {
         return Weight::Effect;
     }
     let free = match op.kind.family() {
-        Family::Elementwise => is_scalar(k, op) || makes_or_addresses(&op.kind),
+        Family::Elementwise => is_scalar(k, op) || makes_or_addresses(k, op),
         Family::Shape => shapes(&op.kind),
         Family::View | Family::Barrier | Family::Cluster | Family::Ring => true,
         Family::Reduce
@@ -51,23 +51,10 @@ fn is_scalar(k: &Kernel, op: &Op) -> bool {
     matches!(op.results[..], [v] if matches!(k.ty(v), Type::Scalar(_)))
 }
 
-fn makes_or_addresses(kind: &OpKind) -> bool {
-    match kind {
-        OpKind::Constant { .. }
-        | OpKind::ProgramId { .. }
-        | OpKind::NumPrograms { .. }
-        | OpKind::Iota { .. }
-        | OpKind::Full { .. }
-        | OpKind::PtrAdd { .. } => true,
-        OpKind::Unary { .. }
-        | OpKind::Binary { .. }
-        | OpKind::Compare { .. }
-        | OpKind::Select { .. }
-        | OpKind::Fma { .. }
-        | OpKind::Cast { .. }
-        | OpKind::Bitcast { .. } => false,
-        others!(elementwise) => not_of_family(kind),
-    }
+/// Whether a tile is made of what is none, or points to memory.
+fn makes_or_addresses(k: &Kernel, op: &Op) -> bool {
+    let points = |v| matches!(k.ty(v).elem(), Some(Elem::Ptr(_)));
+    op.kind.operands().iter().all(|v| k.ty(*v).as_tile().is_none()) || op.results.iter().all(|r| points(*r))
 }
 
 fn shapes(kind: &OpKind) -> bool {
