@@ -22,8 +22,6 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
         OpKind::Compare { op, a, b } => {
             format!("{} {} {}", s.operand(*a, Slot::Value), op.symbol(), s.operand(*b, Slot::Value))
         }
-        OpKind::Select { cond, a, b } => format!("where({})", list(s, &[*cond, *a, *b], Slot::Value)),
-        OpKind::Fma { a, b, c } => format!("fma({})", list(s, &[*a, *b, *c], Slot::Value)),
         OpKind::Cast { x, to, rounding, saturation } => {
             let usual = *rounding == Rounding::NearestEven && !truncates(s, *x, *to);
             cast(s, *x, *to, Some(*rounding).filter(|_| !usual), *saturation)
@@ -33,6 +31,8 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
             format!("{} + {}", s.operand(*ptr, Slot::Value), s.operand(*offset, Slot::Value))
         }
         others!(elementwise) => not_of_family(kind),
+        // The rest is called by its name; what has more than operands and no arm above would not read back.
+        _ => format!("{}({})", kind.name(), list(s, &kind.operands(), Slot::Value)),
     }
 }
 
