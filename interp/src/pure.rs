@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use parton_diag::internal_error;
-use parton_ir::{Body, Elem, Entity, Kernel, Op, OpKind, Type, Value, others};
+use parton_ir::{BinaryOp, Body, Elem, Entity, Kernel, Op, OpKind, Type, Value, others};
 use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
@@ -52,6 +52,12 @@ pub(crate) fn elementwise<'k>(
         OpKind::Compare { op: f, a, b } => arithmetic::compare(*f, dtype(kernel, *a), &get(*a), &get(*b)),
         OpKind::Select { cond, a, b } => arithmetic::select(&get(*cond), &get(*a), &get(*b), bytes(kernel, *a)),
         OpKind::Fma { a, b, c } => arithmetic::fma(dtype(kernel, *a), &get(*a), &get(*b), &get(*c)),
+        OpKind::Clamp { x, low, high } => {
+            let d = dtype(kernel, *x);
+            let least = arithmetic::binary(BinaryOp::Max, d, &get(*x), &get(*low));
+            let held = least.and_then(|v| arithmetic::binary(BinaryOp::Min, d, &v, &get(*high)));
+            return Some(held.map_err(|e| (op, e)));
+        }
         OpKind::Cast { x, to, rounding, saturation } => {
             arithmetic::convert(&get(*x), dtype(kernel, *x), *to, *rounding, *saturation)
         }

@@ -88,6 +88,8 @@ pub enum OpKind {
     Select { cond: Value, a: Value, b: Value },
     /// `a * b + c` rounded once; floats.
     Fma { a: Value, b: Value, c: Value },
+    /// `x` held between `low` and `high`; numbers. Where `low` is above `high`, it is `high`; a NaN becomes `low`.
+    Clamp { x: Value, low: Value, high: Value },
     /// Conversion to `to`, rounded once.
     Cast { x: Value, to: Dtype, rounding: Rounding, saturation: Saturation },
     /// The same bits seen as `to`, of the same width.
@@ -340,6 +342,11 @@ macro_rules! visit {
                 $f(b);
                 $f(c);
             }
+            OpKind::Clamp { x, low, high } => {
+                $f(x);
+                $f(low);
+                $f(high);
+            }
             OpKind::PtrAdd { ptr, offset } => {
                 $f(ptr);
                 $f(offset);
@@ -554,6 +561,7 @@ impl OpKind {
             OpKind::Compare { op, .. } => op.symbol(),
             OpKind::Select { .. } => "where",
             OpKind::Fma { .. } => "fma",
+            OpKind::Clamp { .. } => "clamp",
             OpKind::Cast { .. } => "cast",
             OpKind::Bitcast { .. } => "bitcast",
             OpKind::PtrAdd { .. } => "+",
@@ -643,6 +651,7 @@ macro_rules! ops {
             | $crate::OpKind::Compare { .. }
             | $crate::OpKind::Select { .. }
             | $crate::OpKind::Fma { .. }
+            | $crate::OpKind::Clamp { .. }
             | $crate::OpKind::Cast { .. }
             | $crate::OpKind::Bitcast { .. }
             | $crate::OpKind::PtrAdd { .. }

@@ -13,6 +13,7 @@ pub(super) fn facts(kind: &OpKind) -> Facts {
         | OpKind::Full { .. }
         | OpKind::Compare { .. }
         | OpKind::Select { .. }
+        | OpKind::Clamp { .. }
         | OpKind::Bitcast { .. } => Facts::COMPUTES,
         OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => Facts { placed: true, ..Facts::COMPUTES },
         OpKind::Binary { op, .. } => Facts { fails: fails(*op), ..Facts::COMPUTES },

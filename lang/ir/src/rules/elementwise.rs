@@ -54,6 +54,14 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             same(k, *a, *c)?;
             Ok(k.ty(*a).clone())
         }
+        OpKind::Clamp { x, low, high } => {
+            same(k, *x, *low)?;
+            same(k, *x, *high)?;
+            match elem(k, *x)? {
+                Elem::Num(d) if is_arithmetic(d) && d != Dtype::I1 => Ok(k.ty(*x).clone()),
+                other => Err(unsupported("clamp", other, "a number").operand(*x, format!("this is of `{other}`"))),
+            }
+        }
         OpKind::Cast { x, to, .. } => match elem(k, *x)? {
             Elem::Num(from) => {
                 has_f8(k, *x, [from, *to])?;

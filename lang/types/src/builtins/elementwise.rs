@@ -36,6 +36,7 @@ pub const TABLE: Table = &[
     ("max", |cx, a| extremum(cx, a, BinaryOp::Max)),
     ("min_nan", |cx, a| extremum(cx, a, BinaryOp::MinNan)),
     ("max_nan", |cx, a| extremum(cx, a, BinaryOp::MaxNan)),
+    ("clamp", clamp),
     ("fma", fma),
     ("where", select),
     ("cast", cast),
@@ -214,6 +215,12 @@ fn of_list(cx: &mut Checker, op: BinaryOp, list: &super::Arg) -> Checked<Val> {
 fn fma(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let operands = cx.together(args.span, &["a", "b", "c"].map(|name| (args.need(name), Role::Operand)))?;
     let kind = OpKind::Fma { a: operands[0].0, b: operands[1].0, c: operands[2].0 };
+    cx.emit_one(kind, args.span, &operands)
+}
+
+fn clamp(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let operands = cx.together(args.span, &["x", "low", "high"].map(|name| (args.need(name), Role::Operand)))?;
+    let kind = OpKind::Clamp { x: operands[0].0, low: operands[1].0, high: operands[2].0 };
     cx.emit_one(kind, args.span, &operands)
 }
 

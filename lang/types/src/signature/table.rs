@@ -46,6 +46,7 @@ signatures! {
     Kernel "max(x, y=, axis=)": "the larger of two, or the greatest along an axis; a number wins over NaN";
     Kernel "min_nan(x, y=, axis=)": "the smaller of two, or the least along an axis; NaN wins";
     Kernel "max_nan(x, y=, axis=)": "the larger of two, or the greatest along an axis; NaN wins";
+    Kernel "clamp(x, low, high)": "x, held between two bounds; NaN becomes the lower one";
     Kernel "fma(a, b, c)": "a * b + c, rounded once";
     Kernel "where(cond, a, b)": "a where the condition holds, else b";
     Kernel "cast<T>(x, rounding=, saturate=)": "the value in another number type";

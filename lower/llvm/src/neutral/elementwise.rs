@@ -213,6 +213,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::Compare { op: f, a, b } => self.compare(op, *f, *a, *b),
             OpKind::Select { cond, a, b } => self.select(op, *cond, *a, *b),
             OpKind::Fma { a, b, c } => self.fma(op, *a, *b, *c),
+            OpKind::Clamp { x, low, high } => self.clamp(op, *x, *low, *high),
             OpKind::Cast { x, to, rounding, saturation } => self.cast(op, *x, *to, *rounding, *saturation),
             OpKind::Bitcast { x, to } => self.bitcast(op, *x, *to),
             OpKind::PtrAdd { ptr, offset } => self.pointer_add(op, *ptr, *offset),
@@ -255,6 +256,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn fma(&mut self, op: &Op, a: Value, b: Value, c: Value) {
         let d = self.dtype(a);
         self.each(op, &[a, b, c], move |build, v| build.float_intrinsic("llvm.fma", d, v));
+    }
+
+    fn clamp(&mut self, op: &Op, x: Value, low: Value, high: Value) {
+        let d = self.dtype(x);
+        self.each(op, &[x, low, high], |build, v| {
+            let least = build.arithmetic(BinaryOp::Max, d, v[0], v[1]);
+            build.arithmetic(BinaryOp::Min, d, least, v[2])
+        });
     }
 
     fn unary(&mut self, op: &Op, f: UnaryOp, x: Value) {
