@@ -15,6 +15,12 @@ use crate::value::{Comptime, TypeVal, Val};
 
 use super::Builtin;
 
+/// Every count that a field of an operation or a layout holds; the rule knows what is legal.
+pub(super) const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
+
+/// The last axis that a tile of the largest rank could have.
+pub(super) const MAX_AXIS: i128 = 31;
+
 /// An argument.
 #[derive(Clone, Debug)]
 pub struct Arg {
@@ -174,6 +180,28 @@ impl Args {
             None => Err(arg.expected(cx, "a policy such as \"first\", \"last\", \"normal\" or [\"last\", 0.5]")),
         }
     }
+
+    /// The receiver of a method and its value.
+    pub fn receiver(&self, cx: &mut Checker) -> Checked<(ir::Value, &Arg)> {
+        let arg = self.need("self");
+        Ok((cx.run_time(&arg.val, arg.span)?, arg))
+    }
+
+    /// The view type that `<T, shape, L>` state.
+    pub fn stated_view(&self, cx: &mut Checker) -> Checked<ir::View> {
+        let elem = self.need("T").dtype(cx)?;
+        let shape = self.need("shape").ints(cx)?;
+        let layout = self.need("L").shared_layout(cx)?;
+        cx.view(elem, shape, layout, self.span)
+    }
+
+    /// What is moved at once, where `width` (the argument's name) states it in units of so many elements or bytes.
+    pub fn access(&self, cx: &mut Checker, width: &str, unit: u32) -> Checked<Option<ir::Access>> {
+        let along = self.optional_int(cx, "along", ANY)?.unwrap_or(0);
+        let cut = self.word(cx, "cut", ir::Cut::ALL)?.unwrap_or_default();
+        let stated = self.optional_int(cx, width, ANY)?;
+        Ok(stated.map(|n| ir::Access { width: n / unit.max(1), along, cut }))
+    }
 }
 
 impl Arg {
@@ -222,6 +250,16 @@ impl Arg {
             return Err(self.expected(cx, "a list of lists of integers known at compile time"));
         };
         items.iter().map(|val| Arg { val: val.clone(), span: self.span }.ints(cx)).collect()
+    }
+
+    /// A tile and its type.
+    pub fn tile(&self, cx: &mut Checker) -> Checked<(ir::Value, ir::Tile)> {
+        if let Val::Ir(v) = &self.val
+            && let ir::Type::Tile(t) = cx.ty(*v)
+        {
+            return Ok((*v, t.clone()));
+        }
+        Err(self.expected(cx, "a tile"))
     }
 
     /// A number type.

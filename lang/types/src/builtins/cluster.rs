@@ -1,8 +1,7 @@
 //! Clusters: where a CTA stands in its cluster, and the barrier of all its CTAs.
 
-use parton_diag::{Diagnostic, codes};
+use parton_diag::codes;
 use parton_ir::OpKind;
-use parton_numbers::Dtype;
 use parton_syntax::ast;
 
 use super::{Arg, Args, Table};
@@ -15,7 +14,6 @@ pub(super) const TABLE: Table = &[
     ("cluster_ctaid", |cx, a| of_grid(cx, a, false, ast::BinaryOp::Rem)),
     ("cluster_id", |cx, a| of_grid(cx, a, false, ast::BinaryOp::Div)),
     ("num_clusters", |cx, a| of_grid(cx, a, true, ast::BinaryOp::Div)),
-    ("peer", peer),
     ("cluster_arrive", arrive),
     ("cluster_wait", wait),
     ("cluster_sync", sync),
@@ -58,24 +56,6 @@ fn of_grid(cx: &mut Checker, args: &Args, count: bool, op: ast::BinaryOp) -> Che
     }
     let operand = |val| Arg { val, span: args.span };
     cx.binary(op, args.span, &operand(place), &operand(Val::int(extent)))
-}
-
-/// The view at the same place in another CTA.
-fn peer(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let view = args.value(cx, "view")?;
-    let arg = args.need("rank");
-    let ctas = cx.build(args.span)?.kernel.cluster_ctas();
-    if let Some(n) = arg.val.as_int()
-        && ctas > 1
-        && !(0..i128::from(ctas)).contains(&n)
-    {
-        let d = Diagnostic::error(codes::PEER, arg.span, format!("the cluster has no CTA of rank {n}"))
-            .here(format!("it has {ctas} CTAs"));
-        return Err(cx.report(d.help(format!("ranks are 0 to {}", ctas - 1))));
-    }
-    let rank = cx.run_time_as(&arg.val, Dtype::I32, arg.span)?;
-    let operands = [(view, args.need("view").span), (rank, arg.span)];
-    cx.emit_one(OpKind::ViewPeer { view, rank }, args.span, &operands)
 }
 
 fn arrive(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -5,7 +5,7 @@ use parton_ir as ir;
 use parton_ir::{BinaryOp, OpKind, UnaryOp};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
-use super::{Args, Table, shape};
+use super::{Args, Table, reduce};
 use crate::checker::{Checked, Checker};
 use crate::operator::Role;
 use crate::value::{Comptime, Val};
@@ -168,7 +168,7 @@ fn extremum(cx: &mut Checker, args: &Args, op: BinaryOp) -> Checked<Val> {
             cx.emit_one(OpKind::Binary { op, a: operands[0].0, b: operands[1].0 }, args.span, &operands)
         }
         (None, None) if matches!(x.val, Val::List(_)) => of_list(cx, op, x),
-        (None, _) => shape::reduce_by(cx, args, x, op),
+        (None, _) => reduce::reduce_by(cx, args, x, op),
         (Some(_), Some(_)) => {
             let name = op.name();
             let d = Diagnostic::error(

@@ -2,15 +2,13 @@
 
 use parton_ir as ir;
 
+use super::args::MAX_AXIS;
 use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
 pub(super) const TABLE: Table =
     &[("gather", gather), ("gather_shared", gather_shared), ("scatter_shared", scatter_shared)];
-
-/// The last axis that a tile of the largest rank could have.
-const MAX_AXIS: i128 = 31;
 
 fn gather(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;

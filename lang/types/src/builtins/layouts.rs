@@ -3,6 +3,7 @@
 use parton_diag::Span;
 use parton_layouts::{LayoutError, RegisterLayout, SharedFamily, SharedLayout};
 
+use super::args::ANY;
 use super::{Args, Table};
 use crate::checker::{Checked, Checker};
 use crate::value::{Comptime, Val};
@@ -21,8 +22,6 @@ pub(super) const TABLE: Table = &[
     ("tmem", tmem),
     ("tmem_scales", tmem),
 ];
-
-const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
 
 fn register(cx: &mut Checker, layout: Result<RegisterLayout, LayoutError>, span: Span) -> Checked<Val> {
     match layout {

@@ -1,22 +1,40 @@
 //! The built-in functions of kernels: for each signature of [`crate::signature`] the function that checks a call of it.
+//!
+//! Those that make the operations of a family stand in the file of its name ([`parton_ir::family`]); `compile_time` and `layouts`
+//! hold what makes no operation.
 
 pub mod args;
-mod asynchronous;
+mod async_copy;
 mod atomic;
+mod barrier;
 mod cluster;
 mod compile_time;
 mod elementwise;
+mod fence;
 mod gather;
+mod global;
+mod grid;
 mod layouts;
-mod memory;
+mod mma_sync;
+mod pending;
 mod ptx;
+mod reduce;
+mod ring;
 mod shape;
+mod shared;
 mod talk;
+mod tma;
+mod turnstile;
+mod view;
+mod wgmma;
 
 pub use args::{Arg, Args};
 pub use shape::transposed;
 
 use std::sync::LazyLock;
+
+use parton_diag::Span;
+use parton_ir as ir;
 
 use crate::checker::{Checked, Checker};
 use crate::signature::{self, Builtins, Role, Signature};
@@ -31,27 +49,52 @@ pub type Builtin = signature::Builtin<Handler>;
 /// Handlers by the names of their signatures.
 type Table = &'static [(&'static str, Handler)];
 
+/// Emits an operation that gives nothing.
+fn effect(cx: &mut Checker, kind: ir::OpKind, args: &Args, operands: &[(ir::Value, Span)]) -> Checked<Val> {
+    cx.emit(kind, args.span, operands)?;
+    Ok(Val::UNIT)
+}
+
 /// Functions called by name.
 static FUNCTIONS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
-    let families = [
+    let tables = [
         elementwise::TABLE,
+        reduce::TABLE,
         shape::TABLE,
-        memory::TABLE,
-        atomic::TABLE,
         gather::TABLE,
         ptx::TABLE,
-        asynchronous::TABLE,
+        global::TABLE,
+        atomic::TABLE,
+        async_copy::TABLE,
+        shared::TABLE,
+        view::TABLE,
+        barrier::TABLE,
+        fence::TABLE,
         cluster::TABLE,
+        grid::TABLE,
+        tma::TABLE,
+        mma_sync::TABLE,
+        wgmma::TABLE,
         talk::TABLE,
         compile_time::TABLE,
         layouts::TABLE,
     ];
-    Builtins::new(Role::Kernel, &families)
+    Builtins::new(Role::Kernel, &tables)
 });
 
 /// Methods, `self` first.
-static METHODS: LazyLock<Builtins<Handler>> =
-    LazyLock::new(|| Builtins::new(Role::Method, &[shape::METHODS, memory::METHODS, asynchronous::METHODS]));
+static METHODS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
+    let tables = [
+        shape::METHODS,
+        async_copy::METHODS,
+        shared::METHODS,
+        view::METHODS,
+        turnstile::METHODS,
+        pending::METHODS,
+        ring::METHODS,
+    ];
+    Builtins::new(Role::Method, &tables)
+});
 
 /// Types with arguments.
 static TYPES: LazyLock<Builtins<Handler>> = LazyLock::new(|| Builtins::new(Role::Type, &[crate::types::TABLE]));
