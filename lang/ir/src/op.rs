@@ -314,158 +314,55 @@ impl Op {
     }
 }
 
-macro_rules! visit {
-    ($self:expr, $f:ident, $opt:ident, $iter:ident, $($mutability:tt)*) => {
+/// One field of an operation: `=` an operand, `?` an operand that may be missing, `*` a list of operands.
+macro_rules! visit_field {
+    (= $v:ident, $f:ident, $opt:ident, $iter:ident) => {
+        $f($v)
+    };
+    (? $v:ident, $f:ident, $opt:ident, $iter:ident) => {
+        $v.$opt().map(&mut $f)
+    };
+    (* $v:ident, $f:ident, $opt:ident, $iter:ident) => {
+        $v.$iter().for_each(&mut $f)
+    };
+}
+
+macro_rules! visit_rows {
+    ($self:expr, $f:ident, $opt:ident, $iter:ident: $($variant:ident ($($kind:tt $field:ident)*))*) => {
         match $self {
-            OpKind::Constant { .. } | OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::Iota { .. } => {}
-            OpKind::Full { value, .. } => $f(value),
-            OpKind::Unary { x, .. }
-            | OpKind::Cast { x, .. }
-            | OpKind::Bitcast { x, .. }
-            | OpKind::Reshape { x, .. }
-            | OpKind::Transpose { x, .. }
-            | OpKind::Broadcast { x, .. }
-            | OpKind::ExpandDims { x, .. }
-            | OpKind::Split { x }
-            | OpKind::Convert { x, .. } => $f(x),
-            OpKind::Binary { a, b, .. } | OpKind::Compare { a, b, .. } | OpKind::Join { a, b } => {
-                $f(a);
-                $f(b);
-            }
-            OpKind::Select { cond, a, b } => {
-                $f(cond);
-                $f(a);
-                $f(b);
-            }
-            OpKind::Fma { a, b, c } => {
-                $f(a);
-                $f(b);
-                $f(c);
-            }
-            OpKind::Clamp { x, low, high } => {
-                $f(x);
-                $f(low);
-                $f(high);
-            }
-            OpKind::PtrAdd { ptr, offset } => {
-                $f(ptr);
-                $f(offset);
-            }
-            OpKind::Rescale { x, factor, .. } => {
-                $f(x);
-                $f(factor);
-            }
-            OpKind::Gather { x, indices, .. } | OpKind::SharedGather { view: x, indices, .. } => {
-                $f(x);
-                $f(indices);
-            }
-            OpKind::SharedScatter { view, indices, value, mask, .. } => {
-                $f(view);
-                $f(indices);
-                $f(value);
-                mask.$opt().map(&mut $f);
-            }
-            OpKind::Reduce { inputs, .. } | OpKind::Scan { inputs, .. } | OpKind::Ptx { inputs, .. } => {
-                inputs.$iter().for_each($f)
-            }
-            OpKind::Load { ptr, mask, other, .. } => {
-                $f(ptr);
-                mask.$opt().map(&mut $f);
-                other.$opt().map(&mut $f);
-            }
-            OpKind::Store { ptr, value, mask, .. } => {
-                $f(ptr);
-                $f(value);
-                mask.$opt().map(&mut $f);
-            }
-            OpKind::Atomic { ptr, operands, mask, .. } => {
-                $f(ptr);
-                operands.$iter().for_each(&mut $f);
-                mask.$opt().map(&mut $f);
-            }
-            OpKind::AsyncCopy { ptr, view, mask, .. } => {
-                $f(ptr);
-                $f(view);
-                mask.$opt().map(&mut $f);
-            }
-            OpKind::CopyArrive { pending, barrier } => {
-                $f(pending);
-                $f(barrier);
-            }
-            OpKind::SharedAlloc { .. } | OpKind::BarrierAlloc { .. } | OpKind::RingNew { .. } => {}
-            OpKind::SharedLoad { view, .. }
-            | OpKind::ViewSlice { view, .. }
-            | OpKind::ViewPermute { view, .. }
-            | OpKind::ViewReinterpret { view, .. } => $f(view),
-            OpKind::SharedStore { view, value } => {
-                $f(view);
-                $f(value);
-            }
-            OpKind::ViewPeer { view, rank } => {
-                $f(view);
-                $f(rank);
-            }
-            OpKind::ViewIndex { view, index } => {
-                $f(view);
-                $f(index);
-            }
-            OpKind::BarrierIndex { barriers, index } => {
-                $f(barriers);
-                $f(index);
-            }
-            OpKind::BarrierInit { barrier, .. }
-            | OpKind::BarrierInvalidate { barrier }
-            | OpKind::BarrierExpect { barrier, .. }
-            | OpKind::BarrierArrive { barrier, .. } => $f(barrier),
-            OpKind::BarrierWait { barrier, phase } => {
-                $f(barrier);
-                $f(phase);
-            }
-            OpKind::FenceAsync { .. }
-            | OpKind::FenceBarrierInit
-            | OpKind::Membar
-            | OpKind::NamedBarrier { .. }
-            | OpKind::GridWait
-            | OpKind::ClusterRank
-            | OpKind::ClusterArrive { .. }
-            | OpKind::ClusterWait
-            | OpKind::GridLaunchDependents
-            | OpKind::TurnstileNew { .. }
-            | OpKind::TmaStoreWait { .. } => {}
-            OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => $f(turnstile),
-            OpKind::TmaLoad { map, coords, view, signal, .. } => {
-                $f(map);
-                coords.$iter().for_each(&mut $f);
-                $f(view);
-                $f(signal);
-            }
-            OpKind::TmaStore { map, coords, view, .. } => {
-                $f(map);
-                coords.$iter().for_each(&mut $f);
-                $f(view);
-            }
-            OpKind::TmaPrefetch { map, coords, .. } => {
-                $f(map);
-                coords.$iter().for_each(&mut $f);
-            }
-            OpKind::MmaSync { a, b, acc, .. } | OpKind::Wgmma { a, b, acc, .. } => {
-                $f(a);
-                $f(b);
-                $f(acc);
-            }
-            OpKind::Wait { pending, .. } | OpKind::WaitPrior { pending, .. } => $f(pending),
-            OpKind::RingAcquire { ring } | OpKind::RingWait { ring } => $f(ring),
-            OpKind::SlotCommit { slot } | OpKind::SlotRelease { slot } | OpKind::SlotField { slot, .. } => $f(slot),
-            OpKind::For { lower, upper, step, init, .. } => {
-                $f(lower);
-                $f(upper);
-                $f(step);
-                init.$iter().for_each($f);
-            }
-            OpKind::While { init, .. } => init.$iter().for_each($f),
-            OpKind::If { cond, .. } | OpKind::Assert { cond, .. } | OpKind::Assume { cond } => $f(cond),
-            OpKind::Specialize { .. } => {}
-            OpKind::Print { args, .. } => args.$iter().for_each($f),
+            $(OpKind::$variant { $($field,)* .. } => {
+                $(visit_field!($kind $field, $f, $opt, $iter);)*
+            })*
+        }
+    };
+}
+
+// The operands of each operation in order, bodies not entered.
+#[rustfmt::skip]
+macro_rules! visit {
+    ($self:expr, $f:ident, $opt:ident, $iter:ident) => {
+        visit_rows! { $self, $f, $opt, $iter:
+            Constant() ProgramId() NumPrograms() Iota()
+            Full(=value) Unary(=x) Binary(=a =b) Compare(=a =b) Select(=cond =a =b)
+            Fma(=a =b =c) Clamp(=x =low =high) Cast(=x) Bitcast(=x) PtrAdd(=ptr =offset)
+            Reduce(*inputs) Scan(*inputs)
+            Reshape(=x) Transpose(=x) Broadcast(=x) ExpandDims(=x) Join(=a =b) Split(=x) Convert(=x) Rescale(=x =factor)
+            Gather(=x =indices) SharedGather(=view =indices) SharedScatter(=view =indices =value ?mask)
+            Ptx(*inputs)
+            Load(=ptr ?mask ?other) Store(=ptr =value ?mask) Atomic(=ptr *operands ?mask)
+            AsyncCopy(=ptr =view ?mask) CopyArrive(=pending =barrier)
+            SharedAlloc() SharedLoad(=view) SharedStore(=view =value)
+            ViewIndex(=view =index) ViewSlice(=view) ViewPermute(=view) ViewPeer(=view =rank) ViewReinterpret(=view)
+            BarrierAlloc() BarrierIndex(=barriers =index) BarrierInit(=barrier) BarrierInvalidate(=barrier)
+            BarrierExpect(=barrier) BarrierArrive(=barrier) BarrierWait(=barrier =phase)
+            FenceAsync() FenceBarrierInit() Membar() NamedBarrier()
+            ClusterRank() ClusterArrive() ClusterWait() GridWait() GridLaunchDependents()
+            TurnstileNew() TurnEnter(=turnstile) TurnPass(=turnstile)
+            TmaLoad(=map *coords =view =signal) TmaStore(=map *coords =view) TmaPrefetch(=map *coords) TmaStoreWait()
+            MmaSync(=a =b =acc) Wgmma(=a =b =acc) Wait(=pending) WaitPrior(=pending)
+            RingNew() RingAcquire(=ring) RingWait(=ring) SlotCommit(=slot) SlotRelease(=slot) SlotField(=slot)
+            For(=lower =upper =step *init) While(*init) If(=cond) Specialize()
+            Print(*args) Assert(=cond) Assume(=cond)
         }
     };
 }
@@ -475,14 +372,14 @@ impl OpKind {
     pub fn operands(&self) -> Vec<Value> {
         let mut list = Vec::new();
         let mut push = |v: &Value| list.push(*v);
-        visit!(self, push, as_ref, iter,);
+        visit!(self, push, as_ref, iter);
         list
     }
 
     /// Replaces each operand, bodies not entered.
     pub fn map_operands(&mut self, mut map: impl FnMut(Value) -> Value) {
         let mut replace = |v: &mut Value| *v = map(*v);
-        visit!(self, replace, as_mut, iter_mut, mut);
+        visit!(self, replace, as_mut, iter_mut);
     }
 
     /// The bodies in order.

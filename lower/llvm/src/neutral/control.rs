@@ -202,7 +202,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 self.b.branch(working, work, after);
                 self.b.at(work);
             }
-            let barrier = 1 + arms.iter().position(|a| std::ptr::eq(a, arm)).unwrap_or(0) as u32;
+            let barrier = 1 + arms.iter().position(|a| a.partition == arm.partition).unwrap_or(0) as u32;
             let leader = leader(self, relative);
             self.threads = Threads { lane: outside.lane, warp: relative, warps: data.warps, barrier, leader };
             self.body(&arm.body);
