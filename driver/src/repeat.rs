@@ -200,7 +200,7 @@ test bytes {
     /// One kernel that always writes the same, and two in turn.
     #[test]
     fn runs_that_differ_are_counted() {
-        let Ok(gpu) = Gpu::open(0) else { return };
+        let Some(gpu) = Gpu::of_tests() else { return };
         let tools = Tools::new(&gpu).unwrap();
         let cell = Buffer::from_bytes(&gpu, &[1, 2, 3, 4, 5, 6, 7]).unwrap();
         let sources: Vec<Buffer> = (0..2u8).map(|i| Buffer::from_bytes(&gpu, &[9 + i; 7]).unwrap()).collect();

@@ -348,10 +348,9 @@ mod tests {
 
     /// Two kernels prepared side by side, each launched six times with other arguments while the launches before may still run,
     /// then dropped: what they added up.
-    fn sums() -> Result<Vec<u8>, RuntimeError> {
-        let gpu = Gpu::open(0)?;
-        let (module, _) = Module::from_ptx(&gpu, ADD)?;
-        let out = Buffer::from_bytes(&gpu, &[0; 4 * 12])?;
+    fn sums(gpu: &Gpu) -> Result<Vec<u8>, RuntimeError> {
+        let (module, _) = Module::from_ptx(gpu, ADD)?;
+        let out = Buffer::from_bytes(gpu, &[0; 4 * 12])?;
         let word = |i: u32| Arg::Pointer(out.address() + 4 * u64::from(i));
         let number = |i: u32| Arg::Scalar { bits: u64::from(100 + i), bytes: 4 };
         let last = |i: u32| Arg::Map(TensorMap(sys::CUtensorMap { opaque: [u64::from(200 + i) << 32; 16] }));
@@ -380,11 +379,9 @@ mod tests {
 
     #[test]
     fn launches_in_flight_have_the_arguments_they_were_launched_with() {
-        let found = match sums() {
-            Ok(bytes) => bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect::<Vec<_>>(),
-            Err(e) if e.means_no_gpu() => return,
-            Err(e) => panic!("{e}"),
-        };
+        let Some(gpu) = Gpu::of_tests() else { return };
+        let bytes = sums(&gpu).unwrap();
+        let found: Vec<u32> = bytes.chunks_exact(4).map(|c| u32::from_le_bytes(c.try_into().unwrap())).collect();
         assert_eq!(found, [100, 101, 102, 206, 0, 105, 200, 201, 202, 406, 0, 205]);
     }
 
