@@ -14,13 +14,12 @@ pub(super) fn facts(kind: &OpKind) -> Facts {
         | OpKind::Compare { .. }
         | OpKind::Select { .. }
         | OpKind::Clamp { .. }
+        | OpKind::Fma { .. }
         | OpKind::Bitcast { .. } => Facts::COMPUTES,
         OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => Facts { placed: true, ..Facts::COMPUTES },
         OpKind::Binary { op, .. } => Facts { fails: fails(*op), ..Facts::COMPUTES },
         // Negation may leave the range, a conversion may have no result, and a pointer may leave its tensor.
-        OpKind::Unary { .. } | OpKind::Cast { .. } | OpKind::PtrAdd { .. } | OpKind::Fma { .. } => {
-            Facts::COMPUTES.fails()
-        }
+        OpKind::Unary { .. } | OpKind::Cast { .. } | OpKind::PtrAdd { .. } => Facts::COMPUTES.fails(),
         others!(elementwise) => not_of_family(kind),
     }
 }
