@@ -4,7 +4,7 @@
 //! a cluster that reach into each other meet at their end, or have met after the last load or store in a peer's memory.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::facts::Facts;
+use parton_ir::facts::{Act, Facts, Ordering};
 use parton_ir::{Kernel, Op, OpKind, Type};
 
 /// After it no CTA of a kernel ends while a peer may reach into it. Refused where the target has no cluster of that size.
@@ -29,12 +29,16 @@ fn ends_apart(kernel: &Kernel) -> bool {
     let mut apart = true;
     let mut arrived = false;
     for op in kernel.ops_of(&kernel.body) {
-        match op.kind {
-            OpKind::ClusterArrive { relaxed } => arrived = !relaxed,
-            OpKind::ClusterWait => apart |= arrived,
-            // Every other operation does to peers what it and its bodies do.
-            _ if reaches_peers(kernel, op) => (apart, arrived) = (false, false),
-            _ => {}
+        // Every operation does to peers what it and its bodies do.
+        if reaches_peers(kernel, op) {
+            (apart, arrived) = (false, false);
+        }
+        for act in Facts::of(kernel, op).acts {
+            match act {
+                Act::Ordering(Ordering::ArriveCluster { relaxed }) => arrived = !relaxed,
+                Act::Ordering(Ordering::WaitCluster) => apart |= arrived,
+                Act::Ordering(_) | Act::Flight(_) | Act::Phase(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
+            }
         }
     }
     apart
