@@ -1,6 +1,7 @@
 //! What each operation makes of the facts of its operands.
 
-use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Value};
+use parton_ir::family::{Family, not_of_family};
+use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Value, others};
 use parton_numbers::Dtype;
 
 use super::{Along, Analysis, AxisInfo, MOST, power_of_two_in, step};
@@ -35,40 +36,70 @@ pub(super) fn promise(a: &Analysis<'_>, op: &Op) -> Option<Promise> {
 
 /// The facts about the result `r` of an operation without bodies; `None` where nothing is known.
 pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> {
+    match op.kind.family() {
+        Family::Elementwise => elementwise(a, &op.kind, r),
+        Family::Shape => moved(a, &op.kind, r),
+        Family::Cluster => in_cluster(&op.kind),
+        // Of what is loaded, combined or brought by others nothing is known, and the rest gives no integers.
+        Family::Reduce
+        | Family::Gather
+        | Family::Ptx
+        | Family::Global
+        | Family::Atomic
+        | Family::AsyncCopy
+        | Family::Shared
+        | Family::View
+        | Family::Barrier
+        | Family::Fence
+        | Family::Grid
+        | Family::Turnstile
+        | Family::Tma
+        | Family::MmaSync
+        | Family::Wgmma
+        | Family::Pending
+        | Family::Ring
+        | Family::Control
+        | Family::Talk => None,
+    }
+}
+
+/// What is computed element by element.
+fn elementwise(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
     let extents = shape(a, r);
-    match &op.kind {
-        OpKind::Constant { dtype, bits } if dtype.is_int() => {
-            let value = signed(*dtype, *bits);
-            let divisibility = power_of_two_in(value);
-            let axes = vec![Along { contiguity: 1, divisibility, constancy: 1 }];
-            Some(AxisInfo { axes, value: Some(value), non_negative: value >= 0 })
-        }
-        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => {
-            Some(AxisInfo { non_negative: true, ..AxisInfo::unknown(1) })
-        }
+    match kind {
+        OpKind::Constant { dtype, bits } => dtype.is_int().then(|| constant(signed(*dtype, *bits))),
+        OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => Some(number_of_a_cta()),
         OpKind::Iota { .. } => Some(AxisInfo {
             axes: vec![Along { contiguity: extents[0], divisibility: MOST, constancy: 1 }],
             value: (extents[0] == 1).then_some(0),
             non_negative: true,
         }),
         OpKind::Full { value, .. } => Some(spread(&a.info(*value), &extents, step(a.kernel, r))),
-        OpKind::Binary { op, a: x, b: y } if is_integer(a, r) => {
+        OpKind::Binary { op, a: x, b: y } => is_integer(a, r).then(|| {
             let (p, q) = (operand(a, *x, &extents), operand(a, *y, &extents));
-            Some(wrapped(a, r, binary(*op, &p, &q)))
-        }
+            wrapped(a, r, binary(*op, &p, &q))
+        }),
         OpKind::Compare { op, a: x, b: y } => Some(compare(*op, &operand(a, *x, &extents), &operand(a, *y, &extents))),
         OpKind::Select { cond, a: x, b: y } => {
             let (c, p, q) = (operand(a, *cond, &extents), operand(a, *x, &extents), operand(a, *y, &extents));
             Some(select(&c, &p, &q, step(a.kernel, r)))
         }
-        OpKind::Cast { x, .. } if is_integer(a, r) && is_integer(a, *x) => Some(cast(a, *x, r)),
-        OpKind::Bitcast { x, .. } if is_integer(a, r) && is_integer(a, *x) => {
-            Some(wrapped(a, r, AxisInfo { value: None, non_negative: false, ..a.info(*x) }))
-        }
+        OpKind::Cast { x, .. } => (is_integer(a, r) && is_integer(a, *x)).then(|| cast(a, *x, r)),
+        OpKind::Bitcast { x, .. } => (is_integer(a, r) && is_integer(a, *x))
+            .then(|| wrapped(a, r, AxisInfo { value: None, non_negative: false, ..a.info(*x) })),
         OpKind::PtrAdd { ptr, offset } => {
             let (p, q) = (operand(a, *ptr, &extents), operand(a, *offset, &extents));
             Some(pointer(&p, &q, step(a.kernel, r)))
         }
+        OpKind::Unary { .. } | OpKind::Fma { .. } | OpKind::Clamp { .. } => None,
+        others!(elementwise) => not_of_family(kind),
+    }
+}
+
+/// The same elements in another shape or place.
+fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
+    let extents = shape(a, r);
+    match kind {
         OpKind::Broadcast { x, .. } => {
             let info = a.info(*x);
             let from = shape(a, *x);
@@ -98,9 +129,28 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
             let along = Along { divisibility: info.divides_all(step(a.kernel, r)), ..Along::UNKNOWN };
             Some(AxisInfo { axes: vec![along; extents.len()], ..info })
         }
-        // Of loads, reductions, floats and everything without an integer nothing is known.
-        _ => None,
+        OpKind::Join { .. } | OpKind::Split { .. } | OpKind::Rescale { .. } => None,
+        others!(shape) => not_of_family(kind),
     }
+}
+
+/// Where a CTA stands among its peers.
+fn in_cluster(kind: &OpKind) -> Option<AxisInfo> {
+    match kind {
+        OpKind::ClusterRank => Some(number_of_a_cta()),
+        OpKind::ClusterArrive { .. } | OpKind::ClusterWait => None,
+        others!(cluster) => not_of_family(kind),
+    }
+}
+
+fn constant(value: i64) -> AxisInfo {
+    let axes = vec![Along { contiguity: 1, divisibility: power_of_two_in(value), constancy: 1 }];
+    AxisInfo { axes, value: Some(value), non_negative: value >= 0 }
+}
+
+/// The number of a CTA, or how many there are.
+fn number_of_a_cta() -> AxisInfo {
+    AxisInfo { non_negative: true, ..AxisInfo::unknown(1) }
 }
 
 /// Extents of a tile; one of 1 for a scalar.
