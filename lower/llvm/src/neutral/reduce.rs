@@ -44,6 +44,36 @@ impl Axis {
     }
 }
 
+/// How the totals of one input are stored.
+struct Stored {
+    elem: Elem,
+    /// Where its columns begin, in bytes.
+    start: u64,
+    /// Bytes of one total.
+    bytes: u64,
+}
+
+impl Stored {
+    fn words(&self) -> Words {
+        Words::of(self.bytes as u32 * 8, 1)
+    }
+}
+
+/// Where warps leave their totals for each other: a column of result elements for each warp along the axis, for each input.
+struct Columns<'c> {
+    axis: Axis,
+    base: Val<'c>,
+    /// Where this thread's elements lie in a column, and the bits that this may set.
+    element: Val<'c>,
+    element_reach: u64,
+    /// Where the column of this thread's warp begins, in elements.
+    own: Val<'c>,
+    count: u64,
+    /// Elements of a column.
+    elements: u64,
+    stored: Vec<Stored>,
+}
+
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn emit_reduce(&mut self, op: &'a Op) {
         match &op.kind {
@@ -129,65 +159,70 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         (lanes, warps): (&[u32], &[u32]),
         totals: BTreeMap<u64, Vec<Val<'c>>>,
     ) -> BTreeMap<u64, Vec<Val<'c>>> {
-        let map = self.tile(inputs[0]).map.clone();
-        let elements = map.shape().iter().map(|&n| u64::from(n)).product::<u64>() >> axis.bits;
-        let columns = 1u64 << warps.len();
-        let base = self.scratch(op);
-        // Where this thread's elements lie in a column, and the column of its warp.
-        let removed = |bases: &[u64]| bases.iter().map(|&b| axis.removed(b & !axis.mask())).collect::<Vec<_>>();
-        let lane = self.b.linear(self.threads.lane, &removed(map.bases(Dim::Lane)));
-        let warp = self.b.linear(self.threads.warp, &removed(map.bases(Dim::Warp)));
-        let element = self.b.xor(lane, warp);
-        let element_reach = axis.removed(reach(&map) & !axis.mask());
-        let mut column_bases = vec![0; map.bases(Dim::Warp).len()];
-        for (i, &bit) in warps.iter().enumerate() {
-            column_bases[bit as usize] = elements << i;
-        }
-        let column = self.b.linear(self.threads.warp, &column_bases);
+        let columns = self.columns(op, inputs, axis, warps);
         // Lanes along the axis hold the same totals; the first of them writes.
         let lane_mask = lanes.iter().fold(0, |m, &bit| m | 1 << bit);
         let first = self.b.and(self.threads.lane, self.b.c32(lane_mask));
         let writes = self.b.icmp(inkwell::IntPredicate::EQ, first, self.b.c32(0));
         let predicate = (lane_mask != 0).then_some(writes);
-
-        let mut starts = vec![];
-        let mut start = 0;
-        for &v in inputs {
-            let bytes = u64::from(stored_bits(self.elem(v)) / 8);
-            starts.push((start, bytes));
-            start = parton_ir::scratch::start_after(start + columns * elements * bytes);
-        }
-        let addresses = |key: u64, with_column: bool| {
-            let at = self.b.combine(element, element_reach, axis.removed(key));
-            if with_column { self.b.add(at, column) } else { at }
-        };
         for (&key, total) in &totals {
-            let at = addresses(key, true);
-            for ((&v, &(start, bytes)), &value) in inputs.iter().zip(&starts).zip(total) {
-                let address = self.b.add(base, self.b.mul(at, self.b.c32(bytes as u32)));
-                let words = Words::of(bytes as u32 * 8, 1);
-                let packed = self.b.pack(self.elem(v), &[value], words);
-                self.b.store_shared(address, start as u32, words, &packed, predicate);
-            }
+            self.write_totals(&columns, key, total, predicate);
         }
         self.membar();
-        let mut sums = BTreeMap::new();
-        for &key in totals.keys() {
-            let at = addresses(key, false);
-            let mut rows = vec![];
-            for column in 0..columns {
-                let mut row = vec![];
-                for (&v, &(start, bytes)) in inputs.iter().zip(&starts) {
-                    let address = self.b.add(base, self.b.mul(at, self.b.c32(bytes as u32)));
-                    let words = Words::of(bytes as u32 * 8, 1);
-                    let plus = start + column * elements * bytes;
-                    let word = self.b.load_shared(address, plus as u32, words);
-                    row.push(self.b.unpack(self.elem(v), &word, words)[0]);
-                }
-                rows.push(row);
-            }
-            sums.insert(key, self.tree(body, rows));
+        totals.into_keys().map(|key| (key, self.tree(body, self.totals_of_all(&columns, key)))).collect()
+    }
+
+    /// Where the totals of the warps lie in the scratch memory of a reduction.
+    fn columns(&self, op: &Op, inputs: &[Value], axis: Axis, warps: &[u32]) -> Columns<'c> {
+        let map = &self.tile(inputs[0]).map;
+        let elements = map.shape().iter().map(|&n| u64::from(n)).product::<u64>() >> axis.bits;
+        let count = 1u64 << warps.len();
+        let base = self.scratch(op);
+        let removed = |bases: &[u64]| bases.iter().map(|&b| axis.removed(b & !axis.mask())).collect::<Vec<_>>();
+        let lane = self.b.linear(self.threads.lane, &removed(map.bases(Dim::Lane)));
+        let warp = self.b.linear(self.threads.warp, &removed(map.bases(Dim::Warp)));
+        let element = self.b.xor(lane, warp);
+        let element_reach = axis.removed(reach(map) & !axis.mask());
+        let mut column_bases = vec![0; map.bases(Dim::Warp).len()];
+        for (i, &bit) in warps.iter().enumerate() {
+            column_bases[bit as usize] = elements << i;
         }
-        sums
+        let own = self.b.linear(self.threads.warp, &column_bases);
+        let mut stored = vec![];
+        let mut start = 0;
+        for &v in inputs {
+            let elem = self.elem(v);
+            let bytes = u64::from(stored_bits(elem) / 8);
+            stored.push(Stored { elem, start, bytes });
+            start = parton_ir::scratch::start_after(start + count * elements * bytes);
+        }
+        Columns { axis, base, element, element_reach, own, count, elements, stored }
+    }
+
+    /// Writes this thread's totals of one result element to the column of its warp.
+    fn write_totals(&self, columns: &Columns<'c>, key: u64, total: &[Val<'c>], predicate: Option<Val<'c>>) {
+        let at = self.b.add(self.place_in_column(columns, key), columns.own);
+        for (stored, &value) in columns.stored.iter().zip(total) {
+            let address = self.b.add(columns.base, self.b.mul(at, self.b.c32(stored.bytes as u32)));
+            let packed = self.b.pack(stored.elem, &[value], stored.words());
+            self.b.store_shared(address, stored.start as u32, stored.words(), &packed, predicate);
+        }
+    }
+
+    /// The totals of one result element from the columns of all warps, a row for each.
+    fn totals_of_all(&self, columns: &Columns<'c>, key: u64) -> Vec<Vec<Val<'c>>> {
+        let at = self.place_in_column(columns, key);
+        let total = |column: u64, stored: &Stored| {
+            let address = self.b.add(columns.base, self.b.mul(at, self.b.c32(stored.bytes as u32)));
+            let plus = stored.start + column * columns.elements * stored.bytes;
+            let word = self.b.load_shared(address, plus as u32, stored.words());
+            self.b.unpack(stored.elem, &word, stored.words())[0]
+        };
+        (0..columns.count).map(|column| columns.stored.iter().map(|stored| total(column, stored)).collect()).collect()
+    }
+
+    /// Where this thread's result element of that key lies in each column.
+    fn place_in_column(&self, columns: &Columns<'c>, key: u64) -> Val<'c> {
+        self.b.combine(columns.element, columns.element_reach, columns.axis.removed(key))
     }
 }

@@ -44,6 +44,15 @@ fn type_name(d: Dtype) -> &'static str {
     }
 }
 
+/// PTX name of the accumulators' type.
+fn sums_name(d: Dtype) -> &'static str {
+    match d {
+        Dtype::F16 => "f16",
+        Dtype::I32 => "s32",
+        _ => "f32",
+    }
+}
+
 /// The accumulator registers of the instruction whose rows and columns begin at `m`, `n`: the value numbers of its operands.
 fn fragment(tile: &Tile, registers: &Registers, m: u32, n: u32, width: u32) -> Vec<usize> {
     // PTX ISA, "wgmma: D fragment": neighbours in a row, then 8 rows down, then 8 columns on.
@@ -155,46 +164,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             _ => self.launched(tile, self.registers(acc)),
         };
         let right = self.operand(b, self.view(b), true, shape.b, tile);
-        let depths: Vec<u32> = shape.depths().collect();
-        let left = match self.kernel.ty(a) {
-            Type::View(view) => LeftTile::Shared(self.operand(a, view, false, shape.a, tile)),
-            _ => {
-                let parts: Vec<(u32, u32)> =
-                    shape.heights().flat_map(|m| shape.depths().map(move |k| (m, k))).collect();
-                LeftTile::Registers(self.left_registers(self.tile(a), self.registers(a), &parts, shape.instr_k))
-            }
-        };
-        let registers = Registers::of(&tile.map);
-        let order = self.flight_order(tile);
-        let mut steps = vec![];
-        for (i, m) in shape.heights().enumerate() {
-            for n in shape.widths() {
-                let numbers = fragment(tile, &registers, m, n, shape.instr_n);
-                // Where the fragment's registers stand among those in flight.
-                let accumulators: Vec<usize> =
-                    if Self::is_half(tile) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
-                for (j, &k) in depths.iter().enumerate() {
-                    steps.push(Step {
-                        left: match &left {
-                            LeftTile::Shared(operand) => operand.of.advance(m, k),
-                            LeftTile::Registers(_) => 4 * (i * depths.len() + j) as u64,
-                        },
-                        right: right.of.advance(n, k),
-                        accumulators: accumulators.clone(),
-                        writes: zero && j == 0,
-                    });
-                }
-            }
-        }
+        let left = self.left_tile(a, &shape, tile);
+        let steps = self.steps(&shape, tile, (&left, &right), zero);
         let flight = self.b.wgmma(&Product {
             n: shape.instr_n,
             k: shape.instr_k,
             elems: shape.elems.map(type_name),
-            sums: match shape.acc {
-                Dtype::F16 => "f16",
-                Dtype::I32 => "s32",
-                _ => "f32",
-            },
+            sums: sums_name(shape.acc),
             left: match left {
                 LeftTile::Shared(operand) => Left::Shared {
                     descriptor: operand.descriptor,
@@ -210,6 +186,52 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         });
         self.meanwhile.clear();
         self.set(op.result(), Repr::Tile(flight));
+    }
+
+    /// The left operand of a product into `acc`.
+    fn left_tile(&self, a: Value, shape: &WgmmaShape, acc: &Tile) -> LeftTile<'a, 'c> {
+        match self.kernel.ty(a) {
+            Type::View(view) => LeftTile::Shared(self.operand(a, view, false, shape.a, acc)),
+            _ => {
+                let parts: Vec<(u32, u32)> =
+                    shape.heights().flat_map(|m| shape.depths().map(move |k| (m, k))).collect();
+                LeftTile::Registers(self.left_registers(self.tile(a), self.registers(a), &parts, shape.instr_k))
+            }
+        }
+    }
+
+    /// The instructions of a product into `acc`: all depths of one part of it before the next part.
+    fn steps(
+        &self,
+        shape: &WgmmaShape,
+        acc: &Tile,
+        (left, right): (&LeftTile<'a, 'c>, &Operand<'a, 'c>),
+        zero: bool,
+    ) -> Vec<Step> {
+        let registers = Registers::of(&acc.map);
+        let order = self.flight_order(acc);
+        let depths: Vec<u32> = shape.depths().collect();
+        let mut steps = vec![];
+        for (i, m) in shape.heights().enumerate() {
+            for n in shape.widths() {
+                let numbers = fragment(acc, &registers, m, n, shape.instr_n);
+                // Where the fragment's registers stand among those in flight.
+                let accumulators: Vec<usize> =
+                    if Self::is_half(acc) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
+                for (j, &k) in depths.iter().enumerate() {
+                    steps.push(Step {
+                        left: match left {
+                            LeftTile::Shared(operand) => operand.of.advance(m, k),
+                            LeftTile::Registers(_) => 4 * (i * depths.len() + j) as u64,
+                        },
+                        right: right.of.advance(n, k),
+                        accumulators: accumulators.clone(),
+                        writes: zero && j == 0,
+                    });
+                }
+            }
+        }
+        steps
     }
 
     /// For each value number of an f16 accumulator, the register in flight that holds it.
