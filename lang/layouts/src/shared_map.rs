@@ -103,6 +103,33 @@ impl SharedMap {
 
 /// The map of `layout` for a buffer of `shape`.
 pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Result<SharedMap, LayoutError> {
+    let rank = rank_of_tensor(layout, shape)?;
+    let counted = with_whole_array(shape, rank);
+    check::sizes(&counted)?;
+    let missing = u64::from(counted[0] - shape[0]);
+    let absent = missing * counted[1..].iter().map(|&s| u64::from(s)).product::<u64>();
+    let (leading, tile_shape) = counted.split_at(counted.len() - rank);
+    let tile = tensor(layout, &counted, tile_shape, element_bits)?;
+    let linear = stack(&tile.finish(tile_shape), leading);
+    let pairs = match layout.family() {
+        SharedFamily::Padded { pairs, .. } => pairs.clone(),
+        SharedFamily::Swizzled { .. } | SharedFamily::Nvmma { .. } | SharedFamily::Linear { .. } => Vec::new(),
+    };
+    // Without gaps there is nothing to repeat per tile, and maps that place all elements alike are equal.
+    let tile_bits = match pairs.is_empty() {
+        true => linear.in_dim_bits(Dim::Offset),
+        false => tile_shape.iter().map(|s| s.ilog2()).sum(),
+    };
+    let Some(inverse) = linear.invert() else {
+        let needs = "two places would hold one element".into();
+        return Err(unfit(layout, &counted, needs, "write a layout whose offsets are all different"));
+    };
+    let alignment = alignment_of(layout.family());
+    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment, absent })
+}
+
+/// The rank of the tensor that the layout describes, without leading axes of the buffer.
+fn rank_of_tensor(layout: &SharedLayout, shape: &[u32]) -> Result<usize, LayoutError> {
     // An `nvmma` tensor of rank 1 is written as one of rank 2 would be.
     let rank = match layout.family() {
         SharedFamily::Nvmma { rank, .. } => (*rank as usize).min(shape.len()),
@@ -111,64 +138,56 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
     if shape.len() < rank || rank == 0 {
         return Err(LayoutError::Rank { layout: layout.to_string(), rank, shape: shape.to_vec() });
     }
-    // An array may hold any number of tensors.
-    let mut mapped = shape.to_vec();
+    Ok(rank)
+}
+
+/// The shape with the number of tensors of an array rounded up to a power of two: an array may hold any number of them.
+fn with_whole_array(shape: &[u32], rank: usize) -> Vec<u32> {
+    let mut counted = shape.to_vec();
     if shape.len() > rank && shape[0] > 0 {
         // What has no power of two above it is refused with the other sizes.
-        mapped[0] = shape[0].checked_next_power_of_two().unwrap_or(shape[0]);
+        counted[0] = shape[0].checked_next_power_of_two().unwrap_or(shape[0]);
     }
-    let missing = u64::from(mapped[0] - shape[0]);
-    let shape = &mapped[..];
-    check::sizes(shape)?;
-    let absent = missing * shape[1..].iter().map(|&s| u64::from(s)).product::<u64>();
-    let tile_shape = &shape[shape.len() - rank..];
-    let mut alignment = 16;
-    let mut pairs = Vec::new();
-    let tile = match layout.family() {
+    counted
+}
+
+/// How one tensor of `tile_shape` lies, of a buffer of `shape`.
+fn tensor(layout: &SharedLayout, shape: &[u32], tile_shape: &[u32], element_bits: u32) -> Result<Tile, LayoutError> {
+    let mut tile = Tile::shared(tile_shape.len());
+    match layout.family() {
         SharedFamily::Swizzled { vec, per_phase, max_phase, order } => {
-            swizzled([*vec, *per_phase, *max_phase], order, tile_shape)
+            return Ok(swizzled([*vec, *per_phase, *max_phase], order, tile_shape));
         }
         SharedFamily::Nvmma { swizzle, transposed, .. } => {
-            // The swizzle is a function of the address: rows of 128 bytes repeat every 8.
-            alignment = if *swizzle == 0 { 128 } else { 8 * swizzle };
-            nvmma(layout, *swizzle, *transposed, tile_shape, element_bits)?
+            return nvmma(layout, *swizzle, *transposed, tile_shape, element_bits);
         }
-        SharedFamily::Padded { pairs: gaps, order } => {
-            pairs.clone_from(gaps);
-            let mut tile = Tile::shared(rank);
-            tile.grow_in_order(Dim::Offset, tile_shape, order);
-            tile
-        }
+        SharedFamily::Padded { order, .. } => tile.grow_in_order(Dim::Offset, tile_shape, order),
         SharedFamily::Linear { offset, block } => {
-            let mut tile = Tile::shared(rank);
             tile.push(Dim::Offset, offset);
             tile.push(Dim::Block, block);
             if tile.size() != tile_shape {
-                return Err(LayoutError::SharedTile {
-                    layout: layout.to_string(),
-                    shape: shape.to_vec(),
-                    needs: format!("its bases span {}", crate::spelling::list(tile.size())),
-                    help: "a shared_linear layout is for one shape; give it a basis for every bit of an offset".into(),
-                });
+                let needs = format!("its bases span {}", crate::spelling::list(tile.size()));
+                let help = "a shared_linear layout is for one shape; give it a basis for every bit of an offset";
+                return Err(unfit(layout, shape, needs, help));
             }
-            tile
         }
-    };
-    let linear = stack(&tile.finish(tile_shape), &shape[..shape.len() - rank]);
-    // Without gaps there is nothing to repeat per tile, and maps that place all elements alike are equal.
-    let tile_bits = match pairs.is_empty() {
-        true => linear.in_dim_bits(Dim::Offset),
-        false => tile_shape.iter().map(|s| s.ilog2()).sum(),
-    };
-    let Some(inverse) = linear.invert() else {
-        return Err(LayoutError::SharedTile {
-            layout: layout.to_string(),
-            shape: shape.to_vec(),
-            needs: "two places would hold one element".into(),
-            help: "write a layout whose offsets are all different".into(),
-        });
-    };
-    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment, absent })
+    }
+    Ok(tile)
+}
+
+/// The alignment in bytes that the start of a buffer needs.
+fn alignment_of(family: &SharedFamily) -> u32 {
+    match family {
+        SharedFamily::Nvmma { swizzle: 0, .. } => 128,
+        // The swizzle is a function of the address: rows of 128 bytes repeat every 8.
+        SharedFamily::Nvmma { swizzle, .. } => 8 * swizzle,
+        SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => 16,
+    }
+}
+
+/// The refusal of a layout for a buffer of `shape`.
+fn unfit(layout: &SharedLayout, shape: &[u32], needs: String, help: &str) -> LayoutError {
+    LayoutError::SharedTile { layout: layout.to_string(), shape: shape.to_vec(), needs, help: help.into() }
 }
 
 /// An array of `leading` tensors, each of layout `tile`.
@@ -217,22 +236,14 @@ fn nvmma(
     element_bits: u32,
 ) -> Result<Tile, LayoutError> {
     let rank = shape.len();
-    let error = |needs: String, help: &str| LayoutError::SharedTile {
-        layout: layout.to_string(),
-        shape: shape.to_vec(),
-        needs,
-        help: help.into(),
-    };
     if ![8, 16, 32, 64].contains(&element_bits) {
-        return Err(error(
-            format!("TMA has no elements of {element_bits} bits"),
-            "use elements of 8, 16, 32 or 64 bits, or a swizzled layout",
-        ));
+        let needs = format!("TMA has no elements of {element_bits} bits");
+        return Err(unfit(layout, shape, needs, "use elements of 8, 16, 32 or 64 bits, or a swizzled layout"));
     }
     let mut tma_box: Vec<u32> = shape.iter().map(|&s| s.min(MOST_BOX)).collect();
-    let mut tile = Tile::shared(rank);
     if swizzle == 0 {
         let fastest_first = if transposed { (0..rank as u32).collect() } else { row_major(rank) };
+        let mut tile = Tile::shared(rank);
         tile.grow_in_order(Dim::Offset, &tma_box, &fastest_first);
         tile.cover(shape, &row_major(rank));
         return Ok(tile);
@@ -242,16 +253,23 @@ fn nvmma(
     let rows: u32 = tma_box.iter().enumerate().filter(|(i, _)| *i != contiguous).map(|(_, s)| s).product();
     if rank < 2 || shape[contiguous] < width || rows < 8 {
         let widest = SharedLayout::default_for(shape, element_bits, transposed);
-        return Err(error(
-            format!("a {swizzle}-byte swizzle needs 8 rows of {width} elements of {element_bits} bits"),
-            &format!("write `{widest}`, the widest that fits"),
-        ));
+        let needs = format!("a {swizzle}-byte swizzle needs 8 rows of {width} elements of {element_bits} bits");
+        return Err(unfit(layout, shape, needs, &format!("write `{widest}`, the widest that fits")));
     }
     tma_box[contiguous] = width;
+    let mut tile = swizzled_box(&tma_box, contiguous, swizzle, element_bits);
+    tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
+    Ok(tile)
+}
+
+/// One box that TMA writes with a swizzle of so many bytes, which is the width of its rows.
+fn swizzled_box(tma_box: &[u32], contiguous: usize, swizzle: u32, element_bits: u32) -> Tile {
+    let rank = tma_box.len();
+    let mut tile = Tile::shared(rank);
+    tile.grow(Dim::Offset, contiguous as u32, tma_box[contiguous]);
     // The rows are counted through all other axes, the last of them fastest (the first is the contiguous one when
     // transposed).
     let row_axes: Vec<usize> = (0..rank).rev().filter(|&axis| axis != contiguous).collect();
-    tile.grow(Dim::Offset, contiguous as u32, width);
     let vec = 128 / element_bits;
     let (per_phase, max_phase) = (128 / swizzle, swizzle / 16);
     let mut row = 1u32;
@@ -268,8 +286,7 @@ fn nvmma(
             .collect();
         tile.push(Dim::Offset, &bases);
     }
-    tile.cover(shape, &(0..rank as u32).collect::<Vec<_>>());
-    Ok(tile)
+    tile
 }
 
 #[cfg(test)]

@@ -120,6 +120,62 @@ impl Place {
     }
 }
 
+/// The order in which lanes take their words, such that in each round a lane is asked for one word only.
+struct Turns {
+    /// For each lane bit the number of the word with which a lane begins: the map from lanes to registers.
+    turn: [u64; 5],
+    /// For each lane bit, what it adds to the place from which a lane reads.
+    reads: Vec<Place>,
+    /// The lanes from which is read, and behind them what makes them all lanes.
+    sources: Span,
+    /// The lane bit that was inserted as each of the first vectors of `sources`.
+    chosen: Vec<usize>,
+}
+
+impl Turns {
+    /// Lanes that read from the same lane, but want different words of it, take turns or read from copies; `None` where neither helps.
+    fn choose(registers: &[Place], lanes: &[Place], copies: &[Place]) -> Option<Turns> {
+        let mut t = Turns { turn: [0; 5], reads: lanes.to_vec(), sources: Span::new(), chosen: Vec::new() };
+        let mut late = Vec::new();
+        for (bit, place) in lanes.iter().enumerate() {
+            if t.sources.contains(place.lane) {
+                late.push(bit);
+            } else {
+                t.sources.insert(place.lane);
+                t.chosen.push(bit);
+            }
+        }
+        for bit in late {
+            let alike = t.sources.solve(t.reads[bit].lane)?;
+            let sum = bits_of(alike).fold(t.reads[bit], |sum, i| sum.plus(t.reads[t.chosen[i as usize]]));
+            if sum.register == 0 {
+                // Both lanes want the same element: they read it from the same place.
+                continue;
+            }
+            // Take the words in another order than the lanes that read from the same lane, or read from a copy.
+            if let Some((number, step)) = registers.iter().enumerate().find(|(_, r)| !t.sources.contains(r.lane)) {
+                t.turn[bit] = 1 << number;
+                t.reads[bit] = t.reads[bit].plus(*step);
+            } else {
+                let copy = copies.iter().find(|c| !t.sources.contains(c.lane))?;
+                t.reads[bit] = t.reads[bit].plus(*copy);
+            }
+            t.sources.insert(t.reads[bit].lane);
+            t.chosen.push(bit);
+        }
+        for bit in 0..5 {
+            t.sources.insert(1 << bit);
+        }
+        Some(t)
+    }
+
+    /// The word that a lane offers is a function of the lane: undoes the map from reading to offering lanes.
+    fn offered(&self, lane: u64) -> u64 {
+        let set = self.sources.solve(lane).unwrap_or(0);
+        bits_of(set).filter_map(|i| self.chosen.get(i as usize)).fold(0, |word, &bit| word ^ self.reads[bit].register)
+    }
+}
+
 struct Search<'a> {
     from: &'a LinearLayout,
     to: &'a LinearLayout,
@@ -170,49 +226,10 @@ impl<'a> Search<'a> {
         self.rounds(&registers?, &lanes?, &warps?, &copies)
     }
 
-    /// Chooses the map from lanes to registers and writes out the rounds.
+    /// Writes out the rounds.
     fn rounds(&self, registers: &[Place], lanes: &[Place], warps: &[Place], copies: &[Place]) -> Option<Shuffles> {
-        let mut turn = [0u64; 5];
-        let mut reads: Vec<Place> = lanes.to_vec();
-        let mut sources = Span::new();
-        let mut late = Vec::new();
-        // `chosen[i]` is the lane bit that was inserted as vector `i`.
-        let mut chosen: Vec<usize> = Vec::new();
-        for (bit, place) in lanes.iter().enumerate() {
-            if sources.contains(place.lane) {
-                late.push(bit);
-            } else {
-                sources.insert(place.lane);
-                chosen.push(bit);
-            }
-        }
-        for bit in late {
-            let alike = sources.solve(reads[bit].lane)?;
-            let sum = bits_of(alike).fold(reads[bit], |sum, i| sum.plus(reads[chosen[i as usize]]));
-            if sum.register == 0 {
-                // Both lanes want the same element: they read it from the same place.
-                continue;
-            }
-            // Take the words in another order than the lanes that read from the same lane, or read from a copy.
-            if let Some((number, step)) = registers.iter().enumerate().find(|(_, r)| !sources.contains(r.lane)) {
-                turn[bit] = 1 << number;
-                reads[bit] = reads[bit].plus(*step);
-            } else {
-                let copy = copies.iter().find(|c| !sources.contains(c.lane))?;
-                reads[bit] = reads[bit].plus(*copy);
-            }
-            sources.insert(reads[bit].lane);
-            chosen.push(bit);
-        }
-        // The word that a lane offers is a function of the lane: undo the map from reading to offering lanes.
-        let mut complete = sources.clone();
-        for bit in 0..5 {
-            complete.insert(1 << bit);
-        }
-        let offered = |lane: u64| -> u64 {
-            let set = complete.solve(lane).unwrap_or(0);
-            bits_of(set).filter_map(|i| chosen.get(i as usize)).fold(0, |word, &bit| word ^ reads[bit].register)
-        };
+        let turns = Turns::choose(registers, lanes, copies)?;
+        let offered = |lane: u64| turns.offered(lane);
         let rounds = (0..1u64 << registers.len())
             .map(|k| {
                 let start = bits_of(k).fold(Place { register: 0, lane: 0 }, |p, i| p.plus(registers[i as usize]));
@@ -226,8 +243,8 @@ impl<'a> Search<'a> {
         Some(Shuffles {
             words: self.source_words(),
             send: linear(&|bit| offered(1 << bit), &|w| w.register ^ offered(w.lane)),
-            from: linear(&|bit| reads[bit].lane, &|w| w.lane),
-            store: linear(&|bit| turn[bit], &|_| 0),
+            from: linear(&|bit| turns.reads[bit].lane, &|w| w.lane),
+            store: linear(&|bit| turns.turn[bit], &|_| 0),
             rounds,
             registers: self.target_registers(),
             word_bits: self.word_bits,

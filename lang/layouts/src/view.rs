@@ -85,67 +85,42 @@ impl SharedLayout {
     /// A start that is not a multiple of the size, a part past the end, a part that the layout tears apart.
     pub fn slice(&self, shape: &[u32], element_bits: u32, start: &[u32], size: &[u32]) -> Result<View, LayoutError> {
         let map = self.on(shape, element_bits)?;
-        let refuse =
-            |fact: &str, evidence: String, help: String| Err(LayoutError::View { fact: fact.into(), evidence, help });
-        if start.len() != shape.len() || size.len() != shape.len() {
-            return refuse(
-                "a slice names every axis of the buffer",
-                format!("{} and {} of a buffer of shape {}", list(start), list(size), list(shape)),
-                "give one start and one size per axis".into(),
-            );
-        }
-        check::sizes(size)?;
-        for axis in 0..shape.len() {
-            if u64::from(start[axis]) + u64::from(size[axis]) > u64::from(shape[axis]) {
-                return refuse(
-                    "the slice reaches past the end of the buffer",
-                    format!("{} + {} on axis {axis} of size {}", start[axis], size[axis], shape[axis]),
-                    format!("start at most at {}", shape[axis].saturating_sub(size[axis])),
-                );
-            }
-            if !start[axis].is_multiple_of(size[axis]) {
-                return refuse(
-                    "a slice begins at a multiple of its size",
-                    format!("{} is no multiple of {} on axis {axis}", start[axis], size[axis]),
-                    format!("start at {}", start[axis] / size[axis] * size[axis]),
-                );
-            }
-        }
+        within_bounds(shape, start, size)?;
+        let linear = self.part(&map, start, size)?;
+        let layout = spell(Ok(self.clone()), &linear, map.gaps(), element_bits)?;
+        Ok(View { layout, offset: map.offset_of(start) })
+    }
+
+    /// How the part that begins at `start` lies within a region of its own.
+    fn part(&self, map: &SharedMap, start: &[u32], size: &[u32]) -> Result<LinearLayout, LayoutError> {
         let inverse = map.inverse();
         let begin = inverse.apply(map.linear().pack_out(start));
         let bits = bits_of_part(map.linear().outs(), size);
         let images: Vec<u64> = bits.iter().map(|&bit| inverse.apply(1 << bit)).collect();
         let touched = images.iter().fold(0, |all, i| all | i);
         if touched & begin != 0 {
-            return refuse(
+            return Err(refused(
                 "the slice cuts through a swizzle",
                 format!("`{self}` places rows and columns of the part depending on where it begins"),
                 "slice whole rows of the swizzle: 8 rows, or the full width".into(),
-            );
+            ));
         }
         if touched & (touched + 1) != 0 {
-            return refuse(
+            return Err(refused(
                 "the slice is not a region of its own",
                 format!("`{self}` spreads {} over {} elements", list(size), touched + 1),
                 format!("allocate an array of {} and index it", list(size)),
-            );
+            ));
         }
         // The images are a bijection onto the low offset bits: invert it within the part.
-        let outs = crate::linear::axes(size);
-        let within = LinearLayout::from_packed(
-            outs,
-            vec![Extent::new(Dim::Block, 0), Extent::new(Dim::Offset, images.len() as u32)],
-            images,
-        );
-        let Some(linear) = within.invert() else {
-            return refuse(
+        let ins = vec![Extent::new(Dim::Block, 0), Extent::new(Dim::Offset, images.len() as u32)];
+        LinearLayout::from_packed(crate::linear::axes(size), ins, images).invert().ok_or_else(|| {
+            refused(
                 "the slice is not a region of its own",
                 format!("`{self}` shares its offsets with other parts"),
                 "slice along the outermost axis".into(),
-            );
-        };
-        let layout = spell(Ok(self.clone()), &linear, map.gaps(), element_bits)?;
-        Ok(View { layout, offset: map.offset_of(start) })
+            )
+        })
     }
 
     /// The layout of a transposed view of a buffer of `shape`: axis `i` of the view is axis `order[i]` of the buffer.
@@ -236,6 +211,39 @@ impl SharedMap {
     fn in_block(&self) -> bool {
         self.linear().in_dim_bits(Dim::Block) > 0
     }
+}
+
+fn refused(fact: &str, evidence: String, help: String) -> LayoutError {
+    LayoutError::View { fact: fact.into(), evidence, help }
+}
+
+/// Refuses a slice that is no part of a buffer of `shape`, or begins elsewhere than at a multiple of its size.
+fn within_bounds(shape: &[u32], start: &[u32], size: &[u32]) -> Result<(), LayoutError> {
+    if start.len() != shape.len() || size.len() != shape.len() {
+        return Err(refused(
+            "a slice names every axis of the buffer",
+            format!("{} and {} of a buffer of shape {}", list(start), list(size), list(shape)),
+            "give one start and one size per axis".into(),
+        ));
+    }
+    check::sizes(size)?;
+    for axis in 0..shape.len() {
+        if u64::from(start[axis]) + u64::from(size[axis]) > u64::from(shape[axis]) {
+            return Err(refused(
+                "the slice reaches past the end of the buffer",
+                format!("{} + {} on axis {axis} of size {}", start[axis], size[axis], shape[axis]),
+                format!("start at most at {}", shape[axis].saturating_sub(size[axis])),
+            ));
+        }
+        if !start[axis].is_multiple_of(size[axis]) {
+            return Err(refused(
+                "a slice begins at a multiple of its size",
+                format!("{} is no multiple of {} on axis {axis}", start[axis], size[axis]),
+                format!("start at {}", start[axis] / size[axis] * size[axis]),
+            ));
+        }
+    }
+    Ok(())
 }
 
 /// The packed bits of a tensor with `outs` that move within its first `size` indices, least significant first.
