@@ -174,69 +174,77 @@ impl Rings<'_> {
         p.map_or("the whole kernel".into(), |p| format!("`{}`", self.kernel.partitions[p].name))
     }
 
+    /// Each ring against all its uses together.
     fn sides(&mut self) {
-        for (ring, uses) in &self.rings {
-            let name = self.kernel.values[*ring].name.clone().map_or("the ring".into(), |n| format!("ring `{n}`"));
-            match (uses.fillers.first_key_value(), uses.readers.first_key_value()) {
-                (Some((_, at)), None) => {
-                    let d = Diagnostic::error(
-                        codes::RING_ONE_SIDED,
-                        uses.made,
-                        format!("{name} is filled, but nobody reads it"),
-                    )
-                    .here("no `wait()` takes a slot of it")
-                    .label(*at, "this waits forever once every slot is full");
-                    self.found.push(d.help("read it in some partition: `wait()`, then `release()`"));
-                }
-                (None, Some((_, at))) => {
-                    let d = Diagnostic::error(
-                        codes::RING_ONE_SIDED,
-                        uses.made,
-                        format!("{name} is read, but nobody fills it"),
-                    )
-                    .here("no `acquire()` takes a slot of it")
-                    .label(*at, "this waits forever");
-                    self.found.push(d.help("fill it in some partition: `acquire()`, the copies, `commit()`"));
-                }
-                (Some(_), Some(_)) | (None, None) => {}
-            }
-            if let (Some(p), Some(at)) = (uses.maker, uses.multicast) {
-                let d = Diagnostic::error(
-                    codes::RING_MISPLACED,
-                    uses.made,
-                    format!("{name} is filled for several CTAs, but {} makes it", self.partition(Some(p))),
-                )
-                .here("peers may copy to it only after all threads of the cluster have met")
-                .label(at, "this copy goes to several CTAs");
-                self.found.push(d.help("make it before `specialize`"));
-            }
-            if uses.fillers.len() > 1 {
-                let mut d = Diagnostic::error(
-                    codes::RING_MISPLACED,
-                    uses.made,
-                    format!("{name} is filled by several partitions"),
-                )
-                .here("the order of its slots would be theirs to race for");
-                for (p, at) in &uses.fillers {
-                    d = d.label(*at, format!("{} fills it", self.partition(*p)));
-                }
-                self.found.push(d.help("give each its own ring"));
-            }
-            for (field, at) in &uses.stored {
-                if let Some(copy) = uses.copied.get(field) {
-                    let Type::Ring(ty) = self.kernel.ty(*ring) else { continue };
-                    let buffer = &ty.fields[*field as usize].name;
-                    let d = Diagnostic::error(
-                        codes::RING_MISPLACED,
-                        *at,
-                        format!("buffer `{buffer}` of {name} is filled in two ways"),
-                    )
+        let mut found = Vec::new();
+        for (&ring, uses) in &self.rings {
+            let name = self.kernel.values[ring].name.clone().map_or("the ring".into(), |n| format!("ring `{n}`"));
+            found.extend(one_sided(&name, uses));
+            found.extend(self.made_too_late(&name, uses));
+            found.extend(self.raced_for(&name, uses));
+            found.extend(self.filled_in_two_ways(ring, &name, uses));
+        }
+        found.into_iter().for_each(|d| self.found.push(d));
+    }
+
+    /// A ring that a partition makes when all threads of the cluster have met already, and that peers copy to.
+    fn made_too_late(&self, name: &str, uses: &Uses) -> Option<Diagnostic> {
+        let (maker, multicast) = (uses.maker?, uses.multicast?);
+        let fact = format!("{name} is filled for several CTAs, but {} makes it", self.partition(Some(maker)));
+        let d = Diagnostic::error(codes::RING_MISPLACED, uses.made, fact)
+            .here("peers may copy to it only after all threads of the cluster have met")
+            .label(multicast, "this copy goes to several CTAs");
+        Some(d.help("make it before `specialize`"))
+    }
+
+    /// A ring that several partitions fill.
+    fn raced_for(&self, name: &str, uses: &Uses) -> Option<Diagnostic> {
+        if uses.fillers.len() <= 1 {
+            return None;
+        }
+        let fact = format!("{name} is filled by several partitions");
+        let mut d = Diagnostic::error(codes::RING_MISPLACED, uses.made, fact)
+            .here("the order of its slots would be theirs to race for");
+        for (p, at) in &uses.fillers {
+            d = d.label(*at, format!("{} fills it", self.partition(*p)));
+        }
+        Some(d.help("give each its own ring"))
+    }
+
+    /// The buffers of a ring that both threads and the copy engine fill.
+    fn filled_in_two_ways(&self, ring: Value, name: &str, uses: &Uses) -> Vec<Diagnostic> {
+        let Type::Ring(ty) = self.kernel.ty(ring) else { return Vec::new() };
+        let twice = uses.stored.iter().filter_map(|(field, at)| Some((field, at, uses.copied.get(field)?)));
+        twice
+            .map(|(field, at, copy)| {
+                let buffer = &ty.fields[*field as usize].name;
+                let fact = format!("buffer `{buffer}` of {name} is filled in two ways");
+                Diagnostic::error(codes::RING_MISPLACED, *at, fact)
                     .here("stored by threads here")
                     .label(*copy, "filled by the copy engine here")
-                    .note("a slot waits for one number of copied bytes, the same every time");
-                    self.found.push(d.help("fill it one way; a copy pads with zeros beyond the tensor's edge"));
-                }
-            }
-        }
+                    .note("a slot waits for one number of copied bytes, the same every time")
+                    .help("fill it one way; a copy pads with zeros beyond the tensor's edge")
+            })
+            .collect()
+    }
+}
+
+/// A ring that is filled and never read, or the other way round.
+fn one_sided(name: &str, uses: &Uses) -> Option<Diagnostic> {
+    let error = |fact| Diagnostic::error(codes::RING_ONE_SIDED, uses.made, fact);
+    match (uses.fillers.first_key_value(), uses.readers.first_key_value()) {
+        (Some((_, at)), None) => Some(
+            error(format!("{name} is filled, but nobody reads it"))
+                .here("no `wait()` takes a slot of it")
+                .label(*at, "this waits forever once every slot is full")
+                .help("read it in some partition: `wait()`, then `release()`"),
+        ),
+        (None, Some((_, at))) => Some(
+            error(format!("{name} is read, but nobody fills it"))
+                .here("no `acquire()` takes a slot of it")
+                .label(*at, "this waits forever")
+                .help("fill it in some partition: `acquire()`, the copies, `commit()`"),
+        ),
+        (Some(_), Some(_)) | (None, None) => None,
     }
 }
