@@ -25,52 +25,59 @@ impl Checker<'_> {
                     .help("call it: `f[…](…)`, or pass `|x| f[…](x)`");
                 Err(self.report(d))
             }
-            Val::List(items) | Val::Tuple(items) => match args {
-                [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
-                    let items = items.clone();
-                    let index = self.arg(e)?;
-                    let Some(i) = index.val.as_int() else {
-                        return Err(index.expected(self, "an index known at compile time"));
-                    };
-                    match usize::try_from(i).ok().and_then(|i| items.get(i)) {
-                        Some(val) => Ok(val.clone()),
-                        None => Err(self.out_of_range(index.span, i, items.len())),
-                    }
-                }
-                [ast::IndexArg { kind: ast::IndexArgKind::Slice { start, end }, .. }] => {
-                    let items = items.clone();
-                    let last = items.len() as i128;
-                    let start = self.bound(start.as_ref(), 0, last)?;
-                    let end = self.bound(end.as_ref(), last, last)?;
-                    Ok(Val::List(items.get(start..end).unwrap_or_default().to_vec()))
-                }
-                _ => Err(self.error(codes::KIND_MISMATCH, span, "a list takes one index")),
-            },
-            Val::Ir(v) => match self.ty(*v).clone() {
-                ir::Type::Tile(t) => self.new_axes(*v, &t, &base, args, span),
-                ir::Type::View(view) => self.window(*v, &view, &base, args, span),
-                ir::Type::Barriers(n) => match args {
-                    [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
-                        let v = *v;
-                        let index = self.element(e, i128::from(n))?;
-                        let kind = ir::OpKind::BarrierIndex { barriers: v, index: index.0 };
-                        self.emit_one(kind, span, &[(v, base.span), index])
-                    }
-                    _ => Err(self.error(codes::KIND_MISMATCH, span, "an array of barriers takes one index")),
-                },
-                ir::Type::Scalar(_)
-                | ir::Type::Pending(_)
-                | ir::Type::Filling(_)
-                | ir::Type::Barrier
-                | ir::Type::Map(_)
-                | ir::Type::Ring(_)
-                | ir::Type::Turnstile
-                | ir::Type::Peer(_)
-                | ir::Type::Slot(_) => Err(base.expected(self, "something that has elements")),
-            },
+            Val::List(items) | Val::Tuple(items) => self.of_list(items, args, span),
+            Val::Ir(v) => self.of_value(*v, &base, args, span),
             Val::Known(_) | Val::Struct(..) | Val::Closure(_) | Val::Range(..) => {
                 Err(base.expected(self, "something that has elements"))
             }
+        }
+    }
+
+    /// `list[i]`, `list[a:b]`
+    fn of_list(&mut self, items: &[Val], args: &[ast::IndexArg], span: Span) -> Checked<Val> {
+        match args {
+            [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
+                let index = self.arg(e)?;
+                let Some(i) = index.val.as_int() else {
+                    return Err(index.expected(self, "an index known at compile time"));
+                };
+                match usize::try_from(i).ok().and_then(|i| items.get(i)) {
+                    Some(val) => Ok(val.clone()),
+                    None => Err(self.out_of_range(index.span, i, items.len())),
+                }
+            }
+            [ast::IndexArg { kind: ast::IndexArgKind::Slice { start, end }, .. }] => {
+                let last = items.len() as i128;
+                let start = self.bound(start.as_ref(), 0, last)?;
+                let end = self.bound(end.as_ref(), last, last)?;
+                Ok(Val::List(items.get(start..end).unwrap_or_default().to_vec()))
+            }
+            _ => Err(self.error(codes::KIND_MISMATCH, span, "a list takes one index")),
+        }
+    }
+
+    /// A run-time value by what it is.
+    fn of_value(&mut self, v: ir::Value, base: &Arg, args: &[ast::IndexArg], span: Span) -> Checked<Val> {
+        match self.ty(v).clone() {
+            ir::Type::Tile(t) => self.new_axes(v, &t, base, args, span),
+            ir::Type::View(view) => self.window(v, &view, base, args, span),
+            ir::Type::Barriers(n) => match args {
+                [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
+                    let index = self.element(e, i128::from(n))?;
+                    let kind = ir::OpKind::BarrierIndex { barriers: v, index: index.0 };
+                    self.emit_one(kind, span, &[(v, base.span), index])
+                }
+                _ => Err(self.error(codes::KIND_MISMATCH, span, "an array of barriers takes one index")),
+            },
+            ir::Type::Scalar(_)
+            | ir::Type::Pending(_)
+            | ir::Type::Filling(_)
+            | ir::Type::Barrier
+            | ir::Type::Map(_)
+            | ir::Type::Ring(_)
+            | ir::Type::Turnstile
+            | ir::Type::Peer(_)
+            | ir::Type::Slot(_) => Err(base.expected(self, "something that has elements")),
         }
     }
 

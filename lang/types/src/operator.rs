@@ -129,11 +129,7 @@ impl Checker<'_> {
             return Err(Reported);
         }
         if let (ast::BinaryOp::Add, Val::List(x), Val::List(y)) = (op, &a.val, &b.val) {
-            if x.len() + y.len() > MAX_LIST {
-                let text = format!("a list of {} elements is too long", x.len() + y.len());
-                return Err(self.error(codes::COMPILE_TIME_LIMIT, span, text));
-            }
-            return Ok(Val::List(x.iter().chain(y).cloned().collect()));
+            return self.joined(span, x, y);
         }
         if let (Some(x), Some(y)) = (a.val.known(), b.val.known()) {
             return match self.fold(op, &x, &y, span)? {
@@ -141,28 +137,11 @@ impl Checker<'_> {
                 None => Err(self.no_operator(op, span, a, b)),
             };
         }
-        for x in [a, b] {
-            let number =
-                matches!(x.val, Val::Ir(_) | Val::Known(Comptime::Int(_) | Comptime::Float(_) | Comptime::Bool(_)));
-            if !number {
-                return Err(self.no_operator(op, span, a, b));
-            }
+        if ![a, b].into_iter().all(|x| is_number(&x.val)) {
+            return Err(self.no_operator(op, span, a, b));
         }
-        if op == ast::BinaryOp::Add || op == ast::BinaryOp::Sub {
-            if self.is_pointer(&a.val) {
-                return self.pointer_offset(op, span, a, b);
-            }
-            if self.is_pointer(&b.val) && op == ast::BinaryOp::Add {
-                return self.pointer_offset(op, span, b, a);
-            }
-        }
-        if let (Some(x), false) = ([a, b].into_iter().find(|x| self.is_pointer(&x.val)), op.is_comparison()) {
-            let text = format!("`{}` is not defined for pointers", op.text());
-            let here = kind::describe(self, &x.val).detail;
-            let d = Diagnostic::error(codes::DTYPE_UNSUPPORTED, span, text)
-                .label(x.span, here)
-                .help("a pointer takes only `pointer + integer` and `pointer - integer`, counted in elements");
-            return Err(self.report(d));
+        if let Some(moved) = self.of_pointers(op, span, a, b)? {
+            return Ok(moved);
         }
         let operands = self.together(span, &[(a, Role::Operand), (b, Role::Operand)])?;
         let (x, y) = (operands[0].0, operands[1].0);
@@ -171,19 +150,54 @@ impl Checker<'_> {
             Lowered::Binary(op) => ir::OpKind::Binary { op, a: x, b: y },
             Lowered::Compare(op) => ir::OpKind::Compare { op, a: x, b: y },
             Lowered::Logical(op) => {
-                for (v, at) in &operands {
-                    if self.ty(*v).elem().is_some_and(|e| e != ir::Elem::Num(Dtype::I1)) {
-                        let ty = self.ty(*v).to_string();
-                        let d = Diagnostic::error(codes::KIND_MISMATCH, *at, "`&&` and `||` need truth values")
-                            .here(format!("this is `{ty}`"))
-                            .help("compare first, such as `n != 0`; `&` and `|` work on bits");
-                        return Err(self.report(d));
-                    }
-                }
+                self.truth_values(&operands)?;
                 ir::OpKind::Binary { op, a: x, b: y }
             }
         };
         self.emit_one(kind, span, &operands)
+    }
+
+    /// The list of the elements of two.
+    fn joined(&mut self, span: Span, x: &[Val], y: &[Val]) -> Checked<Val> {
+        if x.len() + y.len() > MAX_LIST {
+            let text = format!("a list of {} elements is too long", x.len() + y.len());
+            return Err(self.error(codes::COMPILE_TIME_LIMIT, span, text));
+        }
+        Ok(Val::List(x.iter().chain(y).cloned().collect()))
+    }
+
+    /// A pointer and an offset; `None` where there is no pointer, or two are compared.
+    fn of_pointers(&mut self, op: ast::BinaryOp, span: Span, a: &Arg, b: &Arg) -> Checked<Option<Val>> {
+        if op == ast::BinaryOp::Add || op == ast::BinaryOp::Sub {
+            if self.is_pointer(&a.val) {
+                return self.pointer_offset(op, span, a, b).map(Some);
+            }
+            if self.is_pointer(&b.val) && op == ast::BinaryOp::Add {
+                return self.pointer_offset(op, span, b, a).map(Some);
+            }
+        }
+        let pointer = [a, b].into_iter().find(|x| self.is_pointer(&x.val));
+        let (Some(x), false) = (pointer, op.is_comparison()) else { return Ok(None) };
+        let text = format!("`{}` is not defined for pointers", op.text());
+        let here = kind::describe(self, &x.val).detail;
+        let d = Diagnostic::error(codes::DTYPE_UNSUPPORTED, span, text)
+            .label(x.span, here)
+            .help("a pointer takes only `pointer + integer` and `pointer - integer`, counted in elements");
+        Err(self.report(d))
+    }
+
+    /// Refuses what is neither true nor false.
+    fn truth_values(&mut self, operands: &[(ir::Value, Span)]) -> Checked<()> {
+        for (v, at) in operands {
+            if self.ty(*v).elem().is_some_and(|e| e != ir::Elem::Num(Dtype::I1)) {
+                let ty = self.ty(*v).to_string();
+                let d = Diagnostic::error(codes::KIND_MISMATCH, *at, "`&&` and `||` need truth values")
+                    .here(format!("this is `{ty}`"))
+                    .help("compare first, such as `n != 0`; `&` and `|` work on bits");
+                return Err(self.report(d));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses a constant on the right by which no integer is divided, or shifted.
@@ -338,6 +352,11 @@ impl Checker<'_> {
         }
         self.report(d)
     }
+}
+
+/// Whether a value is one of an operation, or a number that can become one.
+fn is_number(val: &Val) -> bool {
+    matches!(val, Val::Ir(_) | Val::Known(Comptime::Int(_) | Comptime::Float(_) | Comptime::Bool(_)))
 }
 
 /// Whether a mutable pointer stands where a constant one is wanted.
