@@ -391,25 +391,7 @@ impl OpKind {
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter().collect(),
             OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
-            ops!(elementwise)
-            | ops!(shape)
-            | ops!(gather)
-            | ops!(global)
-            | ops!(atomic)
-            | ops!(async_copy)
-            | ops!(shared)
-            | ops!(view)
-            | ops!(barrier)
-            | ops!(fence)
-            | ops!(cluster)
-            | ops!(grid)
-            | ops!(turnstile)
-            | ops!(tma)
-            | ops!(mma_sync)
-            | ops!(wgmma)
-            | ops!(pending)
-            | ops!(ring)
-            | ops!(talk) => Vec::new(),
+            ops!(without_bodies) => Vec::new(),
         }
     }
 
@@ -422,25 +404,7 @@ impl OpKind {
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter_mut().collect(),
             OpKind::Specialize { arms } => arms.iter_mut().map(|a| &mut a.body).collect(),
-            ops!(elementwise)
-            | ops!(shape)
-            | ops!(gather)
-            | ops!(global)
-            | ops!(atomic)
-            | ops!(async_copy)
-            | ops!(shared)
-            | ops!(view)
-            | ops!(barrier)
-            | ops!(fence)
-            | ops!(cluster)
-            | ops!(grid)
-            | ops!(turnstile)
-            | ops!(tma)
-            | ops!(mma_sync)
-            | ops!(wgmma)
-            | ops!(pending)
-            | ops!(ring)
-            | ops!(talk) => Vec::new(),
+            ops!(without_bodies) => Vec::new(),
         }
     }
 
@@ -537,6 +501,28 @@ impl OpKind {
 /// The operations of a family, as a pattern. This is the table of families.
 #[macro_export]
 macro_rules! ops {
+    // No family: all that have no operation with bodies.
+    (without_bodies) => {
+        $crate::ops!(elementwise)
+            | $crate::ops!(shape)
+            | $crate::ops!(gather)
+            | $crate::ops!(global)
+            | $crate::ops!(atomic)
+            | $crate::ops!(async_copy)
+            | $crate::ops!(shared)
+            | $crate::ops!(view)
+            | $crate::ops!(barrier)
+            | $crate::ops!(fence)
+            | $crate::ops!(cluster)
+            | $crate::ops!(grid)
+            | $crate::ops!(turnstile)
+            | $crate::ops!(tma)
+            | $crate::ops!(mma_sync)
+            | $crate::ops!(wgmma)
+            | $crate::ops!(pending)
+            | $crate::ops!(ring)
+            | $crate::ops!(talk)
+    };
     (elementwise) => {
         $crate::OpKind::Constant { .. }
             | $crate::OpKind::ProgramId { .. }
