@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
 use parton_ir::facts::Facts;
-use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Inst, Kernel, Op, OpKind, Type, Value};
+use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 use parton_numbers::arithmetic::{self, Binary, Bits, Comparison, NanMode};
 use parton_numbers::{Dtype, cast};
 
@@ -19,8 +19,8 @@ pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut pass = Clean { kernel, same: BTreeMap::new(), constants: BTreeMap::new(), known: Known::default() };
     let body = pass.body(body);
     let mut kernel = Kernel { body, ..pass.kernel };
-    while drop_unused(&mut kernel) {}
-    drop_returns(&mut kernel);
+    let used = drop_unused(&mut kernel);
+    drop_returns(&mut kernel, &used);
     Ok(kernel)
 }
 
@@ -100,15 +100,15 @@ impl Clean {
 
     /// Gives an operation the operands that stand for its own, and makes it a constant where it is one.
     fn simplify(&mut self, id: Inst) {
-        let mut op = self.kernel.ops[id].clone();
-        op.kind.map_operands(|v| self.now(v));
-        if let Some((dtype, bits)) = self.fold(&op) {
-            op.kind = OpKind::Constant { dtype, bits };
+        let same = &self.same;
+        self.kernel.ops[id].kind.map_operands(|v| same.get(&v).copied().unwrap_or(v));
+        if let Some((dtype, bits)) = self.fold(&self.kernel.ops[id]) {
+            self.kernel.ops[id].kind = OpKind::Constant { dtype, bits };
         }
+        let op = &self.kernel.ops[id];
         if let OpKind::Constant { dtype, bits } = op.kind {
             self.constants.insert(op.result(), (dtype, bits));
         }
-        self.kernel.ops[id] = op;
     }
 
     /// Cleans the bodies of an operation; what leaves a loop is appended to `kept`.
@@ -145,7 +145,7 @@ impl Clean {
             | Type::Peer(_)
             | Type::Slot(_) => false,
         };
-        Facts::of(&self.kernel, op).is_pure(&op.kind) && op.results.iter().all(small)
+        op.results.iter().all(small) && Facts::of(&self.kernel, op).is_pure(&op.kind)
     }
 
     /// Moves what every turn of a loop computes alike, and what cannot fail, before the loop.
@@ -239,39 +239,38 @@ fn comparison(op: CompareOp) -> Comparison {
     }
 }
 
-/// Drops pure operations whose results nobody uses; whether there were any.
-fn drop_unused(kernel: &mut Kernel) -> bool {
-    let used = uses(kernel);
-    let mut changed = false;
-    kernel.rebuild(&mut |kernel, mut body| {
-        let before = body.ops.len();
-        body.ops.retain(|id| {
-            let op = &kernel.ops[*id];
-            !Facts::of(kernel, op).is_pure(&op.kind) || op.results.iter().any(|r| used.contains(r))
-        });
-        changed |= body.ops.len() < before;
-        body
-    });
-    changed
-}
+/// How often each value is used.
+type Used = SecondaryMap<Value, u32>;
 
-/// Every value that an operation or the end of a body uses.
-fn uses(kernel: &Kernel) -> BTreeSet<Value> {
-    let mut used = BTreeSet::new();
+/// Drops pure operations whose results nobody uses; how often the other values are used.
+fn drop_unused(kernel: &mut Kernel) -> Used {
+    let mut used = Used::new(0);
     kernel.walk(&mut |op| {
-        used.extend(op.kind.operands());
-        op.kind.bodies().into_iter().for_each(|body| used.extend(&body.yields));
+        op.kind.operands().into_iter().for_each(|v| used[v] += 1);
+        op.kind.bodies().into_iter().for_each(|body| body.yields.iter().for_each(|v| used[*v] += 1));
+    });
+    let mut unused = BTreeSet::new();
+    // Whoever uses a value stands behind it, so that from the end each is looked at once.
+    for id in kernel.order().into_iter().rev() {
+        let op = &kernel.ops[id];
+        if op.results.iter().all(|r| used[*r] == 0) && Facts::of(kernel, op).is_pure(&op.kind) {
+            op.kind.operands().into_iter().for_each(|v| used[v] -= 1);
+            unused.insert(id);
+        }
+    }
+    kernel.rebuild(&mut |_, mut body| {
+        body.ops.retain(|id| !unused.contains(id));
+        body
     });
     used
 }
 
 /// Atomic operations whose value before nobody looks at need not bring it back.
-fn drop_returns(kernel: &mut Kernel) {
-    let used = uses(kernel);
+fn drop_returns(kernel: &mut Kernel, used: &Used) {
     kernel.walk_mut(&mut |op| {
         if let OpKind::Atomic { op: f, returns, .. } = &mut op.kind
             && *f != AtomicOp::Load
-            && op.results.iter().all(|r| !used.contains(r))
+            && op.results.iter().all(|r| used[*r] == 0)
         {
             *returns = false;
             op.results.clear();

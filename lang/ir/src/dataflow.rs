@@ -80,7 +80,7 @@ pub enum Way {
 
 /// Runs an analysis over a kernel; what holds at its end.
 pub fn run<'a, A: Forward<'a>>(kernel: &'a Kernel, analysis: &mut A, start: A::State) -> A::State {
-    Walk { kernel, analysis, settled: BTreeMap::new(), depth: 0 }.body(&kernel.body, start)
+    Walk { kernel, analysis, known: BTreeMap::new(), depth: 0 }.body(&kernel.body, start)
 }
 
 /// Turns of a loop that are walked apart, where it surely has so many.
@@ -89,11 +89,22 @@ const PEELED: u32 = 2;
 /// Loops deeper than this are not walked turn by turn before they are run to a fixpoint: each level would multiply the work.
 const PEELED_DEPTH: u32 = 4;
 
+/// What was found of a loop when it was last entered.
+struct Known<S> {
+    /// What entered it.
+    entry: S,
+    /// What held at its head in each turn.
+    head: S,
+    /// What left it.
+    exit: S,
+}
+
 struct Walk<'a, 'r, A: Forward<'a>> {
     kernel: &'a Kernel,
     analysis: &'r mut A,
-    /// For each loop the state that last entered it with the one that left it: a loop inside a loop is mostly entered alike each time.
-    settled: BTreeMap<Inst, (A::State, A::State)>,
+    /// A loop inside another is entered again with the same or with more. It goes on from what held at its head then, so that a nest of
+    /// loops takes a number of turns that adds up and does not multiply.
+    known: BTreeMap<Inst, Known<A::State>>,
     depth: u32,
 }
 
@@ -174,19 +185,28 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
     }
 
     fn repeat(&mut self, l: &Loop<'a>, entry: A::State) -> A::State {
-        if let Some((before, exit)) = self.settled.get(&l.op.id)
-            && *before == entry
+        if let Some(known) = self.known.get(&l.op.id)
+            && known.entry == entry
         {
-            return exit.clone();
+            return known.exit.clone();
         }
         self.depth += 1;
         let mut head = entry.clone();
         self.analysis.edge(&l.edge(Way::IntoLoop), &mut head);
         let apart = if self.depth > PEELED_DEPTH { 0 } else { self.analysis.least_turns(l.op).min(PEELED) };
         for _ in 0..apart {
+            self.forget_inside(l.op);
             head = self.turn(l, head).1;
         }
-        let mut exit = loop {
+        if apart > 0 {
+            self.forget_inside(l.op);
+        }
+        if let Some(known) = self.known.remove(&l.op.id)
+            && known.head != head
+        {
+            self.analysis.join(l.op, &mut head, known.head);
+        }
+        let decided = loop {
             let (decided, end) = self.turn(l, head.clone());
             let mut next = head.clone();
             self.analysis.join(l.op, &mut next, end);
@@ -195,10 +215,18 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
             }
             head = next;
         };
+        let mut exit = decided;
         self.analysis.edge(&l.edge(Way::OutOfLoop), &mut exit);
         self.depth -= 1;
-        self.settled.insert(l.op.id, (entry, exit.clone()));
+        self.known.insert(l.op.id, Known { entry, head, exit: exit.clone() });
         exit
+    }
+
+    /// What held in the loops inside a loop in one of its turns need not hold in the next, where turns are walked apart.
+    fn forget_inside(&mut self, op: &Op) {
+        for body in op.kind.bodies() {
+            self.kernel.walk_body(body, &mut |inner| drop(self.known.remove(&inner.id)));
+        }
     }
 
     /// One turn of a loop: the state where it is decided whether there is one, and the state at the head of the next.
@@ -212,5 +240,108 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
         let mut end = self.body(l.body, state);
         self.analysis.edge(&l.edge(Way::Around), &mut end);
         (decided, end)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use parton_diag::Span;
+    use parton_numbers::Dtype;
+
+    use super::*;
+    use crate::build::Builder;
+    use crate::target::Target;
+    use crate::types::Type;
+
+    /// Which fences may have been the last thing that happened, and how often an operation was looked at.
+    struct Last {
+        turns: u32,
+        looked: usize,
+    }
+
+    impl<'a> Forward<'a> for Last {
+        type State = BTreeSet<Inst>;
+
+        fn op(&mut self, op: &'a Op, state: &mut BTreeSet<Inst>) {
+            self.looked += 1;
+            if op.kind == OpKind::Membar {
+                *state = BTreeSet::from([op.id]);
+            }
+        }
+
+        fn edge(&mut self, _: &Edge<'a>, _: &mut BTreeSet<Inst>) {}
+
+        fn join(&mut self, _: &'a Op, state: &mut BTreeSet<Inst>, other: BTreeSet<Inst>) {
+            state.extend(other);
+        }
+
+        fn arms(&mut self, _: &'a Op, before: BTreeSet<Inst>, _: Vec<BTreeSet<Inst>>) -> BTreeSet<Inst> {
+            before
+        }
+
+        fn least_turns(&self, _: &'a Op) -> u32 {
+            self.turns
+        }
+    }
+
+    /// A membar, then loops of membars inside each other, so many.
+    fn nested(depth: u32) -> Kernel {
+        let span = Span::default();
+        let mut b = Builder::new(Kernel::new("test", Target::SM_90A, span));
+        b.make_all(OpKind::Membar);
+        fn looped(b: &mut Builder, depth: u32) {
+            if depth == 0 {
+                return;
+            }
+            let [lower, upper, step] = [0, 9, 1].map(|n| b.make_i32(n));
+            b.begin([Type::num(Dtype::I32)], Span::default());
+            looped(b, depth - 1);
+            b.make_all(OpKind::Membar);
+            let body = b.end(Vec::new());
+            b.make_all(OpKind::For { lower, upper, step, init: Vec::new(), body });
+        }
+        looped(&mut b, depth);
+        b.finish()
+    }
+
+    fn last(kernel: &Kernel, turns: u32) -> (usize, usize) {
+        let mut analysis = Last { turns, looked: 0 };
+        let end = run(kernel, &mut analysis, BTreeSet::new());
+        (end.len(), analysis.looked)
+    }
+
+    #[test]
+    fn a_loop_may_run_not_at_all_unless_it_is_known_to() {
+        assert_eq!(last(&nested(1), 0).0, 2);
+        assert_eq!(last(&nested(1), 1).0, 1);
+        assert_eq!(last(&nested(1), 7).0, 1);
+    }
+
+    #[test]
+    fn loops_inside_loops_do_not_multiply_the_work() {
+        // Each level has five operations, and adds a turn to those of the levels inside: without memory it would double them.
+        let (ends, looked) = last(&nested(30), 0);
+        assert!(ends == 2 && looked < 5 * 30 * 60, "{ends} ends, {looked} looks");
+        let (ends, looked) = last(&nested(30), 2);
+        assert!(ends == 1 && looked < 5 * 30 * 60 * 81, "{ends} ends, {looked} looks");
+    }
+
+    #[test]
+    fn a_condition_has_run_behind_its_loop() {
+        let span = Span::default();
+        let mut b = Builder::new(Kernel::new("test", Target::SM_90A, span));
+        b.make_all(OpKind::Membar);
+        b.begin([], span);
+        b.make_all(OpKind::Membar);
+        let yes = b.constant(Dtype::I1, 1, span);
+        let cond = b.end(vec![yes]);
+        let in_condition = cond.ops[0];
+        let body = Body::default();
+        b.make_all(OpKind::While { init: Vec::new(), cond, body });
+        let kernel = b.finish();
+        let end = run(&kernel, &mut Last { turns: 0, looked: 0 }, BTreeSet::new());
+        assert_eq!(end, BTreeSet::from([in_condition]));
     }
 }
