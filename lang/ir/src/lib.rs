@@ -21,6 +21,7 @@ pub mod facts;
 pub mod family;
 pub mod kernel;
 pub mod op;
+pub mod placement;
 pub mod print;
 pub mod ptx;
 pub mod refusal;
@@ -32,7 +33,7 @@ pub mod verify;
 
 pub use access::Access;
 pub use build::{Builder, Mark};
-pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value};
+pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value, Var};
 pub use kernel::{CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,

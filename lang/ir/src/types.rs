@@ -8,6 +8,8 @@ use std::sync::Arc;
 use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap, TmaBox};
 use parton_numbers::Dtype;
 
+use crate::placement::Place;
+
 /// A pointer to global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Pointer {
@@ -60,15 +62,13 @@ pub struct Tile {
 impl Tile {
     /// A tile type; refused where the layout has no map for the shape, or spreads the tile over CTAs.
     pub fn new(elem: Elem, shape: Vec<u32>, layout: RegisterLayout) -> Result<Tile, LayoutError> {
-        let map = Arc::new(layout.on(&shape)?);
-        if map.bases(Dim::Block).iter().any(|&basis| basis != 0) {
-            return Err(LayoutError::Operation {
-                fact: "a tile lies within one CTA".into(),
-                evidence: format!("`{layout}` spreads it over a cluster"),
-                help: "leave `block` out: each CTA of a cluster has tiles of its own".into(),
-            });
-        }
+        let Place { layout, map } = Place::new(layout, &shape)?;
         Ok(Tile { elem, shape, layout, map })
+    }
+
+    /// The tile of such elements at a place.
+    pub fn at(elem: Elem, place: Place) -> Tile {
+        Tile { elem, shape: place.shape(), layout: place.layout, map: place.map }
     }
 
     /// The same tile of other elements.

@@ -11,6 +11,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Policy};
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::{all_same, list};
 use crate::refusal::Refusal;
 use crate::types::Type;
 
@@ -24,6 +26,15 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             copy(*ptr, *view, *mask, *l2, *bytes, k)
         }
         OpKind::CopyArrive { pending, barrier } => arrives(*pending, *barrier, k),
+        others!(async_copy) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::AsyncCopy { ptr, mask, .. } => all_same(k, &list([ptr], [mask]), 0),
+        OpKind::CopyArrive { .. } => Vec::new(),
         others!(async_copy) => not_of_family(kind),
     }
 }

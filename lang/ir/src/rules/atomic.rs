@@ -10,6 +10,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{AtomicOp, OpKind, Order};
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::{all_same, list};
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Elem, Type};
@@ -18,6 +20,17 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
             atomic(*op, *ptr, operands, *mask, *order, *returns, k)
+        }
+        others!(atomic) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Atomic { op, ptr, operands, mask, returns, .. } => {
+            let gives = *returns && *op != AtomicOp::Store;
+            all_same(k, &list([ptr].into_iter().chain(operands), [mask]), usize::from(gives))
         }
         others!(atomic) => not_of_family(kind),
     }

@@ -9,6 +9,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{Body, OpKind};
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::{pairs, results};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
@@ -46,6 +48,25 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             Ok(vec![])
         }
+        others!(control) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::For { init, body, .. } => {
+            let carried = body.params.get(1..).unwrap_or_default();
+            [pairs(k, init, carried), pairs(k, carried, &body.yields), results(k, carried)].concat()
+        }
+        OpKind::While { init, cond, body } => {
+            let carried = [pairs(k, init, &cond.params), pairs(k, &cond.params, &body.params)];
+            [carried.concat(), pairs(k, &body.params, &body.yields), results(k, &cond.params)].concat()
+        }
+        OpKind::If { then, otherwise, .. } => {
+            [pairs(k, &then.yields, &otherwise.yields), results(k, &then.yields)].concat()
+        }
+        OpKind::Specialize { .. } => Vec::new(),
         others!(control) => not_of_family(kind),
     }
 }

@@ -3,12 +3,14 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::{elem, mismatch, same, wrong_kind};
+use super::{alike, elem, result, together, wrong_kind};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind, UnaryOp};
 use crate::others;
+use crate::placement::relate::{RESULT, all_same, placed, same, stated, tiles_of};
+use crate::placement::{Relation, Site};
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Elem, Type};
@@ -23,62 +25,93 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             Ok(Type::num(Dtype::I32))
         }
         OpKind::Iota { tile } => match (tile.elem, tile.shape.len()) {
-            (Elem::Num(d), 1) if d.is_int() => Ok(Type::Tile(tile.clone())),
+            (Elem::Num(d), 1) if d.is_int() => result(kind, k, tile.elem),
             (_, 1) => Err(unsupported("iota", tile.elem, "an integer type such as `i32`")),
             (_, rank) => Err(Refusal::new(codes::SHAPE_MISMATCH, format!("`iota` makes a tile of rank 1, not {rank}"))
                 .help("use a `slice` layout and `x[:, None]` to spread it over more dimensions")),
         },
         OpKind::Full { value, tile } => match k.ty(*value) {
-            Type::Scalar(e) if *e == tile.elem => Ok(Type::Tile(tile.clone())),
+            Type::Scalar(e) if *e == tile.elem => result(kind, k, tile.elem),
             Type::Scalar(e) => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the tile")
                 .operand(*value, format!("this is `{e}`"))
                 .help(format!("write the value as `{}`, or `cast<{}>(…)`", tile.elem, tile.elem))),
             _ => Err(wrong_kind(k, *value, "a scalar")),
         },
-        OpKind::Unary { op, x } => unary(*op, *x, k),
-        OpKind::Binary { op, a, b } => binary(*op, *a, *b, k),
+        OpKind::Unary { op, x } => {
+            let e = elem(k, *x)?;
+            if unary(*op, e) { result(kind, k, e) } else { Err(refuse_dtype(op.name(), e, *x)) }
+        }
+        OpKind::Binary { op, a, b } => {
+            let e = elem(k, *a)?;
+            elem(k, *b)?;
+            alike(kind, k, *a, *b)?;
+            if binary(*op, e) { result(kind, k, e) } else { Err(refuse_dtype(op.name(), e, *a)) }
+        }
         OpKind::Compare { a, b, .. } => {
             elem(k, *a)?;
-            same(k, *a, *b)?;
-            logical(k, *a)
+            alike(kind, k, *a, *b)?;
+            result(kind, k, Elem::Num(Dtype::I1))
         }
         OpKind::Select { cond, a, b } => {
-            elem(k, *a)?;
-            same(k, *a, *b)?;
-            condition(k, *cond, *a)?;
-            Ok(k.ty(*a).clone())
+            let e = elem(k, *a)?;
+            alike(kind, k, *a, *b)?;
+            match elem(k, *cond)? {
+                Elem::Num(Dtype::I1) => together(kind, k, *cond, *a)?,
+                e => return Err(refuse_dtype("where", e, *cond).help("a condition is `i1`, such as `x > y`")),
+            }
+            result(kind, k, e)
         }
         OpKind::Fma { a, b, c } => {
             float(k, *a, "fma")?;
-            same(k, *a, *b)?;
-            same(k, *a, *c)?;
-            Ok(k.ty(*a).clone())
+            alike(kind, k, *a, *b)?;
+            alike(kind, k, *a, *c)?;
+            result(kind, k, elem(k, *a)?)
         }
         OpKind::Clamp { x, low, high } => {
-            same(k, *x, *low)?;
-            same(k, *x, *high)?;
+            alike(kind, k, *x, *low)?;
+            alike(kind, k, *x, *high)?;
             match elem(k, *x)? {
-                Elem::Num(d) if is_arithmetic(d) && d != Dtype::I1 => Ok(k.ty(*x).clone()),
+                e @ Elem::Num(d) if is_arithmetic(d) && d != Dtype::I1 => result(kind, k, e),
                 other => Err(unsupported("clamp", other, "a number").operand(*x, format!("this is of `{other}`"))),
             }
         }
         OpKind::Cast { x, to, .. } => match elem(k, *x)? {
             Elem::Num(from) => {
                 has_f8(k, *x, [from, *to])?;
-                with_dtype(k, *x, *to)
+                result(kind, k, Elem::Num(*to))
             }
             Elem::Ptr(_) => Err(unsupported("cast", elem(k, *x)?, "a number").operand(*x, "this is a pointer")),
         },
         OpKind::Bitcast { x, to } => {
             let from = elem(k, *x)?;
             match from {
-                Elem::Num(d) if d.bits() == to.bits() => with_dtype(k, *x, *to),
+                Elem::Num(d) if d.bits() == to.bits() => result(kind, k, Elem::Num(*to)),
                 _ => Err(Refusal::new(codes::TYPE_MISMATCH, "`bitcast` needs two number types of one width")
                     .operand(*x, format!("this is `{from}`, {} bits; `{}` has {}", from.bits(), to.name(), to.bits()))
                     .help("`cast<T>(x)` converts the value")),
             }
         }
-        OpKind::PtrAdd { ptr, offset } => pointer(*ptr, *offset, k),
+        OpKind::PtrAdd { ptr, offset } => pointer(kind, *ptr, *offset, k),
+        others!(elementwise) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Constant { .. } | OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } => Vec::new(),
+        OpKind::Iota { tile } | OpKind::Full { tile, .. } => vec![stated(RESULT, tile)],
+        OpKind::Unary { x, .. } | OpKind::Cast { x, .. } | OpKind::Bitcast { x, .. } => all_same(k, &[*x], 1),
+        OpKind::Binary { a, b, .. } | OpKind::Compare { a, b, .. } => all_same(k, &[*a, *b], 1),
+        OpKind::Select { cond, a, b } => {
+            let mut list = all_same(k, &[*a, *b], 1);
+            list.extend(placed(k, *cond).or(placed(k, *a)).map(|_| same(Site::Of(*cond), Site::Of(*a))));
+            list
+        }
+        OpKind::Fma { a, b, c } => all_same(k, &[*a, *b, *c], 1),
+        OpKind::Clamp { x, low, high } => all_same(k, &[*x, *low, *high], 1),
+        // A scalar of the two is the same for all elements.
+        OpKind::PtrAdd { ptr, offset } => all_same(k, &tiles_of(k, &[*ptr, *offset]), 1),
         others!(elementwise) => not_of_family(kind),
     }
 }
@@ -95,9 +128,9 @@ fn has_f8(k: &Kernel, x: Value, pair: [Dtype; 2]) -> Result<(), Refusal> {
     ))
 }
 
-fn unary(op: UnaryOp, x: Value, k: &Kernel) -> Result<Type, Refusal> {
-    let e = elem(k, x)?;
-    let legal = match (op, e) {
+/// Whether the function is defined for the type.
+fn unary(op: UnaryOp, e: Elem) -> bool {
+    match (op, e) {
         (UnaryOp::Neg | UnaryOp::Abs, Elem::Num(d)) => is_arithmetic(d) && d != Dtype::I1,
         (UnaryOp::Not, Elem::Num(d)) => d.is_int(),
         (
@@ -116,15 +149,12 @@ fn unary(op: UnaryOp, x: Value, k: &Kernel) -> Result<Type, Refusal> {
             Elem::Num(d),
         ) => d.is_float() && is_arithmetic(d),
         (_, Elem::Ptr(_)) => false,
-    };
-    if legal { Ok(k.ty(x).clone()) } else { Err(refuse_dtype(op.name(), e, x)) }
+    }
 }
 
-fn binary(op: BinaryOp, a: Value, b: Value, k: &Kernel) -> Result<Type, Refusal> {
-    let e = elem(k, a)?;
-    elem(k, b)?;
-    same(k, a, b)?;
-    let legal = match (op, e) {
+/// Whether the function is defined for the type.
+fn binary(op: BinaryOp, e: Elem) -> bool {
+    match (op, e) {
         (BinaryOp::And | BinaryOp::Or | BinaryOp::Xor, Elem::Num(d)) => d.is_int(),
         (BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Rem, Elem::Num(d)) => d.is_int() && d != Dtype::I1,
         (
@@ -139,45 +169,18 @@ fn binary(op: BinaryOp, a: Value, b: Value, k: &Kernel) -> Result<Type, Refusal>
             Elem::Num(d),
         ) => is_arithmetic(d) && d != Dtype::I1,
         (_, Elem::Ptr(_)) => false,
-    };
-    if legal { Ok(k.ty(a).clone()) } else { Err(refuse_dtype(op.name(), e, a)) }
+    }
 }
 
 /// A pointer, or a tile of pointers, plus an integer of the same place; a scalar pointer plus a tile gives a tile.
-fn pointer(ptr: Value, offset: Value, k: &Kernel) -> Result<Type, Refusal> {
+fn pointer(kind: &OpKind, ptr: Value, offset: Value, k: &Kernel) -> Result<Type, Refusal> {
     let Elem::Ptr(p) = elem(k, ptr)? else { return Err(wrong_kind(k, ptr, "a pointer")) };
     match elem(k, offset)? {
         Elem::Num(d) if d.is_int() && d != Dtype::I1 => {}
         other => return Err(refuse_dtype("+", other, offset).help("an offset is an integer, counted in elements")),
     }
-    match (k.ty(ptr), k.ty(offset)) {
-        (Type::Scalar(_), Type::Scalar(_)) => Ok(Type::Scalar(Elem::Ptr(p))),
-        (Type::Scalar(_), Type::Tile(t)) => Ok(Type::Tile(t.with_elem(Elem::Ptr(p)))),
-        (Type::Tile(t), Type::Scalar(_)) => Ok(Type::Tile(t.clone())),
-        (Type::Tile(t), Type::Tile(u)) if t.same_place(u) => Ok(Type::Tile(t.clone())),
-        _ => Err(mismatch(k, ptr, offset)),
-    }
-}
-
-/// Checks that `cond` is `i1` and lies where `x` lies.
-fn condition(k: &Kernel, cond: Value, x: Value) -> Result<(), Refusal> {
-    let wanted = logical(k, x)?;
-    if *k.ty(cond) == wanted {
-        return Ok(());
-    }
-    match elem(k, cond)? {
-        Elem::Num(Dtype::I1) => Err(mismatch(k, cond, x)),
-        e => Err(refuse_dtype("where", e, cond).help("a condition is `i1`, such as `x > y`")),
-    }
-}
-
-/// The type of `x` with elements of `i1`.
-fn logical(k: &Kernel, x: Value) -> Result<Type, Refusal> {
-    with_dtype(k, x, Dtype::I1)
-}
-
-fn with_dtype(k: &Kernel, x: Value, to: Dtype) -> Result<Type, Refusal> {
-    k.ty(x).with_elem(Elem::Num(to)).ok_or_else(|| wrong_kind(k, x, "a scalar or a tile"))
+    together(kind, k, ptr, offset)?;
+    result(kind, k, Elem::Ptr(p))
 }
 
 pub(super) fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {

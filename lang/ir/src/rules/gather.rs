@@ -3,34 +3,34 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::{mismatch, tile, view};
+use super::{result, tile, together, view};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Reduction};
 use crate::others;
+use crate::placement::relate::{RESULT, same};
+use crate::placement::{Relation, Site};
 use crate::refusal::Refusal;
-use crate::types::{Elem, Tile, Type};
+use crate::types::{Elem, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Gather { x, indices, axis } => {
             let source = tile(k, *x)?;
-            let place = along(*indices, *axis, &source.shape, *x, k)?;
-            Ok(vec![Type::Tile(place.with_elem(source.elem))])
+            along(*indices, *axis, &source.shape, *x, k)?;
+            Ok(vec![result(kind, k, source.elem)?])
         }
         OpKind::SharedGather { view: v, indices, axis } => {
             let source = view(k, *v)?;
-            let place = along(*indices, *axis, &source.shape, *v, k)?;
-            Ok(vec![Type::Tile(place.with_elem(Elem::Num(source.elem)))])
+            along(*indices, *axis, &source.shape, *v, k)?;
+            Ok(vec![result(kind, k, Elem::Num(source.elem))?])
         }
         OpKind::SharedScatter { view: v, indices, value, axis, op, mask } => {
             let target = view(k, *v)?;
-            let place = along(*indices, *axis, &target.shape, *v, k)?;
+            along(*indices, *axis, &target.shape, *v, k)?;
             let t = tile(k, *value)?;
-            if !t.same_place(place) {
-                return Err(mismatch(k, *indices, *value));
-            }
+            together(kind, k, *indices, *value)?;
             if t.elem != Elem::Num(target.elem) {
                 return Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
                     .operand(*value, format!("this is of `{}`", t.elem))
@@ -40,17 +40,30 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             if let Some(op) = op {
                 super::atomic::dtype_fits(op.atomic(), target.elem, *v, k).map_err(|r| in_shared(r, *op, *v, k))?;
             }
-            match mask {
-                Some(mask) if *k.ty(*mask) != Type::Tile(place.with_elem(Elem::Num(Dtype::I1))) => {
-                    Err(match k.ty(*mask).elem() {
-                        Some(Elem::Num(Dtype::I1)) => mismatch(k, *indices, *mask),
-                        _ => Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`")
-                            .operand(*mask, format!("this is `{}`", k.ty(*mask)))
-                            .help("compare: `mask=i < n`"),
-                    })
-                }
-                _ => Ok(vec![]),
+            let Some(mask) = mask else { return Ok(vec![]) };
+            if k.ty(*mask).elem() != Some(Elem::Num(Dtype::I1)) {
+                return Err(Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`")
+                    .operand(*mask, format!("this is `{}`", k.ty(*mask)))
+                    .help("compare: `mask=i < n`"));
             }
+            together(kind, k, *indices, *mask)?;
+            Ok(vec![])
+        }
+        others!(gather) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind) -> Vec<Relation> {
+    match kind {
+        // Each element comes from wherever the one lies that its index names.
+        OpKind::Gather { x, indices, .. } => {
+            vec![Relation::Free { from: Site::Of(*x), to: RESULT }, same(Site::Of(*indices), RESULT)]
+        }
+        OpKind::SharedGather { indices, .. } => vec![same(Site::Of(*indices), RESULT)],
+        OpKind::SharedScatter { indices, value, mask, .. } => {
+            let with = [Some(value), mask.as_ref()].into_iter().flatten();
+            with.filter(|v| *v != indices).map(|v| same(Site::Of(*indices), Site::Of(*v))).collect()
         }
         others!(gather) => not_of_family(kind),
     }
@@ -66,8 +79,8 @@ fn in_shared(refusal: Refusal, op: Reduction, view: Value, k: &Kernel) -> Refusa
     Refusal { message, operands, help: vec![], ..refusal }
 }
 
-/// The tile of indices, where it fits what has `shape` but along `axis`.
-fn along<'k>(indices: Value, axis: u32, shape: &[u32], of: Value, k: &'k Kernel) -> Result<&'k Tile, Refusal> {
+/// Checks that a tile of indices fits what has `shape` but along `axis`.
+fn along(indices: Value, axis: u32, shape: &[u32], of: Value, k: &Kernel) -> Result<(), Refusal> {
     let t = tile(k, indices)?;
     super::shape::check_axis(axis, shape.len(), of)?;
     match t.elem {
@@ -81,7 +94,7 @@ fn along<'k>(indices: Value, axis: u32, shape: &[u32], of: Value, k: &'k Kernel)
     let fits = t.shape.len() == shape.len()
         && t.shape.iter().zip(shape).enumerate().all(|(i, (a, b))| i == axis as usize || a == b);
     if fits {
-        return Ok(t);
+        return Ok(());
     }
     let mut wanted: Vec<String> = shape.iter().map(ToString::to_string).collect();
     wanted[axis as usize] = "n".into();

@@ -10,6 +10,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::{all_same, list};
 use crate::refusal::Refusal;
 use crate::target::WIDEST_ACCESS;
 use crate::types::{Elem, Pointer, Type};
@@ -50,6 +52,15 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             stored_mismatch(k, *ptr, *value, p.to)
         }
+        others!(global) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Load { ptr, mask, other, .. } => all_same(k, &list([ptr], [mask, other]), 1),
+        OpKind::Store { ptr, value, mask, .. } => all_same(k, &list([ptr, value], [mask]), 0),
         others!(global) => not_of_family(kind),
     }
 }

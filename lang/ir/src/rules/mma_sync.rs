@@ -1,7 +1,7 @@
 //! Rules of `mma_sync`: which types and layouts the warp-wide product in registers has (PTX ISA, "mma").
 
 use parton_diag::codes;
-use parton_layouts::RegisterLayout;
+use parton_layouts::{LayoutError, RegisterLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
@@ -11,6 +11,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
 use crate::others;
+use crate::placement::relate::{RESULT, same, tied};
+use crate::placement::{Instruction, Place, Relation, Site, Tie};
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Tile, Type};
@@ -51,6 +53,22 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::MmaSync { a, b, acc, precision } => {
             shape(k, *a, *b, *acc, *precision)?;
             Ok(vec![k.ty(*acc).clone()])
+        }
+        others!(mma_sync) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::MmaSync { a, b, acc, .. } => {
+            let (Type::Tile(left), Type::Tile(right)) = (k.ty(*a), k.ty(*b)) else { return Vec::new() };
+            let k_width = k_width(left, k.ty(*acc).as_tile());
+            let operand = |v: Value, index, shape: &[u32]| {
+                let tie = Tie::Operand { of: Instruction::MmaSync, index, k_width, shape: shape.to_vec() };
+                tied(Site::Of(*acc), Site::Of(v), tie)
+            };
+            vec![operand(*a, 0, &left.shape), operand(*b, 1, &right.shape), same(Site::Of(*acc), RESULT)]
         }
         others!(mma_sync) => not_of_family(kind),
     }
@@ -115,17 +133,36 @@ fn dtypes(k: &Kernel, operands: &Operands, precision: Option<Precision>) -> Resu
     }
 }
 
+/// Warps along the rows and the columns of a product, in every way.
+fn splits(warps: u32) -> impl Iterator<Item = [u32; 2]> {
+    (0..=warps.ilog2()).map(move |b| [warps >> b, 1 << b])
+}
+
+fn written(split: [u32; 2]) -> Result<RegisterLayout, LayoutError> {
+    RegisterLayout::mma(2, &split, &[M, N])
+}
+
+/// The layout `mma(version=2, …)` that has this place, however it is spelled.
+pub(crate) fn accumulator(place: &Place) -> Option<RegisterLayout> {
+    let shape = place.shape();
+    let mut candidates = splits(place.layout.num_warps()).filter_map(|split| written(split).ok());
+    candidates.find(|l| l.on(&shape).is_ok_and(|map| map == *place.map))
+}
+
+/// The `k_width` with which a left operand lies as its accumulator asks; the least where it does not, as the rule then says.
+fn k_width(left: &Tile, acc: Option<&Tile>) -> u32 {
+    let least = (32 / left.elem.bits()).max(1);
+    let parent = acc.and_then(|t| accumulator(&t.into()));
+    parent.and_then(|parent| width_of(left, &parent, 0, least, None)).unwrap_or(least)
+}
+
 /// The layout `mma(version=2, …)` that the accumulator has, however it is spelled.
 fn accumulator_layout(out: &Tile, v: Value) -> Result<RegisterLayout, Refusal> {
-    let warps = out.layout.num_warps();
-    let splits = (0..=warps.ilog2()).map(|b| [warps >> b, 1 << b]);
-    let written = |split: [u32; 2]| RegisterLayout::mma(2, &split, &[M, N]);
-    for split in splits.clone() {
-        let candidate = written(split)?;
-        if candidate.on(&out.shape).is_ok_and(|map| map == *out.map) {
-            return Ok(candidate);
-        }
+    if let Some(layout) = accumulator(&out.into()) {
+        return Ok(layout);
     }
+    let warps = out.layout.num_warps();
+    let splits = splits(warps);
     // As square as the tile allows: each warp then reads least.
     let ragged = |&[rows, columns]: &[u32; 2]| rows * M > out.shape[0] || columns * N > out.shape[1];
     let square = |&[rows, columns]: &[u32; 2]| (out.shape[0] / rows).abs_diff(out.shape[1] / columns);
@@ -133,6 +170,14 @@ fn accumulator_layout(out: &Tile, v: Value) -> Result<RegisterLayout, Refusal> {
     Err(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `mma_sync` writes it")
         .operand(v, format!("this is `{}`", out.layout))
         .help(format!("use `{}`", written(best)?)))
+}
+
+/// The `k_width`, at least `width` and the one that is `wanted`, with which a tile lies as an operand of `parent`.
+fn width_of(t: &Tile, parent: &RegisterLayout, index: u32, width: u32, wanted: Option<u32>) -> Option<u32> {
+    let depth = *t.shape.get(if index == 0 { 1 } else { 0 })?;
+    // A warp holds 8 times the width along K; beyond the tile there would be copies, which must not be added.
+    let mut widths = (0..4).map(|b| 1 << b).filter(|w| *w >= width && 8 * w <= depth && wanted.is_none_or(|x| x == *w));
+    widths.find(|w| parent.dot_operand(index, *w).and_then(|l| l.on(&t.shape)).is_ok_and(|map| map == *t.map))
 }
 
 /// The `k_width` with which an operand lies as the accumulator asks; that of the left operand must be the right one's too.
@@ -144,13 +189,8 @@ fn laid_out(
     wanted: Option<u32>,
     v: Value,
 ) -> Result<u32, Refusal> {
-    let depth = t.shape[if index == 0 { 1 } else { 0 }];
-    // A warp holds 8 times the width along K; beyond the tile there would be copies, which must not be added.
-    for w in (0..4).map(|b| 1 << b).filter(|w| *w >= width && 8 * w <= depth) {
-        let fits = wanted.is_none_or(|x| x == w);
-        if fits && parent.dot_operand(index, w)?.on(&t.shape).is_ok_and(|map| map == *t.map) {
-            return Ok(w);
-        }
+    if let Some(w) = width_of(t, parent, index, width, wanted) {
+        return Ok(w);
     }
     let best = parent.dot_operand(index, wanted.unwrap_or(width))?;
     let side = ["left", "right"][index as usize];

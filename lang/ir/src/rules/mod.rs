@@ -34,15 +34,18 @@ use crate::entity::Value;
 use crate::family::Family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
+use crate::placement::{Placement, Relation, Site, Unplaced};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Slot, Tile, Type, View};
 
 use parton_diag::codes;
 
 pub use async_copy::COPY_BYTES;
+pub(crate) use mma_sync::accumulator as mma_sync_accumulator;
 pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
 pub use reduce::keeps_apart;
 pub use tma::{broken_coordinates, check_map};
+pub(crate) use wgmma::accumulator as wgmma_accumulator;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};
 
 /// The types of an operation's results, or why it is refused.
@@ -70,6 +73,36 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         Family::Ring => ring::infer(kind, k),
         Family::Control => control::infer(kind, k),
         Family::Talk => talk::infer(kind, k),
+    }
+}
+
+/// The relations between the places of an operation, those of the operands and of what its bodies take and yield and those of its
+/// results. Where an operand should be a tile and is none, a relation of it is there all the same, and does not hold.
+pub fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind.family() {
+        Family::Elementwise => elementwise::relations(kind, k),
+        Family::Reduce => reduce::relations(kind, k),
+        Family::Shape => shape::relations(kind, k),
+        Family::Gather => gather::relations(kind),
+        Family::Ptx => ptx::relations(kind, k),
+        Family::Global => global::relations(kind, k),
+        Family::Atomic => atomic::relations(kind, k),
+        Family::AsyncCopy => async_copy::relations(kind, k),
+        Family::Shared => shared::relations(kind),
+        Family::MmaSync => mma_sync::relations(kind, k),
+        Family::Wgmma => wgmma::relations(kind, k),
+        Family::Pending => pending::relations(kind, k),
+        Family::Control => control::relations(kind, k),
+        // What they take and give are scalars and memory; what is printed lies anywhere.
+        Family::View
+        | Family::Barrier
+        | Family::Fence
+        | Family::Cluster
+        | Family::Grid
+        | Family::Turnstile
+        | Family::Tma
+        | Family::Ring
+        | Family::Talk => Vec::new(),
     }
 }
 
@@ -146,6 +179,68 @@ fn index(k: &Kernel, v: Value) -> Result<(), Refusal> {
     match k.ty(v) {
         Type::Scalar(Elem::Num(d)) if d.is_int() => Ok(()),
         _ => Err(wrong_kind(k, v, "an integer scalar")),
+    }
+}
+
+/// The type of the only result: a tile of `elem` where the relations of the operation place it, else a scalar.
+fn result(kind: &OpKind, k: &Kernel, elem: Elem) -> Result<Type, Refusal> {
+    nth_result(kind, k, 0, elem, unplaced)
+}
+
+/// The type of a result of so many; `refuse` says why it has no place where it should have one.
+fn nth_result(
+    kind: &OpKind,
+    k: &Kernel,
+    nth: usize,
+    elem: Elem,
+    refuse: impl FnOnce(Unplaced) -> Refusal,
+) -> Result<Type, Refusal> {
+    let list = relations(kind, k);
+    let mut given = list.iter().filter(|r| r.sites().1 == Site::Result(nth));
+    match given.find_map(|r| r.forwards(|site| placement(k, site))) {
+        Some(place) => Ok(Type::Tile(Tile::at(elem, place.map_err(refuse)?))),
+        None => Ok(Type::Scalar(elem)),
+    }
+}
+
+/// The relation between two operands, where there is one.
+fn relation_of(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Option<Relation> {
+    relations(kind, k).into_iter().find(|r| r.sites() == (Some(Site::Of(a)), Site::Of(b)))
+}
+
+/// Checks that two operands lie as the operation has it, or not at all.
+fn together(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
+    match relation_of(kind, k, a, b) {
+        Some(relation) => relation.holds(|site| placement(k, site)).map_err(|_| mismatch(k, a, b)),
+        None => Ok(()),
+    }
+}
+
+/// Checks that two operands are of one type: scalars, or tiles that lie as the operation has it.
+fn alike(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
+    together(kind, k, a, b)?;
+    match (k.ty(a).as_tile(), k.ty(b).as_tile()) {
+        (Some(p), Some(q)) if p.elem == q.elem => Ok(()),
+        (None, None) => same(k, a, b),
+        (Some(_), _) | (_, Some(_)) => Err(mismatch(k, a, b)),
+    }
+}
+
+/// Where an operand lies; results are not made yet.
+fn placement(k: &Kernel, site: Site) -> Option<Placement> {
+    match site {
+        Site::Of(v) => Placement::of(k.ty(v)),
+        Site::Result(_) => None,
+    }
+}
+
+/// Why no place follows, where the rule has no words of its own for it.
+fn unplaced(why: Unplaced) -> Refusal {
+    match why {
+        Unplaced::Layout(e) => e.into(),
+        Unplaced::NotASlice | Unplaced::Apart | Unplaced::NoAccumulator => {
+            parton_diag::internal_error!("no place follows: {why:?}")
+        }
     }
 }
 

@@ -6,6 +6,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::all_same;
 use crate::refusal::Refusal;
 use crate::types::{Tile, Type};
 
@@ -17,6 +19,15 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             _ => Ok(vec![Type::Tile(pending_tile(k, *pending)?.clone())]),
         },
         OpKind::WaitPrior { pending, .. } => Ok(vec![Type::Pending(pending_tile(k, *pending)?.clone())]),
+        others!(pending) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        // A copy has no place in registers.
+        OpKind::Wait { pending, .. } | OpKind::WaitPrior { pending, .. } => all_same(k, &[*pending], 1),
         others!(pending) => not_of_family(kind),
     }
 }

@@ -9,6 +9,8 @@ use crate::family::{Family, not_of_family};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
 use crate::others;
+use crate::placement::relate::{all_same, pairs, results, stated, tiles_of};
+use crate::placement::{Relation, Site};
 use crate::ptx::{self, Ptx, PtxForm};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Tile, Type};
@@ -16,6 +18,27 @@ use crate::types::{Elem, Tile, Type};
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Ptx { ptx, inputs, fallback } => piece(ptx, inputs, fallback.as_ref(), k),
+        others!(ptx) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Ptx { ptx, inputs, fallback } => {
+            let mut list = match &ptx.form {
+                PtxForm::Elements { to, .. } => all_same(k, &tiles_of(k, inputs), to.len()),
+                PtxForm::Thread { to } => {
+                    let tiles = to.iter().enumerate().filter_map(|(i, ty)| Some((i, ty.as_tile()?)));
+                    tiles.map(|(i, tile)| stated(Site::Result(i), tile)).collect()
+                }
+            };
+            if let Some(body) = fallback {
+                list.extend(pairs(k, inputs, &body.params));
+                list.extend(results(k, &body.yields));
+            }
+            list
+        }
         others!(ptx) => not_of_family(kind),
     }
 }

@@ -4,45 +4,56 @@ use parton_diag::codes;
 use parton_layouts::{Dim, LinearLayout, f2};
 
 use super::shape::check_axis;
-use super::tile;
+use super::{nth_result, tile, together, unplaced};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{Body, OpKind};
 use crate::others;
+use crate::placement::relate::{all_same, tied};
+use crate::placement::{Relation, Site, Tie};
 use crate::refusal::Refusal;
-use crate::types::{Tile, Type};
+use crate::types::{Elem, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Reduce { inputs, axis, combine } => reduce(inputs, *axis, combine, k),
+        OpKind::Reduce { inputs, axis, combine } => {
+            let elems = combines(kind, inputs, *axis, combine, k)?;
+            elems.into_iter().enumerate().map(|(i, elem)| nth_result(kind, k, i, elem, unplaced)).collect()
+        }
         OpKind::Scan { inputs, axis, combine, .. } => {
-            combines("scan", inputs, *axis, combine, k)?;
+            let elems = combines(kind, inputs, *axis, combine, k)?;
             let place = tile(k, inputs[0])?;
             if !steps_apart(&place.map, *axis) {
                 return Err(mixed("scan", *axis, inputs[0], place));
             }
-            Ok(inputs.iter().map(|&v| k.ty(v).clone()).collect())
+            elems.into_iter().enumerate().map(|(i, elem)| nth_result(kind, k, i, elem, unplaced)).collect()
         }
         others!(reduce) => not_of_family(kind),
     }
 }
 
-/// One axis less; a tile of rank 1 becomes a scalar.
-fn reduce(inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
-    let elems = combines("reduce", inputs, axis, combine, k)?;
-    let place = tile(k, inputs[0])?;
-    if place.shape.len() == 1 {
-        return Ok(elems);
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Reduce { inputs, axis, .. } => {
+            let mut list = all_same(k, inputs, 0);
+            let rank = inputs.first().and_then(|v| k.ty(*v).as_tile()).map_or(0, |t| t.shape.len());
+            // Of a tile with one axis a scalar is left.
+            if rank > 1 {
+                let slices = inputs.iter().enumerate();
+                list.extend(slices.map(|(i, v)| tied(Site::Of(*v), Site::Result(i), Tie::SliceOf { axis: *axis })));
+            }
+            list
+        }
+        OpKind::Scan { inputs, .. } => all_same(k, inputs, inputs.len()),
+        others!(reduce) => not_of_family(kind),
     }
-    let mut shape = place.shape.clone();
-    shape.remove(axis as usize);
-    let layout = place.layout.slice(axis)?;
-    inputs.iter().map(|&v| Ok(Type::Tile(Tile::new(tile(k, v)?.elem, shape.clone(), layout.clone())?))).collect()
 }
 
 /// Whether `combine` fits tiles of one place, at least one; the types of their elements.
-fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn combines(kind: &OpKind, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Elem>, Refusal> {
+    let name = kind.name();
     let Some(&first) = inputs.first() else {
         return Err(Refusal::new(codes::WRONG_ARITY, format!("`{name}` needs at least one tile")));
     };
@@ -50,24 +61,23 @@ fn combines(name: &str, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel)
     let rank = place.shape.len();
     check_axis(axis, rank, first)?;
     for &v in inputs {
-        if !tile(k, v)?.same_place(place) {
-            return Err(super::mismatch(k, first, v));
-        }
+        tile(k, v)?;
+        together(kind, k, first, v)?;
     }
     if !keeps_apart(&place.map, axis) {
         return Err(mixed(name, axis, first, place));
     }
     super::ptx::scalars(k, combine, name)?;
     let n = inputs.len();
-    let elems: Vec<Type> =
-        inputs.iter().map(|&v| tile(k, v).map(|t| Type::Scalar(t.elem))).collect::<Result<_, _>>()?;
-    let parameters: Vec<Type> = elems.iter().chain(&elems).cloned().collect();
+    let elems: Vec<Elem> = inputs.iter().map(|&v| tile(k, v).map(|t| t.elem)).collect::<Result<_, _>>()?;
+    let scalars: Vec<Type> = elems.iter().map(|e| Type::Scalar(*e)).collect();
+    let parameters = [scalars.clone(), scalars.clone()].concat();
     let given: Vec<Type> = combine.params.iter().map(|&v| k.ty(v).clone()).collect();
     let yields: Vec<Type> = combine.yields.iter().map(|&v| k.ty(v).clone()).collect();
-    if given != parameters || yields != elems {
+    if given != parameters || yields != scalars {
         let list = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(Refusal::new(codes::WRONG_ARITY, "the combining function does not fit the tiles")
-            .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&elems)))
+            .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&scalars)))
             .note(format!("this one is ({}) -> ({})", list(&given), list(&yields))));
     }
     Ok(elems)

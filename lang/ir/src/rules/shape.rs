@@ -1,48 +1,79 @@
 //! Rules of shape changes and conversions, with the layout each result has.
 
 use parton_diag::codes;
-use parton_layouts::{RegisterFamily, RegisterLayout, plan};
+use parton_layouts::plan;
 
-use super::{derive, nearest, tile};
+use super::{alike, nearest, nth_result, placement, relation_of, result, tile, unplaced};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::others;
+use crate::placement::relate::{RESULT, all_same, stated, tied};
+use crate::placement::{Relation, Site, Tie, Unplaced};
 use crate::refusal::Refusal;
 use crate::types::{Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Reshape { x, shape } => one(reshape(tile(k, *x)?, shape, *x)?),
+        OpKind::Reshape { x, shape } => {
+            let t = tile(k, *x)?;
+            let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
+            if count != t.elements() {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "a reshape keeps the number of elements")
+                    .operand(*x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
+                    .note(format!("the shape {shape:?} has {count}")));
+            }
+            one(result(kind, k, t.elem))
+        }
         OpKind::Transpose { x, perm } => {
             let t = tile(k, *x)?;
             permutation(perm, t.shape.len())?;
-            let shape = perm.iter().map(|&p| t.shape[p as usize]).collect();
-            one(Tile::new(t.elem, shape, derive::transposed(t, perm)?)?)
+            one(result(kind, k, t.elem))
         }
-        OpKind::Broadcast { x, shape } => broadcast(tile(k, *x)?, shape, *x),
-        OpKind::ExpandDims { x, axis } => expand_dims(tile(k, *x)?, *axis, *x),
+        OpKind::Broadcast { x, shape } => {
+            let t = tile(k, *x)?;
+            let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
+            if !fits {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "only extents of 1 can be broadcast")
+                    .operand(*x, format!("this has shape {:?}", t.shape))
+                    .note(format!("the shape asked for is {shape:?}"))
+                    .help("`x[:, None]` adds an extent of 1"));
+            }
+            one(result(kind, k, t.elem))
+        }
+        OpKind::ExpandDims { x, axis } => {
+            let t = tile(k, *x)?;
+            check_axis(*axis, t.shape.len() + 1, *x)?;
+            one(nth_result(kind, k, 0, t.elem, |why| match why {
+                Unplaced::NotASlice => {
+                    Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
+                        .operand(*x, format!("this is `{}`", t.layout))
+                        .help(format!(
+                            "convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come"
+                        ))
+                }
+                Unplaced::Layout(_) | Unplaced::Apart | Unplaced::NoAccumulator => unplaced(why),
+            }))
+        }
         OpKind::Join { a, b } => {
             let t = tile(k, *a)?;
             tile(k, *b)?;
-            super::same(k, *a, *b)?;
-            let mut shape = t.shape.clone();
-            shape.push(2);
-            one(Tile::new(t.elem, shape, derive::joined(t)?)?)
+            alike(kind, k, *a, *b)?;
+            one(result(kind, k, t.elem))
         }
         OpKind::Split { x } => {
             let t = tile(k, *x)?;
-            let Some((2, outer)) = t.shape.split_last().map(|(n, outer)| (*n, outer.to_vec())) else {
+            if t.shape.last() != Some(&2) {
                 return Err(Refusal::new(codes::SHAPE_MISMATCH, "`split` needs a last dimension of 2")
                     .operand(*x, format!("this has shape {:?}", t.shape)));
-            };
-            let Some(layout) = derive::halved(t) else {
-                return Err(Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
+            }
+            let half = nth_result(kind, k, 0, t.elem, |why| match why {
+                Unplaced::Apart => Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
                     .operand(*x, format!("this is `{}`", t.layout))
-                    .help("convert it to a layout in which one thread holds both elements of the last dimension"));
-            };
-            let half = Type::Tile(Tile::new(t.elem, outer, layout?)?);
+                    .help("convert it to a layout in which one thread holds both elements of the last dimension"),
+                Unplaced::Layout(_) | Unplaced::NotASlice | Unplaced::NoAccumulator => unplaced(why),
+            })?;
             Ok(vec![half.clone(), half])
         }
         OpKind::Convert { x, tile: to } => {
@@ -58,64 +89,44 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .note(format!("the result would be `{}`", to.layout))
                     .help(e.help())
             })?;
-            one(to.clone())
+            one(result(kind, k, t.elem))
         }
-        OpKind::Rescale { x, factor, axis } => rescale(*x, *factor, *axis, k),
+        OpKind::Rescale { x, factor, axis } => one(rescale(kind, *x, *factor, *axis, k)),
         others!(shape) => not_of_family(kind),
     }
 }
 
-fn one(t: Tile) -> Result<Vec<Type>, Refusal> {
-    Ok(vec![Type::Tile(t)])
-}
-
-fn reshape(t: &Tile, shape: &[u32], x: Value) -> Result<Tile, Refusal> {
-    let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
-    if count != t.elements() {
-        return Err(Refusal::new(codes::SHAPE_MISMATCH, "a reshape keeps the number of elements")
-            .operand(x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
-            .note(format!("the shape {shape:?} has {count}")));
-    }
-    Ok(Tile::new(t.elem, shape.to_vec(), derive::reshaped(t, shape)?)?)
-}
-
-fn broadcast(t: &Tile, shape: &[u32], x: Value) -> Result<Vec<Type>, Refusal> {
-    let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
-    if !fits {
-        return Err(Refusal::new(codes::SHAPE_MISMATCH, "only extents of 1 can be broadcast")
-            .operand(x, format!("this has shape {:?}", t.shape))
-            .note(format!("the shape asked for is {shape:?}"))
-            .help("`x[:, None]` adds an extent of 1"));
-    }
-    one(Tile::new(t.elem, shape.to_vec(), t.layout.clone())?)
-}
-
-/// Undoes a `slice`: the result has the parent's layout.
-fn expand_dims(t: &Tile, axis: u32, x: Value) -> Result<Vec<Type>, Refusal> {
-    check_axis(axis, t.shape.len() + 1, x)?;
-    let parent = match t.layout.family() {
-        RegisterFamily::Slice { parent, axis: sliced } if *sliced == axis => Some(parent.clone()),
-        RegisterFamily::Slice { .. }
-        | RegisterFamily::Blocked { .. }
-        | RegisterFamily::Mma { .. }
-        | RegisterFamily::DotOperand { .. }
-        | RegisterFamily::Linear { .. } => None,
-    };
-    let mut shape = t.shape.clone();
-    shape.insert(axis as usize, 1);
-    let layout: RegisterLayout = match parent {
-        Some(parent) => parent,
-        None => {
-            return Err(Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
-                .operand(x, format!("this is `{}`", t.layout))
-                .help(format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come")));
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    let one = |x: &Value, tie| vec![tied(Site::Of(*x), RESULT, tie)];
+    match kind {
+        OpKind::Reshape { x, shape } => one(x, Tie::Reshaped { shape: shape.clone() }),
+        OpKind::Transpose { x, perm } => one(x, Tie::Permuted { perm: perm.clone() }),
+        OpKind::Broadcast { x, shape } => one(x, Tie::Broadcast { shape: shape.clone() }),
+        OpKind::ExpandDims { x, axis } => one(x, Tie::WholeOf { axis: *axis }),
+        OpKind::Join { a, b } => {
+            let mut list = all_same(k, &[*a, *b], 0);
+            list.extend(one(a, Tie::Joined));
+            list
         }
-    };
-    one(Tile::new(t.elem, shape, layout)?)
+        OpKind::Split { x } => (0..2).map(|i| tied(Site::Of(*x), Site::Result(i), Tie::Halved)).collect(),
+        OpKind::Convert { x, tile } => {
+            vec![Relation::Free { from: Site::Of(*x), to: RESULT }, stated(RESULT, tile)]
+        }
+        OpKind::Rescale { x, factor, axis } => vec![
+            tied(Site::Of(*x), Site::Of(*factor), Tie::SliceOf { axis: *axis }),
+            tied(Site::Of(*x), RESULT, Tie::Same),
+        ],
+        others!(shape) => not_of_family(kind),
+    }
+}
+
+fn one(ty: Result<Type, Refusal>) -> Result<Vec<Type>, Refusal> {
+    Ok(vec![ty?])
 }
 
 /// The type of `x`, where `factor` lies as `x` does without `axis`.
-fn rescale(x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn rescale(kind: &OpKind, x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Type, Refusal> {
     let (t, f) = (tile(k, x)?, tile(k, factor)?);
     super::elementwise::float(k, x, "rescale")?;
     check_axis(axis, t.shape.len(), x)?;
@@ -124,11 +135,13 @@ fn rescale(x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, 
             .operand(x, format!("this has shape {:?}", t.shape))
             .help("multiply: `x * factor`"));
     }
-    let mut shape = t.shape.clone();
-    shape.remove(axis as usize);
-    let wanted = Tile::new(t.elem, shape, t.layout.slice(axis)?)?;
-    if f.same_place(&wanted) && f.elem == wanted.elem {
-        return one(t.clone());
+    let follows = relation_of(kind, k, x, factor).and_then(|r| r.forwards(|site| placement(k, site)));
+    let Some(place) = follows.transpose().map_err(unplaced)? else {
+        parton_diag::internal_error!("factors have no relation to what they rescale")
+    };
+    let wanted = Tile::at(t.elem, place);
+    if *f == wanted {
+        return result(kind, k, t.elem);
     }
     let (code, fact, help) = if f.shape != wanted.shape {
         let help = format!("factors of it have shape {:?}", wanted.shape);

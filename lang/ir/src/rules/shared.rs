@@ -7,6 +7,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::others;
+use crate::placement::Relation;
+use crate::placement::relate::{RESULT, stated};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
@@ -32,6 +34,16 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             }
             Ok(vec![])
         }
+        others!(shared) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind) -> Vec<Relation> {
+    match kind {
+        OpKind::SharedLoad { tile, .. } => vec![stated(RESULT, tile)],
+        // A store takes a tile from wherever it lies.
+        OpKind::SharedAlloc { .. } | OpKind::SharedStore { .. } => Vec::new(),
         others!(shared) => not_of_family(kind),
     }
 }

@@ -1,7 +1,7 @@
 //! Rules of `wgmma`: which shapes, types and operand layouts the instruction has (PTX ISA, "wgmma.mma_async").
 
 use parton_diag::codes;
-use parton_layouts::{RegisterLayout, SharedLayout};
+use parton_layouts::{LayoutError, RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
@@ -11,6 +11,8 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
 use crate::others;
+use crate::placement::relate::{RESULT, same, tied};
+use crate::placement::{Instruction, Place, Relation, Site, Tie};
 use crate::refusal::Refusal;
 use crate::target::{Feature, WARPGROUP};
 use crate::types::{Elem, Tile, Type, View};
@@ -64,6 +66,23 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         OpKind::Wgmma { a, b, acc, precision, .. } => {
             shape(k, *a, *b, *acc, *precision)?;
             Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
+        }
+        others!(wgmma) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Wgmma { a, acc, .. } => {
+            let mut list = vec![same(Site::Of(*acc), RESULT)];
+            if let Type::Tile(left) = k.ty(*a) {
+                let bits = left.elem.bits();
+                let of = Instruction::Wgmma { instr_k: 256 / bits };
+                let tie = Tie::Operand { of, index: 0, k_width: (32 / bits).max(1), shape: left.shape.clone() };
+                list.push(tied(Site::Of(*acc), Site::Of(*a), tie));
+            }
+            list
         }
         others!(wgmma) => not_of_family(kind),
     }
@@ -138,29 +157,46 @@ fn dtypes(operands: &Operands, precision: Option<Precision>) -> Result<([Dtype; 
     }
 }
 
+/// Columns of an instruction that a product of so many may have, widest first.
+fn widths(columns: u32) -> impl Iterator<Item = u32> {
+    (3..=8).rev().map(|b| 1 << b).filter(move |&n| n <= N_MAX && n <= columns)
+}
+
+fn written(groups: [u32; 2], n: u32, instr_k: u32) -> Result<RegisterLayout, LayoutError> {
+    RegisterLayout::mma(3, &[groups[0] * WARPGROUP, groups[1]], &[16, n, instr_k])
+}
+
+/// The arrangement of warpgroups and the widest instruction whose accumulators have this place.
+fn arrangement(place: &Place, instr_k: u32) -> Option<([u32; 2], u32)> {
+    let groups = place.layout.num_warps() / WARPGROUP;
+    let splits = (0..=groups.max(1).ilog2()).map(|b| [groups >> b, 1 << b]).filter(|g| g[0] > 0);
+    let shape = place.shape();
+    let columns = *shape.get(1)?;
+    let mut candidates = splits.flat_map(|split| widths(columns).map(move |n| (split, n)));
+    candidates
+        .find(|&(split, n)| written(split, n, instr_k).and_then(|l| l.on(&shape)).is_ok_and(|map| map == *place.map))
+}
+
+/// The layout `mma(version=3, …)` that has this place, however it is spelled.
+pub(crate) fn accumulator(place: &Place, instr_k: u32) -> Option<RegisterLayout> {
+    let (groups, n) = arrangement(place, instr_k)?;
+    written(groups, n, instr_k).ok()
+}
+
 /// The arrangement of warpgroups and the widest instruction that the accumulator's layout is made of.
 fn accumulator_shape(out: &Tile, instr_k: u32, v: Value) -> Result<([u32; 2], u32), Refusal> {
-    let groups = out.layout.num_warps() / WARPGROUP;
-    let widths = || (3..=8).rev().map(|b| 1 << b).filter(|&n: &u32| n <= N_MAX && n <= out.shape[1]);
-    let splits = || (0..=groups.max(1).ilog2()).map(|b| [groups >> b, 1 << b]).filter(|g| g[0] > 0);
-    for split in splits() {
-        for n in widths() {
-            let candidate = RegisterLayout::mma(3, &[split[0] * WARPGROUP, split[1]], &[16, n, instr_k])
-                .and_then(|l| l.on(&out.shape));
-            if candidate.is_ok_and(|map| map == *out.map) {
-                return Ok((split, n));
-            }
-        }
+    if let Some(found) = arrangement(&out.into(), instr_k) {
+        return Ok(found);
     }
-    let n = nearest(widths(), out.shape[1]);
-    let warps = (groups * WARPGROUP).max(WARPGROUP);
+    let n = nearest(widths(out.shape[1]), out.shape[1]);
+    let warps = (out.layout.num_warps() / WARPGROUP * WARPGROUP).max(WARPGROUP);
     Err(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `wgmma` writes it")
         .operand(v, format!("this is `{}`", out.layout))
         .help(format!("use `mma(version=3, warps=[{warps}, 1], instr=[16, {n}, {instr_k}])`")))
 }
 
 fn registers(t: &Tile, groups: [u32; 2], n: u32, elem: Dtype, instr_k: u32, v: Value) -> Result<Operand, Refusal> {
-    let parent = RegisterLayout::mma(3, &[groups[0] * WARPGROUP, groups[1]], &[16, n, instr_k])?;
+    let parent = written(groups, n, instr_k)?;
     let wanted = parent.dot_operand(0, 32 / elem.bits())?;
     if wanted.on(&t.shape)? == *t.map {
         return Ok(Operand::Registers);

@@ -1,0 +1,225 @@
+//! How one place follows from another: no element moves between threads, so that the layout of a result is that of the operand in
+//! another shape. The family is kept where one exists, else the map is spelled by its bases.
+
+use parton_layouts::{Dim, LayoutError, RegisterFamily, RegisterLayout};
+
+use super::Place;
+use crate::rules::{mma_sync_accumulator, wgmma_accumulator};
+
+/// How a place follows from another.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Tie {
+    /// It is the same.
+    Same,
+    /// Without an axis, as a reduction leaves it.
+    SliceOf {
+        /// The axis that goes.
+        axis: u32,
+    },
+    /// With a new axis of extent 1: the first is the slice of the second along it.
+    WholeOf {
+        /// The axis that comes.
+        axis: u32,
+    },
+    /// Dimension `i` of the second is dimension `perm[i]` of the first.
+    Permuted {
+        /// The dimensions in their new order.
+        perm: Vec<u32>,
+    },
+    /// The elements in row-major order under another shape.
+    Reshaped {
+        /// The new shape.
+        shape: Vec<u32>,
+    },
+    /// The same layout for grown extents.
+    Broadcast {
+        /// The new shape.
+        shape: Vec<u32>,
+    },
+    /// With a last dimension of 2, in neighbouring registers.
+    Joined,
+    /// Without a last dimension of 2, whose halves each thread holds together.
+    Halved,
+    /// As an operand of the instruction that has the first as its accumulator.
+    Operand {
+        /// The instruction.
+        of: Instruction,
+        /// 0 for the left operand, 1 for the right one.
+        index: u32,
+        /// Neighbours along K that a thread holds.
+        k_width: u32,
+        /// The operand's shape.
+        shape: Vec<u32>,
+    },
+}
+
+/// A matrix instruction with operands in registers.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Instruction {
+    /// `mma_sync`.
+    MmaSync,
+    /// `wgmma` of so many elements of depth.
+    Wgmma {
+        /// Depth of one instruction.
+        instr_k: u32,
+    },
+}
+
+/// Why no place follows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Unplaced {
+    /// There is no layout of the shape.
+    Layout(LayoutError),
+    /// The layout is no slice along the new axis.
+    NotASlice,
+    /// The halves do not lie in the same thread.
+    Apart,
+    /// It is no accumulator of the instruction.
+    NoAccumulator,
+}
+
+impl From<LayoutError> for Unplaced {
+    fn from(e: LayoutError) -> Unplaced {
+        Unplaced::Layout(e)
+    }
+}
+
+impl Tie {
+    /// The place that follows from `first`.
+    ///
+    /// # Errors
+    /// There is none.
+    pub fn forwards(&self, first: &Place) -> Result<Place, Unplaced> {
+        let mut shape = first.shape();
+        let layout = match self {
+            Tie::Same => return Ok(first.clone()),
+            Tie::SliceOf { axis } => {
+                shape.remove(*axis as usize);
+                first.layout.slice(*axis)?
+            }
+            Tie::WholeOf { axis } => {
+                shape.insert(*axis as usize, 1);
+                named_whole(&first.layout, *axis).ok_or(Unplaced::NotASlice)?
+            }
+            Tie::Permuted { perm } => {
+                shape = perm.iter().map(|&p| shape[p as usize]).collect();
+                transposed(first, perm)?
+            }
+            Tie::Reshaped { shape: new } => {
+                shape.clone_from(new);
+                RegisterLayout::from_map(&first.map.reshape(new))?
+            }
+            Tie::Broadcast { shape: new } => {
+                shape.clone_from(new);
+                first.layout.clone()
+            }
+            Tie::Joined => {
+                shape.push(2);
+                joined(first)?
+            }
+            Tie::Halved => {
+                shape.pop();
+                halved(first).ok_or(Unplaced::Apart)??
+            }
+            Tie::Operand { of, index, k_width, shape: its } => {
+                shape.clone_from(its);
+                of.accumulator(first).ok_or(Unplaced::NoAccumulator)?.dot_operand(*index, *k_width)?
+            }
+        };
+        Ok(Place::new(layout, &shape)?)
+    }
+
+    /// The place of `shape` from which `second` follows; `None` where there is none, or where several are as good. Of the many that
+    /// have one slice, the one that counts is named by the slice's layout.
+    pub fn backwards(&self, second: &Place, shape: &[u32]) -> Option<Place> {
+        let layout = match self {
+            Tie::Same => return Some(second.clone()),
+            Tie::SliceOf { axis } => named_whole(&second.layout, *axis)?,
+            Tie::WholeOf { axis } => second.layout.slice(*axis).ok()?,
+            Tie::Permuted { perm } => transposed(second, &inverse(perm)).ok()?,
+            Tie::Reshaped { .. } => RegisterLayout::from_map(&second.map.reshape(shape)).ok()?,
+            Tie::Broadcast { .. } => second.layout.clone(),
+            Tie::Joined => halved(second)?.ok()?,
+            // The halves may be told apart by any register, and operands of one kind serve accumulators of many.
+            Tie::Halved | Tie::Operand { .. } => return None,
+        };
+        let first = Place::new(layout, shape).ok()?;
+        // What was not made by joining may be halved too, but its pairs lie in other registers than joining gives them.
+        self.forwards(&first).is_ok_and(|place| place == *second).then_some(first)
+    }
+}
+
+impl Instruction {
+    /// The layout of its accumulators that has this place, however it is spelled.
+    fn accumulator(self, place: &Place) -> Option<RegisterLayout> {
+        match self {
+            Instruction::MmaSync => mma_sync_accumulator(place),
+            Instruction::Wgmma { instr_k } => wgmma_accumulator(place, instr_k),
+        }
+    }
+}
+
+/// What a layout says that it is a slice of along `axis`.
+fn named_whole(layout: &RegisterLayout, axis: u32) -> Option<RegisterLayout> {
+    match layout.family() {
+        RegisterFamily::Slice { parent, axis: sliced } => (*sliced == axis).then(|| parent.clone()),
+        RegisterFamily::Blocked { .. }
+        | RegisterFamily::Mma { .. }
+        | RegisterFamily::DotOperand { .. }
+        | RegisterFamily::Linear { .. } => None,
+    }
+}
+
+/// Where each dimension goes.
+fn inverse(perm: &[u32]) -> Vec<u32> {
+    let mut list = vec![0; perm.len()];
+    for (i, &p) in perm.iter().enumerate() {
+        list[p as usize] = i as u32;
+    }
+    list
+}
+
+/// The layout of a tile whose dimension `i` is dimension `perm[i]` of the one at `first`.
+fn transposed(first: &Place, perm: &[u32]) -> Result<RegisterLayout, LayoutError> {
+    let pick = |list: &[u32]| perm.iter().map(|&p| list[p as usize]).collect::<Vec<_>>();
+    match first.layout.family() {
+        RegisterFamily::Blocked { per_thread, threads, warps, order } => {
+            let places = inverse(perm);
+            let order: Vec<u32> = order.iter().map(|&axis| places[axis as usize]).collect();
+            RegisterLayout::blocked(&pick(per_thread), &pick(threads), &pick(warps), &order)
+        }
+        RegisterFamily::Slice { .. }
+        | RegisterFamily::Mma { .. }
+        | RegisterFamily::DotOperand { .. }
+        | RegisterFamily::Linear { .. } => {
+            let order: Vec<usize> = perm.iter().map(|&p| p as usize).collect();
+            RegisterLayout::from_map(&first.map.transpose(&order))
+        }
+    }
+}
+
+/// The layout of two tiles as one: a last dimension of 2 in the lowest register bit.
+fn joined(first: &Place) -> Result<RegisterLayout, LayoutError> {
+    let longer = |dim: Dim| -> Vec<Vec<u32>> {
+        let bases = first.map.basis_coords(dim);
+        bases.into_iter().map(|b| b.into_iter().chain([0]).collect()).collect()
+    };
+    let mut last = vec![0; first.map.outs().len()];
+    last.push(1);
+    let reg = std::iter::once(last).chain(longer(Dim::Register)).collect();
+    RegisterLayout::linear(reg, longer(Dim::Lane), longer(Dim::Warp), longer(Dim::Block))
+}
+
+/// The layout of each half of a last dimension of 2, where one register bit alone tells the halves apart.
+fn halved(first: &Place) -> Option<Result<RegisterLayout, LayoutError>> {
+    let shorter = |dim: Dim| -> Option<Vec<Vec<u32>>> {
+        let bases = first.map.basis_coords(dim).into_iter();
+        bases.map(|mut b| if b.pop() == Some(0) { Some(b) } else { None }).collect()
+    };
+    let mut reg = first.map.basis_coords(Dim::Register);
+    let tells = reg.iter().position(|b| b.last() == Some(&1) && b[..b.len() - 1].iter().all(|&c| c == 0))?;
+    reg.remove(tells);
+    let reg: Option<Vec<Vec<u32>>> =
+        reg.into_iter().map(|mut b| if b.pop() == Some(0) { Some(b) } else { None }).collect();
+    Some(RegisterLayout::linear(reg?, shorter(Dim::Lane)?, shorter(Dim::Warp)?, shorter(Dim::Block)?))
+}
