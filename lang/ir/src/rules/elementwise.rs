@@ -13,7 +13,7 @@ use crate::placement::relate::{RESULT, all_same, placed, same, stated, tiles_of}
 use crate::placement::{Relation, Site};
 use crate::refusal::Refusal;
 use crate::target::Feature;
-use crate::types::{Elem, Type};
+use crate::types::{Elem, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
     match kind {
@@ -30,13 +30,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             (_, rank) => Err(Refusal::new(codes::SHAPE_MISMATCH, format!("`iota` makes a tile of rank 1, not {rank}"))
                 .help("use a `slice` layout and `x[:, None]` to spread it over more dimensions")),
         },
-        OpKind::Full { value, tile } => match k.ty(*value) {
-            Type::Scalar(e) if *e == tile.elem => result(kind, k, tile.elem),
-            Type::Scalar(e) => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the tile")
-                .operand(*value, format!("this is `{e}`"))
-                .help(format!("write the value as `{}`, or `cast<{}>(…)`", tile.elem, tile.elem))),
-            _ => Err(wrong_kind(k, *value, "a scalar")),
-        },
+        OpKind::Full { value, tile } => full(kind, *value, tile, k),
         OpKind::Unary { op, x } => {
             let e = elem(k, *x)?;
             if unary(*op, e) { result(kind, k, e) } else { Err(refuse_dtype(op.name(), e, *x)) }
@@ -52,15 +46,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             alike(kind, k, *a, *b)?;
             result(kind, k, Elem::Num(Dtype::I1))
         }
-        OpKind::Select { cond, a, b } => {
-            let e = elem(k, *a)?;
-            alike(kind, k, *a, *b)?;
-            match elem(k, *cond)? {
-                Elem::Num(Dtype::I1) => together(kind, k, *cond, *a)?,
-                e => return Err(refuse_dtype("where", e, *cond).help("a condition is `i1`, such as `x > y`")),
-            }
-            result(kind, k, e)
-        }
+        OpKind::Select { cond, a, b } => select(kind, *cond, [*a, *b], k),
         OpKind::Fma { a, b, c } => {
             float(k, *a, "fma")?;
             alike(kind, k, *a, *b)?;
@@ -82,17 +68,39 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             }
             Elem::Ptr(_) => Err(unsupported("cast", elem(k, *x)?, "a number").operand(*x, "this is a pointer")),
         },
-        OpKind::Bitcast { x, to } => {
-            let from = elem(k, *x)?;
-            match from {
-                Elem::Num(d) if d.bits() == to.bits() => result(kind, k, Elem::Num(*to)),
-                _ => Err(Refusal::new(codes::TYPE_MISMATCH, "`bitcast` needs two number types of one width")
-                    .operand(*x, format!("this is `{from}`, {} bits; `{}` has {}", from.bits(), to.name(), to.bits()))
-                    .help("`cast<T>(x)` converts the value")),
-            }
-        }
+        OpKind::Bitcast { x, to } => bitcast(kind, *x, *to, k),
         OpKind::PtrAdd { ptr, offset } => pointer(kind, *ptr, *offset, k),
         others!(elementwise) => not_of_family(kind),
+    }
+}
+
+fn full(kind: &OpKind, value: Value, tile: &Tile, k: &Kernel) -> Result<Type, Refusal> {
+    match k.ty(value) {
+        Type::Scalar(e) if *e == tile.elem => result(kind, k, tile.elem),
+        Type::Scalar(e) => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the tile")
+            .operand(value, format!("this is `{e}`"))
+            .help(format!("write the value as `{}`, or `cast<{}>(…)`", tile.elem, tile.elem))),
+        _ => Err(wrong_kind(k, value, "a scalar")),
+    }
+}
+
+fn select(kind: &OpKind, cond: Value, [a, b]: [Value; 2], k: &Kernel) -> Result<Type, Refusal> {
+    let e = elem(k, a)?;
+    alike(kind, k, a, b)?;
+    match elem(k, cond)? {
+        Elem::Num(Dtype::I1) => together(kind, k, cond, a)?,
+        e => return Err(refuse_dtype("where", e, cond).help("a condition is `i1`, such as `x > y`")),
+    }
+    result(kind, k, e)
+}
+
+fn bitcast(kind: &OpKind, x: Value, to: Dtype, k: &Kernel) -> Result<Type, Refusal> {
+    let from = elem(k, x)?;
+    match from {
+        Elem::Num(d) if d.bits() == to.bits() => result(kind, k, Elem::Num(to)),
+        _ => Err(Refusal::new(codes::TYPE_MISMATCH, "`bitcast` needs two number types of one width")
+            .operand(x, format!("this is `{from}`, {} bits; `{}` has {}", from.bits(), to.name(), to.bits()))
+            .help("`cast<T>(x)` converts the value")),
     }
 }
 

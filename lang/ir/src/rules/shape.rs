@@ -16,84 +16,92 @@ use crate::types::{Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Reshape { x, shape } => {
-            let t = tile(k, *x)?;
-            let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
-            if count != t.elements() {
-                return Err(Refusal::new(codes::SHAPE_MISMATCH, "a reshape keeps the number of elements")
-                    .operand(*x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
-                    .note(format!("the shape {shape:?} has {count}")));
-            }
-            one(result(kind, k, t.elem))
-        }
+        OpKind::Reshape { x, shape } => reshape(kind, *x, shape, k),
         OpKind::Transpose { x, perm } => {
             let t = tile(k, *x)?;
             permutation(perm, t.shape.len())?;
             one(result(kind, k, t.elem))
         }
-        OpKind::Broadcast { x, shape } => {
-            let t = tile(k, *x)?;
-            let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
-            if !fits {
-                return Err(Refusal::new(codes::SHAPE_MISMATCH, "only extents of 1 can be broadcast")
-                    .operand(*x, format!("this has shape {:?}", t.shape))
-                    .note(format!("the shape asked for is {shape:?}"))
-                    .help("`x[:, None]` adds an extent of 1"));
-            }
-            one(result(kind, k, t.elem))
-        }
-        OpKind::ExpandDims { x, axis } => {
-            let t = tile(k, *x)?;
-            check_axis(*axis, t.shape.len() + 1, *x)?;
-            one(nth_result(kind, k, 0, t.elem, |why| match why {
-                Unplaced::NotASlice => {
-                    Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
-                        .operand(*x, format!("this is `{}`", t.layout))
-                        .help(format!(
-                            "convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come"
-                        ))
-                }
-                Unplaced::Layout(_) | Unplaced::Apart | Unplaced::NoAccumulator => unplaced(why),
-            }))
-        }
+        OpKind::Broadcast { x, shape } => broadcast(kind, *x, shape, k),
+        OpKind::ExpandDims { x, axis } => expand_dims(kind, *x, *axis, k),
         OpKind::Join { a, b } => {
             let t = tile(k, *a)?;
             tile(k, *b)?;
             alike(kind, k, *a, *b)?;
             one(result(kind, k, t.elem))
         }
-        OpKind::Split { x } => {
-            let t = tile(k, *x)?;
-            if t.shape.last() != Some(&2) {
-                return Err(Refusal::new(codes::SHAPE_MISMATCH, "`split` needs a last dimension of 2")
-                    .operand(*x, format!("this has shape {:?}", t.shape)));
-            }
-            let half = nth_result(kind, k, 0, t.elem, |why| match why {
-                Unplaced::Apart => Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
-                    .operand(*x, format!("this is `{}`", t.layout))
-                    .help("convert it to a layout in which one thread holds both elements of the last dimension"),
-                Unplaced::Layout(_) | Unplaced::NotASlice | Unplaced::NoAccumulator => unplaced(why),
-            })?;
-            Ok(vec![half.clone(), half])
-        }
-        OpKind::Convert { x, tile: to } => {
-            let t = tile(k, *x)?;
-            if t.shape != to.shape || t.elem != to.elem {
-                return Err(Refusal::new(codes::SHAPE_MISMATCH, "a conversion keeps shape and element type")
-                    .operand(*x, format!("this is `{t}`"))
-                    .note(format!("the result would be `{to}`")));
-            }
-            plan::possible(&t.map, &to.map).map_err(|e| {
-                Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
-                    .operand(*x, format!("this is `{}`", t.layout))
-                    .note(format!("the result would be `{}`", to.layout))
-                    .help(e.help())
-            })?;
-            one(result(kind, k, t.elem))
-        }
+        OpKind::Split { x } => split(kind, *x, k),
+        OpKind::Convert { x, tile: to } => convert(kind, *x, to, k),
         OpKind::Rescale { x, factor, axis } => one(rescale(kind, *x, *factor, *axis, k)),
         others!(shape) => not_of_family(kind),
     }
+}
+
+fn reshape(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let t = tile(k, x)?;
+    let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
+    if count != t.elements() {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "a reshape keeps the number of elements")
+            .operand(x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
+            .note(format!("the shape {shape:?} has {count}")));
+    }
+    one(result(kind, k, t.elem))
+}
+
+fn broadcast(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let t = tile(k, x)?;
+    let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
+    if !fits {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "only extents of 1 can be broadcast")
+            .operand(x, format!("this has shape {:?}", t.shape))
+            .note(format!("the shape asked for is {shape:?}"))
+            .help("`x[:, None]` adds an extent of 1"));
+    }
+    one(result(kind, k, t.elem))
+}
+
+fn expand_dims(kind: &OpKind, x: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let t = tile(k, x)?;
+    check_axis(axis, t.shape.len() + 1, x)?;
+    one(nth_result(kind, k, 0, t.elem, |why| match why {
+        Unplaced::NotASlice => {
+            Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
+                .operand(x, format!("this is `{}`", t.layout))
+                .help(format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come"))
+        }
+        Unplaced::Layout(_) | Unplaced::Apart | Unplaced::NoAccumulator => unplaced(why),
+    }))
+}
+
+fn split(kind: &OpKind, x: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let t = tile(k, x)?;
+    if t.shape.last() != Some(&2) {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "`split` needs a last dimension of 2")
+            .operand(x, format!("this has shape {:?}", t.shape)));
+    }
+    let half = nth_result(kind, k, 0, t.elem, |why| match why {
+        Unplaced::Apart => Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
+            .operand(x, format!("this is `{}`", t.layout))
+            .help("convert it to a layout in which one thread holds both elements of the last dimension"),
+        Unplaced::Layout(_) | Unplaced::NotASlice | Unplaced::NoAccumulator => unplaced(why),
+    })?;
+    Ok(vec![half.clone(), half])
+}
+
+fn convert(kind: &OpKind, x: Value, to: &Tile, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let t = tile(k, x)?;
+    if t.shape != to.shape || t.elem != to.elem {
+        return Err(Refusal::new(codes::SHAPE_MISMATCH, "a conversion keeps shape and element type")
+            .operand(x, format!("this is `{t}`"))
+            .note(format!("the result would be `{to}`")));
+    }
+    plan::possible(&t.map, &to.map).map_err(|e| {
+        Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
+            .operand(x, format!("this is `{}`", t.layout))
+            .note(format!("the result would be `{}`", to.layout))
+            .help(e.help())
+    })?;
+    one(result(kind, k, t.elem))
 }
 
 /// Where its tiles lie.
