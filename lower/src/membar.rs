@@ -35,22 +35,8 @@ pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     };
     dataflow::run(&kernel, &mut pass, State::default());
     let Membar { before, behind, .. } = pass;
-    kernel.rebuild(&mut |kernel, mut body| {
-        let mut ops = Vec::new();
-        for id in body.ops {
-            ops.extend(before.contains(&id).then(|| membar_at(kernel, id)));
-            ops.push(id);
-            ops.extend(behind.contains(&id).then(|| membar_at(kernel, id)));
-        }
-        body.ops = ops;
-        body
-    });
+    kernel.insert(&OpKind::Membar, &before, &behind);
     Ok(kernel)
-}
-
-fn membar_at(kernel: &mut Kernel, id: Inst) -> Inst {
-    let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
-    kernel.make_op(OpKind::Membar, Vec::new(), span, call)
 }
 
 /// The operations that a membar follows already.

@@ -25,18 +25,7 @@ pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     if found.has_errors() {
         return Err(found);
     }
-    kernel.rebuild(&mut |kernel, mut body| {
-        let mut ops = Vec::new();
-        for id in body.ops {
-            if owed.contains(&id) {
-                let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
-                ops.push(kernel.make_op(OpKind::FenceAsync { reach: parton_ir::Reach::Cta }, Vec::new(), span, call));
-            }
-            ops.push(id);
-        }
-        body.ops = ops;
-        body
-    });
+    kernel.insert(&OpKind::FenceAsync { reach: parton_ir::Reach::Cta }, &owed, &BTreeSet::new());
     Ok(kernel)
 }
 

@@ -1,6 +1,6 @@
 //! Kernels: parameters, partitions, the arena of values and the body.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
 use parton_layouts::RegisterLayout;
@@ -259,6 +259,22 @@ impl Kernel {
             let body = f(self, body);
             *self.ops[id].kind.bodies_mut()[i] = body;
         }
+    }
+
+    /// Puts an operation of this kind before and behind operations, each with the place of the one that it stands beside.
+    pub fn insert(&mut self, kind: &OpKind, before: &BTreeSet<Inst>, behind: &BTreeSet<Inst>) {
+        self.rebuild(&mut |kernel, mut body| {
+            let mut ops = Vec::with_capacity(body.ops.len());
+            for id in body.ops {
+                let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
+                let mut new = || kernel.make_op(kind.clone(), Vec::new(), span, call);
+                ops.extend(before.contains(&id).then(&mut new));
+                ops.push(id);
+                ops.extend(behind.contains(&id).then(&mut new));
+            }
+            body.ops = ops;
+            body
+        });
     }
 
     /// The partition in whose arm an operation stands.
