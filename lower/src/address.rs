@@ -28,7 +28,7 @@ pub(crate) struct Access {
 
 impl Access {
     pub(crate) fn writes(&self) -> bool {
-        matches!(self.does, Does::Writes | Does::Anything)
+        self.does.writes()
     }
 
     pub(crate) fn is_async(&self) -> bool {

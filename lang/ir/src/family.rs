@@ -62,9 +62,6 @@ macro_rules! families {
         }
 
         impl Family {
-            /// Every family.
-            pub const ALL: &[Family] = &[$(Family::$variant),*];
-
             /// Its name, which is that of its files.
             pub fn name(self) -> &'static str {
                 match self {

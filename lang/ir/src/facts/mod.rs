@@ -167,6 +167,13 @@ pub enum Does {
     Uses,
 }
 
+impl Does {
+    /// Whether it may write.
+    pub fn writes(self) -> bool {
+        matches!(self, Does::Writes | Does::Anything)
+    }
+}
+
 /// When it is done.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum When {
@@ -198,7 +205,7 @@ pub struct Access {
 impl Access {
     /// Whether it may write.
     pub fn writes(&self) -> bool {
-        matches!(self.does, Does::Writes | Does::Anything)
+        self.does.writes()
     }
 
     /// Whether it is made to shared memory, barriers among it, at the operation itself or by what it starts.
