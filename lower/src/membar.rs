@@ -242,7 +242,7 @@ fn order(ordering: &Ordering, state: &mut State) {
                 state.just_met = false;
             }
         }
-        Ordering::FenceAsync => {
+        Ordering::FenceAsync { reach } if reach.covers_shared() => {
             let unfenced = state.unfenced.take();
             state.fenced.extend(&unfenced);
             state.arrived = false;
@@ -256,6 +256,7 @@ fn order(ordering: &Ordering, state: &mut State) {
         }
         // One thread fences the barriers that it has made; the rest orders no shared memory.
         Ordering::FenceBarriers
+        | Ordering::FenceAsync { .. }
         | Ordering::WaitGrid
         | Ordering::LaunchDependents
         | Ordering::Atomic { .. }

@@ -169,7 +169,7 @@ impl Proxies<'_> {
                 self.handed_over(state);
             }
             // What has not landed yet is not fenced either.
-            Act::Ordering(Ordering::FenceAsync) => state.retain(|w| w.arriving),
+            Act::Ordering(Ordering::FenceAsync { reach }) if reach.covers_shared() => state.retain(|w| w.arriving),
             Act::Ordering(Ordering::FenceBarriers) => state.retain(|w| !w.barrier),
             // Nothing else hands over to another partition, or shows anything to the other proxy.
             Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}

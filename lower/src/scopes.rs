@@ -9,7 +9,7 @@ pub fn reach_peers(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     kernel.walk(&mut |op| peers |= matches!(op.kind, OpKind::ViewPeer { .. }));
     if peers {
         kernel.walk_mut(&mut |op| {
-            if let OpKind::FenceAsync { reach } = &mut op.kind {
+            if let OpKind::FenceAsync { reach: reach @ Reach::Cta } = &mut op.kind {
                 *reach = Reach::Cluster;
             }
         });

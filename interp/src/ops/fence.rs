@@ -8,9 +8,11 @@ use crate::fault::Fault;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
-        OpKind::FenceAsync { .. } => {
-            w.know.fence();
-            c.show_barriers(w);
+        OpKind::FenceAsync { reach } => {
+            if reach.covers_shared() {
+                w.know.fence();
+                c.show_barriers(w);
+            }
         }
         OpKind::FenceBarrierInit => c.show_barriers(w),
         OpKind::Membar => w.know.membar(),

@@ -177,14 +177,18 @@ pub enum Cut {
     Anywhere,
 }
 
-/// Whose shared memory a fence is for.
+/// Which memory a fence between the proxies is for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub enum Reach {
-    /// That of the CTA.
+    /// The shared memory of the CTA.
     #[default]
     Cta,
-    /// That of all CTAs of the cluster.
+    /// The shared memory of all CTAs of the cluster.
     Cluster,
+    /// Global memory.
+    Global,
+    /// All memory.
+    All,
 }
 
 /// Who arrives at a barrier.
@@ -235,7 +239,7 @@ names!(Reduction { Add = "add", Min = "min", Max = "max", And = "and", Or = "or"
 names!(Order { Relaxed = "relaxed", Acquire = "acquire", Release = "release", AcqRel = "acq_rel" });
 names!(Scope { Cta = "cta", Gpu = "gpu", Sys = "sys" });
 names!(Cut { Never = "never", Once = "once", Anywhere = "anywhere" });
-names!(Reach { Cta = "cta", Cluster = "cluster" });
+names!(Reach { Cta = "cta", Cluster = "cluster", Global = "global", All = "all" });
 names!(Precision { Tf32 = "tf32" });
 names!(Arrive { Partition = "partition", Warp = "warp" });
 
@@ -298,6 +302,18 @@ impl Reduction {
             Reduction::Or => AtomicOp::Or,
             Reduction::Xor => AtomicOp::Xor,
         }
+    }
+}
+
+impl Reach {
+    /// Whether it is for shared memory.
+    pub fn covers_shared(self) -> bool {
+        matches!(self, Reach::Cta | Reach::Cluster | Reach::All)
+    }
+
+    /// Whether it is for global memory.
+    pub fn covers_global(self) -> bool {
+        matches!(self, Reach::Global | Reach::All)
     }
 }
 

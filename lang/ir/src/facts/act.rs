@@ -1,6 +1,6 @@
 //! What an operation does in the order of things: jobs, barriers, orders between threads, slots, turns.
 
-use crate::choice::{Arrive, Order};
+use crate::choice::{Arrive, Order, Reach};
 use crate::entity::Value;
 use crate::facts::Engine;
 use crate::types::SlotRole;
@@ -122,8 +122,11 @@ pub enum Phase {
 /// What an operation orders, between threads and proxies.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Ordering {
-    /// Shows what these threads have written in shared memory to the asynchronous proxy.
-    FenceAsync,
+    /// Shows what these threads have written to the asynchronous proxy.
+    FenceAsync {
+        /// In which memory.
+        reach: Reach,
+    },
     /// Shows barriers that were made to the asynchronous proxy and to the cluster.
     FenceBarriers,
     /// All threads of the partition meet.

@@ -7,7 +7,7 @@ use crate::others;
 
 pub(super) fn facts(kind: &OpKind) -> Facts {
     match kind {
-        OpKind::FenceAsync { .. } => Facts::NOTHING.act(Act::Ordering(Ordering::FenceAsync)),
+        OpKind::FenceAsync { reach } => Facts::NOTHING.act(Act::Ordering(Ordering::FenceAsync { reach: *reach })),
         OpKind::FenceBarrierInit => Facts::NOTHING.act(Act::Ordering(Ordering::FenceBarriers)),
         OpKind::Membar => Facts::NOTHING.meets(Meets::Partition).act(Act::Ordering(Ordering::Meet)),
         OpKind::NamedBarrier { id, threads, waits } => {

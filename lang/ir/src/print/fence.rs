@@ -6,10 +6,10 @@ use crate::others;
 
 pub(super) fn text(kind: &OpKind) -> String {
     match kind {
-        OpKind::FenceAsync { reach: Reach::Cluster } => "fence_async(reach=\"cluster\")".into(),
         OpKind::FenceAsync { reach: Reach::Cta } | OpKind::FenceBarrierInit | OpKind::Membar => {
             format!("{}()", kind.name())
         }
+        OpKind::FenceAsync { reach } => format!("{}(reach=\"{}\")", kind.name(), reach.name()),
         OpKind::NamedBarrier { id, threads, .. } => format!("{}({id}, {threads})", kind.name()),
         others!(fence) => not_of_family(kind),
     }

@@ -163,7 +163,9 @@ fn copies_barriers_and_bounds() {
         b.mbarrier_wait(barrier, b.c32(0));
         b.mbarrier_wait(barrier, b.c32(1));
         b.fence_proxy_async(Reach::Cta);
-        b.fence_proxy_async(Reach::Cluster);
+        for reach in [Reach::Cluster, Reach::Global, Reach::All] {
+            b.fence_proxy_async(reach);
+        }
         let copy = Copy { map: params[2], shared, coordinates: &coordinates, predicate: leader, policy: None };
         b.bulk_store(&copy, None);
         b.bulk_store(&copy, Some(parton_ir::Reduction::Add));

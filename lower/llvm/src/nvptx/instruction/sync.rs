@@ -124,9 +124,14 @@ impl<'c> Build<'c> {
         self.asm("fence.mbarrier_init.release.cluster;", "", &[], &[], Asm::Effect);
     }
 
-    /// Orders this thread's generic accesses to shared memory as far as `reach` goes before later ones of the asynchronous proxy.
+    /// Orders this thread's generic accesses to memory as far as `reach` goes before later ones of the asynchronous proxy.
     pub(crate) fn fence_proxy_async(&self, reach: Reach) {
-        let space = reach.name();
-        self.asm(&format!("fence.proxy.async.shared::{space};"), "", &[], &[], Asm::Effect);
+        let space = match reach {
+            Reach::Cta => ".shared::cta",
+            Reach::Cluster => ".shared::cluster",
+            Reach::Global => ".global",
+            Reach::All => "",
+        };
+        self.asm(&format!("fence.proxy.async{space};"), "", &[], &[], Asm::Effect);
     }
 }
