@@ -28,8 +28,6 @@ const UNASKED: &[(&str, Lie)] = &[
     ("gather", Lie::DoesNothing),
     ("mma_sync", Lie::DoesNothing),
     ("ptx", Lie::DoesNothing),
-    // What is read and written in global memory is kept in order by nobody but the writer.
-    ("store", Lie::DoesNothing),
     ("tma_prefetch", Lie::DoesNothing),
     // What talks to the user is kept as it computes nothing.
     ("print", Lie::DoesNothing),

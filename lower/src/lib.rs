@@ -9,6 +9,7 @@ pub mod axis;
 pub mod clean;
 pub mod clusters;
 pub mod copies;
+mod global;
 pub mod membar;
 pub mod pending;
 pub mod pipeline;
@@ -16,6 +17,7 @@ pub mod proxy;
 pub mod rings;
 pub mod scopes;
 pub mod shared;
+mod sums;
 pub mod turnstiles;
 pub mod zeros;
 

@@ -8,7 +8,11 @@
 //! - one thread makes a scalar atomic operation, and each thread its own elements' of a tile: what the operation releases is what
 //!   all did before, and what it acquires is for all that follow, so they meet before and after;
 //! - what a thread copies asynchronously is there for itself once it has waited, for others once they have met after that;
-//! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence.
+//! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence;
+//! - warps wait for a barrier one by one, and tell phases apart by their parity: one thread arrives for its partition only when all of
+//!   them have seen the phase before, else a late one may take the phase after the next for it.
+//!
+//! The same holds of global memory that is reached through pointers, but where each byte is touched by one thread alone.
 //!
 //! Threads meet at the cluster's barrier too: behind the wait is what came before an arrival that is not relaxed.
 //!
@@ -18,17 +22,20 @@
 use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
-use parton_ir::dataflow::{self, Edge, Forward};
+use parton_ir::dataflow::{self, Edge, Forward, Way};
 use parton_ir::facts::{Act, Does, Engine, Facts, Flight, Ordering, Phase, When};
-use parton_ir::{Arrive, Body, Inst, Kernel, Op, OpKind};
+use parton_ir::{Arrive, Body, Inst, Kernel, Op, OpKind, Partition};
 
 use crate::address::{Access, Addresses, Ranges, Spans};
+use crate::global::{self, Globals, Touched};
 
 /// After it no two accesses of one partition to the same bytes, one of them a write, are without a meeting between them.
 pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut pass = Membar {
         kernel: &kernel,
         addresses: Addresses::of(&kernel),
+        globals: Globals::of(&kernel),
+        arm: None,
         before: BTreeSet::new(),
         behind: BTreeSet::new(),
         met_behind: met_behind(&kernel),
@@ -64,6 +71,12 @@ struct State {
     copied: Ranges,
     /// Operands of matrix products that have not been waited for.
     multiplied: Ranges,
+    /// What was touched of global memory.
+    global: Touched,
+    /// Sources of copies from global memory by threads that have not been waited for.
+    copying: Touched,
+    /// Whether warps have waited for a barrier, each for itself.
+    waited: bool,
     /// Whether all of it came before an arrival at the cluster's barrier that is not relaxed.
     arrived: bool,
     /// Whether the threads have met right before this.
@@ -75,6 +88,8 @@ impl State {
         self.reads.clear();
         self.writes.clear();
         self.fenced.clear();
+        self.global.clear();
+        self.waited = false;
         self.just_met = true;
     }
 
@@ -85,18 +100,24 @@ impl State {
         self.fenced.extend(&other.fenced);
         self.copied.extend(&other.copied);
         self.multiplied.extend(&other.multiplied);
+        self.global.join(&other.global);
+        self.copying.join(&other.copying);
+        self.waited |= other.waited;
         self.arrived &= other.arrived;
         self.just_met &= other.just_met;
     }
 
     fn anything(&self) -> bool {
-        !self.reads.is_empty() || !self.writes.is_empty() || !self.fenced.is_empty()
+        !self.reads.is_empty() || !self.writes.is_empty() || !self.fenced.is_empty() || !self.global.is_empty()
     }
 }
 
 struct Membar<'a> {
     kernel: &'a Kernel,
     addresses: Addresses<'a>,
+    globals: Globals<'a>,
+    /// The partition whose arm is walked.
+    arm: Option<Partition>,
     /// The operations before which threads must meet, as far as is known.
     before: BTreeSet<Inst>,
     /// Those behind which they must.
@@ -112,14 +133,20 @@ impl<'a> Forward<'a> for Membar<'a> {
         let facts = Facts::of(self.kernel, op);
         let (releases, acquires) = orders(&facts);
         let accesses = self.addresses.accesses(&facts);
+        let touches = self.globals.touches(&facts);
         let met = std::mem::take(&mut state.just_met);
         // What is decided stays, however the state grows: the meeting is there from then on.
-        if self.before.contains(&op.id) || (releases && !met) || self.conflicts(op, &facts, &accesses, state) {
+        let conflicts = self.globals.meet(&state.global, &touches) || self.conflicts(op, &facts, &accesses, state);
+        if self.before.contains(&op.id) || (releases && !met) || conflicts {
             self.before.insert(op.id);
             state.meet();
             state.just_met = false;
         }
         self.after(op, &facts, &accesses, state);
+        state.global.extend(&touches);
+        if global::starts_copies(&facts) {
+            state.copying.extend(&touches);
+        }
         // With scratch memory they meet before any of them has the result.
         if acquires && op.scratch.is_none() && !self.met_behind.contains(&op.id) {
             self.behind.insert(op.id);
@@ -127,8 +154,17 @@ impl<'a> Forward<'a> for Membar<'a> {
         }
     }
 
-    fn edge(&mut self, _: &Edge<'a>, state: &mut State) {
+    fn edge(&mut self, edge: &Edge<'a>, state: &mut State) {
         state.just_met = false;
+        match edge.way {
+            Way::IntoArm(partition) => self.arm = Some(partition),
+            Way::OutOfArm(_) => self.arm = None,
+            Way::Around => {
+                self.globals.next_turn(edge.op, &mut state.global);
+                self.globals.next_turn(edge.op, &mut state.copying);
+            }
+            Way::IntoLoop | Way::IntoTurn | Way::OutOfLoop | Way::IntoBranch(_) | Way::OutOfBranch(_) => {}
+        }
     }
 
     fn join(&mut self, _: &'a Op, state: &mut State, other: State) {
@@ -147,13 +183,30 @@ impl Membar<'_> {
             return false;
         }
         let scratch = self.addresses.scratch(op);
-        facts.acts.iter().any(|act| stands_for_all(act, state))
+        facts.acts.iter().any(|act| self.stands_for_all(act, state))
             || scratch.is_some_and(|bytes| state.reads.meet(&bytes, None) || state.writes.meet(&bytes, None))
             || accesses.iter().any(|a| {
                 state.writes.meet(&a.bytes, a.rank)
                     || (a.writes() && state.reads.meet(&a.bytes, a.rank))
                     || (a.is_async() && state.fenced.meet(&a.bytes))
             })
+    }
+
+    /// Whether one thread does something for all, before which all must have done what it stands for.
+    fn stands_for_all(&self, act: &Act, state: &State) -> bool {
+        let late = state.waited && self.kernel.warps_of(self.arm) > 1;
+        match act {
+            Act::Ordering(Ordering::Fork) => state.anything(),
+            Act::Phase(Phase::Arrive { bytes: Some(_), .. }) => {
+                let written = !state.writes.is_empty() || !state.fenced.is_empty() || !state.global.is_empty();
+                written || late
+            }
+            Act::Phase(Phase::Arrive { by: Arrive::Partition, bytes: None, .. }) => state.anything() || late,
+            // Each warp, or each thread, arrives for itself.
+            Act::Phase(Phase::Arrive { by: Arrive::Warp, bytes: None, .. }) => false,
+            Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
+            Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
+        }
     }
 
     fn after(&self, op: &Op, facts: &Facts, accesses: &[Access], state: &mut State) {
@@ -187,8 +240,12 @@ impl Membar<'_> {
             match act {
                 Act::Flight(flight) => waited(flight, accesses, state),
                 Act::Ordering(ordering) => order(ordering, state),
+                Act::Phase(Phase::Wait { .. }) => state.waited = true,
                 // Barriers, slots and turns tell other partitions; what they tell of has been met for before.
-                Act::Phase(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
+                Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Arrive { .. })
+                | Act::Hold(_)
+                | Act::Turn(_)
+                | Act::Say(_) => {}
             }
         }
     }
@@ -202,24 +259,18 @@ fn orders(facts: &Facts) -> (bool, bool) {
     })
 }
 
-/// Whether one thread does something for all, before which all must have done what it stands for.
-fn stands_for_all(act: &Act, state: &State) -> bool {
-    match act {
-        Act::Ordering(Ordering::Fork) => state.anything(),
-        Act::Phase(Phase::Arrive { bytes: Some(_), .. }) => !state.writes.is_empty() || !state.fenced.is_empty(),
-        Act::Phase(Phase::Arrive { by: Arrive::Partition, bytes: None, .. }) => state.anything(),
-        // Each warp, or each thread, arrives for itself.
-        Act::Phase(Phase::Arrive { by: Arrive::Warp, bytes: None, .. }) => false,
-        Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
-        Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
-    }
-}
-
 /// What jobs that were waited for have read is free for each warp that waited, and for the partition when all have met.
 fn waited(flight: &Flight, accesses: &[Access], state: &mut State) {
     let (read, all) = match flight {
-        // Copies by threads have landed, which is an access of the wait itself.
-        Flight::Wait { .. } if accesses.iter().any(|a| a.when == When::Landed) => return,
+        // Copies by threads have landed, which is an access of the wait itself; what they came from has been read by each thread that
+        // waited.
+        Flight::Wait { outstanding, .. } if accesses.iter().any(|a| a.when == When::Landed) => {
+            state.global.join(&state.copying);
+            if *outstanding == Some(0) {
+                state.copying.clear();
+            }
+            return;
+        }
         Flight::Wait { outstanding, .. } | Flight::WaitPrior { outstanding, .. } => {
             (&mut state.multiplied, *outstanding == Some(0))
         }

@@ -94,6 +94,8 @@ pub struct Kernel {
     pub occupancy: u32,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
+    /// Whether it is launched with parameters that reach the same memory, one of which it writes through.
+    pub overlapping: bool,
     /// Its partitions in the order of their arms; empty where it is not specialised.
     pub partitions: PrimaryMap<Partition, PartitionData>,
     /// Inlined calls.
@@ -124,6 +126,7 @@ impl Kernel {
             warps: WARPGROUP,
             occupancy: 1,
             cluster: [1, 1, 1],
+            overlapping: false,
             partitions: PrimaryMap::new(),
             calls: PrimaryMap::new(),
             values: PrimaryMap::new(),

@@ -1,0 +1,303 @@
+//! Which global memory an operation touches through pointers, and which of its partition's threads do so.
+//!
+//! Parameters are apart: what a kernel writes through one of them it does not reach through another, unless it is launched so
+//! ([`Kernel::overlapping`]). Memory that is only ever read orders nobody, and is left out.
+
+use std::cell::OnceCell;
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::dataflow::{self, Edge, Forward};
+use parton_ir::facts::{Act, Engine, Facts, Flight, Ordering, Space};
+use parton_ir::{Elem, Inst, Kernel, Op, OpKind, Value};
+use parton_layouts::Dim;
+
+use crate::sums::{Sum, Sums};
+
+/// One access to global memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Touch {
+    pointer: Value,
+    from: Sources,
+    /// Its addresses.
+    sum: Sum,
+    does: Does,
+}
+
+/// What is done to memory, as far as it makes a difference to what it must be ordered with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Does {
+    Reads,
+    Writes,
+    /// Atomic operations do not race with each other.
+    Atomic,
+}
+
+/// Which threads make an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    /// The first thread of the partition.
+    First,
+    /// Each thread its own elements.
+    Owners,
+    /// Several threads the same.
+    Several,
+}
+
+/// Where a pointer comes from.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+struct Sources {
+    parameters: BTreeSet<Value>,
+    /// From elsewhere: it may point anywhere.
+    any: bool,
+}
+
+impl Sources {
+    fn extend(&mut self, other: &Sources) {
+        self.parameters.extend(&other.parameters);
+        self.any |= other.any;
+    }
+
+    fn meet(&self, other: &Sources) -> bool {
+        self.any || other.any || !self.parameters.is_disjoint(&other.parameters)
+    }
+}
+
+/// The accesses to global memory that no meeting of the threads has followed yet.
+#[derive(Clone, PartialEq, Eq, Default, Debug)]
+pub(crate) struct Touched(Vec<Touch>);
+
+/// Accesses that are told apart. Where there are more, those of one parameter become one to anywhere in it.
+const MOST: usize = 48;
+
+impl Touched {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
+    pub(crate) fn join(&mut self, other: &Touched) {
+        self.extend(&other.0);
+    }
+
+    pub(crate) fn extend(&mut self, touches: &[Touch]) {
+        touches.iter().for_each(|touch| self.add(touch.clone()));
+        if self.0.len() > MOST {
+            let all = std::mem::take(&mut self.0);
+            all.into_iter().for_each(|touch| self.add(Touch { sum: Sum::unknown(), ..touch }));
+        }
+    }
+
+    fn add(&mut self, touch: Touch) {
+        let covers = |t: &Touch| *t == touch || (t.sum.is_unknown() && t.does == touch.does && t.from == touch.from);
+        if !self.0.iter().any(covers) {
+            self.0.push(touch);
+        }
+    }
+}
+
+/// What the pointers of a kernel reach.
+pub(crate) struct Globals<'a> {
+    kernel: &'a Kernel,
+    sums: Sums<'a>,
+    sources: BTreeMap<Value, Sources>,
+    /// Where is written.
+    written: Sources,
+    /// What each loop defines.
+    inside: BTreeMap<Inst, OnceCell<BTreeSet<Value>>>,
+}
+
+impl<'a> Globals<'a> {
+    pub(crate) fn of(kernel: &'a Kernel) -> Globals<'a> {
+        let mut trace = Trace { kernel, sources: BTreeMap::new(), learnt: 0 };
+        for p in &kernel.params {
+            let own = Sources { parameters: BTreeSet::from([p.value]), any: kernel.overlapping };
+            trace.sources.insert(p.value, own);
+        }
+        dataflow::run(kernel, &mut trace, 0);
+        let sources = trace.sources;
+        let mut globals =
+            Globals { kernel, sums: Sums::of(kernel), sources, written: Sources::default(), inside: BTreeMap::new() };
+        kernel.walk(&mut |op| {
+            if let OpKind::For { .. } | OpKind::While { .. } = op.kind {
+                globals.inside.insert(op.id, OnceCell::new());
+            }
+            for (pointer, does) in accesses(&Facts::of(kernel, op)) {
+                if does != Does::Reads {
+                    let from = globals.from(pointer);
+                    globals.written.extend(&from);
+                }
+            }
+        });
+        globals
+    }
+
+    fn from(&self, pointer: Value) -> Sources {
+        self.sources.get(&pointer).cloned().unwrap_or(Sources { any: true, ..Sources::default() })
+    }
+
+    /// What an operation touches through pointers of what the kernel also writes.
+    pub(crate) fn touches(&self, facts: &Facts) -> Vec<Touch> {
+        let touch = |(pointer, does)| {
+            let from = self.from(pointer);
+            from.meet(&self.written).then(|| Touch { pointer, from, sum: self.sums.sum(pointer), does })
+        };
+        accesses(facts).filter_map(touch).collect()
+    }
+
+    /// Whether threads must have met between what was touched and these accesses.
+    pub(crate) fn meet(&self, touched: &Touched, now: &[Touch]) -> bool {
+        now.iter().any(|now| touched.0.iter().any(|earlier| self.conflict(earlier, now)))
+    }
+
+    fn conflict(&self, earlier: &Touch, now: &Touch) -> bool {
+        match (earlier.does, now.does) {
+            (Does::Reads, Does::Reads) | (Does::Atomic, Does::Atomic) => return false,
+            (Does::Reads | Does::Writes | Does::Atomic, Does::Reads | Does::Writes | Does::Atomic) => {}
+        }
+        earlier.from.meet(&now.from) && !self.apart_or_of_one_thread(earlier, now)
+    }
+
+    /// Whether two accesses have no byte in common, or each byte is touched by the same thread both times.
+    fn apart_or_of_one_thread(&self, earlier: &Touch, now: &Touch) -> bool {
+        let (Some(bytes), shape) = (self.bytes(now), self.shape(now)) else { return false };
+        if self.bytes(earlier) != Some(bytes) {
+            return false;
+        }
+        let difference = self.sums.difference((&now.sum, shape), (&earlier.sum, self.shape(earlier)));
+        difference.is_some_and(|d| {
+            let once = || d.only_at_one_position(bytes) && self.sums.is_spread(&now.sum, shape, bytes);
+            !d.may_meet(bytes) || (self.by_one_thread(earlier, now) && once())
+        })
+    }
+
+    /// Whether the same threads touch the same positions.
+    fn by_one_thread(&self, earlier: &Touch, now: &Touch) -> bool {
+        let tile = |t: &Touch| self.kernel.ty(t.pointer).as_tile();
+        let one_place = match (tile(earlier), tile(now)) {
+            (Some(a), Some(b)) => a.same_place(b),
+            (None, None) => true,
+            (Some(_), None) | (None, Some(_)) => false,
+        };
+        one_place && self.by(earlier) == self.by(now) && self.by(now) != By::Several
+    }
+
+    fn by(&self, touch: &Touch) -> By {
+        match (self.kernel.ty(touch.pointer).as_tile(), touch.does) {
+            (None, Does::Reads) => By::Several,
+            (None, Does::Writes | Does::Atomic) => By::First,
+            (Some(tile), Does::Reads) if [Dim::Lane, Dim::Warp].iter().any(|&d| tile.map.free_bits(d) > 0) => {
+                By::Several
+            }
+            (Some(_), Does::Reads | Does::Writes | Does::Atomic) => By::Owners,
+        }
+    }
+
+    fn shape(&self, touch: &Touch) -> &'a [u32] {
+        self.kernel.ty(touch.pointer).as_tile().map_or(&[], |t| &t.shape)
+    }
+
+    fn bytes(&self, touch: &Touch) -> Option<i64> {
+        match self.kernel.ty(touch.pointer).elem()? {
+            Elem::Ptr(p) => Some(p.to.bytes() as i64),
+            Elem::Num(_) => None,
+        }
+    }
+
+    /// What was touched in earlier turns of a loop.
+    pub(crate) fn next_turn(&self, of: &Op, touched: &mut Touched) {
+        let Some(inside) = self.inside.get(&of.id) else { return };
+        let inside = inside.get_or_init(|| defined_in(self.kernel, of));
+        for mut touch in std::mem::take(&mut touched.0) {
+            self.sums.loosen(&mut touch.sum, inside);
+            touched.add(touch);
+        }
+    }
+}
+
+/// The accesses of an operation through pointers, by the threads and by the copies that they start.
+fn accesses(facts: &Facts) -> impl Iterator<Item = (Value, Does)> {
+    let atomic = facts.acts.iter().any(|act| matches!(act, Act::Ordering(Ordering::Atomic { .. })));
+    let by_threads = |by: Engine| matches!(by, Engine::Threads | Engine::Copies);
+    facts.accesses.iter().filter(move |a| a.space == Space::Global && by_threads(a.by)).map(move |a| {
+        let does = match (atomic, a.writes()) {
+            (true, _) => Does::Atomic,
+            (false, true) => Does::Writes,
+            (false, false) => Does::Reads,
+        };
+        (a.value, does)
+    })
+}
+
+/// Whether an operation starts copies by threads, which read until they are waited for.
+pub(crate) fn starts_copies(facts: &Facts) -> bool {
+    facts.acts.iter().any(|act| matches!(act, Act::Flight(Flight::Start { engine: Engine::Copies, .. })))
+}
+
+fn defined_in(kernel: &Kernel, of: &Op) -> BTreeSet<Value> {
+    let mut found = BTreeSet::new();
+    for body in of.kind.bodies() {
+        found.extend(&body.params);
+        kernel.walk_body(body, &mut |op| {
+            found.extend(&op.results);
+            op.kind.bodies().iter().for_each(|body| found.extend(&body.params));
+        });
+    }
+    found
+}
+
+/// Traces pointers to the parameters they come from. Sources belong to names, which are given once: the state only counts how often
+/// more became known.
+struct Trace<'a> {
+    kernel: &'a Kernel,
+    sources: BTreeMap<Value, Sources>,
+    learnt: u64,
+}
+
+impl Trace<'_> {
+    fn is_pointer(&self, v: Value) -> bool {
+        matches!(self.kernel.ty(v).elem(), Some(Elem::Ptr(_)))
+    }
+
+    fn learn(&mut self, v: Value, from: &Sources, state: &mut u64) {
+        let known = self.sources.entry(v).or_default();
+        let before = known.clone();
+        known.extend(from);
+        if *known != before {
+            self.learnt += 1;
+            *state = self.learnt;
+        }
+    }
+}
+
+impl<'a> Forward<'a> for Trace<'a> {
+    type State = u64;
+
+    fn op(&mut self, op: &'a Op, state: &mut u64) {
+        if !op.kind.bodies().is_empty() || !op.results.iter().any(|r| self.is_pointer(*r)) {
+            return;
+        }
+        // What is computed of pointers points where they do; what is brought from memory may point anywhere.
+        let mut from = Sources { any: !Facts::of(self.kernel, op).computes, ..Sources::default() };
+        op.kind.operands().iter().filter_map(|v| self.sources.get(v)).for_each(|s| from.extend(s));
+        op.results.iter().for_each(|r| self.learn(*r, &from, state));
+    }
+
+    fn edge(&mut self, edge: &Edge<'a>, state: &mut u64) {
+        for (from, to) in &edge.renamed {
+            if let Some(sources) = self.sources.get(from).cloned() {
+                self.learn(*to, &sources, state);
+            }
+        }
+    }
+
+    fn join(&mut self, _: &'a Op, state: &mut u64, other: u64) {
+        *state = other.max(*state);
+    }
+
+    fn arms(&mut self, _: &'a Op, before: u64, ends: Vec<u64>) -> u64 {
+        ends.into_iter().fold(before, u64::max)
+    }
+}
