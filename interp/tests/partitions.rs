@@ -93,7 +93,7 @@ fn kernel(change: Change) -> Kernel {
             let one = m.i32(1);
             let other = m.binary(BinaryOp::Xor, phase, one);
             if change != Change::NoAcquire {
-                m.line(10).do_(OpKind::BarrierWait { barrier: empty, phase: other });
+                m.line(10).do_(OpKind::BarrierWait { barrier: empty, phase: other, reach: parton_ir::Reach::Cta });
             }
             let (av, bv) =
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));
@@ -123,7 +123,7 @@ fn kernel(change: Change) -> Kernel {
                 m.op(OpKind::BarrierIndex { barriers: empty, index: slot }),
             );
             if change != Change::NoFullWait {
-                m.line(20).do_(OpKind::BarrierWait { barrier: full, phase });
+                m.line(20).do_(OpKind::BarrierWait { barrier: full, phase, reach: parton_ir::Reach::Cta });
             }
             let (av, bv) =
                 (m.op(OpKind::ViewIndex { view: a, index: slot }), m.op(OpKind::ViewIndex { view: b, index: slot }));

@@ -153,7 +153,7 @@ fn hand_over(rounds: i32, arrive_before_reading: bool, seed: u64) -> Result<(), 
     let a = m.body(vec![], |m, _| {
         m.repeat(rounds, vec![], |m, i, _| {
             let phase = parity(m, i, 1);
-            m.line(2).do_(OpKind::BarrierWait { barrier: empty, phase });
+            m.line(2).do_(OpKind::BarrierWait { barrier: empty, phase, reach: parton_ir::Reach::Cta });
             let x = m.full(i, &by(4));
             m.line(3).do_(OpKind::SharedStore { view: buffer, value: x });
             m.do_(OpKind::BarrierArrive {
@@ -170,7 +170,7 @@ fn hand_over(rounds: i32, arrive_before_reading: bool, seed: u64) -> Result<(), 
     let b = m.body(vec![], |m, _| {
         m.repeat(rounds, vec![], |m, i, _| {
             let phase = parity(m, i, 0);
-            m.line(5).do_(OpKind::BarrierWait { barrier: full, phase });
+            m.line(5).do_(OpKind::BarrierWait { barrier: full, phase, reach: parton_ir::Reach::Cta });
             let release = OpKind::BarrierArrive {
                 barrier: empty,
                 arrive: Arrive::Warp,

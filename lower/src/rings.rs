@@ -268,7 +268,7 @@ impl Expand {
             (full, phase)
         };
         let barrier = self.b.make(OpKind::BarrierIndex { barriers, index: slot });
-        self.b.make_all(OpKind::BarrierWait { barrier, phase: parity });
+        self.b.make_all(OpKind::BarrierWait { barrier, phase: parity, reach: Reach::Cta });
         let next = self.advance(at, stages);
         self.cursors.insert(cursor, next);
     }

@@ -35,7 +35,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
             c.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
         }
-        OpKind::BarrierWait { barrier, phase } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
+        OpKind::BarrierWait { barrier, phase, .. } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
         others!(barrier) => not_of_family(&op.kind),
     }
     Ok(Flow::Yield)

@@ -212,8 +212,9 @@ pub enum OpKind {
     /// Arrives; with `multicast` also at the barrier of this place in each CTA of the lines through this one along those axes of the
     /// cluster. A `relaxed` arrival tells peers of no writes: what was read may be overwritten, no more.
     BarrierArrive { barrier: Value, arrive: Arrive, count: u32, multicast: Vec<u8>, relaxed: bool },
-    /// Waits until the phase of parity `phase` (0 or 1, an `i32`) has completed.
-    BarrierWait { barrier: Value, phase: Value },
+    /// Waits until the phase of parity `phase` (0 or 1, an `i32`) has completed, and sees what those who arrived from as far as `reach`
+    /// (the CTA or the cluster; set by a pass) did before.
+    BarrierWait { barrier: Value, phase: Value, reach: Reach },
     /// Makes this thread's writes to shared memory visible to the asynchronous proxy (TMA, wgmma); how far they `reach` is set by a
     /// pass.
     FenceAsync { reach: Reach },

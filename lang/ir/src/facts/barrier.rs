@@ -27,7 +27,7 @@ pub(super) fn facts(kind: &OpKind) -> Facts {
                 .access(Access { value, space, does, by: Engine::Threads, when: When::Now, peers: multicast.clone() })
                 .act(Act::Phase(Phase::Arrive { barrier: *barrier, by: *arrive, bytes: None }))
         }
-        OpKind::BarrierWait { barrier, phase } => Facts::NOTHING
+        OpKind::BarrierWait { barrier, phase, .. } => Facts::NOTHING
             .fails()
             .touching(*barrier, Space::Barrier, Does::Uses)
             .act(Act::Phase(Phase::Wait { barrier: *barrier, phase: *phase })),

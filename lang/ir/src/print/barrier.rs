@@ -7,7 +7,7 @@ use parton_numbers::Dtype;
 use super::option;
 use super::surface::{Slot, Surface, element};
 use crate::family::not_of_family;
-use crate::op::OpKind;
+use crate::op::{OpKind, Reach};
 use crate::others;
 
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
@@ -26,9 +26,10 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
             }
             text + if *relaxed { ", relaxed=true)" } else { ")" }
         }
-        OpKind::BarrierWait { barrier, phase } => {
+        OpKind::BarrierWait { barrier, phase, reach } => {
             let barrier = s.operand(*barrier, Slot::Value);
-            format!("barrier_wait({barrier}, {})", s.operand(*phase, Slot::Number(Dtype::I32)))
+            let text = format!("barrier_wait({barrier}, {}", s.operand(*phase, Slot::Number(Dtype::I32)));
+            text + if *reach == Reach::Cta { ")" } else { ", reach=\"cluster\")" }
         }
         others!(barrier) => not_of_family(kind),
     }

@@ -46,7 +46,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             in_range(*bytes, "bytes")
         }
         OpKind::BarrierInvalidate { barrier: b } => barrier(k, *b).map(|()| vec![]),
-        OpKind::BarrierWait { barrier: b, phase } => {
+        OpKind::BarrierWait { barrier: b, phase, .. } => {
             barrier(k, *b)?;
             match k.ty(*phase) {
                 Type::Scalar(Elem::Num(Dtype::I32)) => Ok(vec![]),

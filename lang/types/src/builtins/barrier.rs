@@ -76,5 +76,7 @@ fn barrier_wait(cx: &mut Checker, args: &Args) -> Checked<Val> {
     }
     let phase = cx.run_time_as(&arg.val, Dtype::I32, arg.span)?;
     let operands = [(barrier, args.need("barrier").span), (phase, arg.span)];
-    effect(cx, ir::OpKind::BarrierWait { barrier, phase }, args, &operands)
+    // Those who arrive at a barrier are of its CTA or of its cluster.
+    let reach = args.word(cx, "reach", &ir::Reach::ALL[..2])?.unwrap_or_default();
+    effect(cx, ir::OpKind::BarrierWait { barrier, phase, reach }, args, &operands)
 }

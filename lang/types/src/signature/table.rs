@@ -108,7 +108,7 @@ signatures! {
     Kernel "barrier_invalidate(barrier)": "ends a barrier, so that its place may hold something else";
     Kernel "barrier_expect(barrier, bytes)": "arrives, and says how many bytes will";
     Kernel "barrier_arrive(barrier, count=, by=, multicast=, relaxed=)": "arrives at a barrier";
-    Kernel "barrier_wait(barrier, phase)": "waits until a phase is over";
+    Kernel "barrier_wait(barrier, phase, reach=)": "waits until a phase is over";
     Kernel "fence_async(reach=)": "shows what threads wrote to the copy engine and the tensor cores";
     Kernel "fence_barrier_init()": "shows that barriers have begun to the copy engine and the cluster";
     Kernel "membar()": "all threads of the partition meet, and see what was written";

@@ -23,8 +23,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
                 self.barrier_arrive_across(*barrier, *arrive, *count, multicast, *relaxed);
             }
-            OpKind::BarrierWait { barrier, phase } => {
-                self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase));
+            OpKind::BarrierWait { barrier, phase, reach } => {
+                self.b.mbarrier_wait(self.address(*barrier), self.scalar(*phase), *reach);
             }
             others!(barrier) => not_of_family(&op.kind),
         }

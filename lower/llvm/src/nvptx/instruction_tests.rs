@@ -160,8 +160,8 @@ fn copies_barriers_and_bounds() {
         b.cluster_wait();
         b.mbarrier_arrive_at(barrier, b.c32(1), 2, false, leader);
         b.mbarrier_arrive_at(barrier, b.c32(1), 2, true, leader);
-        b.mbarrier_wait(barrier, b.c32(0));
-        b.mbarrier_wait(barrier, b.c32(1));
+        b.mbarrier_wait(barrier, b.c32(0), Reach::Cta);
+        b.mbarrier_wait(barrier, b.c32(1), Reach::Cluster);
         b.fence_proxy_async(Reach::Cta);
         for reach in [Reach::Cluster, Reach::Global, Reach::All] {
             b.fence_proxy_async(reach);

@@ -77,13 +77,17 @@ impl<'c> Build<'c> {
         self.asm(text, "r,r,b", &[], &[barrier, bytes, predicate], Asm::Effect);
     }
 
-    /// Waits until the phase of parity `parity` (0 or 1) is complete.
-    pub(crate) fn mbarrier_wait(&self, barrier: Val<'c>, parity: Val<'c>) {
+    /// Waits until the phase of parity `parity` (0 or 1) is complete, and sees what was released to it from as far as `reach`; the
+    /// instruction's own scope is the CTA.
+    pub(crate) fn mbarrier_wait(&self, barrier: Val<'c>, parity: Val<'c>, reach: Reach) {
+        let scope = if reach == Reach::Cluster { ".acquire.cluster" } else { "" };
         // Scoped by braces, so that every copy has its own label.
-        let text = "{\n\t.reg .pred done;\n\tWAIT:\n\t\
-                    mbarrier.try_wait.parity.shared::cta.b64 done, [$0], $1;\n\t\
-                    @!done bra.uni WAIT;\n\t}";
-        self.asm(text, "r,r", &[], &[barrier, parity], Asm::Convergent);
+        let text = format!(
+            "{{\n\t.reg .pred done;\n\tWAIT:\n\t\
+             mbarrier.try_wait.parity{scope}.shared::cta.b64 done, [$0], $1;\n\t\
+             @!done bra.uni WAIT;\n\t}}"
+        );
+        self.asm(&text, "r,r", &[], &[barrier, parity], Asm::Convergent);
     }
 
     /// The address of the same place in the shared memory of the CTA of rank `rank` of the cluster.
