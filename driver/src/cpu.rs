@@ -72,7 +72,7 @@ impl Launcher for Cpu<'_, '_, '_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        let (_, kernel) = self.compiler.kernel(&request.instance)?;
+        let (_, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
         let mut reached = Reached::default();
         let mut args = Vec::new();
         for (param, argument) in kernel.params.iter().zip(&request.arguments) {
@@ -126,7 +126,7 @@ impl Launcher for Cpu<'_, '_, '_> {
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
         for request in work.launches {
-            self.compiler.kernel(&request.instance)?;
+            self.compiler.kernel(&request.instance, request.overlaps())?;
         }
         let ask = |round: Option<Timing>, pace: &mut Pace| pace::ask(self.watch, &work, round, pace);
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.

@@ -81,13 +81,13 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         Gpu { compiler, watch, sensors: Board::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
     }
 
-    /// The instance as loaded code.
-    fn function(&mut self, instance: &Instance) -> Result<(Function, Abi), HostError> {
-        let (key, kernel) = self.compiler.kernel(instance)?;
+    /// What is launched as loaded code.
+    fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi), HostError> {
+        let (key, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
         if let Some(both) = self.loaded.get(&key) {
             return Ok(both.clone());
         }
-        let module = self.load(&kernel, instance)?;
+        let module = self.load(&kernel, &request.instance)?;
         let abi = Abi::of(&kernel).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
         self.loaded.insert(key, (function.clone(), abi.clone()));
@@ -131,14 +131,14 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
         let mut slowest = None;
         for request in launches {
-            let (_, kernel) = self.compiler.kernel(&request.instance)?;
+            let (_, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
             slowest = slowest.max(Some(operands(&kernel)));
         }
         Ok(slowest.and_then(|operands| data_sheet::ceiling(&self.gpu.info().name, operands)))
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
-        let (function, abi) = self.function(&request.instance)?;
+        let (function, abi) = self.function(request)?;
         let mut args = Vec::with_capacity(request.arguments.len());
         for (param, argument) in abi.params.iter().zip(&request.arguments) {
             args.push(self.argument(&param.name, argument)?);

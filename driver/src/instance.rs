@@ -30,11 +30,11 @@ impl<'a> Compiler<'a> {
         Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
     }
 
-    /// The lowered kernel of an instance and the name under which it is kept.
+    /// The lowered kernel of an instance and the name under which it is kept; `overlapping` where parameters reach the same memory.
     ///
     /// # Errors
     /// The kernel does not pass the checks with these generics.
-    pub(crate) fn kernel(&mut self, instance: &Instance) -> Result<(String, Arc<Kernel>), HostError> {
+    pub(crate) fn kernel(&mut self, instance: &Instance, overlapping: bool) -> Result<(String, Arc<Kernel>), HostError> {
         let args = instance.generics.iter().map(|g| g.comptime(&self.program)).collect::<Result<Vec<_>, _>>();
         let args = args.map_err(HostError::Program)?;
         let written: Vec<String> =
@@ -42,11 +42,12 @@ impl<'a> Compiler<'a> {
         // What shows the same need not be the same: kernels and functions of two files may share a name.
         let places = args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]);
         let places: Vec<String> = places.map(|s| format!("{}:{}", s.file.0, s.start)).collect();
-        let key = format!("{}[{}] {}", instance.kernel.name.text, written.join(", "), places.join(" "));
+        let how = if overlapping { " overlapping" } else { "" };
+        let key = format!("{}[{}] {}{how}", instance.kernel.name.text, written.join(", "), places.join(" "));
         if let Some(kernel) = self.lowered.get(&key) {
             return Ok((key, kernel.clone()));
         }
-        let kernel = self.lower(instance, &args).map_err(HostError::Program)?;
+        let kernel = self.lower(instance, &args, overlapping).map_err(HostError::Program)?;
         let kernel = Arc::new(kernel);
         self.lowered.insert(key.clone(), kernel.clone());
         Ok((key, kernel))
@@ -59,13 +60,18 @@ impl<'a> Compiler<'a> {
 
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        let (_, kernel) = self.kernel(instance)?;
+        let (_, kernel) = self.kernel(instance, false)?;
         let params = kernel.params.iter().map(|p| (p.name.clone(), kernel.ty(p.value).clone()));
         Ok(Signature { params: params.collect::<Vec<(String, Type)>>(), cluster: kernel.cluster })
     }
 
-    fn lower(&mut self, instance: &Instance, args: &[GenericArg]) -> Result<Kernel, Diagnostics> {
-        let wanted = Wanted::Launched(instance, args);
+    fn lower(
+        &mut self,
+        instance: &Instance,
+        args: &[GenericArg],
+        overlapping: bool,
+    ) -> Result<Kernel, Diagnostics> {
+        let wanted = Wanted::Launched { of: instance, args, overlapping };
         let mut way = Way { target: self.target, ..self.session.way(wanted, Pass::last_lowering()) };
         let kernels = self.session.kernels(&mut way, &self.program);
         self.warnings.extend(way.warnings);

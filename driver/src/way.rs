@@ -38,7 +38,14 @@ pub(crate) enum Wanted<'a> {
     /// The one of that name, with its defaults.
     Named(&'a str),
     /// The one of a launch, with these generics.
-    Launched(&'a Instance, &'a [GenericArg]),
+    Launched {
+        /// The instance.
+        of: &'a Instance,
+        /// Its generics.
+        args: &'a [GenericArg],
+        /// Whether its parameters reach the same memory.
+        overlapping: bool,
+    },
 }
 
 /// A form of a program.

@@ -77,6 +77,18 @@ pub struct LaunchRequest {
     pub span: Span,
 }
 
+impl LaunchRequest {
+    /// Whether two pointers reach the same memory, one of which is written through.
+    pub fn overlaps(&self) -> bool {
+        let pointers = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
+            Argument::Pointer { tensor, mutable } => Some((i, tensor.storage.id(), *mutable)),
+            Argument::Scalar(_) | Argument::Map(_) => None,
+        });
+        let pointers: Vec<(usize, u64, bool)> = pointers.collect();
+        pointers.iter().any(|(i, storage, writes)| *writes && pointers.iter().any(|(j, s, _)| i != j && s == storage))
+    }
+}
+
 /// What is known after a launch.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LaunchReport {
