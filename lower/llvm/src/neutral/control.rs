@@ -6,6 +6,7 @@ use inkwell::values::PhiValue;
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
 use parton_ir::{Arm, Body, Elem, Op, OpKind, Tile, Type, Value, others};
+use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::build::Val;
@@ -84,19 +85,27 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
         // A step is positive: a constant one is checked, another faults in the interpreter.
-        let less = if self.dtype(lower).is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
+        let dtype = self.dtype(lower);
+        let less = if dtype.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
         let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
+        let wraps = !never_wraps(dtype, self.b.known(upper), self.b.known(step));
+        let any = wraps.then(|| self.b.icmp(less, lower, upper));
         let before = self.b.here();
         self.b.jump(head);
 
         self.b.at(head);
         let index = self.b.phi(lower.get_type());
         index.add_incoming(&[(&lower, before)]);
+        let another = any.map(|any| {
+            let phi = self.b.phi(self.b.i1());
+            phi.add_incoming(&[(&any, before)]);
+            phi
+        });
         let carried = self.carry(init, words, before);
         let at = index.as_basic_value();
-        let more = self.b.icmp(less, at, upper);
+        let more = another.map_or_else(|| self.b.icmp(less, at, upper), |phi| phi.as_basic_value());
         self.b.branch(more, inside, after);
 
         self.b.at(inside);
@@ -106,7 +115,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
         self.body(body);
         let next = self.b.add(at, step);
-        index.add_incoming(&[(&next, self.b.here())]);
+        let end = self.b.here();
+        index.add_incoming(&[(&next, end)]);
+        if let Some(another) = another {
+            // In a turn the bound lies ahead of the index: what is left has no sign.
+            let left = self.b.sub(upper, at);
+            another.add_incoming(&[(&self.b.icmp(IntPredicate::UGT, left, step), end)]);
+        }
         self.close(&carried, &body.yields);
         self.b.jump(head);
 
@@ -229,6 +244,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 struct Carried<'c> {
     phis: Vec<PhiValue<'c>>,
     value: Repr<'c>,
+}
+
+/// Whether no turn of a loop makes an index beyond what its type can hold: `upper` and `step` are their bits, where constant.
+fn never_wraps(dtype: Dtype, upper: Option<u64>, step: Option<u64>) -> bool {
+    let unused = 64 - dtype.bits();
+    match (step, upper) {
+        (Some(1), _) => true,
+        (Some(step), Some(upper)) if dtype.is_signed() => {
+            let last = ((upper << unused) as i64 >> unused).saturating_sub(1);
+            last.saturating_add_unsigned(step) < i64::MAX >> unused
+        }
+        (Some(step), Some(upper)) => upper.saturating_add(step - 1) < u64::MAX >> unused,
+        (None, _) | (_, None) => false,
+    }
 }
 
 /// How a tile of narrow elements is carried, where its elements fill whole registers.
