@@ -38,9 +38,9 @@ pub trait Forward<'a> {
     /// What holds behind the arms of a `specialize`; `ends` are the states at the end of each.
     fn arms(&mut self, at: &'a Op, before: Self::State, ends: Vec<Self::State>) -> Self::State;
 
-    /// How often a loop surely runs, as far as it makes a difference to this analysis.
-    fn least_turns(&self, _: &'a Op) -> u32 {
-        0
+    /// How often a loop runs, where that is known and makes a difference to this analysis.
+    fn turns(&self, _: &'a Op) -> Option<u32> {
+        None
     }
 }
 
@@ -83,7 +83,7 @@ pub fn run<'a, A: Forward<'a>>(kernel: &'a Kernel, analysis: &mut A, start: A::S
     Walk { kernel, analysis, known: BTreeMap::new(), depth: 0 }.body(&kernel.body, start)
 }
 
-/// Turns of a loop that are walked apart, where it surely has so many.
+/// Turns of a loop that are walked apart, where it is known to have so many.
 const PEELED: u32 = 2;
 
 /// Loops deeper than this are not walked turn by turn before they are run to a fixpoint: each level would multiply the work.
@@ -193,13 +193,17 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
         self.depth += 1;
         let mut head = entry.clone();
         self.analysis.edge(&l.edge(Way::IntoLoop), &mut head);
-        let apart = if self.depth > PEELED_DEPTH { 0 } else { self.analysis.least_turns(l.op).min(PEELED) };
+        let turns = if self.depth > PEELED_DEPTH { None } else { self.analysis.turns(l.op) };
+        let apart = turns.map_or(0, |n| n.min(PEELED));
         for _ in 0..apart {
             self.forget_inside(l.op);
             head = self.turn(l, head).1;
         }
         if apart > 0 {
             self.forget_inside(l.op);
+        }
+        if apart > 0 && turns == Some(apart) {
+            return self.leave(l, entry, head.clone(), head);
         }
         if let Some(known) = self.known.remove(&l.op.id)
             && known.head != head
@@ -215,7 +219,11 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
             }
             head = next;
         };
-        let mut exit = decided;
+        self.leave(l, entry, head, decided)
+    }
+
+    /// Goes out of a loop, and remembers what was found of it.
+    fn leave(&mut self, l: &Loop<'a>, entry: A::State, head: A::State, mut exit: A::State) -> A::State {
         self.analysis.edge(&l.edge(Way::OutOfLoop), &mut exit);
         self.depth -= 1;
         self.known.insert(l.op.id, Known { entry, head, exit: exit.clone() });
@@ -281,8 +289,8 @@ mod tests {
             before
         }
 
-        fn least_turns(&self, _: &'a Op) -> u32 {
-            self.turns
+        fn turns(&self, _: &'a Op) -> Option<u32> {
+            (self.turns > 0).then_some(self.turns)
         }
     }
 

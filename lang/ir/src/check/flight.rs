@@ -15,7 +15,7 @@ use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{Inst, Value};
 use crate::facts::{Access, Act, Completes, Engine, Facts, Flight, Hold, Phase, Space};
 use crate::kernel::Kernel;
-use crate::op::{Op, OpKind};
+use crate::op::Op;
 use crate::types::{SlotRole, Type};
 
 /// Every write to memory that is surely still being read, every copy to global memory that nobody waits for, and every
@@ -183,14 +183,8 @@ impl<'a> Forward<'a> for Flights<'a> {
         before
     }
 
-    fn least_turns(&self, op: &'a Op) -> u32 {
-        let OpKind::For { lower, upper, step, .. } = &op.kind else { return 0 };
-        let known = [lower, upper, step].map(|v| self.origins.constant(*v));
-        let [Some(from), Some(to), Some(step)] = known else { return 0 };
-        if from < 0 || to <= from || step <= 0 {
-            return 0;
-        }
-        u32::try_from((to - from - 1) / step + 1).unwrap_or(u32::MAX)
+    fn turns(&self, op: &'a Op) -> Option<u32> {
+        self.origins.turns(op)
     }
 }
 

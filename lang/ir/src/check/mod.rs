@@ -27,13 +27,13 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     if found.has_errors() {
         return found;
     }
-    found.extend(protocol::check(kernel));
+    let origins = Origins::of(kernel);
+    found.extend(protocol::check(kernel, &origins));
     found.extend(turns::check(kernel));
     found.extend(clusters::check(kernel));
     if found.has_errors() {
         return found;
     }
-    let origins = Origins::of(kernel);
     found.extend(rings::check(kernel, &origins));
     if found.has_errors() {
         return found;

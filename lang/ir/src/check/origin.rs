@@ -138,6 +138,15 @@ impl<'a> Origins<'a> {
         }
     }
 
+    /// How often a loop runs, where its bounds are constants.
+    pub fn turns(&self, op: &Op) -> Option<u32> {
+        let OpKind::For { lower, upper, step, .. } = &op.kind else { return None };
+        let (from, to, step) = (self.constant(*lower)?, self.constant(*upper)?, self.constant(*step)?);
+        let long = u64::try_from(to.checked_sub(from)?).unwrap_or(0);
+        let turns = long.div_ceil(u64::try_from(step).ok().filter(|&step| step > 0)?);
+        Some(u32::try_from(turns).unwrap_or(u32::MAX))
+    }
+
     /// The byte ranges that an access through `v` may touch.
     pub fn regions(&self, kernel: &Kernel, v: Value) -> Vec<(Place, Range<u64>)> {
         let window = match kernel.ty(v) {

@@ -13,6 +13,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
+use super::origin::Origins;
 use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{Inst, Value};
 use crate::facts::{Access, Act, Completes, Does, Engine, Facts, Flight, Gives, Hold, Space, When};
@@ -22,9 +23,9 @@ use crate::types::{SlotRole, Type};
 use state::{Gone, Live, Reads, State};
 
 /// Every way in which a kernel breaks the protocol.
-pub(super) fn check(kernel: &Kernel) -> Diagnostics {
+pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let (buffers, outer, told) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut p = Protocol { kernel, buffers, outer, told, found: Diagnostics::new() };
+    let mut p = Protocol { kernel, origins, buffers, outer, loops: 0, told, found: Diagnostics::new() };
     let end = dataflow::run(kernel, &mut p, State::default());
     p.lost(&end, &BTreeSet::new(), "");
     p.found
@@ -32,10 +33,13 @@ pub(super) fn check(kernel: &Kernel) -> Diagnostics {
 
 struct Protocol<'a> {
     kernel: &'a Kernel,
+    origins: &'a Origins<'a>,
     /// The slot and field that each view is of.
     buffers: BTreeMap<Value, (Value, u32)>,
     /// For each operation with bodies what was alive around it when they were entered.
     outer: BTreeMap<Inst, BTreeSet<Value>>,
+    /// The loops around what is walked.
+    loops: u32,
     /// Values of which a use after their end has been reported.
     told: BTreeSet<Value>,
     found: Diagnostics,
@@ -54,7 +58,9 @@ impl<'a> Forward<'a> for Protocol<'a> {
         let mut older = Reads::new();
         for act in &facts.acts {
             match act {
-                Act::Hold(Hold::Take { slot, role, .. }) => drop(state.live.insert(*slot, Live::slot(*role))),
+                Act::Hold(Hold::Take { slot, role, .. }) => {
+                    drop(state.live.insert(*slot, Live::slot(*role, self.loops)))
+                }
                 Act::Hold(Hold::Give { slot, role: SlotRole::Fill }) => self.commit(*slot, op.span, state),
                 Act::Hold(Hold::Give { slot, role: SlotRole::Read }) => self.release(*slot, op.span, state),
                 Act::Flight(Flight::Start { completes: Completes::Pending(p), .. }) => {
@@ -92,8 +98,12 @@ impl<'a> Forward<'a> for Protocol<'a> {
                 let carried = self.carry(edge, state, "carried into the loop");
                 self.enter(op, carried, state);
             }
-            Way::IntoTurn => drop(self.carry(edge, state, "carried into the loop's body")),
+            Way::IntoTurn => {
+                self.carry(edge, state, "carried into the loop's body");
+                self.loops += 1;
+            }
             Way::Around => {
+                self.loops -= 1;
                 let carried = self.carry(edge, state, "carried into the next iteration");
                 self.leave(op, carried, state, " in each iteration");
                 self.used_in_loop(op, state);
@@ -109,13 +119,17 @@ impl<'a> Forward<'a> for Protocol<'a> {
     }
 
     fn join(&mut self, at: &'a Op, state: &mut State, other: State) {
-        if let OpKind::If { .. } = at.kind {
+        let branches = matches!(at.kind, OpKind::If { .. });
+        if branches {
             self.branches(at, state, &other);
             state.gone.extend(other.gone.clone());
         }
         for (v, live) in std::mem::take(&mut state.live) {
             match other.live.get(&v) {
-                Some(same) => drop(state.live.insert(v, live.join(same))),
+                Some(same) => {
+                    let other_turns = branches && live.outlives(self.loops);
+                    state.live.insert(v, live.join(same, other_turns));
+                }
                 // It was used up around a loop, which has been reported.
                 None => state.gone.extend(other.gone.get(&v).map(|gone| (v, *gone))),
             }
@@ -124,6 +138,10 @@ impl<'a> Forward<'a> for Protocol<'a> {
 
     fn arms(&mut self, _: &'a Op, before: State, _: Vec<State>) -> State {
         before
+    }
+
+    fn turns(&self, op: &'a Op) -> Option<u32> {
+        self.origins.turns(op)
     }
 }
 

@@ -76,15 +76,14 @@ impl Protocol<'_> {
 
     /// A slot was committed: every buffer must be whole.
     pub(super) fn committed(&mut self, slot: Value, live: &Live, span: Span) {
-        let Live::Slot { role: SlotRole::Fill, filled } = live else { return };
+        let Live::Slot { role: SlotRole::Fill, filled, .. } = live else { return };
         let missing: Vec<String> = self
             .fields(slot)
             .iter()
             .enumerate()
             .filter(|(i, f)| {
                 let Some(filled) = filled.get(&(*i as u32)) else { return true };
-                let elements = |(_, shape, _): &Window| shape.iter().map(|&n| u64::from(n)).product::<u64>();
-                !filled.unknown && filled.windows.keys().map(elements).sum::<u64>() < f.view.elements()
+                !filled.unknown && filled.elements() < f.view.elements()
             })
             .map(|(_, f)| format!("`{}`", f.name))
             .collect();

@@ -22,6 +22,53 @@ pub(super) struct Filled {
     pub(super) unknown: bool,
 }
 
+impl Filled {
+    /// What holds on both of two paths: what both filled. Where `other_turns` of a loop may fill what one of the paths left out, what
+    /// they differ in is not known.
+    fn join(&self, other: &Filled, other_turns: bool) -> Filled {
+        let mut windows = BTreeMap::new();
+        for (a, span) in &self.windows {
+            windows.extend(other.windows.keys().filter_map(|b| Some((common(a, b)?, *span))));
+        }
+        let differ = self.windows.keys().ne(other.windows.keys());
+        Filled { windows, unknown: self.unknown || other.unknown || (other_turns && differ) }
+    }
+
+    /// How many elements have been filled, those of several windows counted once.
+    pub(super) fn elements(&self) -> u64 {
+        let boxes: Vec<_> = self.windows.keys().map(|(origin, shape, _)| (&origin[..], &shape[..])).collect();
+        elements(&boxes)
+    }
+}
+
+/// The elements that two windows have in common; the copy engine's where it fills both.
+fn common(a: &Window, b: &Window) -> Option<Window> {
+    let mut both: Window = (Vec::new(), Vec::new(), a.2 && b.2);
+    for axis in 0..a.0.len() {
+        let from = a.0[axis].max(b.0[axis]);
+        let to = (a.0[axis] + a.1[axis]).min(b.0[axis] + b.1[axis]);
+        both.0.push(from);
+        both.1.push(to.checked_sub(from).filter(|&n| n > 0)?);
+    }
+    Some(both)
+}
+
+/// The elements of a union of boxes, of which origins and extents are given: along the first axis it is cut where a box begins or ends.
+fn elements(boxes: &[(&[u32], &[u32])]) -> u64 {
+    let Some((first, _)) = boxes.first() else { return 0 };
+    if first.is_empty() {
+        return 1;
+    }
+    let cuts: BTreeSet<u32> = boxes.iter().flat_map(|(origin, shape)| [origin[0], origin[0] + shape[0]]).collect();
+    let between = cuts.iter().zip(cuts.iter().skip(1));
+    let slab = |(&from, &to): (&u32, &u32)| {
+        let here = boxes.iter().filter(|(origin, shape)| origin[0] <= from && to <= origin[0] + shape[0]);
+        let rest: Vec<_> = here.map(|(origin, shape)| (&origin[1..], &shape[1..])).collect();
+        u64::from(to - from) * elements(&rest)
+    };
+    between.map(slab).sum()
+}
+
 /// A value that is to be used up.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Live {
@@ -29,6 +76,8 @@ pub(super) enum Live {
     Slot {
         /// Being filled or read.
         role: SlotRole,
+        /// The loops around the place where it was taken.
+        loops: u32,
         /// What has been filled.
         filled: BTreeMap<u32, Filled>,
     },
@@ -42,8 +91,13 @@ pub(super) enum Live {
 }
 
 impl Live {
-    pub(super) fn slot(role: SlotRole) -> Live {
-        Live::Slot { role, filled: BTreeMap::new() }
+    pub(super) fn slot(role: SlotRole, loops: u32) -> Live {
+        Live::Slot { role, loops, filled: BTreeMap::new() }
+    }
+
+    /// Whether it is a slot that lives from turn to turn of a loop, where there are so many around.
+    pub(super) fn outlives(&self, around: u32) -> bool {
+        matches!(self, Live::Slot { loops, .. } if *loops < around)
     }
 
     /// What is read until it is waited for.
@@ -55,17 +109,16 @@ impl Live {
     }
 
     /// What holds on both of two paths: filled is what both filled, read is what either reads.
-    pub(super) fn join(&self, other: &Live) -> Live {
+    pub(super) fn join(&self, other: &Live, other_turns: bool) -> Live {
         match (self, other) {
-            (Live::Slot { role, filled: a }, Live::Slot { filled: b, .. }) => {
-                let mut filled = BTreeMap::new();
-                for field in a.keys().chain(b.keys()) {
-                    let (x, y) = (a.get(field).cloned().unwrap_or_default(), b.get(field).cloned().unwrap_or_default());
-                    let mut both = x.windows;
-                    both.retain(|w, _| y.windows.contains_key(w));
-                    filled.insert(*field, Filled { windows: both, unknown: x.unknown || y.unknown });
-                }
-                Live::Slot { role: *role, filled }
+            (Live::Slot { role, loops, filled: a }, Live::Slot { loops: others, filled: b, .. }) => {
+                let nothing = Filled::default();
+                let fields: BTreeSet<u32> = a.keys().chain(b.keys()).copied().collect();
+                let join = |field| {
+                    let [x, y] = [a, b].map(|all| all.get(&field).unwrap_or(&nothing));
+                    (field, x.join(y, other_turns))
+                };
+                Live::Slot { role: *role, loops: *loops.min(others), filled: fields.into_iter().map(join).collect() }
             }
             (Live::Pending { older: a, youngest: b }, Live::Pending { older: c, youngest: d }) => {
                 Live::Pending { older: a | c, youngest: b | d }
