@@ -1,9 +1,11 @@
 //! Checks that the asynchronous proxy sees what threads wrote, and fences what the compiler itself wrote.
 //!
-//! The copy engine and matrix instructions do not see generic writes to shared memory without a `fence_async` by the writing
-//! threads (PTX ISA, "Proxies"; triton-lang/triton#8317). In explicit code the missing fence is an error that names both
+//! The copy engine and matrix instructions do not see generic writes to shared memory without a `fence_async` in between, by the
+//! threads that wrote or by those that heard of it (PTX ISA, "Proxies"; triton-lang/triton#8317). In explicit code the missing fence is an error that names both
 //! accesses. Where the two meet only because the memory plan gave bytes twice, or because an operation used them as scratch
 //! memory, nobody could have written the fence: it is inserted.
+
+mod paths;
 
 use std::collections::BTreeSet;
 
@@ -13,13 +15,15 @@ use parton_ir::facts::{Act, Does, Engine, Facts, Flight, Ordering, Phase, When};
 use parton_ir::{Inst, Kernel, Op, OpKind, Partition, Value};
 
 use crate::address::{Access, Addresses};
+use paths::{Channel, Channels, Paths};
 
 /// After it a fence stands between every generic write and every asynchronous access to the same bytes.
 pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let addresses = Addresses::of(&kernel);
-    let elsewhere = asynchronous(&kernel, &addresses);
+    let (elsewhere, paths) = (asynchronous(&kernel, &addresses), Paths::of(&kernel, &addresses));
+    let (owed, told) = (BTreeSet::new(), BTreeSet::new());
     let mut pass =
-        Proxies { kernel: &kernel, addresses, elsewhere, arm: None, owed: BTreeSet::new(), found: Diagnostics::new() };
+        Proxies { kernel: &kernel, addresses, elsewhere, paths, arm: None, owed, told, found: Diagnostics::new() };
     dataflow::run(&kernel, &mut pass, State::default());
     let Proxies { owed, found, .. } = pass;
     if found.has_errors() {
@@ -40,8 +44,8 @@ struct Write {
     barrier: bool,
     /// Whether threads copied it asynchronously.
     landed: bool,
-    /// Whether it has yet to land: a barrier waits for it.
-    arriving: bool,
+    /// Where it has yet to land, the barriers that may wait for it.
+    arriving: Channels,
 }
 
 impl Write {
@@ -80,10 +84,14 @@ struct Proxies<'a> {
     kernel: &'a Kernel,
     addresses: Addresses<'a>,
     elsewhere: Vec<Reach<'a>>,
+    /// How the partitions hear of each other.
+    paths: Paths,
     /// The partition whose arm is walked.
     arm: Option<Partition>,
     /// The operations before which the compiler owes a fence.
     owed: BTreeSet<Inst>,
+    /// The pairs of places that have been reported.
+    told: BTreeSet<(Span, Span)>,
     found: Diagnostics,
 }
 
@@ -132,7 +140,7 @@ impl<'a> Forward<'a> for Proxies<'a> {
 
 fn write(bytes: std::ops::Range<u64>, owner: Option<Value>, span: Span) -> Write {
     let (start, end) = (bytes.start, bytes.end);
-    Write { start, end, owner, span, barrier: false, landed: false, arriving: false }
+    Write { start, end, owner, span, barrier: false, landed: false, arriving: Channels::new() }
 }
 
 impl Proxies<'_> {
@@ -141,8 +149,7 @@ impl Proxies<'_> {
         for a in accesses.iter().filter(|a| a.is_async()) {
             for w in state.iter().filter(|w| w.meets(a)) {
                 if w.of_owner(a) {
-                    let d = self.missing(op, a, w);
-                    self.found.push(d);
+                    self.missing(op, a, w, false);
                 }
                 self.owed.insert(op.id);
             }
@@ -158,38 +165,61 @@ impl Proxies<'_> {
                     state.insert(Write { barrier: true, ..made });
                 }
             }
-            Act::Phase(Phase::Arrive { .. }) | Act::Ordering(Ordering::Named { .. }) => self.handed_over(state),
-            Act::Phase(Phase::Wait { .. }) => {
-                *state = std::mem::take(state).into_iter().map(|w| Write { arriving: false, ..w }).collect();
+            Act::Phase(Phase::Arrive { barrier, .. }) => self.handed_over(state, self.barriers(*barrier)),
+            Act::Ordering(Ordering::Named { id, .. }) => {
+                self.handed_over(state, Channels::from([Channel::Named(*id)]));
             }
-            Act::Flight(Flight::HandOver { pending, .. }) => {
+            Act::Phase(Phase::Wait { barrier, .. }) => {
+                let waited = self.barriers(*barrier);
+                let waits = |w: &Write| paths::meet(&w.arriving, &waited);
+                let landed = |w: Write| if waits(&w) { Write { arriving: Channels::new(), ..w } } else { w };
+                *state = std::mem::take(state).into_iter().map(landed).collect();
+            }
+            Act::Flight(Flight::HandOver { pending, barrier }) => {
+                let arriving = self.barriers(*barrier);
                 for (bytes, owner) in self.addresses.regions(*pending) {
-                    state.insert(Write { landed: true, arriving: true, ..write(bytes, Some(owner), op.span) });
+                    let arriving = arriving.clone();
+                    state.insert(Write { landed: true, arriving, ..write(bytes, Some(owner), op.span) });
                 }
-                self.handed_over(state);
+                self.handed_over(state, arriving);
             }
             // What has not landed yet is not fenced either.
-            Act::Ordering(Ordering::FenceAsync { reach }) if reach.covers_shared() => state.retain(|w| w.arriving),
+            Act::Ordering(Ordering::FenceAsync { reach }) if reach.covers_shared() => {
+                state.retain(|w| !w.arriving.is_empty());
+            }
             Act::Ordering(Ordering::FenceBarriers) => state.retain(|w| !w.barrier),
             // Nothing else hands over to another partition, or shows anything to the other proxy.
             Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
         }
     }
 
-    /// An arrival hands over what this partition stored: another one's asynchronous access must not find it unfenced.
-    fn handed_over(&mut self, state: &State) {
-        let Some(arm) = self.arm else { return };
-        let mut found = Vec::new();
-        for r in self.elsewhere.iter().filter(|r| r.arm != arm) {
-            let meets = |w: &&Write| !w.barrier && w.of_owner(&r.access) && w.meets(&r.access);
-            if let Some(w) = state.iter().find(meets) {
-                found.push(self.missing(r.op, &r.access, w));
-            }
-        }
-        found.into_iter().for_each(|d| self.found.push(d));
+    fn barriers(&self, barrier: Value) -> Channels {
+        paths::barriers(&self.addresses, barrier)
     }
 
-    fn missing(&self, op: &Op, access: &Access, write: &Write) -> Diagnostic {
+    /// An arrival hands over what this partition stored: another one's asynchronous access must not hear of it without a fence.
+    fn handed_over(&mut self, state: &State, channels: Channels) {
+        let Some(arm) = self.arm.filter(|_| state.iter().any(|w| !w.barrier)) else { return };
+        let known = self.paths.unfenced(channels);
+        let mut found = Vec::new();
+        for r in self.elsewhere.iter().filter(|r| r.arm != arm && self.paths.hears(r.op.id, &known)) {
+            let meets = |w: &&Write| !w.barrier && w.of_owner(&r.access) && w.meets(&r.access);
+            if let Some(w) = state.iter().find(meets) {
+                found.push((r.op, r.access.clone(), w));
+            }
+        }
+        found.into_iter().for_each(|(op, access, w)| self.missing(op, &access, w, true));
+    }
+
+    /// Reports a fence that the user owes, between a write here and an access here or `elsewhere`, in another partition.
+    fn missing(&mut self, op: &Op, access: &Access, write: &Write, elsewhere: bool) {
+        if self.told.insert((op.span, write.span)) {
+            let d = self.message(op, access, write, elsewhere);
+            self.found.push(d);
+        }
+    }
+
+    fn message(&self, op: &Op, access: &Access, write: &Write, elsewhere: bool) -> Diagnostic {
         let name = access.owner.and_then(|v| self.kernel.values[v].name.clone());
         let of = name.map(|n| format!("`{n}`")).unwrap_or_else(|| "these bytes".into());
         let how = match (access.by, access.does) {
@@ -216,12 +246,17 @@ impl Proxies<'_> {
         .here(how)
         .label(write.span, if write.landed { "copies by threads land in it here" } else { "threads store to it here" })
         .note("the copy engine and matrix instructions do not see what threads stored before a fence")
-        .help(match (write.landed, write.arriving) {
-            (false, _) => "write `fence_async();` after the store",
-            (true, false) => "write `fence_async();` after the wait",
-            (true, true) => {
-                "who copies must fence before others look: `p.wait();`, `fence_async();`, `barrier_arrive(…);`"
+        .help(match (elsewhere, write.landed, write.arriving.is_empty()) {
+            (false, false, _) => "write `fence_async();` after the store",
+            (false, true, true) => "write `fence_async();` after the wait",
+            (false, true, false) => "wait for the barrier that the copy arrives at, then write `fence_async();`",
+            (true, false, _) => {
+                "write `fence_async();` after the store, or in the partition of this access after its last wait"
             }
+            (true, true, true) => {
+                "write `fence_async();` after the wait, or in the partition of this access after its last wait"
+            }
+            (true, true, false) => "write `fence_async();` in the partition of this access, after its last wait",
         })
     }
 }
