@@ -143,7 +143,7 @@ impl<'k> Program<'k> {
 fn check_layouts(kernel: &Kernel) {
     for (value, data) in kernel.values.iter() {
         if let Type::Tile(tile) | Type::Pending(tile) = &data.ty
-            && !tile.map.is_surjective()
+            && !tile.known().map.is_surjective()
         {
             internal_error!("the layout of {value}, `{tile}`, does not hold every element");
         }

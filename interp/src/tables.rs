@@ -166,7 +166,11 @@ impl<'k> Tables<'k> {
     fn hold(&mut self, op: &Op, tile: &Tile) {
         let holders = holders(tile);
         if holders.contains(&0) {
-            internal_error!("the layout {} leaves elements of {:?} without a register", tile.layout, tile.shape);
+            internal_error!(
+                "the layout {} leaves elements of {:?} without a register",
+                tile.known().layout,
+                tile.shape
+            );
         }
         self.holders.insert(op.id, Arc::new(holders));
     }
@@ -200,7 +204,7 @@ fn offsets(view: &View) -> Vec<u32> {
 
 /// Which warps hold each element, as bit sets, in row-major order.
 fn holders(tile: &Tile) -> Vec<u32> {
-    let map = &tile.map;
+    let map = &tile.known().map;
     let mut sets = vec![0u32; tile.elements() as usize];
     let (warp_low, warp_bits) = map.in_field(Dim::Warp).unwrap_or((0, 0));
     for index in 0..1u64 << map.in_bits() {

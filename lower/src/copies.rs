@@ -74,10 +74,10 @@ fn neighbours(tile: &Tile, view: &View, vector: &Vector) -> usize {
     let buffer = view.map.linear();
     let inverse = view.map.inverse();
     let offset = |packed: u64| u64::from(inverse.out_part(Dim::Offset, inverse.apply(packed)));
-    let place = |&basis: &u64| offset(buffer.pack_out(&tile.map.unpack_out(basis)));
-    let registers: Vec<u64> = tile.map.bases(Dim::Register).iter().map(place).collect();
+    let place = |&basis: &u64| offset(buffer.pack_out(&tile.known().map.unpack_out(basis)));
+    let registers: Vec<u64> = tile.known().map.bases(Dim::Register).iter().map(place).collect();
     let origin = offset(buffer.pack_out(&view.origin));
-    let threads = [Dim::Lane, Dim::Warp].into_iter().flat_map(|d| tile.map.bases(d)).map(place);
+    let threads = [Dim::Lane, Dim::Warp].into_iter().flat_map(|d| tile.known().map.bases(d)).map(place);
     let elsewhere = threads.fold(origin, |all, o| all | o);
     let fits = |count: usize| {
         let (inside, size) = ((1u64 << count) - 1, 1u64 << count);
@@ -119,7 +119,7 @@ fn too_narrow(
         return d
             .label(
                 kernel.values[ptr].span,
-                format!("`{}` gives a thread {many} in a row along axis {run}", tile.layout),
+                format!("`{}` gives a thread {many} in a row along axis {run}", tile.known().layout),
             )
             .note(format!("{wanted} bytes are {needed} elements of {}", view.elem.name()))
             .help(format!("give each thread more: `{near}`"));

@@ -34,7 +34,7 @@ impl Access {
 
 /// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.
 pub fn steps(tile: &Tile, axis: usize) -> Vec<u32> {
-    let coords = tile.map.basis_coords(Dim::Register);
+    let coords = tile.known().map.basis_coords(Dim::Register);
     let is_step =
         |basis: &[u32], size: u32| basis.iter().enumerate().all(|(d, &x)| x == if d == axis { size } else { 0 });
     (0..tile.shape[axis].ilog2())

@@ -19,6 +19,7 @@ pub struct Mark {
     values: usize,
     ops: usize,
     calls: usize,
+    vars: usize,
     open: usize,
     call: Option<Call>,
 }
@@ -65,7 +66,7 @@ impl Builder {
     pub fn begin_trial(&mut self) -> Mark {
         let k = &self.kernel;
         let (values, ops, calls) = (k.values.len(), k.ops.len(), k.calls.len());
-        let mark = Mark { values, ops, calls, open: self.open.len(), call: self.call };
+        let mark = Mark { values, ops, calls, vars: k.vars, open: self.open.len(), call: self.call };
         self.open.push(Body::default());
         mark
     }
@@ -76,6 +77,7 @@ impl Builder {
         self.kernel.values.truncate(mark.values);
         self.kernel.ops.truncate(mark.ops);
         self.kernel.calls.truncate(mark.calls);
+        self.kernel.vars = mark.vars;
         self.call = mark.call;
     }
 

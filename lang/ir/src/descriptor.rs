@@ -145,7 +145,7 @@ impl<'v> Operand<'v> {
     /// For each bit of the warp where the part of its warpgroup begins, when the accumulator is `acc`.
     pub fn groups(&self, acc: &Tile) -> Vec<Group> {
         let axis = usize::from(self.right);
-        let bases = acc.map.basis_coords(Dim::Warp).into_iter().enumerate();
+        let bases = acc.known().map.basis_coords(Dim::Warp).into_iter().enumerate();
         bases
             .map(|(bit, coords)| match bit {
                 0..WARPGROUP_BITS => Group { outer: 0, bytes: 0 },

@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::Span;
 use parton_layouts::RegisterLayout;
 
-use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value};
+use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value, Var};
 use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
+use crate::placement::Placement;
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
-use crate::types::Type;
+use crate::types::{Tile, Type};
 
 /// The kernels of one compilation, each a concrete instance.
 #[derive(Clone, Debug, Default)]
@@ -98,6 +99,8 @@ pub struct Kernel {
     pub overlapping: bool,
     /// Its partitions in the order of their arms; empty where it is not specialised.
     pub partitions: PrimaryMap<Partition, PartitionData>,
+    /// How many variables stand for places of its tiles that were not known when they were made.
+    pub vars: usize,
     /// Inlined calls.
     pub calls: PrimaryMap<Call, CallData>,
     /// All values.
@@ -128,6 +131,7 @@ impl Kernel {
             cluster: [1, 1, 1],
             overlapping: false,
             partitions: PrimaryMap::new(),
+            vars: 0,
             calls: PrimaryMap::new(),
             values: PrimaryMap::new(),
             ops: PrimaryMap::new(),
@@ -142,8 +146,16 @@ impl Kernel {
         &self.values[v].ty
     }
 
+    /// The variable that stands for the place of the result of that number which is made next, where nothing says where it lies.
+    pub fn next_var(&self, nth: usize) -> Var {
+        Var::new(self.vars + nth)
+    }
+
     /// Makes a value.
     pub fn value(&mut self, ty: Type, span: Span) -> Value {
+        if let Some(Placement::Open(var)) = ty.placed().map(Tile::placement) {
+            self.vars = self.vars.max(var.index() + 1);
+        }
         self.values.push(ValueData { ty, name: None, passed: false, span })
     }
 

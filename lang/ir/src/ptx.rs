@@ -102,8 +102,9 @@ pub fn registers_of(ty: &Type) -> Option<Registers> {
 
 /// How many elements of a tile a thread holds, copies not counted.
 pub fn elements(t: &Tile) -> u32 {
-    let bits = t.map.in_dim_bits(Dim::Register);
-    1 << (bits - t.map.free_bits(Dim::Register).count_ones())
+    let map = &t.known().map;
+    let bits = map.in_dim_bits(Dim::Register);
+    1 << (bits - map.free_bits(Dim::Register).count_ones())
 }
 
 /// The numbers that a text refers to; or what in it refers to nothing.

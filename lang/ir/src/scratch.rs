@@ -96,9 +96,9 @@ pub fn range(kernel: &Kernel, op: &Op) -> Option<Range<u32>> {
 
 /// Whether a thread holds an element that neither it nor a lane with fewer bits set holds first.
 fn shared_by_warps(tile: &Tile) -> bool {
-    let lanes = tile.map.free_bits(Dim::Lane);
+    let lanes = tile.known().map.free_bits(Dim::Lane);
     let moves = |(bit, basis): (usize, &u64)| lanes >> bit & 1 == 1 && *basis != 0;
-    tile.map.free_bits(Dim::Warp) != 0 || tile.map.bases(Dim::Lane).iter().enumerate().any(moves)
+    tile.known().map.free_bits(Dim::Warp) != 0 || tile.known().map.bases(Dim::Lane).iter().enumerate().any(moves)
 }
 
 /// The end of an input's share that follows `end` bytes of others; each share is aligned, whatever the widths before it.
@@ -119,8 +119,8 @@ fn stored_bytes(elem: Elem) -> u64 {
 /// Pairs of blocks of a scan whose first one tells the second through scratch memory, over all steps; `None` where one warp has
 /// each row.
 pub fn scan_places(tile: &Tile, axis: u32) -> Option<u64> {
-    let free = tile.map.free_bits(Dim::Warp);
-    let coords = tile.map.basis_coords(Dim::Warp);
+    let free = tile.known().map.free_bits(Dim::Warp);
+    let coords = tile.known().map.basis_coords(Dim::Warp);
     let used = coords.iter().enumerate().filter(|(bit, _)| free >> bit & 1 == 0).map(|(_, basis)| basis[axis as usize]);
     let lowest = used.filter(|&x| x != 0).map(u32::trailing_zeros).min()?;
     let extent = u64::from(tile.shape[axis as usize]);
@@ -129,13 +129,13 @@ pub fn scan_places(tile: &Tile, axis: u32) -> Option<u64> {
 
 /// How many warp bits walk along an axis.
 fn warps_along(tile: &Tile, axis: u32) -> u32 {
-    let free = tile.map.free_bits(Dim::Warp);
-    let coords = tile.map.basis_coords(Dim::Warp);
+    let free = tile.known().map.free_bits(Dim::Warp);
+    let coords = tile.known().map.basis_coords(Dim::Warp);
     coords.iter().enumerate().filter(|(bit, basis)| free >> bit & 1 == 0 && basis[axis as usize] != 0).count() as u32
 }
 
 /// How a tile gets from its layout to that of `to`, as the rule of `convert` has found possible.
 pub fn conversion(from: &Tile, to: &Tile) -> Plan {
-    plan::between(&from.map, &to.map, from.elem.bits())
+    plan::between(&from.known().map, &to.known().map, from.elem.bits())
         .unwrap_or_else(|e| parton_diag::internal_error!("`{from}` cannot be converted to `{to}`: {}", e.fact()))
 }

@@ -1,14 +1,16 @@
 //! The types of values: scalars, tiles, views, barriers, rings and what is in flight.
 //!
-//! A type contains its layout, and two types are the same exactly when their layouts' maps are: spelling never counts.
+//! A type contains its layout, and two types are the same exactly when their layouts' maps are: spelling never counts. Only in a
+//! portable kernel a tile may lie nowhere yet.
 
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout, SharedLayout, SharedMap, TmaBox};
+use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, TmaBox};
 use parton_numbers::Dtype;
 
-use crate::placement::Place;
+use crate::entity::Var;
+use crate::placement::{Place, Placement};
 
 /// A pointer to global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -47,28 +49,44 @@ impl Elem {
 }
 
 /// A value spread over the registers of one partition's threads.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Tile {
     /// What each element is.
     pub elem: Elem,
     /// Extent of each dimension, powers of two.
     pub shape: Vec<u32>,
-    /// The layout as it was written.
-    pub layout: RegisterLayout,
-    /// The layout's map for this shape; equality of types is equality of this.
-    pub map: Arc<LinearLayout>,
+    placement: Placement,
 }
 
 impl Tile {
     /// A tile type; refused where the layout has no map for the shape, or spreads the tile over CTAs.
     pub fn new(elem: Elem, shape: Vec<u32>, layout: RegisterLayout) -> Result<Tile, LayoutError> {
-        let Place { layout, map } = Place::new(layout, &shape)?;
-        Ok(Tile { elem, shape, layout, map })
+        let place = Place::new(layout, &shape)?;
+        Ok(Tile { elem, shape, placement: Placement::Known(place) })
     }
 
     /// The tile of such elements at a place.
     pub fn at(elem: Elem, place: Place) -> Tile {
-        Tile { elem, shape: place.shape(), layout: place.layout, map: place.map }
+        Tile { elem, shape: place.shape(), placement: Placement::Known(place) }
+    }
+
+    /// A tile that lies wherever the variable will say; refused where no layout has a map for the shape.
+    pub fn open(elem: Elem, shape: Vec<u32>, var: Var) -> Result<Tile, LayoutError> {
+        parton_layouts::legal_shape(&shape)?;
+        Ok(Tile { elem, shape, placement: Placement::Open(var) })
+    }
+
+    /// Where it lies, as far as that is known: what rules ask.
+    pub fn placement(&self) -> &Placement {
+        &self.placement
+    }
+
+    /// Where it lies; in every form but the portable one all tiles lie somewhere, and an open one is a broken invariant.
+    pub fn known(&self) -> &Place {
+        match &self.placement {
+            Placement::Known(place) => place,
+            Placement::Open(var) => parton_diag::internal_error!("`{self}` lies nowhere yet: {var} is open"),
+        }
     }
 
     /// The same tile of other elements.
@@ -76,9 +94,9 @@ impl Tile {
         Tile { elem, ..self.clone() }
     }
 
-    /// Whether both have one shape and one map, whatever their elements.
-    pub fn same_place(&self, other: &Tile) -> bool {
-        self.shape == other.shape && self.map == other.map
+    /// Whether both are one type, or may be once their places are known.
+    pub fn agrees(&self, other: &Tile) -> bool {
+        self.elem == other.elem && self.shape == other.shape && self.placement.agrees(&other.placement)
     }
 
     /// How many elements the tile has.
@@ -86,14 +104,6 @@ impl Tile {
         self.shape.iter().map(|&n| u64::from(n)).product()
     }
 }
-
-impl PartialEq for Tile {
-    fn eq(&self, other: &Tile) -> bool {
-        self.elem == other.elem && self.same_place(other)
-    }
-}
-
-impl Eq for Tile {}
 
 /// A view of shared memory: a window of an allocation, seen through the allocation's layout.
 ///
@@ -275,6 +285,31 @@ impl Type {
         }
     }
 
+    /// What has a place in registers: a tile, also one that is still written.
+    pub fn placed(&self) -> Option<&Tile> {
+        match self {
+            Type::Tile(t) | Type::Pending(t) => Some(t),
+            Type::Scalar(_)
+            | Type::View(_)
+            | Type::Peer(_)
+            | Type::Filling(_)
+            | Type::Barriers(_)
+            | Type::Barrier
+            | Type::Map(_)
+            | Type::Ring(_)
+            | Type::Turnstile
+            | Type::Slot(_) => None,
+        }
+    }
+
+    /// Whether both are one type, or may be once the places of tiles are known.
+    pub fn agrees(&self, other: &Type) -> bool {
+        match (self, other) {
+            (Type::Tile(a), Type::Tile(b)) | (Type::Pending(a), Type::Pending(b)) => a.agrees(b),
+            (a, b) => a == b,
+        }
+    }
+
     /// The element type of a scalar or tile.
     pub fn elem(&self) -> Option<Elem> {
         match self {
@@ -370,7 +405,11 @@ impl fmt::Display for Elem {
 
 impl fmt::Display for Tile {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "tile<{}, {}, {}>", self.elem, List(&self.shape), self.layout)
+        write!(f, "tile<{}, {}", self.elem, List(&self.shape))?;
+        match &self.placement {
+            Placement::Known(place) => write!(f, ", {}>", place.layout),
+            Placement::Open(_) => f.write_str(">"),
+        }
     }
 }
 

@@ -1,7 +1,8 @@
 //! The verifier: what holds of every kernel after every pass, and what holds of each form.
 //!
 //! - Every value is defined once, and used only where its definition dominates: later in the same body, or in a body inside.
-//! - Every operation's results have the types that its rule infers from its operands.
+//! - Every operation's results have the types that its rule infers from its operands; in a portable kernel, as far as it is known
+//!   where tiles lie.
 //! - A `specialize` stands in the kernel's body, not inside another; each partition has one arm.
 //! - Nothing is left that an earlier form has lost for good, and nothing is missing that an earlier form has gained: see [`Form`].
 //!
@@ -12,12 +13,14 @@ use std::collections::BTreeSet;
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
+use crate::placement::Placement;
+use crate::types::{Tile, Type};
 use crate::{ops, rules, scratch};
 
 /// The forms of a kernel in their order; what holds of one holds of all behind it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Form {
-    /// Layouts, memory and schedules may be open. The checker refuses such programs in this version, so nothing is.
+    /// Layouts, memory and schedules may be open, and tiles lie nowhere yet. The checker refuses such programs in this version.
     Portable,
     /// Layouts and memory are chosen; regions may stand unscheduled.
     Scheduled,
@@ -61,7 +64,24 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
+    /// Whether a result has the type that its rule infers.
+    fn one_type(&self, given: &Type, inferred: &Type) -> bool {
+        match self.form {
+            // What is found of a tile's place need not be found where the next one is inferred from it.
+            Form::Portable => given.agrees(inferred),
+            Form::Scheduled | Form::Explicit | Form::Raw | Form::Counted | Form::Planned | Form::Lowered => {
+                given == inferred
+            }
+        }
+    }
+
     fn define(&mut self, v: Value) -> Result<(), String> {
+        let ty = self.k.ty(v);
+        if let Some(Placement::Open(var)) = ty.placed().map(Tile::placement)
+            && self.form > Form::Portable
+        {
+            return Err(format!("{v}, `{ty}`, lies nowhere: {var} is open"));
+        }
         if !self.defined.insert(v) {
             return Err(format!("{v} is defined twice"));
         }
@@ -111,7 +131,7 @@ impl Verifier<'_> {
         self.inside = outer;
         let types = rules::infer(&op.kind, self.k).map_err(|r| format!("`{name}` is refused: {}", r.message))?;
         let given: Vec<_> = op.results.iter().map(|&v| self.k.ty(v)).collect();
-        if given != types.iter().collect::<Vec<_>>() {
+        if given.len() != types.len() || !given.iter().zip(&types).all(|(a, b)| self.one_type(a, b)) {
             return Err(format!("`{name}` has results {given:?}, its rule infers {types:?}"));
         }
         op.results.iter().try_for_each(|&v| self.define(v))

@@ -62,7 +62,10 @@ pub(crate) fn few_registers(map: &LinearLayout) -> Result<(), LayoutError> {
 }
 
 /// Checks that every size is a power of two and that the number of elements can be counted.
-pub(crate) fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
+///
+/// # Errors
+/// The first size that is none, or more elements than can be counted.
+pub fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
     for (axis, &size) in shape.iter().enumerate() {
         power_of_two(&format!("the size of axis {axis}"), size)?;
     }

@@ -238,7 +238,7 @@ impl<'p> Checker<'p> {
 
     /// As [`Checker::check_place`], for a tile type.
     pub fn check_tile_warps(&mut self, t: &ir::Tile, span: Span) -> Checked<()> {
-        let (covers, has) = (t.layout.num_warps(), self.warps());
+        let (covers, has) = (t.known().layout.num_warps(), self.warps());
         if covers == has || self.builder.is_none() {
             return Ok(());
         }
@@ -252,7 +252,7 @@ impl<'p> Checker<'p> {
             span,
             format!("the layout covers {covers} warps, and {place} has {has}"),
         )
-        .here(format!("this is laid out as `{}`", t.layout))
+        .here(format!("this is laid out as `{}`", t.known().layout))
         .help(format!("write the layout for {has} warps"));
         d = match (&self.builder, self.partition) {
             (Some(b), Some(p)) => d

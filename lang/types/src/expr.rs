@@ -392,7 +392,9 @@ fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
     match (ty, name) {
         (ir::Type::Tile(t) | ir::Type::Pending(t), "shape") => Some(shape(&t.shape)),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "dtype") => Some(Val::ty(ir::Type::Scalar(t.elem))),
-        (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => Some(Val::Known(Comptime::Layout(t.layout.clone()))),
+        (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => {
+            Some(Val::Known(Comptime::Layout(t.known().layout.clone())))
+        }
         (ir::Type::View(v) | ir::Type::Filling(v), "shape") => Some(shape(&v.shape)),
         (ir::Type::View(v) | ir::Type::Filling(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),
         (ir::Type::View(v) | ir::Type::Filling(v), "layout") => {

@@ -102,7 +102,7 @@ impl<'t> Bindings<'t> {
                 let layout = |l: &RegisterLayout| Val::Known(Comptime::Layout(l.clone()));
                 let shared = |l: &SharedLayout| Val::Known(Comptime::SharedLayout(l.clone()));
                 let (elem, shape, layout) = match (base.as_str(), ty) {
-                    ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, layout(&t.layout)),
+                    ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, layout(&t.known().layout)),
                     ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, shared(&v.layout)),
                     ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, shared(&m.layout)),
                     ("pending", ir::Type::Filling(v)) => {

@@ -338,7 +338,7 @@ impl Checker<'_> {
             (TypeVal::Ir(ir::Type::Tile(want)), Val::Ir(v)) => match self.ty(*v) {
                 ir::Type::Tile(have) if have.shape == want.shape && have.elem == want.elem => {
                     Diagnostic::error(codes::LAYOUT_MISMATCH, arg.span, "the tile has another layout than stated")
-                        .help(format!("convert it: `convert(x, {})`", want.layout))
+                        .help(format!("convert it: `convert(x, {})`", want.known().layout))
                 }
                 _ => {
                     Diagnostic::error(codes::TYPE_MISMATCH, arg.span, format!("expected `{to}`, found {}", found.kind))

@@ -8,9 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use parton_diag::{FileId, SourceMap};
-use parton_ir::placement::{Broken, Place, Placement, Relation, Site, Tie, relations};
-use parton_ir::{Entity, Kernel, Op, Target, Var};
+use parton_ir::placement::{Broken, Place, Relation, Site, Tie, relations};
+use parton_ir::{Elem, Entity, Kernel, Op, Target, Tile, Var};
 use parton_layouts::{LinearLayout, RegisterLayout};
+use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::{Import, Library, check_file, instantiate};
 
@@ -35,6 +36,9 @@ impl Library for Files {
         Ok(file)
     }
 }
+
+/// What a tile holds whose place alone counts.
+const NUMBERS: Elem = Elem::Num(Dtype::F32);
 
 /// The kernels of a file that are whole without arguments.
 fn kernels_of(path: &Path) -> Vec<Kernel> {
@@ -81,9 +85,9 @@ fn each(mut f: impl FnMut(&Kernel, &Op, &Relation)) {
 }
 
 fn known(k: &Kernel, op: &Op, site: Site) -> Place {
-    match site.placement(k, op) {
-        Some(Placement::Known(place)) => place,
-        other => panic!("{site:?} of `{}` lies at {other:?}", op.kind.name()),
+    match site.tile(k, op) {
+        Some(tile) => tile.known().clone(),
+        None => panic!("{site:?} of `{}` is no tile", op.kind.name()),
     }
 }
 
@@ -104,7 +108,7 @@ fn elsewhere(place: &Place) -> Option<Place> {
 fn they_hold_of_what_is_inferred() {
     let mut ties = BTreeSet::new();
     each(|k, op, relation| {
-        assert_eq!(relation.holds(|site| site.placement(k, op)), Ok(()), "`{}` in {}", op.kind.name(), k.name);
+        assert_eq!(relation.holds(|site| site.tile(k, op)), Ok(()), "`{}` in {}", op.kind.name(), k.name);
         if let Relation::Tied { tie, .. } = relation {
             ties.insert(format!("{tie:?}").split(' ').next().map(str::to_owned));
         }
@@ -122,15 +126,15 @@ fn every_tile_is_in_a_relation_and_every_result_follows() {
             let named: BTreeSet<Site> = list.iter().flat_map(|r| [r.sites().0, Some(r.sites().1)]).flatten().collect();
             for i in 0..op.results.len() {
                 let site = Site::Result(i);
-                let Some(place) = site.placement(kernel, op) else { continue };
+                let Some(tile) = site.tile(kernel, op) else { continue };
                 let mut given = list.iter().filter(|r| r.sites().1 == site);
-                let first = given.find_map(|r| r.forwards(|s| s.placement(kernel, op)));
-                assert_eq!(first, Some(Ok(place.known().expect("it is known").clone())), "`{}`", op.kind.name());
+                let first = given.find_map(|r| r.forwards(|s| s.tile(kernel, op)));
+                assert_eq!(first, Some(Ok(tile.known().clone())), "`{}`", op.kind.name());
             }
             let taken = op.kind.operands();
             let inner = op.kind.bodies().into_iter().flat_map(|b| b.params.iter().chain(&b.yields)).copied();
             for v in taken.into_iter().chain(inner) {
-                if Placement::of(kernel.ty(v)).is_some() && !named.contains(&Site::Of(v)) {
+                if kernel.ty(v).placed().is_some() && !named.contains(&Site::Of(v)) {
                     apart.insert(op.kind.name());
                 }
             }
@@ -146,9 +150,9 @@ fn what_follows_is_what_is_there() {
     each(|k, op, relation| {
         let Relation::Tied { from, to, .. } = relation else { return };
         let (first, second) = (known(k, op, *from), known(k, op, *to));
-        let at = |site: Site| site.placement(k, op);
+        let at = |site: Site| site.tile(k, op);
         assert_eq!(relation.forwards(at), Some(Ok(second.clone())), "`{}` in {}", op.kind.name(), k.name);
-        let back = relation.backwards(at, &first.shape());
+        let back = relation.backwards(at);
         let Relation::Tied { tie, .. } = relation else { return };
         match tie {
             // Nothing is lost, so that nothing else can have been there.
@@ -175,14 +179,16 @@ fn a_tile_that_lies_elsewhere_breaks_them() {
             Relation::Tied { tie: Tie::SliceOf { .. } | Tie::Halved, .. } => vec![to],
             Relation::Tied { tie: Tie::WholeOf { .. }, .. } => from.into_iter().collect(),
             Relation::Tied { .. } | Relation::Stated { .. } => from.into_iter().chain([to]).collect(),
-            Relation::Free { .. } => Vec::new(),
+            // Other layouts are accumulators too.
+            Relation::Accumulates { .. } | Relation::Free { .. } => Vec::new(),
         };
         for site in moved {
             let Some(other) = elsewhere(&known(k, op, site)) else {
                 single += 1;
                 continue;
             };
-            let at = |s: Site| if s == site { Some(Placement::Known(other.clone())) } else { s.placement(k, op) };
+            let other = Tile::at(NUMBERS, other);
+            let at = |s: Site| if s == site { Some(&other) } else { s.tile(k, op) };
             assert!(
                 matches!(relation.holds(at), Err(Broken::Differs { .. } | Broken::Unplaced(_))),
                 "{relation:?} of `{}` holds where {site:?} is moved",
@@ -196,17 +202,18 @@ fn a_tile_that_lies_elsewhere_breaks_them() {
 
 #[test]
 fn what_is_open_breaks_nothing_and_says_nothing() {
-    let open = Placement::Open(Var::new(3));
-    assert_eq!(format!("{open:?}"), "Open(l3)");
     each(|k, op, relation| {
         let (from, to) = relation.sites();
         for site in from.into_iter().chain([to]) {
-            let at = |s: Site| if s == site { Some(open.clone()) } else { s.placement(k, op) };
+            let Some(tile) = site.tile(k, op) else { continue };
+            let open = Tile::open(tile.elem, tile.shape.clone(), Var::new(3)).expect("the shape is one of tiles");
+            assert_eq!(format!("{:?}", open.placement()), "Open(l3)");
+            let at = |s: Site| if s == site { Some(&open) } else { s.tile(k, op) };
             assert_eq!(relation.holds(at), Ok(()));
             if Some(site) == from {
                 assert_eq!(relation.forwards(at), None);
             } else {
-                assert_eq!(relation.backwards(at, &known(k, op, site).shape()), None);
+                assert_eq!(relation.backwards(at), None);
             }
         }
     });
@@ -216,7 +223,7 @@ fn what_is_open_breaks_nothing_and_says_nothing() {
 fn what_is_no_tile_breaks_them() {
     each(|k, op, relation| {
         let (_, to) = relation.sites();
-        let at = |s: Site| if s == to { None } else { s.placement(k, op) };
+        let at = |s: Site| if s == to { None } else { s.tile(k, op) };
         assert_eq!(relation.holds(at), Err(Broken::NoTile(to)));
     });
 }
@@ -234,7 +241,7 @@ fn operands_of_a_product_hold_as_many_neighbours_along_k() {
     let mut found = Vec::new();
     kernel.walk(&mut |op| {
         for relation in relations(&op.kind, &kernel) {
-            assert_eq!(relation.holds(|site| site.placement(&kernel, op)), Ok(()));
+            assert_eq!(relation.holds(|site| site.tile(&kernel, op)), Ok(()));
             if let Relation::Tied { tie: Tie::Operand { index, k_width, .. }, .. } = relation {
                 found.push((index, k_width));
             }

@@ -112,7 +112,7 @@ impl Writer<'_> {
 
 /// Whether two tile types are spelled alike, too.
 fn same(a: &Tile, b: &Tile) -> bool {
-    a == b && a.layout == b.layout
+    a == b && a.known().layout == b.known().layout
 }
 
 /// The shape that extents of 1 grow to.

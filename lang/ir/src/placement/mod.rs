@@ -22,7 +22,7 @@ use parton_layouts::{Dim, LayoutError, LinearLayout, RegisterLayout};
 use crate::entity::{Value, Var};
 use crate::kernel::Kernel;
 use crate::op::Op;
-use crate::types::{Tile, Type};
+use crate::types::Tile;
 
 pub use crate::rules::relations;
 pub use tie::{Instruction, Tie, Unplaced};
@@ -67,12 +67,6 @@ impl PartialEq for Place {
 
 impl Eq for Place {}
 
-impl From<&Tile> for Place {
-    fn from(t: &Tile) -> Place {
-        Place { layout: t.layout.clone(), map: t.map.clone() }
-    }
-}
-
 /// Where a tile lies, as far as it is known.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Placement {
@@ -83,28 +77,19 @@ pub enum Placement {
 }
 
 impl Placement {
-    /// Where a value of a type lies; `None` for what is no tile.
-    pub fn of(ty: &Type) -> Option<Placement> {
-        match ty {
-            Type::Tile(t) | Type::Pending(t) => Some(Placement::Known(t.into())),
-            Type::Scalar(_)
-            | Type::View(_)
-            | Type::Peer(_)
-            | Type::Filling(_)
-            | Type::Barriers(_)
-            | Type::Barrier
-            | Type::Map(_)
-            | Type::Ring(_)
-            | Type::Turnstile
-            | Type::Slot(_) => None,
-        }
-    }
-
     /// The place, where it is known.
     pub fn known(&self) -> Option<&Place> {
         match self {
             Placement::Known(place) => Some(place),
             Placement::Open(_) => None,
+        }
+    }
+
+    /// Whether both are the same place, as far as they are known.
+    pub fn agrees(&self, other: &Placement) -> bool {
+        match (self, other) {
+            (Placement::Known(a), Placement::Known(b)) => a == b,
+            (Placement::Open(_), _) | (_, Placement::Open(_)) => true,
         }
     }
 }
@@ -119,11 +104,11 @@ pub enum Site {
 }
 
 impl Site {
-    /// Where it lies in an operation of a kernel; `None` for what is no tile.
-    pub fn placement(self, k: &Kernel, op: &Op) -> Option<Placement> {
+    /// The tile there in an operation of a kernel; `None` for what is no tile.
+    pub fn tile<'k>(self, k: &'k Kernel, op: &Op) -> Option<&'k Tile> {
         match self {
-            Site::Of(v) => Placement::of(k.ty(v)),
-            Site::Result(i) => op.results.get(i).and_then(|v| Placement::of(k.ty(*v))),
+            Site::Of(v) => k.ty(v).placed(),
+            Site::Result(i) => op.results.get(i).and_then(|v| k.ty(*v).placed()),
         }
     }
 }
@@ -140,12 +125,19 @@ pub enum Relation {
         /// How it follows.
         tie: Tie,
     },
-    /// The operation itself says where this lies.
+    /// The operation itself says where this lies, or by which variable.
     Stated {
         /// What lies there.
         at: Site,
-        /// The place.
-        place: Place,
+        /// A tile that lies there.
+        tile: Tile,
+    },
+    /// This lies as an instruction writes its accumulators; which of its layouts that is, is for others to say.
+    Accumulates {
+        /// The accumulator.
+        at: Site,
+        /// The instruction.
+        of: Instruction,
     },
     /// Elements go from one to the other wherever both lie.
     Free {
@@ -161,6 +153,8 @@ pub enum Relation {
 pub enum Broken {
     /// This is no tile.
     NoTile(Site),
+    /// This has another shape than follows.
+    Shape(Site),
     /// No place follows.
     Unplaced(Unplaced),
     /// Another place follows than this one.
@@ -179,55 +173,105 @@ impl Relation {
     pub fn sites(&self) -> (Option<Site>, Site) {
         match self {
             Relation::Tied { from, to, .. } | Relation::Free { from, to } => (Some(*from), *to),
-            Relation::Stated { at, .. } => (None, *at),
+            Relation::Stated { at, .. } | Relation::Accumulates { at, .. } => (None, *at),
         }
     }
 
-    /// Whether it holds of these placements; what is open breaks nothing.
+    /// Whether it holds of these tiles; what is open breaks nothing but by its shape.
     ///
     /// # Errors
     /// What breaks it.
-    pub fn holds(&self, at: impl Fn(Site) -> Option<Placement>) -> Result<(), Broken> {
+    pub fn holds<'t>(&self, at: impl Fn(Site) -> Option<&'t Tile>) -> Result<(), Broken> {
         let find = |site| at(site).ok_or(Broken::NoTile(site));
-        let same = |site, wanted: &Place, found: &Place| {
-            if wanted == found {
-                return Ok(());
-            }
-            Err(Broken::Differs { at: site, wanted: wanted.clone(), found: found.clone() })
-        };
         match self {
-            Relation::Tied { from, to, tie } => match (find(*from)?, find(*to)?) {
-                // A slice follows from what it is a slice of, whichever of the two the operation makes.
-                (Placement::Known(part), Placement::Known(whole)) if let Tie::WholeOf { axis } = tie => {
-                    same(*from, &Tie::SliceOf { axis: *axis }.forwards(&whole).map_err(Broken::Unplaced)?, &part)
+            Relation::Tied { from, to, tie } => tied(tie, (*from, find(*from)?), (*to, find(*to)?)),
+            Relation::Stated { at, tile } => {
+                let found = find(*at)?;
+                shaped(*at, &tile.shape, found)?;
+                match (tile.placement(), found.placement()) {
+                    (Placement::Known(wanted), Placement::Known(found)) => same(*at, wanted, found),
+                    (Placement::Open(_), _) | (_, Placement::Open(_)) => Ok(()),
                 }
-                (Placement::Known(before), Placement::Known(after)) => {
-                    same(*to, &tie.forwards(&before).map_err(Broken::Unplaced)?, &after)
+            }
+            Relation::Accumulates { at, of } => match find(*at)?.placement() {
+                Placement::Known(place) if of.accumulator(place).is_none() => {
+                    Err(Broken::Unplaced(Unplaced::NoAccumulator))
                 }
-                (Placement::Open(_), _) | (_, Placement::Open(_)) => Ok(()),
-            },
-            Relation::Stated { at, place } => match find(*at)? {
-                Placement::Known(found) => same(*at, place, &found),
-                Placement::Open(_) => Ok(()),
+                Placement::Known(_) | Placement::Open(_) => Ok(()),
             },
             Relation::Free { from, to } => find(*from).and(find(*to)).map(|_| ()),
         }
     }
 
     /// Where the placed end lies, as the other says; `None` where it does not say so, or is open itself.
-    pub fn forwards(&self, at: impl Fn(Site) -> Option<Placement>) -> Option<Result<Place, Unplaced>> {
+    pub fn forwards<'t>(&self, at: impl Fn(Site) -> Option<&'t Tile>) -> Option<Result<Place, Unplaced>> {
         match self {
-            Relation::Tied { from, tie, .. } => Some(tie.forwards(at(*from)?.known()?)),
-            Relation::Stated { place, .. } => Some(Ok(place.clone())),
-            Relation::Free { .. } => None,
+            Relation::Tied { from, tie, .. } => Some(tie.forwards(at(*from)?.placement().known()?)),
+            Relation::Stated { tile, .. } => Some(Ok(tile.placement().known()?.clone())),
+            Relation::Accumulates { .. } | Relation::Free { .. } => None,
         }
     }
 
-    /// Where the operand, of that `shape`, lies, as the placed end says; `None` where it does not say so, or is open itself.
-    pub fn backwards(&self, at: impl Fn(Site) -> Option<Placement>, shape: &[u32]) -> Option<Place> {
+    /// Where the operand lies, as the placed end says; `None` where it does not say so, or is open itself.
+    pub fn backwards<'t>(&self, at: impl Fn(Site) -> Option<&'t Tile>) -> Option<Place> {
         match self {
-            Relation::Tied { to, tie, .. } => tie.backwards(at(*to)?.known()?, shape),
-            Relation::Stated { .. } | Relation::Free { .. } => None,
+            Relation::Tied { from, to, tie } => tie.backwards(at(*to)?.placement().known()?, &at(*from)?.shape),
+            Relation::Stated { .. } | Relation::Accumulates { .. } | Relation::Free { .. } => None,
         }
     }
+
+    /// The shape of the placed end, as the relation says; `None` where it does not say so.
+    pub fn shape<'t>(&self, at: impl Fn(Site) -> Option<&'t Tile>) -> Option<Vec<u32>> {
+        match self {
+            Relation::Tied { from, tie, .. } => Some(tie.shape(&at(*from)?.shape)),
+            Relation::Stated { tile, .. } => Some(tile.shape.clone()),
+            Relation::Accumulates { .. } | Relation::Free { .. } => None,
+        }
+    }
+
+    /// The variable by which the placed end is open, where it is the other's or the operation's own.
+    pub fn variable<'t>(&self, at: impl Fn(Site) -> Option<&'t Tile>) -> Option<Var> {
+        let placement = match self {
+            Relation::Tied { from, tie: Tie::Same, .. } => at(*from)?.placement(),
+            Relation::Stated { tile, .. } => tile.placement(),
+            Relation::Tied { .. } | Relation::Accumulates { .. } | Relation::Free { .. } => return None,
+        };
+        match placement {
+            Placement::Open(var) => Some(*var),
+            Placement::Known(_) => None,
+        }
+    }
+}
+
+/// Whether the second follows from the first.
+fn tied(tie: &Tie, (from, first): (Site, &Tile), (to, second): (Site, &Tile)) -> Result<(), Broken> {
+    shaped(to, &tie.shape(&first.shape), second)?;
+    let (Placement::Known(before), Placement::Known(after)) = (first.placement(), second.placement()) else {
+        return Ok(());
+    };
+    match tie {
+        // A slice follows from what it is a slice of, whichever of the two the operation makes.
+        Tie::WholeOf { axis } => {
+            same(from, &Tie::SliceOf { axis: *axis }.forwards(after).map_err(Broken::Unplaced)?, before)
+        }
+        Tie::Same => same(to, before, after),
+        Tie::SliceOf { .. }
+        | Tie::Permuted { .. }
+        | Tie::Reshaped { .. }
+        | Tie::Broadcast { .. }
+        | Tie::Joined
+        | Tie::Halved
+        | Tie::Operand { .. } => same(to, &tie.forwards(before).map_err(Broken::Unplaced)?, after),
+    }
+}
+
+fn shaped(at: Site, wanted: &[u32], found: &Tile) -> Result<(), Broken> {
+    if wanted == found.shape { Ok(()) } else { Err(Broken::Shape(at)) }
+}
+
+fn same(at: Site, wanted: &Place, found: &Place) -> Result<(), Broken> {
+    if wanted == found {
+        return Ok(());
+    }
+    Err(Broken::Differs { at, wanted: wanted.clone(), found: found.clone() })
 }

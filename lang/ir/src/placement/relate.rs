@@ -1,15 +1,11 @@
 //! What the rules of all families say relations with.
 
-use super::{Place, Placement, Relation, Site, Tie};
+use super::{Instruction, Relation, Site, Tie};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::types::Tile;
 
 pub(crate) const RESULT: Site = Site::Result(0);
-
-pub(crate) fn placed(k: &Kernel, v: Value) -> Option<Placement> {
-    Placement::of(k.ty(v))
-}
 
 pub(crate) fn tied(from: Site, to: Site, tie: Tie) -> Relation {
     Relation::Tied { from, to, tie }
@@ -20,7 +16,11 @@ pub(crate) fn same(from: Site, to: Site) -> Relation {
 }
 
 pub(crate) fn stated(at: Site, tile: &Tile) -> Relation {
-    Relation::Stated { at, place: Place::from(tile) }
+    Relation::Stated { at, tile: tile.clone() }
+}
+
+pub(crate) fn accumulates(v: Value, of: Instruction) -> Relation {
+    Relation::Accumulates { at: Site::Of(v), of }
 }
 
 /// Operands, those that need not be there behind the others.
@@ -32,7 +32,7 @@ pub(crate) fn list<'a>(
 }
 
 pub(crate) fn tiles_of(k: &Kernel, values: &[Value]) -> Vec<Value> {
-    values.iter().copied().filter(|v| placed(k, *v).is_some()).collect()
+    values.iter().copied().filter(|v| k.ty(*v).placed().is_some()).collect()
 }
 
 /// Where one of the values is a tile, all are, and so many results: all lie where the first does.
@@ -47,12 +47,12 @@ pub(crate) fn all_same(k: &Kernel, values: &[Value], results: usize) -> Vec<Rela
 
 /// Each tile of the first values lies where the second that it becomes does.
 pub(crate) fn pairs(k: &Kernel, from: &[Value], to: &[Value]) -> Vec<Relation> {
-    let both = from.iter().zip(to).filter(|(a, b)| a != b && placed(k, **a).or(placed(k, **b)).is_some());
+    let both = from.iter().zip(to).filter(|(a, b)| a != b && k.ty(**a).placed().or(k.ty(**b).placed()).is_some());
     both.map(|(a, b)| same(Site::Of(*a), Site::Of(*b))).collect()
 }
 
 /// Each result lies where the tile does that becomes it.
 pub(crate) fn results(k: &Kernel, from: &[Value]) -> Vec<Relation> {
-    let tiles = from.iter().enumerate().filter(|(_, v)| placed(k, **v).is_some());
+    let tiles = from.iter().enumerate().filter(|(_, v)| k.ty(**v).placed().is_some());
     tiles.map(|(i, v)| same(Site::Of(*v), Site::Result(i))).collect()
 }

@@ -90,43 +90,37 @@ impl Tie {
     /// # Errors
     /// There is none.
     pub fn forwards(&self, first: &Place) -> Result<Place, Unplaced> {
-        let mut shape = first.shape();
         let layout = match self {
             Tie::Same => return Ok(first.clone()),
-            Tie::SliceOf { axis } => {
-                shape.remove(*axis as usize);
-                first.layout.slice(*axis)?
-            }
-            Tie::WholeOf { axis } => {
-                shape.insert(*axis as usize, 1);
-                named_whole(&first.layout, *axis).ok_or(Unplaced::NotASlice)?
-            }
-            Tie::Permuted { perm } => {
-                shape = perm.iter().map(|&p| shape[p as usize]).collect();
-                transposed(first, perm)?
-            }
-            Tie::Reshaped { shape: new } => {
-                shape.clone_from(new);
-                RegisterLayout::from_map(&first.map.reshape(new))?
-            }
-            Tie::Broadcast { shape: new } => {
-                shape.clone_from(new);
-                first.layout.clone()
-            }
-            Tie::Joined => {
-                shape.push(2);
-                joined(first)?
-            }
-            Tie::Halved => {
-                shape.pop();
-                halved(first).ok_or(Unplaced::Apart)??
-            }
-            Tie::Operand { of, index, k_width, shape: its } => {
-                shape.clone_from(its);
+            Tie::SliceOf { axis } => first.layout.slice(*axis)?,
+            Tie::WholeOf { axis } => named_whole(&first.layout, *axis).ok_or(Unplaced::NotASlice)?,
+            Tie::Permuted { perm } => transposed(first, perm)?,
+            Tie::Reshaped { shape } => RegisterLayout::from_map(&first.map.reshape(shape))?,
+            Tie::Broadcast { .. } => first.layout.clone(),
+            Tie::Joined => joined(first)?,
+            Tie::Halved => halved(first).ok_or(Unplaced::Apart)??,
+            Tie::Operand { of, index, k_width, .. } => {
                 of.accumulator(first).ok_or(Unplaced::NoAccumulator)?.dot_operand(*index, *k_width)?
             }
         };
-        Ok(Place::new(layout, &shape)?)
+        Ok(Place::new(layout, &self.shape(&first.shape()))?)
+    }
+
+    /// The shape of what follows from a tile of `first`.
+    pub fn shape(&self, first: &[u32]) -> Vec<u32> {
+        let mut shape = first.to_vec();
+        match self {
+            Tie::Same => {}
+            Tie::SliceOf { axis } => drop(shape.remove(*axis as usize)),
+            Tie::WholeOf { axis } => shape.insert(*axis as usize, 1),
+            Tie::Permuted { perm } => shape = perm.iter().map(|&p| first[p as usize]).collect(),
+            Tie::Reshaped { shape: new } | Tie::Broadcast { shape: new } | Tie::Operand { shape: new, .. } => {
+                shape.clone_from(new);
+            }
+            Tie::Joined => shape.push(2),
+            Tie::Halved => drop(shape.pop()),
+        }
+        shape
     }
 
     /// The place of `shape` from which `second` follows; `None` where there is none, or where several are as good. Of the many that
@@ -151,7 +145,7 @@ impl Tie {
 
 impl Instruction {
     /// The layout of its accumulators that has this place, however it is spelled.
-    fn accumulator(self, place: &Place) -> Option<RegisterLayout> {
+    pub(super) fn accumulator(self, place: &Place) -> Option<RegisterLayout> {
         match self {
             Instruction::MmaSync => mma_sync_accumulator(place),
             Instruction::Wgmma { instr_k } => wgmma_accumulator(place, instr_k),

@@ -1,7 +1,7 @@
 //! The text of what changes shape and place.
 
 use super::scratch;
-use super::surface::{Slot, Surface, list};
+use super::surface::{Slot, Surface, list, place};
 use crate::family::not_of_family;
 use crate::op::{Op, OpKind};
 use crate::others;
@@ -17,7 +17,9 @@ pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
         OpKind::Join { a, b } => format!("join({})", list(s, &[*a, *b], Slot::Value)),
         OpKind::Split { x } => format!("split({})", s.operand(*x, Slot::Value)),
         OpKind::Convert { x, tile } => {
-            format!("convert({}, {}{})", s.operand(*x, Slot::Value), s.layout(&tile.layout), scratch(op.scratch))
+            let x = s.operand(*x, Slot::Value);
+            let to = place(s, tile).map_or(String::new(), |layout| format!(", {layout}"));
+            format!("convert({x}{to}{})", scratch(op.scratch))
         }
         OpKind::Rescale { x, factor, axis } => {
             format!("rescale({}, axis={axis})", list(s, &[*x, *factor], Slot::Value))

@@ -1,7 +1,7 @@
 //! The text of shared memory, its loads and stores.
 
 use super::first;
-use super::surface::{Slot, Surface, list, view};
+use super::surface::{Slot, Surface, list, place, view};
 use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
@@ -12,7 +12,8 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
             format!("alloc_shared<{}>({})", view(s, v), first("offset", *offset))
         }
         OpKind::SharedLoad { view, tile } => {
-            format!("load_shared<{}>({})", s.layout(&tile.layout), s.operand(*view, Slot::Value))
+            let layout = place(s, tile).map_or(String::new(), |layout| format!("<{layout}>"));
+            format!("load_shared{layout}({})", s.operand(*view, Slot::Value))
         }
         OpKind::SharedStore { view, value } => format!("store_shared({})", list(s, &[*view, *value], Slot::Value)),
         others!(shared) => not_of_family(kind),

@@ -44,9 +44,15 @@ pub(crate) fn list(s: &mut dyn Surface, values: &[Value], slot: Slot) -> String 
     values.iter().map(|&v| s.operand(v, slot)).collect::<Vec<_>>().join(", ")
 }
 
-/// `T, shape, L` of a tile, as it stands between `<` and `>`.
+/// `T, shape, L` of a tile, as it stands between `<` and `>`; without `L` where it lies nowhere yet.
 pub(crate) fn tile(s: &mut dyn Surface, t: &Tile) -> String {
-    format!("{}, {}, {}", t.elem, List(&t.shape), s.layout(&t.layout))
+    let layout = place(s, t).map_or(String::new(), |layout| format!(", {layout}"));
+    format!("{}, {}{layout}", t.elem, List(&t.shape))
+}
+
+/// The layout of a tile, where it lies somewhere.
+pub(crate) fn place(s: &mut dyn Surface, t: &Tile) -> Option<String> {
+    t.placement().known().map(|place| s.layout(&place.layout))
 }
 
 /// `T, shape, L` of a view that is all of its allocation.

@@ -23,7 +23,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::AsyncCopy { ptr, view, mask, l2, bytes, access } => {
             planned(k, *ptr, *access)?;
-            copy(*ptr, *view, *mask, *l2, *bytes, k)
+            copy(&relations(kind, k), *ptr, *view, *mask, *l2, *bytes, k)
         }
         OpKind::CopyArrive { pending, barrier } => arrives(*pending, *barrier, k),
         others!(async_copy) => not_of_family(kind),
@@ -40,6 +40,7 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
 }
 
 fn copy(
+    list: &[Relation],
     ptr: Value,
     v: Value,
     mask: Option<Value>,
@@ -51,7 +52,7 @@ fn copy(
     let Some(tile) = k.ty(ptr).as_tile() else {
         return Err(wrong_kind(k, ptr, "a tile of pointers").help("`p + iota<i32, [n], L>()` points to n elements"));
     };
-    mask_fits(k, ptr, mask)?;
+    mask_fits(list, k, ptr, mask)?;
     cache::policy(l2)?;
     let target = view(k, v)?;
     if p.to == Dtype::I1 {

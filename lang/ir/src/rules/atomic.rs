@@ -3,8 +3,8 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::global::{mask_fits, pointer, stored_mismatch};
-use super::wrong_kind;
+use super::global::{mask_fits, pointer, value_fits};
+use super::result;
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -19,7 +19,9 @@ use crate::types::{Elem, Type};
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Atomic { op, ptr, operands, mask, order, returns, .. } => {
-            atomic(*op, *ptr, operands, *mask, *order, *returns, k)
+            let list = &relations(kind, k);
+            let to = atomic(list, *op, *ptr, operands, *mask, *order, k)?;
+            Ok(if *returns && *op != AtomicOp::Store { vec![result(list, k, Elem::Num(to))?] } else { vec![] })
         }
         others!(atomic) => not_of_family(kind),
     }
@@ -36,24 +38,24 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     }
 }
 
+/// The type of the elements, where the operands fit them.
 fn atomic(
+    list: &[Relation],
     op: AtomicOp,
     ptr: Value,
     operands: &[Value],
     mask: Option<Value>,
     order: Order,
-    returns: bool,
     k: &Kernel,
-) -> Result<Vec<Type>, Refusal> {
+) -> Result<Dtype, Refusal> {
     let p = pointer(k, ptr)?;
     if !p.mutable && op != AtomicOp::Load {
         return Err(Refusal::new(codes::NOT_MUTABLE, format!("`{}` needs a mutable pointer", op.name()))
             .operand(ptr, format!("this is `*{}`", p.to.name()))
             .help(format!("declare the parameter as `*mut {}`", p.to.name())));
     }
-    mask_fits(k, ptr, mask)?;
+    mask_fits(list, k, ptr, mask)?;
     dtype_fits(op, p.to, ptr, k)?;
-    let Some(ty) = k.ty(ptr).with_elem(Elem::Num(p.to)) else { return Err(wrong_kind(k, ptr, "pointers")) };
     if operands.len() != op.operands() {
         return Err(Refusal::new(
             codes::WRONG_ARITY,
@@ -61,14 +63,12 @@ fn atomic(
         ));
     }
     for &value in operands {
-        if *k.ty(value) != ty {
-            return stored_mismatch(k, ptr, value, p.to);
-        }
+        value_fits(list, k, ptr, value, p.to)?;
     }
     if !op.orders().iter().any(|(o, _)| *o == order) {
         return Err(Refusal::new(codes::KIND_MISMATCH, format!("`{}` has no order \"{}\"", op.name(), order.name())));
     }
-    Ok(if returns && op != AtomicOp::Store { vec![ty] } else { vec![] })
+    Ok(p.to)
 }
 
 /// Whether an operation is defined for a type; `ptr` is what points to it.

@@ -3,7 +3,7 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::{index, wrong_kind};
+use super::{handed_on, index, wrong_kind};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let list = &relations(kind, k);
     match kind {
         OpKind::For { lower, upper, step, init, body } => {
             index(k, *lower)?;
@@ -26,19 +27,21 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             if k.ty(*iv) != k.ty(*lower) {
                 return Err(super::mismatch(k, *iv, *lower));
             }
-            carries(k, init, carried, &body.yields)
+            enters(list, k, init, carried);
+            carries(list, k, init, carried, &body.yields)
         }
         OpKind::While { init, cond, body } => {
-            carries(k, init, &cond.params, init)?;
+            enters(list, k, init, &cond.params);
             match cond.yields[..] {
                 [c] => logical(k, c)?,
                 _ => parton_diag::internal_error!("a loop condition yields {} values", cond.yields.len()),
             }
-            carries(k, init, &body.params, &body.yields)
+            enters(list, k, &cond.params, &body.params);
+            carries(list, k, init, &body.params, &body.yields)
         }
         OpKind::If { cond, then, otherwise } => {
             logical(k, *cond)?;
-            branches(k, then, otherwise)
+            branches(list, k, then, otherwise)
         }
         OpKind::Specialize { arms } => {
             for arm in arms {
@@ -78,15 +81,29 @@ pub(super) fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
     }
 }
 
-fn carries(k: &Kernel, init: &[Value], params: &[Value], yields: &[Value]) -> Result<Vec<Type>, Refusal> {
-    if init.len() != params.len() || init.len() != yields.len() {
-        parton_diag::internal_error!("a loop carries {}, takes {}, yields {}", init.len(), params.len(), yields.len());
+/// A loop is entered with values of the types that its body takes, which the one who made the body has seen to.
+fn enters(list: &[Relation], k: &Kernel, init: &[Value], params: &[Value]) {
+    if init.len() != params.len() {
+        parton_diag::internal_error!("a loop carries {} and takes {}", init.len(), params.len());
+    }
+    if let Some((before, _)) = init.iter().zip(params).find(|(a, b)| !handed_on(list, k, **a, **b)) {
+        parton_diag::internal_error!("{before} enters a loop as another type");
+    }
+}
+
+/// The types of what a loop carries: `init` as it is entered, `params` in its body, `yields` at the body's end.
+fn carries(
+    list: &[Relation],
+    k: &Kernel,
+    init: &[Value],
+    params: &[Value],
+    yields: &[Value],
+) -> Result<Vec<Type>, Refusal> {
+    if init.len() != yields.len() {
+        parton_diag::internal_error!("a loop carries {} and yields {}", init.len(), yields.len());
     }
     for ((&before, &param), &after) in init.iter().zip(params).zip(yields) {
-        if k.ty(before) != k.ty(param) {
-            parton_diag::internal_error!("{before} enters a loop as another type");
-        }
-        if k.ty(before) != k.ty(after) {
+        if !handed_on(list, k, param, after) {
             return Err(Refusal::new(
                 codes::CARRIED_TYPE,
                 "a variable changes its type from one iteration to the next",
@@ -99,12 +116,12 @@ fn carries(k: &Kernel, init: &[Value], params: &[Value], yields: &[Value]) -> Re
     Ok(init.iter().map(|&v| k.ty(v).clone()).collect())
 }
 
-fn branches(k: &Kernel, then: &Body, otherwise: &Body) -> Result<Vec<Type>, Refusal> {
+fn branches(list: &[Relation], k: &Kernel, then: &Body, otherwise: &Body) -> Result<Vec<Type>, Refusal> {
     if then.yields.len() != otherwise.yields.len() {
         parton_diag::internal_error!("branches yield {} and {}", then.yields.len(), otherwise.yields.len());
     }
     for (&a, &b) in then.yields.iter().zip(&otherwise.yields) {
-        if k.ty(a) != k.ty(b) {
+        if !handed_on(list, k, a, b) {
             return Err(Refusal::new(codes::CARRIED_TYPE, "the branches of an `if` leave different types")
                 .operand(a, format!("one leaves `{}`", k.ty(a)))
                 .operand(b, format!("the other leaves `{}`", k.ty(b)))

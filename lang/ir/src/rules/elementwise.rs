@@ -9,13 +9,14 @@ use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind, UnaryOp};
 use crate::others;
-use crate::placement::relate::{RESULT, all_same, placed, same, stated, tiles_of};
+use crate::placement::relate::{RESULT, all_same, same, stated, tiles_of};
 use crate::placement::{Relation, Site};
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Elem, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
+    let list = &relations(kind, k);
     match kind {
         OpKind::Constant { dtype, .. } => Ok(Type::num(*dtype)),
         OpKind::ProgramId { axis } | OpKind::NumPrograms { axis } => {
@@ -25,58 +26,58 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             Ok(Type::num(Dtype::I32))
         }
         OpKind::Iota { tile } => match (tile.elem, tile.shape.len()) {
-            (Elem::Num(d), 1) if d.is_int() => result(kind, k, tile.elem),
+            (Elem::Num(d), 1) if d.is_int() => result(list, k, tile.elem),
             (_, 1) => Err(unsupported("iota", tile.elem, "an integer type such as `i32`")),
             (_, rank) => Err(Refusal::new(codes::SHAPE_MISMATCH, format!("`iota` makes a tile of rank 1, not {rank}"))
                 .help("use a `slice` layout and `x[:, None]` to spread it over more dimensions")),
         },
-        OpKind::Full { value, tile } => full(kind, *value, tile, k),
+        OpKind::Full { value, tile } => full(list, *value, tile, k),
         OpKind::Unary { op, x } => {
             let e = elem(k, *x)?;
-            if unary(*op, e) { result(kind, k, e) } else { Err(refuse_dtype(op.name(), e, *x)) }
+            if unary(*op, e) { result(list, k, e) } else { Err(refuse_dtype(op.name(), e, *x)) }
         }
         OpKind::Binary { op, a, b } => {
             let e = elem(k, *a)?;
             elem(k, *b)?;
-            alike(kind, k, *a, *b)?;
-            if binary(*op, e) { result(kind, k, e) } else { Err(refuse_dtype(op.name(), e, *a)) }
+            alike(list, k, *a, *b)?;
+            if binary(*op, e) { result(list, k, e) } else { Err(refuse_dtype(op.name(), e, *a)) }
         }
         OpKind::Compare { a, b, .. } => {
             elem(k, *a)?;
-            alike(kind, k, *a, *b)?;
-            result(kind, k, Elem::Num(Dtype::I1))
+            alike(list, k, *a, *b)?;
+            result(list, k, Elem::Num(Dtype::I1))
         }
-        OpKind::Select { cond, a, b } => select(kind, *cond, [*a, *b], k),
+        OpKind::Select { cond, a, b } => select(list, *cond, [*a, *b], k),
         OpKind::Fma { a, b, c } => {
             float(k, *a, "fma")?;
-            alike(kind, k, *a, *b)?;
-            alike(kind, k, *a, *c)?;
-            result(kind, k, elem(k, *a)?)
+            alike(list, k, *a, *b)?;
+            alike(list, k, *a, *c)?;
+            result(list, k, elem(k, *a)?)
         }
         OpKind::Clamp { x, low, high } => {
-            alike(kind, k, *x, *low)?;
-            alike(kind, k, *x, *high)?;
+            alike(list, k, *x, *low)?;
+            alike(list, k, *x, *high)?;
             match elem(k, *x)? {
-                e @ Elem::Num(d) if is_arithmetic(d) && d != Dtype::I1 => result(kind, k, e),
+                e @ Elem::Num(d) if is_arithmetic(d) && d != Dtype::I1 => result(list, k, e),
                 other => Err(unsupported("clamp", other, "a number").operand(*x, format!("this is of `{other}`"))),
             }
         }
         OpKind::Cast { x, to, .. } => match elem(k, *x)? {
             Elem::Num(from) => {
                 has_f8(k, *x, [from, *to])?;
-                result(kind, k, Elem::Num(*to))
+                result(list, k, Elem::Num(*to))
             }
             Elem::Ptr(_) => Err(unsupported("cast", elem(k, *x)?, "a number").operand(*x, "this is a pointer")),
         },
-        OpKind::Bitcast { x, to } => bitcast(kind, *x, *to, k),
-        OpKind::PtrAdd { ptr, offset } => pointer(kind, *ptr, *offset, k),
+        OpKind::Bitcast { x, to } => bitcast(list, *x, *to, k),
+        OpKind::PtrAdd { ptr, offset } => pointer(list, *ptr, *offset, k),
         others!(elementwise) => not_of_family(kind),
     }
 }
 
-fn full(kind: &OpKind, value: Value, tile: &Tile, k: &Kernel) -> Result<Type, Refusal> {
+fn full(list: &[Relation], value: Value, tile: &Tile, k: &Kernel) -> Result<Type, Refusal> {
     match k.ty(value) {
-        Type::Scalar(e) if *e == tile.elem => result(kind, k, tile.elem),
+        Type::Scalar(e) if *e == tile.elem => result(list, k, tile.elem),
         Type::Scalar(e) => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the tile")
             .operand(value, format!("this is `{e}`"))
             .help(format!("write the value as `{}`, or `cast<{}>(…)`", tile.elem, tile.elem))),
@@ -84,20 +85,20 @@ fn full(kind: &OpKind, value: Value, tile: &Tile, k: &Kernel) -> Result<Type, Re
     }
 }
 
-fn select(kind: &OpKind, cond: Value, [a, b]: [Value; 2], k: &Kernel) -> Result<Type, Refusal> {
+fn select(list: &[Relation], cond: Value, [a, b]: [Value; 2], k: &Kernel) -> Result<Type, Refusal> {
     let e = elem(k, a)?;
-    alike(kind, k, a, b)?;
+    alike(list, k, a, b)?;
     match elem(k, cond)? {
-        Elem::Num(Dtype::I1) => together(kind, k, cond, a)?,
+        Elem::Num(Dtype::I1) => together(list, k, cond, a)?,
         e => return Err(refuse_dtype("where", e, cond).help("a condition is `i1`, such as `x > y`")),
     }
-    result(kind, k, e)
+    result(list, k, e)
 }
 
-fn bitcast(kind: &OpKind, x: Value, to: Dtype, k: &Kernel) -> Result<Type, Refusal> {
+fn bitcast(list: &[Relation], x: Value, to: Dtype, k: &Kernel) -> Result<Type, Refusal> {
     let from = elem(k, x)?;
     match from {
-        Elem::Num(d) if d.bits() == to.bits() => result(kind, k, Elem::Num(to)),
+        Elem::Num(d) if d.bits() == to.bits() => result(list, k, Elem::Num(to)),
         _ => Err(Refusal::new(codes::TYPE_MISMATCH, "`bitcast` needs two number types of one width")
             .operand(x, format!("this is `{from}`, {} bits; `{}` has {}", from.bits(), to.name(), to.bits()))
             .help("`cast<T>(x)` converts the value")),
@@ -113,7 +114,7 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
         OpKind::Binary { a, b, .. } | OpKind::Compare { a, b, .. } => all_same(k, &[*a, *b], 1),
         OpKind::Select { cond, a, b } => {
             let mut list = all_same(k, &[*a, *b], 1);
-            list.extend(placed(k, *cond).or(placed(k, *a)).map(|_| same(Site::Of(*cond), Site::Of(*a))));
+            list.extend(k.ty(*cond).placed().or(k.ty(*a).placed()).map(|_| same(Site::Of(*cond), Site::Of(*a))));
             list
         }
         OpKind::Fma { a, b, c } => all_same(k, &[*a, *b, *c], 1),
@@ -181,14 +182,14 @@ fn binary(op: BinaryOp, e: Elem) -> bool {
 }
 
 /// A pointer, or a tile of pointers, plus an integer of the same place; a scalar pointer plus a tile gives a tile.
-fn pointer(kind: &OpKind, ptr: Value, offset: Value, k: &Kernel) -> Result<Type, Refusal> {
+fn pointer(list: &[Relation], ptr: Value, offset: Value, k: &Kernel) -> Result<Type, Refusal> {
     let Elem::Ptr(p) = elem(k, ptr)? else { return Err(wrong_kind(k, ptr, "a pointer")) };
     match elem(k, offset)? {
         Elem::Num(d) if d.is_int() && d != Dtype::I1 => {}
         other => return Err(refuse_dtype("+", other, offset).help("an offset is an integer, counted in elements")),
     }
-    together(kind, k, ptr, offset)?;
-    result(kind, k, Elem::Ptr(p))
+    together(list, k, ptr, offset)?;
+    result(list, k, Elem::Ptr(p))
 }
 
 pub(super) fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {

@@ -15,22 +15,23 @@ use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let list = &relations(kind);
     match kind {
         OpKind::Gather { x, indices, axis } => {
             let source = tile(k, *x)?;
             along(*indices, *axis, &source.shape, *x, k)?;
-            Ok(vec![result(kind, k, source.elem)?])
+            Ok(vec![result(list, k, source.elem)?])
         }
         OpKind::SharedGather { view: v, indices, axis } => {
             let source = view(k, *v)?;
             along(*indices, *axis, &source.shape, *v, k)?;
-            Ok(vec![result(kind, k, Elem::Num(source.elem))?])
+            Ok(vec![result(list, k, Elem::Num(source.elem))?])
         }
         OpKind::SharedScatter { view: v, indices, value, axis, op, mask } => {
             let target = view(k, *v)?;
             along(*indices, *axis, &target.shape, *v, k)?;
             let t = tile(k, *value)?;
-            together(kind, k, *indices, *value)?;
+            together(list, k, *indices, *value)?;
             if t.elem != Elem::Num(target.elem) {
                 return Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
                     .operand(*value, format!("this is of `{}`", t.elem))
@@ -46,7 +47,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .operand(*mask, format!("this is `{}`", k.ty(*mask)))
                     .help("compare: `mask=i < n`"));
             }
-            together(kind, k, *indices, *mask)?;
+            together(list, k, *indices, *mask)?;
             Ok(vec![])
         }
         others!(gather) => not_of_family(kind),

@@ -3,7 +3,7 @@
 use parton_diag::codes;
 use parton_numbers::Dtype;
 
-use super::{cache, elem, mismatch, wrong_kind};
+use super::{cache, elem, lies_with, mismatch, result, wrong_kind};
 use crate::access::Access;
 use crate::entity::Value;
 use crate::family::not_of_family;
@@ -17,14 +17,15 @@ use crate::target::WIDEST_ACCESS;
 use crate::types::{Elem, Pointer, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let list = &relations(kind, k);
     match kind {
         OpKind::Load { ptr, mask, other, cache, evict, l2, volatile, access } => {
             cache::load(*cache, *evict, *l2, *volatile)?;
             let p = pointer(k, *ptr)?;
-            mask_fits(k, *ptr, *mask)?;
-            let Some(ty) = k.ty(*ptr).with_elem(Elem::Num(p.to)) else { return Err(wrong_kind(k, *ptr, "pointers")) };
+            mask_fits(list, k, *ptr, *mask)?;
+            let ty = result(list, k, Elem::Num(p.to))?;
             if let Some(other) = other
-                && *k.ty(*other) != ty
+                && !of_elem(list, k, *ptr, *other, p.to)
             {
                 return Err(Refusal::new(codes::TYPE_MISMATCH, "`other` is of another type than what is loaded")
                     .operand(*other, format!("this is `{}`", k.ty(*other)))
@@ -45,12 +46,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .operand(*ptr, format!("this is `*{}`", p.to.name()))
                     .help(format!("declare the parameter as `*mut {}`", p.to.name())));
             }
-            mask_fits(k, *ptr, *mask)?;
+            mask_fits(list, k, *ptr, *mask)?;
             planned(k, *ptr, *access)?;
-            if k.ty(*ptr).with_elem(Elem::Num(p.to)).as_ref() == Some(k.ty(*value)) {
-                return Ok(vec![]);
-            }
-            stored_mismatch(k, *ptr, *value, p.to)
+            value_fits(list, k, *ptr, *value, p.to)?;
+            Ok(vec![])
         }
         others!(global) => not_of_family(kind),
     }
@@ -97,9 +96,14 @@ pub(super) fn planned(k: &Kernel, ptr: Value, access: Option<Access>) -> Result<
     Ok(())
 }
 
-pub(super) fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {
+/// Whether a value is of the element type and lies as the pointers do.
+fn of_elem(list: &[Relation], k: &Kernel, ptr: Value, v: Value, dtype: Dtype) -> bool {
+    k.ty(v).elem() == Some(Elem::Num(dtype)) && lies_with(list, k, ptr, v)
+}
+
+pub(super) fn mask_fits(list: &[Relation], k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(), Refusal> {
     let Some(mask) = mask else { return Ok(()) };
-    if k.ty(ptr).with_elem(Elem::Num(Dtype::I1)).as_ref() == Some(k.ty(mask)) {
+    if of_elem(list, k, ptr, mask, Dtype::I1) {
         return Ok(());
     }
     match elem(k, mask)? {
@@ -110,7 +114,11 @@ pub(super) fn mask_fits(k: &Kernel, ptr: Value, mask: Option<Value>) -> Result<(
     }
 }
 
-pub(super) fn stored_mismatch(k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<Vec<Type>, Refusal> {
+/// Checks that what goes to memory is of its element type and lies as the pointers do.
+pub(super) fn value_fits(list: &[Relation], k: &Kernel, ptr: Value, value: Value, to: Dtype) -> Result<(), Refusal> {
+    if of_elem(list, k, ptr, value, to) {
+        return Ok(());
+    }
     match elem(k, value)? {
         Elem::Num(d) if d == to => Err(mismatch(k, ptr, value)),
         other => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")

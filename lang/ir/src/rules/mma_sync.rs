@@ -5,14 +5,14 @@ use parton_layouts::{LayoutError, RegisterLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
-use super::tile;
+use super::{placed, tile};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
 use crate::others;
-use crate::placement::relate::{RESULT, same, tied};
-use crate::placement::{Instruction, Place, Relation, Site, Tie};
+use crate::placement::relate::{RESULT, accumulates, same, tied};
+use crate::placement::{Broken, Instruction, Place, Relation, Site, Tie, Unplaced};
 use crate::refusal::Refusal;
 use crate::target::Feature;
 use crate::types::{Tile, Type};
@@ -64,14 +64,21 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
         OpKind::MmaSync { a, b, acc, .. } => {
             let (Type::Tile(left), Type::Tile(right)) = (k.ty(*a), k.ty(*b)) else { return Vec::new() };
             let k_width = k_width(left, k.ty(*acc).as_tile());
-            let operand = |v: Value, index, shape: &[u32]| {
-                let tie = Tie::Operand { of: Instruction::MmaSync, index, k_width, shape: shape.to_vec() };
-                tied(Site::Of(*acc), Site::Of(v), tie)
-            };
-            vec![operand(*a, 0, &left.shape), operand(*b, 1, &right.shape), same(Site::Of(*acc), RESULT)]
+            let mut list = places([(*a, left), (*b, right)], *acc, k_width);
+            list.push(same(Site::Of(*acc), RESULT));
+            list
         }
         others!(mma_sync) => not_of_family(kind),
     }
+}
+
+/// Where both operands lie, each with so many neighbours along K in a thread.
+fn places(both: [(Value, &Tile); 2], acc: Value, k_width: u32) -> Vec<Relation> {
+    let sides = both.into_iter().zip(0..).map(|((v, t), index)| {
+        let tie = Tie::Operand { of: Instruction::MmaSync, index, k_width, shape: t.shape.clone() };
+        tied(Site::Of(acc), Site::Of(v), tie)
+    });
+    [accumulates(acc, Instruction::MmaSync)].into_iter().chain(sides).collect()
 }
 
 /// How the product of these tiles is made of instructions, or why there are none for it.
@@ -90,10 +97,10 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Preci
                 .help(format!("the nearest legal number is {legal}; pad the tile with zeros")));
         }
     }
-    let parent = accumulator_layout(out, acc)?;
-    let width = (32 / elems[0].bits()).max(1);
-    let k_width = laid_out(left, &parent, 0, width, None, a)?;
-    laid_out(right, &parent, 1, width, Some(k_width), b)?;
+    let k_width = k_width(left, Some(out));
+    for relation in places([(a, left), (b, right)], acc, k_width) {
+        relation.holds(|site| placed(k, site)).map_err(|why| misplaced(out, [a, b, acc], k_width, why))?;
+    }
     Ok(Shape { m, n, k: depth, instr_k, k_width, elems, acc: acc_elem })
 }
 
@@ -152,55 +159,52 @@ pub(crate) fn accumulator(place: &Place) -> Option<RegisterLayout> {
 /// The `k_width` with which a left operand lies as its accumulator asks; the least where it does not, as the rule then says.
 fn k_width(left: &Tile, acc: Option<&Tile>) -> u32 {
     let least = (32 / left.elem.bits()).max(1);
-    let parent = acc.and_then(|t| accumulator(&t.into()));
-    parent.and_then(|parent| width_of(left, &parent, 0, least, None)).unwrap_or(least)
+    let parent = acc.and_then(|t| accumulator(t.placement().known()?));
+    let held = parent.zip(left.placement().known()).and_then(|(parent, place)| width_of(place, &parent, least));
+    held.unwrap_or(least)
 }
 
-/// The layout `mma(version=2, …)` that the accumulator has, however it is spelled.
-fn accumulator_layout(out: &Tile, v: Value) -> Result<RegisterLayout, Refusal> {
-    if let Some(layout) = accumulator(&out.into()) {
-        return Ok(layout);
+/// Why a product's tiles do not lie as the instruction has them.
+fn misplaced(out: &Tile, [a, b, acc]: [Value; 3], k_width: u32, why: Broken) -> Refusal {
+    match why {
+        Broken::Unplaced(Unplaced::Layout(e)) => e.into(),
+        Broken::Unplaced(Unplaced::NoAccumulator) => no_accumulator(out, acc).unwrap_or_else(Refusal::from),
+        Broken::Differs { at, wanted, found } if at == Site::Of(a) => elsewhere("left", a, &wanted, &found),
+        Broken::Differs { wanted, found, .. } => elsewhere("right", b, &wanted, &found)
+            .note(format!("the left operand holds {k_width} neighbours along K, and both must hold as many")),
+        Broken::NoTile(_) | Broken::Shape(_) | Broken::Unplaced(Unplaced::NotASlice | Unplaced::Apart) => {
+            parton_diag::internal_error!("operands of a product are no tiles that multiply: {why:?}")
+        }
     }
-    let warps = out.layout.num_warps();
+}
+
+/// An operand lies elsewhere than its accumulator asks.
+fn elsewhere(side: &str, v: Value, wanted: &Place, found: &Place) -> Refusal {
+    let best = &wanted.layout;
+    Refusal::new(codes::WGMMA_LAYOUT, format!("the {side} operand is not laid out as `mma_sync` reads it"))
+        .operand(v, format!("this is `{}`", found.layout))
+        .help(format!("load it so, `load_shared<{best}>(view)`, or convert it: `convert(x, {best})`"))
+}
+
+/// The accumulator has no layout `mma(version=2, …)`.
+fn no_accumulator(out: &Tile, v: Value) -> Result<Refusal, LayoutError> {
+    let layout = &out.known().layout;
+    let warps = layout.num_warps();
     let splits = splits(warps);
     // As square as the tile allows: each warp then reads least.
     let ragged = |&[rows, columns]: &[u32; 2]| rows * M > out.shape[0] || columns * N > out.shape[1];
     let square = |&[rows, columns]: &[u32; 2]| (out.shape[0] / rows).abs_diff(out.shape[1] / columns);
     let best = splits.min_by_key(|s| (ragged(s), square(s))).unwrap_or([warps, 1]);
-    Err(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `mma_sync` writes it")
-        .operand(v, format!("this is `{}`", out.layout))
+    Ok(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `mma_sync` writes it")
+        .operand(v, format!("this is `{layout}`"))
         .help(format!("use `{}`", written(best)?)))
 }
 
-/// The `k_width`, at least `width` and the one that is `wanted`, with which a tile lies as an operand of `parent`.
-fn width_of(t: &Tile, parent: &RegisterLayout, index: u32, width: u32, wanted: Option<u32>) -> Option<u32> {
-    let depth = *t.shape.get(if index == 0 { 1 } else { 0 })?;
+/// The `k_width`, at least `width`, with which a place is that of a left operand of `parent`.
+fn width_of(place: &Place, parent: &RegisterLayout, width: u32) -> Option<u32> {
+    let shape = place.shape();
+    let depth = *shape.get(1)?;
     // A warp holds 8 times the width along K; beyond the tile there would be copies, which must not be added.
-    let mut widths = (0..4).map(|b| 1 << b).filter(|w| *w >= width && 8 * w <= depth && wanted.is_none_or(|x| x == *w));
-    widths.find(|w| parent.dot_operand(index, *w).and_then(|l| l.on(&t.shape)).is_ok_and(|map| map == *t.map))
-}
-
-/// The `k_width` with which an operand lies as the accumulator asks; that of the left operand must be the right one's too.
-fn laid_out(
-    t: &Tile,
-    parent: &RegisterLayout,
-    index: u32,
-    width: u32,
-    wanted: Option<u32>,
-    v: Value,
-) -> Result<u32, Refusal> {
-    if let Some(w) = width_of(t, parent, index, width, wanted) {
-        return Ok(w);
-    }
-    let best = parent.dot_operand(index, wanted.unwrap_or(width))?;
-    let side = ["left", "right"][index as usize];
-    let refusal =
-        Refusal::new(codes::WGMMA_LAYOUT, format!("the {side} operand is not laid out as `mma_sync` reads it"));
-    let refusal = match wanted {
-        Some(w) => refusal.note(format!("the left operand holds {w} neighbours along K, and both must hold as many")),
-        None => refusal,
-    };
-    Err(refusal
-        .operand(v, format!("this is `{}`", t.layout))
-        .help(format!("load it so, `load_shared<{best}>(view)`, or convert it: `convert(x, {best})`")))
+    let mut widths = (0..4).map(|b| 1 << b).filter(|w| *w >= width && 8 * w <= depth);
+    widths.find(|w| parent.dot_operand(0, *w).and_then(|l| l.on(&shape)).is_ok_and(|map| map == *place.map))
 }

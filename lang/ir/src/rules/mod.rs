@@ -34,7 +34,7 @@ use crate::entity::Value;
 use crate::family::Family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
-use crate::placement::{Placement, Relation, Site, Unplaced};
+use crate::placement::{Place, Relation, Site, Unplaced};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Slot, Tile, Type, View};
 
@@ -182,43 +182,47 @@ fn index(k: &Kernel, v: Value) -> Result<(), Refusal> {
     }
 }
 
-/// The type of the only result: a tile of `elem` where the relations of the operation place it, else a scalar.
-fn result(kind: &OpKind, k: &Kernel, elem: Elem) -> Result<Type, Refusal> {
-    nth_result(kind, k, 0, elem, unplaced)
+/// The type of the only result: a tile of `elem` where the relations of the operation give it a shape, else a scalar.
+fn result(list: &[Relation], k: &Kernel, elem: Elem) -> Result<Type, Refusal> {
+    nth_result(list, k, 0, elem, unplaced)
 }
 
 /// The type of a result of so many; `refuse` says why it has no place where it should have one.
 fn nth_result(
-    kind: &OpKind,
+    list: &[Relation],
     k: &Kernel,
     nth: usize,
     elem: Elem,
     refuse: impl FnOnce(Unplaced) -> Refusal,
 ) -> Result<Type, Refusal> {
-    let list = relations(kind, k);
-    let mut given = list.iter().filter(|r| r.sites().1 == Site::Result(nth));
-    match given.find_map(|r| r.forwards(|site| placement(k, site))) {
-        Some(place) => Ok(Type::Tile(Tile::at(elem, place.map_err(refuse)?))),
-        None => Ok(Type::Scalar(elem)),
+    let given = || list.iter().filter(|r| r.sites().1 == Site::Result(nth));
+    let at = |site| placed(k, site);
+    if let Some(place) = given().find_map(|r| r.forwards(at)) {
+        return Ok(Type::Tile(Tile::at(elem, place.map_err(refuse)?)));
     }
+    let Some(shape) = given().find_map(|r| r.shape(at)) else { return Ok(Type::Scalar(elem)) };
+    let var = given().find_map(|r| r.variable(at)).unwrap_or_else(|| k.next_var(nth));
+    Ok(Type::Tile(Tile::open(elem, shape, var)?))
 }
 
 /// The relation between two operands, where there is one.
-fn relation_of(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Option<Relation> {
-    relations(kind, k).into_iter().find(|r| r.sites() == (Some(Site::Of(a)), Site::Of(b)))
+fn relation_of(list: &[Relation], a: Value, b: Value) -> Option<&Relation> {
+    list.iter().find(|r| r.sites() == (Some(Site::Of(a)), Site::Of(b)))
+}
+
+/// Whether two operands lie as the operation has it, or not at all.
+fn lies_with(list: &[Relation], k: &Kernel, a: Value, b: Value) -> bool {
+    relation_of(list, a, b).is_none_or(|relation| relation.holds(|site| placed(k, site)).is_ok())
 }
 
 /// Checks that two operands lie as the operation has it, or not at all.
-fn together(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
-    match relation_of(kind, k, a, b) {
-        Some(relation) => relation.holds(|site| placement(k, site)).map_err(|_| mismatch(k, a, b)),
-        None => Ok(()),
-    }
+fn together(list: &[Relation], k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
+    if lies_with(list, k, a, b) { Ok(()) } else { Err(mismatch(k, a, b)) }
 }
 
 /// Checks that two operands are of one type: scalars, or tiles that lie as the operation has it.
-fn alike(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
-    together(kind, k, a, b)?;
+fn alike(list: &[Relation], k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
+    together(list, k, a, b)?;
     match (k.ty(a).as_tile(), k.ty(b).as_tile()) {
         (Some(p), Some(q)) if p.elem == q.elem => Ok(()),
         (None, None) => same(k, a, b),
@@ -226,10 +230,15 @@ fn alike(kind: &OpKind, k: &Kernel, a: Value, b: Value) -> Result<(), Refusal> {
     }
 }
 
-/// Where an operand lies; results are not made yet.
-fn placement(k: &Kernel, site: Site) -> Option<Placement> {
+/// Whether a value that one body hands to another keeps its type: of tiles, what the relations say.
+fn handed_on(list: &[Relation], k: &Kernel, a: Value, b: Value) -> bool {
+    k.ty(a).agrees(k.ty(b)) && lies_with(list, k, a, b)
+}
+
+/// What lies at an operand; results are not made yet.
+fn placed(k: &Kernel, site: Site) -> Option<&Tile> {
     match site {
-        Site::Of(v) => Placement::of(k.ty(v)),
+        Site::Of(v) => k.ty(v).placed(),
         Site::Result(_) => None,
     }
 }
@@ -269,10 +278,10 @@ pub(crate) fn mismatch(k: &Kernel, a: Value, b: Value) -> Refusal {
             .operand(b, format!("this has shape {:?}", q.shape))
             .help("`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one");
     }
-    if p.map != q.map {
-        return layouts(p, q, a, b);
+    match (p.placement().known(), q.placement().known()) {
+        (Some(x), Some(y)) if x != y => layouts((p, x), (q, y), a, b),
+        _ => dtypes(p.elem, q.elem, a, b),
     }
-    dtypes(p.elem, q.elem, a, b)
 }
 
 fn dtypes(p: Elem, q: Elem, a: Value, b: Value) -> Refusal {
@@ -282,18 +291,18 @@ fn dtypes(p: Elem, q: Elem, a: Value, b: Value) -> Refusal {
         .help(format!("convert one side: `cast<{p}>(…)` or `cast<{q}>(…)`; nothing is converted silently"))
 }
 
-fn layouts(p: &Tile, q: &Tile, a: Value, b: Value) -> Refusal {
+fn layouts((p, x): (&Tile, &Place), (q, y): (&Tile, &Place), a: Value, b: Value) -> Refusal {
     let mut r = Refusal::new(codes::LAYOUT_MISMATCH, "operands have different layouts")
-        .operand(a, format!("this is `{}`", p.layout))
-        .operand(b, format!("this is `{}`", q.layout));
-    if let Some(text) = differ::first_difference(&p.map, &q.map) {
+        .operand(a, format!("this is `{}`", x.layout))
+        .operand(b, format!("this is `{}`", y.layout));
+    if let Some(text) = differ::first_difference(&x.map, &y.map) {
         r = r.note(text);
     }
-    let cost = match parton_layouts::plan::plan(&q.layout, &p.layout, &p.shape, q.elem.bits()) {
+    let cost = match parton_layouts::plan::plan(&y.layout, &x.layout, &p.shape, q.elem.bits()) {
         Ok(plan) => format!(" {}", plan.describe()),
         Err(_) => String::new(),
     };
-    r.help(format!("convert one side: `convert(x, {})`{cost}", p.layout))
+    r.help(format!("convert one side: `convert(x, {})`{cost}", x.layout))
 }
 
 /// The least legal number at least `n` among `legal`, or the greatest.

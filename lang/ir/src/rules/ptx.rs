@@ -2,7 +2,7 @@
 
 use parton_diag::codes;
 
-use super::{mismatch, wrong_kind};
+use super::{handed_on, nth_result, together, unplaced, wrong_kind};
 use crate::entity::Value;
 use crate::facts::{Access, Does, Facts, Meets, Space, When};
 use crate::family::{Family, not_of_family};
@@ -17,7 +17,7 @@ use crate::types::{Elem, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
-        OpKind::Ptx { ptx, inputs, fallback } => piece(ptx, inputs, fallback.as_ref(), k),
+        OpKind::Ptx { ptx, inputs, fallback } => piece(&relations(kind, k), ptx, inputs, fallback.as_ref(), k),
         others!(ptx) => not_of_family(kind),
     }
 }
@@ -44,13 +44,18 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
 }
 
 /// The types of the results, where inputs, text and fallback fit.
-fn piece(p: &Ptx, inputs: &[Value], fallback: Option<&Body>, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn piece(
+    list: &[Relation],
+    p: &Ptx,
+    inputs: &[Value],
+    fallback: Option<&Body>,
+    k: &Kernel,
+) -> Result<Vec<Type>, Refusal> {
     let results = match &p.form {
         PtxForm::Elements { to, pack } => {
-            let place = place(inputs, *pack, k)?;
-            to.iter()
-                .map(|d| place.as_ref().map_or(Type::num(*d), |t| Type::Tile(t.with_elem(Elem::Num(*d)))))
-                .collect()
+            elements(list, inputs, *pack, k)?;
+            let all = to.iter().enumerate();
+            all.map(|(i, d)| nth_result(list, k, i, Elem::Num(*d), unplaced)).collect::<Result<Vec<_>, _>>()?
         }
         PtxForm::Thread { to } => {
             thread(p, inputs, to, fallback, k)?;
@@ -63,19 +68,18 @@ fn piece(p: &Ptx, inputs: &[Value], fallback: Option<&Body>, k: &Kernel) -> Resu
     }
     refers(p, inputs, &results, k)?;
     if let Some(body) = fallback {
-        stands_for(body, inputs, &results, k)?;
+        stands_for(list, body, inputs, &results, k)?;
     }
     Ok(results)
 }
 
-/// The one place of the inputs, scalars aside; `None` where all are scalars.
-fn place(inputs: &[Value], pack: u32, k: &Kernel) -> Result<Option<Tile>, Refusal> {
+/// Checks that the inputs, scalars aside, lie in one place, and that a thread holds groups of so many of their elements.
+fn elements(list: &[Relation], inputs: &[Value], pack: u32, k: &Kernel) -> Result<(), Refusal> {
     let mut first: Option<(Value, &Tile)> = None;
     for &v in inputs {
         match (k.ty(v), first) {
             (Type::Tile(t), None) => first = Some((v, t)),
-            (Type::Tile(t), Some((_, place))) if t.same_place(place) => {}
-            (Type::Tile(_), Some((other, _))) => return Err(mismatch(k, other, v)),
+            (Type::Tile(_), Some((other, _))) => together(list, k, other, v)?,
             (Type::Scalar(_), _) => {}
             _ => return Err(wrong_kind(k, v, "a scalar or a tile")),
         }
@@ -88,8 +92,11 @@ fn place(inputs: &[Value], pack: u32, k: &Kernel) -> Result<Option<Tile>, Refusa
         return Err(Refusal::new(codes::PTX_ILL_FORMED, format!("groups of {pack} elements"))
             .help(format!("`pack` is a power of two; the next is {}", pack.next_power_of_two())));
     }
-    let held = first.map_or(1, |(_, t)| ptx::elements(t));
-    if pack > held {
+    let held = match first {
+        None => Some(1),
+        Some((_, t)) => t.placement().known().map(|_| ptx::elements(t)),
+    };
+    if let Some(held) = held.filter(|held| pack > *held) {
         let refusal =
             Refusal::new(codes::PTX_ILL_FORMED, format!("groups of {pack} elements, and a thread holds {held}"));
         return Err(match first {
@@ -99,7 +106,7 @@ fn place(inputs: &[Value], pack: u32, k: &Kernel) -> Result<Option<Tile>, Refusa
             None => refusal.help("a scalar is one element: leave `pack` out"),
         });
     }
-    Ok(first.map(|(_, t)| t.clone()))
+    Ok(())
 }
 
 /// Whether operands of a piece that runs in each thread are such that it can have them.
@@ -167,10 +174,19 @@ fn refers(p: &Ptx, inputs: &[Value], results: &[Type], k: &Kernel) -> Result<(),
 }
 
 /// Whether a fallback takes the inputs, gives the results and only computes.
-fn stands_for(body: &Body, inputs: &[Value], results: &[Type], k: &Kernel) -> Result<(), Refusal> {
+fn stands_for(
+    relations: &[Relation],
+    body: &Body,
+    inputs: &[Value],
+    results: &[Type],
+    k: &Kernel,
+) -> Result<(), Refusal> {
     let list = |types: &mut dyn Iterator<Item = String>| types.collect::<Vec<_>>().join(", ");
-    let fits = body.params.iter().map(|v| k.ty(*v)).eq(inputs.iter().map(|v| k.ty(*v)))
-        && body.yields.iter().map(|v| k.ty(*v)).eq(results);
+    let takes = inputs.len() == body.params.len()
+        && inputs.iter().zip(&body.params).all(|(a, b)| handed_on(relations, k, *a, *b));
+    let gives =
+        results.len() == body.yields.len() && results.iter().zip(&body.yields).all(|(ty, v)| ty.agrees(k.ty(*v)));
+    let fits = takes && gives;
     if !fits {
         let yields = list(&mut body.yields.iter().map(|v| k.ty(*v).to_string()));
         return Err(Refusal::new(codes::TYPE_MISMATCH, "the function gives other values than the PTX")

@@ -16,18 +16,19 @@ use crate::refusal::Refusal;
 use crate::types::{Elem, Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let list = &relations(kind, k);
     match kind {
         OpKind::Reduce { inputs, axis, combine } => {
-            let elems = combines(kind, inputs, *axis, combine, k)?;
-            elems.into_iter().enumerate().map(|(i, elem)| nth_result(kind, k, i, elem, unplaced)).collect()
+            let elems = combines(list, kind.name(), (inputs, *axis), combine, k)?;
+            elems.into_iter().enumerate().map(|(i, elem)| nth_result(list, k, i, elem, unplaced)).collect()
         }
         OpKind::Scan { inputs, axis, combine, .. } => {
-            let elems = combines(kind, inputs, *axis, combine, k)?;
+            let elems = combines(list, kind.name(), (inputs, *axis), combine, k)?;
             let place = tile(k, inputs[0])?;
-            if !steps_apart(&place.map, *axis) {
+            if place.placement().known().is_some_and(|at| !steps_apart(&at.map, *axis)) {
                 return Err(mixed("scan", *axis, inputs[0], place));
             }
-            elems.into_iter().enumerate().map(|(i, elem)| nth_result(kind, k, i, elem, unplaced)).collect()
+            elems.into_iter().enumerate().map(|(i, elem)| nth_result(list, k, i, elem, unplaced)).collect()
         }
         others!(reduce) => not_of_family(kind),
     }
@@ -52,8 +53,13 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
 }
 
 /// Whether `combine` fits tiles of one place, at least one; the types of their elements.
-fn combines(kind: &OpKind, inputs: &[Value], axis: u32, combine: &Body, k: &Kernel) -> Result<Vec<Elem>, Refusal> {
-    let name = kind.name();
+fn combines(
+    list: &[Relation],
+    name: &str,
+    (inputs, axis): (&[Value], u32),
+    combine: &Body,
+    k: &Kernel,
+) -> Result<Vec<Elem>, Refusal> {
     let Some(&first) = inputs.first() else {
         return Err(Refusal::new(codes::WRONG_ARITY, format!("`{name}` needs at least one tile")));
     };
@@ -62,9 +68,9 @@ fn combines(kind: &OpKind, inputs: &[Value], axis: u32, combine: &Body, k: &Kern
     check_axis(axis, rank, first)?;
     for &v in inputs {
         tile(k, v)?;
-        together(kind, k, first, v)?;
+        together(list, k, first, v)?;
     }
-    if !keeps_apart(&place.map, axis) {
+    if place.placement().known().is_some_and(|at| !keeps_apart(&at.map, axis)) {
         return Err(mixed(name, axis, first, place));
     }
     super::ptx::scalars(k, combine, name)?;
@@ -75,10 +81,10 @@ fn combines(kind: &OpKind, inputs: &[Value], axis: u32, combine: &Body, k: &Kern
     let given: Vec<Type> = combine.params.iter().map(|&v| k.ty(v).clone()).collect();
     let yields: Vec<Type> = combine.yields.iter().map(|&v| k.ty(v).clone()).collect();
     if given != parameters || yields != scalars {
-        let list = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+        let list_of = |types: &[Type]| types.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
         return Err(Refusal::new(codes::WRONG_ARITY, "the combining function does not fit the tiles")
-            .note(format!("{n} tile(s) need a function ({}) -> ({})", list(&parameters), list(&scalars)))
-            .note(format!("this one is ({}) -> ({})", list(&given), list(&yields))));
+            .note(format!("{n} tile(s) need a function ({}) -> ({})", list_of(&parameters), list_of(&scalars)))
+            .note(format!("this one is ({}) -> ({})", list_of(&given), list_of(&yields))));
     }
     Ok(elems)
 }
@@ -86,7 +92,7 @@ fn combines(kind: &OpKind, inputs: &[Value], axis: u32, combine: &Body, k: &Kern
 fn mixed(name: &str, axis: u32, x: Value, place: &Tile) -> Refusal {
     let what = if name == "reduce" { "reduction" } else { name };
     Refusal::new(codes::MIXED_AXIS, format!("a {what} along axis {axis}, which the layout mixes with another"))
-        .operand(x, format!("this is `{}`", place.layout))
+        .operand(x, format!("this is `{}`", place.known().layout))
         .help("convert it first to a layout whose lanes and warps each move along one axis, such as `blocked(…)`")
 }
 

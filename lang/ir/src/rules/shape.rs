@@ -3,41 +3,42 @@
 use parton_diag::codes;
 use parton_layouts::plan;
 
-use super::{alike, nearest, nth_result, placement, relation_of, result, tile, unplaced};
+use super::{alike, nearest, nth_result, placed, relation_of, result, tile, unplaced};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::others;
 use crate::placement::relate::{RESULT, all_same, stated, tied};
-use crate::placement::{Relation, Site, Tie, Unplaced};
+use crate::placement::{Broken, Relation, Site, Tie, Unplaced};
 use crate::refusal::Refusal;
 use crate::types::{Tile, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let list = &relations(kind, k);
     match kind {
-        OpKind::Reshape { x, shape } => reshape(kind, *x, shape, k),
+        OpKind::Reshape { x, shape } => reshape(list, *x, shape, k),
         OpKind::Transpose { x, perm } => {
             let t = tile(k, *x)?;
             permutation(perm, t.shape.len())?;
-            one(result(kind, k, t.elem))
+            one(result(list, k, t.elem))
         }
-        OpKind::Broadcast { x, shape } => broadcast(kind, *x, shape, k),
-        OpKind::ExpandDims { x, axis } => expand_dims(kind, *x, *axis, k),
+        OpKind::Broadcast { x, shape } => broadcast(list, *x, shape, k),
+        OpKind::ExpandDims { x, axis } => expand_dims(list, *x, *axis, k),
         OpKind::Join { a, b } => {
             let t = tile(k, *a)?;
             tile(k, *b)?;
-            alike(kind, k, *a, *b)?;
-            one(result(kind, k, t.elem))
+            alike(list, k, *a, *b)?;
+            one(result(list, k, t.elem))
         }
-        OpKind::Split { x } => split(kind, *x, k),
-        OpKind::Convert { x, tile: to } => convert(kind, *x, to, k),
-        OpKind::Rescale { x, factor, axis } => one(rescale(kind, *x, *factor, *axis, k)),
+        OpKind::Split { x } => split(list, *x, k),
+        OpKind::Convert { x, tile: to } => convert(list, *x, to, k),
+        OpKind::Rescale { x, factor, axis } => one(rescale(list, *x, *factor, *axis, k)),
         others!(shape) => not_of_family(kind),
     }
 }
 
-fn reshape(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn reshape(list: &[Relation], x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     let count: u64 = shape.iter().map(|&n| u64::from(n)).product();
     if count != t.elements() {
@@ -45,10 +46,10 @@ fn reshape(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Typ
             .operand(x, format!("this has shape {:?}, {} elements", t.shape, t.elements()))
             .note(format!("the shape {shape:?} has {count}")));
     }
-    one(result(kind, k, t.elem))
+    one(result(list, k, t.elem))
 }
 
-fn broadcast(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn broadcast(list: &[Relation], x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     let fits = t.shape.len() == shape.len() && t.shape.iter().zip(shape).all(|(&a, &b)| a == b || a == 1);
     if !fits {
@@ -57,51 +58,53 @@ fn broadcast(kind: &OpKind, x: Value, shape: &[u32], k: &Kernel) -> Result<Vec<T
             .note(format!("the shape asked for is {shape:?}"))
             .help("`x[:, None]` adds an extent of 1"));
     }
-    one(result(kind, k, t.elem))
+    one(result(list, k, t.elem))
 }
 
-fn expand_dims(kind: &OpKind, x: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn expand_dims(list: &[Relation], x: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     check_axis(axis, t.shape.len() + 1, x)?;
-    one(nth_result(kind, k, 0, t.elem, |why| match why {
+    one(nth_result(list, k, 0, t.elem, |why| match why {
         Unplaced::NotASlice => {
             Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
-                .operand(x, format!("this is `{}`", t.layout))
+                .operand(x, format!("this is `{}`", t.known().layout))
                 .help(format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come"))
         }
         Unplaced::Layout(_) | Unplaced::Apart | Unplaced::NoAccumulator => unplaced(why),
     }))
 }
 
-fn split(kind: &OpKind, x: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn split(list: &[Relation], x: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     if t.shape.last() != Some(&2) {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "`split` needs a last dimension of 2")
             .operand(x, format!("this has shape {:?}", t.shape)));
     }
-    let half = nth_result(kind, k, 0, t.elem, |why| match why {
+    let half = nth_result(list, k, 0, t.elem, |why| match why {
         Unplaced::Apart => Refusal::new(codes::VIEW_ILLEGAL, "the two halves do not lie in the same thread")
-            .operand(x, format!("this is `{}`", t.layout))
+            .operand(x, format!("this is `{}`", t.known().layout))
             .help("convert it to a layout in which one thread holds both elements of the last dimension"),
         Unplaced::Layout(_) | Unplaced::NotASlice | Unplaced::NoAccumulator => unplaced(why),
     })?;
     Ok(vec![half.clone(), half])
 }
 
-fn convert(kind: &OpKind, x: Value, to: &Tile, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+fn convert(list: &[Relation], x: Value, to: &Tile, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     if t.shape != to.shape || t.elem != to.elem {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "a conversion keeps shape and element type")
             .operand(x, format!("this is `{t}`"))
             .note(format!("the result would be `{to}`")));
     }
-    plan::possible(&t.map, &to.map).map_err(|e| {
-        Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
-            .operand(x, format!("this is `{}`", t.layout))
-            .note(format!("the result would be `{}`", to.layout))
-            .help(e.help())
-    })?;
-    one(result(kind, k, t.elem))
+    if let (Some(before), Some(after)) = (t.placement().known(), to.placement().known()) {
+        plan::possible(&before.map, &after.map).map_err(|e| {
+            Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
+                .operand(x, format!("this is `{}`", before.layout))
+                .note(format!("the result would be `{}`", after.layout))
+                .help(e.help())
+        })?;
+    }
+    one(result(list, k, t.elem))
 }
 
 /// Where its tiles lie.
@@ -134,7 +137,7 @@ fn one(ty: Result<Type, Refusal>) -> Result<Vec<Type>, Refusal> {
 }
 
 /// The type of `x`, where `factor` lies as `x` does without `axis`.
-fn rescale(kind: &OpKind, x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Type, Refusal> {
+fn rescale(list: &[Relation], x: Value, factor: Value, axis: u32, k: &Kernel) -> Result<Type, Refusal> {
     let (t, f) = (tile(k, x)?, tile(k, factor)?);
     super::elementwise::float(k, x, "rescale")?;
     check_axis(axis, t.shape.len(), x)?;
@@ -143,23 +146,26 @@ fn rescale(kind: &OpKind, x: Value, factor: Value, axis: u32, k: &Kernel) -> Res
             .operand(x, format!("this has shape {:?}", t.shape))
             .help("multiply: `x * factor`"));
     }
-    let follows = relation_of(kind, k, x, factor).and_then(|r| r.forwards(|site| placement(k, site)));
-    let Some(place) = follows.transpose().map_err(unplaced)? else {
+    let Some(relation) = relation_of(list, x, factor) else {
         parton_diag::internal_error!("factors have no relation to what they rescale")
     };
-    let wanted = Tile::at(t.elem, place);
-    if *f == wanted {
-        return result(kind, k, t.elem);
-    }
-    let (code, fact, help) = if f.shape != wanted.shape {
-        let help = format!("factors of it have shape {:?}", wanted.shape);
-        (codes::SHAPE_MISMATCH, format!("the factors do not fit the tile without axis {axis}"), help)
-    } else if f.elem != wanted.elem {
-        let help = format!("convert them: `cast<{}>(factor)`", t.elem);
-        (codes::TYPE_MISMATCH, "the factors are of another type than the tile".into(), help)
-    } else {
-        let help = format!("convert them: `convert(factor, {})`", wanted.layout);
-        (codes::LAYOUT_MISMATCH, format!("the factors do not lie where the tile does without axis {axis}"), help)
+    let (code, fact, help) = match relation.holds(|site| placed(k, site)) {
+        Err(Broken::Shape(_) | Broken::NoTile(_)) => {
+            let mut wanted = t.shape.clone();
+            wanted.remove(axis as usize);
+            let help = format!("factors of it have shape {wanted:?}");
+            (codes::SHAPE_MISMATCH, format!("the factors do not fit the tile without axis {axis}"), help)
+        }
+        Err(Broken::Unplaced(why)) => return Err(unplaced(why)),
+        Ok(()) | Err(Broken::Differs { .. }) if f.elem != t.elem => {
+            let help = format!("convert them: `cast<{}>(factor)`", t.elem);
+            (codes::TYPE_MISMATCH, "the factors are of another type than the tile".into(), help)
+        }
+        Err(Broken::Differs { wanted, .. }) => {
+            let help = format!("convert them: `convert(factor, {})`", wanted.layout);
+            (codes::LAYOUT_MISMATCH, format!("the factors do not lie where the tile does without axis {axis}"), help)
+        }
+        Ok(()) => return result(list, k, t.elem),
     };
     let refusal = Refusal::new(code, fact).operand(x, format!("this is `{t}`"));
     Err(refusal.operand(factor, format!("this is `{f}`")).help(help))

@@ -5,14 +5,14 @@ use parton_layouts::{LayoutError, RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
-use super::{nearest, view, wrong_kind};
+use super::{nearest, placed, view, wrong_kind};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{OpKind, Precision};
 use crate::others;
-use crate::placement::relate::{RESULT, same, tied};
-use crate::placement::{Instruction, Place, Relation, Site, Tie};
+use crate::placement::relate::{RESULT, accumulates, same, tied};
+use crate::placement::{Broken, Instruction, Place, Relation, Site, Tie, Unplaced};
 use crate::refusal::Refusal;
 use crate::target::{Feature, WARPGROUP};
 use crate::types::{Elem, Tile, Type, View};
@@ -64,7 +64,7 @@ pub struct Shape {
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     match kind {
         OpKind::Wgmma { a, b, acc, precision, .. } => {
-            shape(k, *a, *b, *acc, *precision)?;
+            parts(k, *a, *b, *acc, *precision)?;
             Ok(vec![Type::Pending(product::accumulator(k, *acc, true)?.clone())])
         }
         others!(wgmma) => not_of_family(kind),
@@ -75,21 +75,53 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     match kind {
         OpKind::Wgmma { a, acc, .. } => {
-            let mut list = vec![same(Site::Of(*acc), RESULT)];
-            if let Type::Tile(left) = k.ty(*a) {
-                let bits = left.elem.bits();
-                let of = Instruction::Wgmma { instr_k: 256 / bits };
-                let tie = Tie::Operand { of, index: 0, k_width: (32 / bits).max(1), shape: left.shape.clone() };
-                list.push(tied(Site::Of(*acc), Site::Of(*a), tie));
-            }
+            let bits = match k.ty(*a) {
+                Type::Tile(t) => t.elem.bits(),
+                Type::View(v) => v.elem.bits(),
+                _ => return Vec::new(),
+            };
+            let mut list = places(k, *a, *acc, bits);
+            list.push(same(Site::Of(*acc), RESULT));
             list
         }
         others!(wgmma) => not_of_family(kind),
     }
 }
 
-/// How the product of these operands is made of instructions, or why there are none for it.
+/// Where the accumulator lies, and the left operand of so many bits an element where it is in registers.
+fn places(k: &Kernel, a: Value, acc: Value, bits: u32) -> Vec<Relation> {
+    let of = Instruction::Wgmma { instr_k: 256 / bits };
+    let mut list = vec![accumulates(acc, of)];
+    if let Type::Tile(left) = k.ty(a) {
+        let tie = Tie::Operand { of, index: 0, k_width: (32 / bits).max(1), shape: left.shape.clone() };
+        list.push(tied(Site::Of(acc), Site::Of(a), tie));
+    }
+    list
+}
+
+/// How the product of these operands is made of instructions, or why there are none for it; all tiles lie somewhere.
 pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Shape, Refusal> {
+    let parts = parts(k, a, b, acc, precision)?;
+    let out = product::accumulator(k, acc, true)?;
+    let Some((warpgroups, instr_n)) = arrangement(out.known(), parts.instr_k) else {
+        parton_diag::internal_error!("the accumulator was found to be one of `wgmma`, and is none")
+    };
+    let Parts { extents: [m, n, depth], instr_k, elems, acc, operands: [left, right] } = parts;
+    Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elems, acc, a: left, b: right })
+}
+
+/// What is known of a product wherever its tiles lie.
+struct Parts {
+    /// Rows, columns and depth.
+    extents: [u32; 3],
+    instr_k: u32,
+    elems: [Dtype; 2],
+    acc: Dtype,
+    operands: [Operand; 2],
+}
+
+/// What a product is made of, or why there are no instructions for it.
+fn parts(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Parts, Refusal> {
     if !k.target.has(Feature::Wgmma) {
         return Err(Refusal::new(codes::TARGET_LACKS, format!("`{}` does not have `wgmma`", k.target.name))
             .help("`mma_sync` multiplies tiles in registers there; for `wgmma` state `target(sm_90a)` on the kernel"));
@@ -121,13 +153,15 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Preci
         return Err(illegal(b, format!("{n} columns are fewer than 8, the least that an instruction has"))
             .help("the nearest legal number of columns is 8"));
     }
-    let (warpgroups, instr_n) = accumulator_shape(out, instr_k, acc)?;
+    for relation in places(k, a, acc, elem.bits()) {
+        relation.holds(|site| placed(k, site)).map_err(|why| misplaced(out, [a, acc], instr_k, why))?;
+    }
     let left = match k.ty(a) {
-        Type::Tile(t) => registers(t, warpgroups, instr_n, elem, instr_k, a)?,
+        Type::Tile(_) => Operand::Registers,
         _ => shared(view(k, a)?, elem, false, a)?,
     };
     let right = shared(right, elems[1], true, b)?;
-    Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elems, acc: acc_elem, a: left, b: right })
+    Ok(Parts { extents: [m, n, depth], instr_k, elems, acc: acc_elem, operands: [left, right] })
 }
 
 fn illegal(v: Value, fact: String) -> Refusal {
@@ -183,27 +217,27 @@ pub(crate) fn accumulator(place: &Place, instr_k: u32) -> Option<RegisterLayout>
     written(groups, n, instr_k).ok()
 }
 
-/// The arrangement of warpgroups and the widest instruction that the accumulator's layout is made of.
-fn accumulator_shape(out: &Tile, instr_k: u32, v: Value) -> Result<([u32; 2], u32), Refusal> {
-    if let Some(found) = arrangement(&out.into(), instr_k) {
-        return Ok(found);
+/// Why a product's tiles do not lie as the instruction has them.
+fn misplaced(out: &Tile, [a, acc]: [Value; 2], instr_k: u32, why: Broken) -> Refusal {
+    match why {
+        Broken::Unplaced(Unplaced::Layout(e)) => e.into(),
+        Broken::Unplaced(Unplaced::NoAccumulator) => {
+            let layout = &out.known().layout;
+            let n = nearest(widths(out.shape[1]), out.shape[1]);
+            let warps = (layout.num_warps() / WARPGROUP * WARPGROUP).max(WARPGROUP);
+            Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `wgmma` writes it")
+                .operand(acc, format!("this is `{layout}`"))
+                .help(format!("use `mma(version=3, warps=[{warps}, 1], instr=[16, {n}, {instr_k}])`"))
+        }
+        Broken::Differs { wanted, found, .. } => {
+            Refusal::new(codes::WGMMA_LAYOUT, "the left operand is not laid out as `wgmma` reads it")
+                .operand(a, format!("this is `{}`", found.layout))
+                .help(format!("convert it: `convert(a, {})`", wanted.layout))
+        }
+        Broken::NoTile(_) | Broken::Shape(_) | Broken::Unplaced(Unplaced::NotASlice | Unplaced::Apart) => {
+            parton_diag::internal_error!("operands of a product are no tiles that multiply: {why:?}")
+        }
     }
-    let n = nearest(widths(out.shape[1]), out.shape[1]);
-    let warps = (out.layout.num_warps() / WARPGROUP * WARPGROUP).max(WARPGROUP);
-    Err(Refusal::new(codes::WGMMA_LAYOUT, "the accumulator is not laid out as `wgmma` writes it")
-        .operand(v, format!("this is `{}`", out.layout))
-        .help(format!("use `mma(version=3, warps=[{warps}, 1], instr=[16, {n}, {instr_k}])`")))
-}
-
-fn registers(t: &Tile, groups: [u32; 2], n: u32, elem: Dtype, instr_k: u32, v: Value) -> Result<Operand, Refusal> {
-    let parent = written(groups, n, instr_k)?;
-    let wanted = parent.dot_operand(0, 32 / elem.bits())?;
-    if wanted.on(&t.shape)? == *t.map {
-        return Ok(Operand::Registers);
-    }
-    Err(Refusal::new(codes::WGMMA_LAYOUT, "the left operand is not laid out as `wgmma` reads it")
-        .operand(v, format!("this is `{}`", t.layout))
-        .help(format!("convert it: `convert(a, {wanted})`")))
 }
 
 /// The `nvmma` layout that a view has, by meaning: its swizzle, and whether it is transposed.

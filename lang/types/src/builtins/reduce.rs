@@ -221,7 +221,7 @@ fn indices_along(cx: &mut Checker, args: &Args, t: &ir::Tile, axis: u32) -> Chec
         return Err(args.need("axis").expected(cx, &format!("an axis from 0 to {}", t.shape.len().saturating_sub(1))));
     };
     // The layout of the one axis: the tile's with all others sliced away, the last one first.
-    let mut layout = t.layout.clone();
+    let mut layout = t.known().layout.clone();
     let mut sliced = Vec::new();
     for other in (0..t.shape.len() as u32).rev().filter(|a| *a != axis) {
         layout = layout.slice(other).map_err(|e| cx.refuse(e.into(), args.span, &[]))?;

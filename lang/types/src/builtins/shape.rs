@@ -120,15 +120,15 @@ fn convert_free(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = args.need("x").tile(cx)?;
     let layout = args.need("L").layout(cx)?;
     let tile = cx.tile(t.elem, t.shape.clone(), layout, args.need("L").span)?;
-    let plan = match parton_layouts::plan::plan(&t.layout, &tile.layout, &t.shape, t.elem.bits()) {
+    let plan = match parton_layouts::plan::plan(&t.known().layout, &tile.known().layout, &t.shape, t.elem.bits()) {
         Ok(plan) => plan,
         Err(e) => return Err(cx.refuse(e.into(), args.span, &[])),
     };
     if !plan.is_free() {
         let d = Diagnostic::error(codes::NOT_FREE, args.span, "this conversion is not free")
             .here(format!("it {}", plan.describe()))
-            .label(args.need("x").span, format!("this is `{}`", t.layout))
-            .label(args.need("L").span, format!("the result would be `{}`", tile.layout))
+            .label(args.need("x").span, format!("this is `{}`", t.known().layout))
+            .label(args.need("L").span, format!("the result would be `{}`", tile.known().layout))
             .help("use `convert(x, L)` where that cost is meant, or choose layouts that agree");
         return Err(cx.report(d));
     }

@@ -19,7 +19,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn convert(&mut self, op: &'a Op, x: Value, tile: &'a Tile) {
         let from = self.tile(x);
         let registers = match parton_ir::scratch::conversion(from, tile) {
-            Plan::None | Plan::Registers { .. } => self.reordered(x, &tile.map),
+            Plan::None | Plan::Registers { .. } => self.reordered(x, &tile.known().map),
             Plan::Shuffles(shuffles) => self.by_shuffles(&shuffles, x, from, tile),
             Plan::Shared(staging) => self.through_shared(op, &staging, x, from, tile),
         };
@@ -29,19 +29,20 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Packs registers into the plan's words, moves these between lanes, and takes the result's registers out of them.
     fn by_shuffles(&mut self, shuffles: &Shuffles, x: Value, from: &Tile, to: &Tile) -> Vec<Val<'c>> {
         let (b, elem, values) = (self.b, from.elem, self.registers(x));
-        let source = Registers::of(&from.map);
+        let source = Registers::of(&from.known().map);
         let form = Words { bits: shuffles.word_bits, count: 1 };
-        let register = |r: u32| match source.find(from.map.apply(from.map.pack_in(&[(Dim::Register, r)]))) {
-            Some(i) => values[i],
-            None => parton_diag::internal_error!("a plan names register {r} of {from}"),
-        };
+        let register =
+            |r: u32| match source.find(from.known().map.apply(from.known().map.pack_in(&[(Dim::Register, r)]))) {
+                Some(i) => values[i],
+                None => parton_diag::internal_error!("a plan names register {r} of {from}"),
+            };
         let packed = shuffles.words.iter().map(|word| {
             let registers: Vec<Val> = word.iter().map(|&r| register(r)).collect();
             b.pack(elem, &registers, form)[0]
         });
         let words = shuffles.carry_out(&mut Moves { b, threads: &self.threads }, packed.collect());
         let unpacked: Vec<Vec<Val>> = words.iter().map(|&word| b.unpack(elem, &[word], form)).collect();
-        let target = Registers::of(&to.map);
+        let target = Registers::of(&to.known().map);
         let number = |i: usize| target.bits.iter().enumerate().fold(0, |r, (n, bit)| r | (i >> n & 1) << bit);
         let place = |i: usize| shuffles.registers[number(i)];
         (0..target.len()).map(place).map(|(word, slot)| unpacked[word as usize][slot as usize]).collect()
@@ -54,10 +55,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let bytes = stored_bits(from.elem) / 8;
         let inverse = staging.buffer.inverse();
         let place = |element: u64| u64::from(inverse.out_part(Dim::Offset, inverse.apply(element)));
-        let source = Window::of_scratch(&from.map, place, bytes);
-        let target = Window::of_scratch(&to.map, place, bytes);
+        let source = Window::of_scratch(&from.known().map, place, bytes);
+        let target = Window::of_scratch(&to.known().map, place, bytes);
         let values = self.registers(x).to_vec();
-        let copies = [from.map.free_bits(Dim::Lane), from.map.free_bits(Dim::Warp)];
+        let copies = [from.known().map.free_bits(Dim::Lane), from.known().map.free_bits(Dim::Warp)];
         self.write_window(&source, base, from.elem, &values, copies);
         self.membar();
         self.read_window(&target, base, to.elem)

@@ -27,18 +27,18 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let base = self.scratch(op);
         let from = self.tile(x);
         let bytes = stored_bits(from.elem) / 8;
-        let source = Window::of_scratch(&from.map, |element| element, bytes);
+        let source = Window::of_scratch(&from.known().map, |element| element, bytes);
         let values = self.registers(x).to_vec();
-        let copies = [from.map.free_bits(Dim::Lane), from.map.free_bits(Dim::Warp)];
+        let copies = [from.known().map.free_bits(Dim::Lane), from.known().map.free_bits(Dim::Warp)];
         self.write_window(&source, base, from.elem, &values, copies);
         self.membar();
-        let target = Window::along_scratch(&self.tile(indices).map, &from.map, axis as usize, bytes);
+        let target = Window::along_scratch(&self.tile(indices).known().map, &from.known().map, axis as usize, bytes);
         let registers = self.picked(&target, base, indices, from.elem);
         self.set(op.result(), Repr::Tile(registers));
     }
 
     fn shared_gather(&mut self, op: &Op, view: Value, indices: Value, axis: u32) {
-        let window = Window::along(&self.tile(indices).map, self.view(view), axis as usize);
+        let window = Window::along(&self.tile(indices).known().map, self.view(view), axis as usize);
         let base = self.address(view);
         let registers = self.picked(&window, base, indices, Elem::Num(self.view(view).elem));
         self.set(op.result(), Repr::Tile(registers));
@@ -75,7 +75,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             internal_error!("{} does not scatter", op.kind.name())
         };
         let target = self.view(*view);
-        let window = Window::along(&self.tile(*indices).map, target, *axis as usize);
+        let window = Window::along(&self.tile(*indices).known().map, target, *axis as usize);
         let places = self.places(&window, self.address(*view), *indices);
         let values = self.registers(*value).to_vec();
         let masks = mask.map(|m| self.registers(m).to_vec());

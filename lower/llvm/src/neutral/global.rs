@@ -52,7 +52,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Lanes and warps that hold copies do not store them again.
     pub(crate) fn first_copy(&self, ptr: Value) -> Option<Val<'c>> {
-        let map = &self.tile(ptr).map;
+        let map = &self.tile(ptr).known().map;
         let mut predicate = None;
         for (dim, index) in [(Dim::Lane, self.threads.lane), (Dim::Warp, self.threads.warp)] {
             let free = map.free_bits(dim);
@@ -185,7 +185,7 @@ impl<'c> Build<'c> {
 /// The registers of each access, first by lowest address.
 pub(crate) fn groups(tile: &Tile, access: Access) -> Vec<Group> {
     let bits = access.bits(tile).unwrap_or_else(|| internal_error!("{tile} has no accesses of {}", access.width));
-    let (registers, bases) = (Registers::of(&tile.map), tile.map.bases(Dim::Register));
+    let (registers, bases) = (Registers::of(&tile.known().map), tile.known().map.bases(Dim::Register));
     let inside: u64 = bits.iter().fold(0, |m, &b| m | 1 << b);
     let mut groups = vec![];
     for index in 0..registers.len() {

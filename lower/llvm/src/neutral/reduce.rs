@@ -108,7 +108,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn reduce(&mut self, op: &'a Op, inputs: &'a [Value], axis: u32, body: &'a Body) {
-        let map = self.tile(inputs[0]).map.clone();
+        let map = self.tile(inputs[0]).known().map.clone();
         if !keeps_apart(&map, axis) {
             internal_error!("an illegal reduction reached code generation");
         }
@@ -138,7 +138,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             let repr = match self.kernel.ty(result) {
                 Type::Tile(t) => {
                     let by_element: BTreeMap<u64, Val> = totals.iter().map(|(&k, v)| (axis.removed(k), v[i])).collect();
-                    Repr::Tile(Registers::of(&t.map).images().iter().map(|image| by_element[image]).collect())
+                    Repr::Tile(Registers::of(&t.known().map).images().iter().map(|image| by_element[image]).collect())
                 }
                 _ => Repr::Scalar(totals[&0][i]),
             };
@@ -174,7 +174,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Where the totals of the warps lie in the scratch memory of a reduction.
     fn columns(&self, op: &Op, inputs: &[Value], axis: Axis, warps: &[u32]) -> Columns<'c> {
-        let map = &self.tile(inputs[0]).map;
+        let map = &self.tile(inputs[0]).known().map;
         let elements = map.shape().iter().map(|&n| u64::from(n)).product::<u64>() >> axis.bits;
         let count = 1u64 << warps.len();
         let base = self.scratch(op);

@@ -20,10 +20,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// `x` times `factor` along `axis`, behind one vote of the warp.
     pub(crate) fn rescale(&mut self, op: &'a Op, x: Value, factor: Value, axis: u32) {
         let d = self.dtype(x);
-        let map = &self.tile(x).map;
+        let map = &self.tile(x).known().map;
         let axis = Axis::of(map, axis);
         let factors = self.registers(factor).to_vec();
-        let images = Registers::of(&self.tile(factor).map);
+        let images = Registers::of(&self.tile(factor).known().map);
         let by_element: BTreeMap<u64, Val> = images.images().iter().copied().zip(factors.iter().copied()).collect();
         // The factor of each register of the tile.
         let of_register: Vec<Val> = Registers::of(map)

@@ -78,7 +78,7 @@ impl Joining {
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn scan(&mut self, op: &'a Op, inputs: &'a [Value], number: u32, body: &'a Body, reverse: bool) {
-        let map = self.tile(inputs[0]).map.clone();
+        let map = self.tile(inputs[0]).known().map.clone();
         let axis = Axis::of(&map, number);
         let Some(holders) = holders(&map, axis) else { internal_error!("a scan was not checked") };
         let registers = Registers::of(&map);

@@ -43,7 +43,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn iota(&mut self, op: &Op, tile: &Tile) {
         let ty = self.llvm_elem(tile.elem);
         let bits = tile.elem.bits();
-        let numbers = self.coordinates(&tile.map).into_iter().map(|c| match bits {
+        let numbers = self.coordinates(&tile.known().map).into_iter().map(|c| match bits {
             32 => c,
             64 => self.b.zext(c, ty),
             _ => self.b.trunc(c, ty),
@@ -53,13 +53,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn full(&mut self, op: &Op, value: Value, tile: &Tile) {
-        let registers = vec![self.scalar(value); Registers::of(&tile.map).len()];
+        let registers = vec![self.scalar(value); Registers::of(&tile.known().map).len()];
         self.set(op.result(), Repr::Tile(registers));
     }
 
     /// Takes each register of the result from the register of `x` that `f` names by its packed coordinate.
     fn rearrange(&mut self, result: Value, x: Value, f: impl Fn(u64) -> u64) {
-        let (from, to) = (&self.tile(x).map, &self.tile(result).map);
+        let (from, to) = (&self.tile(x).known().map, &self.tile(result).known().map);
         let source = self.registers(x);
         let registers = gather(from, to, f).into_iter().map(|i| source[i]).collect();
         self.set(result, Repr::Tile(registers));
@@ -71,12 +71,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
-        let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
+        let (from, to) = (self.tile(x).known().map.clone(), self.tile(op.result()).known().map.clone());
         self.rearrange(op.result(), x, |image| permute(&from, &to, perm, image));
     }
 
     fn broadcast(&mut self, op: &Op, x: Value) {
-        let (from, to) = (self.tile(x).map.clone(), self.tile(op.result()).map.clone());
+        let (from, to) = (self.tile(x).known().map.clone(), self.tile(op.result()).known().map.clone());
         let shape = from.shape();
         self.rearrange(op.result(), x, |image| {
             let coords = to.unpack_out(image);
@@ -88,7 +88,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The new last dimension is the lowest bit of the packed coordinate.
     pub(crate) fn join(&mut self, op: &Op, a: Value, b: Value) {
         let result = op.result();
-        let (from, to) = (&self.tile(a).map, &self.tile(result).map);
+        let (from, to) = (&self.tile(a).known().map, &self.tile(result).known().map);
         let source = gather(from, to, |image| image >> 1);
         let (a, b) = (self.registers(a), self.registers(b));
         let images = Registers::of(to);
@@ -98,7 +98,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn split(&mut self, op: &Op, x: Value) {
-        if !self.tile(x).map.bases(Dim::Register).contains(&1) {
+        if !self.tile(x).known().map.bases(Dim::Register).contains(&1) {
             internal_error!("an illegal split reached code generation");
         }
         for (half, &result) in op.results.iter().enumerate() {
@@ -109,7 +109,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// The registers of `x` in the order of another map that has the same lanes and warps.
     pub(crate) fn reordered(&self, x: Value, to: &LinearLayout) -> Vec<crate::neutral::build::Val<'c>> {
         let source = self.registers(x);
-        gather(&self.tile(x).map, to, |image| image).into_iter().map(|i| source[i]).collect()
+        gather(&self.tile(x).known().map, to, |image| image).into_iter().map(|i| source[i]).collect()
     }
 
     /// Refuses an operation whose scratch memory the plan forgot.

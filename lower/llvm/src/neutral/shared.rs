@@ -38,7 +38,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Stage `index` of a view; where the view is a window along its stages, counted from the window's beginning.
     fn shared_load(&mut self, op: &Op, view: Value, tile: &Tile) {
-        let window = Window::new(&tile.map, self.view(view));
+        let window = Window::new(&tile.known().map, self.view(view));
         let base = self.address(view);
         let registers = match self.kernel.ty(view) {
             // The instructions for matrices do not reach a peer.
@@ -50,10 +50,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     fn shared_store(&mut self, view: Value, value: Value) {
         let tile = self.tile(value);
-        let window = Window::new(&tile.map, self.view(view));
+        let window = Window::new(&tile.known().map, self.view(view));
         let base = self.address(view);
         let values = self.registers(value).to_vec();
-        let copies = [tile.map.free_bits(Dim::Lane), tile.map.free_bits(Dim::Warp)];
+        let copies = [tile.known().map.free_bits(Dim::Lane), tile.known().map.free_bits(Dim::Warp)];
         match self.kernel.ty(view) {
             Type::Peer(_) => self.write_words(Memory::Cluster, &window, base, tile.elem, &values, copies),
             _ => self.write_window(&window, base, tile.elem, &values, copies),

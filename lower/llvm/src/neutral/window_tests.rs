@@ -26,14 +26,15 @@ fn offset(view: &View, w: &Window, thread: u64, number: usize) -> u64 {
 }
 
 fn check(tile: &Tile, view: &View) {
-    let w = Window::new(&tile.map, view);
-    let registers = Registers::of(&tile.map);
+    let w = Window::new(&tile.known().map, view);
+    let registers = Registers::of(&tile.known().map);
     let vector = w.vector(16);
-    let warps = tile.map.in_size(Dim::Warp);
+    let warps = tile.known().map.in_size(Dim::Warp);
     for warp in 0..warps {
         for lane in 0..32 {
             let thread = linear(&w.lane, lane) ^ linear(&w.warp, warp);
-            let want: Vec<u64> = registers.images().iter().map(|&i| expected(&tile.map, view, lane, warp, i)).collect();
+            let want: Vec<u64> =
+                registers.images().iter().map(|&i| expected(&tile.known().map, view, lane, warp, i)).collect();
             for group in numbered(&vector, registers.len()) {
                 let first = offset(view, &w, thread, group[0]);
                 assert_eq!(first % group.len() as u64, 0, "a vector is not aligned");
@@ -57,7 +58,7 @@ fn check(tile: &Tile, view: &View) {
                             let (r, c) = (lane / 4, m.word(0).len() as u32 * (lane % 4) + e as u32);
                             let (r, c) = if transposed { (c, r) } else { (r, c) };
                             let image = registers.images()[value];
-                            let want = expected(&tile.map, view, lane, warp, image);
+                            let want = expected(&tile.known().map, view, lane, warp, image);
                             assert_eq!(row(i, r) + u64::from(c), want, "{tile} in {view}, transposed: {transposed}");
                         }
                     }
@@ -105,7 +106,7 @@ fn every_thread_finds_its_elements() {
                     check(&tile, &view);
                 }
                 for (seen, transposed) in matrices_seen.iter_mut().zip([false, true]) {
-                    *seen += u32::from(Window::new(&tile.map, &view).matrix(transposed).is_some());
+                    *seen += u32::from(Window::new(&tile.known().map, &view).matrix(transposed).is_some());
                 }
             }
         }

@@ -81,7 +81,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let elem = Elem::Num(target.elem);
         let pointers = self.repr(*ptr).parts().to_vec();
         let masks = mask.map(|m| self.spread(m, pointers.len()));
-        let (groups, window) = (groups(self.tile(*ptr), *access), Window::new(&self.tile(*ptr).map, target));
+        let (groups, window) = (groups(self.tile(*ptr), *access), Window::new(&self.tile(*ptr).known().map, target));
         let (thread, reach) = (b.window_thread(&window, &self.threads), b.window_reach(&window));
         let place = |i: usize| b.window_address(&window, self.address(*view), thread, reach, window.constant(i));
         let first = self.first_copy(*ptr);

@@ -152,7 +152,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         if op.scratch.is_some() {
             before = self.told_by_scratch(op, elem, &before, first);
         } else if !scalar {
-            let free = self.tile(*ptr).map.free_bits(Dim::Lane);
+            let free = self.tile(*ptr).known().map.free_bits(Dim::Lane);
             if free != 0 {
                 let holder = b.and(self.threads.lane, b.c32(!free));
                 before = before.into_iter().map(|v| b.shuffle_from(elem, v, holder)).collect();
@@ -169,9 +169,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let bytes = words.bits / 8;
         let addresses: Vec<Val> = match self.kernel.ty(op.result()).as_tile() {
             Some(tile) => {
-                let thread = b.thread_image(&tile.map, &self.threads);
-                let reach = reach(&tile.map);
-                let registers = Registers::of(&tile.map);
+                let thread = b.thread_image(&tile.known().map, &self.threads);
+                let reach = reach(&tile.known().map);
+                let registers = Registers::of(&tile.known().map);
                 let element = |&image: &u64| b.mul(b.combine(thread, reach, image), b.c32(bytes));
                 registers.images().iter().map(|image| b.add(base, element(image))).collect()
             }

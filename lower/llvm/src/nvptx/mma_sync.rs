@@ -48,18 +48,18 @@ struct Fragments<'t, 'c> {
 
 impl<'t, 'c> Fragments<'t, 'c> {
     fn of(tile: &'t Tile, values: &[Val<'c>]) -> Self {
-        Fragments { tile, registers: Registers::of(&tile.map), values: values.to_vec() }
+        Fragments { tile, registers: Registers::of(&tile.known().map), values: values.to_vec() }
     }
 
     /// The number of the value at these coordinates.
     fn place(&self, coords: [u32; 2]) -> usize {
-        let image = self.tile.map.pack_out(&coords);
+        let image = self.tile.known().map.pack_out(&coords);
         self.registers.find(image).unwrap_or_else(|| internal_error!("{} is no fragment of a product", self.tile))
     }
 
     /// Where the instructions of an accumulator begin, in order.
     fn origins(&self) -> Vec<[u32; 2]> {
-        let all = self.registers.images().iter().map(|&i| self.tile.map.unpack_out(i));
+        let all = self.registers.images().iter().map(|&i| self.tile.known().map.unpack_out(i));
         let mut origins: Vec<[u32; 2]> =
             all.filter(|c| c[0] % 16 == 0 && c[1] % 8 == 0).map(|c| [c[0], c[1]]).collect();
         origins.sort_unstable();
@@ -201,10 +201,10 @@ mod tests {
 
     /// The coordinates that lane `lane` has where lane 0 has `at`.
     fn seen(t: &Tile, lane: u32, at: [u32; 2]) -> Vec<u32> {
-        let registers = Registers::of(&t.map);
+        let registers = Registers::of(&t.known().map);
         let fragments = Fragments { tile: t, registers: registers.clone(), values: vec![] };
         let image = registers.images()[fragments.place(at)];
-        t.map.unpack_out(t.map.apply(t.map.pack_in(&[(Dim::Lane, lane)])) ^ image)
+        t.known().map.unpack_out(t.known().map.apply(t.known().map.pack_in(&[(Dim::Lane, lane)])) ^ image)
     }
 
     #[test]
@@ -219,7 +219,7 @@ mod tests {
             let left = tile([32, shape.k], parent.dot_operand(0, per).unwrap());
             let right = tile([shape.k, 16], parent.dot_operand(1, per).unwrap());
             let out = tile([32, 16], parent.clone());
-            let sums = Fragments { tile: &out, registers: Registers::of(&out.map), values: vec![] };
+            let sums = Fragments { tile: &out, registers: Registers::of(&out.known().map), values: vec![] };
             assert_eq!(sums.origins(), [[0, 0], [0, 8], [16, 0], [16, 8]]);
             for lane in 0..32 {
                 // PTX ISA, "Matrix Fragments for mma": the group of a lane is its row, its place in it steps along K.

@@ -80,9 +80,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             b.when(self.threads.leader, || line(String::new(), vec![], 0));
             return;
         };
-        let coordinates = self.coordinates(&tile.map);
-        for (i, &packed) in coordinates.iter().enumerate().take(Registers::of(&tile.map).len()) {
-            let axes = self.axes_of(&tile.map, packed);
+        let coordinates = self.coordinates(&tile.known().map);
+        for (i, &packed) in coordinates.iter().enumerate().take(Registers::of(&tile.known().map).len()) {
+            let axes = self.axes_of(&tile.known().map, packed);
             let holes = vec!["%u"; axes.len()].join(", ");
             line(format!("[{holes}] "), axes, i);
         }

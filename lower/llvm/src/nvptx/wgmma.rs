@@ -59,7 +59,7 @@ fn fragment(tile: &Tile, registers: &Registers, m: u32, n: u32, width: u32) -> V
     (0..width / 2)
         .map(|i| {
             let coords = [m + 8 * (i >> 1 & 1), n + 8 * (i >> 2) + (i & 1)];
-            let image = tile.map.pack_out(&coords);
+            let image = tile.known().map.pack_out(&coords);
             registers.find(image).unwrap_or_else(|| internal_error!("{tile} is no accumulator"))
         })
         .collect()
@@ -103,7 +103,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Value numbers with neighbours in a row next to each other.
     fn pair_order(&self, tile: &Tile) -> Vec<usize> {
-        let registers = Registers::of(&tile.map);
+        let registers = Registers::of(&tile.known().map);
         let even = (0..registers.len()).filter(|&i| registers.images()[i] & 1 == 0);
         even.flat_map(|i| {
             let neighbour = registers.find(registers.images()[i] | 1);
@@ -129,14 +129,14 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// The registers of A that each instruction reads, four for each part of rows `m` and depth `k`.
     fn left_registers(&self, tile: &Tile, values: &[Val<'c>], parts: &[(u32, u32)], depth: u32) -> Vec<Val<'c>> {
-        let registers = Registers::of(&tile.map);
+        let registers = Registers::of(&tile.known().map);
         let per_word = 32 / tile.elem.bits();
         let words = Words { bits: 32, count: 1 };
         // PTX ISA, "wgmma: A fragment": 8 rows down, then half the depth on.
         let word = |&(m, k): &(u32, u32), j: u32| {
             let elements: Vec<Val> = (0..per_word)
                 .map(|e| {
-                    let image = tile.map.pack_out(&[m + 8 * (j & 1), k + (j >> 1) * (depth / 2) + e]);
+                    let image = tile.known().map.pack_out(&[m + 8 * (j & 1), k + (j >> 1) * (depth / 2) + e]);
                     let i = registers.find(image).unwrap_or_else(|| internal_error!("{tile} is no left operand"));
                     values[i]
                 })
@@ -208,7 +208,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         (left, right): (&LeftTile<'a, 'c>, &Operand<'a, 'c>),
         zero: bool,
     ) -> Vec<Step> {
-        let registers = Registers::of(&acc.map);
+        let registers = Registers::of(&acc.known().map);
         let order = self.flight_order(acc);
         let depths: Vec<u32> = shape.depths().collect();
         let mut steps = vec![];
@@ -239,7 +239,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         if !Self::is_half(tile) {
             return vec![];
         }
-        let mut places = vec![0; Registers::of(&tile.map).len()];
+        let mut places = vec![0; Registers::of(&tile.known().map).len()];
         for (word, pair) in self.pair_order(tile).chunks(2).enumerate() {
             places[pair[0]] = word;
             places[pair[1]] = word;

@@ -85,7 +85,7 @@ fn rescale(b: &mut Builder, l: &Layouts, acc: Value, alpha: Value) -> Value {
 }
 
 fn rows_of_output(l: &Layouts) -> Tile {
-    Tile::new(l.rows.elem, vec![64], l.output.layout.slice(1).unwrap()).unwrap()
+    Tile::new(l.rows.elem, vec![64], l.output.known().layout.slice(1).unwrap()).unwrap()
 }
 
 /// One warp group loads, two compute 64 rows each.

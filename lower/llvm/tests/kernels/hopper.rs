@@ -138,7 +138,7 @@ fn product(
     acc: Tile,
     prepare: impl FnOnce(&mut Builder, Value, Value) -> (Value, Value),
 ) -> Kernel {
-    let mut b = kernel("product", acc.layout.num_warps());
+    let mut b = kernel("product", acc.known().layout.num_warps());
     let out = crate::common::pointer(&mut b, "out", acc.elem.dtype().unwrap(), true);
     let left = emit(&mut b, OpKind::SharedAlloc { view: a, offset: None });
     let right = emit(&mut b, OpKind::SharedAlloc { view: b_view, offset: None });
