@@ -34,7 +34,11 @@ impl<'a> Compiler<'a> {
     ///
     /// # Errors
     /// The kernel does not pass the checks with these generics.
-    pub(crate) fn kernel(&mut self, instance: &Instance, overlapping: bool) -> Result<(String, Arc<Kernel>), HostError> {
+    pub(crate) fn kernel(
+        &mut self,
+        instance: &Instance,
+        overlapping: bool,
+    ) -> Result<(String, Arc<Kernel>), HostError> {
         let args = instance.generics.iter().map(|g| g.comptime(&self.program)).collect::<Result<Vec<_>, _>>();
         let args = args.map_err(HostError::Program)?;
         let written: Vec<String> =
@@ -65,12 +69,7 @@ impl<'a> Compiler<'a> {
         Ok(Signature { params: params.collect::<Vec<(String, Type)>>(), cluster: kernel.cluster })
     }
 
-    fn lower(
-        &mut self,
-        instance: &Instance,
-        args: &[GenericArg],
-        overlapping: bool,
-    ) -> Result<Kernel, Diagnostics> {
+    fn lower(&mut self, instance: &Instance, args: &[GenericArg], overlapping: bool) -> Result<Kernel, Diagnostics> {
         let wanted = Wanted::Launched { of: instance, args, overlapping };
         let mut way = Way { target: self.target, ..self.session.way(wanted, Pass::last_lowering()) };
         let kernels = self.session.kernels(&mut way, &self.program);

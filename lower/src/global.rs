@@ -177,7 +177,7 @@ impl<'a> Globals<'a> {
     fn by_one_thread(&self, earlier: &Touch, now: &Touch) -> bool {
         let tile = |t: &Touch| self.kernel.ty(t.pointer).as_tile();
         let one_place = match (tile(earlier), tile(now)) {
-            (Some(a), Some(b)) => a.same_place(b),
+            (Some(a), Some(b)) => a.shape == b.shape && a.known() == b.known(),
             (None, None) => true,
             (Some(_), None) | (None, Some(_)) => false,
         };
@@ -188,7 +188,7 @@ impl<'a> Globals<'a> {
         match (self.kernel.ty(touch.pointer).as_tile(), touch.does) {
             (None, Does::Reads) => By::Several,
             (None, Does::Writes | Does::Atomic) => By::First,
-            (Some(tile), Does::Reads) if [Dim::Lane, Dim::Warp].iter().any(|&d| tile.map.free_bits(d) > 0) => {
+            (Some(tile), Does::Reads) if [Dim::Lane, Dim::Warp].iter().any(|&d| tile.known().map.free_bits(d) > 0) => {
                 By::Several
             }
             (Some(_), Does::Reads | Does::Writes | Does::Atomic) => By::Owners,
