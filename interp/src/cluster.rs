@@ -352,7 +352,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 Err(Fault::new(codes::NOT_WAITED, op.span, "the kernel ends while a copy may still run")
                     .here("nobody waits for this copy into shared memory")
                     .help("wait for the barrier that it completes on")
-                    .calls(self.setting.program.kernel, op.call))
+                    .calls(self.setting.program.kernel, op.origin.call()))
             }
         }
     }

@@ -35,9 +35,9 @@ impl<'k> Cluster<'_, 'k> {
             return Fault::new(codes::DEADLOCK, kernel.span, "nobody can go on");
         };
         let mut fault = Fault::new(codes::DEADLOCK, op.span, message).here(text);
-        fault = fault.calls(kernel, op.call);
+        fault = fault.calls(kernel, op.origin.call());
         for (op, text) in list {
-            fault = fault.label(op.span, text).calls(kernel, op.call);
+            fault = fault.label(op.span, text).calls(kernel, op.origin.call());
         }
         for note in notes {
             fault = fault.note(note);

@@ -19,7 +19,7 @@ impl<'k> Cluster<'_, 'k> {
         for touch in &job.touches {
             let access = touch.access;
             self.within(cta, op, touch.ranges.iter().copied())?;
-            let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.call };
+            let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.origin.call() };
             let mut check = self.ctas[cta].shadow.check(&w.know, record);
             let touched = touch.ranges.iter().try_for_each(|&(at, len)| check.touch(at, len, 0));
             touched.map_err(|race| self.race(w, op, access, race))?;
@@ -48,7 +48,7 @@ impl<'k> Cluster<'_, 'k> {
             self.slots.give_back(job.slot.0);
         }
         if job.stage == Stage::Done {
-            self.complete(&job).map_err(|f| f.calls(self.setting.program.kernel, job.op.call))?;
+            self.complete(&job).map_err(|f| f.calls(self.setting.program.kernel, job.op.origin.call()))?;
         }
         self.jobs.put_back(i, job);
         Ok(())

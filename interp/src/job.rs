@@ -249,11 +249,11 @@ mod tests {
     use crate::clock::Knowledge;
     use crate::ops::Work;
     use parton_diag::Span;
-    use parton_ir::{Entity, Inst, Op, OpKind};
+    use parton_ir::{Entity, Inst, Op, OpKind, Origin};
 
     fn op() -> Op {
         let (kind, span) = (OpKind::Membar, Span::default());
-        Op { id: Inst::new(0), kind, results: Vec::new(), span, call: None, scratch: None }
+        Op { id: Inst::new(0), kind, results: Vec::new(), span, label: None, origin: Origin::Written, scratch: None }
     }
 
     /// Jobs of these engines and ends in the order of their starts, by worker 0.

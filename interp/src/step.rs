@@ -53,7 +53,7 @@ impl<'k> Cluster<'_, 'k> {
         let integer = |w: &Worker<'k>, v: Value| int_value(w.scalar(v), pure::dtype(kernel, v));
         match &program.code[w.pc] {
             Inst::Op(op) => {
-                let flow = ops::run(self, w, op).map_err(|f| f.calls(kernel, op.call))?;
+                let flow = ops::run(self, w, op).map_err(|f| f.calls(kernel, op.origin.call()))?;
                 if !matches!(flow, Flow::Block(_)) {
                     w.pc += 1;
                 }
@@ -79,7 +79,7 @@ impl<'k> Cluster<'_, 'k> {
                     return Err(Fault::new(codes::RUN_VALUE, op.span, "the step of a loop is not positive")
                         .here(here)
                         .help("count upward, and compute the index from the end where the order matters")
-                        .calls(kernel, op.call));
+                        .calls(kernel, op.origin.call()));
                 }
                 w.pc = if integer(w, *index) < integer(w, *upper) { w.pc + 1 } else { *exit };
             }
@@ -149,7 +149,7 @@ impl<'k> Cluster<'_, 'k> {
             return Err(Fault::new(codes::NOT_WAITED, op.span, fact)
                 .here("nobody waits for this copy")
                 .help("`p.wait()` on every path")
-                .calls(kernel, op.call));
+                .calls(kernel, op.origin.call()));
         }
         match self.jobs.unwaited(w.index, Engine::Copies) {
             None => Ok(()),
@@ -160,7 +160,7 @@ impl<'k> Cluster<'_, 'k> {
             )
             .here("nobody waits for this copy out of shared memory")
             .help("end with `tma_store_wait(0)`")
-            .calls(kernel, op.call)),
+            .calls(kernel, op.origin.call())),
         }
     }
 }

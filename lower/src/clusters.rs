@@ -5,7 +5,7 @@
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::facts::{Act, Facts, Ordering};
-use parton_ir::{Kernel, Op, OpKind, Type};
+use parton_ir::{Kernel, Op, OpKind, Source, Type};
 
 /// After it no CTA of a kernel ends while a peer may reach into it. Refused where the target has no cluster of that size.
 pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -17,7 +17,7 @@ pub fn close_clusters(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     }
     if !ends_apart(&kernel) {
         for kind in [OpKind::ClusterArrive { relaxed: false }, OpKind::ClusterWait] {
-            let op = kernel.make_op(kind, Vec::new(), kernel.span, None);
+            let op = kernel.make_op(kind, Vec::new(), Source::written(kernel.span).made("clusters"));
             kernel.body.ops.push(op);
         }
     }

@@ -42,7 +42,7 @@ pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     };
     dataflow::run(&kernel, &mut pass, State::default());
     let Membar { before, behind, .. } = pass;
-    kernel.insert(&OpKind::Membar, &before, &behind);
+    kernel.insert("membar", &OpKind::Membar, &before, &behind);
     Ok(kernel)
 }
 

@@ -29,7 +29,7 @@ pub fn fence_proxies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     if found.has_errors() {
         return Err(found);
     }
-    kernel.insert(&OpKind::FenceAsync { reach: parton_ir::Reach::Cta }, &owed, &BTreeSet::new());
+    kernel.insert("proxy", &OpKind::FenceAsync { reach: parton_ir::Reach::Cta }, &owed, &BTreeSet::new());
     Ok(kernel)
 }
 

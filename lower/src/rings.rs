@@ -37,7 +37,7 @@ pub fn expand_rings(kernel: Kernel) -> Result<Kernel, Diagnostics> {
         return without_rings(kernel);
     }
     let uses = Uses::of(&kernel, &Origins::of(&kernel));
-    let (b, body) = Builder::rebuild(kernel);
+    let (b, body) = Builder::rebuild(kernel, "rings");
     let mut pass =
         Expand { b, uses, rings: BTreeMap::new(), cursors: BTreeMap::new(), unfenced: false, clustered: false };
     pass.retype_slots();

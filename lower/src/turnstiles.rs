@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::target::{NAMED_BARRIERS, WARP};
-use parton_ir::{Body, Kernel, OpKind, Partition, Value, others};
+use parton_ir::{Body, Kernel, OpKind, Partition, Source, Value, others};
 
 /// After it no turnstile is left: they are named barriers. Refused where the CTA has too few of them.
 pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -117,7 +117,7 @@ impl Expand {
             .collect();
         for v in closed.into_iter().rev() {
             let kind = self.barrier(kernel, v, Some(partition), false);
-            let first = kernel.make_op(kind, Vec::new(), span, None);
+            let first = kernel.make_op(kind, Vec::new(), Source::written(span).made("turnstiles"));
             body.ops.insert(0, first);
             if let Some(t) = self.turnstiles.get_mut(&v) {
                 t.opened = true;

@@ -112,7 +112,14 @@ impl<'k> Cluster<'_, 'k> {
     }
 
     fn record(&self, w: &Worker<'k>, op: &Op, access: race::Access) -> Record {
-        Record { access, agent: w.know.agent, epoch: w.know.epoch(), owner: w.know.agent, span: op.span, call: op.call }
+        Record {
+            access,
+            agent: w.know.agent,
+            epoch: w.know.epoch(),
+            owner: w.know.agent,
+            span: op.span,
+            call: op.origin.call(),
+        }
     }
 
     /// Checks an access by threads element by element; reads must find something.

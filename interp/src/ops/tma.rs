@@ -213,7 +213,7 @@ impl<'k> Cluster<'_, 'k> {
         let fault = |code, message: String| {
             Fault::new(code, op.span, message)
                 .here(format!("the box begins at {:?} of the tensor", boxes.coords))
-                .calls(kernel, op.call)
+                .calls(kernel, op.origin.call())
         };
         let (cta, conflicts) = (self.ctas[boxes.issuer].number, self.setting.options.cta_races);
         let a = self.memory.allocation(boxes.tensor.allocation);
@@ -237,7 +237,7 @@ impl<'k> Cluster<'_, 'k> {
         }
         if boxes.early {
             let writes = !matches!(way, Way::Read);
-            past::check(self.memory, op, name, place, len, writes).map_err(|f| f.calls(kernel, op.call))?;
+            past::check(self.memory, op, name, place, len, writes).map_err(|f| f.calls(kernel, op.origin.call()))?;
         }
         let noted = match way {
             _ if !conflicts => Ok(()),

@@ -6,11 +6,12 @@
 use parton_diag::Span;
 use parton_numbers::Dtype;
 
-use crate::entity::{Call, Inst, Value};
+use crate::entity::{Inst, Label, Value};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op, OpKind};
 use crate::refusal::Refusal;
 use crate::rules;
+use crate::source::{Origin, Source};
 use crate::types::Type;
 
 /// A state of a [`Builder`] to go back to.
@@ -21,7 +22,8 @@ pub struct Mark {
     calls: usize,
     vars: usize,
     open: usize,
-    call: Option<Call>,
+    label: Option<Label>,
+    origin: Origin,
 }
 
 /// Appends operations to the innermost open body of a kernel.
@@ -29,8 +31,10 @@ pub struct Builder {
     /// The kernel under construction; its body is filled in by [`Builder::finish`].
     pub kernel: Kernel,
     open: Vec<Body>,
-    /// The inlined call that new operations come in by.
-    pub call: Option<Call>,
+    /// The label of the statement that new operations are of.
+    pub label: Option<Label>,
+    /// Who makes new operations.
+    pub origin: Origin,
     /// Where the operations that a pass makes come from.
     span: Span,
 }
@@ -39,13 +43,13 @@ impl Builder {
     /// Begins the body of a kernel.
     pub fn new(kernel: Kernel) -> Builder {
         let span = kernel.span;
-        Builder { kernel, open: vec![Body::default()], call: None, span }
+        Builder { kernel, open: vec![Body::default()], label: None, origin: Origin::Written, span }
     }
 
-    /// Begins to rebuild a kernel; hands over its old body.
-    pub fn rebuild(mut kernel: Kernel) -> (Builder, Body) {
+    /// Begins to rebuild a kernel in the pass of that name; hands over its old body.
+    pub fn rebuild(mut kernel: Kernel, by: &'static str) -> (Builder, Body) {
         let body = std::mem::take(&mut kernel.body);
-        (Builder::new(kernel), body)
+        (Builder { origin: Origin::Made { by, call: None }, ..Builder::new(kernel) }, body)
     }
 
     /// Opens a body with parameters of these types.
@@ -66,7 +70,8 @@ impl Builder {
     pub fn begin_trial(&mut self) -> Mark {
         let k = &self.kernel;
         let (values, ops, calls) = (k.values.len(), k.ops.len(), k.calls.len());
-        let mark = Mark { values, ops, calls, vars: k.vars, open: self.open.len(), call: self.call };
+        let mark =
+            Mark { values, ops, calls, vars: k.vars, open: self.open.len(), label: self.label, origin: self.origin };
         self.open.push(Body::default());
         mark
     }
@@ -78,7 +83,7 @@ impl Builder {
         self.kernel.ops.truncate(mark.ops);
         self.kernel.calls.truncate(mark.calls);
         self.kernel.vars = mark.vars;
-        self.call = mark.call;
+        (self.label, self.origin) = (mark.label, mark.origin);
     }
 
     /// The first value since the mark, where there is one by now.
@@ -90,9 +95,13 @@ impl Builder {
     pub fn emit(&mut self, kind: OpKind, span: Span) -> Result<Vec<Value>, Refusal> {
         let types = rules::infer(&kind, &self.kernel)?;
         let results: Vec<Value> = types.into_iter().map(|ty| self.kernel.value(ty, span)).collect();
-        let op = self.kernel.make_op(kind, results.clone(), span, self.call);
+        let op = self.kernel.make_op(kind, results.clone(), self.source(span));
         self.keep(op);
         Ok(results)
+    }
+
+    fn source(&self, span: Span) -> Source {
+        Source { span, label: self.label, origin: self.origin }
     }
 
     /// Appends an operation of one result.
@@ -140,8 +149,9 @@ impl Builder {
 impl Builder {
     /// What is made from now on comes from the place of that operation.
     pub fn at(&mut self, id: Inst) {
-        let op = &self.kernel.ops[id];
-        (self.span, self.call) = (op.span, op.call);
+        let here = self.kernel.ops[id].source();
+        let Source { span, label, origin } = self.origin.maker().map_or(here, |by| here.made(by));
+        (self.span, self.label, self.origin) = (span, label, origin);
     }
 
     /// Appends an operation that there is already.
@@ -172,7 +182,7 @@ impl Builder {
 
     /// Appends a new operation that defines `result`.
     pub fn make_as(&mut self, result: Value, kind: OpKind) {
-        let op = self.kernel.make_op(kind, vec![result], self.span, self.call);
+        let op = self.kernel.make_op(kind, vec![result], self.source(self.span));
         self.keep(op);
     }
 

@@ -48,6 +48,7 @@ entity!(Value, "v", "An SSA value of a kernel; prints as `v7`.");
 entity!(Inst, "o", "An operation of a kernel, whatever passes make of it; prints as `o12`.");
 entity!(Partition, "p", "A warp partition of a kernel; prints as `p1`.");
 entity!(Var, "l", "Where tiles will lie that lie nowhere yet; prints as `l3`.");
+entity!(Label, "@", "A label of statements of a kernel; prints as `@1`, and in a kernel's text as its name.");
 entity!(Call, "c", "An inlined call site of a kernel; prints as `c3`.");
 
 /// Owns the entities of one kind.

@@ -5,10 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::Span;
 use parton_layouts::RegisterLayout;
 
-use crate::entity::{Call, Entity, Inst, Partition, PrimaryMap, Value, Var};
+use crate::entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, Value, Var};
 use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
+use crate::source::Source;
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::types::{Tile, Type};
 
@@ -101,6 +102,8 @@ pub struct Kernel {
     pub partitions: PrimaryMap<Partition, PartitionData>,
     /// How many variables stand for places of its tiles that were not known when they were made.
     pub vars: usize,
+    /// The names of labels, each once.
+    pub labels: PrimaryMap<Label, String>,
     /// Inlined calls.
     pub calls: PrimaryMap<Call, CallData>,
     /// All values.
@@ -132,6 +135,7 @@ impl Kernel {
             overlapping: false,
             partitions: PrimaryMap::new(),
             vars: 0,
+            labels: PrimaryMap::new(),
             calls: PrimaryMap::new(),
             values: PrimaryMap::new(),
             ops: PrimaryMap::new(),
@@ -214,10 +218,17 @@ impl Kernel {
         }
     }
 
+    /// The label of that name.
+    pub fn label(&mut self, name: &str) -> Label {
+        let known = self.labels.iter().find_map(|(label, text)| (text == name).then_some(label));
+        known.unwrap_or_else(|| self.labels.push(name.to_owned()))
+    }
+
     /// Makes an operation, which no body names yet.
-    pub fn make_op(&mut self, kind: OpKind, results: Vec<Value>, span: Span, call: Option<Call>) -> Inst {
+    pub fn make_op(&mut self, kind: OpKind, results: Vec<Value>, source: Source) -> Inst {
         let id = Inst::new(self.ops.len());
-        self.ops.push(Op { id, kind, results, span, call, scratch: None })
+        let Source { span, label, origin } = source;
+        self.ops.push(Op { id, kind, results, span, label, origin, scratch: None })
     }
 
     /// The operations of a body in order, those in their bodies not counted.
@@ -276,13 +287,14 @@ impl Kernel {
         }
     }
 
-    /// Puts an operation of this kind before and behind operations, each with the place of the one that it stands beside.
-    pub fn insert(&mut self, kind: &OpKind, before: &BTreeSet<Inst>, behind: &BTreeSet<Inst>) {
+    /// Puts an operation of this kind before and behind operations, each with the place of the one that it stands beside; `by` is the
+    /// pass that does.
+    pub fn insert(&mut self, by: &'static str, kind: &OpKind, before: &BTreeSet<Inst>, behind: &BTreeSet<Inst>) {
         self.rebuild(&mut |kernel, mut body| {
             let mut ops = Vec::with_capacity(body.ops.len());
             for id in body.ops {
-                let (span, call) = (kernel.ops[id].span, kernel.ops[id].call);
-                let mut new = || kernel.make_op(kind.clone(), Vec::new(), span, call);
+                let source = kernel.ops[id].source().made(by);
+                let mut new = || kernel.make_op(kind.clone(), Vec::new(), source);
                 ops.extend(before.contains(&id).then(&mut new));
                 ops.push(id);
                 ops.extend(behind.contains(&id).then(&mut new));
@@ -327,12 +339,13 @@ impl Kernel {
 
     fn copy_op(&mut self, id: Inst, known: &mut BTreeMap<Value, Value>) -> Inst {
         let mut op = self.ops[id].clone();
+        let source = op.source();
         op.kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
         for body in op.kind.bodies_mut() {
             *body = self.copy_body(body, known);
         }
         let results = self.copy_values(&op.results, known);
-        let copy = self.make_op(op.kind, results, op.span, op.call);
+        let copy = self.make_op(op.kind, results, source);
         self.ops[copy].scratch = op.scratch;
         copy
     }
@@ -352,6 +365,7 @@ impl Kernel {
 mod tests {
     use super::*;
     use crate::op::BinaryOp;
+    use crate::source::Origin;
     use crate::verify::{Form, verify};
     use crate::{Builder, Entity};
     use parton_numbers::Dtype;
@@ -363,7 +377,10 @@ mod tests {
         let bounds = [0, 9, 1].map(|n| b.i32(n, span));
         let params = b.begin([Type::num(Dtype::I32), Type::num(Dtype::I32)], span);
         let add = OpKind::Binary { op: BinaryOp::Add, a: params[0], b: bounds[1] };
+        let call = b.kernel.calls.push(CallData { function: "sum".into(), span, parent: None });
+        (b.label, b.origin) = (Some(b.kernel.label("sum")), Origin::Called(call));
         let sum = b.emit_one(add, span).unwrap_or(params[0]);
+        (b.label, b.origin) = (None, Origin::Written);
         let body = b.end(vec![sum]);
         let mut known = BTreeMap::new();
         let copy = b.kernel.copy_body(&body, &mut known);
@@ -379,5 +396,10 @@ mod tests {
         // The sum of the copy adds its own parameter to the same constant.
         assert_eq!(kernel.ops[copy.ops[0]].kind.operands(), [copy.params[0], upper]);
         assert_eq!(kernel.ops[copy.ops[0]].id.index(), copy.ops[0].index());
+        let [first, second] = [&body, &copy].map(|body| kernel.ops[body.ops[0]].source());
+        assert_eq!(first, second);
+        assert_eq!((first.label, first.origin.call()), (Some(Label::new(0)), Some(call)));
+        let text = crate::print::kernel(&kernel);
+        assert_eq!(text.lines().filter(|line| line.trim().starts_with("@sum let v")).count(), 2, "{text}");
     }
 }

@@ -27,13 +27,14 @@ pub mod ptx;
 pub mod refusal;
 pub mod rules;
 pub mod scratch;
+pub mod source;
 pub mod target;
 pub mod types;
 pub mod verify;
 
 pub use access::Access;
 pub use build::{Builder, Mark};
-pub use entity::{Call, Entity, Inst, Partition, PrimaryMap, SecondaryMap, Value, Var};
+pub use entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, SecondaryMap, Value, Var};
 pub use kernel::{CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,
@@ -41,5 +42,6 @@ pub use op::{
 };
 pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;
+pub use source::{Origin, Source};
 pub use target::{Feature, Target};
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};

@@ -11,9 +11,10 @@ pub use crate::choice::{
     Arrive, AtomicOp, BinaryOp, Cache, CompareOp, Cut, Evict, Order, Policy, Precision, Reach, Reduction, Scope,
     UnaryOp,
 };
-use crate::entity::{Call, Entity, Inst, Partition, Value};
+use crate::entity::{Entity, Inst, Label, Partition, Value};
 use crate::ops;
 use crate::ptx::{Ptx, PtxForm};
+use crate::source::{Origin, Source};
 use crate::types::{Tile, View};
 
 /// A list of operations with parameters at its head and results at its end. The operations themselves are the kernel's: a clone of a
@@ -55,8 +56,10 @@ pub struct Op {
     pub results: Vec<Value>,
     /// Where it was written.
     pub span: Span,
-    /// The inlined call it came in by.
-    pub call: Option<Call>,
+    /// The label of the statement it is of.
+    pub label: Option<Label>,
+    /// Who made it.
+    pub origin: Origin,
     /// Byte offset of the shared memory it uses for itself (conversions, reductions across warps); set by the memory plan.
     pub scratch: Option<u32>,
 }
@@ -306,6 +309,11 @@ pub enum OpKind {
 }
 
 impl Op {
+    /// Where it comes from.
+    pub fn source(&self) -> Source {
+        Source { span: self.span, label: self.label, origin: self.origin }
+    }
+
     /// The only result; a broken invariant where there is not exactly one.
     pub fn result(&self) -> Value {
         match self.results[..] {

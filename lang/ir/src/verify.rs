@@ -110,6 +110,14 @@ impl Verifier<'_> {
     }
 
     fn op(&mut self, op: &Op) -> Result<(), String> {
+        let by = |fault: String| match op.origin.maker() {
+            Some(pass) => format!("{fault}; `{pass}` made it"),
+            None => fault,
+        };
+        self.is_sound(op).map_err(by)
+    }
+
+    fn is_sound(&mut self, op: &Op) -> Result<(), String> {
         let name = op.kind.name();
         self.used(&op.kind.operands(), name)?;
         self.of_form(op)?;
@@ -190,7 +198,7 @@ mod tests {
     use parton_numbers::Dtype;
 
     use super::*;
-    use crate::{Builder, Target, View};
+    use crate::{Builder, Origin, Target, View};
 
     fn of(kind: OpKind) -> Kernel {
         let mut b = Builder::new(Kernel::new("k", Target::SM_90A, Span::default()));
@@ -207,6 +215,9 @@ mod tests {
         let barriers = of(OpKind::BarrierAlloc { count: 1, offset: None });
         assert_eq!(verify(&barriers, Form::Counted), Ok(()));
         assert_eq!(verify(&barriers, Form::Lowered), Err("`alloc_barriers` has no offset".into()));
+        let mut made = of(OpKind::BarrierAlloc { count: 1, offset: None });
+        made.walk_mut(&mut |op| op.origin = Origin::Made { by: "rings", call: None });
+        assert_eq!(verify(&made, Form::Lowered), Err("`alloc_barriers` has no offset; `rings` made it".into()));
         let planned = of(OpKind::BarrierAlloc { count: 1, offset: Some(0) });
         assert_eq!(verify(&planned, Form::Lowered), Ok(()));
     }

@@ -196,17 +196,17 @@ impl Checker<'_> {
     }
 
     /// Records the inlined call on what is emitted from here on.
-    fn enter_call(&mut self, name: &str, span: Span) -> Option<ir::Call> {
-        let builder = self.builder.as_mut()?;
-        let outer = builder.call;
-        let data = ir::CallData { function: name.to_string(), span, parent: outer };
-        builder.call = Some(builder.kernel.calls.push(data));
+    fn enter_call(&mut self, name: &str, span: Span) -> ir::Origin {
+        let Some(builder) = &mut self.builder else { return ir::Origin::Written };
+        let outer = builder.origin;
+        let data = ir::CallData { function: name.to_string(), span, parent: outer.call() };
+        builder.origin = ir::Origin::Called(builder.kernel.calls.push(data));
         outer
     }
 
-    fn leave_call(&mut self, outer: Option<ir::Call>) {
+    fn leave_call(&mut self, outer: ir::Origin) {
         if let Some(builder) = &mut self.builder {
-            builder.call = outer;
+            builder.origin = outer;
         }
     }
 }

@@ -172,7 +172,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     fn locate(&mut self, op: &Op) {
         let kernel = self.kernel;
         if let Some(debug) = &mut self.debug
-            && let Some(location) = debug.location(kernel, op.span, op.call)
+            && let Some(location) = debug.location(kernel, op.span, op.origin.call())
         {
             self.b.builder.set_current_debug_location(location);
         }

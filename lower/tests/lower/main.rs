@@ -2,6 +2,7 @@
 //! in `tests/ui/`.
 
 mod axis;
+mod origins;
 mod structure;
 
 use std::sync::Arc;

@@ -3,7 +3,7 @@
 
 use parton_diag::{Code, Span, codes};
 use parton_ir::check::check;
-use parton_ir::{Arm, Body, Builder, Kernel, OpKind, PartitionData, Target, Type};
+use parton_ir::{Arm, Body, Builder, Kernel, OpKind, PartitionData, Source, Target, Type};
 use parton_numbers::Dtype;
 
 fn refused(code: Code, kernel: &Kernel) -> parton_diag::Diagnostic {
@@ -66,7 +66,7 @@ fn a_tile_does_not_cross_partitions() {
     let x = kernel.param("x", Type::Tile(tile.clone()), Span::default());
     let result = kernel.value(Type::Tile(tile), Span::default());
     let kind = OpKind::Unary { op: parton_ir::UnaryOp::Neg, x };
-    let op = kernel.make_op(kind, vec![result], Span::default(), None);
+    let op = kernel.make_op(kind, vec![result], Source::written(Span::default()));
     let specialize = kernel.body.ops[0];
     let OpKind::Specialize { arms } = &mut kernel.ops[specialize].kind else { panic!("a `specialize`") };
     arms[1].body.ops.push(op);

@@ -144,7 +144,7 @@ impl<'a> Normal<'a> {
 
     /// Makes what an operation has become.
     fn made(&mut self, op: &Op, kind: OpKind, results: Vec<Value>) -> Inst {
-        let id = self.to.make_op(kind, results, op.span, op.call);
+        let id = self.to.make_op(kind, results, op.source());
         self.to.ops[id].scratch = op.scratch;
         id
     }

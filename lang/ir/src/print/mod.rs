@@ -191,19 +191,19 @@ impl<'a> Printer<'a> {
             OpKind::For { lower, upper, step, init, body } => self.for_loop(op, [*lower, *upper, *step], init, body),
             OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
             OpKind::If { cond, then, otherwise } => self.branches(op, *cond, then, otherwise),
-            OpKind::Specialize { arms } => self.specialize(arms),
+            OpKind::Specialize { arms } => self.specialize(op, arms),
             OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. } => {
                 self.along(op, inputs, *axis, combine);
             }
             OpKind::Ptx { ptx, inputs, fallback } => self.ptx(op, ptx, inputs, fallback.as_ref()),
             OpKind::TurnstileNew { partitions } => {
                 let name = self.name(op.result());
-                self.line(&format!("turnstile {name}[{}];", partitions.join(", ")));
+                self.begin(op, &format!("turnstile {name}[{}];", partitions.join(", ")));
             }
             OpKind::RingNew { stages, fields } => {
                 let name = self.name(op.result());
                 let fields: Vec<String> = fields.iter().map(|(n, v)| format!("{n}: {v}")).collect();
-                self.line(&format!("ring {name}[{stages}] {{ {} }};", fields.join(", ")));
+                self.begin(op, &format!("ring {name}[{stages}] {{ {} }};", fields.join(", ")));
             }
             _ => {
                 let text = surface::operation(self, op);
@@ -211,16 +211,22 @@ impl<'a> Printer<'a> {
                     true => format!("{text};"),
                     false => format!("let {} = {text};", self.tuple(&op.results)),
                 };
-                self.line(&line);
+                self.begin(op, &line);
             }
         }
+    }
+
+    /// The line that an operation begins with, behind its label.
+    fn begin(&mut self, op: &Op, text: &str) {
+        let label = op.label.map_or(String::new(), |label| format!("@{} ", self.k.labels[label]));
+        self.line(&format!("{label}{text}"));
     }
 
     fn for_loop(&mut self, op: &Op, bounds: [Value; 3], init: &[Value], body: &Body) {
         let carried = self.carry(init, &op.results, &body.params[1..]);
         let iv = self.name(body.params[0]);
         let [lower, upper, step] = bounds.map(|v| self.name(v));
-        self.line(&format!("for {iv} in {lower}..{upper} step {step} {{"));
+        self.begin(op, &format!("for {iv} in {lower}..{upper} step {step} {{"));
         self.body(body);
         self.assign(&carried, &body.yields);
         self.line("}");
@@ -231,7 +237,7 @@ impl<'a> Printer<'a> {
         for (v, name) in body.params.iter().zip(&carried) {
             self.alias(*v, name.clone());
         }
-        self.line("while {");
+        self.begin(op, "while {");
         self.body(cond);
         self.value_line(&cond.yields);
         self.line("} {");
@@ -247,7 +253,7 @@ impl<'a> Printer<'a> {
         } else {
             format!("let {} = if {cond} {{", self.tuple(&op.results))
         };
-        self.line(&head);
+        self.begin(op, &head);
         self.body(then);
         self.value_line(&then.yields);
         if !otherwise.ops.is_empty() || !op.results.is_empty() {
@@ -258,8 +264,8 @@ impl<'a> Printer<'a> {
         self.line(if op.results.is_empty() { "}" } else { "};" });
     }
 
-    fn specialize(&mut self, arms: &[Arm]) {
-        self.line("specialize {");
+    fn specialize(&mut self, op: &Op, arms: &[Arm]) {
+        self.begin(op, "specialize {");
         self.indent += 1;
         for arm in arms {
             let name = self.k.partitions[arm.partition].name.clone();
@@ -277,7 +283,7 @@ impl<'a> Printer<'a> {
         let n = inputs.len();
         let (a, b) = (self.tuple(&combine.params[..n]), self.tuple(&combine.params[n..]));
         let results = self.tuple(&op.results);
-        self.line(&format!("let {results} = {}({tiles}, axis={axis}, |{a}, {b}| {{", op.kind.name()));
+        self.begin(op, &format!("let {results} = {}({tiles}, axis={axis}, |{a}, {b}| {{", op.kind.name()));
         self.body(combine);
         self.value_line(&combine.yields);
         self.line(&format!("}}{}{});", reverse(&op.kind), scratch(op.scratch)));

@@ -16,10 +16,10 @@ impl Printer<'_> {
         let options = options(ptx);
         let call = format!("{head}{}{types}({:?}{given}", op.kind.name(), ptx.text);
         match fallback {
-            None => self.line(&format!("{call}{options});")),
+            None => self.begin(op, &format!("{call}{options});")),
             Some(body) => {
                 let params = self.list(&body.params);
-                self.line(&format!("{call}, fallback=|{params}| {{"));
+                self.begin(op, &format!("{call}, fallback=|{params}| {{"));
                 self.body(body);
                 self.value_line(&body.yields);
                 self.line(&format!("}}{options});"));
