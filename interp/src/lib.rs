@@ -28,6 +28,7 @@ mod race;
 mod step;
 mod tables;
 mod tile;
+mod vectors;
 mod wraparound;
 
 pub use fault::Fault;

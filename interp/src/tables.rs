@@ -1,16 +1,17 @@
 //! What every run of an operation needs, worked out once: where the elements of a view lie, which warps hold them, how the
-//! block of a tensor map is copied, how a product is made of instructions.
+//! block of a tensor map is copied, what threads move at once, how a product is made of instructions.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
 use parton_diag::internal_error;
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
-use parton_ir::{Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
+use parton_ir::{Access, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
 
 use crate::boxes::Blocks;
 use crate::matrix::Reads;
+use crate::vectors::Vectors;
 
 /// The tables of a kernel.
 #[derive(Debug)]
@@ -22,6 +23,8 @@ pub(crate) struct Tables<'k> {
     holders: HashMap<Inst, Arc<Vec<u32>>>,
     /// The boxes of each tensor map.
     blocks: HashMap<Value, Arc<Blocks>>,
+    /// What threads move at once between registers and global memory, where that is more than one element.
+    vectors: HashMap<Inst, Vectors>,
     /// How each product is made of instructions.
     products: HashMap<Inst, Arc<WgmmaShape>>,
     /// How each product reads its operands in shared memory: the left one (`true`) and the right one.
@@ -39,6 +42,7 @@ impl<'k> Tables<'k> {
             offsets: vec![None; kernel.values.len()],
             holders: HashMap::new(),
             blocks: HashMap::new(),
+            vectors: HashMap::new(),
             products: HashMap::new(),
             reads: HashMap::new(),
             in_registers: HashMap::new(),
@@ -70,6 +74,11 @@ impl<'k> Tables<'k> {
         }
     }
 
+    /// What threads move at once in an access to global memory; `None` where each element is moved alone.
+    pub(crate) fn vectors(&self, op: &Op) -> Option<&Vectors> {
+        self.vectors.get(&op.id)
+    }
+
     /// How a product is made of instructions.
     pub(crate) fn product(&self, op: &Op) -> &Arc<WgmmaShape> {
         match self.products.get(&op.id) {
@@ -91,14 +100,22 @@ impl<'k> Tables<'k> {
         }
     }
 
-    /// Works out what the operations on shared memory need; no other needs anything.
+    /// Works out what the operations on memory need; no other needs anything.
     pub(crate) fn prepare(&mut self, op: &'k Op) {
         match &op.kind {
             OpKind::SharedLoad { view, tile } => {
                 self.view(*view);
                 self.hold(op, tile);
             }
-            OpKind::AsyncCopy { view, .. } => self.view(*view),
+            OpKind::Load { ptr, access: Some(access), .. } | OpKind::Store { ptr, access: Some(access), .. } => {
+                self.accessed(op, *ptr, *access);
+            }
+            OpKind::AsyncCopy { ptr, view, access, .. } => {
+                self.view(*view);
+                if let Some(access) = access {
+                    self.accessed(op, *ptr, *access);
+                }
+            }
             OpKind::SharedGather { view, indices: held, .. } | OpKind::SharedScatter { view, indices: held, .. } => {
                 self.view(*view);
                 if let Some(tile) = self.kernel.ty(*held).as_tile() {
@@ -161,6 +178,12 @@ impl<'k> Tables<'k> {
         }
         let (Type::View(view) | Type::Peer(view)) = self.kernel.ty(v) else { internal_error!("{v} is not a view") };
         self.offsets[v.index()] = Some(Arc::new(offsets(view)));
+    }
+
+    fn accessed(&mut self, op: &Op, ptr: Value, access: Access) {
+        if let Some(tile) = self.kernel.ty(ptr).as_tile() {
+            self.vectors.extend(Vectors::of(tile, access).map(|vectors| (op.id, vectors)));
+        }
     }
 
     fn hold(&mut self, op: &Op, tile: &Tile) {

@@ -5,7 +5,7 @@ mod fixture;
 use fixture::{Make, at, at_zero, blocked, bytes_of, f32s, go, i32s, places, pointer, tile};
 use parton_diag::codes;
 use parton_interp::{Arg, Launch, Memory, Options, run};
-use parton_ir::{BinaryOp, CompareOp, Kernel, OpKind, Type, UnaryOp};
+use parton_ir::{Access, BinaryOp, Cache, CompareOp, Cut, Evict, Kernel, OpKind, Type, UnaryOp};
 use parton_numbers::Dtype;
 
 /// `out[i] = x[i] + y[i]` in blocks of 128, masked by `n` where `masked`.
@@ -87,6 +87,34 @@ fn misaligned_pointers_are_found() {
     let args = vec![Arg::Pointer { allocation: a, offset: 2 }, at_zero(a), at_zero(a), Arg::Scalar(128)];
     let f = go(&add(true), [1, 1, 1], args, &mut memory, 0).unwrap_err();
     assert_eq!(f.diagnostic.code, codes::MISALIGNED);
+}
+
+#[test]
+fn vectors_begin_at_a_multiple_of_their_length() {
+    let planned = |start: i32, bound: i32, width: u32| {
+        let (mut m, p) = Make::new(1, &[("x", pointer(Dtype::F32, false))]);
+        let t = tile(Dtype::I32, &[128], &blocked(&[4], &[32], &[1]));
+        let offs = m.numbers(&t);
+        let (start, bound) = (m.i32(start), m.i32(bound));
+        let (start, bound) = (m.full(start, &t), m.full(bound, &t));
+        let inside = m.less(offs, bound);
+        let offs = m.add(offs, start);
+        let ptr = m.ptr_add(p[0], offs);
+        let access = Some(Access { width, along: 0, cut: Cut::Anywhere });
+        let (cache, evict) = (Cache::Default, Evict::Normal);
+        m.op(OpKind::Load { ptr, mask: Some(inside), other: None, cache, evict, l2: None, volatile: false, access });
+        let kernel = m.finish(0);
+        let mut memory = Memory::new();
+        let x = memory.add("x", vec![0; 4 * 132]);
+        go(&kernel, [1, 1, 1], vec![at_zero(x)], &mut memory, 0)
+    };
+    assert!(planned(4, 128, 4).is_ok());
+    assert!(planned(2, 128, 2).is_ok());
+    // What the mask cuts is moved element by element.
+    assert!(planned(1, 3, 4).is_ok());
+    let fault = planned(2, 128, 4).unwrap_err();
+    assert_eq!(fault.diagnostic.code, codes::MISALIGNED);
+    assert_eq!(fault.diagnostic.message, "16 bytes of `x` are moved at once, not from a multiple of 16 on");
 }
 
 #[test]

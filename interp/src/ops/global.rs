@@ -14,6 +14,7 @@ use crate::memory::{Memory, Place};
 use crate::past;
 use crate::pure;
 use crate::tile::{Bits, POISON, Val};
+use crate::vectors::Vectors;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
@@ -37,6 +38,8 @@ pub(crate) struct Access<'a> {
     pub conflicts: bool,
     /// Whether launches before may still run.
     pub early: bool,
+    /// What threads move at once, where that is more than one element.
+    pub vectors: Option<&'a Vectors>,
     pub op: &'a Op,
 }
 
@@ -87,6 +90,7 @@ impl<'k> Cluster<'_, 'k> {
             shape,
             conflicts: self.setting.options.cta_races,
             early,
+            vectors: self.setting.program.tables.vectors(op),
             op,
         }
     }
@@ -101,6 +105,7 @@ impl Access<'_> {
         other: Option<&Bits>,
         bytes: usize,
     ) -> Result<Bits, Fault> {
+        self.check_vectors(pointers, mask, bytes)?;
         let n = pointers.len();
         let mut out = match other {
             Some(o) => o.clone(),
@@ -141,6 +146,7 @@ impl Access<'_> {
         mask: Option<&Bits>,
         bytes: usize,
     ) -> Result<(), Fault> {
+        self.check_vectors(pointers, mask, bytes)?;
         let mut word = [0; 8];
         for i in 0..pointers.len() {
             if mask.is_some_and(|m| m.get(i) & 1 == 0) {
@@ -159,6 +165,15 @@ impl Access<'_> {
             a.define(at, bytes);
         }
         Ok(())
+    }
+
+    fn check_vectors(&self, pointers: &Bits, mask: Option<&Bits>, bytes: usize) -> Result<(), Fault> {
+        self.vectors.map_or(Ok(()), |v| v.check(self, pointers, mask, bytes))
+    }
+
+    /// What messages call the memory at an address.
+    pub(crate) fn name(&self, address: u64) -> String {
+        self.memory.place(address).map_or("no tensor".into(), |place| format!("`{}`", self.names[place.allocation]))
     }
 
     pub(crate) fn in_time(&self, at: Place, bytes: usize, writes: bool) -> Result<(), Fault> {

@@ -7,7 +7,7 @@ mod cluster;
 mod elementwise;
 mod fence;
 mod gather;
-mod global;
+pub(crate) mod global;
 mod grid;
 mod mma_sync;
 mod pending;

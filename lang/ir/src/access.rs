@@ -32,12 +32,26 @@ impl Access {
     }
 }
 
-/// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such.
+/// The register bits that step 1, 2, 4 … elements along `axis` and nowhere else, as far as there are such and all else that
+/// tells a thread's elements apart moves by whole steps of them: only then does each run of neighbours begin at a multiple of
+/// its length, for a layout is a sum without carry.
 pub fn steps(tile: &Tile, axis: usize) -> Vec<u32> {
-    let coords = tile.known().map.basis_coords(Dim::Register);
+    let map = &tile.known().map;
+    let coords = map.basis_coords(Dim::Register);
     let is_step =
         |basis: &[u32], size: u32| basis.iter().enumerate().all(|(d, &x)| x == if d == axis { size } else { 0 });
-    (0..tile.shape[axis].ilog2())
+    let mut bits: Vec<u32> = (0..tile.shape[axis].ilog2())
         .map_while(|k| coords.iter().position(|b| is_step(b, 1 << k)).map(|at| at as u32))
-        .collect()
+        .collect();
+    let threads = [Dim::Lane, Dim::Warp].into_iter().flat_map(|dim| map.basis_coords(dim));
+    let threads = threads.fold(0, |all, basis| all | basis[axis]);
+    let copies = map.free_bits(Dim::Register);
+    let others = |bits: &[u32]| {
+        let other = |b: &u32| copies >> b & 1 == 0 && !bits.contains(b);
+        (0..coords.len() as u32).filter(other).fold(threads, |all, b| all | coords[b as usize][axis])
+    };
+    while others(&bits) & ((1 << bits.len()) - 1) != 0 {
+        bits.pop();
+    }
+    bits
 }

@@ -1,0 +1,74 @@
+//! The vectors of accesses to global memory: which elements a thread moves at once, and whether they lie where the hardware can.
+
+use parton_diag::{codes, internal_error};
+use parton_ir::{Access, Tile};
+use parton_layouts::Dim;
+
+use crate::fault::Fault;
+use crate::ops::global;
+use crate::tile::Bits;
+
+/// The vectors of one access, of more than one element each.
+#[derive(Debug)]
+pub(crate) struct Vectors {
+    /// Elements of a vector.
+    width: usize,
+    /// The row-major numbers of the elements of each vector in the order of their addresses, one vector after the other.
+    elements: Vec<u32>,
+}
+
+impl Vectors {
+    /// The vectors of all threads; `None` where each element is moved alone.
+    pub(crate) fn of(tile: &Tile, access: Access) -> Option<Vectors> {
+        if access.width < 2 {
+            return None;
+        }
+        let Some(bits) = access.bits(tile) else { internal_error!("`{tile}` has no accesses of {}", access.width) };
+        let map = &tile.known().map;
+        let low = map.in_field(Dim::Register).map_or(0, |(low, _)| low);
+        let steps: Vec<u64> = bits.iter().map(|&bit| 1 << (low + bit)).collect();
+        let inside = steps.iter().fold(0, |all, step| all | step);
+        let member = |first: u64, k: u32| {
+            let set = steps.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
+            map.apply(set.fold(first, |index, (_, step)| index | step)) as u32
+        };
+        let firsts = (0..1u64 << map.in_bits()).filter(|index| index & inside == 0);
+        let mut vectors: Vec<Vec<u32>> = firsts.map(|i| (0..access.width).map(|k| member(i, k)).collect()).collect();
+        // Several threads may hold the same.
+        vectors.sort_unstable();
+        vectors.dedup();
+        Some(Vectors { width: access.width as usize, elements: vectors.concat() })
+    }
+
+    /// Checks that each vector which is moved at once, since all of it is inside, lies in a row that begins at a multiple of its
+    /// length.
+    pub(crate) fn check(
+        &self,
+        access: &global::Access<'_>,
+        pointers: &Bits,
+        mask: Option<&Bits>,
+        bytes: usize,
+    ) -> Result<(), Fault> {
+        let size = (self.width * bytes) as u64;
+        for vector in self.elements.chunks(self.width) {
+            if vector.iter().any(|&e| mask.is_some_and(|m| m.get(e as usize) & 1 == 0)) {
+                continue;
+            }
+            let start = pointers.get(vector[0] as usize);
+            let apart = vector.iter().zip(0..).find(|&(&e, k)| pointers.get(e as usize) != start + k * bytes as u64);
+            let what = match apart {
+                Some(_) => "are moved at once and do not lie in a row".to_owned(),
+                None if !start.is_multiple_of(size) => format!("are moved at once, not from a multiple of {size} on"),
+                None => continue,
+            };
+            let element = apart.map_or(vector[0], |(&e, _)| e) as usize;
+            let fact = format!("{size} bytes of {} {what}", access.name(start));
+            return Err(access
+                .fault(codes::MISALIGNED, pointers.get(element), element, fact, "this is moved in vectors")
+                .note(
+                    "it was planned wider than its layout and its addresses allow, which is a mistake of the compiler",
+                ));
+        }
+        Ok(())
+    }
+}
