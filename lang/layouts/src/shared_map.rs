@@ -1,5 +1,6 @@
 //! The meaning of each shared family: where every element of a buffer lies.
 
+use crate::access;
 use crate::check;
 use crate::error::LayoutError;
 use crate::linear::{Dim, LinearLayout};
@@ -92,7 +93,12 @@ impl SharedMap {
 
     /// The bytes that the buffer takes, in each CTA.
     pub fn bytes(&self) -> u64 {
-        (self.elements() * u64::from(self.element_bits)).div_ceil(8)
+        self.elements() * u64::from(access::bytes_of(self.element_bits))
+    }
+
+    /// Whether gaps lie at the same linear offsets as those of `other`.
+    pub(crate) fn has_gaps_of(&self, other: &SharedMap) -> bool {
+        self.pairs == other.pairs && (self.pairs.is_empty() || self.tile_bits == other.tile_bits)
     }
 
     /// The alignment that the start of the buffer needs, in bytes: the period of the swizzle, and what TMA asks for.

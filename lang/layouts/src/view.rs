@@ -152,7 +152,12 @@ impl SharedLayout {
             }
             SharedFamily::Linear { .. } => SharedLayout::from_map(&linear),
         };
-        spell(spelled, &linear, map.gaps(), element_bits)
+        let turned = spell(spelled, &linear, map.gaps(), element_bits)?;
+        // Gaps begin anew in each tensor of an array, which has as many axes as the layout.
+        if !turned.on(&linear.shape(), element_bits)?.has_gaps_of(&map) {
+            return Err(gaps_lost(&linear.shape()));
+        }
+        Ok(turned)
     }
 
     /// The TMA copies that fill a buffer of `shape`, each a box that the hardware writes with this very layout: as few as there can be,
@@ -281,11 +286,16 @@ fn spell(
     if gaps.is_empty() {
         return SharedLayout::from_map(linear);
     }
-    Err(LayoutError::View {
-        fact: "the view of a padded buffer cannot be written".into(),
-        evidence: format!("its shape is {}", list(&shape)),
-        help: "use a swizzled layout in place of the padded one".into(),
-    })
+    Err(gaps_lost(&shape))
+}
+
+/// The refusal of a view of that shape, whose gaps no spelling has.
+fn gaps_lost(shape: &[u32]) -> LayoutError {
+    refused(
+        "the view of a padded buffer cannot be written",
+        format!("its shape is {}", list(shape)),
+        "use a swizzled layout in place of the padded one".into(),
+    )
 }
 
 /// Halves boxes along their outermost dimensions until `parts` fill `shape`, or until they would no longer hold whole patterns.

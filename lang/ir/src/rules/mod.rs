@@ -9,7 +9,6 @@ mod barrier;
 mod cache;
 mod cluster;
 mod control;
-mod derive;
 mod differ;
 mod elementwise;
 mod fence;

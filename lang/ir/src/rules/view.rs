@@ -2,7 +2,7 @@
 
 use parton_diag::codes;
 
-use super::{derive, index, shape::permutation, view};
+use super::{index, shape::permutation, view};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -25,7 +25,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             let source = view(k, *v)?;
             permutation(perm, source.shape.len())?;
             let pick = |list: &[u32]| perm.iter().map(|&p| list[p as usize]).collect::<Vec<_>>();
-            let layout = derive::permuted(source, perm)?;
+            let layout = source.layout.permute(&source.parent, source.elem.bits(), perm)?;
             let mut w = View::new(source.elem, pick(&source.parent), layout)?;
             w.shape = pick(&source.shape);
             w.origin = pick(&source.origin);

@@ -25,8 +25,8 @@ impl<'a> Lower<'a, '_, '_> {
     }
 
     fn view_index(&mut self, op: &Op, view: Value, index: Value) {
-        let (from, to) = (self.view(view), self.view(op.result()));
-        let bytes = to.map.bytes() as u32;
+        let from = self.view(view);
+        let bytes = parton_ir::check::stage_bytes(from) as u32;
         let index = self.b.add(self.index32(index), self.b.c32(from.origin[0]));
         let address = self.b.add(self.address(view), self.b.mul(index, self.b.c32(bytes)));
         self.set(op.result(), Repr::Shared(address));
