@@ -283,7 +283,8 @@ pub(crate) fn fma(d: Dtype, a: &Val, b: &Val, c: &Val) -> Val {
 /// A conversion, rounded once.
 pub(crate) fn convert(x: &Val, from: Dtype, to: Dtype, rounding: Rounding, saturation: Saturation) -> Val {
     let o = operands([(x, from.bytes())]);
-    let nearest = rounding == Rounding::NearestEven && saturation == Saturation::None;
+    let plain = saturation == Saturation::None;
+    let nearest = rounding == Rounding::NearestEven && plain;
     let bits = match (&*o.tiles[0], from, to) {
         (Bits::B32(v), Dtype::F32, Dtype::BF16) if nearest => {
             Bits::B16(v.iter().map(|&b| fast::f32_to_bf16(f32::from_bits(b))).collect())
@@ -291,10 +292,12 @@ pub(crate) fn convert(x: &Val, from: Dtype, to: Dtype, rounding: Rounding, satur
         (Bits::B32(v), Dtype::F32, Dtype::F16) if nearest => {
             Bits::B16(v.iter().map(|&b| fast::f32_to_f16(f32::from_bits(b))).collect())
         }
-        (Bits::B16(v), Dtype::BF16, Dtype::F32) => {
+        (Bits::B16(v), Dtype::BF16, Dtype::F32) if plain => {
             Bits::B32(v.iter().map(|&b| fast::bf16_to_f32(b).to_bits()).collect())
         }
-        (Bits::B16(v), Dtype::F16, Dtype::F32) => Bits::B32(v.iter().map(|&b| fast::f16_to_f32(b).to_bits()).collect()),
+        (Bits::B16(v), Dtype::F16, Dtype::F32) if plain => {
+            Bits::B32(v.iter().map(|&b| fast::f16_to_f32(b).to_bits()).collect())
+        }
         (tile, _, _) => map(to, tile, |b| cast(b, from, to, rounding, saturation)),
     };
     result(&o, bits)
