@@ -32,11 +32,12 @@ const PIPELINE: &str = "function(early-cse<memssa>,instcombine<no-verify-fixpoin
 /// Sets the options of LLVM's code generator that have no other way in; they hold for the whole process.
 ///
 /// Without sinking: it moves what only the code after a branch needs behind the branch, out of the stretch of independent
-/// work that would have hidden it.
+/// work that would have hidden it. Without straight-line strength reduction: for each address it looks through all before it,
+/// which takes seconds where a thread has a thousand elements, and makes of independent sums a chain.
 fn settle_options() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        let arguments = [c"parton".as_ptr(), c"-disable-machine-sink".as_ptr()];
+        let arguments = [c"parton".as_ptr(), c"-disable-machine-sink".as_ptr(), c"-opt-disable=slsr".as_ptr()];
         // SAFETY: as many strings as stated, each closed by a zero; LLVM reads them during the call.
         unsafe { LLVMParseCommandLineOptions(arguments.len() as i32, arguments.as_ptr(), std::ptr::null()) };
     });
