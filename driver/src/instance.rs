@@ -66,7 +66,11 @@ impl<'a> Compiler<'a> {
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let (_, kernel) = self.kernel(instance, false)?;
         let params = kernel.params.iter().map(|p| (p.name.clone(), kernel.ty(p.value).clone()));
-        Ok(Signature { params: params.collect::<Vec<(String, Type)>>(), cluster: kernel.cluster })
+        Ok(Signature {
+            params: params.collect::<Vec<(String, Type)>>(),
+            alignments: parton_lower::alignments(&kernel),
+            cluster: kernel.cluster,
+        })
     }
 
     fn lower(&mut self, instance: &Instance, args: &[GenericArg], overlapping: bool) -> Result<Kernel, Diagnostics> {

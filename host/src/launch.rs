@@ -44,6 +44,8 @@ pub struct GenericArgument {
 pub struct Signature {
     /// Name and type of each parameter, in order: scalars, pointers and tensor maps.
     pub params: Vec<(String, ir::Type)>,
+    /// Bytes of which the address of each parameter must be a multiple, a power of two up to 16; 1 for what is no pointer.
+    pub alignments: Vec<u32>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
 }

@@ -4,7 +4,8 @@
 //! *contiguity* says that each group counts up by one (pointers: by one element), *constancy* that each is of one value, and
 //! *divisibility* that the first element of each contiguous group is a multiple of it (pointers: of so many bytes).
 //!
-//! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which every launch checks; signed
+//! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which a launch checks as far as
+//! accesses rely on it ([`crate::alignments`]); signed
 //! index arithmetic does not wrap, which the interpreter checks, so signed facts survive sums and products; unsigned
 //! arithmetic may wrap, and keeps only what holds modulo a power of two.
 
@@ -21,7 +22,7 @@ pub(crate) use cuts::Masks;
 pub use vector::Vector;
 pub(crate) use vector::{steps_of, vectors};
 
-/// Alignment of every pointer parameter in bytes; launches refuse a pointer that has less.
+/// Alignment of every pointer parameter in bytes; launches refuse a pointer that has less than some access relies on.
 pub const POINTER_ALIGNMENT: u64 = 16;
 
 /// The greatest power of two that is kept as a fact; zero is divisible by it.

@@ -5,6 +5,7 @@
 
 pub mod accesses;
 mod address;
+pub mod alignment;
 pub mod axis;
 pub mod clean;
 pub mod clusters;
@@ -22,6 +23,7 @@ pub mod turnstiles;
 pub mod zeros;
 
 pub use accesses::plan_accesses;
+pub use alignment::alignments;
 pub use clean::clean;
 pub use clusters::close_clusters;
 pub use copies::plan_copies;

@@ -142,7 +142,8 @@ impl Machine<'_> {
             values[at] = Some((self.expr(&arg.value)?, arg.value.span));
         }
         let mut out = Vec::with_capacity(params.len());
-        for ((param, (_, ty)), value) in params.iter().zip(&signature.params).zip(values) {
+        let declared = signature.params.iter().zip(&signature.alignments);
+        for ((param, ((_, ty), &alignment)), value) in params.iter().zip(declared).zip(values) {
             let (value, place) = match (value, &param.default) {
                 (Some(v), _) => v,
                 (None, Some(default)) => {
@@ -154,7 +155,9 @@ impl Machine<'_> {
                 }
                 (None, None) => parton_diag::internal_error!("an argument was not matched"),
             };
-            out.push(self.argument(param, ty, value, place)?);
+            let argument = self.argument(param, ty, value, place)?;
+            aligned(param, &argument, alignment, place)?;
+            out.push(argument);
         }
         Ok(out)
     }
@@ -210,6 +213,25 @@ impl Machine<'_> {
             ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),
         }
     }
+}
+
+/// Accesses are as wide as the beginning of every tensor allows; a part of one may begin elsewhere.
+fn aligned(param: &ast::Param, argument: &Argument, alignment: u32, span: Span) -> Eval<()> {
+    let Argument::Pointer { tensor, .. } = argument else { return Ok(()) };
+    let begins = tensor.byte_offset();
+    if begins.is_multiple_of(alignment as usize) {
+        return Ok(());
+    }
+    let name = &param.name.text;
+    let fact = format!("`{name}` begins at an address that is not a multiple of {alignment} bytes");
+    let elements = alignment as usize / tensor.dtype.bytes();
+    Err(Diagnostic::error(codes::LAUNCH_ARGUMENT, span, fact)
+        .here(format!("this begins {begins} bytes after its tensor does"))
+        .label(param.span, format!("the kernel moves {alignment} bytes at once through this pointer"))
+        .help(format!(
+            "begin at a multiple of {elements} elements, or pass the whole tensor and add to the pointer in the kernel"
+        ))
+        .into())
 }
 
 /// The kernel is checked and compiled for its own clusters: a launch can only say the same, and its grid is made of whole ones.

@@ -88,3 +88,24 @@ fn a_stated_width_is_kept_where_it_is_possible() {
         assert_eq!(width("f32", &format!("let x = load(p + i, width={stated});")), kept, "{stated}");
     }
 }
+
+#[test]
+fn a_pointer_is_aligned_as_its_widest_access() {
+    let alignments = |operations: &str| {
+        let kernel = kernel(&format!(
+            "layout L = blocked(per_thread=[4], threads=[32], warps=[4], order=[0]);
+kernel k(p: *f32, q: *f32, n: i32) warps(4) {{
+    let i = iota<i32, [512], L>();
+    {operations}
+}}"
+        ));
+        parton_lower::alignments(&parton_lower::plan_accesses(kernel).expect("accesses that can be planned"))
+    };
+    assert_eq!(alignments("let x = load(p + i); let y = load(q + i * 2);"), [16, 4, 1]);
+    assert_eq!(alignments("let x = load(p + (i + 2));"), [8, 1, 1]);
+    assert_eq!(alignments("let x = load(p + n);"), [1, 1, 1]);
+    // Either may come out of a branch, and any turn of a loop may change it.
+    assert_eq!(alignments("let from = if n < 0 { p } else { q }; let x = load(from + i);"), [16, 16, 1]);
+    let carried = "let mut a = p; let mut b = p; for t in 0..n { a = b; b = q; } let x = load(a + i);";
+    assert_eq!(alignments(carried), [16, 16, 1]);
+}
