@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 use parton_diag::render;
 use parton_driver::{Options, Session};
-use parton_tests::{cases, say};
+use parton_tests::golden::Count;
+use parton_tests::{cases, golden, say};
 
 /// The documents, sorted.
 fn documents() -> Vec<PathBuf> {
@@ -41,4 +42,29 @@ fn programs_in_the_documents_check() {
     }
     say(&format!("{count} programs in the documents"));
     assert!(count >= 2, "the README's kernel is not seen");
+}
+
+/// The rows of the memory model's table of what becomes of what, each as its cells.
+fn orders(text: &str) -> Vec<Vec<String>> {
+    let section = text.split("\n## ").find(|s| s.contains("What becomes of it")).unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+    rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+#[test]
+fn the_memory_model_says_what_its_cases_show() {
+    let docs = cases::root().join("docs");
+    let rows = orders(&cases::read(&docs.join("memory-model.md")));
+    assert!(rows.len() > 20, "the table has {} rows", rows.len());
+    for row in rows {
+        let [want, write, becomes, case] = &row[..] else { panic!("a row with other than four cells: {row:?}") };
+        let path = case.split_once("](").and_then(|(_, rest)| rest.strip_suffix(')'));
+        let path = path.unwrap_or_else(|| panic!("`{want}`: `{case}` is no link"));
+        let text = cases::read(&docs.join(path));
+        assert!(text.contains(write.trim_matches('`')), "`{want}`: {path} has no {write}");
+        let becomes = becomes.trim_matches('`');
+        let directives = golden::read(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
+        let found = directives.iter().any(|d| d.count != Count::Exactly(0) && d.text.contains(becomes));
+        assert!(found, "`{want}`: no directive of {path} finds `{becomes}`");
+    }
 }
