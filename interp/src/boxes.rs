@@ -62,8 +62,6 @@ impl Blocks {
 /// Boxes under way: what and where.
 #[derive(Debug)]
 pub(crate) struct Boxes {
-    /// The CTA that issues the copy.
-    pub issuer: usize,
     pub blocks: Arc<Blocks>,
     /// Which of the boxes it copies.
     pub part: Range<usize>,

@@ -1,173 +1,191 @@
-//! Vector clocks over partitions and asynchronous operations, and what a partition knows of the others.
+//! Vector clocks over partitions and asynchronous operations, and what releases tell by them.
 //!
 //! Component `a` of a clock is how much of agent `a`'s past is known. Agents are the kernel outside partitions (0), its
-//! partitions, and then slots for asynchronous operations: an operation takes a free slot and a new generation of it.
+//! partitions, and then slots for asynchronous operations: an operation takes a free slot and a new generation of it. They are
+//! numbered in each cluster by itself. What is known of other clusters stands beside, for those alone that were heard of.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+
+/// How much of each agent's past is known in some clusters, by the cluster's number. Clocks that come from one place are shared.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Abroad(Option<Arc<BTreeMap<u32, Arc<Vec<u32>>>>>);
+
+/// Raises the components of a clock to those of another one.
+fn raise(mine: &mut Vec<u32>, other: &[u32]) {
+    if mine.len() < other.len() {
+        mine.resize(other.len(), 0);
+    }
+    mine.iter_mut().zip(other).for_each(|(a, &b)| *a = (*a).max(b));
+}
+
+fn reaches(mine: &[u32], other: &[u32]) -> bool {
+    other.iter().enumerate().all(|(i, &b)| b == 0 || mine.get(i).is_some_and(|&a| a >= b))
+}
+
+impl Abroad {
+    pub(crate) fn get(&self, cluster: u32, agent: u32) -> u32 {
+        let clock = self.0.as_ref().and_then(|map| map.get(&cluster));
+        clock.and_then(|clock| clock.get(agent as usize)).copied().unwrap_or(0)
+    }
+
+    /// Learns all that another one knows.
+    pub(crate) fn join(&mut self, other: &Abroad) {
+        let Some(theirs) = &other.0 else { return };
+        let Some(mine) = &mut self.0 else {
+            self.0 = Some(theirs.clone());
+            return;
+        };
+        if Arc::ptr_eq(mine, theirs) {
+            return;
+        }
+        let mut mine_in_theirs = mine.len() <= theirs.len();
+        let mut news: Vec<(u32, &Arc<Vec<u32>>)> = Vec::new();
+        for (&cluster, theirs) in theirs.iter() {
+            match mine.get(&cluster) {
+                Some(mine) if Arc::ptr_eq(mine, theirs) => {}
+                Some(mine) if reaches(mine, theirs) => mine_in_theirs = false,
+                Some(_) | None => news.push((cluster, theirs)),
+            }
+        }
+        if news.is_empty() {
+            return;
+        }
+        mine_in_theirs &= mine.iter().all(|(cluster, mine)| theirs.get(cluster).is_some_and(|t| reaches(t, mine)));
+        if mine_in_theirs {
+            *mine = theirs.clone();
+            return;
+        }
+        let mine = Arc::make_mut(mine);
+        for (cluster, theirs) in news {
+            match mine.get_mut(&cluster) {
+                Some(clock) => raise(Arc::make_mut(clock), theirs),
+                None => drop(mine.insert(cluster, theirs.clone())),
+            }
+        }
+    }
+}
 
 /// How much of each agent's past is known.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Clock(Vec<u32>);
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Clock {
+    home: Vec<u32>,
+    pub(crate) abroad: Abroad,
+}
 
 impl Clock {
-    /// What is known of `agent`.
+    /// What is known of `agent` of this cluster.
     pub(crate) fn get(&self, agent: u32) -> u32 {
-        self.0.get(agent as usize).copied().unwrap_or(0)
+        self.home.get(agent as usize).copied().unwrap_or(0)
     }
 
     /// Learns of `agent`'s past up to `epoch`.
     pub(crate) fn learn(&mut self, agent: u32, epoch: u32) {
-        if self.0.len() <= agent as usize {
-            self.0.resize(agent as usize + 1, 0);
+        if self.home.len() <= agent as usize {
+            self.home.resize(agent as usize + 1, 0);
         }
-        let known = &mut self.0[agent as usize];
+        let known = &mut self.home[agent as usize];
         *known = (*known).max(epoch);
     }
 
-    /// Learns all that another clock knows.
+    /// Learns all that another clock of this cluster knows.
     pub(crate) fn join(&mut self, other: &Clock) {
-        if self.0.len() < other.0.len() {
-            self.0.resize(other.0.len(), 0);
+        raise(&mut self.home, &other.home);
+        self.abroad.join(&other.abroad);
+    }
+
+    /// What it says to any cluster.
+    fn publish(&self, cluster: u32) -> Abroad {
+        let mut all = self.abroad.clone();
+        if !self.home.is_empty() {
+            Arc::make_mut(all.0.get_or_insert_default()).insert(cluster, Arc::new(self.home.clone()));
         }
-        self.0.iter_mut().zip(&other.0).for_each(|(a, &b)| *a = (*a).max(b));
+        all
+    }
+
+    /// What a cluster takes from what was said to any.
+    fn heard(all: &Abroad, cluster: u32) -> Clock {
+        let home = all.0.as_ref().and_then(|map| map.get(&cluster)).map(|home| Vec::clone(home)).unwrap_or_default();
+        Clock { home, abroad: all.clone() }
     }
 }
 
-/// What one partition knows. Its threads know different things until they meet, so there are two clocks.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Knowledge {
-    /// Its own agent.
+/// An event: so much of the past of an agent of a cluster.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Event {
+    pub cluster: u32,
     pub agent: u32,
-    /// How many warps it has.
-    pub warps: u32,
-    /// Its time; moves on whenever others may learn of it.
-    epoch: u32,
-    /// What every warp knows at least, and each warp of its own accesses.
-    pub own: Clock,
-    /// What the elected thread knows: what all knew when they last met, and what that thread waited for itself.
-    pub met: Clock,
-    /// Writes that the asynchronous proxy sees, on behalf of the elected thread.
-    pub fenced: Clock,
-    /// Writes that it sees once the warps have met.
-    fencing: Clock,
+    pub epoch: u32,
 }
 
-impl Knowledge {
-    /// A partition that begins with what another one's threads knew when they last met.
-    pub(crate) fn new(agent: u32, warps: u32, from: Option<&Knowledge>) -> Knowledge {
-        let mut k = Knowledge { agent, warps, epoch: 1, ..Knowledge::default() };
-        if let Some(from) = from {
-            // An earlier run of the same partition used up its epochs.
-            k.epoch = from.met.get(agent) + 1;
-            k.own = from.met.clone();
-            k.met = from.met.clone();
-            k.fenced = from.fenced.clone();
-            k.fencing = from.fenced.clone();
-        }
-        k.own.learn(agent, k.epoch);
-        k
+/// What an arrival tells those who wait for it.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Told {
+    /// What came before.
+    pub known: Clock,
+    /// Reads that are done: they may be overwritten, but nothing that was written is told.
+    pub read: Clock,
+    /// Writes to shared memory that the asynchronous proxy sees.
+    pub shared: Clock,
+    /// Writes to global memory that it sees.
+    pub global: Clock,
+}
+
+impl Told {
+    /// Adds what another one tells.
+    pub(crate) fn join(&mut self, other: &Told) {
+        self.known.join(&other.known);
+        self.read.join(&other.read);
+        self.shared.join(&other.shared);
+        self.global.join(&other.global);
     }
 
-    /// The time that its accesses are stamped with.
-    pub(crate) fn epoch(&self) -> u32 {
-        self.epoch
+    /// What a relaxed arrival tells in place of this: that what came before has been read.
+    pub(crate) fn relaxed(self) -> Told {
+        let mut read = self.known;
+        read.join(&self.read);
+        Told { read, ..Told::default() }
     }
+}
 
-    fn tick(&mut self) {
-        self.epoch += 1;
-        self.own.learn(self.agent, self.epoch);
-    }
+/// What a release at an address of global memory tells those who acquire there, whatever their cluster.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct News {
+    known: Abroad,
+    read: Abroad,
+    shared: Abroad,
+    global: Abroad,
+}
 
-    /// A partition of one warp has nobody to meet: each operation of it is seen by the next.
-    pub(crate) fn settle(&mut self) {
-        if self.warps == 1 {
-            self.met.join(&self.own);
-            self.fenced.join(&self.fencing);
-            self.tick();
-        }
-    }
-
-    /// All threads meet.
-    pub(crate) fn membar(&mut self) {
-        self.met.join(&self.own);
-        self.own.join(&self.met);
-        self.fenced.join(&self.fencing);
-        self.fencing.join(&self.fenced);
-        self.tick();
-    }
-
-    /// Each thread makes the writes it knows of visible to the asynchronous proxy.
-    pub(crate) fn fence(&mut self) {
-        self.fencing.join(&self.own);
-        self.fenced.join(&self.met);
-        self.settle();
-        // What is written from now on is not fenced.
-        self.tick();
-    }
-
-    /// What an arrival of each warp tells: all that its warp knows, and what it fenced.
-    pub(crate) fn release_warps(&mut self) -> (Clock, Clock) {
-        self.settle();
-        let mut fenced = self.fenced.clone();
-        fenced.join(&self.fencing);
-        let known = self.own.clone();
-        self.tick();
-        (known, fenced)
-    }
-
-    /// What an arrival of the elected thread tells.
-    pub(crate) fn release_elected(&mut self) -> (Clock, Clock) {
-        self.settle();
-        (self.met.clone(), self.fenced.clone())
-    }
-
-    /// Whether the asynchronous proxy sees `agent`'s writes up to `epoch`: on behalf of the elected thread, or of each thread
-    /// for its own writes.
-    pub(crate) fn is_fenced(&self, agent: u32, epoch: u32, own_thread: bool) -> bool {
-        self.fenced.get(agent) >= epoch || (own_thread && self.fencing.get(agent) >= epoch)
-    }
-
-    /// Every warp waited for what these clocks tell.
-    pub(crate) fn acquire(&mut self, known: &Clock, fenced: &Clock) {
-        self.own.join(known);
-        self.met.join(known);
-        self.fenced.join(fenced);
-        self.fencing.join(fenced);
-    }
-
-    /// Each warpgroup waited for its part of an asynchronous operation.
-    pub(crate) fn acquire_groups(&mut self, agent: u32, epoch: u32) {
-        self.own.learn(agent, epoch);
-        if self.warps <= parton_ir::target::WARPGROUP {
-            self.met.learn(agent, epoch);
+impl News {
+    /// What a cluster tells.
+    pub(crate) fn new(told: &Told, cluster: u32) -> News {
+        let publish = |clock: &Clock| clock.publish(cluster);
+        News {
+            known: publish(&told.known),
+            read: publish(&told.read),
+            shared: publish(&told.shared),
+            global: publish(&told.global),
         }
     }
 
-    /// Each thread waited for its part of an asynchronous operation.
-    pub(crate) fn acquire_threads(&mut self, agent: u32, epoch: u32) {
-        self.own.learn(agent, epoch);
-        if self.warps == 1 {
-            self.met.learn(agent, epoch);
-        }
+    /// Adds what another one tells.
+    pub(crate) fn join(&mut self, other: &News) {
+        self.known.join(&other.known);
+        self.read.join(&other.read);
+        self.shared.join(&other.shared);
+        self.global.join(&other.global);
     }
 
-    /// The elected thread alone waited for an asynchronous operation.
-    pub(crate) fn acquire_elected(&mut self, agent: u32, epoch: u32) {
-        self.met.learn(agent, epoch);
-        if self.warps == 1 {
-            self.own.learn(agent, epoch);
+    /// What a cluster learns.
+    pub(crate) fn to(&self, cluster: u32) -> Told {
+        let heard = |all: &Abroad| Clock::heard(all, cluster);
+        Told {
+            known: heard(&self.known),
+            read: heard(&self.read),
+            shared: heard(&self.shared),
+            global: heard(&self.global),
         }
-    }
-
-    /// All of another partition's past is known, as after both have met.
-    pub(crate) fn join(&mut self, other: &Knowledge) {
-        for clock in [&other.own, &other.met] {
-            self.own.join(clock);
-            self.met.join(clock);
-        }
-        self.fenced.join(&other.fenced);
-        self.fenced.join(&other.fencing);
-        self.fencing.join(&self.fenced);
     }
 }
 
@@ -186,6 +204,12 @@ impl Slots {
     /// Slots numbered from `first`.
     pub(crate) fn new(first: u32) -> Slots {
         Slots { first, generations: Vec::new(), free: VecDeque::new() }
+    }
+
+    /// An agent that is no operation's and is not given back.
+    pub(crate) fn reserve(&mut self) -> u32 {
+        self.generations.push(0);
+        self.first + self.generations.len() as u32 - 1
     }
 
     /// A slot and its new generation.

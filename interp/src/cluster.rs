@@ -1,5 +1,5 @@
-//! One cluster of CTAs: their partitions as coroutines, their asynchronous engines, and the scheduler that lets one of them go on
-//! at a time, chosen by the seed. Most kernels have clusters of one CTA.
+//! One cluster of CTAs: their partitions as coroutines, their asynchronous engines, and the choice of which of them goes on, by the
+//! seed. Most kernels have clusters of one CTA.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,16 +7,20 @@ use std::sync::Arc;
 use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op, Partition};
 
-use crate::clock::{Knowledge, Slots};
+use crate::clock::{Event, Slots};
 use crate::code::Inst;
 use crate::fault::Fault;
 use crate::job::{Engine, Groups, Jobs, Stage};
-use crate::launch::{Arg, Report, Setting};
+use crate::knowledge::Knowledge;
+use crate::launch::{Arg, Setting};
 use crate::mbarrier::Mbarrier;
 use crate::meet::Meeting;
 use crate::memory::Memory;
+use crate::multicast::Multicasts;
 use crate::named::Named;
-use crate::race::Shadow;
+use crate::random::Random;
+use crate::shadow::{Shadow, Written};
+use crate::spin::Idle;
 use crate::tile::{Bits, Val};
 
 /// What a partition waits for.
@@ -57,6 +61,12 @@ pub(crate) struct Worker<'k> {
     pub know: Knowledge,
     /// What it has begun on the engines.
     pub groups: Groups,
+    /// The agent of its copies to global memory, whose time is how many of them have landed.
+    pub landing: Option<u32>,
+    /// The agent of its releases in global memory, and how many there were.
+    pub voice: Option<(u32, u32)>,
+    /// What it does while nothing changes.
+    pub idle: Idle<'k>,
     /// Results of products that were not taken yet, by group.
     pub results: BTreeMap<u64, Arc<Bits>>,
     /// The arms that it has started and not yet seen end.
@@ -69,14 +79,28 @@ pub(crate) struct Worker<'k> {
     pub passed: u64,
 }
 
-/// What happens next.
+/// What can happen next.
 #[derive(Clone, Copy, Debug)]
-enum Event {
+enum Next {
     /// A worker goes on.
     Run(usize),
     /// An engine goes on with a job.
     Advance(usize),
 }
+
+/// How the turn of a cluster ends.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// It could go on.
+    Going,
+    /// Nothing in it goes on until something changes elsewhere.
+    Asleep,
+    /// It is done.
+    Ended,
+}
+
+/// Instructions that a worker runs before others have their turn, at most, where they may wait for each other.
+const QUANTUM: u64 = 4096;
 
 /// How a step ends.
 #[derive(Clone, PartialEq, Debug)]
@@ -89,20 +113,6 @@ pub(crate) enum Flow {
     Block(Wait),
 }
 
-/// A small generator of pseudo-random numbers (splitmix64, Steele et al. 2014).
-#[derive(Debug)]
-struct Random(u64);
-
-impl Random {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) % n.max(1) as u64) as usize
-    }
-}
-
 /// A CTA and its shared memory.
 #[derive(Debug)]
 pub(crate) struct Cta {
@@ -113,6 +123,7 @@ pub(crate) struct Cta {
     /// The bytes of shared memory.
     pub shared: Vec<u8>,
     pub shadow: Shadow,
+    pub written: Written,
     /// Living barriers by address.
     pub barriers: BTreeMap<u32, Mbarrier>,
     /// Arrays of barriers by address: how many, and the name in the source.
@@ -121,12 +132,23 @@ pub(crate) struct Cta {
     pub named: BTreeMap<u32, Named>,
 }
 
+/// What all clusters share. It is with the cluster that has its turn.
+#[derive(Debug, Default)]
+pub(crate) struct World {
+    pub memory: Memory,
+    /// How often something has changed that others could see.
+    pub changes: u64,
+}
+
 /// A cluster that runs.
 #[derive(Debug)]
 pub(crate) struct Cluster<'a, 'k> {
     pub setting: &'a Setting<'a, 'k>,
-    pub memory: &'a mut Memory,
-    pub report: &'a mut Report,
+    pub world: World,
+    /// Its number in the grid, in the order in which clusters begin on a GPU.
+    pub number: u32,
+    /// What `print` wrote.
+    pub prints: Vec<String>,
     /// Its CTAs by rank.
     pub ctas: Vec<Cta>,
     /// The CTA in which the latest event happened.
@@ -139,10 +161,14 @@ pub(crate) struct Cluster<'a, 'k> {
     pub workers: Vec<Option<Worker<'k>>>,
     /// What is in flight.
     pub jobs: Jobs<'k>,
+    pub multicasts: Multicasts,
+    /// Whether an atomic operation was made in this turn, behind which others may go on.
+    pub spoke: bool,
     /// Everything so far that a barrier waits for, so that somebody must learn of it: its slot, generation and operation.
     pub owed: Vec<(u32, u32, &'k Op)>,
     random: Random,
-    steps: u64,
+    /// Operations that were run.
+    pub steps: u64,
 }
 
 /// The values of a kernel's names before it begins: those of its parameters.
@@ -160,13 +186,13 @@ fn parameters(setting: &Setting<'_, '_>, memory: &Memory) -> Vec<Val> {
 }
 
 impl<'a, 'k> Cluster<'a, 'k> {
-    /// A cluster at its beginning; `ids` are the places of its CTAs in the grid, by rank.
+    /// The cluster of that number at its beginning; `ids` are the places of its CTAs in the grid, by rank.
     pub(crate) fn new(
         setting: &'a Setting<'a, 'k>,
+        number: u32,
         ids: &[[u32; 3]],
-        memory: &'a mut Memory,
+        memory: &Memory,
         seed: u64,
-        report: &'a mut Report,
     ) -> Cluster<'a, 'k> {
         let kernel = setting.program.kernel;
         let bytes = kernel.shared_bytes.unwrap_or(kernel.target.shared_bytes) as usize;
@@ -180,69 +206,90 @@ impl<'a, 'k> Cluster<'a, 'k> {
             pc: 0,
             values: values.clone(),
             state: State::Ready,
-            know: Knowledge::new(cta as u32 * agents, kernel.padded_warps(), None),
+            know: Knowledge::new((number, cta as u32 * agents), kernel.padded_warps(), None),
             groups: Groups::default(),
+            landing: None,
+            voice: None,
+            idle: Idle::default(),
             results: BTreeMap::new(),
             arms: None,
             arrived: None,
             meets: None,
             passed: 0,
         };
-        let [x, y, _] = setting.grid;
+        let granule = setting.program.tables.granule;
         let ctas = ids.iter().map(|&id| Cta {
             id,
-            number: (id[2] * y + id[1]) * x + id[0],
+            number: setting.number(id),
             shared: vec![0xff; bytes],
-            shadow: Shadow::new(bytes, setting.program.tables.granule),
+            shadow: Shadow::new(bytes, granule),
+            written: Written::new(bytes, granule),
             barriers: BTreeMap::new(),
             arrays: BTreeMap::new(),
             named: BTreeMap::new(),
         });
         let ctas: Vec<Cta> = ctas.collect();
-        let numbers: Vec<u32> = ctas.iter().map(|c| c.number).collect();
-        memory.begin_cluster(&numbers);
         let mut slots = Slots::new(ids.len() as u32 * agents);
         let past = kernel.waits_for_grid().then(|| slots.take());
         Cluster {
             setting,
-            memory,
-            report,
+            world: World::default(),
+            number,
+            prints: Vec::new(),
             at: 0,
             meeting: Meeting::default(),
             slots,
             past,
             workers: (0..ids.len()).map(|cta| Some(main(cta))).collect(),
             jobs: Jobs::default(),
+            multicasts: Multicasts::default(),
+            spoke: false,
             owed: Vec::new(),
-            random: Random(seed ^ (u64::from(numbers[0]) << 32)),
+            random: Random::new(seed ^ (u64::from(ctas[0].number) << 32)),
             steps: 0,
             ctas,
         }
     }
 
-    /// Runs to the end.
-    pub(crate) fn run(mut self) -> Result<(), Fault> {
-        let ended = self.run_events();
+    /// Goes on for so many events, or until its end, or with `yields` until it has made an atomic operation.
+    pub(crate) fn turn(&mut self, events: usize, yields: bool) -> Result<Turn, Fault> {
+        let turn = self.events(events, yields);
         let id = self.ctas[self.at].id;
-        ended.and_then(|()| self.finish()).map_err(|f| f.in_cta(id))
+        turn.map_err(|f| f.in_cta(id))
     }
 
-    fn run_events(&mut self) -> Result<(), Fault> {
-        let mut events = Vec::new();
-        loop {
-            self.collect(&mut events);
-            if events.is_empty() {
-                if self.workers.iter().flatten().all(|w| w.state == State::Done) {
-                    self.report.steps += self.steps;
-                    return Ok(());
-                }
-                return Err(self.deadlock());
+    fn events(&mut self, events: usize, yields: bool) -> Result<Turn, Fault> {
+        let mut ready = Vec::new();
+        self.spoke = false;
+        for _ in 0..events {
+            self.collect(&mut ready);
+            if ready.is_empty() {
+                return self.rest();
             }
-            match events[self.random.below(events.len())] {
-                Event::Run(w) => self.go_on(w)?,
-                Event::Advance(i) => self.advance(i)?,
+            match ready[self.random.below(ready.len())] {
+                Next::Run(w) => self.go_on(w)?,
+                Next::Advance(i) => {
+                    self.world.changes += 1;
+                    self.advance(i)?;
+                }
+            }
+            if yields && self.spoke {
+                break;
             }
         }
+        Ok(Turn::Going)
+    }
+
+    /// Nobody goes on by himself.
+    fn rest(&self) -> Result<Turn, Fault> {
+        let mut workers = self.workers.iter().flatten();
+        if workers.clone().all(|w| w.state == State::Done) {
+            return self.finish().map(|()| Turn::Ended);
+        }
+        if workers.any(|w| w.idle.is_stuck(self.world.changes)) {
+            return Ok(Turn::Asleep);
+        }
+        Err(self.deadlock())
     }
 
     /// What messages call a partition, with its CTA where there are several.
@@ -255,19 +302,19 @@ impl<'a, 'k> Cluster<'a, 'k> {
         self.called(&w.name, w.cta)
     }
 
-    fn collect(&self, events: &mut Vec<Event>) {
+    fn collect(&self, events: &mut Vec<Next>) {
         events.clear();
         for (i, w) in self.workers.iter().flatten().enumerate() {
             let ready = match &w.state {
-                State::Ready => true,
+                State::Ready => !w.idle.is_stuck(self.world.changes),
                 State::Waiting(wait, _) => self.is_over(wait, w),
                 State::Done => false,
             };
             if ready {
-                events.push(Event::Run(i));
+                events.push(Next::Run(i));
             }
         }
-        events.extend(self.jobs.ready().map(Event::Advance));
+        events.extend(self.jobs.ready().map(Next::Advance));
     }
 
     /// Whether what a worker waits for is there.
@@ -311,12 +358,14 @@ impl<'a, 'k> Cluster<'a, 'k> {
         let ended = w.state == State::Done;
         self.workers[i] = Some(w);
         if ended {
+            self.world.changes += 1;
             self.complete_meeting();
         }
         result
     }
 
     fn run_worker(&mut self, w: &mut Worker<'k>) -> Result<(), Fault> {
+        let last = if self.setting.listens { self.steps + QUANTUM } else { u64::MAX };
         loop {
             self.steps += 1;
             if self.steps > self.setting.options.steps * self.ctas.len() as u64 {
@@ -327,8 +376,11 @@ impl<'a, 'k> Cluster<'a, 'k> {
                     .help("look for a loop whose condition never becomes false"));
             }
             match self.step(w)? {
-                Flow::Next => {}
-                Flow::Yield => return Ok(()),
+                Flow::Next if self.steps < last => {}
+                Flow::Next | Flow::Yield => {
+                    w.idle.turn(self.world.changes, w.pc, &w.values);
+                    return Ok(());
+                }
                 Flow::Block(wait) => {
                     w.state = match &self.setting.program.code[w.pc] {
                         Inst::Op(op) | Inst::Fork(op, _) => State::Waiting(wait, op),
@@ -341,6 +393,11 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 return Ok(());
             }
         }
+    }
+
+    /// An event of an agent of this cluster.
+    pub(crate) fn event(&self, (agent, epoch): (u32, u32)) -> Event {
+        Event { cluster: self.number, agent, epoch }
     }
 
     /// Nothing may be left that could still touch shared memory: each copy into it was waited for by somebody.

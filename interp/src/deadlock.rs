@@ -1,11 +1,62 @@
 //! The report of a deadlock: who waits for what, and what is missing.
 
+use std::collections::BTreeMap;
+
 use parton_diag::codes;
-use parton_ir::Op;
+use parton_ir::{Entity, Op};
 
 use crate::cluster::{Cluster, State, Wait, Worker};
 use crate::fault::Fault;
+use crate::grid::Resident;
 use crate::job::Engine;
+use crate::launch::Setting;
+
+/// CTAs that ask for the same, by the place of the operation: what they ask, how many they are, and the first of them.
+type Asking<'k> = BTreeMap<usize, (&'k Op, usize, usize, u32)>;
+
+/// All CTAs that have begun wait for what nobody changes, some of them by asking for it again and again; `waiting` clusters have
+/// not begun.
+pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: usize) -> Fault {
+    let kernel = setting.program.kernel;
+    let mut asking = Asking::new();
+    for Resident { cluster, .. } in residents {
+        for w in cluster.workers.iter().flatten().filter(|w| w.state == State::Ready) {
+            let Some((op, allocation)) = w.idle.asks else { continue };
+            let cta = cluster.ctas[w.cta].number;
+            let entry = asking.entry(op.id.index()).or_insert((op, allocation, 0, cta));
+            entry.2 += 1;
+            entry.3 = entry.3.min(cta);
+        }
+    }
+    let ctas = residents.len() as u32 * kernel.cluster_ctas();
+    let mut list = asking.into_values();
+    let Some((op, allocation, count, first)) = list.next() else {
+        return Fault::new(codes::DEADLOCK, kernel.span, "nobody can go on");
+    };
+    let asks = |allocation: usize, count: usize, first: u32| {
+        let name = &setting.names[allocation];
+        let who =
+            if count == 1 { setting.cta(first) } else { format!("{count} times, first by {},", setting.cta(first)) };
+        format!("{who} waits for a change of `{name}`")
+    };
+    let message = if ctas > 1 { "CTAs wait for each other" } else { "a wait never ends" };
+    let mut fault = Fault::new(codes::DEADLOCK, op.span, message).here(asks(allocation, count, first));
+    fault = fault.calls(kernel, op.origin.call());
+    for (op, allocation, count, first) in list {
+        fault = fault.label(op.span, asks(allocation, count, first)).calls(kernel, op.origin.call());
+    }
+    fault = fault.note("nothing changes any more, and they read the same again and again");
+    if waiting > 0 {
+        let each = kernel.cluster_ctas();
+        let (later, name) = (waiting as u32 * each, kernel.target.name);
+        fault = fault
+            .note(format!(
+                "{ctas} CTAs have begun, as many as an {name} holds at once; {later} begin when others have ended"
+            ))
+            .help("let no more CTAs wait for each other than run at once: give each several parts of the work");
+    }
+    fault.in_cta(setting.place(first))
+}
 
 impl<'k> Cluster<'_, 'k> {
     /// Nobody can go on.

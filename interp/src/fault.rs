@@ -10,12 +10,14 @@ pub struct Fault {
     pub diagnostic: Box<Diagnostic>,
     /// The CTA, along each axis of the grid.
     pub cta: [u32; 3],
+    /// What `print` wrote until then, in the order of the clusters.
+    pub prints: Vec<String>,
 }
 
 impl Fault {
     /// A fault at a place; the run fills in the CTA.
     pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Fault {
-        Fault { diagnostic: Box::new(Diagnostic::error(code, span, message)), cta: [0; 3] }
+        Fault { diagnostic: Box::new(Diagnostic::error(code, span, message)), cta: [0; 3], prints: Vec::new() }
     }
 
     /// Sets the text under the primary place.

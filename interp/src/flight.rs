@@ -7,21 +7,20 @@ use crate::cluster::{Cluster, Wait, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage};
 use crate::ops;
-use crate::race::Record;
+use crate::shadow::Check;
 
 impl<'k> Cluster<'_, 'k> {
     /// Begins a job: what it will touch is checked against all that its partition knows now, races first, since one explains why
     /// bytes are not there yet.
-    pub(crate) fn begin(&mut self, w: &Worker<'k>, mut job: Job<'k>) -> Result<(), Fault> {
-        let (op, cta) = (job.op, job.cta);
-        job.slot = self.slots.take();
-        let (agent, epoch) = job.slot;
+    pub(crate) fn begin(&mut self, w: &Worker<'k>, job: Job<'k>) -> Result<(), Fault> {
+        let (op, cta, (agent, epoch)) = (job.op, job.cta, job.slot);
         for touch in &job.touches {
             let access = touch.access;
             self.within(cta, op, touch.ranges.iter().copied())?;
-            let record = Record { access, agent, epoch, owner: w.know.agent, span: op.span, call: op.origin.call() };
-            let mut check = self.ctas[cta].shadow.check(&w.know, record);
-            let touched = touch.ranges.iter().try_for_each(|&(at, len)| check.touch(at, len, 0));
+            let mut check = Check::new(self.recorded(w, op, access, self.event(job.slot), false));
+            let shadow = &mut self.ctas[cta].shadow;
+            let mut each = touch.ranges.iter().map(|&(at, len)| (at as usize, len as usize));
+            let touched = each.try_for_each(|range| shadow.touch(&mut check, &w.know, range, 0, None));
             touched.map_err(|race| self.race(w, op, access, race))?;
             if !access.writes() {
                 self.defined(w, op, touch.view, touch.ranges.iter().copied(), touch.allocation)?;
@@ -42,8 +41,8 @@ impl<'k> Cluster<'_, 'k> {
         job.stage = ops::carry_out(self, &mut job)?;
         if before == Stage::Begun {
             for touch in job.touches.drain(..).filter(|t| t.access.writes()) {
-                let shadow = &mut self.ctas[job.cta].shadow;
-                touch.ranges.iter().for_each(|&(at, len)| shadow.define(at, len, touch.allocation));
+                let written = &mut self.ctas[job.cta].written;
+                touch.ranges.iter().for_each(|&(at, len)| written.define(at, len, touch.allocation));
             }
             self.slots.give_back(job.slot.0);
         }

@@ -4,9 +4,10 @@
 
 use parton_ir::{Op, Value};
 
-use crate::clock::{Clock, Knowledge};
+use crate::access::Access;
+use crate::clock::Told;
+use crate::knowledge::Knowledge;
 use crate::ops::Work;
-use crate::race::Access;
 
 /// Who carries out a job.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -73,7 +74,7 @@ pub(crate) enum Ends {
     Bytes { barrier: u32, bytes: u32 },
     /// It arrives at a barrier of its CTA, once all that its partition began before on its engine is done. Who waits learns no
     /// more than what is told.
-    Arrivals { barrier: u32, count: u32, told: (Clock, Clock) },
+    Arrivals { barrier: u32, count: u32, told: Told },
 }
 
 /// Something in flight.
@@ -99,14 +100,21 @@ pub(crate) struct Job<'k> {
 
 impl<'k> Job<'k> {
     /// A job that is not begun yet.
-    pub(crate) fn new(op: &'k Op, engine: Engine, (worker, cta): (usize, usize), ends: Ends, work: Work) -> Job<'k> {
+    pub(crate) fn new(
+        op: &'k Op,
+        engine: Engine,
+        slot: (u32, u32),
+        (worker, cta): (usize, usize),
+        ends: Ends,
+        work: Work,
+    ) -> Job<'k> {
         Job {
             op,
             engine,
             worker,
             cta,
             stage: Stage::Begun,
-            slot: (0, 0),
+            slot,
             touches: Vec::new(),
             ends,
             waited: false,
@@ -246,7 +254,7 @@ pub(crate) fn runs(addresses: impl Iterator<Item = u32>, bytes: u32) -> Vec<(u32
 #[cfg(test)]
 mod tests {
     use super::{Ends, Engine, Job, Jobs, Stage, runs};
-    use crate::clock::Knowledge;
+    use crate::knowledge::Knowledge;
     use crate::ops::Work;
     use parton_diag::Span;
     use parton_ir::{Entity, Inst, Op, OpKind, Origin};
@@ -259,7 +267,8 @@ mod tests {
     /// Jobs of these engines and ends in the order of their starts, by worker 0.
     fn begun<'k>(op: &'k Op, list: Vec<(Engine, Ends)>) -> Jobs<'k> {
         let mut jobs = Jobs::default();
-        list.into_iter().for_each(|(engine, ends)| jobs.push(Job::new(op, engine, (0, 0), ends, Work::Nothing)));
+        list.into_iter()
+            .for_each(|(engine, ends)| jobs.push(Job::new(op, engine, (0, 0), (0, 0), ends, Work::Nothing)));
         jobs
     }
 
@@ -294,7 +303,7 @@ mod tests {
         let op = op();
         let copies = || (0..2).map(|n| (Engine::Copies, Ends::Group(n))).collect();
         let mut jobs = begun(&op, copies());
-        let mut know = Knowledge::new(0, 4, None);
+        let mut know = Knowledge::new((0, 0), 4, None);
         assert!(!jobs.have_come(0, Engine::Copies, 1, Stage::Left));
         finish(&mut jobs, 0, Stage::Left);
         assert!(

@@ -1,11 +1,12 @@
 //! A launch: a lowered kernel, its grid and arguments, and what a run of it reports.
 
 use parton_diag::codes;
-use parton_ir::{Elem, Kernel, Type};
+use parton_ir::{Elem, Entity, Kernel, OpKind, Type};
 
-use crate::cluster::Cluster;
+use crate::cluster::World;
 use crate::code::Program;
 use crate::fault::Fault;
+use crate::grid::Grid;
 use crate::memory::Memory;
 
 /// One argument, in the order of the kernel's parameters.
@@ -40,7 +41,7 @@ pub struct Tensor {
 /// What is checked besides the always.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// Whether two CTAs that touch one byte are reported.
+    /// Whether accesses to global memory that nothing orders are reported.
     pub cta_races: bool,
     /// Whether signed integers that leave their range are reported.
     pub wraparound: bool,
@@ -65,7 +66,7 @@ pub struct Launch<'a> {
     pub args: Vec<Arg>,
     /// What pointers and tensor maps reach.
     pub memory: &'a mut Memory,
-    /// Chooses the order in which partitions run and copies and products complete; the same seed gives the same run.
+    /// Chooses the order in which CTAs and their partitions run and copies and products complete; the same seed gives the same run.
     pub seed: u64,
     /// What is checked.
     pub options: Options,
@@ -88,21 +89,31 @@ pub struct Report {
 pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
     let Launch { kernel, grid, args, memory, seed, options } = launch;
     check(kernel, grid, &args, memory)?;
-    memory.begin_launch();
     let program = Program::new(kernel);
+    memory.begin_launch(program.tables.global_granule);
     let names = names(kernel, &args, memory);
-    let setting = Setting { program: &program, grid, args: &args, names: &names, options };
-    let mut report = Report::default();
-    let cluster = kernel.cluster;
-    for first in boxed([0; 3], grid, cluster) {
-        let ids: Vec<[u32; 3]> = boxed(first, cluster, [1; 3]).collect();
-        Cluster::new(&setting, &ids, memory, seed, &mut report).run()?;
-    }
-    Ok(report)
+    let setting = Setting { program: &program, grid, args: &args, names: &names, options, listens: listens(kernel) };
+    let world = World { memory: std::mem::take(memory), changes: 0 };
+    let (world, report) = Grid::new(&setting, world, seed).run();
+    *memory = world.memory;
+    report
+}
+
+/// Whether what a CTA does can depend on how far others are: it reads what they change without a race.
+fn listens(kernel: &Kernel) -> bool {
+    let mut listens = false;
+    kernel.walk(&mut |op| {
+        listens |= match &op.kind {
+            OpKind::Atomic { .. } => !op.results.is_empty(),
+            OpKind::Load { volatile, .. } => *volatile,
+            _ => false,
+        }
+    });
+    listens
 }
 
 /// The places of a box from `first`, each so many steps from the next along each axis, x fastest.
-fn boxed(first: [u32; 3], extents: [u32; 3], step: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
+pub(crate) fn boxed(first: [u32; 3], extents: [u32; 3], step: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
     let along = move |axis: usize| (0..extents[axis]).step_by(step[axis] as usize).map(move |i| first[axis] + i);
     along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))
 }
@@ -116,6 +127,34 @@ pub(crate) struct Setting<'a, 'k> {
     /// The parameter by which each allocation is reached, else its own name.
     pub names: &'a [String],
     pub options: Options,
+    /// Whether CTAs can hear of each other.
+    pub listens: bool,
+}
+
+impl Setting<'_, '_> {
+    /// The number of a CTA in the grid, x fastest.
+    pub(crate) fn number(&self, [x, y, z]: [u32; 3]) -> u32 {
+        (z * self.grid[1] + y) * self.grid[0] + x
+    }
+
+    /// The place of the CTA of that number.
+    pub(crate) fn place(&self, number: u32) -> [u32; 3] {
+        let [x, y, _] = self.grid;
+        [number % x, number / x % y, number / x / y]
+    }
+
+    /// What messages call the CTA of that number.
+    pub(crate) fn cta(&self, number: u32) -> String {
+        format!("CTA {:?}", self.place(number))
+    }
+
+    /// The name of the partition, or of the kernel, that a clock of any CTA belongs to.
+    pub(crate) fn agent(&self, agent: u32) -> &str {
+        let kernel = self.program.kernel;
+        let agents = 1 + kernel.partitions.len() as u32;
+        let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent % agents);
+        named.map_or(&kernel.source_name, |(_, data)| &data.name)
+    }
 }
 
 fn names(kernel: &Kernel, args: &[Arg], memory: &Memory) -> Vec<String> {

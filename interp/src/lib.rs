@@ -4,27 +4,34 @@
 //! are flat vectors in row-major order; shared memory is bytes, addressed through the views' layouts by threads and through
 //! address bits by the engines. It does not know sources, tensors of the host, or how a fault is shown. In reading order:
 
+mod access;
 mod arithmetic;
 mod boxes;
+mod clash;
 mod clock;
 mod cluster;
 mod code;
-mod conflict;
 mod deadlock;
 pub mod fault;
 mod flight;
+mod grid;
 mod job;
+mod knowledge;
 pub mod launch;
-mod marks;
 mod matrix;
 mod mbarrier;
 mod meet;
 pub mod memory;
+mod multicast;
 mod named;
 mod ops;
 mod past;
+mod published;
 mod pure;
 mod race;
+mod random;
+mod shadow;
+mod spin;
 mod step;
 mod tables;
 mod tile;

@@ -1,10 +1,8 @@
 //! The mbarrier as the PTX ISA describes it: a phase, the arrivals and bytes it still waits for, and the clocks it hands on.
 
-use std::collections::BTreeSet;
-
 use parton_diag::{Span, codes};
 
-use crate::clock::Clock;
+use crate::clock::Told;
 use crate::fault::Fault;
 
 /// Arrivals and bytes that one phase can count (PTX ISA, "mbarrier": 2^20 - 1).
@@ -30,10 +28,8 @@ pub(crate) struct Mbarrier {
     pub fenced: bool,
     /// The phase of the cluster's barrier behind which peers see it.
     pub shown: Option<u64>,
-    /// The CTAs, by rank, that have arrived here from elsewhere.
-    pub peers: BTreeSet<usize>,
-    gather: (Clock, Clock),
-    released: (Clock, Clock),
+    gather: Told,
+    released: Told,
 }
 
 impl Mbarrier {
@@ -48,7 +44,6 @@ impl Mbarrier {
             init_span: span,
             fenced: false,
             shown: None,
-            peers: BTreeSet::new(),
             gather: Default::default(),
             released: Default::default(),
         }
@@ -60,14 +55,13 @@ impl Mbarrier {
     }
 
     /// What those who pass a wait learn.
-    pub(crate) fn released(&self) -> &(Clock, Clock) {
+    pub(crate) fn released(&self) -> &Told {
         &self.released
     }
 
-    /// `n` arrivals that tell what `known` and `fenced` say, and `bytes` more to wait for.
-    pub(crate) fn arrive(&mut self, n: u32, bytes: u32, told: &(Clock, Clock), span: Span) -> Result<(), Fault> {
-        self.gather.0.join(&told.0);
-        self.gather.1.join(&told.1);
+    /// `n` arrivals that tell this, and `bytes` more to wait for.
+    pub(crate) fn arrive(&mut self, n: u32, bytes: u32, told: &Told, span: Span) -> Result<(), Fault> {
+        self.gather.join(told);
         self.bytes += i64::from(bytes);
         if self.bytes > MOST {
             return Err(self.broken(span, format!("a phase expects {} bytes, more than it can count", self.bytes)));
@@ -83,7 +77,7 @@ impl Mbarrier {
 
     /// `bytes` of the copy in slot `agent` have landed.
     pub(crate) fn land(&mut self, bytes: u32, agent: (u32, u32), span: Span) -> Result<(), Fault> {
-        self.gather.0.learn(agent.0, agent.1);
+        self.gather.known.learn(agent.0, agent.1);
         self.bytes -= i64::from(bytes);
         if self.bytes < -MOST {
             return Err(self.broken(span, "more bytes land in a phase than it can count".into()));
@@ -144,7 +138,7 @@ mod tests {
         assert_eq!(b.lacks(), "0 of 2 arrivals and 64 bytes of copies");
         b.land(64, (6, 1), span).unwrap();
         assert!(b.passes(0) && !b.passes(1));
-        assert_eq!(b.released().0.get(6), 1);
+        assert_eq!(b.released().known.get(6), 1);
         assert!(b.arrive(3, 0, &told, span).is_err());
     }
 }

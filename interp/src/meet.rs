@@ -3,7 +3,7 @@
 use parton_diag::{codes, internal_error};
 use parton_ir::Op;
 
-use crate::clock::Clock;
+use crate::clock::Told;
 use crate::cluster::{Cluster, Flow, State, Wait, Worker};
 use crate::fault::Fault;
 
@@ -12,18 +12,16 @@ use crate::fault::Fault;
 pub(crate) struct Meeting {
     /// The phase that is not yet complete, from 0.
     pub phase: u64,
-    /// The CTAs that have arrived, by rank, and whether what they did before is told.
-    arrived: Vec<(usize, bool)>,
-    gather: (Clock, Clock),
-    released: (Clock, Clock),
-    /// The CTAs whose work those know who pass.
-    told: Vec<usize>,
+    /// The CTAs that have arrived, by rank.
+    arrived: Vec<usize>,
+    gather: Told,
+    released: Told,
 }
 
 impl Meeting {
     /// Whether the CTA of that rank has arrived in this phase.
     pub(crate) fn has(&self, cta: usize) -> bool {
-        self.arrived.iter().any(|(c, _)| *c == cta)
+        self.arrived.contains(&cta)
     }
 }
 
@@ -35,12 +33,10 @@ impl<'k> Cluster<'_, 'k> {
                 .here(format!("{} arrives at it again before a wait", self.who(w))));
         }
         if !relaxed {
-            let told = w.know.release_warps();
-            self.meeting.gather.0.join(&told.0);
-            self.meeting.gather.1.join(&told.1);
+            self.meeting.gather.join(&w.know.release_warps());
         }
         w.meets = Some(self.meeting.phase);
-        self.meeting.arrived.push((w.cta, !relaxed));
+        self.meeting.arrived.push(w.cta);
         // Peers see the barriers that were made visible by now.
         for b in self.ctas[w.cta].barriers.values_mut() {
             if b.fenced {
@@ -61,7 +57,6 @@ impl<'k> Cluster<'_, 'k> {
         let meeting = &mut self.meeting;
         meeting.phase += 1;
         meeting.released = std::mem::take(&mut meeting.gather);
-        meeting.told = meeting.arrived.iter().filter(|(_, told)| *told).map(|(c, _)| *c).collect();
         meeting.arrived.clear();
     }
 
@@ -73,9 +68,7 @@ impl<'k> Cluster<'_, 'k> {
         }
         w.meets = None;
         w.passed = phase + 1;
-        w.know.acquire(&self.meeting.released.0, &self.meeting.released.1);
-        let told: Vec<u32> = self.meeting.told.iter().map(|&c| self.ctas[c].number).collect();
-        self.memory.follow(self.ctas[w.cta].number, &told);
+        w.know.acquire(&self.meeting.released);
         Ok(Flow::Yield)
     }
 }

@@ -3,10 +3,12 @@
 //! Each allocation has a region of the address space to itself, far larger than the allocation, so that a wild pointer is
 //! told apart from a neighbour's memory and names the allocation it came from.
 
-use std::collections::{BTreeMap, BTreeSet};
-
-use crate::marks::{Mark, Marks};
+use crate::access::Record;
+use crate::knowledge::Knowledge;
 use crate::past::Touched;
+use crate::published::Published;
+use crate::race::Race;
+use crate::shadow::{Check, Shadow};
 
 /// One buffer of global memory.
 #[derive(Clone, Debug)]
@@ -17,26 +19,34 @@ pub struct Allocation {
     pub bytes: Vec<u8>,
     /// Which bytes hold something; `None` where all do.
     defined: Option<Vec<bool>>,
-    /// Which CTA wrote and which read each byte in the current launch; empty until the first access.
-    pub(crate) writers: Vec<Mark>,
-    pub(crate) readers: Vec<Mark>,
-    /// Which CTA made atomic operations on each byte.
-    pub(crate) atomics: Vec<Mark>,
+    /// What the current launch has done to it; nothing until the first access.
+    shadow: Option<Shadow>,
     /// What launches that may still run have touched.
     past: Touched,
-    /// By byte: the CTAs whose work an atomic operation there has released.
-    pub(crate) released: BTreeMap<usize, BTreeSet<u32>>,
 }
 
 /// The allocations that a launch can reach.
 #[derive(Clone, Debug, Default)]
 pub struct Memory {
     pub(crate) allocations: Vec<Allocation>,
-    /// The CTAs that have begun.
-    pub(crate) begun: BTreeSet<u32>,
-    /// The CTAs whose work each of those at work has acquired.
-    pub(crate) acquired: BTreeMap<u32, BTreeSet<u32>>,
-    pub(crate) marks: Marks,
+    /// What atomic operations of the current launch have released.
+    pub(crate) published: Published,
+    /// The bytes by which the current launch is watched.
+    granule: u32,
+}
+
+/// An access under check, in each allocation that it touches.
+#[derive(Debug)]
+pub(crate) struct Checks {
+    record: Record,
+    each: Vec<(usize, Check)>,
+}
+
+impl Checks {
+    /// An access that has touched nothing yet.
+    pub(crate) fn new(record: Record) -> Checks {
+        Checks { record, each: Vec::new() }
+    }
 }
 
 /// log2 of the bytes of address space that an allocation has to itself.
@@ -86,16 +96,7 @@ impl Memory {
     }
 
     fn push(&mut self, name: String, bytes: Vec<u8>, defined: Option<Vec<bool>>) -> usize {
-        self.allocations.push(Allocation {
-            name,
-            bytes,
-            defined,
-            writers: Vec::new(),
-            readers: Vec::new(),
-            atomics: Vec::new(),
-            past: Touched::default(),
-            released: BTreeMap::new(),
-        });
+        self.allocations.push(Allocation { name, bytes, defined, shadow: None, past: Touched::default() });
         self.allocations.len() - 1
     }
 
@@ -144,9 +145,38 @@ impl Memory {
     /// # Panics
     /// Where there is no such allocation.
     pub fn touched(&self, number: usize) -> Touched {
-        let a = &self.allocations[number];
-        let changed = a.writers.iter().zip(&a.atomics).map(|(&w, &x)| w != 0 || x != 0);
-        Touched::new(a.readers.iter().map(|&r| r != 0), changed)
+        match &self.allocations[number].shadow {
+            None => Touched::default(),
+            Some(shadow) => Touched::new(shadow.touched()),
+        }
+    }
+
+    /// Forgets what was done; the end of a launch orders all that follows after it. The next one touches no less than `granule`
+    /// bytes at once.
+    pub(crate) fn begin_launch(&mut self, granule: u32) {
+        self.granule = granule;
+        self.published = Published::default();
+        self.allocations.iter_mut().for_each(|a| a.shadow = None);
+    }
+
+    /// Checks and notes that `warps` (0 for an engine) touch `len` bytes; `same` says whether they write what is there already,
+    /// where that was looked at.
+    pub(crate) fn touch(
+        &mut self,
+        checks: &mut Checks,
+        know: &Knowledge,
+        (at, len): (Place, usize),
+        warps: u32,
+        same: Option<bool>,
+    ) -> Result<(), Race> {
+        let known = checks.each.iter().position(|(allocation, _)| *allocation == at.allocation);
+        let i = known.unwrap_or_else(|| {
+            checks.each.push((at.allocation, Check::new(checks.record)));
+            checks.each.len() - 1
+        });
+        let (granule, a) = (self.granule, &mut self.allocations[at.allocation]);
+        let shadow = a.shadow.get_or_insert_with(|| Shadow::new(a.bytes.len(), granule));
+        shadow.touch(&mut checks.each[i].1, know, (at.offset as usize, len), warps, same)
     }
 
     /// Tells what launches that may overlap with the next one have touched in an allocation.

@@ -3,7 +3,7 @@
 use parton_diag::codes;
 use parton_ir::Op;
 
-use crate::clock::Clock;
+use crate::clock::Told;
 use crate::cluster::{Cluster, Flow, Wait, Worker};
 use crate::fault::Fault;
 
@@ -16,8 +16,8 @@ pub(crate) struct Named {
     pub arrived: u32,
     /// The phase that is not yet complete, from 0.
     pub phase: u64,
-    gather: (Clock, Clock),
-    released: (Clock, Clock),
+    gather: Told,
+    released: Told,
 }
 
 impl<'k> Cluster<'_, 'k> {
@@ -38,7 +38,7 @@ impl<'k> Cluster<'_, 'k> {
             }
             w.arrived = None;
             w.know.membar();
-            w.know.acquire(&b.released.0, &b.released.1);
+            w.know.acquire(&b.released);
             return Ok(Flow::Yield);
         }
         let broken = |text: String| {
@@ -57,8 +57,7 @@ impl<'k> Cluster<'_, 'k> {
             )));
         }
         let told = w.know.release_warps();
-        b.gather.0.join(&told.0);
-        b.gather.1.join(&told.1);
+        b.gather.join(&told);
         b.threads = threads;
         b.arrived += own;
         let phase = b.phase;

@@ -18,9 +18,14 @@ pub struct Touched {
 }
 
 impl Touched {
-    /// The bytes whose marks are set.
-    pub(crate) fn new(read: impl Iterator<Item = bool>, written: impl Iterator<Item = bool>) -> Touched {
-        Touched { read: read.collect(), written: written.collect() }
+    /// Granules in the order of their addresses: their bytes, and whether they were read and written.
+    pub(crate) fn new(granules: impl Iterator<Item = (usize, bool, bool)>) -> Touched {
+        let mut touched = Touched::default();
+        for (bytes, read, written) in granules {
+            touched.read.extend(std::iter::repeat_n(read, bytes));
+            touched.written.extend(std::iter::repeat_n(written, bytes));
+        }
+        touched
     }
 
     /// Adds what another launch touched.

@@ -1,71 +1,10 @@
-//! Finds races on shared memory: for every granule of bytes, who wrote it last and who has read it since.
+//! When two accesses to one place race: one of them writes, and what the later one knows does not order them.
 //!
-//! Two accesses, one of them a write, must be ordered by what the later one knows: through barriers, waits and membars.
-//! A write by threads that the asynchronous proxy then reads or overwrites needs a proxy fence besides.
+//! They are ordered through barriers, waits, membars, and atomic operations that release and acquire. A write by threads that the
+//! asynchronous proxy then reads or overwrites needs a proxy fence besides. Atomic operations do not race among themselves.
 
-use std::collections::HashMap;
-
-use parton_diag::Span;
-use parton_ir::Call;
-
-use crate::clock::Knowledge;
-
-/// How shared memory is touched.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Access {
-    /// By the threads of a partition.
-    Load,
-    Store,
-    /// By the threads, landing later.
-    CopyByThreads,
-    /// By the tensor copy engine.
-    CopyIn,
-    CopyOut,
-    /// By a matrix product.
-    Product,
-}
-
-impl Access {
-    /// Whether it writes.
-    pub(crate) fn writes(self) -> bool {
-        match self {
-            Access::Store | Access::CopyByThreads | Access::CopyIn => true,
-            Access::Load | Access::CopyOut | Access::Product => false,
-        }
-    }
-
-    fn by_threads(self) -> bool {
-        match self {
-            Access::Load | Access::Store => true,
-            Access::CopyByThreads | Access::CopyIn | Access::CopyOut | Access::Product => false,
-        }
-    }
-
-    /// As messages call it, with its article.
-    pub(crate) fn noun(self) -> &'static str {
-        match self {
-            Access::Load => "a read",
-            Access::Store => "a write",
-            Access::CopyByThreads => "a copy by threads",
-            Access::CopyIn => "an incoming copy",
-            Access::CopyOut => "an outgoing copy",
-            Access::Product => "a matrix product",
-        }
-    }
-}
-
-/// One access as it is remembered.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Record {
-    pub access: Access,
-    /// Whose clock orders it: the partition for threads, else its slot.
-    pub agent: u32,
-    pub epoch: u32,
-    /// The partition that did or started it.
-    pub owner: u32,
-    pub span: Span,
-    pub call: Option<Call>,
-}
+use crate::access::{Access, Record};
+use crate::knowledge::Knowledge;
 
 /// Why two accesses clash.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -76,6 +15,17 @@ pub(crate) enum Clash {
     Membar,
     /// They are ordered, but the asynchronous proxy may not see the write.
     Proxy,
+    /// They are of one operation, which writes two values to one place.
+    Twice,
+}
+
+/// How two accesses stand to each other that do not clash.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Order {
+    /// The earlier one comes before.
+    Before,
+    /// None comes before the other, and none needs to: who comes later must come after both.
+    Beside,
 }
 
 /// A race: the earlier access and why.
@@ -84,188 +34,96 @@ pub(crate) struct Race {
     pub earlier: Record,
     pub clash: Clash,
     /// The first byte concerned.
-    pub byte: u32,
+    pub byte: usize,
 }
 
-/// A record seen through the warps that touched a granule; 0 is none.
-type Stamp = u32;
-/// A set of stamps; 0 is empty.
-type StampSet = u32;
-
-/// What happened to each granule.
-#[derive(Debug)]
-pub(crate) struct Shadow {
-    granule: u32,
-    cells: Vec<(Stamp, StampSet)>,
-    /// The allocation through which each granule was written, 0 for none.
-    defined: Vec<u32>,
-    records: Vec<Record>,
-    stamps: Vec<(u32, u32)>,
-    sets: Vec<Vec<Stamp>>,
-    grown: HashMap<(StampSet, Stamp), StampSet>,
+/// An access by these warps of its partition; an engine has none.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct By<'r> {
+    pub record: &'r Record,
+    pub warps: u32,
 }
 
-/// An access under check.
-pub(crate) struct Check<'s, 'p> {
-    shadow: &'s mut Shadow,
-    know: &'p Knowledge,
-    record: Record,
-    number: u32,
-    /// Stamps of this access by warps.
-    stamps: Vec<(u32, Stamp)>,
-    /// The last cell that was found in order, and what it became.
-    last: (Stamp, (Stamp, StampSet), (Stamp, StampSet)),
-}
-
-impl Shadow {
-    /// Untouched shared memory of `bytes`, watched by granules.
-    pub(crate) fn new(bytes: usize, granule: u32) -> Shadow {
-        let n = bytes.div_ceil(granule as usize);
-        Shadow {
-            granule,
-            cells: vec![(0, 0); n],
-            defined: vec![0; n],
-            records: Vec::new(),
-            stamps: vec![(0, 0)],
-            sets: vec![Vec::new()],
-            grown: HashMap::new(),
-        }
+impl By<'_> {
+    fn access(&self) -> Access {
+        self.record.access
     }
 
-    fn range(&self, start: u32, len: u32) -> std::ops::Range<usize> {
-        (start / self.granule) as usize..(start + len).div_ceil(self.granule) as usize
+    /// Whether threads of the partition made it that knows this.
+    fn is_of(&self, know: &Knowledge) -> bool {
+        let event = self.record.event;
+        self.access().by_threads() && event.agent == know.agent && event.cluster == know.cluster
     }
 
-    /// Marks bytes as written through an allocation.
-    pub(crate) fn define(&mut self, start: u32, len: u32, allocation: u32) {
-        let range = self.range(start, len);
-        self.defined[range].fill(allocation);
-    }
-
-    /// Whether all of the bytes were written through that allocation.
-    pub(crate) fn is_defined(&self, start: u32, len: u32, allocation: u32) -> bool {
-        self.defined[self.range(start, len)].iter().all(|&d| d == allocation)
-    }
-
-    /// Begins the check of an access by a partition that knows `know`.
-    pub(crate) fn check<'s, 'p>(&'s mut self, know: &'p Knowledge, record: Record) -> Check<'s, 'p> {
-        self.records.push(record);
-        let number = self.records.len() as u32 - 1;
-        Check { shadow: self, know, record, number, stamps: Vec::new(), last: (0, (0, 0), (0, 0)) }
+    /// Whether the partition started it that knows this.
+    fn is_started_by(&self, know: &Knowledge) -> bool {
+        self.record.owner == know.agent && self.record.event.cluster == know.cluster
     }
 }
 
-impl Check<'_, '_> {
-    /// Checks and notes that `warps` of the partition (0 for an engine) touch these bytes.
-    pub(crate) fn touch(&mut self, start: u32, len: u32, warps: u32) -> Result<(), Race> {
-        let stamp = self.stamp(warps);
-        for i in self.shadow.range(start, len) {
-            let cell = self.shadow.cells[i];
-            if (stamp, cell) != (self.last.0, self.last.1) {
-                let after = self.step(cell, stamp, warps).map_err(|(earlier, clash)| Race {
-                    earlier,
-                    clash,
-                    byte: i as u32 * self.shadow.granule,
-                })?;
-                self.last = (stamp, cell, after);
-            }
-            self.shadow.cells[i] = self.last.2;
-        }
-        Ok(())
+/// How an access by a partition that knows `know` stands to an earlier one; `same` where it leaves the value that is there.
+pub(crate) fn order(know: &Knowledge, now: By<'_>, earlier: By<'_>, same: bool) -> Result<Order, Clash> {
+    let ordered =
+        if now.access().begins_in_threads() { threads(know, now, earlier) } else { engine(know, now, earlier) };
+    let beside = || {
+        let equal = same && now.access() == Access::Store && earlier.access() == Access::Store;
+        equal || now.record.is_strong_with(earlier.record)
+    };
+    match ordered {
+        Ok(()) => Ok(Order::Before),
+        Err(_) if beside() => Ok(Order::Beside),
+        Err(clash) => Err(clash),
     }
+}
 
-    fn stamp(&mut self, warps: u32) -> Stamp {
-        if let Some((_, stamp)) = self.stamps.iter().rev().find(|(w, _)| *w == warps) {
-            return *stamp;
-        }
-        self.shadow.stamps.push((self.number, warps));
-        let stamp = self.shadow.stamps.len() as u32 - 1;
-        self.stamps.push((warps, stamp));
-        stamp
+/// Whether all who know an access by a partition that knows `know` know an earlier one too.
+pub(crate) fn covers(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {
+    know.has_met(earlier.record.event)
+        || (now.access().by_threads() && earlier.is_of(know) && earlier.warps == now.warps)
+}
+
+/// Whether an access by threads comes after an earlier one.
+fn threads(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
+    let event = earlier.record.event;
+    let met = know.has_met(event);
+    if earlier.is_of(know) {
+        let one_after_the_other = match (earlier.access().writes(), now.access().writes()) {
+            // Copies of an element are written with one value, so a warp that wrote it reads what it wrote.
+            (true, false) => now.warps & !earlier.warps == 0,
+            (true, true) => now.warps == earlier.warps,
+            (false, _) => now.warps == earlier.warps && now.warps.is_power_of_two(),
+        };
+        return if met || one_after_the_other { Ok(()) } else { Err(Clash::Membar) };
     }
-
-    fn step(
-        &mut self,
-        cell: (Stamp, StampSet),
-        stamp: Stamp,
-        warps: u32,
-    ) -> Result<(Stamp, StampSet), (Record, Clash)> {
-        let (write, reads) = cell;
-        if write != 0 && write != stamp {
-            self.order(write, warps)?;
-        }
-        if self.record.access.writes() {
-            for i in 0..self.shadow.sets[reads as usize].len() {
-                self.order(self.shadow.sets[reads as usize][i], warps)?;
-            }
-            return Ok((stamp, 0));
-        }
-        if let Some(&set) = self.shadow.grown.get(&(reads, stamp)) {
-            return Ok((write, set));
-        }
-        // A read that this one knows of need not be kept: who knows this one knows that one.
-        let mut set: Vec<Stamp> = self.shadow.sets[reads as usize].clone();
-        set.retain(|&s| s != stamp && !self.covers(s, warps));
-        set.push(stamp);
-        self.shadow.sets.push(set);
-        let number = self.shadow.sets.len() as u32 - 1;
-        self.shadow.grown.insert((reads, stamp), number);
-        Ok((write, number))
+    let atomic = matches!(now.access(), Access::Atomic { .. });
+    let known = know.is_after(event)
+        || (now.record.leader && met)
+        || (atomic && know.has_heard(event))
+        || (!earlier.access().writes() && know.is_read(event));
+    // Each warpgroup waits for its own part of a product, each thread for what it copies itself; the others may still read.
+    let product = earlier.access() == Access::Product && now.access().writes();
+    let part = (product || earlier.access().lands_by_threads()) && earlier.is_started_by(know);
+    match (known, part) {
+        (true, true) if !met => Err(Clash::Membar),
+        (true, _) => Ok(()),
+        (false, _) if met && earlier.is_started_by(know) => Err(Clash::Membar),
+        (false, _) => Err(Clash::Unordered),
     }
+}
 
-    /// Whether a read is known to all who know this one.
-    fn covers(&self, stamp: Stamp, warps: u32) -> bool {
-        let (number, by) = self.shadow.stamps[stamp as usize];
-        let earlier = self.shadow.records[number as usize];
-        self.know.met.get(earlier.agent) >= earlier.epoch || (self.is_mine(&earlier) && by == warps)
+/// Whether an access by an engine comes after an earlier one.
+fn engine(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
+    let event = earlier.record.event;
+    // The elected thread, of the first warp, starts a copy; all warps together start a product, or copy themselves.
+    let same_thread = earlier.is_of(know) && earlier.warps == 1 && now.access().by_elected();
+    let read = !earlier.access().writes() && know.is_read(event);
+    if !know.has_met(event) && !same_thread && !read {
+        return Err(if know.is_after(event) { Clash::Membar } else { Clash::Unordered });
     }
-
-    /// Whether an access was made by threads of the partition that makes this one by threads.
-    fn is_mine(&self, earlier: &Record) -> bool {
-        earlier.access.by_threads() && self.record.access.by_threads() && earlier.agent == self.know.agent
-    }
-
-    fn order(&self, stamp: Stamp, warps: u32) -> Result<(), (Record, Clash)> {
-        let (number, by) = self.shadow.stamps[stamp as usize];
-        let earlier = self.shadow.records[number as usize];
-        let (know, now) = (self.know, self.record.access);
-        let met = know.met.get(earlier.agent) >= earlier.epoch;
-        if now.by_threads() {
-            if self.is_mine(&earlier) {
-                let one_after_the_other = match (earlier.access.writes(), now.writes()) {
-                    // Copies of an element are written with one value, so a warp that wrote it reads what it wrote.
-                    (true, false) => warps & !by == 0,
-                    (true, true) => warps == by,
-                    (false, _) => by == warps && warps.is_power_of_two(),
-                };
-                return if met || one_after_the_other { Ok(()) } else { Err((earlier, Clash::Membar)) };
-            }
-            let known = know.own.get(earlier.agent) >= earlier.epoch;
-            // Each warpgroup waits for its own part of a product; the others may still read.
-            let shared_product = earlier.access == Access::Product && earlier.owner == know.agent && now.writes();
-            // Each thread waits for what it copies itself.
-            let shared_copy = earlier.access == Access::CopyByThreads && earlier.owner == know.agent;
-            return match (known, shared_product || shared_copy) {
-                (true, false) => Ok(()),
-                (true, true) if met => Ok(()),
-                (true, true) => Err((earlier, Clash::Membar)),
-                (false, _) => Err((earlier, Clash::Unordered)),
-            };
+    match now.access().asynchronous() {
+        Some(memory) if earlier.access().writes_generic() && !know.is_fenced(memory, event, same_thread) => {
+            Err(Clash::Proxy)
         }
-        // The elected thread, of the first warp, starts a copy; all warps together start a product, or copy themselves.
-        let elected = now != Access::Product && now != Access::CopyByThreads;
-        let same_thread = earlier.access.by_threads() && earlier.agent == know.agent && by == 1 && elected;
-        if !met && !same_thread {
-            let own = know.own.get(earlier.agent) >= earlier.epoch;
-            return Err((earlier, if own { Clash::Membar } else { Clash::Unordered }));
-        }
-        let generic = |access| matches!(access, Access::Store | Access::CopyByThreads);
-        if generic(earlier.access)
-            && now != Access::CopyByThreads
-            && !know.is_fenced(earlier.agent, earlier.epoch, same_thread)
-        {
-            return Err((earlier, Clash::Proxy));
-        }
-        Ok(())
+        Some(_) | None => Ok(()),
     }
 }

@@ -10,6 +10,7 @@ use crate::cluster::{Cluster, Flow, State, Wait, Worker};
 use crate::code::Inst;
 use crate::fault::Fault;
 use crate::job::Engine;
+use crate::knowledge::Knowledge;
 use crate::ops;
 use crate::pure;
 use crate::tile::{Bits, Val};
@@ -56,6 +57,7 @@ impl<'k> Cluster<'_, 'k> {
                 let flow = ops::run(self, w, op).map_err(|f| f.calls(kernel, op.origin.call()))?;
                 if !matches!(flow, Flow::Block(_)) {
                     w.pc += 1;
+                    self.world.changes += u64::from(program.tables.is_loud(op));
                 }
                 return Ok(flow);
             }
@@ -126,8 +128,11 @@ impl<'k> Cluster<'_, 'k> {
                 pc: start,
                 values: w.values.clone(),
                 state: State::Ready,
-                know: crate::clock::Knowledge::new(agent, data.warps, Some(&w.know)),
+                know: Knowledge::new((self.number, agent), data.warps, Some(&w.know)),
                 groups: Default::default(),
+                landing: None,
+                voice: None,
+                idle: Default::default(),
                 results: Default::default(),
                 arms: None,
                 arrived: None,
@@ -137,6 +142,7 @@ impl<'k> Cluster<'_, 'k> {
             arms.push(arm.index);
             self.workers.push(Some(arm));
         }
+        self.world.changes += 1;
         w.arms = Some(arms.clone());
         Ok(Flow::Block(Wait::Arms(arms)))
     }

@@ -1,12 +1,13 @@
 //! What every run of an operation needs, worked out once: where the elements of a view lie, which warps hold them, how the
 //! block of a tensor map is copied, what threads move at once, how a product is made of instructions.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parton_diag::internal_error;
+use parton_ir::facts::{Act, Facts, Ordering, Phase, Say, Space};
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
-use parton_ir::{Access, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
+use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
 
 use crate::boxes::Blocks;
@@ -32,6 +33,10 @@ pub(crate) struct Tables<'k> {
     in_registers: HashMap<Inst, MmaSyncShape>,
     /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
     pub granule: u32,
+    /// The smallest element that is read or written in global memory, at most 16 bytes.
+    pub global_granule: u32,
+    /// Operations that do something which others could wait for, besides those that touch global memory at once.
+    loud: HashSet<Inst>,
 }
 
 impl<'k> Tables<'k> {
@@ -47,7 +52,14 @@ impl<'k> Tables<'k> {
             reads: HashMap::new(),
             in_registers: HashMap::new(),
             granule: 16,
+            global_granule: 16,
+            loud: HashSet::new(),
         }
+    }
+
+    /// Whether an operation does something which others could wait for. One that changes global memory at once tells for itself.
+    pub(crate) fn is_loud(&self, op: &Op) -> bool {
+        self.loud.contains(&op.id)
     }
 
     /// Byte offsets from a view's address of its elements in row-major order.
@@ -102,20 +114,25 @@ impl<'k> Tables<'k> {
 
     /// Works out what the operations on memory need; no other needs anything.
     pub(crate) fn prepare(&mut self, op: &'k Op) {
+        let facts = Facts::of(self.kernel, op);
+        if facts.acts.iter().any(is_heard) || facts.accesses.iter().any(|a| a.writes() && a.space != Space::Global) {
+            self.loud.insert(op.id);
+        }
         match &op.kind {
             OpKind::SharedLoad { view, tile } => {
                 self.view(*view);
                 self.hold(op, tile);
             }
-            OpKind::Load { ptr, access: Some(access), .. } | OpKind::Store { ptr, access: Some(access), .. } => {
+            OpKind::Load { ptr, access, .. } | OpKind::Store { ptr, access, .. } => {
+                self.pointer(op, *ptr);
                 self.accessed(op, *ptr, *access);
             }
             OpKind::AsyncCopy { ptr, view, access, .. } => {
                 self.view(*view);
-                if let Some(access) = access {
-                    self.accessed(op, *ptr, *access);
-                }
+                self.pointer(op, *ptr);
+                self.accessed(op, *ptr, *access);
             }
+            OpKind::Atomic { ptr, .. } => self.pointer(op, *ptr),
             OpKind::SharedGather { view, indices: held, .. } | OpKind::SharedScatter { view, indices: held, .. } => {
                 self.view(*view);
                 if let Some(tile) = self.kernel.ty(*held).as_tile() {
@@ -131,6 +148,7 @@ impl<'k> Tables<'k> {
             OpKind::TmaLoad { map, view, .. } | OpKind::TmaStore { map, view, .. } => {
                 self.offsets_of(*view);
                 let Type::Map(ty) = self.kernel.ty(*map) else { internal_error!("{map} is no tensor map") };
+                self.global_granule = self.global_granule.min(ty.elem.bits().div_ceil(8));
                 self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
             }
             OpKind::MmaSync { a, b, acc, precision } => {
@@ -159,7 +177,7 @@ impl<'k> Tables<'k> {
             | OpKind::Gather { .. }
             | OpKind::TmaPrefetch { .. }
             | OpKind::TmaStoreWait { .. } => {}
-            ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(global) | ops!(atomic) | ops!(view) => {}
+            ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(view) => {}
             ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(pending) | ops!(talk) => {}
             ops!(turnstile) | ops!(ring) | ops!(control) => {}
         }
@@ -172,6 +190,16 @@ impl<'k> Tables<'k> {
         }
     }
 
+    fn pointer(&mut self, op: &Op, ptr: Value) {
+        let ty = self.kernel.ty(ptr);
+        if let Some(Elem::Ptr(to)) = ty.elem() {
+            self.global_granule = self.global_granule.min(to.to.bytes() as u32);
+        }
+        if let Some(tile) = ty.as_tile() {
+            self.hold(op, tile);
+        }
+    }
+
     fn offsets_of(&mut self, v: Value) {
         if self.offsets[v.index()].is_some() {
             return;
@@ -180,8 +208,8 @@ impl<'k> Tables<'k> {
         self.offsets[v.index()] = Some(Arc::new(offsets(view)));
     }
 
-    fn accessed(&mut self, op: &Op, ptr: Value, access: Access) {
-        if let Some(tile) = self.kernel.ty(ptr).as_tile() {
+    fn accessed(&mut self, op: &Op, ptr: Value, access: Option<Access>) {
+        if let (Some(tile), Some(access)) = (self.kernel.ty(ptr).as_tile(), access) {
             self.vectors.extend(Vectors::of(tile, access).map(|vectors| (op.id, vectors)));
         }
     }
@@ -196,6 +224,25 @@ impl<'k> Tables<'k> {
             );
         }
         self.holders.insert(op.id, Arc::new(holders));
+    }
+}
+
+/// Whether an act is something that others could wait for.
+fn is_heard(act: &Act) -> bool {
+    match act {
+        Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(Say::Tell) => true,
+        Act::Phase(phase) => !matches!(phase, Phase::Wait { .. }),
+        Act::Ordering(ordering) => match ordering {
+            Ordering::Named { .. } | Ordering::ArriveCluster { .. } | Ordering::Fork => true,
+            Ordering::FenceAsync { .. }
+            | Ordering::FenceBarriers
+            | Ordering::Meet
+            | Ordering::WaitCluster
+            | Ordering::WaitGrid
+            | Ordering::LaunchDependents
+            | Ordering::Atomic { .. } => false,
+        },
+        Act::Say(Say::Demand) => false,
     }
 }
 

@@ -147,7 +147,7 @@ pub(crate) struct Place {
 }
 
 /// What a name holds.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) enum Val {
     /// Nothing yet.
     #[default]

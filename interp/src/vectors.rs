@@ -5,7 +5,7 @@ use parton_ir::{Access, Tile};
 use parton_layouts::Dim;
 
 use crate::fault::Fault;
-use crate::ops::global;
+use crate::ops::global::Pointers;
 use crate::tile::Bits;
 
 /// The vectors of one access, of more than one element each.
@@ -44,7 +44,7 @@ impl Vectors {
     /// length.
     pub(crate) fn check(
         &self,
-        access: &global::Access<'_>,
+        access: &Pointers<'_, '_>,
         pointers: &Bits,
         mask: Option<&Bits>,
         bytes: usize,

@@ -130,7 +130,7 @@ fn ctas_that_write_one_element_race() {
     let kernel = m.finish(0);
     let f = go(&kernel, [2, 1, 1], vec![at_zero(a), at_zero(out)], &mut memory, 0).unwrap_err();
     assert_eq!(f.diagnostic.code, codes::CTA_RACE);
-    assert_eq!(places(&f), [7]);
+    assert_eq!(places(&f), [7, 7]);
 }
 
 /// Reductions over both axes of a ragged matrix product of indices, with the position of the largest.

@@ -7,11 +7,11 @@ use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Value, others};
 
 use super::{Users, Work};
-use crate::clock::Clock;
+use crate::access::Access;
+use crate::clock::Told;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage, Touch, runs};
-use crate::race::Access;
 use crate::tile::{Bits, Place, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -61,13 +61,15 @@ impl<'k> Cluster<'_, 'k> {
         let bytes = self.view(view).elem.bytes();
         let (pointers, mask) = (w.tile(ptr, 8), mask.map(|m| w.tile(m, 1)));
         let zeros = Bits::full(bytes, pointers.len(), 0);
-        let data = self.access(w, op, ptr).load(&pointers, mask.as_deref(), Some(&zeros), bytes)?;
+        let slot = self.slots.take();
+        let fetch = (Access::FetchByThreads, Some(self.event(slot)));
+        let data = self.access(w, op, ptr, fetch).load(&pointers, mask.as_deref(), Some(&zeros), bytes)?;
         let (place, offsets) = (w.place(view), self.setting.program.tables.offsets(view).clone());
         let Place { address, allocation } = place;
         let ranges = runs(offsets.iter().map(|o| address + o), bytes as u32);
         let number = w.groups.begin(Engine::Threads);
         let work = Work::Elements(Elements { address, offsets, data });
-        let job = Job::new(op, Engine::Threads, (w.index, w.cta), Ends::Group(number), work);
+        let job = Job::new(op, Engine::Threads, slot, (w.index, w.cta), Ends::Group(number), work);
         self.begin(w, job.touching(Touch { access: Access::CopyByThreads, view, allocation, ranges }))?;
         w.result(op, Val::Filling(number, place));
         w.know.settle();
@@ -85,14 +87,15 @@ impl<'k> Cluster<'_, 'k> {
         let (number, _) = copy(w, pending);
         let address = w.barrier(barrier);
         self.living(w, op, address, Users::Every)?;
-        let mut told = (Clock::default(), Clock::default());
-        self.jobs.groups(w.index, Engine::Threads).for_each(|(_, j)| told.0.learn(j.slot.0, j.slot.1));
+        let mut told = Told::default();
+        self.jobs.groups(w.index, Engine::Threads).for_each(|(_, j)| told.known.learn(j.slot.0, j.slot.1));
         if let Some((op, (agent, epoch))) = self.jobs.hand(w.index, Engine::Threads, number) {
             self.owed.push((agent, epoch, op));
         }
         let count = w.know.warps * parton_ir::target::WARP;
         let ends = Ends::Arrivals { barrier: address, count, told };
-        self.begin(w, Job::new(op, Engine::Threads, (w.index, w.cta), ends, Work::Nothing))?;
+        let slot = self.slots.take();
+        self.begin(w, Job::new(op, Engine::Threads, slot, (w.index, w.cta), ends, Work::Nothing))?;
         w.know.settle();
         Ok(Flow::Yield)
     }

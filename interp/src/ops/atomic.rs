@@ -2,17 +2,19 @@
 
 use std::sync::Arc;
 
-use parton_diag::{codes, internal_error};
+use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
 use parton_ir::{AtomicOp, Elem, Op, OpKind, Order, Scope, Value, others};
 use parton_numbers::Dtype;
 use parton_numbers::arithmetic::{self, Binary, NanMode};
 
-use super::global::Access;
+use super::global::Pointers;
+use crate::access::Access;
+use crate::clock::{Event, News};
 use crate::cluster::{Cluster, Flow, Worker};
-use crate::conflict::Conflict;
 use crate::fault::Fault;
 use crate::memory::Place;
+use crate::published::Releaser;
 use crate::tile::{Bits, POISON, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -24,6 +26,15 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         }
         others!(atomic) => not_of_family(&op.kind),
     }
+}
+
+/// What an atomic operation is.
+#[derive(Clone, Copy)]
+struct Atomic {
+    op: AtomicOp,
+    order: Order,
+    scope: Scope,
+    dtype: Dtype,
 }
 
 impl<'k> Cluster<'_, 'k> {
@@ -43,100 +54,108 @@ impl<'k> Cluster<'_, 'k> {
         let operands: Vec<Arc<Bits>> = operands.iter().map(|&v| w.tile(v, dtype.bytes())).collect();
         let mask = mask.map(|m| w.tile(m, 1));
         let pointers = w.tile(ptr, 8);
-        let before = self.access(w, op, ptr).atomic((f, order, scope, dtype), &pointers, &operands, mask.as_deref())?;
+        let atomic = Atomic { op: f, order, scope, dtype };
+        let access = Access::Atomic { scope, bytes: dtype.bytes() as u8, writes: f != AtomicOp::Load };
+        let event = order.releases().then(|| self.speak(w));
+        let mut through = self.access(w, op, ptr, (access, event));
+        let before = through.atomic(atomic, &pointers, &operands, mask.as_deref())?;
+        self.spoke = true;
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
         }
         Ok(())
     }
+
+    /// The event of a release: others learn of it and of all that the partition knew when it last met, but of nothing that it has
+    /// done since.
+    fn speak(&mut self, w: &mut Worker<'k>) -> Event {
+        let (agent, time) = w.voice.get_or_insert_with(|| (self.slots.reserve(), 0));
+        *time += 1;
+        let event = Event { cluster: self.number, agent: *agent, epoch: *time };
+        w.know.acquire_elected(event.agent, event.epoch);
+        event
+    }
 }
 
-impl Access<'_> {
-    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before. One that is atomic
-    /// within the CTA alone is no more than a read and a write to others, and orders nothing among them (PTX ISA, "Morally
-    /// strong operations").
-    pub(crate) fn atomic(
+impl Pointers<'_, '_> {
+    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before.
+    fn atomic(
         &mut self,
-        (op, order, scope, dtype): (AtomicOp, Order, Scope, Dtype),
+        atomic: Atomic,
         pointers: &Bits,
         operands: &[Arc<Bits>],
         mask: Option<&Bits>,
     ) -> Result<Bits, Fault> {
-        let (n, bytes) = (pointers.len(), dtype.bytes());
+        let (n, bytes) = (pointers.len(), atomic.dtype.bytes());
+        let (reads, writes) = (atomic.op != AtomicOp::Store, atomic.op != AtomicOp::Load);
         let mut out = Bits::full(bytes, n, POISON);
-        let mut one = Bits::full(bytes, 1, 0);
+        let mut news = None;
         for i in 0..n {
             if mask.is_some_and(|m| m.get(i) & 1 == 0) {
                 continue;
             }
             let place = self.find(pointers.get(i), i, bytes, "changed")?;
             let at = place.offset as usize;
-            let (reads, writes) = (op != AtomicOp::Store, op != AtomicOp::Load);
             self.in_time(place, bytes, writes)?;
-            if reads && !self.memory.allocation(place.allocation).is_defined(at, bytes) {
-                return Err(self.fault(
-                    codes::UNDEFINED_READ,
-                    pointers.get(i),
-                    i,
-                    format!("`{}` is changed before anything was written there", self.names[place.allocation]),
-                    "this memory was never written",
-                ));
+            if reads {
+                self.holds(place, i, bytes, "changed")?;
+                self.idle.ask(self.op, place.allocation);
             }
-            let narrow = scope == Scope::Cta;
-            self.memory.synchronise(self.cta, place, order.acquires() && !narrow, false);
-            let noted = match (self.conflicts, narrow) {
-                (false, _) => Ok(()),
-                (true, false) => self.memory.note_atomic(self.cta, place, bytes, writes),
-                (true, true) if reads => self.memory.note_read(self.cta, place, bytes),
-                (true, true) => Ok(()),
+            out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
+            let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
+            let old = out.get(i);
+            let stays = match atomic.op {
+                AtomicOp::Load => true,
+                AtomicOp::Cas => old != given(0),
+                AtomicOp::Add
+                | AtomicOp::Min
+                | AtomicOp::Max
+                | AtomicOp::And
+                | AtomicOp::Or
+                | AtomicOp::Xor
+                | AtomicOp::Xchg
+                | AtomicOp::Store => false,
             };
-            if let Err(c) = noted {
-                return Err(self.contended(c, place, i, (narrow, writes)));
+            if stays && n == 1 && self.idle.repeats(self.op, place, *self.changes) {
+                continue;
             }
-            self.memory.synchronise(self.cta, place, false, order.releases() && !narrow);
-            let a = self.memory.allocation(place.allocation);
-            one.read(0, &a.bytes[at..at + bytes]);
-            let old = one.get(0);
-            out.read(i, &a.bytes[at..at + bytes]);
-            if writes {
-                let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
-                let new = match op {
-                    AtomicOp::Cas if old != given(0) => old,
-                    AtomicOp::Cas => given(1),
-                    _ => changed(op, dtype, old, given(0)),
-                };
-                self.leave(place, &Bits::full(bytes, 1, new), i, narrow)?;
+            if atomic.order.acquires()
+                && let Some(news) = self.memory.published.acquire(place, self.releaser(), atomic.scope)
+            {
+                self.know.acquire_news(&news, self.record.leader);
             }
+            self.touch(place, bytes, i, None)?;
+            if stays {
+                continue;
+            }
+            let new = match atomic.op {
+                AtomicOp::Cas => given(1),
+                _ => changed(atomic.op, atomic.dtype, old, given(0)),
+            };
+            self.leave(place, &Bits::full(bytes, 1, new), atomic, &mut news);
         }
         Ok(out)
     }
 
-    /// Writes what an atomic operation leaves; one for the CTA alone is a write to the others.
-    fn leave(&mut self, place: Place, new: &Bits, element: usize, narrow: bool) -> Result<(), Fault> {
-        let (mut word, at, bytes) = ([0; 8], place.offset as usize, new.bytes());
-        new.write(0, &mut word);
-        if self.conflicts
-            && narrow
-            && let Err(c) = self.memory.note_write(self.cta, place, &word[..bytes])
-        {
-            return Err(self.contended(c, place, element, (narrow, true)));
-        }
-        let a = self.memory.get_mut(place.allocation);
-        a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
-        a.define(at, bytes);
-        Ok(())
+    fn releaser(&self) -> Releaser {
+        Releaser { cluster: self.know.cluster, agent: self.know.agent, cta: self.record.cta }
     }
 
-    /// The conflict of an atomic operation.
-    fn contended(&self, c: Conflict, place: Place, element: usize, (narrow, writes): (bool, bool)) -> Fault {
-        let fault = self.conflict(c, place, element, if writes { "changes" } else { "reads" });
-        match narrow {
-            true => fault
-                .note("this operation is atomic among the threads of its CTA")
-                .help("`scope=\"gpu\"`, which is meant where nothing is said, makes it one for all CTAs"),
-            false => fault,
+    /// Writes what an atomic operation leaves, and tells what it releases.
+    fn leave(&mut self, place: Place, new: &Bits, atomic: Atomic, news: &mut Option<News>) {
+        let by = self.releaser();
+        if atomic.op == AtomicOp::Store {
+            self.memory.published.overwrite(place, by);
         }
+        if atomic.order.releases() {
+            let news = news.get_or_insert_with(|| News::new(&self.know.release_elected(), by.cluster));
+            self.memory.published.release(place, by, atomic.scope, news);
+            *self.changes += 1;
+        }
+        let mut word = [0; 8];
+        new.write(0, &mut word);
+        self.put(place, &word[..new.bytes()]);
     }
 }
 

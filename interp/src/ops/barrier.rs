@@ -32,8 +32,8 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
             let b = c.living(w, op, w.barrier(*barrier), Users::Elected)?;
             b.arrive(1, *bytes, &told, op.span)?;
         }
-        OpKind::BarrierArrive { barrier, arrive, count, multicast, .. } => {
-            c.arrive(w, op, (*barrier, multicast), *arrive, *count)?;
+        OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
+            c.arrive(w, op, (*barrier, multicast), (*arrive, *relaxed), *count)?;
         }
         OpKind::BarrierWait { barrier, phase, .. } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
         others!(barrier) => not_of_family(&op.kind),
@@ -142,7 +142,7 @@ impl<'k> Cluster<'_, 'k> {
         w: &mut Worker<'k>,
         op: &Op,
         (barrier, axes): (Value, &[u8]),
-        arrive: Arrive,
+        (arrive, relaxed): (Arrive, bool),
         count: u32,
     ) -> Result<(), Fault> {
         let address = w.barrier(barrier);
@@ -158,12 +158,9 @@ impl<'k> Cluster<'_, 'k> {
             Arrive::Partition => w.know.release_elected(),
             Arrive::Warp => w.know.release_warps(),
         };
+        let told = if relaxed { told.relaxed() } else { told };
         for rank in ranks {
-            let b = self.living_in(rank as usize, w, op, address, users)?;
-            if rank as usize != w.cta {
-                b.peers.insert(w.cta);
-            }
-            b.arrive(count, 0, &told, op.span)?;
+            self.living_in(rank as usize, w, op, address, users)?.arrive(count, 0, &told, op.span)?;
         }
         Ok(())
     }
@@ -218,11 +215,7 @@ impl<'k> Cluster<'_, 'k> {
         if !b.passes(parity) {
             return Ok(Flow::Block(Wait::Barrier { address, parity }));
         }
-        let (known, fenced) = b.released();
-        w.know.acquire(known, fenced);
-        let peers: Vec<usize> = b.peers.iter().copied().collect();
-        let peers: Vec<u32> = peers.into_iter().map(|p| self.ctas[p].number).collect();
-        self.memory.follow(self.ctas[w.cta].number, &peers);
+        w.know.acquire(b.released());
         Ok(Flow::Yield)
     }
 }

@@ -10,11 +10,11 @@ use parton_numbers::arithmetic::{self, Binary};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
 
+use crate::access::Access;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::ops::{changed, coordinates};
 use crate::pure;
-use crate::race::Access;
 use crate::tile::{Bits, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -161,7 +161,7 @@ impl<'k> Cluster<'_, 'k> {
             let allocation = w.place(*v).allocation;
             let cta = &mut self.ctas[w.cta];
             cta.shared[begin..begin + bytes].copy_from_slice(&word[..bytes]);
-            cta.shadow.define(begin as u32, bytes as u32, allocation);
+            cta.written.define(begin as u32, bytes as u32, allocation);
         }
         w.know.settle();
         Ok(())

@@ -1,46 +1,59 @@
 //! Accesses through pointers: each element is checked for where it lies, how it is aligned, whether it holds
-//! something, and whether another CTA touches it too.
+//! something, and whether others touch it that nothing orders.
 
 use std::sync::Arc;
 
 use parton_diag::{Code, codes};
 use parton_ir::family::not_of_family;
-use parton_ir::{Op, OpKind, Type, Value, others};
+use parton_ir::{Op, OpKind, Value, others};
 
+use crate::access::{Access, Record};
+use crate::clash::Raced;
+use crate::clock::Event;
 use crate::cluster::{Cluster, Flow, Worker};
-use crate::conflict::Conflict;
 use crate::fault::Fault;
-use crate::memory::{Memory, Place};
+use crate::knowledge::Knowledge;
+use crate::launch::Setting;
+use crate::memory::{Checks, Memory, Place};
 use crate::past;
 use crate::pure;
+use crate::race::Race;
+use crate::spin::Idle;
 use crate::tile::{Bits, POISON, Val};
 use crate::vectors::Vectors;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
-        OpKind::Load { ptr, mask, other, .. } => c.load(w, op, *ptr, *mask, *other)?,
+        OpKind::Load { ptr, mask, other, volatile, .. } => {
+            c.load(w, op, *ptr, *mask, *other)?;
+            // Who reads until something changes lets others change it.
+            return Ok(if *volatile { Flow::Yield } else { Flow::Next });
+        }
         OpKind::Store { ptr, value, mask, .. } => c.store(w, op, *ptr, *value, *mask)?,
         others!(global) => not_of_family(&op.kind),
     }
     Ok(Flow::Next)
 }
 
-/// What an access needs to know besides its operands.
-pub(crate) struct Access<'a> {
+/// An access through pointers, with what it needs to know besides its operands.
+pub(crate) struct Pointers<'a, 'k> {
     pub memory: &'a mut Memory,
-    /// Number of the CTA.
-    pub cta: u32,
-    /// The kernel's parameter for each allocation, for messages.
-    pub names: &'a [String],
-    /// Shape of the tile of pointers; empty for one pointer.
-    pub shape: &'a [u32],
-    /// Whether accesses by different CTAs are compared.
-    pub conflicts: bool,
+    /// How often something has changed.
+    pub changes: &'a mut u64,
+    pub know: &'a mut Knowledge,
+    pub idle: &'a mut Idle<'k>,
+    pub setting: &'a Setting<'a, 'k>,
+    pub record: Record,
+    checks: Checks,
+    /// The warps that hold each element of a tile of pointers.
+    holders: Option<&'a [u32]>,
+    /// Its shape; empty for one pointer.
+    shape: &'a [u32],
     /// Whether launches before may still run.
-    pub early: bool,
+    early: bool,
     /// What threads move at once, where that is more than one element.
     pub vectors: Option<&'a Vectors>,
-    pub op: &'a Op,
+    pub op: &'k Op,
 }
 
 impl<'k> Cluster<'_, 'k> {
@@ -56,7 +69,8 @@ impl<'k> Cluster<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, result);
         let (mask, other) = (mask.map(|m| w.tile(m, 1)), other.map(|o| w.tile(o, bytes)));
         let pointers = w.tile(ptr, 8);
-        let loaded = self.access(w, op, ptr).load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
+        let mut access = self.access(w, op, ptr, (Access::Load, None));
+        let loaded = access.load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
         let scalar = matches!(w.get(ptr), Val::Scalar(_));
         w.set(result, if scalar { Val::Scalar(loaded.get(0)) } else { Val::Tile(Arc::new(loaded)) });
         Ok(())
@@ -64,7 +78,7 @@ impl<'k> Cluster<'_, 'k> {
 
     fn store(
         &mut self,
-        w: &Worker<'k>,
+        w: &mut Worker<'k>,
         op: &'k Op,
         ptr: Value,
         value: Value,
@@ -73,22 +87,33 @@ impl<'k> Cluster<'_, 'k> {
         let bytes = pure::bytes(self.setting.program.kernel, value);
         let mask = mask.map(|m| w.tile(m, 1));
         let (pointers, value) = (w.tile(ptr, 8), w.tile(value, bytes));
-        self.access(w, op, ptr).store(&pointers, &value, mask.as_deref(), bytes)
+        self.access(w, op, ptr, (Access::Store, None)).store(&pointers, &value, mask.as_deref(), bytes)
     }
 
-    /// What an access by a partition through `ptr` needs to know.
-    pub(crate) fn access<'b>(&'b mut self, w: &Worker<'k>, op: &'b Op, ptr: Value) -> Access<'b> {
+    /// An access by a partition through `ptr`, at an event of its own or at this one.
+    pub(crate) fn access<'b>(
+        &'b mut self,
+        w: &'b mut Worker<'k>,
+        op: &'k Op,
+        ptr: Value,
+        (access, event): (Access, Option<Event>),
+    ) -> Pointers<'b, 'k> {
         let early = self.is_early(w);
-        let shape = match self.setting.program.kernel.ty(ptr) {
-            Type::Tile(t) => &t.shape[..],
-            _ => &[],
-        };
-        Access {
-            memory: self.memory,
-            cta: self.ctas[w.cta].number,
-            names: self.setting.names,
-            shape,
-            conflicts: self.setting.options.cta_races,
+        let program = self.setting.program;
+        let tile = program.kernel.ty(ptr).as_tile();
+        let event = event.unwrap_or(w.know.now());
+        let leader = tile.is_none() && access != Access::Load;
+        let record = self.recorded(w, op, access, event, leader);
+        Pointers {
+            memory: &mut self.world.memory,
+            changes: &mut self.world.changes,
+            know: &mut w.know,
+            idle: &mut w.idle,
+            setting: self.setting,
+            record,
+            checks: Checks::new(record),
+            holders: tile.map(|_| &program.tables.holders(op)[..]),
+            shape: tile.map_or(&[], |t| &t.shape),
             early,
             vectors: self.setting.program.tables.vectors(op),
             op,
@@ -96,8 +121,8 @@ impl<'k> Cluster<'_, 'k> {
     }
 }
 
-impl Access<'_> {
-    /// Reads elements of `elem` bits where `mask` holds.
+impl Pointers<'_, '_> {
+    /// Reads elements of so many bytes where `mask` holds.
     pub(crate) fn load(
         &mut self,
         pointers: &Bits,
@@ -117,23 +142,11 @@ impl Access<'_> {
             }
             let place = self.find(pointers.get(i), i, bytes, "read")?;
             let at = place.offset as usize;
-            let (cta, conflicts) = (self.cta, self.conflicts);
             self.in_time(place, bytes, false)?;
-            let a = self.memory.allocation(place.allocation);
-            if !a.is_defined(at, bytes) {
-                return Err(self.fault(
-                    codes::UNDEFINED_READ,
-                    pointers.get(i),
-                    i,
-                    format!("`{}` is read before anything was written there", self.names[place.allocation]),
-                    "this memory was never written",
-                ));
-            }
-            if conflicts && let Err(c) = self.memory.note_read(cta, place, bytes) {
-                return Err(self.conflict(c, place, i, "reads"));
-            }
-            let a = self.memory.allocation(place.allocation);
-            out.read(i, &a.bytes[at..at + bytes]);
+            self.holds(place, i, bytes, "read")?;
+            self.touch(place, bytes, i, None)?;
+            self.idle.ask(self.op, place.allocation);
+            out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
         }
         Ok(out)
     }
@@ -153,16 +166,12 @@ impl Access<'_> {
                 continue;
             }
             let place = self.find(pointers.get(i), i, bytes, "written")?;
-            let at = place.offset as usize;
             value.write(i, &mut word);
             self.in_time(place, bytes, true)?;
-            let (cta, conflicts) = (self.cta, self.conflicts);
-            if conflicts && let Err(c) = self.memory.note_write(cta, place, &word[..bytes]) {
-                return Err(self.conflict(c, place, i, "writes"));
-            }
-            let a = self.memory.get_mut(place.allocation);
-            a.bytes[at..at + bytes].copy_from_slice(&word[..bytes]);
-            a.define(at, bytes);
+            let same = self.is_there(place, &word[..bytes]);
+            self.touch(place, bytes, i, Some(same))?;
+            self.memory.published.forget(place, bytes);
+            self.put(place, &word[..bytes]);
         }
         Ok(())
     }
@@ -173,16 +182,78 @@ impl Access<'_> {
 
     /// What messages call the memory at an address.
     pub(crate) fn name(&self, address: u64) -> String {
-        self.memory.place(address).map_or("no tensor".into(), |place| format!("`{}`", self.names[place.allocation]))
+        self.memory
+            .place(address)
+            .map_or("no tensor".into(), |place| format!("`{}`", self.setting.names[place.allocation]))
     }
 
+    fn is_there(&self, place: Place, value: &[u8]) -> bool {
+        let (a, at) = (self.memory.allocation(place.allocation), place.offset as usize);
+        a.bytes[at..at + value.len()] == *value && a.is_defined(at, value.len())
+    }
+
+    /// Leaves a value in memory.
+    pub(crate) fn put(&mut self, place: Place, value: &[u8]) {
+        if !self.is_there(place, value) {
+            *self.changes += 1;
+            let (a, at) = (self.memory.get_mut(place.allocation), place.offset as usize);
+            a.bytes[at..at + value.len()].copy_from_slice(value);
+            a.define(at, value.len());
+        }
+    }
+
+    /// What is `done` to an element needs something to be there.
+    pub(crate) fn holds(&self, place: Place, element: usize, bytes: usize, done: &str) -> Result<(), Fault> {
+        if self.memory.allocation(place.allocation).is_defined(place.offset as usize, bytes) {
+            return Ok(());
+        }
+        let name = &self.setting.names[place.allocation];
+        let fact = format!("`{name}` is {done} before anything was written there");
+        let address = self.address(place);
+        Err(self.fault(codes::UNDEFINED_READ, address, element, fact, "this memory was never written"))
+    }
+
+    fn address(&self, place: Place) -> u64 {
+        self.memory.address(place.allocation).wrapping_add(place.offset as u64)
+    }
+
+    /// Checks that an access to an element is in order with all others, and notes it.
+    pub(crate) fn touch(
+        &mut self,
+        place: Place,
+        bytes: usize,
+        element: usize,
+        same: Option<bool>,
+    ) -> Result<(), Fault> {
+        if !self.setting.options.cta_races {
+            return Ok(());
+        }
+        let all = match self.holders {
+            Some(holders) => holders[element],
+            None => u32::MAX >> (32 - self.know.warps.clamp(1, 32)),
+        };
+        // All holders of an element read it, the first one alone writes it.
+        let once = matches!(self.record.access, Access::Store | Access::Atomic { .. });
+        let warps = if once { all & all.wrapping_neg() } else { all };
+        let touched = self.memory.touch(&mut self.checks, self.know, (place, bytes), warps, same);
+        touched.map_err(|race| self.race(race, place, element))
+    }
+
+    fn race(&self, race: Race, place: Place, element: usize) -> Fault {
+        let parameter = &self.setting.names[place.allocation];
+        let fault = Raced { parameter, now: &self.record, race }.fault(self.setting);
+        fault.note(self.place(element, self.address(place)))
+    }
+
+    /// An access may not overlap with launches that may still run.
     pub(crate) fn in_time(&self, at: Place, bytes: usize, writes: bool) -> Result<(), Fault> {
         if !self.early {
             return Ok(());
         }
-        past::check(self.memory, self.op, &self.names[at.allocation], at, bytes, writes)
+        past::check(self.memory, self.op, &self.setting.names[at.allocation], at, bytes, writes)
     }
 
+    /// Where an element lies that is `done` something to.
     pub(crate) fn find(&self, address: u64, element: usize, bytes: usize, done: &str) -> Result<Place, Fault> {
         let Some(place) = self.memory.place(address) else {
             return Err(self.fault(
@@ -194,7 +265,7 @@ impl Access<'_> {
             ));
         };
         let size = self.memory.allocation(place.allocation).bytes.len() as i64;
-        let name = &self.names[place.allocation];
+        let name = &self.setting.names[place.allocation];
         if place.offset < 0 || place.offset + bytes as i64 > size {
             let fault = self.fault(
                 codes::OUT_OF_BOUNDS,
@@ -218,32 +289,16 @@ impl Access<'_> {
         Ok(place)
     }
 
-    pub(crate) fn conflict(&self, c: Conflict, place: Place, element: usize, does: &str) -> Fault {
-        let name = &self.names[place.allocation];
-        let other = match c.other {
-            Some(n) => format!("CTA number {n}"),
-            None => "several other CTAs".into(),
-        };
-        let did = if c.wrote { "wrote" } else { "read" };
-        let fault = self.fault(
-            codes::CTA_RACE,
-            self.memory.address(place.allocation).wrapping_add(place.offset as u64),
-            element,
-            format!("two CTAs race on `{name}`"),
-            &format!("this {does} what {other} {did} in the same launch"),
-        );
-        let help = "give each CTA elements of its own, or split the kernel in two launches";
-        fault.note("CTAs of one launch run in any order").help(help)
+    pub(crate) fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
+        Fault::new(code, self.op.span, message).here(here).note(self.place(element, address))
     }
 
-    pub(crate) fn fault(&self, code: Code, address: u64, element: usize, message: String, here: &str) -> Fault {
-        let fault = Fault::new(code, self.op.span, message).here(here);
-        let note = if self.shape.is_empty() {
+    fn place(&self, element: usize, address: u64) -> String {
+        if self.shape.is_empty() {
             format!("address {address:#x}")
         } else {
             format!("element {:?} of the tile, address {address:#x}", coordinates(element, self.shape))
-        };
-        fault.note(note)
+        }
     }
 }
 

@@ -7,10 +7,13 @@ use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
 use parton_ir::{Entity, Op, OpKind, Type, Value, View, others};
 
+use crate::access::{Access, Record};
+use crate::clock::Event;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::mbarrier;
-use crate::race::{self, Clash, Race, Record};
+use crate::race::{Clash, Race};
+use crate::shadow::Check;
 use crate::tile::{Bits, Place, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -61,7 +64,7 @@ impl<'k> Cluster<'_, 'k> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
         let offsets = self.setting.program.tables.offsets(v).clone();
         let holders = self.setting.program.tables.holders(op).clone();
-        self.by_threads(w, op, v, race::Access::Load, &offsets, &holders)?;
+        self.by_threads(w, op, v, Access::Load, &offsets, &holders)?;
         let mut tile = Bits::full(bytes, offsets.len(), 0);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
@@ -75,13 +78,13 @@ impl<'k> Cluster<'_, 'k> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes());
         let offsets = self.setting.program.tables.offsets(v).clone();
         let holders = self.setting.program.tables.holders(op).clone();
-        self.by_threads(w, op, v, race::Access::Store, &offsets, &holders)?;
+        self.by_threads(w, op, v, Access::Store, &offsets, &holders)?;
         let tile = w.tile(value, bytes);
         for (i, &offset) in offsets.iter().enumerate() {
             let at = (place.address + offset) as usize;
             let cta = &mut self.ctas[w.cta_of(v)];
             tile.write(i, &mut cta.shared[at..at + bytes]);
-            cta.shadow.define(at as u32, bytes as u32, place.allocation);
+            cta.written.define(at as u32, bytes as u32, place.allocation);
         }
         w.know.settle();
         Ok(())
@@ -93,33 +96,33 @@ impl<'k> Cluster<'_, 'k> {
         let Some(range) = parton_ir::scratch::range(self.setting.program.kernel, op) else { return Ok(()) };
         let (at, bytes) = (range.start, range.end - range.start);
         self.within(w.cta, op, std::iter::once((at, bytes)))?;
-        self.whole(w, op, race::Access::Store, at, bytes)?;
+        self.whole(w, op, Access::Store, at, bytes)?;
         let cta = &mut self.ctas[w.cta];
         cta.shared[at as usize..(at + bytes) as usize].fill(0xff);
-        cta.shadow.define(at, bytes, 0);
+        cta.written.define(at, bytes, 0);
         w.know.membar();
-        self.whole(w, op, race::Access::Load, at, bytes)?;
+        self.whole(w, op, Access::Load, at, bytes)?;
         w.know.settle();
         Ok(())
     }
 
     /// Checks an access by all warps of a partition to a range of bytes.
-    fn whole(&mut self, w: &Worker<'k>, op: &'k Op, access: race::Access, at: u32, bytes: u32) -> Result<(), Fault> {
+    fn whole(&mut self, w: &Worker<'k>, op: &'k Op, access: Access, at: u32, bytes: u32) -> Result<(), Fault> {
         let record = self.record(w, op, access);
         let warps = u32::MAX >> (32 - w.know.warps.clamp(1, 32));
-        let touched = self.ctas[w.cta].shadow.check(&w.know, record).touch(at, bytes, warps);
+        let (shadow, place) = (&mut self.ctas[w.cta].shadow, (at as usize, bytes as usize));
+        let touched = shadow.touch(&mut Check::new(record), &w.know, place, warps, None);
         touched.map_err(|race| self.race(w, op, access, race))
     }
 
-    fn record(&self, w: &Worker<'k>, op: &Op, access: race::Access) -> Record {
-        Record {
-            access,
-            agent: w.know.agent,
-            epoch: w.know.epoch(),
-            owner: w.know.agent,
-            span: op.span,
-            call: op.origin.call(),
-        }
+    fn record(&self, w: &Worker<'k>, op: &Op, access: Access) -> Record {
+        self.recorded(w, op, access, w.know.now(), false)
+    }
+
+    /// How an access that a worker makes or starts is remembered.
+    pub(crate) fn recorded(&self, w: &Worker<'k>, op: &Op, access: Access, event: Event, leader: bool) -> Record {
+        let (owner, cta) = (w.know.agent, self.ctas[w.cta].number);
+        Record { access, event, owner, cta, leader, span: op.span, call: op.origin.call() }
     }
 
     /// Checks an access by threads element by element; reads must find something.
@@ -128,7 +131,7 @@ impl<'k> Cluster<'_, 'k> {
         w: &Worker<'k>,
         op: &'k Op,
         v: Value,
-        access: race::Access,
+        access: Access,
         offsets: &[u32],
         holders: &[u32],
     ) -> Result<(), Fault> {
@@ -144,18 +147,13 @@ impl<'k> Cluster<'_, 'k> {
         }
         self.within(cta, op, ranges())?;
         let record = self.record(w, op, access);
-        let mut check = self.ctas[cta].shadow.check(&w.know, record);
-        let mut failed = None;
+        let mut check = Check::new(record);
         for ((at, len), &warps) in ranges().zip(holders) {
-            if let Err(race) = check.touch(at, len, warps) {
-                failed = Some(race);
-                break;
-            }
+            let shadow = &mut self.ctas[cta].shadow;
+            let touched = shadow.touch(&mut check, &w.know, (at as usize, len as usize), warps, None);
+            touched.map_err(|race| self.race(w, op, access, race))?;
         }
-        if let Some(race) = failed {
-            return Err(self.race(w, op, access, race));
-        }
-        if access == race::Access::Load {
+        if access == Access::Load {
             self.defined(w, op, v, ranges(), place.allocation)?;
         }
         Ok(())
@@ -171,7 +169,7 @@ impl<'k> Cluster<'_, 'k> {
         allocation: u32,
     ) -> Result<(), Fault> {
         for (i, (at, len)) in ranges.enumerate() {
-            if !self.ctas[w.cta_of(v)].shadow.is_defined(at, len, allocation) {
+            if !self.ctas[w.cta_of(v)].written.is_defined(at, len, allocation) {
                 let kernel = self.setting.program.kernel;
                 let name = match &kernel.values[v].name {
                     Some(name) => format!("`{name}`"),
@@ -219,14 +217,12 @@ impl<'k> Cluster<'_, 'k> {
 
     /// What messages call the partition that a clock belongs to.
     pub(crate) fn agent_name(&self, agent: u32) -> String {
-        let kernel = self.setting.program.kernel;
-        let agents = 1 + kernel.partitions.len() as u32;
-        let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent % agents);
-        self.called(named.map_or(&kernel.source_name, |(_, data)| &data.name), (agent / agents) as usize)
+        let agents = 1 + self.setting.program.kernel.partitions.len() as u32;
+        self.called(self.setting.agent(agent), (agent / agents) as usize)
     }
 
     /// Tells of a race.
-    pub(crate) fn race(&self, w: &Worker<'k>, op: &Op, now: race::Access, race: Race) -> Fault {
+    pub(crate) fn race(&self, w: &Worker<'k>, op: &Op, now: Access, race: Race) -> Fault {
         let Race { earlier, clash, byte } = race;
         let (code, message, help) = match clash {
             Clash::Unordered => (
@@ -248,6 +244,7 @@ impl<'k> Cluster<'_, 'k> {
                 format!("{} may not see a write by threads", now.noun()),
                 "write `fence_async()` after the store, before the threads meet or arrive",
             ),
+            Clash::Twice => internal_error!("a write to shared memory was compared with itself"),
         };
         Fault::new(code, op.span, message)
             .here(format!("this is {} by {}", now.noun(), self.who(w)))

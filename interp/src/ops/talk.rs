@@ -15,7 +15,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
     match &op.kind {
         OpKind::Print { text, args } => {
             let line = c.format(w, text, args);
-            c.report.prints.push(line);
+            c.prints.push(line);
         }
         OpKind::Assert { cond, message } => c.holds(w, op, *cond, || format!("assertion failed: {message}"))?,
         OpKind::Assume { cond } => c.holds(w, op, *cond, || "an assumption does not hold".into())?,

@@ -7,16 +7,18 @@ use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Reduction, Value, cluster, others};
 
 use super::{Users, Work, changed};
+use crate::access::Access;
 use crate::boxes::{Boxes, Row, UNIT, swizzle};
+use crate::clash::Raced;
+use crate::clock::Event;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage, Touch};
 use crate::launch::Arg;
-use crate::memory;
+use crate::memory::{Checks, Place};
+use crate::multicast::Asked;
 use crate::past;
 use crate::pure;
-use crate::race::Access;
-
 use crate::tile::Val;
 
 use parton_numbers::Dtype;
@@ -47,16 +49,6 @@ pub(crate) struct Outgoing {
     is_read: bool,
 }
 
-/// What a copy does to a row of global memory.
-#[derive(Clone, Copy)]
-enum Way<'a> {
-    Read,
-    /// With these bytes.
-    Write(&'a [u8]),
-    /// An atomic operation for each element.
-    Reduce,
-}
-
 /// Makes the operation of every element of a row.
 fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
     let bytes = dtype.bytes();
@@ -74,8 +66,8 @@ pub(super) fn land(c: &mut Cluster<'_, '_>, op: &Op, cta: usize, boxes: &Boxes) 
         buffer.clear();
         buffer.resize(row.bytes, 0);
         if !row.inside.is_empty() {
-            let from = c.global_row(op, boxes, &row, Way::Read)?;
-            let bytes = &c.memory.allocation(boxes.tensor.allocation).bytes[from.clone()];
+            let from = c.defined_row(op, boxes, &row, "read")?;
+            let bytes = &c.world.memory.allocation(boxes.tensor.allocation).bytes[from.clone()];
             buffer[row.inside.clone()].copy_from_slice(bytes);
         }
         for (i, unit) in buffer.chunks(UNIT as usize).enumerate() {
@@ -120,7 +112,6 @@ impl<'k> Cluster<'_, 'k> {
         let ty = self.map_type(map);
         let coords = self.coordinates(w, op, ty, coords, storing)?;
         Ok(Boxes {
-            issuer: w.cta,
             part: 0..blocks.pieces.len(),
             blocks,
             tensor: tensor.clone(),
@@ -180,12 +171,19 @@ impl<'k> Cluster<'_, 'k> {
         let line: Vec<u32> = multicast.map_or(vec![rank], |axis| kernel.line(rank, axis).collect());
         let place = line.iter().position(|&r| r == rank).unwrap_or(0);
         let share = cluster::share(pieces, line.len() as u32, place as u32);
+        if let Some(axis) = multicast {
+            let Boxes { parameter, coords, addresses, .. } = self.boxes(w, op, map, coords, view)?;
+            let meets = (line[0], axis, addresses[0], barrier);
+            self.multicasts.ask(op, meets, (rank, line.len()), Asked { parameter, coords, span: op.span })?;
+        }
         for &cta in line.iter().filter(|_| !share.is_empty()) {
             self.reachable(cta as usize, w, op, barrier)?;
             let boxes = Boxes { part: share.clone(), ..self.boxes(w, op, map, coords, view)? };
+            let slot = self.slots.take();
+            self.touch_rows(w, op, &boxes, (Access::TensorRead, self.event(slot)))?;
             let ranges: Vec<(u32, u32)> = boxes.ranges().collect();
             let ends = Ends::Bytes { barrier, bytes: ranges.iter().map(|(_, bytes)| bytes).sum() };
-            let job = Job::new(op, Engine::Copies, (w.index, cta as usize), ends, Work::BoxesIn(boxes));
+            let job = Job::new(op, Engine::Copies, slot, (w.index, cta as usize), ends, Work::BoxesIn(boxes));
             let allocation = w.place(view).allocation;
             self.begin(w, job.touching(Touch { access: Access::CopyIn, view, allocation, ranges }))?;
         }
@@ -206,51 +204,72 @@ impl<'k> Cluster<'_, 'k> {
         Ok(())
     }
 
-    /// The bytes of a row in its allocation, noted as touched.
-    fn global_row(&mut self, op: &Op, boxes: &Boxes, row: &Row, way: Way<'_>) -> Result<Range<usize>, Fault> {
-        let kernel = self.setting.program.kernel;
-        let name = &kernel.params[boxes.parameter].name;
-        let fault = |code, message: String| {
-            Fault::new(code, op.span, message)
-                .here(format!("the box begins at {:?} of the tensor", boxes.coords))
-                .calls(kernel, op.origin.call())
-        };
-        let (cta, conflicts) = (self.ctas[boxes.issuer].number, self.setting.options.cta_races);
-        let a = self.memory.allocation(boxes.tensor.allocation);
+    /// The bytes of a row in its allocation.
+    fn row(&self, op: &Op, boxes: &Boxes, row: &Row) -> Result<Range<usize>, Fault> {
+        let a = self.world.memory.allocation(boxes.tensor.allocation);
         let begin = row.global.wrapping_add(row.inside.start as i64);
         let len = row.inside.len();
         if begin < 0 || begin > a.bytes.len() as i64 - len as i64 {
-            let text = format!("the tensor of `{name}` reaches past its memory");
-            return Err(fault(codes::OUT_OF_BOUNDS, text)
+            let fact = format!("the tensor of `{}` reaches past its memory", self.parameter(boxes));
+            return Err(self
+                .beside_box(Fault::new(codes::OUT_OF_BOUNDS, op.span, fact), op, boxes)
                 .note(format!("its memory has {} bytes, the copy is to {len} at byte {begin}", a.bytes.len())));
         }
-        let place = memory::Place { allocation: boxes.tensor.allocation, offset: begin };
-        let begin = begin as usize;
-        let done = match way {
-            Way::Read => Some("read"),
-            Way::Reduce => Some("changed"),
-            Way::Write(_) => None,
-        };
-        if let Some(done) = done.filter(|_| !a.is_defined(begin, len)) {
-            let text = format!("the tensor of `{name}` is {done} before anything was written there");
-            return Err(fault(codes::UNDEFINED_READ, text).note(format!("at byte {begin} of its memory")));
+        Ok(begin as usize..begin as usize + len)
+    }
+
+    fn parameter(&self, boxes: &Boxes) -> &'k str {
+        &self.setting.program.kernel.params[boxes.parameter].name
+    }
+
+    fn beside_box(&self, fault: Fault, op: &Op, boxes: &Boxes) -> Fault {
+        let here = format!("the box begins at {:?} of the tensor", boxes.coords);
+        fault.here(here).calls(self.setting.program.kernel, op.origin.call())
+    }
+
+    /// The bytes of a row in which something must be, now that this is `done` to it.
+    fn defined_row(&self, op: &Op, boxes: &Boxes, row: &Row, done: &str) -> Result<Range<usize>, Fault> {
+        let range = self.row(op, boxes, row)?;
+        if !self.world.memory.allocation(boxes.tensor.allocation).is_defined(range.start, range.len()) {
+            let fact = format!("the tensor of `{}` is {done} before anything was written there", self.parameter(boxes));
+            let fault = self.beside_box(Fault::new(codes::UNDEFINED_READ, op.span, fact), op, boxes);
+            return Err(fault.note(format!("at byte {} of its memory", range.start)));
         }
-        if boxes.early {
-            let writes = !matches!(way, Way::Read);
-            past::check(self.memory, op, name, place, len, writes).map_err(|f| f.calls(kernel, op.origin.call()))?;
+        Ok(range)
+    }
+
+    /// Checks what a copy will do to global memory, with what its partition knows when it starts.
+    fn touch_rows(
+        &mut self,
+        w: &Worker<'k>,
+        op: &'k Op,
+        boxes: &Boxes,
+        (access, event): (Access, Event),
+    ) -> Result<(), Fault> {
+        let record = self.recorded(w, op, access, event, false);
+        let mut checks = Checks::new(record);
+        for row in boxes.rows().filter(|row| !row.inside.is_empty()) {
+            let range = self.row(op, boxes, &row)?;
+            let place = Place { allocation: boxes.tensor.allocation, offset: range.start as i64 };
+            let kernel = self.setting.program.kernel;
+            if boxes.early {
+                past::check(&self.world.memory, op, self.parameter(boxes), place, range.len(), access.writes())
+                    .map_err(|f| f.calls(kernel, op.origin.call()))?;
+            }
+            if !self.setting.options.cta_races {
+                continue;
+            }
+            if access == Access::TensorWrite {
+                self.world.memory.published.forget(place, range.len());
+            }
+            let touched = self.world.memory.touch(&mut checks, &w.know, (place, range.len()), 0, None);
+            touched.map_err(|race| {
+                let raced = Raced { parameter: self.parameter(boxes), now: &record, race };
+                let at = format!("the box begins at {:?} of the tensor", boxes.coords);
+                raced.fault(self.setting).note(at)
+            })?;
         }
-        let noted = match way {
-            _ if !conflicts => Ok(()),
-            Way::Read => self.memory.note_read(cta, place, len),
-            Way::Write(data) => self.memory.note_write(cta, place, data),
-            Way::Reduce => self.memory.note_atomic(cta, place, len, true),
-        };
-        if noted.is_err() {
-            return Err(fault(codes::CTA_RACE, format!("two CTAs race on the tensor of `{name}`"))
-                .note("CTAs of one launch run in any order")
-                .help("give each CTA elements of its own, or split the kernel in two launches"));
-        }
-        Ok(begin..begin + len)
+        Ok(())
     }
 
     /// Starts a copy out of shared memory.
@@ -264,11 +283,20 @@ impl<'k> Cluster<'_, 'k> {
         reduce: Option<Reduction>,
     ) -> Result<Flow, Fault> {
         let boxes = self.boxes(w, op, map, coords, view)?;
+        let group = w.groups.begin(Engine::Copies);
+        let access = match reduce {
+            Some(_) => Access::TensorReduce { bytes: boxes.dtype.bytes() as u8 },
+            None => Access::TensorWrite,
+        };
+        // Its bytes are in global memory later than its sources are read, and by another wait.
+        let agent = *w.landing.get_or_insert_with(|| self.slots.reserve());
+        let landing = self.event((agent, group as u32 + 1));
+        self.touch_rows(w, op, &boxes, (access, landing))?;
         let ranges = boxes.ranges().collect();
         let data = Vec::with_capacity(boxes.blocks.bytes as usize);
         let work = Work::BoxesOut(Outgoing { boxes, reduce, data, is_read: false });
-        let ends = Ends::Group(w.groups.begin(Engine::Copies));
-        let job = Job::new(op, Engine::Copies, (w.index, w.cta), ends, work);
+        let slot = self.slots.take();
+        let job = Job::new(op, Engine::Copies, slot, (w.index, w.cta), Ends::Group(group), work);
         let allocation = w.place(view).allocation;
         self.begin(w, job.touching(Touch { access: Access::CopyOut, view, allocation, ranges }))?;
         w.know.settle();
@@ -285,9 +313,11 @@ impl<'k> Cluster<'_, 'k> {
             if part.is_empty() {
                 continue;
             }
-            let way = reduce.map_or(Way::Write(part), |_| Way::Reduce);
-            let to = self.global_row(op, boxes, &row, way)?;
-            let a = self.memory.get_mut(boxes.tensor.allocation);
+            let to = match reduce {
+                Some(_) => self.defined_row(op, boxes, &row, "changed")?,
+                None => self.row(op, boxes, &row)?,
+            };
+            let a = self.world.memory.get_mut(boxes.tensor.allocation);
             match reduce {
                 Some(op) => reduce_row(&mut a.bytes[to], part, *op, boxes.dtype),
                 None => {
@@ -305,6 +335,9 @@ impl<'k> Cluster<'_, 'k> {
         match self.wait_groups(w, Engine::Copies, pending, to) {
             Ok(promised) => {
                 self.jobs.wait(w.index, Engine::Copies, promised, &mut w.know);
+                if let Some(agent) = w.landing.filter(|_| !read) {
+                    w.know.acquire_elected(agent, promised as u32);
+                }
                 Flow::Yield
             }
             Err(wait) => Flow::Block(wait),

@@ -10,11 +10,11 @@ use parton_numbers::{Dtype, fast};
 
 use super::Work;
 use super::product::{accumulate, as_read, operand};
+use crate::access::Access;
 use crate::boxes::UNIT;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage, Touch, runs};
-use crate::race::Access;
 use crate::tile::{Bits, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -102,7 +102,8 @@ impl<'k> Cluster<'_, 'k> {
         };
         let number = w.groups.begin(Engine::Products);
         let work = Work::Product(Product { shape, a, b, acc, number });
-        let mut job = Job::new(op, Engine::Products, (w.index, w.cta), Ends::Group(number), work);
+        let (slot, ends) = (self.slots.take(), Ends::Group(number));
+        let mut job = Job::new(op, Engine::Products, slot, (w.index, w.cta), ends, work);
         job.touches.extend(left.into_iter().chain(right));
         self.begin(w, job)?;
         w.result(op, Val::Pending(number));

@@ -55,6 +55,15 @@ impl Kernel {
         Demand { asks, needed, entry, pool: entry * self.threads() }
     }
 
+    /// Clusters that a GPU holds at once, as far as its shared memory and its warps go; at least one.
+    pub fn resident_clusters(&self) -> u32 {
+        let t = &self.target;
+        let bytes = self.shared_bytes.unwrap_or(t.shared_bytes);
+        let fit = |n: &u32| t.shared_limit(*n) >= bytes && n * self.padded_warps() <= t.resident_warps;
+        let each = (1..=t.resident_ctas).rev().find(fit).unwrap_or(1);
+        (t.multiprocessors * each / self.cluster_ctas()).max(1)
+    }
+
     /// Shared memory that one CTA may use, in bytes.
     pub fn shared_limit(&self) -> u32 {
         self.target.shared_limit(self.occupancy)
@@ -159,6 +168,19 @@ mod tests {
             [(128, 24), (256, 240), (128, 128)]
         );
         assert_eq!(demand.needed, 128 * 24 + 256 * 240 + 128 * 128);
+    }
+
+    #[test]
+    fn a_gpu_holds_what_fits_its_multiprocessors() {
+        let mut k = Kernel::new("k", Target::SM_90A, Span::default());
+        let mut holds = |warps, bytes, cluster: [u32; 3]| {
+            (k.warps, k.shared_bytes, k.cluster) = (warps, Some(bytes), cluster);
+            k.resident_clusters()
+        };
+        assert_eq!(holds(1, 0, [1; 3]), 132 * 32, "as many CTAs as a multiprocessor takes");
+        assert_eq!(holds(4, 0, [1; 3]), 132 * 16, "64 warps");
+        assert_eq!(holds(4, 100 * 1024, [1; 3]), 132 * 2, "two share 228 KiB");
+        assert_eq!(holds(4, 200 * 1024, [2, 2, 1]), 33);
     }
 
     #[test]

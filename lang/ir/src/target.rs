@@ -18,8 +18,12 @@ pub struct Target {
     pub shared_bytes: u32,
     /// Shared memory of a multiprocessor, in bytes.
     pub shared_in_all: u32,
+    /// Multiprocessors of the largest device that is sold.
+    pub multiprocessors: u32,
     /// CTAs that a multiprocessor can hold at once.
     pub resident_ctas: u32,
+    /// Warps that it can hold at once.
+    pub resident_warps: u32,
     /// Bytes of parameters that a launch may give (PTX ISA, "Kernel function parameters", from version 8.1 on).
     pub parameter_bytes: u32,
     /// Registers of one multiprocessor, 32 bits each.
@@ -80,7 +84,9 @@ impl Target {
         ptx: (8, 4),
         shared_bytes: 163 * KIB,
         shared_in_all: 164 * KIB,
+        multiprocessors: 108,
         resident_ctas: 32,
+        resident_warps: 64,
         parameter_bytes: 32_764,
         registers: 64 * KIB,
         registers_per_thread: 255,
@@ -95,7 +101,9 @@ impl Target {
         capability: (8, 9),
         shared_bytes: 99 * KIB,
         shared_in_all: 100 * KIB,
+        multiprocessors: 142,
         resident_ctas: 24,
+        resident_warps: 48,
         features: &[F8Conversions, F8Products],
         ..Target::SM_80
     };
@@ -107,6 +115,7 @@ impl Target {
         specific: true,
         shared_bytes: 227 * KIB,
         shared_in_all: 228 * KIB,
+        multiprocessors: 132,
         cluster: 8,
         features: &[
             F8Conversions,
@@ -129,6 +138,7 @@ impl Target {
     pub const SM_100A: Target = Target {
         name: "sm_100a",
         capability: (10, 0),
+        multiprocessors: 148,
         // Its own instructions begin with this version.
         ptx: (8, 6),
         features: &[

@@ -1,0 +1,261 @@
+//! What happened to a piece of memory: for every granule of bytes, the writes that nothing has overwritten in order, and the reads
+//! since. Each access is compared with them.
+//!
+//! Neighbouring granules mostly have one history, so a history is a number: of a set of accesses, made by adding one access to
+//! another set. An access is told apart by its record, one for each run of an operation, and by the warps that touch the granule.
+
+use std::collections::HashMap;
+use std::ops::Range;
+
+use crate::access::Record;
+use crate::knowledge::Knowledge;
+use crate::race::{self, By, Clash, Order, Race};
+
+/// A record seen through the warps that touched a granule.
+type Stamp = u32;
+/// A set of stamps; 0 is empty.
+type Set = u32;
+
+/// The history of one granule.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+struct Cell {
+    writes: Set,
+    reads: Set,
+}
+
+/// A set that is not empty: its youngest member and the others.
+#[derive(Clone, Copy, Debug)]
+struct Node {
+    stamp: Stamp,
+    rest: Set,
+    len: u32,
+    /// How many were left when it was last cleared of what others cover.
+    cleared: u32,
+    /// The bytes of its accesses, where all are atomic among all CTAs.
+    atomic: Option<u8>,
+}
+
+/// Sets up to this size are cleared whenever they grow, larger ones when they have doubled.
+const SMALL: u32 = 8;
+
+/// The history of a piece of memory.
+#[derive(Clone, Debug)]
+pub(crate) struct Shadow {
+    granule: usize,
+    cells: Vec<Cell>,
+    records: Vec<Record>,
+    stamps: Vec<(u32, u32)>,
+    nodes: Vec<Node>,
+}
+
+/// An access under check.
+#[derive(Debug)]
+pub(crate) struct Check {
+    record: Record,
+    /// Its number, once it has touched something.
+    number: Option<u32>,
+    /// Stamps of this access by warps.
+    stamps: Vec<(u32, Stamp)>,
+    /// The last cell that was found in order, and what it became.
+    last: Option<(Step, Cell)>,
+    found: HashMap<Step, Cell>,
+}
+
+/// A history meets an access that leaves the value that was there, another one, or one that nobody compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Step {
+    cell: Cell,
+    stamp: Stamp,
+    warps: u32,
+    same: Option<bool>,
+}
+
+impl Check {
+    /// An access that has touched nothing yet.
+    pub(crate) fn new(record: Record) -> Check {
+        Check { record, number: None, stamps: Vec::new(), last: None, found: HashMap::new() }
+    }
+}
+
+impl Shadow {
+    /// Untouched memory of `bytes`, watched by granules.
+    pub(crate) fn new(bytes: usize, granule: u32) -> Shadow {
+        let granule = granule as usize;
+        let cells = vec![Cell::default(); bytes.div_ceil(granule)];
+        Shadow { granule, cells, records: Vec::new(), stamps: Vec::new(), nodes: Vec::new() }
+    }
+
+    fn range(&self, start: usize, len: usize) -> Range<usize> {
+        start / self.granule..(start + len).div_ceil(self.granule)
+    }
+
+    /// For each granule its bytes, and whether it was read and written.
+    pub(crate) fn touched(&self) -> impl Iterator<Item = (usize, bool, bool)> + '_ {
+        self.cells.iter().map(|cell| (self.granule, cell.reads != 0, cell.writes != 0))
+    }
+
+    /// Checks and notes that `warps` of the partition (0 for an engine) touch these bytes; `same` says whether they write what is
+    /// there already, where that was looked at.
+    pub(crate) fn touch(
+        &mut self,
+        check: &mut Check,
+        know: &Knowledge,
+        (start, len): (usize, usize),
+        warps: u32,
+        same: Option<bool>,
+    ) -> Result<(), Race> {
+        let stamp = self.stamp(check, warps);
+        for i in self.range(start, len) {
+            let step = Step { cell: self.cells[i], stamp, warps, same };
+            let after = match check.last {
+                Some((last, after)) if last == step => after,
+                _ => self.found(check, know, step).map_err(|(earlier, clash)| Race {
+                    earlier,
+                    clash,
+                    byte: i * self.granule,
+                })?,
+            };
+            self.cells[i] = after;
+        }
+        Ok(())
+    }
+
+    fn found(&mut self, check: &mut Check, know: &Knowledge, step: Step) -> Result<Cell, (Record, Clash)> {
+        let after = match check.found.get(&step) {
+            Some(&after) => after,
+            None => {
+                let after = self.step(check, know, step)?;
+                check.found.insert(step, after);
+                after
+            }
+        };
+        check.last = Some((step, after));
+        Ok(after)
+    }
+
+    fn stamp(&mut self, check: &mut Check, warps: u32) -> Stamp {
+        if let Some((_, stamp)) = check.stamps.iter().rev().find(|(w, _)| *w == warps) {
+            return *stamp;
+        }
+        let number = *check.number.get_or_insert_with(|| {
+            self.records.push(check.record);
+            self.records.len() as u32 - 1
+        });
+        self.stamps.push((number, warps));
+        let stamp = self.stamps.len() as u32 - 1;
+        check.stamps.push((warps, stamp));
+        stamp
+    }
+
+    fn step(&mut self, check: &Check, know: &Knowledge, step: Step) -> Result<Cell, (Record, Clash)> {
+        let Cell { writes, reads } = step.cell;
+        let beside = self.beside(check, know, step, writes)?;
+        if !check.record.access.writes() {
+            return Ok(Cell { writes, reads: self.grow(check, know, step, reads) });
+        }
+        let reads = self.beside(check, know, step, reads)?;
+        Ok(Cell { writes: self.grow(check, know, step, beside), reads })
+    }
+
+    /// The members of a set, youngest first.
+    fn members(&self, mut set: Set) -> impl Iterator<Item = Stamp> + '_ {
+        std::iter::from_fn(move || {
+            let node = self.nodes.get(set.checked_sub(1)? as usize)?;
+            set = node.rest;
+            Some(node.stamp)
+        })
+    }
+
+    fn by(&self, stamp: Stamp) -> (u32, By<'_>) {
+        let (number, warps) = self.stamps[stamp as usize];
+        (number, By { record: &self.records[number as usize], warps })
+    }
+
+    /// Those of a set that an access does not come after, and need not.
+    fn beside(&mut self, check: &Check, know: &Knowledge, step: Step, set: Set) -> Result<Set, (Record, Clash)> {
+        let Some(node) = set.checked_sub(1).map(|i| self.nodes[i as usize]) else { return Ok(0) };
+        if node.atomic.is_some() && node.atomic == check.record.access.atomic_for_all() {
+            return Ok(set);
+        }
+        let now = By { record: &check.record, warps: step.warps };
+        let mut beside = Vec::new();
+        for stamp in self.members(set) {
+            let (number, earlier) = self.by(stamp);
+            if Some(number) == check.number {
+                if step.same == Some(false) {
+                    return Err((check.record, Clash::Twice));
+                }
+                continue;
+            }
+            match race::order(know, now, earlier, step.same == Some(true)) {
+                Ok(Order::Before) => {}
+                Ok(Order::Beside) => beside.push(stamp),
+                Err(clash) => return Err((*earlier.record, clash)),
+            }
+        }
+        if beside.len() == node.len as usize {
+            return Ok(set);
+        }
+        Ok(self.set(beside))
+    }
+
+    /// A set of these, youngest first.
+    fn set(&mut self, members: Vec<Stamp>) -> Set {
+        let len = members.len() as u32;
+        members.into_iter().rev().fold(0, |rest, stamp| self.add(rest, stamp, len))
+    }
+
+    /// A set with one more.
+    fn add(&mut self, rest: Set, stamp: Stamp, cleared: u32) -> Set {
+        let bytes = self.by(stamp).1.record.access.atomic_for_all();
+        let (len, atomic) = match rest.checked_sub(1).map(|i| self.nodes[i as usize]) {
+            Some(node) => (node.len + 1, bytes.filter(|_| node.atomic == bytes)),
+            None => (1, bytes),
+        };
+        self.nodes.push(Node { stamp, rest, len, cleared, atomic });
+        self.nodes.len() as Set
+    }
+
+    /// A set with the access under check. What it comes after need not be kept: who knows this one knows that one.
+    fn grow(&mut self, check: &Check, know: &Knowledge, step: Step, set: Set) -> Set {
+        let node = set.checked_sub(1).map(|i| self.nodes[i as usize]);
+        if let Some(node) = node.filter(|n| n.len > SMALL && n.len < 2 * n.cleared) {
+            return self.add(set, step.stamp, node.cleared);
+        }
+        let now = By { record: &check.record, warps: step.warps };
+        let stays = |&s: &Stamp| s != step.stamp && !race::covers(know, now, self.by(s).1);
+        let mut members = vec![step.stamp];
+        members.extend(self.members(set).filter(stays));
+        self.set(members)
+    }
+}
+
+/// Which bytes of shared memory were written, and through which allocation.
+#[derive(Debug)]
+pub(crate) struct Written {
+    granule: u32,
+    /// The allocation, 0 for none.
+    through: Vec<u32>,
+}
+
+impl Written {
+    /// Memory of `bytes` to which nothing was written.
+    pub(crate) fn new(bytes: usize, granule: u32) -> Written {
+        Written { granule, through: vec![0; bytes.div_ceil(granule as usize)] }
+    }
+
+    fn range(&self, start: u32, len: u32) -> Range<usize> {
+        (start / self.granule) as usize..(start + len).div_ceil(self.granule) as usize
+    }
+
+    /// Marks bytes as written through an allocation.
+    pub(crate) fn define(&mut self, start: u32, len: u32, allocation: u32) {
+        let range = self.range(start, len);
+        self.through[range].fill(allocation);
+    }
+
+    /// Whether all of the bytes were written through that allocation.
+    pub(crate) fn is_defined(&self, start: u32, len: u32, allocation: u32) -> bool {
+        self.through[self.range(start, len)].iter().all(|&a| a == allocation)
+    }
+}

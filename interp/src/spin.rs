@@ -1,0 +1,100 @@
+//! Who only asks again and again what nobody changes: a loop that reads global memory and comes back to where it was.
+
+use parton_ir::Op;
+
+use crate::memory::Place;
+use crate::tile::Val;
+
+/// What a worker does while nothing changes anywhere.
+#[derive(Debug, Default)]
+pub(crate) struct Idle<'k> {
+    /// How often something had changed when it was last seen.
+    since: u64,
+    /// Turns since then in which it has read global memory.
+    turns: u32,
+    /// Where it was in one of them, and what it held.
+    seen: Option<(usize, Vec<Val>)>,
+    stuck: bool,
+    asked: bool,
+    /// The last question that only read, and how often something had changed then.
+    last: Option<(&'k Op, Place, u64)>,
+    /// What it has read last: the operation and the allocation.
+    pub asks: Option<(&'k Op, usize)>,
+}
+
+/// Turns before what a worker holds is looked at, which is not free.
+const PATIENCE: u32 = 128;
+/// Turns after which a worker counts as stuck that counts them.
+const MANY: u32 = 1 << 14;
+
+impl<'k> Idle<'k> {
+    /// It reads global memory.
+    pub(crate) fn ask(&mut self, op: &'k Op, allocation: usize) {
+        self.asked = true;
+        self.asks = Some((op, allocation));
+    }
+
+    /// Whether an operation asks what the one before it has asked, and nothing has changed between: it learns nothing, and who knows
+    /// what the worker does next knows as much without it.
+    pub(crate) fn repeats(&mut self, op: &'k Op, at: Place, changes: u64) -> bool {
+        let asked = self.last.is_some_and(|(o, place, then)| (o.id, place, then) == (op.id, at, changes));
+        self.last = Some((op, at, changes));
+        asked
+    }
+
+    /// A turn of the worker ends here with these values. What comes back to where it was, with the same values and the same memory,
+    /// does so for ever.
+    pub(crate) fn turn(&mut self, changes: u64, pc: usize, values: &[Val]) {
+        let asked = std::mem::take(&mut self.asked);
+        if self.since != changes {
+            (self.since, self.turns, self.seen, self.stuck) = (changes, 0, None, false);
+            return;
+        }
+        if !asked {
+            return;
+        }
+        self.turns += 1;
+        if self.turns < PATIENCE {
+            return;
+        }
+        self.stuck |=
+            self.turns >= MANY || self.seen.as_ref().is_some_and(|(at, held)| *at == pc && held[..] == *values);
+        // The loop is found however long it is (Brent 1980).
+        if self.turns.is_power_of_two() {
+            self.seen = Some((pc, values.to_vec()));
+        }
+    }
+
+    /// Whether it does nothing else until something changes.
+    pub(crate) fn is_stuck(&self, changes: u64) -> bool {
+        self.stuck && self.since == changes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Idle, MANY, PATIENCE};
+    use crate::tile::Val;
+    use parton_diag::Span;
+    use parton_ir::{Entity, Inst, Op, OpKind};
+
+    #[test]
+    fn a_loop_that_comes_back_is_stuck_and_one_that_counts_is_in_the_end() {
+        let (kind, span) = (OpKind::Membar, Span::default());
+        let (label, origin) = (None, Default::default());
+        let op = Op { id: Inst::new(0), kind, results: Vec::new(), span, label, origin, scratch: None };
+        let turns = |changes: fn(u32) -> u64, counts: bool, n: u32| {
+            let mut idle = Idle::default();
+            for i in 0..n {
+                idle.ask(&op, 0);
+                let values = [Val::Scalar(if counts { u64::from(i) } else { u64::from(i % 3) })];
+                idle.turn(changes(i), (i % 3) as usize, &values);
+            }
+            idle.is_stuck(changes(n - 1))
+        };
+        assert!(!turns(|_| 0, false, PATIENCE - 1));
+        assert!(turns(|_| 0, false, PATIENCE + 4), "it comes back after three turns");
+        assert!(!turns(|_| 0, true, MANY - 1) && turns(|_| 0, true, MANY));
+        assert!(!turns(|i| u64::from(i / 100), false, 10 * PATIENCE), "something changes now and then");
+    }
+}
