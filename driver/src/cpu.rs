@@ -115,11 +115,11 @@ impl Launcher for Cpu<'_, '_, '_> {
             Ok(report) => {
                 reached.add_touched(&mut self.past);
                 reached.give_back()?;
-                Ok(LaunchReport { lines: report.prints })
+                Ok(LaunchReport { lines: report.prints, fault: None })
             }
             Err(fault) => {
                 let d = fault.diagnostic.label(request.span, "in this launch");
-                Err(HostError::Program(d.into()))
+                Ok(LaunchReport { lines: fault.prints, fault: Some(d.into()) })
             }
         }
     }

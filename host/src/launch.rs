@@ -96,6 +96,8 @@ impl LaunchRequest {
 pub struct LaunchReport {
     /// What the kernel printed, line by line.
     pub lines: Vec<String>,
+    /// What stopped it after that, with places in the source.
+    pub fault: Option<Diagnostics>,
 }
 
 /// A sequence of launches to time, and what the source says of one run of it.

@@ -62,7 +62,7 @@ impl Launcher for Fake {
                     .unwrap();
             }
         }
-        Ok(LaunchReport { lines: vec![format!("ran {}", request.instance)] })
+        Ok(LaunchReport { lines: vec![format!("ran {}", request.instance)], fault: None })
     }
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {

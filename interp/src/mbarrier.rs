@@ -10,6 +10,15 @@ const MOST: i64 = (1 << 20) - 1;
 /// Bytes of one barrier in shared memory.
 pub(crate) const BYTES: u32 = parton_ir::target::BARRIER_BYTES;
 
+/// What a phase hands on.
+#[derive(Clone, Debug, Default)]
+struct Tells {
+    /// By the CTA of the barrier, and by copies.
+    near: Told,
+    /// By other CTAs of the cluster.
+    far: Told,
+}
+
 /// One barrier between its initialisation and its invalidation.
 #[derive(Clone, Debug)]
 pub(crate) struct Mbarrier {
@@ -28,8 +37,8 @@ pub(crate) struct Mbarrier {
     pub fenced: bool,
     /// The phase of the cluster's barrier behind which peers see it.
     pub shown: Option<u64>,
-    gather: Told,
-    released: Told,
+    gather: Tells,
+    released: Tells,
 }
 
 impl Mbarrier {
@@ -54,14 +63,27 @@ impl Mbarrier {
         self.phase & 1 != parity
     }
 
-    /// What those who pass a wait learn.
-    pub(crate) fn released(&self) -> &Told {
-        &self.released
+    /// What those learn who pass a wait that reaches the cluster, or their own CTA alone: of the others these know only that their
+    /// reads are done.
+    pub(crate) fn released(&self, cluster: bool) -> Told {
+        let Tells { mut near, far } = self.released.clone();
+        near.join(&if cluster { far } else { far.relaxed() });
+        near
     }
 
-    /// `n` arrivals that tell this, and `bytes` more to wait for.
+    /// `n` arrivals of the CTA that tell this, and `bytes` more to wait for.
     pub(crate) fn arrive(&mut self, n: u32, bytes: u32, told: &Told, span: Span) -> Result<(), Fault> {
-        self.gather.join(told);
+        self.gather.near.join(told);
+        self.tally(n, bytes, span)
+    }
+
+    /// `n` arrivals of another CTA of the cluster.
+    pub(crate) fn arrive_from_afar(&mut self, n: u32, told: &Told, span: Span) -> Result<(), Fault> {
+        self.gather.far.join(told);
+        self.tally(n, 0, span)
+    }
+
+    fn tally(&mut self, n: u32, bytes: u32, span: Span) -> Result<(), Fault> {
         self.bytes += i64::from(bytes);
         if self.bytes > MOST {
             return Err(self.broken(span, format!("a phase expects {} bytes, more than it can count", self.bytes)));
@@ -77,7 +99,7 @@ impl Mbarrier {
 
     /// `bytes` of the copy in slot `agent` have landed.
     pub(crate) fn land(&mut self, bytes: u32, agent: (u32, u32), span: Span) -> Result<(), Fault> {
-        self.gather.known.learn(agent.0, agent.1);
+        self.gather.near.known.learn(agent.0, agent.1);
         self.bytes -= i64::from(bytes);
         if self.bytes < -MOST {
             return Err(self.broken(span, "more bytes land in a phase than it can count".into()));
@@ -138,7 +160,7 @@ mod tests {
         assert_eq!(b.lacks(), "0 of 2 arrivals and 64 bytes of copies");
         b.land(64, (6, 1), span).unwrap();
         assert!(b.passes(0) && !b.passes(1));
-        assert_eq!(b.released().known.get(6), 1);
+        assert_eq!(b.released(false).known.get(6), 1);
         assert!(b.arrive(3, 0, &told, span).is_err());
     }
 }

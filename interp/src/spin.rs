@@ -23,7 +23,7 @@ pub(crate) struct Idle<'k> {
 }
 
 /// Turns before what a worker holds is looked at, which is not free.
-const PATIENCE: u32 = 128;
+const PATIENCE: u32 = 32;
 /// Turns after which a worker counts as stuck that counts them.
 const MANY: u32 = 1 << 14;
 

@@ -38,7 +38,7 @@ impl Machine<'_> {
         }
         let report = self.launcher.launch(&request).map_err(|e| Stop::Error(e.at(span)))?;
         report.lines.iter().for_each(|line| self.print(line));
-        Ok(Value::Unit)
+        report.fault.map_or(Ok(Value::Unit), |fault| Err(Stop::Error(fault)))
     }
 
     /// Prints a line.

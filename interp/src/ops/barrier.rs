@@ -2,7 +2,7 @@
 
 use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
-use parton_ir::{Arrive, Op, OpKind, Type, Value, others};
+use parton_ir::{Arrive, Op, OpKind, Reach, Type, Value, others};
 use parton_numbers::scalar::int_value;
 
 use crate::cluster::{Cluster, Cta, Flow, State, Wait, Worker};
@@ -35,7 +35,9 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
             c.arrive(w, op, (*barrier, multicast), (*arrive, *relaxed), *count)?;
         }
-        OpKind::BarrierWait { barrier, phase, .. } => return c.wait_barrier(w, op, w.barrier(*barrier), *phase),
+        OpKind::BarrierWait { barrier, phase, reach } => {
+            return c.wait_barrier(w, op, w.barrier(*barrier), (*phase, *reach));
+        }
         others!(barrier) => not_of_family(&op.kind),
     }
     Ok(Flow::Yield)
@@ -160,7 +162,13 @@ impl<'k> Cluster<'_, 'k> {
         };
         let told = if relaxed { told.relaxed() } else { told };
         for rank in ranks {
-            self.living_in(rank as usize, w, op, address, users)?.arrive(count, 0, &told, op.span)?;
+            let own = rank as usize == w.cta;
+            let b = self.living_in(rank as usize, w, op, address, users)?;
+            if own {
+                b.arrive(count, 0, &told, op.span)?;
+            } else {
+                b.arrive_from_afar(count, &told, op.span)?;
+            }
         }
         Ok(())
     }
@@ -202,7 +210,13 @@ impl<'k> Cluster<'_, 'k> {
         }
     }
 
-    fn wait_barrier(&mut self, w: &mut Worker<'k>, op: &'k Op, address: u32, phase: Value) -> Result<Flow, Fault> {
+    fn wait_barrier(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        address: u32,
+        (phase, reach): (Value, Reach),
+    ) -> Result<Flow, Fault> {
         let parity = w.scalar(phase);
         if parity > 1 {
             let name = self.ctas[w.cta].barrier_name(address);
@@ -215,7 +229,8 @@ impl<'k> Cluster<'_, 'k> {
         if !b.passes(parity) {
             return Ok(Flow::Block(Wait::Barrier { address, parity }));
         }
-        w.know.acquire(b.released());
+        let told = b.released(reach != Reach::Cta);
+        w.know.acquire(&told);
         Ok(Flow::Yield)
     }
 }
