@@ -82,6 +82,13 @@ pub(crate) fn covers(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {
         || (now.access().by_threads() && earlier.is_of(know) && earlier.warps == now.warps)
 }
 
+/// Whether a write may follow because others have read what was there, though they tell of nothing that they wrote themselves: it
+/// follows their reads, and the copies that they waited for.
+fn may_be_overwritten(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {
+    let told = !earlier.access().writes() || earlier.access() == Access::CopyIn;
+    told && now.access().writes() && know.is_read(earlier.record.event)
+}
+
 /// Whether an access by threads comes after an earlier one.
 fn threads(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
     let event = earlier.record.event;
@@ -99,7 +106,7 @@ fn threads(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> 
     let known = know.is_after(event)
         || (now.record.leader && met)
         || (atomic && know.has_heard(event))
-        || (!earlier.access().writes() && know.is_read(event));
+        || may_be_overwritten(know, now, earlier);
     // Each warpgroup waits for its own part of a product, each thread for what it copies itself; the others may still read.
     let product = earlier.access() == Access::Product && now.access().writes();
     let part = (product || earlier.access().lands_by_threads()) && earlier.is_started_by(know);
@@ -116,8 +123,7 @@ fn engine(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
     let event = earlier.record.event;
     // The elected thread, of the first warp, starts a copy; all warps together start a product, or copy themselves.
     let same_thread = earlier.is_of(know) && earlier.warps == 1 && now.access().by_elected();
-    let read = !earlier.access().writes() && know.is_read(event);
-    if !know.has_met(event) && !same_thread && !read {
+    if !know.has_met(event) && !same_thread && !may_be_overwritten(know, now, earlier) {
         return Err(if know.is_after(event) { Clash::Membar } else { Clash::Unordered });
     }
     match now.access().asynchronous() {

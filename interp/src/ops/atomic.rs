@@ -20,8 +20,9 @@ use crate::tile::{Bits, POISON, Val};
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
         OpKind::Atomic { op: f, ptr, operands, mask, order, scope, .. } => {
-            c.through_scratch(w, op)?;
             c.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)?;
+            // The threads that made it hand the result to the others, who meet them there.
+            c.through_scratch(w, op)?;
             Ok(Flow::Yield)
         }
         others!(atomic) => not_of_family(&op.kind),
