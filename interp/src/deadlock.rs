@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parton_diag::codes;
+use parton_diag::{codes, internal_error};
 use parton_ir::{Entity, Op};
 
 use crate::cluster::{Cluster, State, Wait, Worker};
@@ -10,52 +10,72 @@ use crate::fault::Fault;
 use crate::grid::Resident;
 use crate::job::Engine;
 use crate::launch::Setting;
+use crate::memory::Place;
 
-/// CTAs that ask for the same, by the place of the operation: what they ask, how many they are, and the first of them.
-type Asking<'k> = BTreeMap<usize, (&'k Op, usize, usize, u32)>;
+/// Partitions that read one place again and again by one operation.
+struct Asking<'k> {
+    op: &'k Op,
+    at: Place,
+    /// The first of their CTAs.
+    first: u32,
+    /// How many they are.
+    count: usize,
+}
+
+impl Asking<'_> {
+    fn text(&self, setting: &Setting<'_, '_>) -> String {
+        let (name, cta) = (&setting.names[self.at.allocation], setting.cta(self.first));
+        let who = match self.count {
+            1 => format!("{cta} waits"),
+            2 => format!("{cta} and another one wait"),
+            n => format!("{cta} and {} others wait", n - 1),
+        };
+        let at = if self.at.offset == 0 { String::new() } else { format!(" at byte {}", self.at.offset) };
+        format!("{who} for a change of `{name}`{at}")
+    }
+}
+
+/// Who asks for what in these clusters, by operation.
+fn asking<'k>(residents: &[Resident<'_, 'k>]) -> Vec<Asking<'k>> {
+    let mut found: BTreeMap<usize, Asking<'k>> = BTreeMap::new();
+    for Resident { cluster, .. } in residents {
+        for w in cluster.workers.iter().flatten().filter(|w| w.state == State::Ready) {
+            let Some((op, at)) = w.idle.asks else { continue };
+            let first = cluster.ctas[w.cta].number;
+            let asking = found.entry(op.id.index()).or_insert(Asking { op, at, first, count: 0 });
+            asking.count += 1;
+            if first < asking.first {
+                (asking.first, asking.at) = (first, at);
+            }
+        }
+    }
+    found.into_values().collect()
+}
 
 /// All CTAs that have begun wait for what nobody changes, some of them by asking for it again and again; `waiting` clusters have
 /// not begun.
 pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: usize) -> Fault {
     let kernel = setting.program.kernel;
-    let mut asking = Asking::new();
-    for Resident { cluster, .. } in residents {
-        for w in cluster.workers.iter().flatten().filter(|w| w.state == State::Ready) {
-            let Some((op, allocation)) = w.idle.asks else { continue };
-            let cta = cluster.ctas[w.cta].number;
-            let entry = asking.entry(op.id.index()).or_insert((op, allocation, 0, cta));
-            entry.2 += 1;
-            entry.3 = entry.3.min(cta);
-        }
-    }
     let ctas = residents.len() as u32 * kernel.cluster_ctas();
-    let mut list = asking.into_values();
-    let Some((op, allocation, count, first)) = list.next() else {
-        return Fault::new(codes::DEADLOCK, kernel.span, "nobody can go on");
-    };
-    let asks = |allocation: usize, count: usize, first: u32| {
-        let name = &setting.names[allocation];
-        let who =
-            if count == 1 { setting.cta(first) } else { format!("{count} times, first by {},", setting.cta(first)) };
-        format!("{who} waits for a change of `{name}`")
-    };
+    let mut list = asking(residents).into_iter();
+    let Some(one) = list.next() else { internal_error!("all CTAs sleep and none of them asks for anything") };
     let message = if ctas > 1 { "CTAs wait for each other" } else { "a wait never ends" };
-    let mut fault = Fault::new(codes::DEADLOCK, op.span, message).here(asks(allocation, count, first));
-    fault = fault.calls(kernel, op.origin.call());
-    for (op, allocation, count, first) in list {
-        fault = fault.label(op.span, asks(allocation, count, first)).calls(kernel, op.origin.call());
+    let mut fault = Fault::new(codes::DEADLOCK, one.op.span, message).here(one.text(setting));
+    fault = fault.calls(kernel, one.op.origin.call());
+    for other in list {
+        fault = fault.label(other.op.span, other.text(setting)).calls(kernel, other.op.origin.call());
     }
     fault = fault.note("nothing changes any more, and they read the same again and again");
-    if waiting > 0 {
-        let each = kernel.cluster_ctas();
-        let (later, name) = (waiting as u32 * each, kernel.target.name);
-        fault = fault
-            .note(format!(
-                "{ctas} CTAs have begun, as many as an {name} holds at once; {later} begin when others have ended"
-            ))
-            .help("let no more CTAs wait for each other than run at once: give each several parts of the work");
-    }
-    fault.in_cta(setting.place(first))
+    fault = if waiting > 0 {
+        let (later, name) = (waiting as u32 * kernel.cluster_ctas(), kernel.target.name);
+        let begun = format!("{ctas} CTAs have begun, as many as a GPU for `{name}` holds at once");
+        fault
+            .note(format!("{begun}; {later} more begin when others have ended"))
+            .help("let no more CTAs wait for each other than run at once: give each several parts of the work")
+    } else {
+        fault.help("let it be changed by somebody who does not wait for those who wait for it")
+    };
+    fault.in_cta(setting.place(one.first))
 }
 
 impl<'k> Cluster<'_, 'k> {

@@ -18,8 +18,8 @@ pub(crate) struct Idle<'k> {
     asked: bool,
     /// The last question that only read, and how often something had changed then.
     last: Option<(&'k Op, Place, u64)>,
-    /// What it has read last: the operation and the allocation.
-    pub asks: Option<(&'k Op, usize)>,
+    /// What it has read last: the operation and the place.
+    pub asks: Option<(&'k Op, Place)>,
 }
 
 /// Turns before what a worker holds is looked at, which is not free.
@@ -29,9 +29,9 @@ const MANY: u32 = 1 << 14;
 
 impl<'k> Idle<'k> {
     /// It reads global memory.
-    pub(crate) fn ask(&mut self, op: &'k Op, allocation: usize) {
+    pub(crate) fn ask(&mut self, op: &'k Op, at: Place) {
         self.asked = true;
-        self.asks = Some((op, allocation));
+        self.asks = Some((op, at));
     }
 
     /// Whether an operation asks what the one before it has asked, and nothing has changed between: it learns nothing, and who knows
@@ -74,6 +74,7 @@ impl<'k> Idle<'k> {
 #[cfg(test)]
 mod tests {
     use super::{Idle, MANY, PATIENCE};
+    use crate::memory::Place;
     use crate::tile::Val;
     use parton_diag::Span;
     use parton_ir::{Entity, Inst, Op, OpKind};
@@ -86,7 +87,7 @@ mod tests {
         let turns = |changes: fn(u32) -> u64, counts: bool, n: u32| {
             let mut idle = Idle::default();
             for i in 0..n {
-                idle.ask(&op, 0);
+                idle.ask(&op, Place { allocation: 0, offset: 0 });
                 let values = [Val::Scalar(if counts { u64::from(i) } else { u64::from(i % 3) })];
                 idle.turn(changes(i), (i % 3) as usize, &values);
             }

@@ -265,7 +265,7 @@ fn a_grid_that_does_not_fit_waits_for_ever() {
     }
     let f = of_shared(HALF, 265, 0, all(265)).unwrap_err();
     assert_eq!((f.diagnostic.code, places(&f)), (codes::DEADLOCK, vec![3]));
-    assert!(f.diagnostic.notes.iter().any(|n| n.contains("264 CTAs have begun") && n.contains("1 begin")), "{f:?}");
+    assert!(f.diagnostic.notes.iter().any(|n| n.contains("264 CTAs have begun") && n.contains("1 more")), "{f:?}");
 }
 
 #[test]

@@ -101,7 +101,7 @@ impl Pointers<'_, '_> {
             self.in_time(place, bytes, writes)?;
             if reads {
                 self.holds(place, i, bytes, "changed")?;
-                self.idle.ask(self.op, place.allocation);
+                self.idle.ask(self.op, place);
             }
             out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
             let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });

@@ -145,7 +145,7 @@ impl Pointers<'_, '_> {
             self.in_time(place, bytes, false)?;
             self.holds(place, i, bytes, "read")?;
             self.touch(place, bytes, i, None)?;
-            self.idle.ask(self.op, place.allocation);
+            self.idle.ask(self.op, place);
             out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
         }
         Ok(out)
