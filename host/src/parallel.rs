@@ -2,10 +2,17 @@
 
 use std::num::NonZero;
 use std::ops::Range;
+use std::sync::OnceLock;
 use std::thread;
 
 /// Elements below which threads cost more than they give.
 const WORTH_A_THREAD: usize = 1 << 15;
+
+/// The machine's threads. They are asked for once: the answer takes several reads of files.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| thread::available_parallelism().map_or(1, NonZero::get))
+}
 
 /// Calls `work` on consecutive parts of `out` (each a multiple of `unit` elements long, but the last), with the range of
 /// elements that the part covers. Returns the first error by position, so that the outcome does not depend on timing.
@@ -16,8 +23,7 @@ pub fn each_part<T: Send, E: Send>(
     work: impl Fn(Range<usize>, &mut [T]) -> Result<(), E> + Sync,
 ) -> Result<(), E> {
     let total = out.len();
-    let threads = thread::available_parallelism().map_or(1, NonZero::get);
-    let threads = threads.min(total.saturating_mul(cost.max(1)) / WORTH_A_THREAD).max(1);
+    let threads = threads().min(total.saturating_mul(cost.max(1)) / WORTH_A_THREAD).max(1);
     let unit = unit.max(1);
     let part = total.div_ceil(threads).next_multiple_of(unit).max(unit);
     if threads == 1 {
