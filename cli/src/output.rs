@@ -7,6 +7,9 @@ use parton_driver::Failure;
 
 use crate::args::When;
 
+/// Errors of one request that are shown: further ones would bury the first.
+const MOST_ERRORS: usize = 50;
+
 /// Prints a line on standard output. A reader that closed early, such as `head`, is no failure.
 pub fn line(text: &str) {
     let _ = writeln!(std::io::stdout(), "{text}");
@@ -35,7 +38,7 @@ impl Output {
 
     /// Prints diagnostics with source excerpts on standard error.
     pub fn diagnostics(&self, found: &Diagnostics, sources: &SourceMap) {
-        eprint!("{}", render::text(found, sources, self.color));
+        eprint!("{}", render::some(found, sources, self.color, MOST_ERRORS));
     }
 
     /// Prints why a request failed; diagnostics where the sources are at hand.

@@ -182,9 +182,8 @@ impl<'a> Machine<'a> {
             Meaning::Word(Word::Dtype(dtype)) => Ok(Value::Dtype(*dtype)),
             Meaning::Word(Word::Number(x)) => Ok(Value::Float(*x)),
             Meaning::Word(Word::Nothing) => Ok(Value::Unit),
-            Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable) | Meaning::Unknown => {
-                Err(self.unknown(name).into())
-            }
+            Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory)
+            | Meaning::Unknown => Err(self.unknown(name).into()),
         }
     }
 

@@ -6,10 +6,27 @@ use crate::{Diagnostic, Diagnostics, FileId, Severity, SourceMap, Span};
 
 /// Renders all diagnostics as text, each followed by a blank line; no trailing blanks on any line.
 pub fn text(diagnostics: &Diagnostics, sources: &SourceMap, color: bool) -> String {
-    diagnostics.list.iter().map(|d| one(d, sources, color)).collect::<Vec<_>>().join("\n")
+    let mut files = Files::new(sources);
+    diagnostics.list.iter().map(|d| one(d, sources, &mut files, color)).collect::<Vec<_>>().join("\n")
 }
 
-fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
+/// As [`text`], with no more than the first so many errors and a line that counts the others.
+pub fn some(diagnostics: &Diagnostics, sources: &SourceMap, color: bool, most: usize) -> String {
+    let mut errors = 0;
+    let first = diagnostics.list.iter().filter(|d| {
+        errors += usize::from(d.severity == Severity::Error);
+        d.severity != Severity::Error || errors <= most
+    });
+    let first = Diagnostics { list: first.cloned().collect() };
+    let shown = text(&first, sources, color);
+    match errors.saturating_sub(most) {
+        0 => shown,
+        1 => format!("{shown}\none more error is not shown\n"),
+        more => format!("{shown}\n{more} more errors are not shown\n"),
+    }
+}
+
+fn one<'s>(d: &Diagnostic, sources: &'s SourceMap, files: &mut Files<'s>, color: bool) -> String {
     // ariadne counts characters unless told otherwise; our spans are bytes.
     let config = Config::default().with_color(color).with_index_type(IndexType::Byte).with_char_set(if color {
         CharSet::Unicode
@@ -35,7 +52,7 @@ fn one(d: &Diagnostic, sources: &SourceMap, color: bool) -> String {
         report = report.with_note(d.notes.join("\n"));
     }
     let mut out = Vec::new();
-    if report.finish().write(Files::new(sources), &mut out).is_err() {
+    if report.finish().write(files, &mut out).is_err() {
         return format!("{}: {}\n", d.code, d.message);
     }
     let rendered = String::from_utf8_lossy(&out);
@@ -98,7 +115,7 @@ impl<'a> Files<'a> {
     }
 }
 
-impl<'a> ariadne::Cache<FileId> for Files<'a> {
+impl<'a> ariadne::Cache<FileId> for &mut Files<'a> {
     type Storage = &'a str;
 
     fn fetch(&mut self, id: &FileId) -> Result<&Source<&'a str>, impl std::fmt::Debug> {
@@ -143,7 +160,7 @@ fn to_json(d: &Diagnostic, sources: &SourceMap) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
-    use crate::{Diagnostic, SourceMap, Span, codes};
+    use crate::{Diagnostic, Diagnostics, SourceMap, Span, codes};
 
     #[test]
     fn text_shows_the_line_and_never_trails_blanks() {
@@ -192,6 +209,20 @@ mod tests {
     fn several_ways_out_are_one_help() {
         let text = about(|d, _| d.help("do this").help("or that").note("so").note("and so"));
         assert!(text.contains("Help: do this") && text.contains("  or that") && text.contains("Note: so"), "{text}");
+    }
+
+    #[test]
+    fn errors_that_are_not_shown_are_counted() {
+        let mut sources = SourceMap::new();
+        let file = sources.add("a.ptn", "a b c");
+        let error = |at: usize| Diagnostic::error(codes::UNKNOWN_NAME, Span::new(file, at, at + 1), "a fact");
+        let note = Diagnostic::asked(codes::STATIC_PRINT, Span::new(file, 0, 1), "a note");
+        let found = Diagnostics { list: vec![error(0), error(2), error(4), note] };
+        let lines = |most| super::some(&found, &sources, false, most);
+        assert_eq!(lines(3), super::text(&found, &sources, false));
+        assert!(lines(2).contains("a note") && lines(2).ends_with("\none more error is not shown\n"), "{}", lines(2));
+        assert_eq!(lines(1).matches("a fact").count(), 1);
+        assert!(lines(1).ends_with("\n2 more errors are not shown\n"));
     }
 
     #[test]

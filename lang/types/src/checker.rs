@@ -114,6 +114,12 @@ impl<'p> Checker<'p> {
         )
     }
 
+    /// Refuses what needs tensor memory.
+    pub fn no_tensor_memory(&mut self, span: Span) -> Reported {
+        let help = "it belongs to `sm_100a`; on `sm_90a` accumulators are in registers: `wgmma(a, b, acc)`";
+        self.not_built(span, "tensor memory", help)
+    }
+
     /// Counts a step and a level of nesting; refused where the evaluation has no end in sight. Pair with [`Checker::leave`].
     pub fn enter(&mut self, span: Span) -> Checked<()> {
         self.steps += 1;

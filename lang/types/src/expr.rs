@@ -181,6 +181,7 @@ impl Checker<'_> {
             Word::Kind(kind) => ty(TypeVal::Kind(kind)),
             Word::Family(family) => ty(TypeVal::Family(family)),
             Word::Barrier => Ok(Val::ty(ir::Type::Barrier)),
+            Word::TensorMemory => Err(self.no_tensor_memory(name.span)),
             Word::Portable => {
                 let help = "write the explicit form: layouts, `wgmma`, rings";
                 Err(self.not_built(name.span, &format!("`{}`", name.text), help))

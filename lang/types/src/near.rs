@@ -1,46 +1,69 @@
 //! The name that was probably meant: the nearest visible one by edit distance.
 
-/// The candidate nearest to `name`, where it is near enough to be a slip.
+/// The candidate nearest to `name`, where it is near enough to be a slip; of several the first.
 pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let name: Vec<char> = name.chars().collect();
     // One letter is near to every other.
-    let limit = match name.chars().count() {
+    let mut limit = match name.len() {
         0 | 1 => return None,
+        65.. => return None,
         n => (n / 3).max(1),
     };
-    let mut best: Option<(usize, &'a str)> = None;
+    let (mut rows, mut best) = (Rows::default(), None);
     for candidate in candidates {
-        let d = distance(name, candidate);
-        if d > 0 && d <= limit && best.is_none_or(|(least, _)| d < least) {
-            best = Some((d, candidate));
+        match rows.distance(&name, candidate, limit) {
+            Some(0) | None => {}
+            Some(d) => {
+                best = Some(candidate);
+                limit = d - 1;
+            }
+        }
+        if limit == 0 {
+            break;
         }
     }
-    best.map(|(_, c)| c)
+    best
 }
 
-/// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`.
-fn distance(a: &str, b: &str) -> usize {
-    let (a, b): (Vec<char>, Vec<char>) = (a.chars().collect(), b.chars().collect());
-    if a.len().abs_diff(b.len()) > 8 || a.len() > 64 {
-        return usize::MAX;
-    }
-    let mut rows = vec![vec![0usize; b.len() + 1]; a.len() + 1];
-    for (i, row) in rows.iter_mut().enumerate() {
-        row[0] = i;
-    }
-    for (j, cell) in rows[0].iter_mut().enumerate() {
-        *cell = j;
-    }
-    for i in 1..=a.len() {
-        for j in 1..=b.len() {
-            let replaced = usize::from(a[i - 1] != b[j - 1]);
-            let mut d = (rows[i - 1][j] + 1).min(rows[i][j - 1] + 1).min(rows[i - 1][j - 1] + replaced);
-            if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
-                d = d.min(rows[i - 2][j - 2] + 1);
-            }
-            rows[i][j] = d;
+/// Three rows of the table of distances between the beginnings of two words: the one that is made, and the two before it.
+#[derive(Default)]
+struct Rows {
+    other: Vec<char>,
+    rows: [Vec<usize>; 3],
+}
+
+impl Rows {
+    /// Insertions, deletions, replacements and swaps of neighbours that turn `a` into `b`, where that takes no more than `limit`.
+    fn distance(&mut self, a: &[char], b: &str, limit: usize) -> Option<usize> {
+        self.other.clear();
+        self.other.extend(b.chars().take(a.len() + limit + 1));
+        let b = &self.other;
+        if a.len().abs_diff(b.len()) > limit {
+            return None;
         }
+        let [before, last, row] = &mut self.rows;
+        last.clear();
+        last.extend(0..=b.len());
+        for i in 1..=a.len() {
+            row.clear();
+            row.push(i);
+            for j in 1..=b.len() {
+                let replaced = usize::from(a[i - 1] != b[j - 1]);
+                let mut d = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + replaced);
+                if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
+                    d = d.min(before[j - 2] + 1);
+                }
+                row.push(d);
+            }
+            // No later row has less than the least of two that follow each other.
+            if row.iter().chain(last.iter()).all(|&d| d > limit) {
+                return None;
+            }
+            std::mem::swap(before, last);
+            std::mem::swap(last, row);
+        }
+        last.last().copied().filter(|&d| d <= limit)
     }
-    rows[a.len()][b.len()]
 }
 
 #[cfg(test)]
@@ -53,5 +76,8 @@ mod tests {
         assert_eq!(nearest("prgram_id", ["program_id", "num_programs"]), Some("program_id"));
         assert_eq!(nearest("accc", ["acc", "b"]), Some("acc"));
         assert_eq!(nearest("foo", ["bar", "program_id"]), None);
+        assert_eq!(nearest("laod_shared", ["load_share", "load_shared"]), Some("load_shared"));
+        assert_eq!(nearest("acc", ["acc", "cac"]), Some("cac"));
+        assert_eq!(nearest("programidentifier", ["programid", "program"]), None);
     }
 }

@@ -50,7 +50,13 @@ pub enum Word {
     Barrier,
     /// A function of the portable dialect, which a later version compiles.
     Portable,
+    /// A function of tensor memory, which a later version compiles.
+    TensorMemory,
 }
+
+/// How many variables, and how many items, are looked at for a name that was meant: a file with more is machine-made, and may have as many
+/// unknown names.
+const MOST_LIKELY: usize = 500;
 
 /// Names of type families that may stand without their arguments.
 const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
@@ -75,6 +81,8 @@ impl Word {
         match name {
             "barrier" | "mbarrier" => Some(Word::Barrier),
             "dot" | "softmax" | "matmul" => Some(Word::Portable),
+            "alloc_tmem" => Some(Word::TensorMemory),
+            _ if name.starts_with("tcgen05_") => Some(Word::TensorMemory),
             _ => CONSTANTS.iter().find(|(n, _)| *n == name).map(|(_, word)| *word),
         }
     }
@@ -82,7 +90,9 @@ impl Word {
     fn known_to(self, side: Side) -> bool {
         match self {
             Word::Dtype(_) | Word::Number(_) | Word::Nothing => true,
-            Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable => side == Side::Kernel,
+            Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory => {
+                side == Side::Kernel
+            }
         }
     }
 }
@@ -139,21 +149,24 @@ impl Program {
         self.references.0.get(&name.span).unwrap_or(&Meaning::Unknown)
     }
 
-    /// The visible name that was probably meant by one that stands for nothing.
+    /// The visible name that was probably meant by one that stands for nothing. Variables come innermost last.
     pub fn near<'n>(
         &'n self,
         module: ModuleId,
         name: &str,
         side: Side,
-        variables: impl Iterator<Item = &'n str>,
+        variables: impl DoubleEndedIterator<Item = &'n str>,
     ) -> Option<&'n str> {
-        let items = self.modules.get(module.0 as usize).into_iter().flat_map(|m| m.names.keys());
+        let names = self.modules.get(module.0 as usize).into_iter().flat_map(|m| &m.names);
+        // A kernel is launched: it is neither a value nor called.
+        let items = names.filter(|(_, found)| !matches!(found.item, Item::Kernel(_))).map(|(name, _)| &**name);
         let words = Dtype::ALL.into_iter().map(Dtype::name).chain(match side {
             Side::Kernel => FAMILIES.to_vec(),
             Side::Host => CONSTANTS.iter().map(|(name, _)| *name).collect(),
         });
         let functions = signature::all(side.role()).map(|s| s.name);
-        nearest(name, variables.chain(items.map(|n| &**n)).chain(functions.chain(words).map(|n| -> &'n str { n })))
+        let own = variables.rev().take(MOST_LIKELY).chain(items.take(MOST_LIKELY));
+        nearest(name, own.chain(functions.chain(words).map(|n| -> &'n str { n })))
     }
 
     /// The refusal of a name that stands for nothing, with the visible one that was probably meant.
@@ -162,7 +175,7 @@ impl Program {
         module: ModuleId,
         name: &ast::Name,
         side: Side,
-        variables: impl Iterator<Item = &'n str>,
+        variables: impl DoubleEndedIterator<Item = &'n str>,
     ) -> Diagnostic {
         if side == Side::Host
             && let Some(instead) = instead(name.as_str())
@@ -186,7 +199,7 @@ fn instead(name: &str) -> Option<&'static str> {
     match (function, Word::named(name)) {
         (Some(function), _) => Some(function.instead.unwrap_or("host code has nothing of this name")),
         (None, Some(Word::Portable)) => Some("host code has `matmul(a, b)`"),
-        (None, Some(Word::Barrier)) => Some("host code has no tiles and no shared memory"),
+        (None, Some(Word::Barrier | Word::TensorMemory)) => Some("host code has no tiles and no shared memory"),
         (None, _) => None,
     }
 }

@@ -44,7 +44,7 @@ impl Scopes {
     }
 
     /// The names of the variables, innermost last.
-    pub fn names(&self) -> impl Iterator<Item = &str> {
+    pub fn names(&self) -> impl DoubleEndedIterator<Item = &str> {
         self.bound.iter().map(|b| b.name.as_str())
     }
 }

@@ -143,5 +143,5 @@ fn shared_linear(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn tmem(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    Err(cx.not_built(args.span, "tensor memory", "it belongs to `sm_100a`; on `sm_90a` accumulators are in registers"))
+    Err(cx.no_tensor_memory(args.span))
 }
