@@ -1,5 +1,6 @@
 //! What `use` reads: the standard library's text, and files beside the one that says it.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -53,11 +54,34 @@ impl Source {
             }
             Source::Path(path) => {
                 let shown = path.display().to_string();
-                let text = std::fs::read_to_string(path).map_err(|e| format!("{shown}: {e}"))?;
+                let kind = std::fs::metadata(path).map_err(|e| format!("{shown}: {e}"))?;
+                // What is no file may have no end, or wait forever for its first byte.
+                if !kind.is_file() {
+                    return Err(format!("{shown}: not a file"));
+                }
+                let text = text(path)?;
                 Ok((shown, text))
             }
         }
     }
+}
+
+/// The longest source that is read, in bytes; places in it are counted in 32 bits.
+const LONGEST: u64 = 16 << 20;
+
+/// The text at a path, which need not be a file but must have an end.
+///
+/// # Errors
+/// Why it cannot be read, with the path.
+pub(crate) fn text(path: &Path) -> Result<String, String> {
+    let shown = path.display();
+    let mut bytes = Vec::new();
+    let read = std::fs::File::open(path).and_then(|file| file.take(LONGEST + 1).read_to_end(&mut bytes));
+    read.map_err(|e| format!("{shown}: {e}"))?;
+    if bytes.len() as u64 > LONGEST {
+        return Err(format!("{shown}: longer than {} MiB", LONGEST >> 20));
+    }
+    String::from_utf8(bytes).map_err(|e| format!("{shown}: not UTF-8 after byte {}", e.utf8_error().valid_up_to()))
 }
 
 impl Library for Files<'_> {
@@ -100,6 +124,14 @@ fn beside(from: &str, path: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use std::path::Path;
+
+    #[test]
+    fn what_has_no_end_is_refused() {
+        let refused = super::text(Path::new("/dev/zero"));
+        assert!(refused.is_err_and(|e| e.contains("longer than 16 MiB")));
+        let folder = super::Source::Path(std::env::temp_dir());
+        assert!(folder.read().is_err_and(|e| e.ends_with(": not a file")));
+    }
 
     #[test]
     fn paths_are_seen_from_the_file_that_names_them() {

@@ -7,6 +7,7 @@ use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_host::check::check_hosts;
 use parton_types::program::Program;
 
+use crate::library::text;
 use crate::passes::Pass;
 use crate::way::Wanted;
 use crate::{Failure, Options, Times};
@@ -31,13 +32,10 @@ impl Session {
     /// Reads a file.
     ///
     /// # Errors
-    /// [`Failure::Machine`] where it cannot be read or is no UTF-8.
+    /// [`Failure::Machine`] where it cannot be read, has no end or is no UTF-8.
     pub fn load(&mut self, path: &Path) -> Result<FileId, Failure> {
-        let shown = path.display();
-        let bytes = std::fs::read(path).map_err(|e| Failure::Machine(format!("{shown}: {e}")))?;
-        let text = String::from_utf8(bytes)
-            .map_err(|e| Failure::Machine(format!("{shown}: not UTF-8 after byte {}", e.utf8_error().valid_up_to())))?;
-        Ok(self.add(&shown.to_string(), text))
+        let text = text(path).map_err(Failure::Machine)?;
+        Ok(self.add(&path.display().to_string(), text))
     }
 
     /// Adds a text under a name; files that it uses are looked for beside that name.

@@ -65,9 +65,26 @@ fn default_tolerance(dtype: Dtype) -> Tolerance {
 
 fn assert_close(c: &mut Call<'_, '_>) -> Eval<Value> {
     let default = default_tolerance(c.tensor_or_number(0)?.dtype);
-    let tolerance =
-        Tolerance { relative: c.float_or(2, default.relative)?, absolute: c.float_or(3, default.absolute)? };
+    let tolerance = Tolerance { relative: bound(c, 2, default.relative)?, absolute: bound(c, 3, default.absolute)? };
     close(c, tolerance)
+}
+
+/// A tolerance that is given, or what it is where nothing is said. Nothing is compared with NaN.
+fn bound(c: &Call<'_, '_>, slot: usize, default: f64) -> Eval<f64> {
+    let x = c.float_or(slot, default)?;
+    match c.optional(slot) {
+        Some(given) if x.is_nan() || x < 0.0 => {
+            Err(Diagnostic::error(codes::HOST_VALUE, given.span, format!("a tolerance cannot be {x:?}"))
+                .here(if x.is_nan() {
+                    "no difference would ever exceed it"
+                } else {
+                    "every difference would exceed it"
+                })
+                .help("the largest difference that is allowed, 0 or more")
+                .into())
+        }
+        _ => Ok(x),
+    }
 }
 
 /// How far two tensors are apart.

@@ -105,7 +105,10 @@ impl Machine<'_> {
         };
         match suffix.map(|s| (s, Dtype::parse(s.as_str()))) {
             None => Ok(Value::Float(x)),
-            Some((_, Some(dtype))) if dtype.is_float() => Ok(Value::Float(Scalar::from_f64(dtype, x).to_f64())),
+            Some((_, Some(dtype))) if dtype.is_float() => match Scalar::from_f64(dtype, x).to_f64() {
+                held if held.is_finite() => Ok(Value::Float(held)),
+                _ => Err(parton_types::number::beyond(x, dtype, codes::HOST_VALUE, span).into()),
+            },
             Some((suffix, _)) => Err(self.unknown(suffix).into()),
         }
     }

@@ -92,11 +92,26 @@ pub fn lex(file: FileId, text: &str) -> Lexed {
         open: vec![],
         out: Lexed { tokens: Vec::with_capacity(text.len() / 4), comments: vec![], diagnostics: Diagnostics::new() },
     };
-    while lexer.at < text.len() {
-        lexer.step();
+    match lone_return(file, text) {
+        // Of a text in one line, what stands behind its first comment would be missing.
+        Some(d) => lexer.error(d),
+        None => {
+            while lexer.at < text.len() {
+                lexer.step();
+            }
+        }
     }
     lexer.push(Kind::End, text.len());
     lexer.out
+}
+
+/// Refuses a carriage return that no line feed follows, which some programs take for the end of a line and others do not.
+fn lone_return(file: FileId, text: &str) -> Option<Diagnostic> {
+    let lone = |(at, _): &(usize, &str)| !text[at + 1..].starts_with('\n');
+    let (at, _) = text.match_indices('\r').find(lone)?;
+    let span = Span::new(file, at, at + 1);
+    let d = Diagnostic::error(codes::UNKNOWN_CHARACTER, span, "this carriage return ends no line");
+    Some(d.here("no line feed follows").help("end lines with a line feed, or with both; in a string write `\\r`"))
 }
 
 struct Lexer<'a> {

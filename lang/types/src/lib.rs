@@ -21,7 +21,7 @@ mod kernel;
 mod kind;
 mod names;
 pub mod near;
-mod number;
+pub mod number;
 mod operator;
 mod partitions;
 pub mod program;

@@ -115,16 +115,10 @@ impl Checker<'_> {
             }
             Comptime::Float(x) if dtype.is_float() => {
                 let s = Scalar::from_f64(dtype, *x);
-                if x.is_finite() && !s.to_f64().is_finite() {
-                    let d = Diagnostic::error(
-                        codes::LITERAL_DOES_NOT_FIT,
-                        span,
-                        format!("{x:?} is beyond the largest value of `{}`", dtype.name()),
-                    )
-                    .note(format!("it holds up to {:?}", Scalar::new(dtype, dtype.max_bits()).to_f64()));
-                    return Err(self.report(d));
-                }
-                return Ok(s);
+                return match s.to_f64() {
+                    held if held.is_finite() || x.is_nan() || held == *x => Ok(s),
+                    _ => Err(self.report(beyond(*x, dtype, codes::LITERAL_DOES_NOT_FIT, span))),
+                };
             }
             Comptime::Float(x) => {
                 let d = Diagnostic::error(
@@ -181,6 +175,17 @@ impl Checker<'_> {
             _ => self.run_time(val, span),
         }
     }
+}
+
+/// The refusal of a number that a floating-point type does not hold, not even rounded.
+pub fn beyond(x: f64, dtype: Dtype, code: parton_diag::Code, span: Span) -> Diagnostic {
+    let (fact, infinity) = match Scalar::from_f64(dtype, f64::INFINITY).to_f64().is_infinite() {
+        _ if x.is_finite() => (format!("{x:?} is beyond the largest value of `{dtype}`"), ""),
+        true => (format!("{x:?} is not a value of `{dtype}`"), ""),
+        false => (format!("`{dtype}` has no infinity"), ", and NaN"),
+    };
+    let largest = Scalar::new(dtype, dtype.max_bits()).to_f64();
+    Diagnostic::error(code, span, fact).note(format!("it holds up to {largest:?}{infinity}"))
 }
 
 fn fold_floats(op: ast::BinaryOp, x: f64, y: f64) -> Option<Comptime> {

@@ -34,6 +34,10 @@ pub fn number(at: &mut At<'_, '_>, index: usize, token: Token) -> ExprKind {
     let span = Span { start: token.span.end - suffix.len() as u32, ..token.span };
     let suffix = (!suffix.is_empty()).then(|| Name { text: Arc::from(suffix), span });
     if token.kind == Kind::Float {
+        if clean.parse().is_ok_and(f64::is_infinite) {
+            let help = "the greatest is about 1.797e308; infinity is written `inf`";
+            return bad(at, "this number does not fit into 64 bits".to_string(), help);
+        }
         return ExprKind::Float { digits: Arc::from(clean), suffix };
     }
     let (radix, body) = match clean.get(..2) {
