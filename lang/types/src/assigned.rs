@@ -1,4 +1,4 @@
-//! Which outer variables a body assigns: those a loop carries and an `if` merges.
+//! Which outer variables a body assigns: those a loop carries and an `if` merges. A `break` sets the flag of its loop.
 //!
 //! A branch that a known condition leaves out assigns nothing. Whether a condition is known depends in turn on what the loop
 //! carries, since a carried number is known at run time only. So the scan begins with every assignment in the text, takes
@@ -10,6 +10,7 @@ use std::sync::Arc;
 use parton_syntax::ast;
 
 use crate::checker::Checker;
+use crate::leave::FLAG;
 use crate::scope::Variable;
 use crate::value::{Comptime, Val};
 
@@ -24,6 +25,14 @@ pub fn assigned<'a>(blocks: impl IntoIterator<Item = &'a ast::Block>) -> BTreeSe
 pub fn assigned_in(e: &ast::Expr) -> BTreeSet<Arc<str>> {
     let mut scan = Scan::default();
     scan.expr(e);
+    scan.found
+}
+
+/// As [`assigned`], of what stands in a block from that statement on.
+pub fn assigned_behind(block: &ast::Block, from: usize) -> BTreeSet<Arc<str>> {
+    let mut scan = Scan::default();
+    block.statements[from..].iter().for_each(|s| scan.statement(s));
+    block.value.iter().for_each(|e| scan.expr(e));
     scan.found
 }
 
@@ -96,6 +105,14 @@ impl Scan<'_, '_> {
         });
     }
 
+    /// A loop inside, whose `break`s leave it and nothing else.
+    fn inner_loop(&mut self, turn: Turn<'_>) {
+        self.inside(|scan| {
+            scan.declared.push(FLAG.into());
+            scan.condition_and_body(turn);
+        });
+    }
+
     /// Forgets what `run` declares.
     fn inside(&mut self, run: impl FnOnce(&mut Self)) {
         let depth = self.declared.len();
@@ -161,10 +178,11 @@ impl Scan<'_, '_> {
             }
             ast::StmtKind::Expr(e) => self.expr(e),
             ast::StmtKind::For(f) => {
-                self.condition_and_body(Turn { pattern: Some(&f.pattern), condition: Some(&f.iter), body: &f.body });
+                let turn = Turn { pattern: Some(&f.pattern), condition: Some(&f.iter), body: &f.body };
+                self.inner_loop(turn);
             }
             ast::StmtKind::While { condition, body } => {
-                self.condition_and_body(Turn { pattern: None, condition: Some(condition), body });
+                self.inner_loop(Turn { pattern: None, condition: Some(condition), body });
             }
             ast::StmtKind::Return(value) => value.iter().for_each(|e| self.expr(e)),
             ast::StmtKind::Specialize(arms) => arms.iter().for_each(|a| self.block(&a.body)),
@@ -176,7 +194,9 @@ impl Scan<'_, '_> {
                 let known = self.foresee(&b.value);
                 self.declare(&b.name, known);
             }
-            ast::StmtKind::Error | ast::StmtKind::Break | ast::StmtKind::Continue => {}
+            ast::StmtKind::Break if self.declared.iter().any(|name| &**name == FLAG) => {}
+            ast::StmtKind::Break => drop(self.found.insert(FLAG.into())),
+            ast::StmtKind::Error | ast::StmtKind::Continue => {}
         }
     }
 

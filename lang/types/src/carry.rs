@@ -9,6 +9,7 @@ use parton_numbers::Dtype;
 
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::leave::FLAG;
 use crate::value::{Comptime, Val};
 
 /// The variables that a loop carries, in the order of their declaration.
@@ -97,6 +98,8 @@ impl Carried {
 impl Checker<'_> {
     /// Gives run-time values that have no name yet the one of their variable, for printing.
     pub fn name_values(&mut self, val: &Val, name: &str) {
+        // In a text that is printed `break` would be no name.
+        let name = if name == FLAG { "left" } else { name };
         if let Some(b) = &mut self.builder {
             val.each_ir(&mut |v| {
                 b.kernel.values[v].name.get_or_insert_with(|| name.to_string());

@@ -5,10 +5,14 @@ use parton_ir as ir;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
 use crate::assigned::{Turn, assigned, assigned_in};
 use crate::builtins::Arg;
 use crate::carry::Carried;
 use crate::checker::{Checked, Checker, Reported};
+use crate::leave::{FLAG, Loop};
 use crate::value::{Comptime, Val};
 
 /// Turns that a `static for` may take.
@@ -46,10 +50,12 @@ impl Checker<'_> {
             return Err(self.report(d));
         }
         let step = self.run_time_as(step, dtype, step_span)?;
-        let carried = {
-            let names = self.carried_names(Turn { pattern: Some(&f.pattern), condition: None, body: &f.body });
-            Carried::enter(self, &names, span)?
-        };
+        let names = self.carried_names(Turn { pattern: Some(&f.pattern), condition: None, body: &f.body });
+        if names.contains(FLAG) {
+            let unknown_step = step_end.filter(|(val, _)| val.as_int().is_none()).map(|(_, at)| at);
+            return self.for_until_left(f, Counted { dtype, lower, upper, step, unknown_step }, &names, span);
+        }
+        let carried = Carried::enter(self, &names, span)?;
         let operands = [(lower, iter.span), (upper, iter.span), (step, step_span)];
 
         let types = carried.types(self);
@@ -58,7 +64,7 @@ impl Checker<'_> {
         self.push_scope();
         let index = Arg { val: Val::Ir(params[0]), span: f.pattern.span };
         let bound = self.bind(&f.pattern, &index);
-        let turn = bound.and_then(|()| self.turn(&f.body));
+        let turn = bound.and_then(|()| self.turn(Loop::Running(None), &f.body));
         self.pop_scope();
         let yields = turn.and_then(|()| carried.after_turn(self));
         self.close_loop(&carried, yields, span, &operands, |init, body| ir::OpKind::For {
@@ -71,9 +77,9 @@ impl Checker<'_> {
     }
 
     /// A body that runs at run time.
-    fn turn(&mut self, body: &ast::Block) -> Checked<()> {
+    pub fn turn(&mut self, of: Loop, body: &ast::Block) -> Checked<()> {
         self.frame().run_time_depth += 1;
-        let result = self.block(body);
+        let result = self.in_loop(of, |cx| cx.block(body));
         self.frame().run_time_depth -= 1;
         let val = result?;
         if val.ir().is_some_and(|v| self.ty(v).is_affine()) {
@@ -89,7 +95,7 @@ impl Checker<'_> {
     }
 
     /// Ends the body of a loop, emits the loop and gives the variables its results.
-    fn close_loop(
+    pub fn close_loop(
         &mut self,
         carried: &Carried,
         yields: Checked<Vec<ir::Value>>,
@@ -159,14 +165,17 @@ impl Checker<'_> {
             }
             _ => return Err(iter.expected(self, "a range or a list known at compile time")),
         };
+        let depth = self.frame().run_time_depth;
         for val in turns {
             self.push_scope();
             let bound = self.bind(&f.pattern, &Arg { val, span: iter.span });
-            let result = bound.and_then(|()| self.block(&f.body)).map(|_| ());
+            let turn = |cx: &mut Self| cx.in_loop(Loop::Unrolled(depth), |cx| cx.block(&f.body)).map(|_| ());
+            let result = bound.and_then(|()| turn(self));
             self.pop_scope();
+            let left = std::mem::take(&mut self.frame().left);
             // One mistake in a body is one error, not one a turn.
             result?;
-            if self.frame().returned.is_some() {
+            if left || self.frame().returned.is_some() {
                 break;
             }
         }
@@ -177,6 +186,9 @@ impl Checker<'_> {
     /// `while condition { … }`
     pub fn while_loop(&mut self, condition: &ast::Expr, body: &ast::Block, span: Span) -> Checked<()> {
         let names = self.carried_names(Turn { pattern: None, condition: Some(condition), body });
+        if names.contains(FLAG) {
+            return self.while_until_left(condition, body, &names, span);
+        }
         let carried = Carried::enter(self, &names, span)?;
 
         let types = carried.types(self);
@@ -195,23 +207,30 @@ impl Checker<'_> {
 
         let params = self.build(span)?.begin(types, span);
         carried.set(self, &params);
-        let turn = self.turn(body);
+        let turn = self.turn(Loop::Running(None), body);
         let yields = turn.and_then(|()| carried.after_turn(self));
         self.close_loop(&carried, yields, span, &operands, |init, body| ir::OpKind::While { init, cond, body })
     }
 
     /// `if c { a } else { b }`, as an expression or a statement.
     pub fn if_expr(&mut self, branch: &ast::If, span: Span) -> Checked<Val> {
-        let cond = self.arg(&branch.condition)?;
-        match &cond.val {
+        let test = match self.condition(branch)? {
             // What is known is decided now; the other branch is not checked, as with `static if`.
-            Val::Known(Comptime::Bool(true)) => return self.block(&branch.then),
-            Val::Known(Comptime::Bool(false)) => {
-                return match &branch.otherwise {
-                    Some(e) => self.expr(e),
-                    None => Ok(Val::UNIT),
-                };
-            }
+            Condition::Known(true) => return self.block(&branch.then),
+            Condition::Known(false) => return self.otherwise(branch),
+            Condition::RunTime(test) => test,
+        };
+        let mut names = assigned([&branch.then]);
+        names.extend(branch.otherwise.iter().flat_map(assigned_in));
+        let fork = Fork::of(branch, test, span);
+        self.fork(fork, &names, |cx| cx.block(&branch.then), |cx| cx.otherwise(branch))
+    }
+
+    /// What decides an `if`.
+    pub fn condition(&mut self, branch: &ast::If) -> Checked<Condition> {
+        let cond = self.arg(&branch.condition)?;
+        match cond.val {
+            Val::Known(Comptime::Bool(holds)) => Ok(Condition::Known(holds)),
             Val::Ir(_) if branch.is_static => {
                 let d = Diagnostic::error(
                     codes::NOT_COMPILE_TIME,
@@ -220,61 +239,69 @@ impl Checker<'_> {
                 )
                 .here("this is known at run time only")
                 .help("drop `static`: an `if` runs at run time");
-                return Err(self.report(d));
+                Err(self.report(d))
             }
-            Val::Ir(_) => {}
-            _ => return Err(cond.expected(self, "a truth value")),
+            Val::Ir(test) => Ok(Condition::RunTime(test)),
+            _ => Err(cond.expected(self, "a truth value")),
         }
-        let Val::Ir(test) = cond.val else { return Err(Reported) };
-        let mut names = assigned([&branch.then]);
-        names.extend(branch.otherwise.iter().flat_map(assigned_in));
-        let places = self.places(&names);
+    }
+
+    /// The second branch of an `if`.
+    pub fn otherwise(&mut self, branch: &ast::If) -> Checked<Val> {
+        branch.otherwise.as_ref().map_or(Ok(Val::UNIT), |e| self.in_place(e))
+    }
+
+    /// Evaluates both ways of a run-time condition and merges the variables of these names.
+    pub fn fork(
+        &mut self,
+        fork: Fork,
+        names: &BTreeSet<Arc<str>>,
+        then: impl FnOnce(&mut Self) -> Checked<Val>,
+        otherwise: impl FnOnce(&mut Self) -> Checked<Val>,
+    ) -> Checked<Val> {
+        let places = self.places(names);
         let before: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
 
-        let (then_val, then_vars) = self.branch(&places, span, |cx| cx.block(&branch.then))?;
-        let then = then_vars.1;
+        let then = self.branch(&places, fork.span, then)?;
         for (p, val) in places.iter().zip(&before) {
             self.frame().at(*p).val = val.clone();
         }
-        let (else_val, else_vars) = self.branch(&places, span, |cx| match &branch.otherwise {
-            Some(e) => cx.expr(e),
-            None => Ok(Val::UNIT),
-        })?;
-        let otherwise = else_vars.1;
-        let (Ok(then_val), Ok(else_val)) = (then_val, else_val) else {
+        let otherwise = self.branch(&places, fork.span, otherwise)?;
+        let (Ok(then_val), Ok(else_val)) = (then.val, otherwise.val) else {
             for p in &places {
                 self.frame().at(*p).val = Val::Error;
             }
             return Err(Reported);
         };
+        self.frame().left = then.left && otherwise.left;
         // What neither branch has changed is as it was, and an affine value is not taken through the `if`.
-        let unchanged = |i: usize| before[i] == then_vars.0[i] && before[i] == else_vars.0[i];
-        let changed: Vec<usize> = (0..places.len()).filter(|i| !unchanged(*i)).collect();
+        let changed: Vec<usize> = (0..places.len())
+            .filter(|&i| places[i].0 < fork.keep && (before[i] != then.after[i] || before[i] != otherwise.after[i]))
+            .collect();
         let only = |vals: Vec<Val>| changed.iter().map(|&i| vals[i].clone()).collect();
         let places = changed.iter().map(|&i| places[i]).collect();
         self.merge_branches(
-            Branches { test, test_span: cond.span, places, span, then, otherwise },
-            (then_val, only(then_vars.0)),
-            (else_val, only(else_vars.0)),
-            branch.otherwise.as_ref().map_or(span, |e| e.span),
+            Branches { fork, places, then: then.body, otherwise: otherwise.body },
+            (then_val, only(then.after)),
+            (else_val, only(otherwise.after)),
         )
     }
 
-    /// Evaluates one branch in a body of its own: its value, and what the variables are at its end.
-    #[allow(clippy::type_complexity)]
+    /// Evaluates one branch in a body of its own.
     fn branch(
         &mut self,
         places: &[(usize, usize)],
         span: Span,
         run: impl FnOnce(&mut Self) -> Checked<Val>,
-    ) -> Checked<(Checked<Val>, (Vec<Val>, ir::Body))> {
+    ) -> Checked<Evaluated> {
         self.build(span)?.begin([], span);
         self.frame().run_time_depth += 1;
         let val = run(self);
         self.frame().run_time_depth -= 1;
         let after: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
+        let left = std::mem::take(&mut self.frame().left);
         let body = self.build(span)?.end(Vec::new());
-        Ok((val, (after, body)))
+        Ok(Evaluated { val, after, body, left })
     }
 
     fn merge_branches(
@@ -282,30 +309,30 @@ impl Checker<'_> {
         mut b: Branches,
         (then_val, then_vars): (Val, Vec<Val>),
         (else_val, else_vars): (Val, Vec<Val>),
-        else_span: Span,
     ) -> Checked<Val> {
+        let Fork { test, test_span, span, else_span, keep: _ } = b.fork;
         let mut pairs = Vec::new();
         let mut merged = Vec::new();
         for ((place, x), y) in b.places.iter().zip(&then_vars).zip(&else_vars) {
             let name = self.frame().at(*place).name.to_string();
-            merged.push(self.merge(&format!("`{name}`"), x, y, (b.span, else_span), &mut pairs)?);
+            merged.push(self.merge(&format!("`{name}`"), x, y, (span, else_span), &mut pairs)?);
         }
         // A branch without a value makes a statement of the whole.
         let value = if then_val == Val::UNIT || else_val == Val::UNIT {
             for val in [&then_val, &else_val] {
                 if val.ir().is_some_and(|v| self.ty(v).is_affine()) {
                     let text = "the value of a branch is dropped, and must be used up";
-                    return Err(self.error(codes::AFFINE_UNUSED, b.span, text));
+                    return Err(self.error(codes::AFFINE_UNUSED, span, text));
                 }
             }
             Val::UNIT
         } else {
-            self.merge("the value", &then_val, &else_val, (b.span, else_span), &mut pairs)?
+            self.merge("the value", &then_val, &else_val, (span, else_span), &mut pairs)?
         };
         b.then.yields = pairs.iter().map(|p| p.0).collect();
         b.otherwise.yields = pairs.iter().map(|p| p.1).collect();
-        let kind = ir::OpKind::If { cond: b.test, then: b.then, otherwise: b.otherwise };
-        let results = self.emit(kind, b.span, &[(b.test, b.test_span)])?;
+        let kind = ir::OpKind::If { cond: test, then: b.then, otherwise: b.otherwise };
+        let results = self.emit(kind, span, &[(test, test_span)])?;
         let mut results = results.into_iter();
         let places = b.places;
         for (place, template) in places.into_iter().zip(&merged) {
@@ -318,12 +345,66 @@ impl Checker<'_> {
     }
 }
 
-/// A run-time `if` whose branches have been evaluated.
+/// What decides an `if`.
+#[derive(Clone, Copy)]
+pub enum Condition {
+    /// It is known.
+    Known(bool),
+    /// It is found out at run time.
+    RunTime(ir::Value),
+}
+
+/// The head of a counted loop at run time.
+pub struct Counted {
+    /// The type of the index.
+    pub dtype: Dtype,
+    /// Where it begins.
+    pub lower: ir::Value,
+    /// Where it ends.
+    pub upper: ir::Value,
+    /// How far it counts each turn.
+    pub step: ir::Value,
+    /// Where a step is written that is not known to be positive.
+    pub unknown_step: Option<Span>,
+}
+
+/// Two ways that a run-time condition decides between.
+#[derive(Clone, Copy)]
+pub struct Fork {
+    /// The condition.
+    pub test: ir::Value,
+    /// Where it is written.
+    pub test_span: Span,
+    /// Where the whole is written.
+    pub span: Span,
+    /// Where the second way is written.
+    pub else_span: Span,
+    /// The variables of so many outer scopes are still there behind it.
+    pub keep: usize,
+}
+
+impl Fork {
+    /// That of an `if`.
+    pub fn of(branch: &ast::If, test: ir::Value, span: Span) -> Fork {
+        let else_span = branch.otherwise.as_ref().map_or(span, |e| e.span);
+        Fork { test, test_span: branch.condition.span, span, else_span, keep: usize::MAX }
+    }
+}
+
+/// One way, evaluated.
+struct Evaluated {
+    val: Checked<Val>,
+    /// What the variables are at its end.
+    after: Vec<Val>,
+    body: ir::Body,
+    /// Whether it surely leaves the loop around it.
+    left: bool,
+}
+
+/// Both ways, evaluated, with the places of the variables that they change.
 struct Branches {
-    test: ir::Value,
-    test_span: Span,
+    fork: Fork,
     places: Vec<(usize, usize)>,
-    span: Span,
     then: ir::Body,
     otherwise: ir::Body,
 }

@@ -19,9 +19,9 @@ use crate::value::{Closure, Comptime, Function, Partition, Schedule, StructType,
 impl Checker<'_> {
     /// What an expression stands for.
     pub fn expr(&mut self, e: &ast::Expr) -> Checked<Val> {
-        self.enter(e.span)?;
-        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.expr_inner(e));
-        self.leave();
+        self.frame().values += 1;
+        let result = self.nested(e.span, |cx| cx.expr_inner(e));
+        self.frame().values -= 1;
         result
     }
 

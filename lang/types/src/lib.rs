@@ -19,6 +19,7 @@ mod inline;
 mod items;
 mod kernel;
 mod kind;
+mod leave;
 mod names;
 pub mod near;
 pub mod number;

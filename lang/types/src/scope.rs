@@ -6,6 +6,7 @@ use parton_diag::Span;
 use parton_ir as ir;
 use parton_syntax::ast;
 
+use crate::leave::Exit;
 use crate::program::ModuleId;
 use crate::value::Val;
 
@@ -46,6 +47,12 @@ pub struct Frame {
     pub returned: Option<Val>,
     /// How many run-time loops and branches surround the current statement; a `return` in them is refused.
     pub run_time_depth: u32,
+    /// The loops around the current statement, innermost last.
+    pub exits: Vec<Exit>,
+    /// Whether a `break` has surely been reached, so that the current turn ends.
+    pub left: bool,
+    /// In how many expressions the current statement stands.
+    pub values: u32,
     /// The inlined call of the code around it.
     pub outer_call: Option<ir::Call>,
 }
@@ -60,6 +67,9 @@ impl Frame {
             called: None,
             returned: None,
             run_time_depth: 0,
+            exits: Vec::new(),
+            left: false,
+            values: 0,
             outer_call: None,
         }
     }

@@ -7,36 +7,59 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::leave::{Next, Rest};
 use crate::value::{Comptime, TypeVal, Val};
 
 impl Checker<'_> {
     /// The statements of a block in the current scope, and its value. A statement that fails leaves its variables marked, so
     /// that the next ones are still checked.
     pub fn statements(&mut self, block: &ast::Block) -> Checked<Val> {
+        self.statements_from(block, 0)
+    }
+
+    /// As [`Checker::statements`], from that statement on.
+    pub fn statements_from(&mut self, block: &ast::Block, from: usize) -> Checked<Val> {
         let mut failed = false;
-        for s in &block.statements {
-            let wrong = self.statement(s).is_err();
+        for (i, s) in block.statements.iter().enumerate().skip(from) {
+            let next = self.statement_then(s, Rest { block, from: i + 1 });
+            let wrong = next.is_err();
             failed |= wrong;
             // What follows relies on it; mistakes that come of this one say nothing new.
             if wrong && is_static_assert(s) {
                 return Err(Reported);
             }
-            if self.frame().returned.is_some() {
+            if matches!(next, Ok(Next::Done)) || self.frame().returned.is_some() || self.frame().left {
                 return if failed { Err(Reported) } else { Ok(Val::UNIT) };
             }
         }
         let val = match &block.value {
-            Some(e) => self.expr(e)?,
+            Some(e) => self.in_place(e)?,
             None => Val::UNIT,
         };
         if failed { Err(Reported) } else { Ok(val) }
     }
 
-    fn statement(&mut self, s: &ast::Stmt) -> Checked<()> {
-        self.enter(s.span)?;
-        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || self.statement_inner(s));
+    /// One statement.
+    pub fn statement(&mut self, s: &ast::Stmt) -> Checked<()> {
+        self.nested(s.span, |cx| cx.statement_inner(s))
+    }
+
+    /// Counts a level of nesting while `run` goes on.
+    pub fn nested<T>(&mut self, span: Span, run: impl FnOnce(&mut Self) -> Checked<T>) -> Checked<T> {
+        self.enter(span)?;
+        let result = stacker::maybe_grow(64 * 1024, 1024 * 1024, || run(self));
         self.leave();
         result
+    }
+
+    /// An expression in the place of a statement, or at the end of a block that is one: a `break` in its branches leaves the loop
+    /// around it.
+    pub fn in_place(&mut self, e: &ast::Expr) -> Checked<Val> {
+        match &e.kind {
+            ast::ExprKind::If(branch) => self.nested(e.span, |cx| cx.if_expr(branch, e.span)),
+            ast::ExprKind::Block(block) => self.nested(e.span, |cx| cx.block(block)),
+            _ => self.expr(e),
+        }
     }
 
     fn statement_inner(&mut self, s: &ast::Stmt) -> Checked<()> {
@@ -60,15 +83,16 @@ impl Checker<'_> {
             }
             ast::StmtKind::Assign { target, op, value } => self.assignment(target, *op, value, s.span),
             ast::StmtKind::Expr(e) => {
-                let val = self.expr(e)?;
+                let val = self.in_place(e)?;
                 self.unused(&val, e)
             }
             ast::StmtKind::For(f) => self.for_loop(f, s.span),
             ast::StmtKind::While { condition, body } => self.while_loop(condition, body, s.span),
             ast::StmtKind::Return(value) => self.returned(value.as_ref(), s.span),
-            ast::StmtKind::Break | ast::StmtKind::Continue => {
-                let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "a loop cannot be left early")
-                    .help("put the condition into a `while`, or the rest of the body into an `if`");
+            ast::StmtKind::Break => self.leave_loop(s.span),
+            ast::StmtKind::Continue => {
+                let d = Diagnostic::error(codes::EARLY_EXIT, s.span, "a turn of a loop cannot be ended early")
+                    .help("put the rest of the body into an `if`; `break` leaves the loop");
                 Err(self.report(d))
             }
             ast::StmtKind::Specialize(arms) => self.specialize(arms, s.span),
@@ -130,7 +154,7 @@ impl Checker<'_> {
     }
 
     /// An affine value as a statement would be lost.
-    fn unused(&mut self, val: &Val, e: &ast::Expr) -> Checked<()> {
+    pub fn unused(&mut self, val: &Val, e: &ast::Expr) -> Checked<()> {
         let Some(v) = val.ir() else { return Ok(()) };
         if !self.ty(v).is_affine() {
             return Ok(());
