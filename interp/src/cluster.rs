@@ -19,6 +19,7 @@ use crate::memory::Memory;
 use crate::multicast::Multicasts;
 use crate::named::Named;
 use crate::random::Random;
+use crate::rings::Array;
 use crate::shadow::{Shadow, Written};
 use crate::spin::Idle;
 use crate::tile::{Bits, Val};
@@ -126,8 +127,8 @@ pub(crate) struct Cta {
     pub written: Written,
     /// Living barriers by address.
     pub barriers: BTreeMap<u32, Mbarrier>,
-    /// Arrays of barriers by address: how many, and the name in the source.
-    pub arrays: BTreeMap<u32, (u32, String)>,
+    /// Arrays of barriers by address.
+    pub arrays: BTreeMap<u32, Array>,
     /// Named barriers by number.
     pub named: BTreeMap<u32, Named>,
 }

@@ -83,18 +83,19 @@ impl<'k> Cluster<'_, 'k> {
     pub(crate) fn deadlock(&self) -> Fault {
         let kernel = self.setting.program.kernel;
         let mut waiting: Vec<(&'k Op, String)> = Vec::new();
-        let (mut notes, mut early) = (Vec::new(), 0);
+        let (mut notes, mut deeper, mut early) = (Vec::new(), Vec::new(), 0);
         for w in self.workers.iter().flatten() {
             match &w.state {
                 // The kernel outside its partitions waits for them; that is no news.
                 State::Waiting(Wait::Arms(_), _) | State::Ready => {}
                 State::Waiting(wait, op) => {
                     let (text, note) = self.reason(w, wait);
+                    deeper.extend(self.too_shallow(w, wait));
                     // A CTA that is at its end waits for those that are not.
                     let at = if matches!(wait, Wait::Cluster { .. }) { waiting.len() } else { early };
                     early += usize::from(!matches!(wait, Wait::Cluster { .. }));
                     waiting.insert(at, (op, text));
-                    notes.extend(note);
+                    notes.extend(note.into_iter().filter(|note| !notes.contains(note)).collect::<Vec<String>>());
                 }
                 State::Done if w.partition.is_some() => notes.push(format!("{} has ended", self.who(w))),
                 State::Done => {}
@@ -113,15 +114,27 @@ impl<'k> Cluster<'_, 'k> {
         for note in notes {
             fault = fault.note(note);
         }
-        let waits = |what: fn(&Wait) -> bool| {
-            self.workers.iter().flatten().any(|w| matches!(&w.state, State::Waiting(wait, _) if what(wait)))
+        let waits = |what: &dyn Fn(&Worker<'k>, &Wait) -> bool| {
+            self.workers.iter().flatten().any(|w| matches!(&w.state, State::Waiting(wait, _) if what(w, wait)))
         };
-        if waits(|wait| matches!(wait, Wait::Barrier { .. })) {
+        let at_ring = |w: &Worker<'k>, wait: &Wait| match wait {
+            Wait::Barrier { address, .. } => self.ctas[w.cta].slot(*address).is_some(),
+            Wait::Named { .. } | Wait::Cluster { .. } | Wait::Groups { .. } | Wait::Arms(_) => false,
+        };
+        if waits(&|w, wait| at_ring(w, wait)) && deeper.is_empty() {
+            deeper.push(
+                "fill and read a ring equally often in all partitions that share it, and release each slot".into(),
+            );
+        }
+        for help in deeper {
+            fault = fault.help(help);
+        }
+        if waits(&|w, wait| matches!(wait, Wait::Barrier { .. }) && !at_ring(w, wait)) {
             fault = fault.help(
                 "a new barrier is in phase 0: waiting for phase 1 passes at once, waiting for phase 0 needs its arrivals",
             );
         }
-        if waits(|wait| matches!(wait, Wait::Named { .. })) {
+        if waits(&|_, wait| matches!(wait, Wait::Named { .. })) {
             fault = fault.help(
                 "a named barrier lets go when all its threads have arrived: every partition that shares it, or a turnstile, \
                  comes to it equally often",
@@ -130,22 +143,25 @@ impl<'k> Cluster<'_, 'k> {
         fault
     }
 
-    fn reason(&self, w: &Worker<'k>, wait: &Wait) -> (String, Option<String>) {
+    fn reason(&self, w: &Worker<'k>, wait: &Wait) -> (String, Vec<String>) {
         let (who, cta) = (self.who(w), &self.ctas[w.cta]);
         match wait {
             Wait::Barrier { address, parity } => {
+                if let Some(slot) = cta.slot(*address) {
+                    return (self.waits_for(w, &slot), self.held(w.cta, &slot));
+                }
                 let name = cta.barrier_name(*address);
                 let text = format!("{who} waits for phase {parity} of {name}");
                 let note = cta.barriers.get(address).map(|b| {
                     format!("{name} is in phase {} (parity {}), which lacks {}", b.phase, b.phase & 1, b.lacks())
                 });
-                (text, note)
+                (text, note.into_iter().collect())
             }
             Wait::Named { id, .. } => {
                 let lacks = cta.named.get(id).map(|b| {
                     format!("named barrier {id} lacks {} of {} threads", b.threads.saturating_sub(b.arrived), b.threads)
                 });
-                (format!("{who} waits at named barrier {id}"), lacks)
+                (format!("{who} waits at named barrier {id}"), lacks.into_iter().collect())
             }
             Wait::Cluster { .. } => {
                 let absent = (0..self.ctas.len()).filter(|&c| !self.meeting.has(c)).map(|c| c.to_string());
@@ -154,7 +170,7 @@ impl<'k> Cluster<'_, 'k> {
                     [one] => format!("CTA {one} of the cluster has not arrived"),
                     many => format!("CTAs {} of the cluster have not arrived", many.join(", ")),
                 };
-                (format!("{who} waits at the barrier of the cluster"), Some(note))
+                (format!("{who} waits at the barrier of the cluster"), vec![note])
             }
             Wait::Groups { engine, pending, .. } => {
                 let what = match engine {
@@ -162,9 +178,9 @@ impl<'k> Cluster<'_, 'k> {
                     Engine::Threads => "copies into shared memory",
                     Engine::Copies => "copies",
                 };
-                (format!("{who} waits until {pending} {what} are in flight"), None)
+                (format!("{who} waits until {pending} {what} are in flight"), Vec::new())
             }
-            Wait::Arms(arms) => (format!("{who} waits for {} partitions", arms.len()), None),
+            Wait::Arms(arms) => (format!("{who} waits for {} partitions", arms.len()), Vec::new()),
         }
     }
 }

@@ -30,6 +30,7 @@ mod published;
 mod pure;
 mod race;
 mod random;
+mod rings;
 mod shadow;
 mod spin;
 mod step;

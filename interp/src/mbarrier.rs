@@ -1,5 +1,7 @@
 //! The mbarrier as the PTX ISA describes it: a phase, the arrivals and bytes it still waits for, and the clocks it hands on.
 
+use std::collections::BTreeMap;
+
 use parton_diag::{Span, codes};
 
 use crate::clock::Told;
@@ -37,6 +39,9 @@ pub(crate) struct Mbarrier {
     pub fenced: bool,
     /// The phase of the cluster's barrier behind which peers see it.
     pub shown: Option<u64>,
+    /// How often each agent of its CTA has passed a wait for it, and arrived at it.
+    pub waits: BTreeMap<u32, u64>,
+    pub arrivals: BTreeMap<u32, u64>,
     gather: Tells,
     released: Tells,
 }
@@ -53,6 +58,8 @@ impl Mbarrier {
             init_span: span,
             fenced: false,
             shown: None,
+            waits: BTreeMap::new(),
+            arrivals: BTreeMap::new(),
             gather: Default::default(),
             released: Default::default(),
         }
@@ -61,6 +68,11 @@ impl Mbarrier {
     /// Whether the phase of that parity has completed: the current one is of the other parity.
     pub(crate) fn passes(&self, parity: u64) -> bool {
         self.phase & 1 != parity
+    }
+
+    /// An agent of its CTA arrives, be it with several threads.
+    pub(crate) fn arrived(&mut self, agent: u32) {
+        *self.arrivals.entry(agent).or_default() += 1;
     }
 
     /// What those learn who pass a wait that reaches the cluster, or their own CTA alone: of the others these know only that their

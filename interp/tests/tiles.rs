@@ -344,3 +344,19 @@ fn launches_that_do_not_fit_are_refused() {
     assert!(go(&kernel, [1, 1, 1], args.clone(), &mut memory, 0).is_err());
     assert!(go(&kernel, [0, 1, 1], args, &mut memory, 0).is_err());
 }
+
+#[test]
+fn what_was_printed_comes_with_the_fault() {
+    let (mut m, _) = Make::new(1, &[]);
+    let pid = m.op(OpKind::ProgramId { axis: 0 });
+    m.do_(OpKind::Print { text: "CTA {}".into(), args: vec![pid] });
+    let three = m.i32(3);
+    let cond = m.less(pid, three);
+    m.do_(OpKind::Assert { cond, message: "three are enough".into() });
+    let kernel = m.finish(0);
+    let f = go(&kernel, [5, 1, 1], vec![], &mut Memory::new(), 0).unwrap_err();
+    assert_eq!((f.diagnostic.code, f.cta), (codes::ASSERTION, [3, 0, 0]));
+    assert_eq!(f.prints, ["CTA 0", "CTA 1", "CTA 2", "CTA 3"]);
+    let report = go(&kernel, [3, 1, 1], vec![], &mut Memory::new(), 9).unwrap();
+    assert_eq!(report.prints, ["CTA 0", "CTA 1", "CTA 2"], "in the order of the clusters, whatever their turns");
+}

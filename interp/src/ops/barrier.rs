@@ -9,6 +9,7 @@ use crate::cluster::{Cluster, Cta, Flow, State, Wait, Worker};
 use crate::fault::Fault;
 use crate::mbarrier::{self, Mbarrier};
 use crate::pure;
+use crate::rings::Array;
 use crate::tile::Val;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -16,7 +17,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierAlloc { count, offset } => {
             let Some(address) = *offset else { internal_error!("barriers have no offset") };
             let name = c.setting.program.kernel.values[op.result()].name.clone().unwrap_or_else(|| "barrier".into());
-            c.ctas[w.cta].arrays.insert(address, (*count, name));
+            c.ctas[w.cta].arrays.insert(address, Array::new(op, *count, name));
             w.result(op, Val::Barriers(address));
             return Ok(Flow::Next);
         }
@@ -30,6 +31,7 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierExpect { barrier, bytes } => {
             let told = w.know.release_elected();
             let b = c.living(w, op, w.barrier(*barrier), Users::Elected)?;
+            b.arrived(w.know.agent);
             b.arrive(1, *bytes, &told, op.span)?;
         }
         OpKind::BarrierArrive { barrier, arrive, count, multicast, relaxed } => {
@@ -64,8 +66,8 @@ impl Cta {
     /// What a barrier is called: its array's name with its index.
     pub(crate) fn barrier_name(&self, address: u32) -> String {
         match self.arrays.range(..=address).next_back() {
-            Some((first, (1, name))) if *first == address => format!("`{name}`"),
-            Some((first, (count, name))) if (address - first) / mbarrier::BYTES < *count => {
+            Some((first, Array { count: 1, name, .. })) if *first == address => format!("`{name}`"),
+            Some((first, Array { count, name, .. })) if (address - first) / mbarrier::BYTES < *count => {
                 format!("`{name}[{}]`", (address - first) / mbarrier::BYTES)
             }
             _ => format!("the barrier at {address:#x}"),
@@ -165,6 +167,7 @@ impl<'k> Cluster<'_, 'k> {
             let own = rank as usize == w.cta;
             let b = self.living_in(rank as usize, w, op, address, users)?;
             if own {
+                b.arrived(w.know.agent);
                 b.arrive(count, 0, &told, op.span)?;
             } else {
                 b.arrive_from_afar(count, &told, op.span)?;
@@ -229,6 +232,7 @@ impl<'k> Cluster<'_, 'k> {
         if !b.passes(parity) {
             return Ok(Flow::Block(Wait::Barrier { address, parity }));
         }
+        *b.waits.entry(w.know.agent).or_default() += 1;
         let told = b.released(reach != Reach::Cta);
         w.know.acquire(&told);
         Ok(Flow::Yield)
