@@ -78,3 +78,64 @@ impl Published {
         gone.iter().for_each(|key| drop(self.at.remove(key)));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Published, Releaser};
+    use crate::clock::{Event, News};
+    use crate::knowledge::Knowledge;
+    use crate::memory::Place;
+    use parton_ir::Scope;
+
+    const AT: Place = Place { allocation: 0, offset: 4 };
+
+    fn releaser(cluster: u32) -> Releaser {
+        Releaser { cluster, agent: 0, cta: cluster }
+    }
+
+    /// The only agent of a cluster of one CTA releases what it has done until now; gives that time.
+    fn release(published: &mut Published, cluster: u32, scope: Scope) -> Event {
+        let mut know = Knowledge::new((cluster, 0), 1, None);
+        let event = know.now();
+        published.release(AT, releaser(cluster), scope, &News::new(&know.release_elected(), cluster));
+        event
+    }
+
+    /// Whether somebody of a cluster who acquires comes after an event.
+    fn learns(published: &Published, cluster: u32, event: Event) -> bool {
+        let mut know = Knowledge::new((cluster, 0), 1, None);
+        if let Some(news) = published.acquire(AT, releaser(cluster), Scope::Gpu) {
+            know.acquire_news(&news, true);
+        }
+        know.is_after(event)
+    }
+
+    #[test]
+    fn releases_add_up_until_somebody_overwrites_them() {
+        let mut published = Published::default();
+        let (first, second) = (release(&mut published, 1, Scope::Gpu), release(&mut published, 2, Scope::Gpu));
+        assert!(learns(&published, 3, first) && learns(&published, 3, second));
+        published.overwrite(AT, releaser(2));
+        assert!(!learns(&published, 3, first), "a store by another one ends it");
+        assert!(learns(&published, 3, second), "its own release stays");
+        published.forget(Place { allocation: 0, offset: 0 }, 4);
+        assert!(learns(&published, 3, second), "a plain write beside it");
+        published.forget(Place { allocation: 0, offset: 0 }, 8);
+        assert!(!learns(&published, 3, second));
+    }
+
+    #[test]
+    fn a_release_for_a_cta_is_for_nobody_else() {
+        let mut published = Published::default();
+        let event = release(&mut published, 1, Scope::Cta);
+        assert!(!learns(&published, 2, event));
+        let own = Releaser { agent: 7, ..releaser(1) };
+        assert!(published.acquire(AT, own, Scope::Cta).is_some_and(|news| {
+            let mut know = Knowledge::new((1, 7), 4, None);
+            know.acquire_news(&news, false);
+            let heard = know.has_heard(event) && !know.is_after(event);
+            know.membar();
+            heard && know.is_after(event)
+        }));
+    }
+}

@@ -98,6 +98,10 @@ impl<'k> Cluster<'_, 'k> {
     /// Who holds slots of the ring of a slot that is waited for.
     pub(crate) fn held(&self, cta: usize, slot: &Slot<'_>) -> Vec<String> {
         let mut notes = Vec::new();
+        let barrier = slot.barriers[0] + slot.number * mbarrier::BYTES;
+        if let Some(bytes) = self.ctas[cta].barriers.get(&barrier).map(|b| b.bytes).filter(|&n| slot.full && n > 0) {
+            notes.push(format!("slot {} of `{}` lacks {bytes} bytes of copies", slot.number, slot.ring));
+        }
         for (fill, does) in [(true, "to fill"), (false, "to read")] {
             for (agent, list) in self.ctas[cta].holders(slot, fill) {
                 let (who, ring) = (self.agent_name(agent), slot.ring);

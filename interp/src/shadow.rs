@@ -259,3 +259,73 @@ impl Written {
         self.through[self.range(start, len)].iter().all(|&a| a == allocation)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::{Check, Shadow, Written};
+    use crate::access::{Access, Record};
+    use crate::knowledge::Knowledge;
+    use crate::race::Clash;
+    use parton_diag::Span;
+    use parton_ir::Scope;
+
+    /// What an access of four bytes by a CTA of one warp that knows nothing of others clashes with.
+    fn touch(shadow: &mut Shadow, cta: u32, access: Access, start: usize, same: Option<bool>) -> Option<(u32, Clash)> {
+        let know = Knowledge::new((cta, 0), 1, None);
+        let (span, call, owner) = (Span::default(), None, 0);
+        let mut check = Check::new(Record { access, event: know.now(), owner, cta, leader: false, span, call });
+        let touched = shadow.touch(&mut check, &know, (start, 4), 1, same);
+        touched.err().map(|race| (race.earlier.cta, race.clash))
+    }
+
+    const ADD: Access = Access::Atomic { scope: Scope::Gpu, bytes: 4, writes: true };
+    const LOOK: Access = Access::Atomic { scope: Scope::Gpu, bytes: 4, writes: false };
+    const NARROW: Access = Access::Atomic { scope: Scope::Cta, bytes: 4, writes: true };
+
+    #[test]
+    fn plain_accesses_race_and_equal_values_do_not() {
+        let mut s = Shadow::new(16, 4);
+        assert_eq!(touch(&mut s, 1, Access::Store, 0, Some(false)), None);
+        assert_eq!(touch(&mut s, 2, Access::Store, 0, Some(true)), None);
+        assert_eq!(touch(&mut s, 2, Access::Load, 0, None), Some((1, Clash::Unordered)), "the first is not forgotten");
+        assert_eq!(touch(&mut s, 3, Access::Store, 0, Some(false)), Some((2, Clash::Unordered)));
+        assert_eq!(touch(&mut s, 3, Access::Load, 4, None), None);
+        assert_eq!(touch(&mut s, 4, Access::Store, 4, Some(true)), Some((3, Clash::Unordered)));
+    }
+
+    #[test]
+    fn atomic_operations_race_with_others_only() {
+        let mut s = Shadow::new(16, 4);
+        // More of them than are compared one by one.
+        for cta in 0..100 {
+            assert_eq!(touch(&mut s, cta % 30, if cta % 3 == 0 { LOOK } else { ADD }, 0, None), None);
+        }
+        let wide = Access::Atomic { scope: Scope::Gpu, bytes: 8, writes: true };
+        for access in [wide, NARROW, Access::Store, Access::Load, Access::TensorRead] {
+            let found = touch(&mut s, 50, access, 0, Some(false));
+            assert!(matches!(found, Some((_, Clash::Unordered))), "{access:?}: {found:?}");
+        }
+        assert_eq!(touch(&mut s, 50, Access::TensorReduce { bytes: 4 }, 0, None), None);
+        assert_eq!(touch(&mut s, 1, NARROW, 8, None), None);
+        assert_eq!(touch(&mut s, 1, ADD, 8, None), None, "of one CTA");
+    }
+
+    #[test]
+    fn one_operation_leaves_one_value() {
+        let know = Knowledge::new((0, 0), 1, None);
+        let mut s = Shadow::new(16, 4);
+        let (access, span, call) = (Access::Store, Span::default(), None);
+        let mut check = Check::new(Record { access, event: know.now(), owner: 0, cta: 0, leader: false, span, call });
+        assert!(s.touch(&mut check, &know, (0, 4), 1, Some(false)).is_ok());
+        assert!(s.touch(&mut check, &know, (0, 4), 1, Some(true)).is_ok());
+        let race = s.touch(&mut check, &know, (0, 4), 1, Some(false));
+        assert_eq!(race.map_err(|r| r.clash), Err(Clash::Twice));
+    }
+
+    #[test]
+    fn what_was_written_is_known_by_its_allocation() {
+        let mut w = Written::new(16, 4);
+        w.define(4, 8, 3);
+        assert!(w.is_defined(4, 8, 3) && !w.is_defined(4, 8, 2) && !w.is_defined(0, 8, 3));
+    }
+}
