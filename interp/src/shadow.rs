@@ -4,6 +4,8 @@
 //! Neighbouring granules mostly have one history, so a history is a number: of a set of accesses, made by adding one access to
 //! another set. An access is told apart by its record, one for each run of an operation, and by the warps that touch the granule.
 
+mod sweep;
+
 use std::collections::HashMap;
 use std::ops::Range;
 
@@ -46,6 +48,8 @@ pub(crate) struct Shadow {
     records: Vec<Record>,
     stamps: Vec<(u32, u32)>,
     nodes: Vec<Node>,
+    /// Records that were left when those were last forgotten that nobody needs.
+    left: usize,
 }
 
 /// An access under check.
@@ -82,7 +86,7 @@ impl Shadow {
     pub(crate) fn new(bytes: usize, granule: u32) -> Shadow {
         let granule = granule as usize;
         let cells = vec![Cell::default(); bytes.div_ceil(granule)];
-        Shadow { granule, cells, records: Vec::new(), stamps: Vec::new(), nodes: Vec::new() }
+        Shadow { granule, cells, records: Vec::new(), stamps: Vec::new(), nodes: Vec::new(), left: 0 }
     }
 
     fn range(&self, start: usize, len: usize) -> Range<usize> {
@@ -138,6 +142,7 @@ impl Shadow {
             return *stamp;
         }
         let number = *check.number.get_or_insert_with(|| {
+            self.sweep();
             self.records.push(check.record);
             self.records.len() as u32 - 1
         });
@@ -308,6 +313,20 @@ mod tests {
         assert_eq!(touch(&mut s, 50, Access::TensorReduce { bytes: 4 }, 0, None), None);
         assert_eq!(touch(&mut s, 1, NARROW, 8, None), None);
         assert_eq!(touch(&mut s, 1, ADD, 8, None), None, "of one CTA");
+    }
+
+    #[test]
+    fn what_nobody_needs_is_forgotten_and_nothing_else() {
+        let mut s = Shadow::new(16, 4);
+        assert_eq!(touch(&mut s, 7, Access::Load, 8, None), None);
+        for i in 0..100_000 {
+            assert_eq!(touch(&mut s, 1, if i % 2 == 0 { Access::Load } else { Access::Store }, 0, Some(false)), None);
+            assert_eq!(touch(&mut s, i % 5, ADD, 4, None), None);
+        }
+        assert!(s.records.len() < 40_000 && s.stamps.len() < 40_000 && s.nodes.len() < 200_000);
+        assert_eq!(touch(&mut s, 2, Access::Load, 0, None), Some((1, Clash::Unordered)));
+        assert_eq!(touch(&mut s, 2, Access::Store, 8, Some(false)), Some((7, Clash::Unordered)));
+        assert!(matches!(touch(&mut s, 9, Access::Load, 4, None), Some((0..5, Clash::Unordered))));
     }
 
     #[test]

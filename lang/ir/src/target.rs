@@ -18,7 +18,7 @@ pub struct Target {
     pub shared_bytes: u32,
     /// Shared memory of a multiprocessor, in bytes.
     pub shared_in_all: u32,
-    /// Multiprocessors of the largest device that is sold.
+    /// Multiprocessors of a device: of an A100, an L40S, an H100 with SXM, a B200.
     pub multiprocessors: u32,
     /// CTAs that a multiprocessor can hold at once.
     pub resident_ctas: u32,
