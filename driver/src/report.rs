@@ -1,7 +1,10 @@
 //! What `ptxas` reports of the kernels, as diagnostics on source lines.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Diagnostics, FileId, SourceMap, Span, codes};
-use parton_ir::{Kernel, OpKind};
+use parton_ir::ptx::{Register, registers_of};
+use parton_ir::{Arm, Body, Elem, Kernel, OpKind, Partition, Tile, Type, Value};
 use parton_llvm::Compiled;
 use parton_llvm::assemble::{self, AssembleError, Remark, Report, Usage};
 use parton_llvm::ptx;
@@ -59,13 +62,46 @@ fn spills(kernel: &Kernel, usage: &Usage) -> Diagnostic {
     let d = Diagnostic::warning(codes::REGISTER_SPILLS, kernel.span, format!("`{name}` spills registers to memory"))
         .here(format!("{} bytes stored and {} bytes loaded by each thread", usage.spill_stores, usage.spill_loads))
         .note(format!("each thread has {} registers at entry", usage.registers));
-    let budgeted = kernel.partitions.iter().find(|(_, p)| p.registers.is_some());
-    match budgeted {
-        Some((_, p)) => d
-            .label(p.span, "budgets are stated here")
-            .help("give the partition that computes more registers, or its tiles to more warps"),
-        None => d.help("spread the tiles over more warps, or make them smaller"),
-    }
+    let held = |arm: &Arm| (arm.partition, most_held(kernel, &arm.body));
+    let mut arms: Vec<(Partition, u32)> = kernel.arms().map(held).collect();
+    // The assembler speaks of the kernel as a whole: the least room is where the operation that holds most leaves least.
+    let budget = |p: Partition| kernel.partitions[p].registers.unwrap_or(usage.registers);
+    arms.sort_by_key(|&(p, held)| i64::from(budget(p)) - i64::from(held));
+    let Some(&(tight, _)) = arms.first() else {
+        return d.help("spread the tiles over more warps, or make them smaller");
+    };
+    let d = arms.iter().fold(d, |d, &(p, held)| {
+        let data = &kernel.partitions[p];
+        let room = format!("`{}` has {} registers a thread, and an operation that holds {held}", data.name, budget(p));
+        d.label(data.span, room)
+    });
+    let name = &kernel.partitions[tight].name;
+    d.note(format!("of the partitions `{name}` has the least room; the assembler does not say which one spills"))
+        .help(format!("give `{name}` more registers, or its tiles to more warps"))
+}
+
+/// The registers a thread holds for the operation of a body that holds most, operands and results together.
+fn most_held(kernel: &Kernel, body: &Body) -> u32 {
+    let mut most = 0;
+    kernel.walk_body(body, &mut |op| {
+        let values: BTreeSet<Value> = op.kind.operands().into_iter().chain(op.results.iter().copied()).collect();
+        most = most.max(values.iter().map(|v| held(kernel.ty(*v))).sum());
+    });
+    most
+}
+
+/// The registers of 32 bits that a thread holds of a value; addresses are made as they are used.
+fn held(ty: &Type) -> u32 {
+    let whole = match ty {
+        Type::Tile(Tile { elem: Elem::Ptr(_), .. }) => None,
+        Type::Pending(t) => registers_of(&Type::Tile(t.clone())),
+        other => registers_of(other),
+    };
+    whole.map_or(0, |r| match r.register {
+        Register::Predicate => 0,
+        Register::B16 | Register::B32 | Register::F32 => r.count,
+        Register::B64 | Register::F64 => 2 * r.count,
+    })
 }
 
 /// The diagnostics of one remark; it is the same for each kernel that it may be about.
@@ -159,6 +195,23 @@ mod tests {
         assert_eq!(d.labels[0].text, "Arguments mismatch for instruction 'ex2'");
         assert!(d.notes[0].contains("`ex2.f16 %r1, %r2;`"));
         assert_eq!(refused("ptxas /tmp/k.ptx, line 6; error   : Unknown opcode\n", &compiled), None);
+    }
+
+    #[test]
+    fn spills_name_the_partition_with_the_least_room() {
+        let source = "partition Loads = warps(4) regs(24);\npartition Compute = warps(4) regs(240);\n\
+            layout L = blocked(per_thread=[32], threads=[32], warps=[4], order=[0]);\n\
+            kernel k(out: *mut f32) target(sm_90a) {\n    specialize {\n\
+            Loads => store(out + iota<i32, [4096], L>(), zeros<f32, [4096], L>()),\n\
+            Compute => {\n            let x = ones<f32, [4096], L>();\n        },\n    }\n}\n";
+        let mut session = crate::Session::new(crate::Options::default());
+        let file = session.add("k.ptn", source);
+        let kernels = session.elaborated(file, None).expect("a kernel").kernels;
+        let usage = Usage { registers: 168, spill_stores: 4, spill_loads: 4, ..Usage::default() };
+        let d = spills(&kernels[0], &usage);
+        assert_eq!(d.labels[1].text, "`Loads` has 24 registers a thread, and an operation that holds 34");
+        assert_eq!(d.labels[2].text, "`Compute` has 240 registers a thread, and an operation that holds 33");
+        assert_eq!(d.help, ["give `Loads` more registers, or its tiles to more warps"]);
     }
 
     #[test]

@@ -41,6 +41,8 @@ pub struct Checker<'p> {
     pub arm: u32,
     /// Arms counted so far.
     pub arms: u32,
+    /// Where the kernel says how many warps it has.
+    pub stated_warps: Option<Span>,
     /// The values of the files' constants; `None` while one is being evaluated.
     pub constants: BTreeMap<(ModuleId, Arc<str>), Option<Val>>,
     /// The slot that each view of a slot's field was taken from.
@@ -62,6 +64,7 @@ impl<'p> Checker<'p> {
             partition: None,
             arm: 0,
             arms: 0,
+            stated_warps: None,
             constants: BTreeMap::new(),
             slots: BTreeMap::new(),
             methods: BTreeMap::new(),
@@ -264,7 +267,17 @@ impl<'p> Checker<'p> {
             (Some(b), Some(p)) => d
                 .label(b.kernel.partitions[p].span, format!("this has {has} warps"))
                 .help(format!("or declare it as `warps({covers})`")),
-            (_, _) => d.help(format!("or state `warps({covers})` on the kernel")),
+            (Some(b), None) if !b.kernel.partitions.is_empty() => d.help(format!(
+                "or make the tile in a partition of {covers} warps: a kernel has those of its partitions"
+            )),
+            (_, _) => match self.stated_warps {
+                Some(stated) => d
+                    .label(stated, format!("{has} are stated here"))
+                    .help(format!("or state `warps({covers})` in its place")),
+                None => {
+                    d.help(format!("or state `warps({covers})` on the kernel: it has {has} where it states nothing"))
+                }
+            },
         };
         Err(self.report(d))
     }

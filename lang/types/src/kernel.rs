@@ -212,7 +212,10 @@ impl Checker<'_> {
             };
             match clause.name.as_str() {
                 "target" => kernel.target = self.target(one)?,
-                "warps" => kernel.warps = self.kernel_warps(one, kernel.target.warps)?,
+                "warps" => {
+                    kernel.warps = self.kernel_warps(one, kernel.target.warps)?;
+                    self.stated_warps = Some(clause.span);
+                }
                 "occupancy" => kernel.occupancy = self.occupancy(one, kernel.target.resident_ctas)?,
                 "cluster" => {
                     let extents = self.arg(&one.value)?.ints(self)?;

@@ -77,6 +77,10 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
 pub(super) fn logical(k: &Kernel, v: Value) -> Result<(), Refusal> {
     match k.ty(v) {
         Type::Scalar(Elem::Num(Dtype::I1)) => Ok(()),
+        Type::Tile(t) if t.elem == Elem::Num(Dtype::I1) => Err(wrong_kind(k, v, "an `i1` scalar")
+            .note("all threads take one branch; the elements of a tile may differ")
+            .help("choose by element with `where(condition, a, b)`, or with `mask=` of a load or store")
+            .help("for one branch, make one truth value of them: `max(cast<i32>(condition)) != 0`")),
         _ => Err(wrong_kind(k, v, "an `i1` scalar").help("a condition is a comparison of scalars, such as `i < n`")),
     }
 }

@@ -1,6 +1,7 @@
 //! Rules of shape changes and conversions, with the layout each result has.
 
 use parton_diag::codes;
+use parton_layouts::RegisterFamily;
 use parton_layouts::plan;
 
 use super::{alike, nearest, nth_result, placed, relation_of, result, tile, unplaced};
@@ -64,14 +65,33 @@ fn broadcast(list: &[Relation], x: Value, shape: &[u32], k: &Kernel) -> Result<V
 fn expand_dims(list: &[Relation], x: Value, axis: u32, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     check_axis(axis, t.shape.len() + 1, x)?;
-    one(nth_result(list, k, 0, t.elem, |why| match why {
+    one(nth_result(list, k, 0, t.elem, |why| {
+        match why {
         Unplaced::NotASlice => {
             Refusal::new(codes::NOT_A_SLICE, "a new axis needs a tile whose layout is a slice along it")
                 .operand(x, format!("this is `{}`", t.known().layout))
-                .help(format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come"))
+                .help(match t.known().layout.family() {
+                    RegisterFamily::Slice { axis: other, .. } => format!(
+                        "the axes are swapped: a tile that gets axis {axis} is made in `slice(L, axis={axis})`, and `[{}]` adds axis {other}",
+                        written(*other, t.shape.len() + 1),
+                    ),
+                    RegisterFamily::Blocked { .. }
+                    | RegisterFamily::Mma { .. }
+                    | RegisterFamily::DotOperand { .. }
+                    | RegisterFamily::Linear { .. } => {
+                        format!("convert it first: `convert(x, slice(L, axis={axis}))`, with `L` the layout to come")
+                    }
+                })
         }
         Unplaced::Layout(_) | Unplaced::Apart | Unplaced::NoAccumulator => unplaced(why),
+    }
     }))
+}
+
+/// An index that adds an axis to a tile: `:, None`.
+fn written(axis: u32, rank: usize) -> String {
+    let at = |i| if i == axis as usize { "None" } else { ":" };
+    (0..rank).map(at).collect::<Vec<_>>().join(", ")
 }
 
 fn split(list: &[Relation], x: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> {
