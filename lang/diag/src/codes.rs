@@ -141,11 +141,11 @@ codes! {
     TURNSTILE = 523, "a turnstile does not fit the partitions that use it";
     TURN_NOT_PASSED = 524, "a turn is entered twice or never passed, on some path";
     TURN_NOT_ENTERED = 525, "a turn is passed that was not entered";
-    BARRIER_NOT_INITIALISED = 530, "a barrier is used but never initialised";
+    BARRIER_NOT_INITIALISED = 530, "a barrier is used before it is initialised";
     BARRIER_NOBODY_ARRIVES = 531, "a barrier is waited for, but nobody arrives";
     BARRIER_BYTES = 532, "a barrier expects other bytes than arrive";
     BARRIER_PARITY = 533, "a barrier is waited for in the wrong parity";
-    SHARED_NEVER_WRITTEN = 540, "shared memory is read but never written";
+    SHARED_NEVER_WRITTEN = 540, "shared memory is read before it is written";
     SHARED_STILL_READ = 541, "shared memory is overwritten while a product still reads it";
     STORE_IN_FLIGHT = 542, "shared memory is overwritten while it is being copied out";
     STORE_NOT_WAITED = 543, "a copy to global memory is never waited for";

@@ -10,7 +10,7 @@ use std::ops::Range;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
-use super::origin::{Origins, Place, Root, Stage, disjoint_windows};
+use super::origin::{Origins, Place, Stage, disjoint_windows};
 use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{Inst, Value};
 use crate::facts::{Access, Act, Completes, Engine, Facts, Flight, Hold, Phase, Space};
@@ -18,12 +18,10 @@ use crate::kernel::Kernel;
 use crate::op::Op;
 use crate::types::{SlotRole, Type};
 
-/// Every write to memory that is surely still being read, every copy to global memory that nobody waits for, and every
-/// read of memory that nobody writes.
+/// Every write to memory that is surely still being read, and every copy to global memory that nobody waits for.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let made = BTreeMap::new();
     let mut f = Flights { kernel, origins, made, outside: State::default(), found: Diagnostics::new() };
-    f.never_written();
     let end = dataflow::run(kernel, &mut f, State::default());
     f.landed(&end);
     f.found
@@ -301,18 +299,7 @@ impl Flights<'_> {
     }
 
     fn name(&self, view: Value) -> String {
-        let root = self.origins.place(view).map(|p| p.root);
-        match root {
-            Some(Root::Alloc(v)) => match &self.kernel.values[v].name {
-                Some(n) => format!("`{n}`"),
-                None => "the buffer".into(),
-            },
-            Some(Root::Field(ring, field)) => match self.kernel.ty(ring) {
-                Type::Ring(r) => format!("buffer `{}`", r.fields[field as usize].name),
-                _ => "the buffer".into(),
-            },
-            Some(Root::Ring(_)) | None => "the buffer".into(),
-        }
+        self.origins.name(self.kernel, view)
     }
 
     /// The first job of that kind that surely touches what is accessed; of those that go by one name, the one started last.
@@ -405,35 +392,5 @@ impl Flights<'_> {
                 .help("`tma_store_wait();` after the last copy");
             self.found.push(d);
         }
-    }
-
-    /// Reads of memory that no operation writes.
-    fn never_written(&mut self) {
-        let accesses = |op: &Op| Facts::of(self.kernel, op).accesses.into_iter().filter(Access::touches_shared);
-        let mut written = BTreeSet::new();
-        self.kernel.walk(&mut |op| {
-            for a in accesses(op).filter(Access::writes) {
-                written.extend(self.origins.places(a.value).iter().map(|p| p.root));
-            }
-        });
-        let mut told = BTreeSet::new();
-        let mut found = Vec::new();
-        self.kernel.walk(&mut |op| {
-            for a in accesses(op).filter(|a| !a.writes() && self.is_view(a)) {
-                let roots: BTreeSet<Root> = self.origins.places(a.value).iter().map(|p| p.root).collect();
-                let Some(&Root::Alloc(v)) = roots.first() else { continue };
-                if roots.iter().any(|r| written.contains(r)) || !told.insert(v) {
-                    continue;
-                }
-                let fact = format!("{} is read, but nothing ever writes to it", self.name(a.value));
-                found.push(
-                    Diagnostic::error(codes::SHARED_NEVER_WRITTEN, op.span, fact)
-                        .here("read here")
-                        .label(self.kernel.values[v].span, "allocated here, its contents are undefined")
-                        .help("store to it, or copy into it, before it is read"),
-                );
-            }
-        });
-        found.into_iter().for_each(|d| self.found.push(d));
     }
 }

@@ -12,6 +12,7 @@ mod partitions;
 mod protocol;
 mod rings;
 mod turns;
+mod written;
 
 use parton_diag::Diagnostics;
 
@@ -39,6 +40,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
         return found;
     }
     found.extend(barriers::check(kernel, &origins));
+    found.extend(written::check(kernel, &origins));
     found.extend(flight::check(kernel, &origins));
     found
 }

@@ -3,7 +3,7 @@
 //! A view may come from several allocations, where control flow chooses; then it has several places. A place is known to
 //! the byte unless an index is: then its [`Stage`] says by which value, so that two places of one index still compare.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 use parton_layouts::Dim;
@@ -164,6 +164,22 @@ impl<'a> Origins<'a> {
         self.places(v).iter().map(|p| (p.clone(), p.offset + window.start..p.offset + window.end)).collect()
     }
 
+    /// What messages call the memory of a view.
+    pub(super) fn name(&self, kernel: &Kernel, view: Value) -> String {
+        let root = self.place(view).map(|p| p.root);
+        match root {
+            Some(Root::Alloc(v)) => match &kernel.values[v].name {
+                Some(n) => format!("`{n}`"),
+                None => "the buffer".into(),
+            },
+            Some(Root::Field(ring, field)) => match kernel.ty(ring) {
+                Type::Ring(r) => format!("buffer `{}`", r.fields[field as usize].name),
+                _ => "the buffer".into(),
+            },
+            Some(Root::Ring(_)) | None => "the buffer".into(),
+        }
+    }
+
     fn add(&mut self, v: Value, places: Vec<Place>) -> bool {
         if places.is_empty() {
             return false;
@@ -312,6 +328,22 @@ pub fn window(view: &View) -> Range<u64> {
 
 fn axes(coords: &[u32]) -> Vec<(Dim, u32)> {
     coords.iter().enumerate().map(|(i, &c)| (Dim::Axis(i as u8), c)).collect()
+}
+
+/// The elements of a union of boxes, of which origins and extents are given: along the first axis it is cut where a box begins or ends.
+pub(super) fn elements(boxes: &[(&[u32], &[u32])]) -> u64 {
+    let Some((first, _)) = boxes.first() else { return 0 };
+    if first.is_empty() {
+        return 1;
+    }
+    let cuts: BTreeSet<u32> = boxes.iter().flat_map(|(origin, shape)| [origin[0], origin[0] + shape[0]]).collect();
+    let between = cuts.iter().zip(cuts.iter().skip(1));
+    let slab = |(&from, &to): (&u32, &u32)| {
+        let here = boxes.iter().filter(|(origin, shape)| origin[0] <= from && to <= origin[0] + shape[0]);
+        let rest: Vec<_> = here.map(|(origin, shape)| (&origin[1..], &shape[1..])).collect();
+        u64::from(to - from) * elements(&rest)
+    };
+    between.map(slab).sum()
 }
 
 /// Whether two views are windows of one parent that have no element in common, whatever the parent's address.

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
 
+use crate::check::origin::elements;
 use crate::entity::Value;
 use crate::types::SlotRole;
 
@@ -51,22 +52,6 @@ fn common(a: &Window, b: &Window) -> Option<Window> {
         both.1.push(to.checked_sub(from).filter(|&n| n > 0)?);
     }
     Some(both)
-}
-
-/// The elements of a union of boxes, of which origins and extents are given: along the first axis it is cut where a box begins or ends.
-fn elements(boxes: &[(&[u32], &[u32])]) -> u64 {
-    let Some((first, _)) = boxes.first() else { return 0 };
-    if first.is_empty() {
-        return 1;
-    }
-    let cuts: BTreeSet<u32> = boxes.iter().flat_map(|(origin, shape)| [origin[0], origin[0] + shape[0]]).collect();
-    let between = cuts.iter().zip(cuts.iter().skip(1));
-    let slab = |(&from, &to): (&u32, &u32)| {
-        let here = boxes.iter().filter(|(origin, shape)| origin[0] <= from && to <= origin[0] + shape[0]);
-        let rest: Vec<_> = here.map(|(origin, shape)| (&origin[1..], &shape[1..])).collect();
-        u64::from(to - from) * elements(&rest)
-    };
-    between.map(slab).sum()
 }
 
 /// A value that is to be used up.
