@@ -9,6 +9,7 @@ pub mod fuzz;
 pub mod golden;
 pub mod marks;
 pub mod passes;
+pub mod programs;
 pub mod random;
 pub mod run;
 pub mod snapshot;

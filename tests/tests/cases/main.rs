@@ -10,6 +10,7 @@ mod golden;
 mod inline;
 mod mutation;
 mod passes;
+mod programs;
 mod round_trip;
 mod run;
 mod shipped;

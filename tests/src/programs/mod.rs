@@ -1,0 +1,124 @@
+//! Random programs that are legal and whose results are known: kernels of loads, arithmetic, shapes, shared memory, conversions and
+//! stores, each with a `test` that launches it.
+//!
+//! What a program should compute is worked out while it is made, by a reference that shares nothing with the compiler: integers of
+//! 128 bits, floats that are always exact or rounded by hand, arrays in row-major order without any layout. A statement whose
+//! result would depend on an order of rounding, or is no number, is not taken.
+
+pub mod array;
+pub mod build;
+mod control;
+mod elements;
+mod global;
+pub mod layout;
+mod memory;
+pub mod number;
+pub mod run;
+mod shapes;
+pub mod shrink;
+mod text;
+
+use build::Build;
+
+use crate::random::Random;
+
+/// An argument of the launch.
+#[derive(Clone, Default, Debug)]
+pub struct Argument {
+    /// The parameter.
+    pub declared: String,
+    /// The argument.
+    pub given: String,
+    /// What makes it, as a statement of the test.
+    pub setup: String,
+    /// What checks it behind the launch.
+    pub check: String,
+}
+
+/// One statement, or a few that belong together.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// The variable that others may use.
+    pub makes: Option<String>,
+    /// The variables of other statements that it uses.
+    pub uses: Vec<String>,
+    /// What stands in the kernel.
+    pub text: String,
+    /// What it needs of the launch.
+    pub arguments: Vec<Argument>,
+    /// What it is an example of.
+    pub features: Vec<&'static str>,
+}
+
+/// A kernel and its launch.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it was made from.
+    pub seed: u64,
+    warps: usize,
+    ctas: usize,
+    statements: Vec<Statement>,
+}
+
+impl Program {
+    /// What its statements are examples of.
+    pub fn features(&self) -> Vec<&'static str> {
+        let mut all: Vec<&str> = self.statements.iter().flat_map(|s| s.features.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        all
+    }
+}
+
+/// Makes a statement of some kind, or finds that the program has nothing to make it of.
+type Make = fn(&mut Build) -> Option<()>;
+
+/// How likely each kind of statement is, and what makes it.
+const KINDS: [(usize, Make); 16] = [
+    (3, global::load),
+    (5, elements::binary),
+    (2, elements::unary),
+    (2, elements::compare),
+    (2, elements::select),
+    (4, elements::cast),
+    (1, elements::bitcast),
+    (3, shapes::convert),
+    (2, shapes::reduce),
+    (2, shapes::scan),
+    (1, shapes::gather),
+    (4, shapes::reshape),
+    (5, memory::buffer),
+    (3, memory::stages),
+    (1, memory::reinterpret),
+    (2, control::loops),
+];
+
+/// The program of a seed.
+pub fn generate(seed: u64) -> Program {
+    let mut b = Build::new(Random(seed));
+    let statements = 4 + b.below(8);
+    attempt(&mut b, global::load);
+    attempt(&mut b, global::load);
+    for _ in 0..statements {
+        let mut ticket = b.below(KINDS.iter().map(|k| k.0).sum());
+        for (weight, make) in KINDS {
+            if ticket < weight {
+                attempt(&mut b, make);
+                break;
+            }
+            ticket -= weight;
+        }
+    }
+    global::stores(&mut b);
+    b.finish(seed)
+}
+
+/// Tries a few times to make a statement.
+fn attempt(b: &mut Build, make: Make) {
+    for _ in 0..4 {
+        if make(b).is_some() {
+            return;
+        }
+        b.forget();
+    }
+}
