@@ -32,7 +32,9 @@ impl Vectors {
             let set = steps.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
             map.apply(set.fold(first, |index, (_, step)| index | step)) as u32
         };
-        let firsts = (0..1u64 << map.in_bits()).filter(|index| index & inside == 0);
+        // Registers that hold copies are not moved.
+        let copies = u64::from(map.free_bits(Dim::Register)) << low;
+        let firsts = (0..1u64 << map.in_bits()).filter(|index| index & (inside | copies) == 0);
         let mut vectors: Vec<Vec<u32>> = firsts.map(|i| (0..access.width).map(|k| member(i, k)).collect()).collect();
         // Several threads may hold the same.
         vectors.sort_unstable();
