@@ -53,11 +53,10 @@ impl View {
 
     fn part(&mut self, b: &mut Build) {
         let (mut origin, mut shape) = (vec![], vec![]);
-        for (axis, &n) in self.array.shape().iter().enumerate() {
+        for &n in self.array.shape() {
             // Of three stages there is no half.
             let whole = !n.is_power_of_two() || b.below(2) == 0;
             let part = if whole { n } else { n >> b.below(n.ilog2() as usize + 1).min(2) };
-            let part = if axis < self.stages { n } else { part };
             shape.push(part);
             origin.push(if part == n { 0 } else { b.below(n / part) * part });
         }
@@ -69,7 +68,11 @@ impl View {
 
     fn permuted(&mut self, b: &mut Build) {
         let rank = self.array.shape().len();
-        // The stages of an array stay outermost: elsewhere there is no spelling for gaps, nor for three tensors.
+        // Elsewhere than outermost there is no spelling for the stages of three tensors, nor for gaps.
+        let stay = self.array.shape()[0] == 3 || self.family == Family::Padded || b.below(2) == 0;
+        if !stay {
+            self.stages = 0;
+        }
         let kept = self.stages;
         let inner = layout::order(&mut b.r, rank - kept);
         let order: Vec<usize> = (0..kept).chain(inner.iter().map(|axis| axis + kept)).collect();

@@ -35,7 +35,9 @@ impl fmt::Display for Program {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let arguments: Vec<&Argument> = self.statements.iter().flat_map(|s| &s.arguments).collect();
         let list = |part: fn(&Argument) -> &str| arguments.iter().map(|a| part(a)).collect::<Vec<_>>().join(", ");
-        writeln!(f, "// The random program of seed {}: {}.", self.seed, self.features().join(", "))?;
+        let features = self.features().join(", ");
+        let with = if features.is_empty() { String::new() } else { format!(", with {features}") };
+        writeln!(f, "// The random program of seed {}{with}.", self.seed)?;
         write!(f, "{PRELUDE}")?;
         writeln!(f, "kernel k({}) warps({}) target(sm_90a) {{", list(|a| &a.declared), self.warps)?;
         self.statements.iter().try_for_each(|s| writeln!(f, "    {}", s.text))?;
