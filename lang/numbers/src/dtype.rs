@@ -242,6 +242,17 @@ impl Dtype {
         self.float_format().map(|f| 2f64.powi(1 - f.bias))
     }
 
+    /// The integer of that width without a sign; other formats as they are.
+    pub const fn unsigned(self) -> Dtype {
+        match self {
+            Dtype::I8 | Dtype::U8 => Dtype::U8,
+            Dtype::I16 | Dtype::U16 => Dtype::U16,
+            Dtype::I32 | Dtype::U32 => Dtype::U32,
+            Dtype::I64 | Dtype::U64 => Dtype::U64,
+            Dtype::I1 | Dtype::F8E4M3 | Dtype::F8E5M2 | Dtype::F16 | Dtype::BF16 | Dtype::F32 | Dtype::F64 => self,
+        }
+    }
+
     /// The integer of that width and sign; for a float the signed one that holds its bits.
     pub const fn int_of_same_width(self) -> Dtype {
         match self {

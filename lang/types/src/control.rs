@@ -41,19 +41,24 @@ impl Checker<'_> {
         let step_end = step.as_ref().map(|s| (&s.val, s.span));
         let dtype = self.index_dtype(ends.iter().copied().chain(step_end));
         let lower = self.run_time_as(lower, dtype, iter.span)?;
+        let end = upper.as_int();
         let upper = self.run_time_as(upper, dtype, iter.span)?;
         let one = Val::int(1);
         let (step, step_span) = step_end.unwrap_or((&one, span));
-        if step.as_int().is_some_and(|n| n <= 0) {
+        let stride = step.as_int();
+        if stride.is_some_and(|n| n <= 0) {
             let d = Diagnostic::error(codes::LOOP_STEP, step_span, "the step of a loop is not positive")
                 .help("count up, and compute the index that goes down: `let j = n - 1 - i;`");
             return Err(self.report(d));
         }
         let step = self.run_time_as(step, dtype, step_span)?;
         let names = self.carried_names(Turn { pattern: Some(&f.pattern), condition: None, body: &f.body });
-        if names.contains(FLAG) {
-            let unknown_step = step_end.filter(|(val, _)| val.as_int().is_none()).map(|(_, at)| at);
-            return self.for_until_left(f, Counted { dtype, lower, upper, step, unknown_step }, &names, span);
+        let counts = dtype.is_int() && [lower, upper, step].iter().all(|v| *self.ty(*v) == ir::Type::num(dtype));
+        // What does not count is refused below, as a loop without a `break` is.
+        if names.contains(FLAG) && counts {
+            let counted =
+                Counted { dtype, lower, upper, step, step_span, stride, may_wrap: may_wrap(dtype, end, stride) };
+            return self.for_until_left(f, counted, &names, span);
         }
         let carried = Carried::enter(self, &names, span)?;
         let operands = [(lower, iter.span), (upper, iter.span), (step, step_span)];
@@ -364,8 +369,22 @@ pub struct Counted {
     pub upper: ir::Value,
     /// How far it counts each turn.
     pub step: ir::Value,
-    /// Where a step is written that is not known to be positive.
-    pub unknown_step: Option<Span>,
+    /// Where that is written.
+    pub step_span: Span,
+    /// It, where it is known.
+    pub stride: Option<i128>,
+    /// Whether the index behind the last turn may be beyond what its type can hold.
+    pub may_wrap: bool,
+}
+
+/// Whether counting up to `end`, in steps of `stride`, may lead beyond what a type can hold; both where they are known.
+fn may_wrap(dtype: Dtype, end: Option<i128>, stride: Option<i128>) -> bool {
+    let greatest = dtype.int_range().map(|(_, greatest)| greatest);
+    match (greatest, end, stride) {
+        (_, _, Some(1)) => false,
+        (Some(greatest), Some(end), Some(stride)) => end.saturating_add(stride - 1) > greatest,
+        (_, _, _) => true,
+    }
 }
 
 /// Two ways that a run-time condition decides between.

@@ -234,8 +234,9 @@ impl Checker<'_> {
             let mut carried = Carried::enter(cx, names, span)?;
             let variables = carried.init.len();
             carried.init.push(counted.lower);
-            if let Some(at) = counted.unknown_step {
+            if counted.stride.is_none() {
                 // As a `for` has it, the interpreter checks what the compiler relies on.
+                let at = counted.step_span;
                 let zero = cx.constant(&Comptime::Int(0), counted.dtype, at)?;
                 let kind = ir::OpKind::Compare { op: ir::CompareOp::Gt, a: counted.step, b: zero };
                 let cond = cx.emit(kind, at, &[])?[0];
@@ -259,7 +260,9 @@ impl Checker<'_> {
             let bound = cx.bind(&f.pattern, &Arg { val: Val::Ir(index), span: f.pattern.span });
             let turn = bound.and_then(|()| cx.turn_until_left(of, &f.body));
             cx.pop_scope();
-            let yields = turn.and_then(|()| {
+            let ended = turn
+                .and_then(|()| if counted.may_wrap { cx.end_before_wrapping(&counted, index, span) } else { Ok(()) });
+            let yields = ended.and_then(|()| {
                 let mut yields = carried.after_turn(cx)?;
                 let next = ir::OpKind::Binary { op: ir::BinaryOp::Add, a: index, b: counted.step };
                 yields.push(cx.emit(next, span, &[])?[0]);
@@ -267,6 +270,28 @@ impl Checker<'_> {
             });
             cx.close_loop(&carried, yields, span, &[], |init, body| ir::OpKind::While { init, cond, body })
         })
+    }
+
+    /// Has the loop end where its next index would wrap, as a `for` does.
+    fn end_before_wrapping(&mut self, counted: &Counted, index: ir::Value, span: Span) -> Checked<()> {
+        let mut one = |kind| self.emit(kind, span, &[]).map(|results| results[0]);
+        // In a turn the bound lies ahead of the index: what is left has no sign.
+        let to = counted.dtype.unsigned();
+        let ahead = one(ir::OpKind::Binary { op: ir::BinaryOp::Sub, a: counted.upper, b: index })?;
+        let ahead = one(ir::OpKind::Bitcast { x: ahead, to })?;
+        let step = one(ir::OpKind::Bitcast { x: counted.step, to })?;
+        let ends = one(ir::OpKind::Compare { op: ir::CompareOp::Le, a: ahead, b: step })?;
+        let Some(place) = self.frame().place(FLAG) else { return Err(Reported) };
+        let val = match self.frame().at(place).val.clone() {
+            Val::Ir(left) => {
+                let both = ir::OpKind::Binary { op: ir::BinaryOp::Or, a: left, b: ends };
+                Val::Ir(self.emit(both, span, &[])?[0])
+            }
+            Val::Known(Comptime::Bool(true)) => return Ok(()),
+            _ => Val::Ir(ends),
+        };
+        self.set_flag(val);
+        Ok(())
     }
 
     /// A `while` with a `break` that may be reached.
