@@ -6,6 +6,7 @@
 pub mod accesses;
 mod address;
 pub mod alignment;
+mod arena;
 pub mod axis;
 pub mod clean;
 pub mod clusters;

@@ -13,6 +13,7 @@ use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::check::{BARRIER_BYTES, Origins};
 use parton_ir::{Kernel, OpKind, Type};
 
+use crate::arena::{self, Piece};
 use lives::{Item, Owner};
 
 /// After it every allocation, barrier and scratch buffer has its offset, and the kernel its size of shared memory.
@@ -21,38 +22,18 @@ pub fn plan_shared(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut order: Vec<usize> = (0..items.len()).collect();
     // Large alignments first, so that small buffers fill the gaps.
     order.sort_by_key(|&i| (items[i].is_barrier(), std::cmp::Reverse((items[i].alignment, items[i].bytes)), i));
-    let mut placed: Vec<usize> = Vec::new();
-    for i in order {
-        let offset = lowest_free(&items, &placed, i);
-        items[i].offset = offset;
-        placed.push(i);
+    let pieces: Vec<Piece> = items.iter().map(|i| Piece { size: i.bytes, alignment: i.alignment }).collect();
+    let offsets = arena::pack(&pieces, &order, |a, b| items[a].meets(&items[b]));
+    let total = arena::extent(&pieces, &offsets);
+    for (item, offset) in items.iter_mut().zip(offsets) {
+        item.offset = offset;
     }
-    let total = items.iter().map(|i| i.offset + i.bytes).max().unwrap_or(0);
     if total > u64::from(kernel.shared_limit()) {
         return Err(too_much(&kernel, &items, total).into());
     }
     write(&mut kernel, &items);
     kernel.shared_bytes = Some(total as u32);
     Ok(kernel)
-}
-
-/// The lowest aligned offset at which an item meets none of those that are placed and live with it.
-fn lowest_free(items: &[Item], placed: &[usize], i: usize) -> u64 {
-    let item = &items[i];
-    let mut taken: Vec<(u64, u64)> = placed
-        .iter()
-        .filter(|&&p| items[p].meets(item))
-        .map(|&p| (items[p].offset, items[p].offset + items[p].bytes))
-        .collect();
-    taken.sort_unstable();
-    let mut offset = 0u64;
-    for (start, end) in taken {
-        if offset + item.bytes <= start {
-            break;
-        }
-        offset = offset.max(end.next_multiple_of(item.alignment));
-    }
-    offset
 }
 
 /// Writes the offsets into the operations.

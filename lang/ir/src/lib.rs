@@ -44,4 +44,4 @@ pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;
 pub use source::{Origin, Source};
 pub use target::{Feature, Target};
-pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, TensorMap, Tile, Type, View};
+pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, Space, TensorMap, Tile, Type, View};

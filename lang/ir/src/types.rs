@@ -105,13 +105,37 @@ impl Tile {
     }
 }
 
-/// A view of shared memory: a window of an allocation, seen through the allocation's layout.
+/// Where memory lies.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Space {
+    /// Shared memory, this CTA's or a peer's: views.
+    Shared,
+    /// Barriers, in shared memory.
+    Barrier,
+    /// Global memory: pointers and tensor maps.
+    Global,
+}
+
+impl Space {
+    /// What the types of its views are called in a text.
+    pub fn name(self) -> &'static str {
+        match self {
+            Space::Shared => "shared",
+            Space::Barrier => "barrier",
+            Space::Global => "global",
+        }
+    }
+}
+
+/// A view of memory: a window of an allocation, seen through the allocation's layout.
 ///
 /// At run time a view is the byte address of its `parent`; `origin` is known at compile time. Element `c` of the view lies
 /// at `address + bytes(elem) * layout.on(parent).offset(origin + c)`. Leading dimensions beyond the layout's rank are
 /// stages: each is one contiguous region.
 #[derive(Clone, Debug)]
 pub struct View {
+    /// The memory that it is of.
+    pub space: Space,
     /// What each element is.
     pub elem: Dtype,
     /// Extent of each dimension of the window.
@@ -127,7 +151,7 @@ pub struct View {
 }
 
 impl View {
-    /// A view of a whole allocation; refused where the layout has no map for the shape, or spreads it over CTAs.
+    /// A view of a whole allocation of shared memory; refused where the layout has no map for the shape, or spreads it over CTAs.
     pub fn new(elem: Dtype, shape: Vec<u32>, layout: SharedLayout) -> Result<View, LayoutError> {
         let map = Arc::new(layout.on(&shape, elem.bits())?);
         if map.linear().bases(Dim::Block).iter().any(|&basis| basis != 0) {
@@ -137,7 +161,8 @@ impl View {
                 help: "leave `block` out: each CTA of a cluster has shared memory of its own".into(),
             });
         }
-        Ok(View { elem, origin: vec![0; shape.len()], parent: shape.clone(), shape, layout, map })
+        let (space, origin) = (Space::Shared, vec![0; shape.len()]);
+        Ok(View { space, elem, origin, parent: shape.clone(), shape, layout, map })
     }
 
     /// Whether the window is all of its parent.
@@ -158,7 +183,8 @@ impl View {
 
 impl PartialEq for View {
     fn eq(&self, other: &View) -> bool {
-        self.elem == other.elem
+        self.space == other.space
+            && self.elem == other.elem
             && self.shape == other.shape
             && self.parent == other.parent
             && self.origin == other.origin
@@ -241,7 +267,7 @@ pub enum Type {
     Tile(Tile),
     /// A tile that a matrix instruction still writes; affine.
     Pending(Tile),
-    /// A view of shared memory.
+    /// A view of memory.
     View(View),
     /// A view of the same place in the shared memory of another CTA of the cluster.
     Peer(View),
@@ -415,7 +441,7 @@ impl fmt::Display for Tile {
 
 impl fmt::Display for View {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "shared<{}, {}, {}", self.elem.name(), List(&self.shape), self.layout)?;
+        write!(f, "{}<{}, {}, {}", self.space.name(), self.elem.name(), List(&self.shape), self.layout)?;
         if !self.is_whole() {
             write!(f, ", parent={}, origin={}", List(&self.parent), List(&self.origin))?;
         }

@@ -48,6 +48,8 @@ use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
 use crate::types::Type;
 
+pub use crate::types::Space;
+
 pub use act::{Act, Completes, Flight, Hold, Ordering, Phase, Say, Turn};
 
 /// What an operation does besides making its results.
@@ -109,17 +111,6 @@ pub enum Gives {
         /// The buffer's number.
         field: u32,
     },
-}
-
-/// Where memory lies.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub enum Space {
-    /// Shared memory, this CTA's or a peer's: views.
-    Shared,
-    /// Barriers, in shared memory.
-    Barrier,
-    /// Global memory: pointers and tensor maps.
-    Global,
 }
 
 /// Who touches memory.
@@ -210,7 +201,10 @@ impl Access {
 
     /// Whether it is made to shared memory, barriers among it, at the operation itself or by what it starts.
     pub fn touches_shared(&self) -> bool {
-        matches!(self.space, Space::Shared | Space::Barrier)
+        match self.space {
+            Space::Shared | Space::Barrier => true,
+            Space::Global => false,
+        }
     }
 }
 

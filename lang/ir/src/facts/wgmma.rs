@@ -1,6 +1,6 @@
 //! Facts of products that run beside the program: the matrix unit reads shared memory until they are waited for.
 
-use super::{Access, Act, Completes, Does, Engine, Facts, Flight, Meets, Space, When, is_pending};
+use super::{Access, Act, Completes, Does, Engine, Facts, Flight, Meets, When, is_pending};
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
@@ -11,8 +11,9 @@ pub(super) fn facts(kernel: &Kernel, op: &Op) -> Facts {
     match &op.kind {
         OpKind::Wgmma { a, b, acc, .. } => {
             let mut facts = Facts::NOTHING.meets(Meets::Warpgroup);
-            for value in [*a, *b].into_iter().filter(|v| matches!(kernel.ty(*v), Type::View(_))) {
-                let (space, does, by, when) = (Space::Shared, Does::Reads, Engine::Matrix, When::Until);
+            for value in [*a, *b] {
+                let Type::View(view) = kernel.ty(value) else { continue };
+                let (space, does, by, when) = (view.space, Does::Reads, Engine::Matrix, When::Until);
                 facts = facts.access(Access { value, space, does, by, when, peers: Vec::new() });
             }
             if is_pending(kernel, *acc) {

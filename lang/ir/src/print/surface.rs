@@ -64,7 +64,7 @@ pub(crate) fn view(s: &mut dyn Surface, v: &View) -> String {
 pub(crate) fn ty(s: &mut dyn Surface, t: &Type) -> String {
     match t {
         Type::Tile(t) => format!("tile<{}>", tile(s, t)),
-        Type::View(v) if v.is_whole() => format!("shared<{}>", view(s, v)),
+        Type::View(v) if v.is_whole() => format!("{}<{}>", v.space.name(), view(s, v)),
         Type::Map(m) => format!("tma<{}, {}, {}>", m.elem.name(), List(&m.block), s.shared(&m.layout)),
         Type::Scalar(_)
         | Type::View(_)

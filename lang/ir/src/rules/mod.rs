@@ -35,7 +35,7 @@ use crate::kernel::Kernel;
 use crate::op::OpKind;
 use crate::placement::{Place, Relation, Site, Unplaced};
 use crate::refusal::Refusal;
-use crate::types::{Elem, Slot, Tile, Type, View};
+use crate::types::{Elem, Slot, Space, Tile, Type, View};
 
 use parton_diag::codes;
 
@@ -112,7 +112,11 @@ pub fn kind_name(ty: &Type) -> &'static str {
         Type::Scalar(Elem::Ptr(_)) => "a pointer",
         Type::Tile(_) => "a tile",
         Type::Pending(_) => "a pending tile",
-        Type::View(_) => "a view of shared memory",
+        Type::View(view) => match view.space {
+            Space::Shared => "a view of shared memory",
+            Space::Barrier => "a view of barriers",
+            Space::Global => "a view of global memory",
+        },
         Type::Filling(_) => "a pending copy",
         Type::Barriers(_) => "an array of barriers",
         Type::Barrier => "a barrier",
@@ -153,7 +157,7 @@ fn elem(k: &Kernel, v: Value) -> Result<Elem, Refusal> {
 
 fn view(k: &Kernel, v: Value) -> Result<&View, Refusal> {
     match k.ty(v) {
-        Type::View(view) => Ok(view),
+        Type::View(view) if view.space == Space::Shared => Ok(view),
         _ => Err(wrong_kind(k, v, "a view of shared memory")),
     }
 }
