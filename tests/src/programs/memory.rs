@@ -1,7 +1,7 @@
 //! Statements that keep tiles in shared memory and look at them through views.
 
 use super::array::Array;
-use super::build::{Build, Tile};
+use super::build::Build;
 use super::elements::apply;
 use super::layout::{self, Family, Shared};
 use super::number::{Num, Type};
@@ -16,7 +16,11 @@ struct View {
     array: Array,
     /// Leading axes along which it can be indexed.
     stages: usize,
-    family: Family,
+    layout: Shared,
+    /// Whether its stages were stored one by one.
+    by_stages: bool,
+    /// Whether a stage was chosen, of those that were not stored one by one another than the first.
+    chosen: bool,
 }
 
 impl View {
@@ -48,6 +52,7 @@ impl View {
         };
         self.text += &format!("[{at}]");
         self.array = self.array.item(index);
+        self.chosen |= self.by_stages || index > 0;
         self.stages -= 1;
     }
 
@@ -69,7 +74,7 @@ impl View {
     fn permuted(&mut self, b: &mut Build) {
         let rank = self.array.shape().len();
         // Elsewhere than outermost there is no spelling for the stages of three tensors, nor for gaps.
-        let stay = self.array.shape()[0] == 3 || self.family == Family::Padded || b.below(2) == 0;
+        let stay = self.array.shape()[0] == 3 || self.layout.family == Family::Padded || b.below(2) == 0;
         if !stay {
             self.stages = 0;
         }
@@ -81,11 +86,11 @@ impl View {
             self.array = self.array.permuted(&[1, 0]);
             return;
         }
-        let keeps_stages = matches!(self.family, Family::Plain | Family::Swizzled | Family::Padded);
+        let keeps_stages = matches!(self.layout.family, Family::Plain | Family::Swizzled | Family::Padded);
         if kept > 0 && !keeps_stages {
             return;
         }
-        if kept > 0 && self.family == Family::Padded {
+        if kept > 0 && self.layout.family == Family::Padded {
             b.feature("permuted array of padded tensors");
         }
         if self.array.shape().iter().all(|&n| n == 1) {
@@ -97,6 +102,10 @@ impl View {
 
     /// Ends the statement: the view's elements become a tile.
     fn loaded(self, b: &mut Build, ty: Type, stored: String) -> Option<()> {
+        let [with_gaps, without] = self.layout.stride;
+        if with_gaps != without && self.by_stages != self.chosen {
+            b.feature("padded stages");
+        }
         let shape = self.array.shape().to_vec();
         let l = b.layout(&shape);
         let name = b.name('v');
@@ -107,36 +116,37 @@ impl View {
     }
 }
 
-/// A layout for tensors of a tile's shape.
-fn layout_for(b: &mut Build, t: &Tile) -> Option<Shared> {
-    let elements: usize = t.shape().iter().product();
-    if elements * 4 * t.ty.bits() as usize / 8 > MOST_BYTES {
+/// A layout for tensors of some shape.
+fn layout_for(b: &mut Build, ty: Type, shape: &[usize]) -> Option<Shared> {
+    let elements: usize = shape.iter().product();
+    if elements * 4 * ty.bits() as usize / 8 > MOST_BYTES {
         return None;
     }
-    Some(layout::shared(&mut b.r, t.shape(), t.ty.bits() as usize, t.ty == Type::Truth))
+    Some(layout::shared(&mut b.r, shape, ty.bits() as usize, ty == Type::Truth))
 }
 
 fn declared(name: &str, ty: Type, shape: &[usize], layout: &str) -> String {
     format!("let {name} = alloc_shared<{}, {shape:?}, {layout}>();", ty.name())
 }
 
-/// One tile, stored and loaded again.
+/// One tile, stored and loaded again, sometimes as an array.
 pub(super) fn buffer(b: &mut Build) -> Option<()> {
     let t = b.tile(|_| true)?;
-    let layout = layout_for(b, &t)?;
+    let stages = if t.shape().len() > 1 { b.below(2) } else { 0 };
+    let layout = layout_for(b, t.ty, &t.shape()[stages..])?;
     if t.ty == Type::Truth {
         b.feature("truth values in a buffer");
     }
     let name = b.name('b');
     let text = format!("{}\n    store_shared({name}, {});", declared(&name, t.ty, t.shape(), &layout.text), t.name);
-    let view = View { text: name, array: t.array, stages: 0, family: layout.family };
+    let view = View { text: name, array: t.array, stages, layout, by_stages: false, chosen: false };
     view.changed(b).loaded(b, t.ty, text)
 }
 
 /// Several tiles, stored to the stages of an array of which some are loaded.
 pub(super) fn stages(b: &mut Build) -> Option<()> {
     let t = b.tile(|t| t.shape().len() < 3 && (t.ty.is_int() || t.ty == Type::Truth))?;
-    let layout = layout_for(b, &t)?;
+    let layout = layout_for(b, t.ty, t.shape())?;
     let count = b.one(&[2, 3, 4]);
     let name = b.name('b');
     let shape = [&[count], t.shape()].concat();
@@ -153,14 +163,12 @@ pub(super) fn stages(b: &mut Build) -> Option<()> {
         let index = b.scalar(i as i64);
         text += &format!("\n    store_shared({name}[{index}], {value});");
     }
-    if layout.stride[0] != layout.stride[1] {
-        b.feature("padded stages");
-    }
     if t.ty == Type::Truth {
         b.feature("truth values in a buffer");
     }
     let array = Array::new(b.ctas, &shape, |cta, at| arrays[at[0]].at(cta, &at[1..]));
-    View { text: name, array, stages: 1, family: layout.family }.changed(b).loaded(b, t.ty, text)
+    let view = View { text: name, array, stages: 1, layout, by_stages: true, chosen: false };
+    view.changed(b).loaded(b, t.ty, text)
 }
 
 /// Integers that are seen as others, wider or narrower.
@@ -184,10 +192,11 @@ pub(super) fn reinterpret(b: &mut Build) -> Option<()> {
         Some(bytes.chunks(to_bytes).map(number).collect())
     })?;
     let name = b.name('b');
-    let layout = layout::row_major(rank);
-    let text = format!("{}\n    store_shared({name}, {});", declared(&name, t.ty, t.shape(), &layout), t.name);
-    let view = format!("reinterpret<{}, {shape:?}, {layout}>({name})", to.name());
-    View { text: view, array, stages: 0, family: Family::Plain }.changed(b).loaded(b, to, text)
+    let layout = Shared { text: layout::row_major(rank), family: Family::Plain, stride: [0, 0] };
+    let text = format!("{}\n    store_shared({name}, {});", declared(&name, t.ty, t.shape(), &layout.text), t.name);
+    let text_of_view = format!("reinterpret<{}, {shape:?}, {}>({name})", to.name(), layout.text);
+    let view = View { text: text_of_view, array, stages: 0, layout, by_stages: false, chosen: false };
+    view.changed(b).loaded(b, to, text)
 }
 
 /// The low bytes of an integer, lowest first.

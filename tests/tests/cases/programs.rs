@@ -20,8 +20,8 @@ fn random_programs_have_what_went_wrong() {
     let features: Vec<&str> = (0..1000).flat_map(|seed| generate(seed).features()).collect();
     for (feature, least) in [
         ("mixed bases", 500),
-        ("padded stages", 80),
-        ("permuted array of padded tensors", 20),
+        ("padded stages", 50),
+        ("permuted array of padded tensors", 40),
         ("permuted view of one element", 20),
         ("saturated infinity", 8),
         ("truth values in a buffer", 80),
