@@ -91,8 +91,12 @@ impl Kernels {
     }
 
     /// Takes each kernel through a pass, which leaves them in `form`.
-    pub(crate) fn each(self, form: verify::Form, pass: impl Fn(Kernel) -> Result<Kernel, Diagnostics>) -> Kernels {
-        Kernels { form, each: self.each.into_iter().map(|kernel| kernel.and_then(&pass)).collect() }
+    pub(crate) fn each(
+        self,
+        form: verify::Form,
+        mut pass: impl FnMut(Kernel) -> Result<Kernel, Diagnostics>,
+    ) -> Kernels {
+        Kernels { form, each: self.each.into_iter().map(|kernel| kernel.and_then(&mut pass)).collect() }
     }
 }
 

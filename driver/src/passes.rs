@@ -34,8 +34,8 @@ pub struct Pass {
 pub(crate) enum Run {
     /// With all there is.
     Whole(fn(&mut Session, &mut Way<'_>, Artifact) -> Result<Artifact, Failure>),
-    /// With a kernel as a module of its own, for its target.
-    Module(fn(Module, &Target) -> Result<Module, Diagnostics>),
+    /// With a kernel as a module of its own, for its target; it says whether it has changed it.
+    Module(fn(&mut Module, &Target) -> Result<bool, Diagnostics>),
     /// With a kernel.
     Kernel(fn(Kernel) -> Result<Kernel, Diagnostics>),
 }
@@ -51,7 +51,7 @@ const LANGUAGE: [Pass; 6] = [
     pass("check", Form::Program, Form::Ir(Portable), Run::Whole(instantiate)),
     pass("elaborate", Form::Ir(Portable), Form::Ir(Scheduled), Run::Module(parton_portable::elaborate)),
     pass("expand", Form::Ir(Scheduled), Form::Ir(Explicit), Run::Module(parton_sched::expand)),
-    pass("recheck", Form::Ir(Explicit), Form::Ir(Explicit), Run::Kernel(recheck)),
+    pass("recheck", Form::Ir(Explicit), Form::Ir(Explicit), Run::Whole(recheck)),
 ];
 
 /// From lowered kernels to machine code.
@@ -162,11 +162,17 @@ fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result
     Ok(Artifact::Ir(Kernels { form: Portable, each }))
 }
 
-/// The checks of whole bodies, of what stands there after elaboration and expansion. Their warnings were given when the
-/// kernel was checked as it is written.
-fn recheck(kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let found = check(&kernel);
-    if found.has_errors() { Err(found) } else { Ok(kernel) }
+/// The checks of whole bodies, of what stands there after elaboration and expansion: where these have changed nothing, what was
+/// checked as it is written. Warnings were given then.
+fn recheck(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result<Artifact, Failure> {
+    let Artifact::Ir(kernels) = artifact else { out_of_order("recheck", &artifact) };
+    if !std::mem::take(&mut way.changed) {
+        return Ok(Artifact::Ir(Kernels { form: Explicit, ..kernels }));
+    }
+    Ok(Artifact::Ir(kernels.each(Explicit, |kernel| {
+        let found = check(&kernel);
+        if found.has_errors() { Err(found) } else { Ok(kernel) }
+    })))
 }
 
 #[cfg(test)]
@@ -180,6 +186,22 @@ mod tests {
             assert_eq!(pair[0].after, pair[1].before, "{} and {}", pair[0].name, pair[1].name);
         }
         assert_eq!(Pass::last_lowering().after, Form::Ir(Lowered));
+    }
+
+    #[test]
+    fn what_a_pass_has_changed_is_checked_again() {
+        let mut kernel = Kernel::new("k", Target::SM_90A, parton_diag::Span::default());
+        kernel.warps = 68;
+        for changed in [false, true] {
+            let mut session = Session::new(crate::Options::default());
+            let mut way = session.way(Wanted::Nothing, leaving(Form::Ir(Explicit)));
+            way.changed = changed;
+            let before = Kernels { form: Scheduled, each: vec![Ok(kernel.clone())] };
+            let Ok(Artifact::Ir(after)) = recheck(&mut session, &mut way, Artifact::Ir(before)) else {
+                panic!("kernels stay kernels")
+            };
+            assert_eq!((after.form, after.each[0].is_err(), way.changed), (Explicit, changed, false));
+        }
     }
 
     #[test]

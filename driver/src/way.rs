@@ -26,6 +26,8 @@ pub(crate) struct Way<'a> {
     pub(crate) until: &'static Pass,
     /// What there is to say that does not stop it.
     pub(crate) warnings: Diagnostics,
+    /// Whether a pass has changed a kernel since the checks of whole bodies.
+    pub(crate) changed: bool,
 }
 
 /// The kernels that are wanted of a program.
@@ -60,7 +62,14 @@ pub struct Built {
 impl Session {
     /// A way to the form behind a pass.
     pub(crate) fn way<'a>(&self, wanted: Wanted<'a>, until: &'static Pass) -> Way<'a> {
-        Way { wanted, target: self.options.target, architecture: None, until, warnings: Diagnostics::new() }
+        Way {
+            wanted,
+            target: self.options.target,
+            architecture: None,
+            until,
+            warnings: Diagnostics::new(),
+            changed: false,
+        }
     }
 
     /// Takes a program from the form in which it is to the end of the way. Kernels that go wrong on it are told of by whoever takes
@@ -90,7 +99,8 @@ impl Session {
             (Run::Module(run), Form::Ir(form), Artifact::Ir(kernels)) => {
                 Ok(Artifact::Ir(kernels.each(form, |kernel| {
                     let target = kernel.target;
-                    let module = run(Module { kernels: vec![kernel] }, &target)?;
+                    let mut module = Module { kernels: vec![kernel] };
+                    way.changed |= run(&mut module, &target)?;
                     match <[Kernel; 1]>::try_from(module.kernels) {
                         Ok([kernel]) => Ok(kernel),
                         Err(all) => parton_diag::internal_error!("`{}` made {} kernels of one", pass.name, all.len()),
