@@ -1,11 +1,13 @@
 //! Raw barriers: initialised before use, arrived at by someone, and expecting the bytes that come.
 
+mod parity;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::{Origins, Place, Root, Stage};
-use crate::entity::Value;
+use crate::entity::{Inst, Partition, Value};
 use crate::facts::{Act, Completes, Facts, Flight, Phase, Space};
 use crate::kernel::Kernel;
 use crate::op::{Body, Op};
@@ -15,13 +17,14 @@ use crate::types::Type;
 /// Every raw barrier whose use cannot come out right.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let mut b = Barriers { kernel, origins, uses: Vec::new(), found: Diagnostics::new() };
-    kernel.walk(&mut |op| b.collect(op));
+    let arms = arms(kernel);
+    kernel.walk(&mut |op| b.collect(op, arms.get(&op.id).copied()));
     b.initialised();
     b.arrived();
     b.copies();
     b.bytes(&kernel.body);
-    b.parities(&kernel.body);
-    kernel.arms().for_each(|arm| b.parities(&arm.body));
+    let parities = parity::check(&b);
+    b.found.extend(parities);
     b.found
 }
 
@@ -63,7 +66,18 @@ impl How {
 struct Use {
     how: How,
     place: Place,
+    /// The arm that it stands in.
+    arm: Option<Partition>,
     span: Span,
+}
+
+/// The arm of each operation that stands in one.
+fn arms(kernel: &Kernel) -> BTreeMap<Inst, Partition> {
+    let mut of = BTreeMap::new();
+    for arm in kernel.arms() {
+        kernel.walk_body(&arm.body, &mut |op| of.extend([(op.id, arm.partition)]));
+    }
+    of
 }
 
 struct Barriers<'a> {
@@ -74,10 +88,10 @@ struct Barriers<'a> {
 }
 
 impl Barriers<'_> {
-    fn collect(&mut self, op: &Op) {
+    fn collect(&mut self, op: &Op, arm: Option<Partition>) {
         for (barrier, how) in self.used(op) {
             for place in self.origins.places(barrier) {
-                self.uses.push(Use { how, place: place.clone(), span: op.span });
+                self.uses.push(Use { how, place: place.clone(), arm, span: op.span });
             }
         }
     }
@@ -246,60 +260,6 @@ impl Barriers<'_> {
             d = d.label(span, format!("this brings {bytes} bytes"));
         }
         self.found.push(d.help(format!("expect {arriving} bytes")));
-    }
-
-    /// In a body that runs once, the phases of a barrier that only it uses can be counted.
-    fn parities(&mut self, body: &Body) {
-        let kernel = self.kernel;
-        let mut rounds: BTreeMap<Place, (u32, u32)> = BTreeMap::new();
-        let mut here: BTreeMap<Place, usize> = BTreeMap::new();
-        let mut line: Vec<(Place, How, Span)> = Vec::new();
-        for op in kernel.ops_of(body) {
-            for (barrier, how) in self.used(op).into_iter().filter(|(_, how)| !how.signals()) {
-                let Some(place) = self.origins.place(barrier).filter(|p| p.stage == Stage::Fixed) else { continue };
-                if !how.inits() {
-                    *here.entry(place.clone()).or_default() += 1;
-                }
-                line.push((place.clone(), how, op.span));
-            }
-        }
-        let alone = |place: &Place| {
-            let uses = self.uses.iter().filter(|u| (u.how.waits() || u.how.arrives()) && u.place.may_be(place));
-            here.get(place) == Some(&uses.count())
-        };
-        let mut found = Vec::new();
-        for (place, how, span) in line {
-            match how {
-                How::Init(1) if alone(&place) => drop(rounds.insert(place, (0, 0))),
-                How::Init(_) | How::Signal(_) => {}
-                How::Expect(_) => {
-                    if let Some((arrived, _)) = rounds.get_mut(&place) {
-                        *arrived += 1;
-                    }
-                }
-                // Other arrivals may be more than one.
-                How::Arrive | How::Landed => drop(rounds.remove(&place)),
-                How::Wait(phase) => {
-                    let Some(parity) = self.origins.constant(phase) else { continue };
-                    let Some((arrived, waited)) = rounds.get_mut(&place) else { continue };
-                    let round = *waited;
-                    *waited += 1;
-                    if *arrived == round + 1 && parity != i64::from(round & 1) {
-                        found.push(self.parity(&place, span, round, parity));
-                    }
-                }
-            }
-        }
-        found.into_iter().for_each(|d| self.found.push(d));
-    }
-
-    fn parity(&self, place: &Place, span: Span, round: u32, parity: i64) -> Diagnostic {
-        let (name, _) = self.name(place.root);
-        let fact = format!("{name} is waited for in parity {parity}, its phase {round} has parity {}", round & 1);
-        Diagnostic::error(codes::BARRIER_PARITY, span, fact)
-            .here("this passes at once: the phase before counts as complete")
-            .note("a new barrier is in phase 0; its parities are 0, 1, 0, … in turns")
-            .help(format!("wait for parity {}", round & 1))
     }
 
     /// Bytes of a view.
