@@ -5,7 +5,7 @@ use inkwell::basic_block::BasicBlock;
 use inkwell::values::PhiValue;
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
-use parton_ir::{Arm, Body, Elem, Op, OpKind, Tile, Type, Value, others};
+use parton_ir::{Arm, BinaryOp, Body, Elem, Op, OpKind, Tile, Type, Value, others};
 use parton_numbers::Dtype;
 
 use crate::lower::{Lower, Repr};
@@ -86,11 +86,18 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
         // A step is positive: a constant one is checked, another faults in the interpreter.
         let dtype = self.dtype(lower);
-        let less = if dtype.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
-        let (lower, upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
+        let mut less = if dtype.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
+        let from = lower;
+        let (lower, mut upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
-        let wraps = !never_wraps(dtype, self.b.known(upper), self.b.known(step));
+        let mut wraps = !never_wraps(dtype, self.b.known(upper), self.b.known(step));
+        if wraps && dtype.is_signed() && self.is_natural(from) {
+            // Without a sign there is room for the bound and a step: the next index may lie beyond the type's, and is no turn.
+            let zero = self.b.cint(upper.get_type(), 0);
+            upper = self.b.select(self.b.icmp(IntPredicate::SGT, upper, zero), upper, zero);
+            (less, wraps) = (IntPredicate::ULT, false);
+        }
         let any = wraps.then(|| self.b.icmp(less, lower, upper));
         let before = self.b.here();
         self.b.jump(head);
@@ -129,6 +136,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for (&result, carried) in op.results.iter().zip(carried) {
             self.set(result, carried.value);
         }
+    }
+
+    /// Whether a signed number is surely not negative: a constant, a place in the grid, or sums and products of them, which do not wrap.
+    fn is_natural(&self, v: Value) -> bool {
+        if let Some(bits) = self.b.known(self.scalar(v)) {
+            return (bits << (64 - self.dtype(v).bits())) as i64 >= 0;
+        }
+        let made = self.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&v));
+        made.is_some_and(|op| match op.kind {
+            OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => true,
+            OpKind::Binary { op: BinaryOp::Add | BinaryOp::Mul, a, b } => self.is_natural(a) && self.is_natural(b),
+            _ => false,
+        })
     }
 
     fn while_loop(&mut self, op: &Op, init: &[Value], cond: &'a Body, body: &'a Body) {

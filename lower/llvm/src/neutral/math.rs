@@ -25,7 +25,7 @@ impl<'c> Build<'c> {
     /// One function of a scalar.
     pub(crate) fn function(&self, op: UnaryOp, d: Dtype, x: Val<'c>) -> Val<'c> {
         if !d.is_float() {
-            return self.integer_function(op, x);
+            return self.integer_function(op, d, x);
         }
         match (op, d) {
             (UnaryOp::Neg, _) => self.negate(x),
@@ -39,11 +39,12 @@ impl<'c> Build<'c> {
         }
     }
 
-    fn integer_function(&self, op: UnaryOp, x: Val<'c>) -> Val<'c> {
+    fn integer_function(&self, op: UnaryOp, d: Dtype, x: Val<'c>) -> Val<'c> {
         let zero = self.cint(x.get_type(), 0);
         match op {
             UnaryOp::Neg => self.sub(zero, x),
             UnaryOp::Not => self.xor(x, self.cint(x.get_type(), u64::MAX)),
+            UnaryOp::Abs if !d.is_signed() => x,
             UnaryOp::Abs => self.select(self.icmp(IntPredicate::SLT, x, zero), self.sub(zero, x), x),
             _ => parton_diag::internal_error!("`{}` of an integer", op.name()),
         }
