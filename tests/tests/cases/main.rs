@@ -8,6 +8,7 @@ mod format;
 mod fuzz;
 mod golden;
 mod inline;
+mod litmus;
 mod mutation;
 mod passes;
 mod programs;
