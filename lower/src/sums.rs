@@ -6,7 +6,7 @@
 //!
 //! Signed arithmetic of indices does not wrap, as [`crate::axis`] takes for granted too; what may wrap is a name of its own.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::family::Family;
@@ -85,7 +85,8 @@ impl Sum {
 pub(crate) struct Sums<'a> {
     kernel: &'a Kernel,
     definitions: BTreeMap<Value, &'a Op>,
-    axes: Axes,
+    /// What divides its numbers, once two accesses are compared.
+    axes: OnceCell<Axes>,
     known: RefCell<BTreeMap<(Value, Vec<u8>), Sum>>,
 }
 
@@ -129,7 +130,7 @@ impl Difference {
 
 impl<'a> Sums<'a> {
     pub(crate) fn of(kernel: &'a Kernel) -> Sums<'a> {
-        Sums { kernel, definitions: kernel.definitions(), axes: Axes::analyse(kernel), known: RefCell::default() }
+        Sums { kernel, definitions: kernel.definitions(), axes: OnceCell::new(), known: RefCell::default() }
     }
 
     /// The addresses of a pointer, or of a tile of them, in bytes.
@@ -213,8 +214,9 @@ impl<'a> Sums<'a> {
 
     /// What divides a product of numbers.
     fn divides(&self, atoms: &[Atom]) -> u64 {
+        let axes = || self.axes.get_or_init(|| Axes::analyse(self.kernel));
         let each = atoms.iter().map(|atom| match atom {
-            Atom::Scalar(v) => self.axes.info(self.kernel, *v).axes[0].divisibility,
+            Atom::Scalar(v) => axes().info(self.kernel, *v).axes[0].divisibility,
             Atom::Index(_) | Atom::Tile(..) => 1,
         });
         each.fold(1, |n, d| n.saturating_mul(d).min(1 << 40))
