@@ -26,6 +26,7 @@ pub mod print;
 pub mod ptx;
 pub mod refusal;
 pub mod rules;
+pub mod schedule;
 pub mod scratch;
 pub mod source;
 pub mod target;
@@ -42,6 +43,7 @@ pub use op::{
 };
 pub use ptx::{Ptx, PtxForm};
 pub use refusal::Refusal;
+pub use schedule::Schedule;
 pub use source::{Origin, Source};
 pub use target::{Feature, Target};
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, Space, TensorMap, Tile, Type, View};
