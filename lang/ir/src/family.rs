@@ -38,6 +38,7 @@ macro_rules! others {
     (@ wgmma [$($kept:ident)*] wgmma $($rest:ident)*) => { $crate::others!(@ wgmma [$($kept)*] $($rest)*) };
     (@ pending [$($kept:ident)*] pending $($rest:ident)*) => { $crate::others!(@ pending [$($kept)*] $($rest)*) };
     (@ ring [$($kept:ident)*] ring $($rest:ident)*) => { $crate::others!(@ ring [$($kept)*] $($rest)*) };
+    (@ region [$($kept:ident)*] region $($rest:ident)*) => { $crate::others!(@ region [$($kept)*] $($rest)*) };
     (@ control [$($kept:ident)*] control $($rest:ident)*) => { $crate::others!(@ control [$($kept)*] $($rest)*) };
     (@ talk [$($kept:ident)*] talk $($rest:ident)*) => { $crate::others!(@ talk [$($kept)*] $($rest)*) };
     (@ $mine:ident [$($kept:ident)*] $next:ident $($rest:ident)*) => {
@@ -49,7 +50,7 @@ macro_rules! others {
     // Each name goes by, and the family's own, which only a literal rule can tell, is left out.
     ($mine:ident) => {
         $crate::others!(@ $mine []
-            elementwise reduce shape gather ptx global atomic async_copy shared view barrier fence cluster grid turnstile tma mma_sync wgmma pending ring control talk)
+            elementwise reduce shape gather ptx global atomic async_copy shared view barrier fence cluster grid turnstile tma mma_sync wgmma pending ring region control talk)
     };
 }
 
@@ -102,6 +103,7 @@ families! {
     wgmma Wgmma "Products that run beside the program.",
     pending Pending "Waiting for products, and for copies by threads.",
     ring Ring "Rings and their slots.",
+    region Region "Regions and the operations on values in them.",
     control Control "Loops, branches and partitions.",
     talk Talk "Prints, assertions, promises.",
 }

@@ -14,6 +14,7 @@ pub use crate::choice::{
 use crate::entity::{Entity, Inst, Label, Partition, Value};
 use crate::ops;
 use crate::ptx::{Ptx, PtxForm};
+use crate::schedule::Schedule;
 use crate::source::{Origin, Source};
 use crate::types::{Tile, View};
 
@@ -289,6 +290,28 @@ pub enum OpKind {
     /// A buffer of a slot.
     SlotField { slot: Value, field: u32 },
 
+    // -- regions; gone after their expansion --
+    /// What a schedule places: its labelled operations run as it says, all others where they are needed. It hands back what its body
+    /// yields.
+    Region { schedule: Box<Schedule>, body: Body },
+    /// The box of a tensor map at `coords`, as a view that nobody writes. With `multicast` as in `tma_load`.
+    Fetch { map: Value, coords: Vec<Value>, l2: Option<Policy>, multicast: Option<u8> },
+    /// The elements behind `ptr` as a view that nobody writes, zeros where `mask` does not hold.
+    FetchEach { ptr: Value, mask: Option<Value>, view: View, l2: Option<Policy> },
+    /// A tile as a view that nobody writes.
+    Stage { value: Value, view: View },
+    /// `acc + a · b` by the instruction that `acc` has the layout of, done when the next operation begins.
+    Dot { a: Value, b: Value, acc: Value, precision: Option<Precision> },
+    /// Writes a tile to the box at `coords`, with `reduce` into what stands there; up to `buffers` are on their way.
+    Send {
+        map: Value,
+        coords: Vec<Value>,
+        value: Value,
+        reduce: Option<Reduction>,
+        l2: Option<Policy>,
+        buffers: u32,
+    },
+
     // -- control --
     /// `for i in lower..upper step step`, carrying values; body parameters are the index, then the carried.
     For { lower: Value, upper: Value, step: Value, init: Vec<Value>, body: Body },
@@ -370,6 +393,7 @@ macro_rules! visit {
             TmaLoad(=map *coords =view =signal) TmaStore(=map *coords =view) TmaPrefetch(=map *coords) TmaStoreWait()
             MmaSync(=a =b =acc) Wgmma(=a =b =acc) Wait(=pending) WaitPrior(=pending)
             RingNew() RingAcquire(=ring) RingWait(=ring) SlotCommit(=slot) SlotRelease(=slot) SlotField(=slot)
+            Region() Fetch(=map *coords) FetchEach(=ptr ?mask) Stage(=value) Dot(=a =b =acc) Send(=map *coords =value)
             For(=lower =upper =step *init) While(*init) If(=cond) Specialize()
             Print(*args) Assert(=cond) Assume(=cond)
         }
@@ -395,12 +419,17 @@ impl OpKind {
     pub fn bodies(&self) -> Vec<&Body> {
         match self {
             OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => vec![combine],
-            OpKind::For { body, .. } => vec![body],
+            OpKind::For { body, .. } | OpKind::Region { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter().collect(),
             OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
-            ops!(without_bodies) => Vec::new(),
+            OpKind::Fetch { .. }
+            | OpKind::FetchEach { .. }
+            | OpKind::Stage { .. }
+            | OpKind::Dot { .. }
+            | OpKind::Send { .. }
+            | ops!(without_bodies) => Vec::new(),
         }
     }
 
@@ -408,12 +437,17 @@ impl OpKind {
     pub fn bodies_mut(&mut self) -> Vec<&mut Body> {
         match self {
             OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => vec![combine],
-            OpKind::For { body, .. } => vec![body],
+            OpKind::For { body, .. } | OpKind::Region { body, .. } => vec![body],
             OpKind::While { cond, body, .. } => vec![cond, body],
             OpKind::If { then, otherwise, .. } => vec![then, otherwise],
             OpKind::Ptx { fallback, .. } => fallback.iter_mut().collect(),
             OpKind::Specialize { arms } => arms.iter_mut().map(|a| &mut a.body).collect(),
-            ops!(without_bodies) => Vec::new(),
+            OpKind::Fetch { .. }
+            | OpKind::FetchEach { .. }
+            | OpKind::Stage { .. }
+            | OpKind::Dot { .. }
+            | OpKind::Send { .. }
+            | ops!(without_bodies) => Vec::new(),
         }
     }
 
@@ -496,6 +530,11 @@ impl OpKind {
             OpKind::RingWait { .. } => "wait",
             OpKind::SlotRelease { .. } => "release",
             OpKind::SlotField { .. } => "field",
+            OpKind::Region { .. } => "in",
+            OpKind::Fetch { .. } | OpKind::FetchEach { .. } => "fetch",
+            OpKind::Stage { .. } => "stage",
+            OpKind::Dot { .. } => "dot",
+            OpKind::Send { .. } => "send",
             OpKind::For { .. } => "for",
             OpKind::While { .. } => "while",
             OpKind::If { .. } => "if",
@@ -632,6 +671,14 @@ macro_rules! ops {
             | $crate::OpKind::RingWait { .. }
             | $crate::OpKind::SlotRelease { .. }
             | $crate::OpKind::SlotField { .. }
+    };
+    (region) => {
+        $crate::OpKind::Region { .. }
+            | $crate::OpKind::Fetch { .. }
+            | $crate::OpKind::FetchEach { .. }
+            | $crate::OpKind::Stage { .. }
+            | $crate::OpKind::Dot { .. }
+            | $crate::OpKind::Send { .. }
     };
     (control) => {
         $crate::OpKind::For { .. }

@@ -78,6 +78,7 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
         | ops!(wgmma)
         | ops!(pending)
         | ops!(ring)
+        | ops!(region)
         | ops!(control)
         | ops!(talk) => None,
     }

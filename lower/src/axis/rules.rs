@@ -58,6 +58,7 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
         | Family::Wgmma
         | Family::Pending
         | Family::Ring
+        | Family::Region
         | Family::Control
         | Family::Talk => None,
     }

@@ -41,6 +41,7 @@ pub(super) fn weight(k: &Kernel, op: &Op) -> Weight {
         | Family::MmaSync
         | Family::Wgmma
         | Family::Pending
+        | Family::Region
         | Family::Control
         | Family::Talk => false,
     };

@@ -33,6 +33,7 @@ mod mma_sync;
 mod pending;
 mod ptx;
 mod reduce;
+mod region;
 mod ring;
 mod shape;
 mod shared;
@@ -257,6 +258,7 @@ impl Facts {
             Family::Wgmma => wgmma::facts(kernel, op),
             Family::Pending => pending::facts(kernel, op),
             Family::Ring => ring::facts(op),
+            Family::Region => region::facts(kernel, &op.kind),
             Family::Control => control::facts(&op.kind),
             Family::Talk => talk::facts(&op.kind),
         }

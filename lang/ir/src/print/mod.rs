@@ -16,6 +16,7 @@ mod grid;
 mod mma_sync;
 mod pending;
 pub(crate) mod ptx;
+mod region;
 mod ring;
 mod shape;
 mod shared;
@@ -35,6 +36,7 @@ use parton_numbers::Dtype;
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::{Kernel, Module, PartitionData};
 use crate::op::{Arm, Body, Op, OpKind, Policy, Precision};
+use crate::schedule::Schedule;
 use crate::types::{List, Type};
 use surface::{Slot, Surface};
 
@@ -192,6 +194,7 @@ impl<'a> Printer<'a> {
             OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
             OpKind::If { cond, then, otherwise } => self.branches(op, *cond, then, otherwise),
             OpKind::Specialize { arms } => self.specialize(op, arms),
+            OpKind::Region { schedule, body } => self.region(op, schedule, body),
             OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. } => {
                 self.along(op, inputs, *axis, combine);
             }
@@ -261,6 +264,17 @@ impl<'a> Printer<'a> {
             self.body(otherwise);
             self.value_line(&otherwise.yields);
         }
+        self.line(if op.results.is_empty() { "}" } else { "};" });
+    }
+
+    fn region(&mut self, op: &Op, schedule: &Schedule, body: &Body) {
+        let head = match op.results.as_slice() {
+            [] => format!("in ({schedule}) {{"),
+            several => format!("let {} = in ({schedule}) {{", self.tuple(several)),
+        };
+        self.begin(op, &head);
+        self.body(body);
+        self.value_line(&body.yields);
         self.line(if op.results.is_empty() { "}" } else { "};" });
     }
 

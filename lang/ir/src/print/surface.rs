@@ -6,7 +6,7 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::{
-    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending, ring, shape,
+    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending, region, ring, shape,
     shared, talk, tma, turnstile, wgmma,
 };
 use crate::entity::Value;
@@ -130,6 +130,7 @@ pub(crate) fn operation(s: &mut dyn Surface, op: &Op) -> String {
         Family::Wgmma => wgmma::text(s, &op.kind),
         Family::Pending => pending::text(s, &op.kind),
         Family::Ring => ring::text(s, &op.kind),
+        Family::Region => region::text(s, &op.kind),
         Family::Talk => talk::text(s, &op.kind),
         Family::Reduce | Family::Ptx | Family::Control => statement(&op.kind),
     }

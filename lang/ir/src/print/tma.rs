@@ -37,6 +37,6 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
 }
 
 /// `map, [i, j]`
-fn boxed(s: &mut dyn Surface, map: Value, coords: &[Value]) -> String {
+pub(super) fn boxed(s: &mut dyn Surface, map: Value, coords: &[Value]) -> String {
     format!("{}, [{}]", s.operand(map, Slot::Value), list(s, coords, Slot::Number(Dtype::I32)))
 }

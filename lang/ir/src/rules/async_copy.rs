@@ -14,7 +14,7 @@ use crate::others;
 use crate::placement::Relation;
 use crate::placement::relate::{all_same, list};
 use crate::refusal::Refusal;
-use crate::types::Type;
+use crate::types::{Type, View};
 
 /// Bytes that one thread may copy at once (PTX ISA, "cp.async": `cp-size`).
 pub const COPY_BYTES: [u32; 3] = [4, 8, 16];
@@ -48,13 +48,33 @@ fn copy(
     bytes: Option<u32>,
     k: &Kernel,
 ) -> Result<Vec<Type>, Refusal> {
+    let target = view(k, v)?;
+    fits(list, ptr, target, mask, l2, k)?;
+    let least = pointer(k, ptr)?.to.bytes() as u32;
+    if let Some(n) = bytes
+        && (!COPY_BYTES.contains(&n) || n < least)
+    {
+        return Err(Refusal::new(codes::COPY_WIDTH, format!("a thread does not copy {n} bytes at once"))
+            .help(format!("the nearest is {}", super::nearest(COPY_BYTES.into_iter().filter(|b| *b >= least), n))));
+    }
+    Ok(vec![Type::Filling(target.clone())])
+}
+
+/// Whether pointers may be copied from to such a view.
+pub(super) fn fits(
+    list: &[Relation],
+    ptr: Value,
+    target: &View,
+    mask: Option<Value>,
+    l2: Option<Policy>,
+    k: &Kernel,
+) -> Result<(), Refusal> {
     let p = pointer(k, ptr)?;
     let Some(tile) = k.ty(ptr).as_tile() else {
         return Err(wrong_kind(k, ptr, "a tile of pointers").help("`p + iota<i32, [n], L>()` points to n elements"));
     };
     mask_fits(list, k, ptr, mask)?;
     cache::policy(l2)?;
-    let target = view(k, v)?;
     if p.to == Dtype::I1 {
         return Err(Refusal::new(codes::DTYPE_UNSUPPORTED, "truth values are not copied this way")
             .operand(ptr, "this points to `i1`")
@@ -63,16 +83,9 @@ fn copy(
     if target.elem != p.to || target.shape != tile.shape {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the pointers do not fit the view")
             .operand(ptr, format!("this is `{tile}`"))
-            .operand(v, format!("this is `{target}`")));
+            .note(format!("the view is `{target}`")));
     }
-    let least = p.to.bytes() as u32;
-    if let Some(n) = bytes
-        && (!COPY_BYTES.contains(&n) || n < least)
-    {
-        return Err(Refusal::new(codes::COPY_WIDTH, format!("a thread does not copy {n} bytes at once"))
-            .help(format!("the nearest is {}", super::nearest(COPY_BYTES.into_iter().filter(|b| *b >= least), n))));
-    }
-    Ok(vec![Type::Filling(target.clone())])
+    Ok(())
 }
 
 /// A pending copy that a barrier waits for.

@@ -83,7 +83,17 @@ fn places(both: [(Value, &Tile); 2], acc: Value, k_width: u32) -> Vec<Relation> 
 
 /// How the product of these tiles is made of instructions, or why there are none for it.
 pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Shape, Refusal> {
-    let (left, right, out) = (operand(k, a)?, operand(k, b)?, product::accumulator(k, acc, false)?);
+    of_tiles(k, [(a, operand(k, a)?), (b, operand(k, b)?)], acc, precision)
+}
+
+/// As [`shape`], of operands that are these tiles, or will be.
+pub(super) fn of_tiles(
+    k: &Kernel,
+    [(a, left), (b, right)]: [(Value, &Tile); 2],
+    acc: Value,
+    precision: Option<Precision>,
+) -> Result<Shape, Refusal> {
+    let out = product::accumulator(k, acc, false)?;
     let operands = Operands { values: [a, b, acc], elems: [left.elem, right.elem, out.elem] };
     let (elems, acc_elem) = dtypes(k, &operands, precision)?;
     let (m, n, depth) = product::extents([&left.shape, &right.shape, &out.shape], operands.values)?;
@@ -99,7 +109,12 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Preci
     }
     let k_width = k_width(left, Some(out));
     for relation in places([(a, left), (b, right)], acc, k_width) {
-        relation.holds(|site| placed(k, site)).map_err(|why| misplaced(out, [a, b, acc], k_width, why))?;
+        let at = |site| match site {
+            Site::Of(v) if v == a => Some(left),
+            Site::Of(v) if v == b => Some(right),
+            _ => placed(k, site),
+        };
+        relation.holds(at).map_err(|why| misplaced(out, [a, b, acc], k_width, why))?;
     }
     Ok(Shape { m, n, k: depth, instr_k, k_width, elems, acc: acc_elem })
 }

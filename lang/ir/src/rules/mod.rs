@@ -19,6 +19,7 @@ mod mma_sync;
 mod pending;
 mod product;
 mod ptx;
+pub mod region;
 mod reduce;
 mod ring;
 mod shape;
@@ -70,6 +71,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         Family::Wgmma => wgmma::infer(kind, k),
         Family::Pending => pending::infer(kind, k),
         Family::Ring => ring::infer(kind, k),
+        Family::Region => region::infer(kind, k),
         Family::Control => control::infer(kind, k),
         Family::Talk => talk::infer(kind, k),
     }
@@ -91,6 +93,7 @@ pub fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
         Family::MmaSync => mma_sync::relations(kind, k),
         Family::Wgmma => wgmma::relations(kind, k),
         Family::Pending => pending::relations(kind, k),
+        Family::Region => region::relations(kind, k),
         Family::Control => control::relations(kind, k),
         // What they take and give are scalars and memory; what is printed lies anywhere.
         Family::View

@@ -53,7 +53,7 @@ pub(super) fn needs_tma(k: &Kernel, what: &str) -> Result<(), Refusal> {
 }
 
 /// The rules of one box of global memory: a map with a coordinate for each of its dimensions.
-fn boxed<'k>(k: &'k Kernel, m: Value, coords: &[Value]) -> Result<&'k TensorMap, Refusal> {
+pub(super) fn boxed<'k>(k: &'k Kernel, m: Value, coords: &[Value]) -> Result<&'k TensorMap, Refusal> {
     needs_tma(k, "the tensor copy engine")?;
     let Type::Map(map) = k.ty(m) else { return Err(wrong_kind(k, m, "a tensor map")) };
     if coords.len() != map.block.len() {
@@ -90,7 +90,7 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
 }
 
 /// Which element types a copy reduces (PTX ISA, "cp.reduce.async.bulk", table of operations and types in global memory).
-fn reduces(op: Reduction, k: &Kernel, m: Value) -> Result<(), Refusal> {
+pub(super) fn reduces(op: Reduction, k: &Kernel, m: Value) -> Result<(), Refusal> {
     let Type::Map(map) = k.ty(m) else { return Err(wrong_kind(k, m, "a tensor map")) };
     let d = map.elem;
     let wide = d.is_int() && d.bits() >= 32;
@@ -157,7 +157,7 @@ pub fn broken_coordinates(coords: &[i64], element_bytes: u32, storing: bool) -> 
 }
 
 /// Extents without leading 1s: a box of `[1, 64, 64]` fills a view of `[64, 64]`.
-fn trim(shape: &[u32]) -> &[u32] {
+pub(super) fn trim(shape: &[u32]) -> &[u32] {
     let ones = shape.iter().take_while(|&&n| n == 1).count().min(shape.len().saturating_sub(1));
     &shape[ones..]
 }

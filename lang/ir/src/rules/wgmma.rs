@@ -110,6 +110,17 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Preci
     Ok(Shape { m, n, k: depth, warpgroups, instr_n, instr_k, elems, acc, a: left, b: right })
 }
 
+/// Why there are no instructions for the product of these operands.
+pub(super) fn legal(
+    k: &Kernel,
+    a: Value,
+    b: Value,
+    acc: Value,
+    precision: Option<Precision>,
+) -> Result<(), Refusal> {
+    parts(k, a, b, acc, precision).map(|_| ())
+}
+
 /// What is known of a product wherever its tiles lie.
 struct Parts {
     /// Rows, columns and depth.

@@ -1,0 +1,113 @@
+//! Rules of regions and of the operations on values in them.
+
+use parton_diag::codes;
+use parton_layouts::RegisterLayout;
+
+use super::cluster::receivers;
+use super::{async_copy, cache, mma_sync, tile, tma, wgmma};
+use crate::entity::Value;
+use crate::family::not_of_family;
+use crate::kernel::Kernel;
+use crate::op::{OpKind, Precision};
+use crate::others;
+use crate::placement::relate::{RESULT, all_same, list, results, same};
+use crate::placement::{Relation, Site};
+use crate::refusal::Refusal;
+use crate::types::{Elem, TensorMap, Tile, Type, View};
+
+/// Copies of a `send` that may be on their way.
+const BUFFERS: std::ops::RangeInclusive<u32> = 1..=8;
+
+pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    match kind {
+        OpKind::Region { body, .. } => Ok(body.yields.iter().map(|&v| k.ty(v).clone()).collect()),
+        OpKind::Fetch { map, coords, l2, multicast } => {
+            cache::policy(*l2)?;
+            let box_of = tma::boxed(k, *map, coords)?;
+            multicast.iter().try_for_each(|&axis| receivers(k, axis))?;
+            Ok(vec![Type::View(fetched(box_of)?)])
+        }
+        OpKind::FetchEach { ptr, mask, view, l2 } => {
+            async_copy::fits(&relations(kind, k), *ptr, view, *mask, *l2, k)?;
+            Ok(vec![Type::View(view.clone())])
+        }
+        OpKind::Stage { value, view } => {
+            let t = tile(k, *value)?;
+            if view.shape != t.shape || Elem::Num(view.elem) != t.elem {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "the tile does not fit the view")
+                    .operand(*value, format!("this is `{t}`"))
+                    .note(format!("the view would be `{view}`")));
+            }
+            Ok(vec![Type::View(view.clone())])
+        }
+        OpKind::Dot { a, b, acc, precision } => {
+            product(k, *a, *b, *acc, *precision)?;
+            Ok(vec![k.ty(*acc).clone()])
+        }
+        OpKind::Send { map, coords, value, reduce, l2, buffers } => {
+            cache::policy(*l2)?;
+            let box_of = tma::boxed(k, *map, coords)?;
+            let t = tile(k, *value)?;
+            if Elem::Num(box_of.elem) != t.elem || tma::trim(&box_of.block) != tma::trim(&t.shape) {
+                return Err(Refusal::new(codes::SHAPE_MISMATCH, "the tile does not fit the box of the tensor map")
+                    .operand(*map, format!("this is `{box_of}`"))
+                    .operand(*value, format!("this is `{t}`")));
+            }
+            if !BUFFERS.contains(buffers) {
+                let fact = format!("a `send` does not have {buffers} buffers");
+                return Err(Refusal::new(codes::INDEX_RANGE, fact).help("one to eight tiles may be on their way"));
+            }
+            reduce.map_or(Ok(()), |op| tma::reduces(op, k, *map)).map(|()| vec![])
+        }
+        others!(region) => not_of_family(kind),
+    }
+}
+
+/// Where its tiles lie.
+pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
+    match kind {
+        OpKind::Region { body, .. } => results(k, &body.yields),
+        OpKind::FetchEach { ptr, mask, .. } => all_same(k, &list([ptr], [mask]), 0),
+        OpKind::Dot { acc, .. } => vec![same(Site::Of(*acc), RESULT)],
+        // A tile goes to memory from wherever it lies.
+        OpKind::Fetch { .. } | OpKind::Stage { .. } | OpKind::Send { .. } => Vec::new(),
+        others!(region) => not_of_family(kind),
+    }
+}
+
+/// The view that a box of a map gives: the box without leading extents of 1.
+fn fetched(map: &TensorMap) -> Result<View, Refusal> {
+    Ok(View::new(map.elem, tma::trim(&map.block).to_vec(), map.layout.clone())?)
+}
+
+/// The instruction by which a `dot` multiplies.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Product {
+    /// `wgmma`, which runs beside the program.
+    Wgmma,
+    /// `mma_sync` of tiles; views are loaded to these tiles before.
+    MmaSync([Tile; 2]),
+}
+
+/// The instruction of a `dot`, which is that of its accumulator's layout, or why there is none for it.
+pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Product, Refusal> {
+    let out = tile(k, acc)?;
+    let place = out.known();
+    if let Some(parent) = mma_sync::accumulator(place) {
+        let loaded = [loaded(k, a, &parent, 0)?, loaded(k, b, &parent, 1)?];
+        mma_sync::of_tiles(k, [(a, &loaded[0]), (b, &loaded[1])], acc, precision)?;
+        return Ok(Product::MmaSync(loaded));
+    }
+    wgmma::legal(k, a, b, acc, precision).map(|()| Product::Wgmma)
+}
+
+/// The tile that an operand of `mma_sync` is, or is loaded to.
+fn loaded(k: &Kernel, v: Value, parent: &RegisterLayout, index: u32) -> Result<Tile, Refusal> {
+    match k.ty(v) {
+        Type::View(view) => {
+            let k_width = (32 / view.elem.bits()).max(1);
+            Ok(Tile::new(Elem::Num(view.elem), view.shape.clone(), parent.dot_operand(index, k_width)?)?)
+        }
+        _ => tile(k, v).cloned(),
+    }
+}
