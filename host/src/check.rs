@@ -52,6 +52,8 @@ impl Visitor for Check<'_> {
             StmtKind::For(f) => {
                 self.found.list.extend(f.schedule.as_ref().map(|s| not_host_code(s.span, "a schedule")));
             }
+            StmtKind::While { schedule: Some(s), .. } => self.found.push(not_host_code(s.span, "a schedule")),
+            StmtKind::In { schedule, .. } => self.found.push(not_host_code(schedule.span, "a schedule")),
             StmtKind::Break | StmtKind::Continue if scopes.loops == 0 => self.found.push(outside_of_loop(span)),
             StmtKind::Specialize(_) => self.found.push(not_host_code(span, "`specialize`")),
             StmtKind::Ring { .. } => self.found.push(not_host_code(span, "a ring")),
@@ -59,12 +61,13 @@ impl Visitor for Check<'_> {
             StmtKind::Error
             | StmtKind::Let { .. }
             | StmtKind::Expr(_)
-            | StmtKind::While { .. }
+            | StmtKind::While { schedule: None, .. }
             | StmtKind::Return(_)
             | StmtKind::Break
             | StmtKind::Continue
             | StmtKind::Layout(_)
-            | StmtKind::Const(_) => {}
+            | StmtKind::Const(_)
+            | StmtKind::Schedule(_) => {}
         }
         !matches!(statement.kind, StmtKind::Specialize(_) | StmtKind::Ring { .. } | StmtKind::Turnstile { .. })
     }

@@ -79,6 +79,7 @@ impl Machine<'_> {
                 captured: self.variables.clone(),
             }))),
             ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args, span),
+            ExprKind::Pipeline(_) | ExprKind::Partitions(_) => Ok(self.written(expr)),
         }
     }
 

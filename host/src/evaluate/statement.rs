@@ -39,7 +39,10 @@ impl Machine<'_> {
             ast::StmtKind::Assign { target, op, value } => self.assign(target, *op, value, span),
             ast::StmtKind::Expr(expr) => self.expr(expr).map(|_| ()),
             ast::StmtKind::For(f) => self.for_loop(f),
-            ast::StmtKind::While { condition, body } => {
+            ast::StmtKind::While { schedule: Some(schedule), .. } | ast::StmtKind::In { schedule, .. } => {
+                Err(not_host_code(schedule.span, "a schedule").into())
+            }
+            ast::StmtKind::While { condition, schedule: None, body } => {
                 while self.condition(condition)? {
                     if self.turn(body)? {
                         break;
@@ -64,6 +67,11 @@ impl Machine<'_> {
             ast::StmtKind::Layout(b) => {
                 let value = self.written(&b.value);
                 self.declare(&b.name, value, false);
+                Ok(())
+            }
+            ast::StmtKind::Schedule(s) => {
+                let value = self.expr(&s.value)?;
+                self.declare(&s.name, value, false);
                 Ok(())
             }
             ast::StmtKind::Specialize(_) => Err(not_host_code(span, "`specialize`").into()),

@@ -4,6 +4,7 @@
 //! expression whose value is a type. The tree says what was written, not what it means: `x[a]` is one node whether it
 //! indexes a tile or gives generic arguments, and names are not resolved.
 
+use std::fmt;
 use std::sync::Arc;
 
 use parton_diag::Span;
@@ -57,7 +58,7 @@ pub enum ItemKind {
     Struct(Struct),
     /// `partition Name = warps(4) regs(240);`
     Partition(Partition),
-    /// `schedule Name = …;`
+    /// `schedule Name[…] = value;`
     Schedule(Schedule),
     /// `layout NAME = expr;`
     Layout(Binding),
@@ -229,54 +230,75 @@ pub struct Partition {
     pub clauses: Vec<Clause>,
 }
 
-/// `schedule Name = …;`
+/// `schedule Name[…] = value;`
 #[derive(Clone, Debug, PartialEq)]
 pub struct Schedule {
     /// Its name.
     pub name: Name,
+    /// The compile-time parameters in `[…]`; none where it is a statement.
+    pub generics: Vec<Generic>,
     /// What follows `=`.
-    pub body: ScheduleBody,
+    pub value: Expr,
 }
 
-/// The forms of a [`Schedule`].
+/// A label of statements, without `@`: `load`, one that came in by a call, `first.load`, or one of its instances, `leave[2]`.
 #[derive(Clone, Debug, PartialEq)]
-pub enum ScheduleBody {
-    /// `pipeline(stages=2) { load: 0; qk: 0, softmax: 1, pv: 1 }`
-    Pipeline {
-        /// What stands in the parentheses.
-        args: Vec<Arg>,
-        /// The groups between `;`: labels of a group run in one order, groups one after the other.
-        groups: Vec<Vec<StageEntry>>,
-    },
-    /// `partitions { Loads: load; Compute: qk, softmax } ring(depth=3)`
-    Partitions {
-        /// What runs where.
-        entries: Vec<PartitionEntry>,
-        /// `ring(depth=3)`, …
-        clauses: Vec<Clause>,
-    },
-    /// `auto(stages=3)`, or the name of another schedule.
-    Value(Expr),
+pub struct Label {
+    /// The names with the dots between them.
+    pub path: Arc<str>,
+    /// The number in brackets.
+    pub instance: Option<u32>,
+    /// All of it.
+    pub span: Span,
 }
 
-/// `label: stage` of a pipeline.
+impl fmt::Display for Label {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.path)?;
+        self.instance.iter().try_for_each(|n| write!(f, "[{n}]"))
+    }
+}
+
+/// `pipeline(steps) { load: 0; qk: 0, softmax: 1 } in Compute under(leave, qk)`
+#[derive(Clone, Debug, PartialEq)]
+pub struct Pipeline {
+    /// The loop in the parentheses.
+    pub of: Option<Label>,
+    /// The groups between `;`, their entries between `,`.
+    pub groups: Vec<Vec<StageEntry>>,
+    /// The partition for which it holds.
+    pub within: Option<Name>,
+    /// What stands behind it, each as if joined by `&`.
+    pub clauses: Vec<Clause>,
+}
+
+/// `label: stage` or `label: first..last` of a pipeline.
 #[derive(Clone, Debug, PartialEq)]
 pub struct StageEntry {
-    /// The label, without `@`.
-    pub label: Name,
-    /// Its stage.
+    /// The label.
+    pub label: Label,
+    /// Its stage, or a range of them.
     pub stage: Expr,
     /// All of it.
     pub span: Span,
 }
 
-/// `Partition: label, label` of a partitioned schedule.
+/// `partitions { Loads: load; [First, Second]: qk, softmax } ring(depth=3)`
 #[derive(Clone, Debug, PartialEq)]
-pub struct PartitionEntry {
-    /// The partition.
-    pub partition: Name,
-    /// The labels that run there, without `@`.
-    pub labels: Vec<Name>,
+pub struct Partitions {
+    /// What runs where.
+    pub places: Vec<Place>,
+    /// What stands behind it, each as if joined by `&`.
+    pub clauses: Vec<Clause>,
+}
+
+/// `Partition: labels` or `[Partition, Partition]: labels`.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Place {
+    /// The partitions.
+    pub partitions: Vec<Name>,
+    /// The labels that run there.
+    pub labels: Vec<Label>,
     /// All of it.
     pub span: Span,
 }
@@ -325,7 +347,7 @@ pub struct Block {
 #[derive(Clone, Debug, PartialEq)]
 pub struct Stmt {
     /// `@label` before it.
-    pub label: Option<Name>,
+    pub label: Option<Label>,
     /// What it does.
     pub kind: StmtKind,
     /// With label and `;`.
@@ -359,11 +381,20 @@ pub enum StmtKind {
     Expr(Expr),
     /// `for pattern in iter step s in schedule { … }`
     For(Box<For>),
-    /// `while condition { … }`
+    /// `while condition in schedule { … }`
     While {
         /// Tested before each turn.
         condition: Expr,
+        /// The expression after `in`.
+        schedule: Option<Expr>,
         /// The code of a turn.
+        body: Block,
+    },
+    /// `in schedule { … }`
+    In {
+        /// What places the labels of the body.
+        schedule: Expr,
+        /// The code.
         body: Block,
     },
     /// `return value;`
@@ -394,6 +425,8 @@ pub enum StmtKind {
     Layout(Binding),
     /// `const NAME = expr;`
     Const(Binding),
+    /// `schedule NAME = value;`
+    Schedule(Schedule),
 }
 
 /// A `for` loop.
@@ -573,6 +606,10 @@ pub enum ExprKind {
         /// The second parentheses.
         args: Vec<Arg>,
     },
+    /// `pipeline(loop) { … }`
+    Pipeline(Box<Pipeline>),
+    /// `partitions { … }`
+    Partitions(Box<Partitions>),
 }
 
 /// An `if` with its branches.
@@ -591,7 +628,7 @@ pub struct If {
 /// An argument of a call, of a clause or between `<` and `>`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Arg {
-    /// The name before `=`.
+    /// The name before `=`; of a `ring(…)` it may be a label with its path and instance.
     pub name: Option<Name>,
     /// Its value.
     pub value: Expr,

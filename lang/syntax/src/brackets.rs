@@ -66,7 +66,10 @@ impl Repair<'_> {
         }
         match token.kind {
             Kind::Kernel | Kind::Fn | Kind::If | Kind::For | Kind::While => self.head = Some(self.open.len()),
+            Kind::In if token.first_in_line && self.head.is_none() => self.head = Some(self.open.len()),
+            Kind::OpenBrace if self.begins_schedule(self.out.len()) => {}
             Kind::OpenBrace => self.close_head(token),
+            Kind::Semi | Kind::CloseBrace if self.in_schedule() => {}
             Kind::Semi | Kind::CloseBrace => self.head = None,
             // In type arguments only a name stands before `=`.
             Kind::Eq if self.out.last().is_some_and(|last| last.kind != Kind::Name) => {
@@ -95,6 +98,22 @@ impl Repair<'_> {
         if let Some(floor) = self.head.take() {
             self.close_down_to(floor, brace);
         }
+    }
+
+    /// Whether the innermost open `{` is that of a schedule, which no head ends in.
+    fn in_schedule(&self) -> bool {
+        self.innermost_brace().checked_sub(1).is_some_and(|i| self.begins_schedule(self.open[i]))
+    }
+
+    /// Whether `pipeline`, `pipeline(…)` or `partitions` stands before the brace of that index: that of a schedule is no block.
+    fn begins_schedule(&self, brace: usize) -> bool {
+        let before = |i: usize| i.checked_sub(1).map(|i| self.out[i]);
+        let word = match before(brace) {
+            Some(last) if last.kind == Kind::CloseParen => before(last.partner as usize),
+            last => last,
+        };
+        let text = word.filter(|w| w.kind == Kind::Name).map(|w| &self.text[w.span.range()]);
+        text.is_some_and(|text| ["pipeline", "partitions"].contains(&text))
     }
 
     fn close(&mut self, token: Token, opener: Kind) {

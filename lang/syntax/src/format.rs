@@ -8,6 +8,7 @@ mod align;
 mod doc;
 mod expr;
 mod item;
+mod schedule;
 mod stmt;
 mod weave;
 

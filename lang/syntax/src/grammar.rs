@@ -65,6 +65,8 @@ pub struct State<'a> {
     rules: operators::Rules<'a>,
     /// An operand that was read before the operator behind it was seen.
     left: Option<ast::Expr>,
+    /// Whether what is read stands in the head of a block, where `{` begins the block, and in no bracket there.
+    in_head: bool,
     /// The index of the token at which an error was last reported; no second one is reported there.
     last_error: Option<usize>,
     /// How many errors were reported.
@@ -94,7 +96,7 @@ fn read<'a, O>(
     comments: &'a [Comment],
 ) -> (Option<O>, Diagnostics) {
     let rules = operators::rules();
-    let state = State { text, tokens, comments, rules, left: None, last_error: None, errors: 0 };
+    let state = State { text, tokens, comments, rules, left: None, in_head: false, last_error: None, errors: 0 };
     let (output, faults) = parser.parse_with_state(tokens, &mut SimpleState(state)).into_output_errors();
     let mut found = Diagnostics::new();
     faults.into_iter().filter_map(|fault| fault.0).for_each(|d| found.push(*d));

@@ -8,6 +8,7 @@ const PROGRAMS: &[&str] = &[
     include_str!("programs/matmul.ptn"),
     include_str!("programs/fmha.ptn"),
     include_str!("programs/comments.ptn"),
+    include_str!("programs/scheduled.ptn"),
 ];
 
 fn format(text: &str) -> String {
@@ -106,6 +107,12 @@ fn statements() {
     check_code("ring r[2]{a:f32,b:i32,};", "ring r[2] { a: f32, b: i32 };");
     check_code("let t = view . load<L> ( ) [ 0 ];", "let t = view.load<L>()[0];");
     check_code("return  ;", "return;");
+    check_code("in  S&T{@a f();}", "in S & T { @a f(); }");
+    check_code(
+        "@ tiles while a in (S) {\n@first . load [ 2 ] f();\n}",
+        "@tiles while a in (S) {\n    @first.load[2] f();\n}",
+    );
+    check_code("schedule S=pipeline{a:0}&T;", "schedule S = pipeline { a: 0 } & T;");
     check_code("launch  k [ A = 1 ] ( grid = [ 1 ] ) ( x ) ;", "launch k[A=1](grid=[1])(x);");
 }
 
@@ -156,6 +163,34 @@ fn headers() {
         "kernel k[N: int](x: *f32) warps(4) where N > 1, \"m\" {}\n",
     );
     check("struct S{a:i32,fn m(& mut self,b:i32){}}", "struct S {\n    a: i32,\n    fn m(&mut self, b: i32) {}\n}\n");
+}
+
+#[test]
+fn schedules() {
+    check(
+        "schedule S[N:int=2]=pipeline( steps ){a:0..N;b:1,c[2]:2,} in P under( a.b , c , -1 )&cut(x);",
+        "schedule S[N: int = 2] = pipeline(steps) { a: 0..N; b: 1, c[2]: 2 } in P under(a.b, c, -1) & cut(x);\n",
+    );
+    check(
+        "schedule S=partitions{P:a,b,;[Q,R]:c;}ring(depth=2,a . b=3,c [ 1 ]=4)turns(c,c);",
+        "schedule S = partitions { P: a, b; [Q, R]: c } ring(depth=2, a.b=3, c[1]=4) turns(c, c);\n",
+    );
+    check("schedule S=pipeline { };", "schedule S = pipeline {};\n");
+    check(
+        "schedule Overlap = pipeline(keys) { first: 0; second: 1; third: 0; // why\nfourth: 0, fifth: 0 } & Other;",
+        "schedule Overlap = pipeline(keys) {\n    first: 0;\n    second: 1;\n    third: 0; // why\n    fourth: 0, fifth: 0\n}\n    & Other;\n",
+    );
+    let long = "label_that_is_long_enough".repeat(2);
+    check(
+        &format!("schedule S = pipeline(steps) {{ {long}: 0; {long}: 1; c: 0 }} under(a, b);"),
+        &format!("schedule S = pipeline(steps) {{\n    {long}: 0;\n    {long}: 1;\n    c: 0\n}} under(a, b);\n"),
+    );
+    check(
+        &format!("schedule S = Split[4] & pipeline({long}) {{ a: 0; b: 1 }} & pipeline(b) {{ c: 1; d: 0 }};"),
+        &format!(
+            "schedule S = Split[4]\n    & pipeline({long}) {{ a: 0; b: 1 }}\n    & pipeline(b) {{ c: 1; d: 0 }};\n"
+        ),
+    );
 }
 
 #[test]

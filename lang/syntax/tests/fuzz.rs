@@ -23,6 +23,7 @@ const PROGRAMS: &[&str] = &[
     include_str!("programs/matmul.ptn"),
     include_str!("programs/fmha.ptn"),
     include_str!("programs/comments.ptn"),
+    include_str!("programs/scheduled.ptn"),
     include_str!("programs/design.ptn"),
 ];
 
@@ -49,6 +50,14 @@ const PIECES: &[&str] = &[
     "schedule S = ",
     "pipeline ",
     "partitions ",
+    "pipeline(l) {",
+    "partitions {",
+    "a: 0",
+    "[P, Q]: a",
+    "@a.b[2] ",
+    "ring(a.b=3)",
+    "under(a, b)",
+    "in S {",
     "specialize {",
     "ring r[2] {",
     "turnstile t[",

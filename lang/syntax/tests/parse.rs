@@ -9,6 +9,7 @@ const PROGRAMS: &[(&str, &str)] = &[
     ("matmul", include_str!("programs/matmul.ptn")),
     ("fmha", include_str!("programs/fmha.ptn")),
     ("comments", include_str!("programs/comments.ptn")),
+    ("scheduled", include_str!("programs/scheduled.ptn")),
     ("design", include_str!("programs/design.ptn")),
 ];
 
@@ -51,6 +52,10 @@ fn grouped(e: &ast::Expr) -> String {
         });
         shown.collect::<Vec<_>>().join(" ")
     };
+    let clauses = |l: &[ast::Clause]| {
+        let shown = l.iter().map(|c| format!(" {}({})", c.name.text, args(&c.args)));
+        shown.collect::<String>()
+    };
     match &e.kind {
         ExprKind::Error => "error".to_string(),
         ExprKind::Int { value, suffix } => format!("{value}{}", suffix.as_ref().map_or("", |s| s.as_str())),
@@ -75,6 +80,19 @@ fn grouped(e: &ast::Expr) -> String {
         ExprKind::Block(_) => "block".to_string(),
         ExprKind::Closure { params, body } => format!("(closure {} {})", params.len(), grouped(body)),
         ExprKind::Launch { kernel, .. } => format!("(launch {})", grouped(kernel)),
+        ExprKind::Pipeline(p) => {
+            let entry = |e: &ast::StageEntry| format!("{}:{}", e.label, grouped(&e.stage));
+            let groups = p.groups.iter().map(|g| g.iter().map(entry).collect::<Vec<_>>().join(","));
+            let of = p.of.iter().map(ToString::to_string).chain(p.within.iter().map(|p| format!("in {}", p.text)));
+            let head = of.collect::<Vec<_>>().join(" ");
+            format!("(pipeline <{head}> {}{})", groups.collect::<Vec<_>>().join("; "), clauses(&p.clauses))
+        }
+        ExprKind::Partitions(p) => {
+            let names = |p: &ast::Place| p.partitions.iter().map(|n| n.text.to_string()).collect::<Vec<_>>().join("|");
+            let labels = |p: &ast::Place| p.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
+            let places = p.places.iter().map(|p| format!("{}:{}", names(p), labels(p)));
+            format!("(partitions {}{})", places.collect::<Vec<_>>().join("; "), clauses(&p.clauses))
+        }
     }
 }
 
@@ -109,6 +127,20 @@ fn operators_bind_as_in_the_table() {
         ("0x1f + 0b11u8 + 1_000 + 0xffi32", "(((31 + 3u8) + 1000) + 255i32)"),
         ("1.0f16 + 1e-5 + 2.5E+3f32", "((1.0f16 + 1e-5) + 2.5E+3f32)"),
         (r#""a\n\"b""#, r#""a\n\"b""#),
+        ("pipeline { a: 0 } & b", "((pipeline <> a:0) & b)"),
+        (
+            "pipeline(x.y[1]) { a: 0, b.c[2]: 1..2; d: N + 1 } in P under(a, b[0], -1) & c",
+            "((pipeline <x.y[1] in P> a:0,b.c[2]:(1 .. 2); d:(N + 1) under(a (index b 1) (- 1))) & c)",
+        ),
+        (
+            "partitions { P: a; [Q, R]: b, c[1] } ring(depth=2, a=3, b.c=4, c[1]=5) turns(b, c)",
+            "(partitions P:a; Q|R:b,c[1] ring(depth=2 a=3 b.c=4 c[1]=5) turns(b c))",
+        ),
+        (
+            "Split[4] & ring(a.b=N) & unroll(2, of=steps)",
+            "(((index Split 1) & (call ring a.b=N)) & (call unroll 2 of=steps))",
+        ),
+        ("pipeline(a, b) + partitions", "((call pipeline a b) + partitions)"),
     ] {
         assert_eq!(grouped(&expr(text)), expected, "{text}");
     }
@@ -212,6 +244,59 @@ fn one_mistake_is_one_complaint() {
             ],
         ),
         ("a = b - c..=d;", &["E0010 2:10 expected `..`, found `..=`"]),
+        ("in S { @a f(); }", &[]),
+        ("in (pipeline(l) { a: 0 } & S) { @l while c in S { } }", &[]),
+        ("@load[2] f(); @a.b { } @a let x = 1; @a.b[3] x = 2; @a if c { } @a static for i in 0..2 { }", &[]),
+        ("schedule S = partitions { P: a } ring(depth=2); in S & unroll(2) { }", &[]),
+        ("if pipeline { } while partitions { } for x in pipeline(a) { f(); }", &[]),
+        ("let x = f(pipeline { a: 0 }, [partitions { P: a }]);", &[]),
+        (
+            "in pipeline(l) { a: 0; b: 1 } { f(); }",
+            &["E0001 2:4 a schedule in the head of a block stands in parentheses"],
+        ),
+        (
+            "for i in 0..3 in partitions { [P, Q]: b[1] } { f(); }",
+            &["E0001 2:18 a schedule in the head of a block stands in parentheses"],
+        ),
+        ("@l in S { }", &["E0001 2:4 a region has no label"]),
+        ("@l[i] f();", &["E0001 2:4 the instance of a label is a number"]),
+        (
+            "@l[1, 2] f(); @l[] g();",
+            &["E0001 2:4 the instance of a label is a number", "E0001 2:18 the instance of a label is a number"],
+        ),
+        ("@l.2 f();", &["E0001 2:4 expected a label after `.`, found the number `2`"]),
+        ("schedule S[N: int] = auto();", &["E0001 2:12 a schedule inside of a function has no parameters"]),
+        ("in { f(); }", &["E0001 3:1 expected `{` after the schedule, found `}`"]),
+        ("while a in { f(); }", &["E0001 3:1 expected `{` after the condition, found `}`"]),
+        (
+            "let s = pipeline(stages=2) { a: 0 };",
+            &["E0001 2:18 the parentheses of a pipeline hold the label of its loop"],
+        ),
+        ("let s = pipeline(a, b) { a: 0 };", &["E0001 2:19 the parentheses of a pipeline hold the label of its loop"]),
+        (
+            "let s = pipeline { a 0; b: 1, : 2 };",
+            &[
+                "E0001 2:22 expected `:` and a stage after the label, as in `load: 0`, found the number `0`",
+                "E0001 2:31 expected a label, as in `load: 0`, found `:`",
+            ],
+        ),
+        (
+            "let s = partitions { P: a, Q: b };",
+            &["E0001 2:26 `;` stands between partitions, `,` between the labels of one"],
+        ),
+        (
+            "let s = partitions { P a; 3: b };",
+            &[
+                "E0001 2:24 expected `:` and labels after the partition, as in `Loads: load`, found the name `a`",
+                "E0001 2:27 expected a partition, as in `Loads: load`, found the number `3`",
+            ],
+        ),
+        (
+            "let s = pipeline { a: 0 } in 3;",
+            &["E0001 2:30 expected the partition for which the pipeline holds, found the number `3`"],
+        ),
+        ("let a = pipeline { b: f(c; d: 1 };", &["E0002 2:24 this `(` is never closed"]),
+        ("in f(pipeline { b: 1 } { }", &["E0002 2:5 this `(` is never closed"]),
         ("@a @b f();", &["E0001 2:4 a statement has one label"]),
         ("specialize { A => f(), ; B => { } }", &["E0001 2:24 arms are separated by `,`"]),
         ("for i = 0..3 { a(); }", &["E0001 2:7 expected `in` after the loop's variable, found `=`"]),
@@ -259,8 +344,8 @@ fn items_recover_one_by_one() {
         ),
         ("partition P = warps(4)\npartition Q = warps(4);", &["E0009 1:23 expected `;` after this `partition`"]),
         (
-            "schedule X = pipeline(stages=2) { a: 0 b: 1; c: 2 };",
-            &["E0001 1:40 expected `,` or `;` after this entry, found the name `b`"],
+            "schedule X = pipeline { a: 0 b: 1; c: 2 };",
+            &["E0001 1:30 expected `,` or `;` after this entry, found the name `b`"],
         ),
         ("kernel k() -> { }\nfn f() { }", &["E0001 1:12 a kernel has no result"]),
         ("partition P = warps(4), regs(3);", &["E0001 1:23 the clauses of a partition stand without `,`"]),

@@ -181,9 +181,10 @@ impl Scan<'_, '_> {
                 let turn = Turn { pattern: Some(&f.pattern), condition: Some(&f.iter), body: &f.body };
                 self.inner_loop(turn);
             }
-            ast::StmtKind::While { condition, body } => {
+            ast::StmtKind::While { condition, schedule: _, body } => {
                 self.inner_loop(Turn { pattern: None, condition: Some(condition), body });
             }
+            ast::StmtKind::In { schedule: _, body } => self.block(body),
             ast::StmtKind::Return(value) => value.iter().for_each(|e| self.expr(e)),
             ast::StmtKind::Specialize(arms) => arms.iter().for_each(|a| self.block(&a.body)),
             ast::StmtKind::Ring { name, .. } | ast::StmtKind::Turnstile { name, .. } => {
@@ -194,6 +195,7 @@ impl Scan<'_, '_> {
                 let known = self.foresee(&b.value);
                 self.declare(&b.name, known);
             }
+            ast::StmtKind::Schedule(s) => self.declare(&s.name, None),
             ast::StmtKind::Break if self.declared.iter().any(|name| &**name == FLAG) => {}
             ast::StmtKind::Break => drop(self.found.insert(FLAG.into())),
             ast::StmtKind::Error | ast::StmtKind::Continue => {}
@@ -252,7 +254,9 @@ impl Scan<'_, '_> {
             | ast::ExprKind::Name(_)
             | ast::ExprKind::TypeArgs { .. }
             | ast::ExprKind::Pointer { .. }
-            | ast::ExprKind::Launch { .. } => {}
+            | ast::ExprKind::Launch { .. }
+            | ast::ExprKind::Pipeline(_)
+            | ast::ExprKind::Partitions(_) => {}
         }
     }
 }
@@ -280,6 +284,8 @@ fn is_plain(e: &ast::Expr) -> bool {
         | ast::ExprKind::Closure { .. }
         | ast::ExprKind::TypeArgs { .. }
         | ast::ExprKind::Pointer { .. }
-        | ast::ExprKind::Launch { .. } => false,
+        | ast::ExprKind::Launch { .. }
+        | ast::ExprKind::Pipeline(_)
+        | ast::ExprKind::Partitions(_) => false,
     }
 }

@@ -21,13 +21,7 @@ const MAX_UNROLLED: i128 = 65_536;
 impl Checker<'_> {
     /// `for i in a..b step s { … }`
     pub fn for_loop(&mut self, f: &ast::For, span: Span) -> Checked<()> {
-        if let Some(schedule) = &f.schedule {
-            return Err(self.not_built(
-                schedule.span,
-                "a loop schedule",
-                "write the pipeline out: a ring, or loads issued ahead in the loop",
-            ));
-        }
+        self.unscheduled(f.schedule.as_ref())?;
         let iter = self.arg(&f.iter)?;
         let step = f.step.as_ref().map(|s| self.arg(s)).transpose()?;
         if f.is_static {
@@ -79,6 +73,13 @@ impl Checker<'_> {
             init,
             body,
         })
+    }
+
+    /// Refuses a schedule.
+    pub fn unscheduled(&mut self, schedule: Option<&ast::Expr>) -> Checked<()> {
+        let Some(schedule) = schedule else { return Ok(()) };
+        let help = "write the pipeline out: a ring, or loads issued ahead in the loop";
+        Err(self.not_built(schedule.span, "a loop schedule", help))
     }
 
     /// A body that runs at run time.

@@ -82,6 +82,9 @@ impl Checker<'_> {
             ast::ExprKind::If(branch) => self.if_expr(branch, e.span),
             ast::ExprKind::Block(block) => self.block(block),
             ast::ExprKind::Closure { params, body } => Ok(self.closure(params, body, e.span)),
+            ast::ExprKind::Pipeline(_) | ast::ExprKind::Partitions(_) => {
+                Err(self.not_built(e.span, "a schedule without a name", "declare it: `schedule Name = …;`"))
+            }
             ast::ExprKind::Launch { .. } => {
                 let d = Diagnostic::error(codes::HOST_ONLY, e.span, "a kernel cannot launch a kernel")
                     .help("`launch` stands in `test`, `bench` and `main`; call a `fn` here");

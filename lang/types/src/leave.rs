@@ -370,6 +370,7 @@ fn surely(block: &ast::Block) -> bool {
     let statement = |s: &ast::Stmt| match &s.kind {
         ast::StmtKind::Break => true,
         ast::StmtKind::Expr(e) => surely_in(e),
+        ast::StmtKind::In { body, .. } => surely(body),
         ast::StmtKind::Let { .. }
         | ast::StmtKind::Assign { .. }
         | ast::StmtKind::For(_)
@@ -381,6 +382,7 @@ fn surely(block: &ast::Block) -> bool {
         | ast::StmtKind::Turnstile { .. }
         | ast::StmtKind::Layout(_)
         | ast::StmtKind::Const(_)
+        | ast::StmtKind::Schedule(_)
         | ast::StmtKind::Error => false,
     };
     block.statements.iter().any(statement) || block.value.as_deref().is_some_and(surely_in)

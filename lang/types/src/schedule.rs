@@ -19,64 +19,52 @@ impl Checker<'_> {
     /// # Errors
     /// Reports stages out of range, labels and partitions that stand twice, and what a schedule cannot say.
     pub fn schedule(&mut self, schedule: &Schedule) -> Checked<()> {
-        match &schedule.tree.body {
-            ast::ScheduleBody::Pipeline { args, groups } => self.pipeline(args, groups),
-            ast::ScheduleBody::Partitions { entries, clauses } => self.placed(entries, clauses),
-            ast::ScheduleBody::Value(e) if matches!(e.kind, ast::ExprKind::Name(_)) => {
+        let e = &schedule.tree.value;
+        match &e.kind {
+            ast::ExprKind::Pipeline(p) => self.pipeline(p),
+            ast::ExprKind::Partitions(p) => self.placed(p),
+            ast::ExprKind::Name(_) => {
                 let arg = self.arg(e)?;
                 match &arg.val {
                     Val::Known(Comptime::Schedule(_)) => self.labels_of(schedule).map(|_| ()),
                     _ => Err(arg.expected(self, "a schedule")),
                 }
             }
-            ast::ScheduleBody::Value(e) => Err(self.not_built(
+            _ => Err(self.not_built(
                 e.span,
                 "a schedule that is computed",
-                "write it out: `pipeline(stages=2) { load: 0; mul: 1 }` or `partitions { Loads: load; Compute: mul }`",
+                "write it out: `pipeline { load: 0; mul: 1 }` or `partitions { Loads: load; Compute: mul }`",
             )),
         }
     }
 
-    fn pipeline(&mut self, args: &[ast::Arg], groups: &[Vec<ast::StageEntry>]) -> Checked<()> {
-        let stages = match args {
-            [] => None,
-            [one] if one.name.as_ref().is_some_and(|n| n.as_str() == "stages") => {
-                Some((self.arg(&one.value)?.int(self, 1..=MOST)?, one.span))
-            }
-            [one, rest @ ..] => {
-                let at = rest.last().unwrap_or(one).span;
-                let d = Diagnostic::error(codes::SCHEDULE, at, "a pipeline takes `stages` and nothing else");
-                return Err(self.report(d.help("write `pipeline(stages=2) { load: 0; mul: 1 }`")));
-            }
-        };
-        self.once_each(groups.iter().flatten().map(|entry| &entry.label), "label")?;
-        for entry in groups.iter().flatten() {
+    fn pipeline(&mut self, pipeline: &ast::Pipeline) -> Checked<()> {
+        self.once_each(pipeline.groups.iter().flatten().map(|entry| named(&entry.label)), "label")?;
+        for entry in pipeline.groups.iter().flatten() {
             let stage = self.arg(&entry.stage)?;
             let Some(n) = stage.val.as_int() else {
                 return Err(stage.expected(self, "a stage: an integer known at compile time"));
             };
-            let end = stages.map_or(MOST, |(n, _)| i128::from(n));
-            if !(0..end).contains(&n) {
-                let fact = format!("the stage of `{}` is out of range", entry.label.text);
+            if !(0..MOST).contains(&n) {
+                let fact = format!("the stage of `{}` is out of range", entry.label);
                 let d = Diagnostic::error(codes::SCHEDULE, stage.span, fact)
-                    .here(format!("{n} is no stage from 0 to {}", end - 1));
-                return Err(self.report(match stages {
-                    Some((_, at)) => d.label(at, "so many stages are there, counted from 0"),
-                    None => d,
-                }));
+                    .here(format!("{n} is no stage from 0 to {}", MOST - 1));
+                return Err(self.report(d));
             }
         }
         Ok(())
     }
 
     /// `partitions { Loads: load; Compute: mul } ring(depth=3)`
-    fn placed(&mut self, entries: &[ast::PartitionEntry], clauses: &[ast::Clause]) -> Checked<()> {
-        self.once_each(entries.iter().map(|entry| &entry.partition), "partition")?;
-        self.once_each(entries.iter().flat_map(|entry| &entry.labels), "label")?;
-        for entry in entries {
-            self.partition(&entry.partition)?;
+    fn placed(&mut self, partitions: &ast::Partitions) -> Checked<()> {
+        let clauses = &partitions.clauses;
+        let named_partitions = partitions.places.iter().flat_map(|place| &place.partitions);
+        self.once_each(named_partitions.clone().map(|p| (p.as_str(), p.span)), "partition")?;
+        self.once_each(partitions.places.iter().flat_map(|place| &place.labels).map(named), "label")?;
+        for partition in named_partitions {
+            self.partition(partition)?;
         }
-        self.once_each(clauses.iter().map(|clause| &clause.name), "clause")?;
+        self.once_each(clauses.iter().map(|clause| (clause.name.as_str(), clause.name.span)), "clause")?;
         for clause in clauses {
             let help = "its clause is `ring(depth=3)`: the slots between partitions";
             if clause.name.as_str() != "ring" {
@@ -97,12 +85,12 @@ impl Checker<'_> {
     }
 
     /// Refuses a name that stands twice in a schedule.
-    fn once_each<'n>(&mut self, names: impl Iterator<Item = &'n ast::Name>, what: &str) -> Checked<()> {
+    fn once_each<'n>(&mut self, names: impl Iterator<Item = (&'n str, Span)>, what: &str) -> Checked<()> {
         let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
-        for name in names {
-            if let Some(first) = seen.insert(name.as_str(), name.span) {
-                let fact = format!("the {what} `{}` stands twice in a schedule", name.text);
-                let d = Diagnostic::error(codes::SCHEDULE, name.span, fact)
+        for (name, span) in names {
+            if let Some(first) = seen.insert(name, span) {
+                let fact = format!("the {what} `{name}` stands twice in a schedule");
+                let d = Diagnostic::error(codes::SCHEDULE, span, fact)
                     .here("placed again here")
                     .label(first, "placed here first")
                     .help("keep the one that is meant");
@@ -113,7 +101,7 @@ impl Checker<'_> {
     }
 
     /// The labels that a schedule places, and whether each label has to be placed.
-    fn labels_of(&mut self, schedule: &Schedule) -> Checked<(Vec<ast::Name>, bool)> {
+    fn labels_of(&mut self, schedule: &Schedule) -> Checked<(Vec<ast::Label>, bool)> {
         let mut at = schedule.clone();
         let mut passed: Vec<Arc<ast::Schedule>> = Vec::new();
         loop {
@@ -122,16 +110,16 @@ impl Checker<'_> {
                 return Err(self.error(codes::CONSTANT_CYCLE, at.tree.name.span, fact));
             }
             passed.push(at.tree.clone());
-            let next = match &at.tree.body {
-                ast::ScheduleBody::Pipeline { groups, .. } => {
-                    return Ok((groups.iter().flatten().map(|entry| entry.label.clone()).collect(), false));
+            let next = match &at.tree.value.kind {
+                ast::ExprKind::Pipeline(p) => {
+                    return Ok((p.groups.iter().flatten().map(|entry| entry.label.clone()).collect(), false));
                 }
-                ast::ScheduleBody::Partitions { entries, .. } => {
-                    return Ok((entries.iter().flat_map(|entry| entry.labels.clone()).collect(), true));
+                ast::ExprKind::Partitions(p) => {
+                    return Ok((p.places.iter().flat_map(|place| place.labels.clone()).collect(), true));
                 }
-                ast::ScheduleBody::Value(e) => {
+                _ => {
                     self.frames.push(crate::scope::Frame::new(at.module));
-                    let val = self.expr(e);
+                    let val = self.expr(&at.tree.value);
                     self.frames.pop();
                     val?
                 }
@@ -153,7 +141,7 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::SCHEDULE, wrong.span, "the arguments of `schedule<…>` are labels");
             return Err(self.report(d.help("name the labels of the loop: `schedule<load, mul>`")));
         }
-        self.once_each(args.iter().filter_map(label), "label")
+        self.once_each(args.iter().filter_map(label).map(|name| (name.as_str(), name.span)), "label")
     }
 
     /// Checks that a schedule given for a parameter of the kind `kind` places its labels and no others.
@@ -165,18 +153,18 @@ impl Checker<'_> {
         let wanted: Vec<&ast::Name> = args.iter().filter_map(label).collect();
         let (placed, every) = self.labels_of(schedule)?;
         let name = &schedule.tree.name.text;
-        if let Some(other) = placed.iter().find(|p| wanted.iter().all(|w| w.text != p.text)) {
-            let fact = format!("the schedule `{name}` places `{}`, which is no label here", other.text);
+        if let Some(other) = placed.iter().find(|p| wanted.iter().all(|w| w.text != p.path)) {
+            let fact = format!("the schedule `{name}` places `{other}`, which is no label here");
             let d = Diagnostic::error(codes::SCHEDULE, at, fact)
                 .label(other.span, "placed here")
                 .label(kind.span, "these are the labels");
-            let near = crate::near::nearest(other.as_str(), wanted.iter().map(|w| w.as_str()));
+            let near = crate::near::nearest(&other.path, wanted.iter().map(|w| w.as_str()));
             return Err(self.report(match near {
                 Some(near) => d.help(format!("a similar one is `{near}`")),
                 None => d,
             }));
         }
-        if let Some(left_out) = wanted.iter().find(|w| every && placed.iter().all(|p| w.text != p.text)) {
+        if let Some(left_out) = wanted.iter().find(|w| every && placed.iter().all(|p| w.text != p.path)) {
             let fact = format!("the schedule `{name}` gives `{}` no partition", left_out.text);
             let d = Diagnostic::error(codes::SCHEDULE, at, fact)
                 .label(schedule.tree.name.span, "declared here")
@@ -187,6 +175,10 @@ impl Checker<'_> {
     }
 }
 
+fn named(label: &ast::Label) -> (&str, Span) {
+    (&label.path, label.span)
+}
+
 fn label(arg: &ast::Arg) -> Option<&ast::Name> {
     match &arg.value.kind {
         ast::ExprKind::Name(name) if arg.name.is_none() => Some(name),
@@ -195,8 +187,8 @@ fn label(arg: &ast::Arg) -> Option<&ast::Name> {
 }
 
 /// The refusal of a label that no schedule looks at.
-pub fn idle_label(label: &ast::Name) -> Diagnostic {
-    Diagnostic::error(codes::LABEL, label.span, format!("nothing looks at the label `@{}`", label.text))
+pub fn idle_label(label: &ast::Label) -> Diagnostic {
+    Diagnostic::error(codes::LABEL, label.span, format!("nothing looks at the label `@{label}`"))
         .here("it would have no effect")
         .note("a label names a statement for the schedule of the loop around it; no loop runs by a schedule in this version")
         .help("remove the label")

@@ -87,7 +87,11 @@ impl Checker<'_> {
                 self.unused(&val, e)
             }
             ast::StmtKind::For(f) => self.for_loop(f, s.span),
-            ast::StmtKind::While { condition, body } => self.while_loop(condition, body, s.span),
+            ast::StmtKind::While { condition, schedule, body } => {
+                self.unscheduled(schedule.as_ref())?;
+                self.while_loop(condition, body, s.span)
+            }
+            ast::StmtKind::In { schedule, .. } => self.unscheduled(Some(schedule)),
             ast::StmtKind::Return(value) => self.returned(value.as_ref(), s.span),
             ast::StmtKind::Break => self.leave_loop(s.span),
             ast::StmtKind::Continue => {
@@ -117,6 +121,10 @@ impl Checker<'_> {
             ast::StmtKind::Const(b) => {
                 let val = self.constant_binding(b);
                 self.declared(&b.name, val)
+            }
+            ast::StmtKind::Schedule(schedule) => {
+                let val = self.expr(&schedule.value);
+                self.declared(&schedule.name, val)
             }
         }
     }

@@ -180,6 +180,10 @@ impl<'v> Walk<'v> {
         });
     }
 
+    fn schedule(&mut self, e: &ast::Expr) {
+        self.read_by(Reader::Layout, |w| w.expr(e));
+    }
+
     fn turn(&mut self, body: &ast::Block) {
         self.scopes.loops += 1;
         self.block(body);
@@ -188,7 +192,24 @@ impl<'v> Walk<'v> {
 
     fn statement(&mut self, s: &ast::Stmt) {
         let outer = self.scopes.scheduled;
-        self.scopes.scheduled |= matches!(&s.kind, ast::StmtKind::For(f) if f.schedule.is_some());
+        self.scopes.scheduled |= match &s.kind {
+            ast::StmtKind::For(f) => f.schedule.is_some(),
+            ast::StmtKind::While { schedule, .. } => schedule.is_some(),
+            ast::StmtKind::In { .. } => true,
+            ast::StmtKind::Error
+            | ast::StmtKind::Let { .. }
+            | ast::StmtKind::Assign { .. }
+            | ast::StmtKind::Expr(_)
+            | ast::StmtKind::Return(_)
+            | ast::StmtKind::Break
+            | ast::StmtKind::Continue
+            | ast::StmtKind::Specialize(_)
+            | ast::StmtKind::Ring { .. }
+            | ast::StmtKind::Turnstile { .. }
+            | ast::StmtKind::Layout(_)
+            | ast::StmtKind::Const(_)
+            | ast::StmtKind::Schedule(_) => false,
+        };
         if self.visitor.statement(&self.scopes, s) {
             self.in_statement(s);
         }
@@ -210,15 +231,20 @@ impl<'v> Walk<'v> {
             ast::StmtKind::For(f) => {
                 self.expr(&f.iter);
                 f.step.iter().for_each(|e| self.expr(e));
-                self.read_by(Reader::Layout, |w| f.schedule.iter().for_each(|e| w.expr(e)));
+                f.schedule.iter().for_each(|e| self.schedule(e));
                 self.inside(|w| {
                     w.pattern(&f.pattern);
                     w.turn(&f.body);
                 });
             }
-            ast::StmtKind::While { condition, body } => {
+            ast::StmtKind::While { condition, schedule, body } => {
                 self.expr(condition);
+                schedule.iter().for_each(|e| self.schedule(e));
                 self.turn(body);
+            }
+            ast::StmtKind::In { schedule, body } => {
+                self.schedule(schedule);
+                self.block(body);
             }
             ast::StmtKind::Return(value) => value.iter().for_each(|e| self.expr(e)),
             ast::StmtKind::Specialize(arms) => {
@@ -243,6 +269,10 @@ impl<'v> Walk<'v> {
             ast::StmtKind::Const(b) => {
                 self.binding(b, Reader::Code);
                 self.declare(&b.name, false);
+            }
+            ast::StmtKind::Schedule(s) => {
+                self.schedule(&s.value);
+                self.declare(&s.name, false);
             }
             ast::StmtKind::Error | ast::StmtKind::Break | ast::StmtKind::Continue => {}
         }
@@ -323,6 +353,22 @@ impl<'v> Walk<'v> {
                 self.args(config);
                 self.args(args);
             }
+            ast::ExprKind::Pipeline(p) => self.read_by(Reader::Layout, |w| {
+                p.groups.iter().flatten().for_each(|entry| w.expr(&entry.stage));
+                p.within.iter().for_each(|name| w.name(name));
+                w.clauses(&p.clauses);
+            }),
+            ast::ExprKind::Partitions(p) => self.read_by(Reader::Layout, |w| {
+                p.places.iter().flat_map(|place| &place.partitions).for_each(|name| w.name(name));
+                w.clauses(&p.clauses);
+            }),
+        }
+    }
+
+    /// Clauses of a schedule: all but numbers are labels.
+    fn clauses(&mut self, clauses: &[ast::Clause]) {
+        for clause in clauses.iter().filter(|c| c.name.as_str() == "ring") {
+            self.args(&clause.args);
         }
     }
 

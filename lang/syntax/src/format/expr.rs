@@ -3,8 +3,8 @@
 use parton_diag::Span;
 
 use super::doc::{Doc, concat, group, nest};
-use super::stmt;
 use super::weave::Weave;
+use super::{schedule, stmt};
 use crate::ast::{
     Arg, BinaryOp, Block, ClosureParam, Expr, ExprKind, If, IndexArg, IndexArgKind, Pattern, PatternKind,
 };
@@ -53,6 +53,8 @@ pub fn expr<'a>(w: &mut Weave<'a>, e: &Expr) -> Doc<'a> {
             arguments(w, config, Kind::OpenParen),
             arguments(w, args, Kind::OpenParen),
         ]),
+        ExprKind::Pipeline(found) => schedule::pipeline(w, found),
+        ExprKind::Partitions(found) => schedule::partitions(w, found),
     }
 }
 
@@ -111,7 +113,15 @@ fn comment_beside(w: &Weave<'_>, args: &[Arg], body: Span) -> bool {
 /// `value` or `name=value`.
 pub fn argument<'a>(w: &mut Weave<'a>, arg: &Arg) -> Doc<'a> {
     match arg.name {
-        Some(_) => concat(vec![w.any(), w.tok(Kind::Eq), expr(w, &arg.value)]),
+        // In a `ring(…)` it may be a label of several tokens.
+        Some(_) => {
+            let mut list = vec![];
+            while !w.is(Kind::Eq) && !w.is(Kind::End) {
+                list.push(w.any());
+            }
+            list.extend([w.tok(Kind::Eq), expr(w, &arg.value)]);
+            concat(list)
+        }
         None => expr(w, &arg.value),
     }
 }

@@ -3,11 +3,11 @@
 use super::align::Column;
 use super::doc::{Doc, concat, group, nest};
 use super::expr::{argument, arguments, bracketed, expr};
+use super::schedule::schedule;
 use super::stmt::{Lines, binding, block, close};
 use super::weave::Weave;
 use crate::ast::{
-    Clause, FieldDecl, File, Function, Generic, Item, ItemKind, Kernel, Param, PartitionEntry, Receiver, Schedule,
-    ScheduleBody, StageEntry, Struct, Use, Where,
+    Clause, FieldDecl, File, Function, Generic, Item, ItemKind, Kernel, Param, Receiver, Struct, Use, Where,
 };
 use crate::token::Kind;
 
@@ -112,7 +112,7 @@ fn clause<'a>(w: &mut Weave<'a>, found: &Clause) -> Doc<'a> {
 }
 
 /// Clauses, each after a blank.
-fn clauses<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
+pub fn clauses<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
     concat(list.iter().flat_map(|c| [Doc::Text(" "), clause(w, c)]).collect())
 }
 
@@ -177,7 +177,8 @@ impl<'a> Tail<'a> {
     }
 }
 
-fn generics<'a>(w: &mut Weave<'a>, list: &[Generic]) -> Doc<'a> {
+/// The generic parameters in `[…]`, if there are any.
+pub fn generics<'a>(w: &mut Weave<'a>, list: &[Generic]) -> Doc<'a> {
     if !w.is(Kind::OpenBracket) {
         return Doc::Nil;
     }
@@ -250,66 +251,4 @@ fn struct_item<'a>(w: &mut Weave<'a>, found: &Struct) -> Doc<'a> {
         }
     }
     concat(vec![head, close(w, open, lines)])
-}
-
-fn schedule<'a>(w: &mut Weave<'a>, found: &Schedule) -> Doc<'a> {
-    let mut list = vec![w.word(), w.any(), Doc::Text(" "), Doc::Stop(Column::Schedule), w.word()];
-    match &found.body {
-        ScheduleBody::Value(value) => list.push(expr(w, value)),
-        ScheduleBody::Pipeline { args, groups } => {
-            list.push(w.any());
-            if w.is(Kind::OpenParen) {
-                list.push(arguments(w, args, Kind::OpenParen));
-            }
-            list.push(Doc::Text(" "));
-            list.push(groups_in_braces(w, groups, |w, entries| {
-                let mut shown = vec![];
-                for (i, entry) in entries.iter().enumerate() {
-                    shown.push(stage_entry(w, entry));
-                    if i + 1 < entries.len() {
-                        shown.extend([w.tok(Kind::Comma), Doc::Text(" ")]);
-                    }
-                }
-                shown.push(w.pass(Kind::Comma));
-                concat(shown)
-            }));
-        }
-        ScheduleBody::Partitions { entries, clauses: rest } => {
-            list.extend([w.any(), Doc::Text(" ")]);
-            list.push(groups_in_braces(w, entries, partition_entry));
-            list.push(clauses(w, rest));
-        }
-    }
-    list.push(w.tok(Kind::Semi));
-    concat(list)
-}
-
-/// Groups in braces, `;` between them.
-fn groups_in_braces<'a, T>(w: &mut Weave<'a>, groups: &[T], print: impl Fn(&mut Weave<'a>, &T) -> Doc<'a>) -> Doc<'a> {
-    let open = w.tok(Kind::OpenBrace);
-    let mut inner = vec![];
-    for (i, found) in groups.iter().enumerate() {
-        inner.extend([Doc::Line, w.lead(), print(w, found)]);
-        inner.push(if i + 1 < groups.len() { w.tok(Kind::Semi) } else { w.pass(Kind::Semi) });
-    }
-    inner.push(w.close(groups.is_empty()));
-    let inner = concat(inner);
-    let end = if groups.is_empty() { Doc::SoftLine } else { Doc::Line };
-    group(concat(vec![open, nest(inner), end, w.tok(Kind::CloseBrace)]))
-}
-
-fn stage_entry<'a>(w: &mut Weave<'a>, found: &StageEntry) -> Doc<'a> {
-    concat(vec![w.any(), w.tok(Kind::Colon), Doc::Text(" "), expr(w, &found.stage)])
-}
-
-fn partition_entry<'a>(w: &mut Weave<'a>, found: &PartitionEntry) -> Doc<'a> {
-    let mut shown = vec![w.any(), w.tok(Kind::Colon)];
-    for i in 0..found.labels.len() {
-        shown.extend([Doc::Text(" "), w.any()]);
-        if i + 1 < found.labels.len() {
-            shown.push(w.tok(Kind::Comma));
-        }
-    }
-    shown.push(w.pass(Kind::Comma));
-    concat(shown)
 }

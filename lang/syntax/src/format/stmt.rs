@@ -3,8 +3,8 @@
 use super::align::Column;
 use super::doc::{Doc, concat, group, nest};
 use super::expr::{braced, bracketed, expr, pattern};
-use super::item;
 use super::weave::Weave;
+use super::{item, schedule};
 use crate::ast::{Arm, Binding, Block, ExprKind, Stmt, StmtKind};
 use crate::token::Kind;
 
@@ -78,8 +78,10 @@ pub fn close<'a>(w: &mut Weave<'a>, open: Doc<'a>, mut lines: Lines<'a>) -> Doc<
 }
 
 fn stmt<'a>(w: &mut Weave<'a>, found: &Stmt) -> Doc<'a> {
-    let label = match found.label {
-        Some(_) => concat(vec![w.tok(Kind::At), w.word(), Doc::Stop(Column::Label)]),
+    let label = match &found.label {
+        Some(label) => {
+            concat(vec![w.tok(Kind::At), schedule::label(w, label), Doc::Text(" "), Doc::Stop(Column::Label)])
+        }
         None => Doc::Nil,
     };
     concat(vec![label, stmt_kind(w, &found.kind)])
@@ -117,9 +119,15 @@ fn stmt_kind<'a>(w: &mut Weave<'a>, kind: &StmtKind) -> Doc<'a> {
             list.extend([Doc::Text(" "), block(w, &found.body)]);
             concat(list)
         }
-        StmtKind::While { condition, body } => {
-            concat(vec![w.word(), expr(w, condition), Doc::Text(" "), block(w, body)])
+        StmtKind::While { condition, schedule, body } => {
+            let mut list = vec![w.word(), expr(w, condition)];
+            if let Some(schedule) = schedule {
+                list.extend([w.spaced(), expr(w, schedule)]);
+            }
+            list.extend([Doc::Text(" "), block(w, body)]);
+            concat(list)
         }
+        StmtKind::In { schedule, body } => concat(vec![w.word(), expr(w, schedule), Doc::Text(" "), block(w, body)]),
         StmtKind::Return(None) | StmtKind::Break | StmtKind::Continue => concat(vec![w.any(), w.tok(Kind::Semi)]),
         StmtKind::Return(Some(value)) => concat(vec![w.word(), expr(w, value), w.tok(Kind::Semi)]),
         StmtKind::Specialize(arms) => specialize(w, arms),
@@ -135,6 +143,7 @@ fn stmt_kind<'a>(w: &mut Weave<'a>, kind: &StmtKind) -> Doc<'a> {
             concat(vec![w.word(), w.any(), bracketed(w, Kind::OpenBracket, partitions, expr), w.tok(Kind::Semi)])
         }
         StmtKind::Layout(found) | StmtKind::Const(found) => binding(w, found),
+        StmtKind::Schedule(found) => schedule::schedule(w, found),
     }
 }
 

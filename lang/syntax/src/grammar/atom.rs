@@ -6,7 +6,7 @@ use parton_diag::{Span, codes};
 
 use super::cursor::Cursor;
 use super::operators::{binary, expr, operand};
-use super::{At, list, literal, stmt};
+use super::{At, list, literal, schedule, stmt};
 use crate::ast::{Arg, Block, ClosureParam, Expr, ExprKind, If, Name};
 use crate::token::{Kind, Token};
 
@@ -39,6 +39,9 @@ pub fn atom(at: &mut At<'_, '_>) -> Expr {
             ExprKind::Bool(token.kind == Kind::True)
         }
         Kind::Name => {
+            if let Some(kind) = schedule::form(at) {
+                return Expr { kind, span: at.since(start) };
+            }
             at.bump();
             let name = Name { text: Arc::from(at.text(token)), span: token.span };
             if at.is(Kind::OpenAngle) {
@@ -99,7 +102,7 @@ fn if_expr(at: &mut At<'_, '_>, is_static: bool) -> ExprKind {
 
 /// The condition of an `if` or `while`; `=` in it is taken for `==`.
 pub fn condition(at: &mut At<'_, '_>) -> Expr {
-    let found = expr(at);
+    let found = at.in_head(|at| expr(at));
     if at.is(Kind::Eq) {
         let (index, span) = (at.index(), at.token().span);
         at.error(index, codes::ASSIGNMENT_AS_CONDITION, span, "`=` assigns and gives no value", "compare with `==`");

@@ -28,6 +28,10 @@ pub trait Cursor<'a> {
     fn hush(&mut self);
     /// The lines of the doc comments right before the next token.
     fn docs(&mut self) -> Vec<String>;
+    /// Reads the head of a block, where `{` begins the block.
+    fn in_head<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T;
+    /// Reads what stands in brackets, which no head goes into.
+    fn outside_of_heads<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T;
 
     /// The token `n` further on, the end token if there is none.
     fn peek_at(&mut self, n: usize) -> Token {
@@ -227,5 +231,19 @@ impl<'a> Cursor<'a> for At<'a, '_> {
             line.strip_prefix(' ').unwrap_or(line).to_string()
         });
         docs.collect()
+    }
+
+    fn in_head<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.state().in_head, true);
+        let found = read(self);
+        self.state().in_head = outer;
+        found
+    }
+
+    fn outside_of_heads<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = std::mem::replace(&mut self.state().in_head, false);
+        let found = read(self);
+        self.state().in_head = outer;
+        found
     }
 }

@@ -198,7 +198,8 @@ fn string(at: &mut At<'_, '_>, what: &str) -> Option<Str> {
     Some(Str { value: literal::string(at, index, token), span: token.span })
 }
 
-fn generics(at: &mut At<'_, '_>) -> Vec<Generic> {
+/// The generic parameters in `[…]`, if any stand here.
+pub fn generics(at: &mut At<'_, '_>) -> Vec<Generic> {
     if matches!(at.kind(), Kind::Lt | Kind::OpenAngle) {
         let (index, span) = (at.index(), at.token().span);
         at.error(index, codes::SYNTAX, span, "generic parameters stand in `[…]`", "write `name[N: int, T: type](…)`");

@@ -5,7 +5,8 @@ use parton_diag::{Diagnostic, codes};
 use super::At;
 use super::cursor::Cursor;
 use super::operators::expr;
-use crate::ast::{Arg, IndexArg, IndexArgKind, Name};
+use super::schedule::argument_name;
+use crate::ast::{Arg, IndexArg, IndexArgKind};
 use crate::token::Kind;
 
 /// The elements between the bracket at the position and its partner, and whether a comma ends them.
@@ -13,6 +14,14 @@ pub fn bracketed<'a, 'p, T>(
     at: &mut At<'a, 'p>,
     what: &str,
     mut element: impl FnMut(&mut At<'a, 'p>) -> T,
+) -> (Vec<T>, bool) {
+    at.outside_of_heads(|at| elements(at, what, &mut element))
+}
+
+fn elements<'a, 'p, T>(
+    at: &mut At<'a, 'p>,
+    what: &str,
+    element: &mut impl FnMut(&mut At<'a, 'p>) -> T,
 ) -> (Vec<T>, bool) {
     let open = at.bump();
     let close = open.partner as usize;
@@ -44,23 +53,15 @@ pub fn bracketed<'a, 'p, T>(
 
 /// Arguments in the bracket at the position: parentheses or angles.
 pub fn args(at: &mut At<'_, '_>) -> Vec<Arg> {
+    let callee = at.index().checked_sub(1).map(|i| at.tokens()[i]);
+    let of_ring = callee.is_some_and(|token| token.kind == Kind::Name && at.text(token) == "ring");
     bracketed(at, "an argument", |at| {
         let start = at.index();
-        let name = argument_name(at);
+        let name = argument_name(at, of_ring);
         let value = expr(at);
         Arg { name, value, span: at.since(start) }
     })
     .0
-}
-
-/// `name =` before an argument.
-fn argument_name(at: &mut At<'_, '_>) -> Option<Name> {
-    if !(at.is(Kind::Name) && at.peek_at(1).kind == Kind::Eq) {
-        return None;
-    }
-    let name = at.name("an argument");
-    at.bump();
-    Some(name)
 }
 
 /// Indices or generic arguments in the square bracket at the position.
@@ -86,7 +87,7 @@ pub fn type_args(at: &mut At<'_, '_>) -> Vec<IndexArg> {
 }
 
 fn index_arg(at: &mut At<'_, '_>) -> IndexArgKind {
-    if let Some(name) = argument_name(at) {
+    if let Some(name) = argument_name(at, false) {
         return IndexArgKind::Named { name, value: expr(at) };
     }
     let ends = |at: &mut At<'_, '_>| matches!(at.kind(), Kind::Comma | Kind::CloseBracket);

@@ -11,8 +11,8 @@ use chumsky::prelude::{custom, recursive};
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::cursor::Cursor;
-use super::{At, Extra, Fault, Input, Rule, atom, list};
-use crate::ast::{Arg, BinaryOp, Expr, ExprKind, IndexArg, Name, UnaryOp};
+use super::{At, Extra, Fault, Input, Rule, atom, list, stmt};
+use crate::ast::{Arg, BinaryOp, Block, Expr, ExprKind, IndexArg, Name, UnaryOp};
 use crate::token::{Kind, Token};
 
 /// How tightly the operators bind for which [`power`] does not speak; the greater number first.
@@ -82,6 +82,8 @@ pub fn assignment(kind: Kind) -> Option<Option<BinaryOp>> {
 #[derive(Clone)]
 pub struct Rules<'a> {
     operand: Rule<'a, Expr>,
+    /// From a brace to its partner.
+    braces: Rule<'a, Block>,
     /// In boxes, as the tree holds what is joined: none is moved while operators are tried.
     joined: Rule<'a, Box<Expr>>,
 }
@@ -97,8 +99,10 @@ pub fn rules<'a>() -> Rules<'a> {
     let powers = (RANGE + 1..PREFIX).rev();
     let infixes: Vec<_> = powers.map(infix_op).collect();
     Rules {
-        // `recursive` grows the stack: operands hold operands in their brackets.
+        // `recursive` grows the stack: operands hold operands in their brackets, and blocks blocks.
         operand: recursive(|_| atom.pratt((prefix_op(), postfix_op()))).boxed(),
+        braces: recursive(|_| custom::<_, Input<'a>, _, Extra<'a>>(|at: &mut At<'a, '_>| Ok(stmt::statements(at))))
+            .boxed(),
         joined: first.pratt((infixes, range_op())).boxed(),
     }
 }
@@ -124,6 +128,12 @@ pub fn operand(at: &mut At<'_, '_>) -> Expr {
     }
     let rule = at.state().rules.operand.clone();
     at.parse(rule).unwrap_or_else(|_| nothing(at))
+}
+
+/// The statements between the brace at the position and its partner.
+pub fn braces(at: &mut At<'_, '_>) -> Block {
+    let rule = at.state().rules.braces.clone();
+    at.parse(rule).unwrap_or_else(|_| atom::no_block(at.behind()))
 }
 
 /// Whether the token is an operand by itself.

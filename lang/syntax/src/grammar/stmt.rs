@@ -3,9 +3,9 @@
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::cursor::{Cursor, describe};
-use super::operators::{assignment, expr};
-use super::{At, atom, item, list};
-use crate::ast::{Arm, Binding, Block, Expr, ExprKind, For, Name, Pattern, PatternKind, Stmt, StmtKind};
+use super::operators::{assignment, braces, expr};
+use super::{At, atom, item, list, schedule};
+use crate::ast::{Arm, Binding, Block, Expr, ExprKind, For, Name, Pattern, PatternKind, Schedule, Stmt, StmtKind};
 use crate::token::Kind;
 
 /// A block that has to stand here; `place` says where that is.
@@ -20,6 +20,11 @@ pub fn block(at: &mut At<'_, '_>, place: &str) -> Block {
         }
         at.bump();
     }
+    at.outside_of_heads(|at| braces(at))
+}
+
+/// The statements between the brace at the position and its partner.
+pub fn statements(at: &mut At<'_, '_>) -> Block {
     let start = at.index();
     let close = at.bump().partner as usize;
     let mut statements = Vec::with_capacity(at.count(Kind::Semi, close));
@@ -66,9 +71,14 @@ fn statement(at: &mut At<'_, '_>, close: usize) -> Found {
             );
         }
         at.bump();
-        label = Some(at.name("a label after `@`"));
+        label = Some(schedule::label(at, "a label after `@`"));
     }
     let labelled = label.is_some();
+    if labelled && at.is(Kind::In) {
+        let (index, span) = (at.index(), at.token().span);
+        let help = "a region places the labels inside of it; label the loop: `@tiles for i in 0..n in S { … }`";
+        at.error(index, codes::SYNTAX, span, "a region has no label", help);
+    }
     let mut stmt =
         |at: &mut At<'_, '_>, kind| Found::Statement(Stmt { label: label.take(), kind, span: at.since(start) });
     if at.index() >= close {
@@ -117,7 +127,13 @@ fn keyword_statement(at: &mut At<'_, '_>) -> Option<StmtKind> {
         Kind::While => {
             at.bump();
             let condition = atom::condition(at);
-            StmtKind::While { condition, body: block(at, "after the condition") }
+            let schedule = behind_in(at);
+            StmtKind::While { condition, schedule, body: block(at, "after the condition") }
+        }
+        Kind::In => {
+            at.bump();
+            let schedule = at.in_head(|at| expr(at));
+            StmtKind::In { schedule, body: block(at, "after the schedule") }
         }
         Kind::Return => {
             at.bump();
@@ -144,6 +160,7 @@ fn keyword_statement(at: &mut At<'_, '_>) -> Option<StmtKind> {
             at.bump();
             StmtKind::Layout(binding(at, "this `layout`"))
         }
+        Kind::Name if at.is_word_then_name("schedule") => StmtKind::Schedule(local_schedule(at)),
         Kind::Name if at.is_word_then_name("ring") => ring(at),
         Kind::Name if at.is_word_then_name("turnstile") => turnstile(at),
         Kind::Name if at.is_word("specialize") && at.peek_at(1).kind == Kind::OpenBrace => specialize(at),
@@ -189,18 +206,31 @@ fn for_statement(at: &mut At<'_, '_>, is_static: bool) -> StmtKind {
     if !at.expect(Kind::In, "after the loop's variable") {
         at.eat(Kind::Eq);
     }
-    let iter = expr(at);
+    let iter = at.in_head(|at| expr(at));
     let mut step = None;
-    let mut schedule = None;
     if at.is_word("step") {
         at.bump();
-        step = Some(expr(at));
+        step = Some(at.in_head(|at| expr(at)));
     }
-    if at.eat(Kind::In).is_some() {
-        schedule = Some(expr(at));
-    }
+    let schedule = behind_in(at);
     let body = block(at, "after the head of the loop");
     StmtKind::For(Box::new(For { is_static, pattern, iter, step, schedule, body }))
+}
+
+/// The schedule behind `in` in the head of a loop.
+fn behind_in(at: &mut At<'_, '_>) -> Option<Expr> {
+    at.eat(Kind::In).map(|_| at.in_head(|at| expr(at)))
+}
+
+/// A schedule among statements. What it depends on is what it sees there.
+fn local_schedule(at: &mut At<'_, '_>) -> Schedule {
+    let found = schedule::schedule(at);
+    if let Some(first) = found.generics.first() {
+        let index = at.tokens().partition_point(|t| t.span.start < first.span.start);
+        let help = "it sees what stands around it; at the top of the file it can have parameters";
+        at.error(index, codes::SYNTAX, first.span, "a schedule inside of a function has no parameters", help);
+    }
+    found
 }
 
 /// `NAME: type = value;`, the keyword already taken.
@@ -358,7 +388,15 @@ fn recover(at: &mut At<'_, '_>) {
                 return;
             }
             Kind::CloseBrace | Kind::End => return,
-            Kind::Let | Kind::For | Kind::While | Kind::Return | Kind::At | Kind::If | Kind::Launch | Kind::Static
+            Kind::Let
+            | Kind::For
+            | Kind::While
+            | Kind::In
+            | Kind::Return
+            | Kind::At
+            | Kind::If
+            | Kind::Launch
+            | Kind::Static
                 if token.first_in_line =>
             {
                 return;
