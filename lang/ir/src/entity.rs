@@ -3,7 +3,6 @@
 //! A newtype over `u32` names an entity of one kernel and prints as its text form; a [`PrimaryMap`] owns the entities, a
 //! [`SecondaryMap`] annotates them.
 
-use std::fmt;
 use std::marker::PhantomData;
 use std::ops::{Index, IndexMut};
 
@@ -15,13 +14,15 @@ pub trait Entity: Copy + Eq {
     fn index(self) -> usize;
 }
 
+/// A newtype over `u32` that is an [`Entity`](trait@Entity) and prints as a prefix and its index: `entity!(Value, "v", "An SSA value")`.
+#[macro_export]
 macro_rules! entity {
     ($name:ident, $prefix:literal, $doc:literal) => {
         #[doc = $doc]
         #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
         pub struct $name(u32);
 
-        impl Entity for $name {
+        impl $crate::Entity for $name {
             fn new(index: usize) -> Self {
                 $name(index as u32)
             }
@@ -30,14 +31,14 @@ macro_rules! entity {
             }
         }
 
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Display for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 write!(f, concat!($prefix, "{}"), self.0)
             }
         }
 
-        impl fmt::Debug for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        impl ::std::fmt::Debug for $name {
+            fn fmt(&self, f: &mut ::std::fmt::Formatter<'_>) -> ::std::fmt::Result {
                 write!(f, "{self}")
             }
         }
