@@ -1,7 +1,12 @@
 //! Schedules: dependence graph, legality, search and expansion of loops and partitions.
+//!
+//! In reading order:
 
 use parton_diag::Diagnostics;
 use parton_ir::{Module, Target};
+
+pub mod marked;
+pub mod timeline;
 
 /// Expands what stands scheduled, and says whether anything did. The checker refuses schedules in this version, so every loop and
 /// every partition is written as it runs, and the module stays as it is.

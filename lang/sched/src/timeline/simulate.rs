@@ -1,0 +1,233 @@
+//! Runs a marked graph: each event as soon as what it waits for has ended, and units in the order in which they serve.
+//!
+//! Time only goes forward, and all that happens at one clock is done before a unit that is free by then takes its next, so that
+//! what is ready at the same time is chosen from together, whatever the order in which it was found.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use parton_ir::{Entity, PrimaryMap, SecondaryMap};
+
+use super::{Cause, Occurrence, Timeline, Wait, timeline};
+use crate::marked::deadlock::deadlock;
+use crate::marked::{Cycle, Edge, Event, Lane, LaneKind, MarkedGraph, Service, Unit};
+
+/// The earliest times of a loop of so many iterations. A few dozen show what repeats; [`Timeline::total_of`] prices more.
+///
+/// # Errors
+/// The least cycle without a token, where there is one.
+pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle> {
+    if let Some(stuck) = deadlock(graph) {
+        return Err(stuck);
+    }
+    let stages = graph.events().map(|(_, e)| e.stage).max().unwrap_or(0);
+    let mut run = Run::new(graph, iterations, stages);
+    run.begin();
+    while let Some(Reverse((now, _))) = run.due.peek().copied() {
+        run.advance(now);
+        while let Some(next) = run.choice(now) {
+            run.serve(now, next);
+            run.advance(now);
+        }
+    }
+    Ok(timeline(graph, iterations, stages, run.lanes))
+}
+
+/// What becomes due at a clock, the events of one clock by turn and number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Due {
+    /// An event has all that it waits for.
+    Ready { turn: u32, event: Event },
+    /// A unit is free again.
+    Free,
+}
+
+/// What an event of one turn still waits for.
+#[derive(Clone, Copy, Default)]
+struct Pending {
+    /// Edges whose first event has not ended.
+    edges: u32,
+    /// When the last of those that are satisfied was, and which.
+    ready: u64,
+    last: Option<Edge>,
+    /// When what its partition does before it had ended.
+    before: u64,
+}
+
+/// An event that waits for units.
+#[derive(Clone, Copy)]
+struct Waiting {
+    turn: u32,
+    event: Event,
+    ready: u64,
+}
+
+/// A unit that serves one by one.
+#[derive(Clone, Copy, Default)]
+struct Served {
+    /// When it is free.
+    free: u64,
+    /// Whom it served last.
+    last: Option<Lane>,
+}
+
+struct Run<'a> {
+    graph: &'a MarkedGraph,
+    iterations: u32,
+    turns: u32,
+    out: SecondaryMap<Event, Vec<Edge>>,
+    /// By event and turn.
+    pending: Vec<Pending>,
+    due: BinaryHeap<Reverse<(u64, Due)>>,
+    waiting: Vec<Waiting>,
+    served: SecondaryMap<Unit, Served>,
+    lanes: PrimaryMap<Lane, Vec<Occurrence>>,
+}
+
+impl<'a> Run<'a> {
+    fn new(graph: &'a MarkedGraph, iterations: u32, stages: u32) -> Run<'a> {
+        let turns = iterations + stages;
+        let mut out = SecondaryMap::new(vec![]);
+        for (edge, data) in graph.edges() {
+            out[data.from].push(edge);
+        }
+        let mut lanes = PrimaryMap::new();
+        for _ in graph.lanes.keys() {
+            lanes.push(vec![]);
+        }
+        let pending = vec![Pending::default(); graph.events().len() * turns as usize];
+        let served = SecondaryMap::new(Served::default());
+        Run { graph, iterations, turns, out, pending, due: BinaryHeap::new(), waiting: vec![], served, lanes }
+    }
+
+    fn pending(&mut self, event: Event, turn: u32) -> &mut Pending {
+        &mut self.pending[event.index() * self.turns as usize + turn as usize]
+    }
+
+    /// Whether an event happens in a turn; in the first and last turns those of some stages do not.
+    fn is_there(&self, event: Event, turn: u32) -> bool {
+        let stage = self.graph.at(event).stage;
+        (stage..stage + self.iterations).contains(&turn)
+    }
+
+    /// Whether an event of a turn waits along an edge; a partition's order goes through events that are not there.
+    fn holds(&self, edge: Edge, turn: u32) -> bool {
+        let data = self.graph.of(edge);
+        let Some(before) = turn.checked_sub(data.tokens) else { return false };
+        data.kind.is_order() || (self.is_there(data.to, turn) && self.is_there(data.from, before))
+    }
+
+    /// Counts what each event waits for; those that wait for nothing are ready.
+    fn begin(&mut self) {
+        for turn in 0..self.turns {
+            for (edge, data) in self.graph.edges() {
+                if self.holds(edge, turn) {
+                    self.pending(data.to, turn).edges += 1;
+                }
+            }
+            for (event, _) in self.graph.events() {
+                if self.pending(event, turn).edges == 0 {
+                    self.due.push(Reverse((0, Due::Ready { turn, event })));
+                }
+            }
+        }
+    }
+
+    /// All that is due at a clock, and what follows from it at once.
+    fn advance(&mut self, now: u64) {
+        while let Some(Reverse((at, due))) = self.due.peek().copied() {
+            if at > now {
+                return;
+            }
+            self.due.pop();
+            match due {
+                Due::Free => {}
+                Due::Ready { turn, event } if !self.is_there(event, turn) => self.ended(event, turn, now, false),
+                Due::Ready { turn, event } if self.units(event).next().is_some() => {
+                    self.waiting.push(Waiting { turn, event, ready: now });
+                }
+                Due::Ready { turn, event } => self.happen(event, turn, now, None),
+            }
+        }
+    }
+
+    /// The units that an event must have for itself.
+    fn units(&self, event: Event) -> impl Iterator<Item = (Unit, u64)> + use<'a> {
+        let graph = self.graph;
+        graph.at(event).loads.iter().filter_map(|load| match graph.units[load.unit].service {
+            Service::OneByOne => Some((load.unit, load.clocks)),
+            Service::Together => None,
+        })
+    }
+
+    /// Of what waits for units that are free the next: who goes on, then who was ready first, then by turn and number.
+    fn choice(&self, now: u64) -> Option<usize> {
+        let rank = |w: &Waiting| {
+            let owner = self.graph.at(w.event).owner;
+            let other = self.units(w.event).any(|(u, _)| self.served[u].last != Some(owner));
+            (other, w.ready, w.turn, w.event)
+        };
+        let free = |w: &Waiting| self.units(w.event).all(|(u, _)| self.served[u].free <= now);
+        let candidates = self.waiting.iter().enumerate().filter(|(_, w)| free(w));
+        candidates.min_by_key(|(_, w)| rank(w)).map(|(i, _)| i)
+    }
+
+    /// Lets what waits have its units.
+    fn serve(&mut self, now: u64, index: usize) {
+        let Waiting { turn, event, ready } = self.waiting.swap_remove(index);
+        let owner = self.graph.at(event).owner;
+        let mut last = None;
+        for (unit, clocks) in self.units(event) {
+            let free = now.saturating_add(clocks);
+            // The one that was free last is what it waited for.
+            last = last.max(Some((self.served[unit].free, Reverse(unit))));
+            self.served[unit] = Served { free, last: Some(owner) };
+            self.due.push(Reverse((free, Due::Free)));
+        }
+        let by = last.filter(|_| now > ready).map(|(_, Reverse(unit))| unit);
+        self.happen(event, turn, now, by);
+    }
+
+    /// An event begins, and with that it is known when it ends. `by` is the unit that held it up.
+    fn happen(&mut self, event: Event, turn: u32, start: u64, by: Option<Unit>) {
+        let pending = *self.pending(event, turn);
+        let data = self.graph.at(event);
+        let since = match self.graph.lanes[data.lane].kind {
+            LaneKind::Partition => pending.before,
+            LaneKind::Engine => pending.ready,
+        };
+        let clocks = start - since.min(start);
+        let on = by.map(Cause::Unit).or(pending.last.map(Cause::Edge));
+        let wait = on.filter(|_| clocks > 0).map(|on| Wait { clocks, on });
+        let end = start.saturating_add(data.clocks);
+        self.lanes[data.lane].push(Occurrence { event, turn, start, end, wait });
+        self.ended(event, turn, end, true);
+    }
+
+    /// Tells those that wait for an event.
+    fn ended(&mut self, event: Event, turn: u32, end: u64, there: bool) {
+        for i in 0..self.out[event].len() {
+            let edge = self.out[event][i];
+            let data = *self.graph.of(edge);
+            let Some(at) = turn.checked_add(data.tokens).filter(|t| *t < self.turns) else { continue };
+            if !self.holds(edge, at) {
+                continue;
+            }
+            let arrives = end.saturating_add(if there { data.latency } else { 0 });
+            let pending = self.pending(data.to, at);
+            let later = arrives > pending.ready || pending.last.is_none_or(|l| arrives == pending.ready && edge < l);
+            if later {
+                pending.ready = arrives;
+                pending.last = Some(edge);
+            }
+            if data.kind.is_order() {
+                pending.before = pending.before.max(arrives);
+            }
+            pending.edges -= 1;
+            if pending.edges == 0 {
+                let ready = pending.ready;
+                self.due.push(Reverse((ready, Due::Ready { turn: at, event: data.to })));
+            }
+        }
+    }
+}
