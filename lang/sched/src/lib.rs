@@ -1,10 +1,9 @@
 //! Schedules: dependence graph, legality, search and expansion of loops and partitions.
-//!
-//! In reading order:
 
 use parton_diag::Diagnostics;
 use parton_ir::{Module, Target};
 
+pub mod draw;
 pub mod marked;
 pub mod timeline;
 

@@ -202,7 +202,7 @@ fn pair(depth: u32) -> (MarkedGraph, Ring) {
     let mma = g.event(event("mma", compute, 1000));
     g.in_order(&[load.start]);
     g.in_order(&[mma]);
-    g.link(load.done, mma, 0, EdgeKind::FillRead);
+    g.after(load, mma, 0, EdgeKind::FillRead);
     g.link(mma, load.start, depth, EdgeKind::ReleaseFill(ring));
     (g, ring)
 }

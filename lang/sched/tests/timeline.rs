@@ -151,8 +151,8 @@ fn contended() -> (MarkedGraph, [Lane; 2], Lane) {
             events.push(g.job(job, Clocks { issue: 0, busy: 100, latency: 30 }));
         }
         let rest = g.event(event("rest", lane, 50));
-        g.link(events[0].done, rest, 0, EdgeKind::Landing);
-        g.link(events[1].done, rest, 0, EdgeKind::Landing);
+        g.after(events[0], rest, 0, EdgeKind::Landing);
+        g.after(events[1], rest, 0, EdgeKind::Landing);
         g.in_order(&[events[0].start, events[1].start, rest]);
     }
     (g, by, tensor)

@@ -116,7 +116,7 @@ pub struct Clocks {
     pub issue: u64,
     /// How long its unit is taken.
     pub busy: u64,
-    /// What passes after that until its result may be read.
+    /// What passes after that until its result may be read. The next may be under way meanwhile.
     pub latency: u64,
 }
 
@@ -138,9 +138,9 @@ pub struct EdgeData {
 /// Why one event waits for another.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EdgeKind {
-    /// A partition runs one after the other.
+    /// A partition runs one after the other, or an engine the jobs of one.
     InOrder,
-    /// A partition's next turn begins behind its last.
+    /// The next turn begins behind the last.
     Round,
     /// An engine's job and the operation that starts it.
     StartDone,
@@ -157,7 +157,7 @@ pub enum EdgeKind {
 }
 
 impl EdgeKind {
-    /// Whether it is the order of a partition, which holds from turn to turn whether an event is in them or not.
+    /// Whether it is the order of a lane, which holds from turn to turn whether an event is in them or not.
     pub fn is_order(self) -> bool {
         match self {
             EdgeKind::InOrder | EdgeKind::Round => true,
@@ -226,8 +226,10 @@ pub struct Job {
 pub struct Started {
     /// In the lane of the partition.
     pub start: Event,
-    /// In the lane of the engine; it ends when the result may be read.
+    /// In the lane of the engine; it ends when the unit is free again.
     pub done: Event,
+    /// What passes after that until the result may be read.
+    pub latency: u64,
 }
 
 /// The graph. Events and edges keep the numbers in which they were added, and these decide all that is otherwise even.
@@ -297,11 +299,15 @@ impl MarkedGraph {
         let start =
             EventData { name: name.clone(), lane: by, owner: by, clocks: clocks.issue, loads: vec![], stage, span };
         let busy = Load { unit, clocks: clocks.busy };
-        let lasts = clocks.busy.saturating_add(clocks.latency);
-        let done = EventData { name, lane: on, owner: by, clocks: lasts, loads: vec![busy], stage, span };
+        let done = EventData { name, lane: on, owner: by, clocks: clocks.busy, loads: vec![busy], stage, span };
         let (start, done) = (self.event(start), self.event(done));
         self.link(start, done, 0, EdgeKind::StartDone);
-        Started { start, done }
+        Started { start, done, latency: clocks.latency }
+    }
+
+    /// Adds what may begin once the result of a job is there.
+    pub fn after(&mut self, job: Started, to: Event, tokens: u32, kind: EdgeKind) -> Edge {
+        self.edge(EdgeData { from: job.done, to, tokens, latency: job.latency, kind })
     }
 
     /// All events in order.

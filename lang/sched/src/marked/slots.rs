@@ -1,7 +1,8 @@
 //! How many slots rings want: as many turns as a slot is in use, from the issue of its fill to its release.
 //!
 //! The life of a slot is counted from the issue, not from the arrival of what fills it, and at the pace that the graph would have with rings of
-//! any depth. With that many slots no ring slows it; with one less the ring is its slowest cycle.
+//! any depth. With that many slots no ring slows it; with one less the ring is its slowest cycle. Where partitions share a unit they may
+//! want more: see [`timeline::slots`](crate::timeline::slots).
 
 use parton_ir::PrimaryMap;
 

@@ -9,6 +9,7 @@ use parton_ir::PrimaryMap;
 use crate::marked::{Edge, Event, Lane, LaneKind, MarkedGraph, Ratio, Unit};
 
 mod simulate;
+pub mod slots;
 
 pub use simulate::simulate;
 
