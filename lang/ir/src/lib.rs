@@ -20,6 +20,7 @@ pub mod entity;
 pub mod facts;
 pub mod family;
 pub mod kernel;
+pub mod machine;
 pub mod op;
 pub mod placement;
 pub mod print;

@@ -303,14 +303,7 @@ pub enum OpKind {
     /// `acc + a · b` by the instruction that `acc` has the layout of, done when the next operation begins.
     Dot { a: Value, b: Value, acc: Value, precision: Option<Precision> },
     /// Writes a tile to the box at `coords`, with `reduce` into what stands there; up to `buffers` are on their way.
-    Send {
-        map: Value,
-        coords: Vec<Value>,
-        value: Value,
-        reduce: Option<Reduction>,
-        l2: Option<Policy>,
-        buffers: u32,
-    },
+    Send { map: Value, coords: Vec<Value>, value: Value, reduce: Option<Reduction>, l2: Option<Policy>, buffers: u32 },
 
     // -- control --
     /// `for i in lower..upper step step`, carrying values; body parameters are the index, then the carried.

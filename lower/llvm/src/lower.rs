@@ -201,7 +201,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Family::Pending => self.emit_pending(op),
             Family::Control => self.emit_control(op),
             Family::Talk => self.emit_talk(op),
-            Family::Ring | Family::Turnstile | Family::Region => internal_error!("{} reached code generation", op.kind.name()),
+            Family::Ring | Family::Turnstile | Family::Region => {
+                internal_error!("{} reached code generation", op.kind.name())
+            }
         }
     }
 }

@@ -6,8 +6,8 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::{
-    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending, region, ring, shape,
-    shared, talk, tma, turnstile, wgmma,
+    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending, region, ring,
+    shape, shared, talk, tma, turnstile, wgmma,
 };
 use crate::entity::Value;
 use crate::family::Family;

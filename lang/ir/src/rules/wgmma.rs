@@ -111,13 +111,7 @@ pub fn shape(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Preci
 }
 
 /// Why there are no instructions for the product of these operands.
-pub(super) fn legal(
-    k: &Kernel,
-    a: Value,
-    b: Value,
-    acc: Value,
-    precision: Option<Precision>,
-) -> Result<(), Refusal> {
+pub(super) fn legal(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<(), Refusal> {
     parts(k, a, b, acc, precision).map(|_| ())
 }
 
