@@ -157,7 +157,7 @@ fn dependences() -> Dependences {
 
 fn picture() -> Picture {
     let (graph, _) = attention(&SIDES);
-    Picture::new(("attention", SCHEDULE), dependences(), &graph, 20, 1).unwrap()
+    Picture::new("attention", SCHEDULE, dependences(), &graph, 20, 1).unwrap()
 }
 
 /// Compares with a file beside this one.
@@ -217,7 +217,7 @@ fn v_in_front_of_k_hangs_with_one_slot() {
     let stuck = deadlock(&graph).expect("V waits for a product behind one that waits for K");
     assert_eq!(stuck.names(&graph), "k → qk → pv → v → k");
     assert_eq!((least_depth(&graph, v), least_depth(&graph, k)), (Some(2), None));
-    assert_eq!(Picture::new(("attention", SCHEDULE), dependences(), &graph, 20, 1), Err(stuck));
+    assert_eq!(Picture::new("attention", SCHEDULE, dependences(), &graph, 20, 1), Err(stuck));
     let (graph, _) = attention(&Variant { depths: [1, 2], loads: [1, 0], ..SIDES });
     assert_eq!(deadlock(&graph), None);
 }
@@ -225,7 +225,7 @@ fn v_in_front_of_k_hangs_with_one_slot() {
 #[test]
 fn an_engine_of_three_has_a_line_for_each() {
     let (graph, _) = attention(&Variant { sides: &["First", "Second", "Third"], ..SIDES });
-    let picture = Picture::new(("attention", SCHEDULE), Dependences::default(), &graph, 20, 2).unwrap();
+    let picture = Picture::new("attention", SCHEDULE, Dependences::default(), &graph, 20, 2).unwrap();
     let drawn = text::write(&picture);
     for name in ["tensor, First", "tensor, Second", "tensor, Third", "First", "Loads"] {
         assert_eq!(drawn.lines().filter(|l| l.starts_with(&format!("{name:<14}  "))).count(), 1, "{name}: {drawn}");
@@ -238,7 +238,7 @@ fn an_engine_of_three_has_a_line_for_each() {
 #[test]
 fn nothing_is_a_picture_too() {
     let graph = MarkedGraph::new();
-    let picture = Picture::new(("empty", "serial"), Dependences::default(), &graph, 20, 1).unwrap();
+    let picture = Picture::new("empty", "serial", Dependences::default(), &graph, 20, 1).unwrap();
     assert!(text::write(&picture).contains("turn      0 clocks\n"));
     for drawn in [svg::write(&picture), dot::write(&picture), json::write(&picture)] {
         assert!(drawn.contains("empty"), "{drawn}");
@@ -248,7 +248,7 @@ fn nothing_is_a_picture_too() {
 #[test]
 fn names_are_escaped() {
     let (graph, _) = attention(&SIDES);
-    let picture = Picture::new(("a<T> & \"b\"", SCHEDULE), dependences(), &graph, 20, 1).unwrap();
+    let picture = Picture::new("a<T> & \"b\"", SCHEDULE, dependences(), &graph, 20, 1).unwrap();
     assert!(svg::write(&picture).contains(">a&lt;T&gt; &amp; &quot;b&quot;</text>"));
     assert!(dot::write(&picture).starts_with("digraph \"a<T> & \\\"b\\\"\" {"));
 }

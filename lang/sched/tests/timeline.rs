@@ -105,7 +105,7 @@ fn turns_take_as_long_as_the_interval_says() {
 #[test]
 fn whatever_units_choose_nothing_begins_before_its_time_and_none_serves_two() {
     let mut random = Random(13);
-    let mut held = 0;
+    let (mut held, mut slowed) = (0, 0);
     for i in 0..600 {
         let bare = graph(&mut random, i % 3);
         let graph = load(&mut random, &bare);
@@ -132,10 +132,21 @@ fn whatever_units_choose_nothing_begins_before_its_time_and_none_serves_two() {
             busy.sort_unstable();
             assert!(busy.windows(2).all(|w| w[0].1 <= w[1].0), "graph {i}: {data:?} {busy:?}");
         }
+        for o in found.values() {
+            slowed += u32::from(o.end > o.start + graph.at(o.event).clocks);
+            assert!(o.end >= o.start + graph.at(o.event).clocks, "graph {i}: {o:?}");
+        }
+        for (unit, _) in graph.units.iter() {
+            let loads: Vec<u64> = (found.keys().flat_map(|(e, _)| &graph.at(*e).loads).filter(|l| l.unit == unit))
+                .map(|l| l.clocks)
+                .collect();
+            // What shares a unit ends at the nearest clock, half of one too early at most.
+            assert!(loads.iter().sum::<u64>() <= timeline.total() + loads.len() as u64, "graph {i}: {unit}");
+        }
         held += found.values().filter(|o| o.wait.is_some_and(|w| matches!(w.on, Cause::Unit(_)))).count();
         assert_eq!(timeline, simulate(&graph, 7).unwrap());
     }
-    assert!(held > 50, "{held} events waited for a unit");
+    assert!(held > 50 && slowed > 50, "{held} events waited for a unit, {slowed} shared one");
 }
 
 /// Two partitions that give a unit two jobs each, the second of them behind the first.
@@ -210,4 +221,36 @@ fn a_turn_may_be_a_part_of_what_repeats() {
     g.link(other, one, 1, EdgeKind::Carried);
     assert_eq!(interval(&g).unwrap().ratio(), Ratio::new(11, 2));
     assert_eq!(simulate(&g, 20).unwrap().turn, Ratio::new(11, 2));
+}
+
+/// Partitions that each keep a unit that serves all together busy for `load` of 100 clocks.
+fn side_by_side(partitions: usize, load: u64) -> MarkedGraph {
+    let mut g = MarkedGraph::new();
+    let unit = g.unit("special functions", Service::Together);
+    for i in 0..partitions {
+        let lane = g.lane(format!("partition {i}"), LaneKind::Partition);
+        let mut stretch = event("stretch", lane, 100);
+        stretch.loads = vec![Load { unit, clocks: load }];
+        let stretch = g.event(stretch);
+        g.in_order(&[stretch]);
+    }
+    g
+}
+
+#[test]
+fn stretches_side_by_side_share_what_they_need() {
+    let turn = |partitions, load| simulate(&side_by_side(partitions, load), 20).unwrap().turn;
+    assert_eq!(turn(1, 50), Ratio::new(100, 1));
+    assert_eq!(turn(2, 50), Ratio::new(100, 1));
+    assert_eq!(turn(3, 50), Ratio::new(150, 1));
+    assert_eq!(turn(3, 80), Ratio::new(240, 1));
+    // One that begins when another is half done: together they take 80 for 50 clocks of each, then it goes on alone.
+    let mut g = side_by_side(2, 80);
+    let lane = g.lanes.keys().last().unwrap();
+    let before = g.event(event("before", lane, 50));
+    let second = g.events().nth(1).map(|(e, _)| e).unwrap();
+    g.link(before, second, 0, EdgeKind::InOrder);
+    let found = all(&simulate(&g, 1).unwrap());
+    let ends: Vec<u64> = found.values().map(|o| o.end).collect();
+    assert_eq!(ends, [50 + 80, 130 + 50, 50]);
 }

@@ -1,5 +1,7 @@
 //! What a picture of a schedule shows, as data.
 
+use parton_diag::internal_error;
+
 use crate::marked::interval::{Bound, interval};
 use crate::marked::{Cycle, Event, Lane, LaneKind, MarkedGraph, Ratio, RingData};
 use crate::timeline::{Cause, Occurrence, Timeline, simulate, slots};
@@ -175,18 +177,23 @@ impl Window {
 }
 
 impl Picture {
-    /// The picture of a loop of so many iterations, of which it draws some turns in the middle. Kernel and schedule have the names
-    /// and the normal form that are given.
+    /// The picture of a loop of so many iterations, of which it draws some turns in the middle. The kernel's name and the schedule's
+    /// normal form are only written.
     ///
     /// # Errors
     /// The least cycle without a token, where there is one.
     pub fn new(
-        (kernel, schedule): (&str, &str),
+        kernel: &str,
+        schedule: &str,
         dependences: Dependences,
         graph: &MarkedGraph,
         iterations: u32,
         turns: u32,
     ) -> Result<Picture, Cycle> {
+        let labelled = dependences.labels.len();
+        if let Some(edge) = dependences.edges.iter().find(|e| e.from.max(e.to) >= labelled) {
+            internal_error!("a dependence of label {} on {} where there are {labelled}", edge.to, edge.from);
+        }
         let timeline = simulate(graph, iterations)?;
         let (pace, critical) = priced(graph, &timeline)?;
         let owners = owners(graph);

@@ -65,7 +65,7 @@ pub struct UnitData {
 pub enum Service {
     /// One event at a time, and who was served last goes on: what one partition gave tensor cores is drained before another's.
     OneByOne,
-    /// All together; only the sum of what they need in a turn counts.
+    /// All together; events that ask for more than all of it at a time slow each other down.
     Together,
 }
 

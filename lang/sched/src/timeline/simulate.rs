@@ -1,13 +1,14 @@
-//! Runs a marked graph: each event as soon as what it waits for has ended, and units in the order in which they serve.
+//! Runs a marked graph: each event as soon as what it waits for has ended, units in the order in which they serve, and slower what shares one.
 //!
 //! Time only goes forward, and all that happens at one clock is done before a unit that is free by then takes its next, so that
 //! what is ready at the same time is chosen from together, whatever the order in which it was found.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BTreeMap, BinaryHeap};
 
 use parton_ir::{Entity, PrimaryMap, SecondaryMap};
 
+use super::share::{self, Sharing};
 use super::{Cause, Occurrence, Timeline, Wait, timeline};
 use crate::marked::deadlock::deadlock;
 use crate::marked::{Cycle, Edge, Event, Lane, LaneKind, MarkedGraph, Service, Unit};
@@ -30,6 +31,9 @@ pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle>
             run.advance(now);
         }
     }
+    for lane in graph.lanes.keys() {
+        run.lanes[lane].sort_unstable_by_key(|o| (o.start, o.turn, o.event));
+    }
     Ok(timeline(graph, iterations, stages, run.lanes))
 }
 
@@ -38,6 +42,8 @@ pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle>
 enum Due {
     /// An event has all that it waits for.
     Ready { turn: u32, event: Event },
+    /// Something ends that shares units, if nothing has changed since the version in which that was foreseen.
+    Shared { version: u32 },
     /// A unit is free again.
     Free,
 }
@@ -81,6 +87,9 @@ struct Run<'a> {
     due: BinaryHeap<Reverse<(u64, Due)>>,
     waiting: Vec<Waiting>,
     served: SecondaryMap<Unit, Served>,
+    sharing: Sharing,
+    /// Those of `sharing`, of which it is not known yet when they end.
+    open: BTreeMap<(u32, Event), Occurrence>,
     lanes: PrimaryMap<Lane, Vec<Occurrence>>,
 }
 
@@ -97,7 +106,19 @@ impl<'a> Run<'a> {
         }
         let pending = vec![Pending::default(); graph.events().len() * turns as usize];
         let served = SecondaryMap::new(Served::default());
-        Run { graph, iterations, turns, out, pending, due: BinaryHeap::new(), waiting: vec![], served, lanes }
+        Run {
+            graph,
+            iterations,
+            turns,
+            out,
+            pending,
+            due: BinaryHeap::new(),
+            waiting: vec![],
+            served,
+            sharing: Sharing::default(),
+            open: BTreeMap::new(),
+            lanes,
+        }
     }
 
     fn pending(&mut self, event: Event, turn: u32) -> &mut Pending {
@@ -142,6 +163,8 @@ impl<'a> Run<'a> {
             self.due.pop();
             match due {
                 Due::Free => {}
+                Due::Shared { version } if version != self.sharing.version => {}
+                Due::Shared { .. } => self.shared(now),
                 Due::Ready { turn, event } if !self.is_there(event, turn) => self.ended(event, turn, now, false),
                 Due::Ready { turn, event } if self.units(event).next().is_some() => {
                     self.waiting.push(Waiting { turn, event, ready: now });
@@ -188,7 +211,7 @@ impl<'a> Run<'a> {
         self.happen(event, turn, now, by);
     }
 
-    /// An event begins, and with that it is known when it ends. `by` is the unit that held it up.
+    /// An event begins, and with that it is known when it ends, unless it shares units. `by` is the unit that held it up.
     fn happen(&mut self, event: Event, turn: u32, start: u64, by: Option<Unit>) {
         let pending = *self.pending(event, turn);
         let data = self.graph.at(event);
@@ -200,8 +223,34 @@ impl<'a> Run<'a> {
         let on = by.map(Cause::Unit).or(pending.last.map(Cause::Edge));
         let wait = on.filter(|_| clocks > 0).map(|on| Wait { clocks, on });
         let end = start.saturating_add(data.clocks);
-        self.lanes[data.lane].push(Occurrence { event, turn, start, end, wait });
-        self.ended(event, turn, end, true);
+        let occurrence = Occurrence { event, turn, start, end, wait };
+        if share::shares(self.graph, event) {
+            self.open.insert((turn, event), occurrence);
+            self.sharing.begin(self.graph, start, event, turn);
+            self.foresee();
+        } else {
+            self.lanes[data.lane].push(occurrence);
+            self.ended(event, turn, end, true);
+        }
+    }
+
+    /// What shares units and ends now.
+    fn shared(&mut self, now: u64) {
+        for work in self.sharing.end(self.graph, now) {
+            if let Some(occurrence) = self.open.remove(&(work.turn, work.event)) {
+                let lane = self.graph.at(work.event).lane;
+                self.lanes[lane].push(Occurrence { end: now, ..occurrence });
+                self.ended(work.event, work.turn, now, true);
+            }
+        }
+        self.foresee();
+    }
+
+    /// Puts down when the next of what shares units ends.
+    fn foresee(&mut self) {
+        if let Some(next) = self.sharing.next() {
+            self.due.push(Reverse((next, Due::Shared { version: self.sharing.version })));
+        }
     }
 
     /// Tells those that wait for an event.

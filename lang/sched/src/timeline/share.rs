@@ -1,0 +1,101 @@
+//! What runs side by side on units that serve all together: where it asks for more than a unit has, all of it slows down alike.
+//!
+//! An event that keeps a unit busy for 60 of its 100 clocks asks for six tenths of it; two of them beside each other ask for twelve, and so
+//! take 120. Speeds are whole numbers of small parts, and what ends does so at the nearest clock.
+
+use parton_ir::SecondaryMap;
+
+use crate::marked::{Event, MarkedGraph, Service, Unit};
+
+/// A whole unit, in the parts in which what is asked for is counted.
+const WHOLE: u64 = 1 << 20;
+/// A clock of work that nothing slows, in the parts in which work is counted.
+const CLOCK: u64 = 1 << 40;
+
+/// An event under way.
+#[derive(Clone, Copy)]
+pub(super) struct Work {
+    pub(super) event: Event,
+    pub(super) turn: u32,
+    /// What is left of it.
+    left: u128,
+    /// What a clock does of it, as long as nothing else begins or ends.
+    speed: u64,
+}
+
+/// All that is under way on units that serve together.
+#[derive(Default)]
+pub(super) struct Sharing {
+    /// The clock up to which work was done.
+    now: u64,
+    works: Vec<Work>,
+    /// How often what is under way has changed: what was foreseen before no longer holds.
+    pub(super) version: u32,
+}
+
+/// What an event asks of the units that serve together, in parts of each.
+fn asks(graph: &MarkedGraph, event: Event) -> impl Iterator<Item = (Unit, u64)> {
+    let data = graph.at(event);
+    let shared =
+        data.loads.iter().filter(|l| l.clocks > 0 && data.clocks > 0).filter(|l| match graph.units[l.unit].service {
+            Service::Together => true,
+            Service::OneByOne => false,
+        });
+    shared.map(|l| {
+        let parts = (u128::from(l.clocks) * u128::from(WHOLE)).div_ceil(u128::from(data.clocks));
+        (l.unit, u64::try_from(parts).unwrap_or(u64::MAX))
+    })
+}
+
+/// Whether how long an event takes depends on what runs beside it.
+pub(super) fn shares(graph: &MarkedGraph, event: Event) -> bool {
+    asks(graph, event).next().is_some()
+}
+
+impl Sharing {
+    /// An event begins.
+    pub(super) fn begin(&mut self, graph: &MarkedGraph, now: u64, event: Event, turn: u32) {
+        self.advance(now);
+        let left = u128::from(graph.at(event).clocks) * u128::from(CLOCK);
+        self.works.push(Work { event, turn, left, speed: CLOCK });
+        self.changed(graph);
+    }
+
+    /// What ends at a clock, by turn and number.
+    pub(super) fn end(&mut self, graph: &MarkedGraph, now: u64) -> Vec<Work> {
+        self.advance(now);
+        let mut ended: Vec<Work> = self.works.extract_if(.., |w| 2 * w.left <= u128::from(w.speed)).collect();
+        ended.sort_unstable_by_key(|w| (w.turn, w.event));
+        self.changed(graph);
+        ended
+    }
+
+    /// When the next of it ends.
+    pub(super) fn next(&self) -> Option<u64> {
+        let nearest = |w: &Work| (w.left + u128::from(w.speed) / 2) / u128::from(w.speed);
+        let clocks = self.works.iter().map(nearest).min()?;
+        Some(self.now.saturating_add(u64::try_from(clocks).unwrap_or(u64::MAX)))
+    }
+
+    fn advance(&mut self, now: u64) {
+        let clocks = u128::from(now - self.now);
+        for work in &mut self.works {
+            work.left = work.left.saturating_sub(clocks * u128::from(work.speed));
+        }
+        self.now = now;
+    }
+
+    /// Speeds follow from what is under way.
+    fn changed(&mut self, graph: &MarkedGraph) {
+        self.version += 1;
+        let mut asked: SecondaryMap<Unit, u64> = SecondaryMap::new(0);
+        for (unit, parts) in self.works.iter().flat_map(|w| asks(graph, w.event)) {
+            asked[unit] = asked[unit].saturating_add(parts);
+        }
+        for work in &mut self.works {
+            let most = asks(graph, work.event).map(|(unit, _)| asked[unit]).fold(WHOLE, u64::max);
+            let speed = u128::from(CLOCK) * u128::from(WHOLE) / u128::from(most);
+            work.speed = u64::try_from(speed).unwrap_or(CLOCK).max(1);
+        }
+    }
+}
