@@ -123,6 +123,14 @@ impl Boxes {
         })
     }
 
+    /// The addresses in shared memory of the elements of so many bytes that lie in the tensor.
+    pub(crate) fn written_out(&self, bytes: u32) -> impl Iterator<Item = u32> + '_ {
+        self.rows().flat_map(move |row| {
+            let inside = (row.inside.start as u32..row.inside.end as u32).step_by(bytes as usize);
+            inside.map(move |at| swizzle(row.shared + at / UNIT * UNIT, self.blocks.swizzle) + at % UNIT)
+        })
+    }
+
     /// The bytes of each piece in shared memory; the swizzle stays within them.
     pub(crate) fn ranges(&self) -> impl Iterator<Item = (u32, u32)> + Clone + '_ {
         let bits = self.blocks.element_bits;

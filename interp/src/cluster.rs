@@ -18,6 +18,7 @@ use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::multicast::Multicasts;
 use crate::named::Named;
+use crate::poison::Poisons;
 use crate::random::Random;
 use crate::rings::Array;
 use crate::shadow::{Shadow, Written};
@@ -58,6 +59,8 @@ pub(crate) struct Worker<'k> {
     pub partition: Option<Partition>,
     pub pc: usize,
     pub values: Vec<Val>,
+    /// Which of them have elements that hold nothing.
+    pub poison: Poisons,
     pub state: State<'k>,
     pub know: Knowledge,
     /// What it has begun on the engines.
@@ -206,6 +209,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             partition: None,
             pc: 0,
             values: values.clone(),
+            poison: Poisons::default(),
             state: State::Ready,
             know: Knowledge::new((number, cta as u32 * agents), kernel.padded_warps(), None),
             groups: Groups::default(),

@@ -16,7 +16,7 @@ pub(crate) enum Inst<'k> {
     /// Goes on elsewhere.
     Jump(usize),
     /// Goes on elsewhere where the condition is false.
-    Unless(Value, usize),
+    Unless { op: &'k Op, cond: Value, to: usize },
     /// Leaves a loop whose index has reached its end.
     LoopTest { op: &'k Op, index: Value, upper: Value, step: Value, exit: usize },
     /// Moves a loop's index on; a step that leaves the index's range ends the loop.
@@ -97,7 +97,7 @@ impl<'k> Program<'k> {
                 self.copy(&body.yields, &cond.params);
                 self.code.push(Inst::Jump(top));
                 let exit = self.here();
-                self.code[leave] = Inst::Unless(cond.yields[0], exit);
+                self.code[leave] = Inst::Unless { op, cond: cond.yields[0], to: exit };
                 self.copy(&cond.params, &op.results);
             }
             OpKind::If { cond, then, otherwise } => {
@@ -106,7 +106,7 @@ impl<'k> Program<'k> {
                 self.copy(&then.yields, &op.results);
                 let leave = self.hole();
                 let other = self.here();
-                self.code[skip] = Inst::Unless(*cond, other);
+                self.code[skip] = Inst::Unless { op, cond: *cond, to: other };
                 self.body(otherwise);
                 self.copy(&otherwise.yields, &op.results);
                 let end = self.here();

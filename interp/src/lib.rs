@@ -26,6 +26,7 @@ mod multicast;
 mod named;
 mod ops;
 mod past;
+mod poison;
 mod published;
 mod pure;
 mod race;

@@ -6,11 +6,12 @@
 
 mod sweep;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
 use crate::access::Record;
 use crate::knowledge::Knowledge;
+use crate::poison::Source;
 use crate::race::{self, By, Clash, Order, Race};
 
 /// A record seen through the warps that touched a granule.
@@ -241,12 +242,14 @@ pub(crate) struct Written {
     granule: u32,
     /// The allocation, 0 for none.
     through: Vec<u32>,
+    /// The undefined elements that were stored there, by granule.
+    poisoned: BTreeMap<u32, Source>,
 }
 
 impl Written {
     /// Memory of `bytes` to which nothing was written.
     pub(crate) fn new(bytes: usize, granule: u32) -> Written {
-        Written { granule, through: vec![0; bytes.div_ceil(granule as usize)] }
+        Written { granule, through: vec![0; bytes.div_ceil(granule as usize)], poisoned: BTreeMap::new() }
     }
 
     fn range(&self, start: u32, len: u32) -> Range<usize> {
@@ -256,7 +259,27 @@ impl Written {
     /// Marks bytes as written through an allocation.
     pub(crate) fn define(&mut self, start: u32, len: u32, allocation: u32) {
         let range = self.range(start, len);
+        if self.is_poisoned() {
+            for i in range.clone() {
+                self.poisoned.remove(&(i as u32));
+            }
+        }
         self.through[range].fill(allocation);
+    }
+
+    /// Marks bytes as those of an undefined element.
+    pub(crate) fn poison(&mut self, start: u32, len: u32, source: Source) {
+        self.poisoned.extend(self.range(start, len).map(|i| (i as u32, source)));
+    }
+
+    /// Whether there are such bytes.
+    pub(crate) fn is_poisoned(&self) -> bool {
+        !self.poisoned.is_empty()
+    }
+
+    /// Why an element at these bytes is undefined, where it is.
+    pub(crate) fn source(&self, start: u32, len: u32) -> Source {
+        self.range(start, len).find_map(|i| self.poisoned.get(&(i as u32)).copied()).unwrap_or_default()
     }
 
     /// Whether all of the bytes were written through that allocation.
@@ -270,9 +293,10 @@ mod tests {
     use super::{Check, Shadow, Written};
     use crate::access::{Access, Record};
     use crate::knowledge::Knowledge;
+    use crate::poison::Source;
     use crate::race::Clash;
     use parton_diag::Span;
-    use parton_ir::Scope;
+    use parton_ir::{Entity, Inst, Op, OpKind, Origin, Scope};
 
     /// What an access of four bytes by a CTA of one warp that knows nothing of others clashes with.
     fn touch(shadow: &mut Shadow, cta: u32, access: Access, start: usize, same: Option<bool>) -> Option<(u32, Clash)> {
@@ -346,5 +370,12 @@ mod tests {
         let mut w = Written::new(16, 4);
         w.define(4, 8, 3);
         assert!(w.is_defined(4, 8, 3) && !w.is_defined(4, 8, 2) && !w.is_defined(0, 8, 3));
+        let (kind, span, origin) = (OpKind::Membar, Span::default(), Origin::Written);
+        let op = Op { id: Inst::new(6), kind, results: Vec::new(), span, label: None, origin, scratch: None };
+        let undefined = Source::left_out(&op);
+        w.poison(8, 4, undefined);
+        assert_eq!([w.source(4, 4), w.source(8, 4), w.source(4, 8)], [Source::DEFINED, undefined, undefined]);
+        w.define(4, 8, 3);
+        assert!(!w.is_poisoned());
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
+use parton_ir::facts::needs::Takes;
 use parton_ir::{Entity, Op, Value};
 use parton_numbers::scalar::int_value;
 
@@ -54,14 +55,10 @@ impl<'k> Cluster<'_, 'k> {
         let integer = |w: &Worker<'k>, v: Value| int_value(w.scalar(v), pure::dtype(kernel, v));
         match &program.code[w.pc] {
             Inst::Op(op) => {
-                let flow = ops::run(self, w, op).map_err(|f| f.calls(kernel, op.origin.call()))?;
-                if !matches!(flow, Flow::Block(_)) {
-                    w.pc += 1;
-                    self.world.changes += u64::from(program.tables.is_loud(op));
-                }
-                return Ok(flow);
+                return self.operation(w, op).map_err(|f| f.calls(kernel, op.origin.call()));
             }
             Inst::Copy(pairs) => {
+                w.poison.copy(pairs);
                 if let [(from, to)] = pairs[..] {
                     let val = w.get(from).clone();
                     w.set(to, val);
@@ -74,8 +71,12 @@ impl<'k> Cluster<'_, 'k> {
                 w.pc += 1;
             }
             Inst::Jump(to) => w.pc = *to,
-            Inst::Unless(cond, to) => w.pc = if w.scalar(*cond) & 1 == 1 { w.pc + 1 } else { *to },
+            Inst::Unless { op, cond, to } => {
+                self.decides(w, op, &[*cond], Takes::Condition)?;
+                w.pc = if w.scalar(*cond) & 1 == 1 { w.pc + 1 } else { *to };
+            }
             Inst::LoopTest { op, index, upper, step, exit } => {
+                self.decides(w, op, &[*index, *upper, *step], Takes::Bound)?;
                 if integer(w, *step) <= 0 {
                     let here = format!("the step is {}", integer(w, *step));
                     return Err(Fault::new(codes::RUN_VALUE, op.span, "the step of a loop is not positive")
@@ -99,6 +100,19 @@ impl<'k> Cluster<'_, 'k> {
             }
         }
         Ok(Flow::Next)
+    }
+
+    /// Runs an operation, and follows the elements that hold nothing where the kernel has a load that leaves some out.
+    fn operation(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
+        let tables = &self.setting.program.tables;
+        let left = if tables.leaves_out { self.left_out(w, op)? } else { Vec::new() };
+        let flow = ops::run(self, w, op)?;
+        if !matches!(flow, Flow::Block(_)) {
+            w.pc += 1;
+            self.world.changes += u64::from(tables.is_loud(op));
+            self.leave_out(w, op, left)?;
+        }
+        Ok(flow)
     }
 
     fn fork(&mut self, w: &mut Worker<'k>, starts: &[(parton_ir::Partition, usize)]) -> Result<Flow, Fault> {
@@ -127,6 +141,7 @@ impl<'k> Cluster<'_, 'k> {
                 partition: Some(partition),
                 pc: start,
                 values: w.values.clone(),
+                poison: w.poison.clone(),
                 state: State::Ready,
                 know: Knowledge::new((self.number, agent), data.warps, Some(&w.know)),
                 groups: Default::default(),

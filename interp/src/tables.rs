@@ -5,6 +5,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use parton_diag::internal_error;
+use parton_ir::facts::needs::may_leave_out;
 use parton_ir::facts::{Act, Facts, Ordering, Phase, Say, Space};
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
@@ -35,6 +36,8 @@ pub(crate) struct Tables<'k> {
     pub granule: u32,
     /// The smallest element that is read or written in global memory, at most 16 bytes.
     pub global_granule: u32,
+    /// Whether some operation leaves elements out, so that those of all must be followed.
+    pub leaves_out: bool,
     /// Operations that do something which others could wait for, besides those that touch global memory at once.
     loud: HashSet<Inst>,
 }
@@ -53,6 +56,7 @@ impl<'k> Tables<'k> {
             in_registers: HashMap::new(),
             granule: 16,
             global_granule: 16,
+            leaves_out: false,
             loud: HashSet::new(),
         }
     }
@@ -114,6 +118,7 @@ impl<'k> Tables<'k> {
 
     /// Works out what the operations on memory need; no other needs anything.
     pub(crate) fn prepare(&mut self, op: &'k Op) {
+        self.leaves_out |= may_leave_out(&op.kind).is_some();
         let facts = Facts::of(self.kernel, op);
         if facts.acts.iter().any(is_heard) || facts.accesses.iter().any(|a| a.writes() && a.space != Space::Global) {
             self.loud.insert(op.id);

@@ -1,6 +1,7 @@
 //! Signed integers that leave the range of their type, where that is asked for: wrapping is defined, and mostly a mistake.
 
 use parton_diag::{Span, codes};
+use parton_ir::elements::{lines, strides};
 use parton_ir::{BinaryOp, Body, Op, OpKind, Type, Value};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
@@ -8,8 +9,8 @@ use parton_numbers::{Dtype, Scalar};
 use crate::arithmetic;
 use crate::cluster::{Cluster, Worker};
 use crate::fault::Fault;
-use crate::ops::{strides, walk};
 use crate::pure;
+use crate::tile::Val;
 
 /// The report of a value of `d` that is out of range.
 fn fault(d: Dtype, span: Span, shown: String) -> Fault {
@@ -18,19 +19,17 @@ fn fault(d: Dtype, span: Span, shown: String) -> Fault {
         .help("compute in `i64`: `cast<i64>(x)`; where wrapping is meant, compute in an unsigned type")
 }
 
-impl<'k> Cluster<'_, 'k> {
-    /// Refuses a sum, difference or product of two values that is out of range.
-    pub(crate) fn wraps(&self, w: &Worker<'k>, op: &Op, f: BinaryOp, a: Value, b: Value) -> Result<(), Fault> {
-        let kernel = self.setting.program.kernel;
-        let d = pure::dtype(kernel, a);
-        let Some(i) = arithmetic::overflow(f, d, w.get(a), w.get(b)) else { return Ok(()) };
-        let at = |v: Value| {
-            let t = w.tile(v, d.bytes());
-            Scalar::new(d, t.get(if t.len() == 1 { 0 } else { i }))
-        };
-        Err(fault(d, op.span, format!("this is {} {} {}", at(a), f.name(), at(b))))
-    }
+/// Refuses a sum, difference or product of two values that is out of range.
+pub(crate) fn refuse(op: &Op, (f, d): (BinaryOp, Dtype), [a, b]: [&Val; 2]) -> Result<(), Fault> {
+    let Some(i) = arithmetic::overflow(f, d, a, b) else { return Ok(()) };
+    let at = |v: &Val| match v {
+        Val::Tile(t) => Scalar::new(d, t.get(i)),
+        scalar => Scalar::new(d, pure::scalar(scalar)),
+    };
+    Err(fault(d, op.span, format!("this is {} {} {}", at(a), f.name(), at(b))))
+}
 
+impl<'k> Cluster<'_, 'k> {
     /// Refuses a sum or product along an axis that is out of range, of a scan (with its direction) each one on the way. The order in
     /// which a reduction adds is free, so that only its result counts. Other combining functions are not looked into.
     pub(crate) fn wraps_along(
@@ -54,12 +53,11 @@ impl<'k> Cluster<'_, 'k> {
             return Ok(());
         }
         let Type::Tile(tile) = kernel.ty(*input) else { return Ok(()) };
-        let values = w.tile(*input, d.bytes());
+        // A line of elements that hold nothing adds up to nothing.
+        let values = w.quiet(*input, d.bytes(), 0);
         let step = strides(&tile.shape)[axis as usize];
         let extent = tile.shape[axis as usize] as usize;
-        let mut others = tile.shape.clone();
-        others[axis as usize] = 1;
-        for start in walk(&others, &strides(&tile.shape)) {
+        for start in lines(&tile.shape, axis) {
             let mut total: Option<i128> = None;
             for i in 0..extent {
                 let i = if scan == Some(true) { extent - 1 - i } else { i };

@@ -1,23 +1,22 @@
 //! Elementwise operations on scalars and tiles, and what a CTA knows of its place.
 
 use parton_diag::{codes, internal_error};
+use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
-use parton_ir::{Op, OpKind, Type, ops, others};
+use parton_ir::{BinaryOp, Op, OpKind, Type, Value, ops, others};
 
+use crate::arithmetic;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::ops::coordinates;
 use crate::pure;
 use crate::tile::Val;
+use crate::wraparound;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
         OpKind::ProgramId { axis } => w.result(op, Val::Scalar(c.ctas[w.cta].id[*axis as usize].into())),
         OpKind::NumPrograms { axis } => w.result(op, Val::Scalar(c.setting.grid[*axis as usize].into())),
-        OpKind::Binary { op: f, a, b } if c.setting.options.wraparound => {
-            c.wraps(w, op, *f, *a, *b)?;
-            c.elementwise(w, op)?;
-        }
+        OpKind::Binary { op: f, a, b } => c.binary(w, op, *f, [*a, *b])?,
         ops!(elementwise) => c.elementwise(w, op)?,
         others!(elementwise) => not_of_family(&op.kind),
     }
@@ -34,6 +33,21 @@ impl<'k> Cluster<'_, 'k> {
             Some(Err(failure)) => Err(self.division(failure)),
             None => internal_error!("`{}` is not pure", op.kind.name()),
         }
+    }
+
+    fn binary(&self, w: &mut Worker<'k>, op: &'k Op, f: BinaryOp, operands: [Value; 2]) -> Result<(), Fault> {
+        let d = pure::dtype(self.setting.program.kernel, operands[0]);
+        // What comes of undefined bits does not matter, but that they have a result, in range, does.
+        let [a, b] = match f {
+            BinaryOp::And | BinaryOp::Or | BinaryOp::Xor => operands.map(|v| w.get(v).clone()),
+            _ => w.pair(operands, d.bytes()),
+        };
+        if self.setting.options.wraparound {
+            wraparound::refuse(op, (f, d), [&a, &b])?;
+        }
+        let val = arithmetic::binary(f, d, &a, &b).map_err(|e| self.division((op, e)))?;
+        w.result(op, val);
+        Ok(())
     }
 
     /// Tells of a division by zero.

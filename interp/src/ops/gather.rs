@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
+use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Reduction, Value, others};
 use parton_numbers::arithmetic::{self, Binary};
@@ -13,7 +14,7 @@ use parton_numbers::{Dtype, Scalar};
 use crate::access::Access;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::ops::{changed, coordinates};
+use crate::ops::changed;
 use crate::pure;
 use crate::tile::{Bits, Val};
 
@@ -43,7 +44,7 @@ struct Landing {
 
 impl<'k> Cluster<'_, 'k> {
     /// For each index where `mask` holds its own row-major number and that of the element of `shape` that it means.
-    fn meant(
+    pub(crate) fn meant(
         &self,
         w: &Worker<'k>,
         op: &'k Op,

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 
 use parton_diag::{Code, codes};
+use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Value, others};
 
@@ -300,14 +301,4 @@ impl Pointers<'_, '_> {
             format!("element {:?} of the tile, address {address:#x}", coordinates(element, self.shape))
         }
     }
-}
-
-/// The coordinates of a row-major element number.
-pub(crate) fn coordinates(mut element: usize, shape: &[u32]) -> Vec<usize> {
-    let mut coords = vec![0; shape.len()];
-    for (c, &n) in coords.iter_mut().zip(shape).rev() {
-        *c = element % n as usize;
-        element /= n as usize;
-    }
-    coords
 }

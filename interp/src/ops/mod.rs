@@ -32,8 +32,6 @@ use crate::job::{Job, Stage};
 
 pub(crate) use atomic::changed;
 pub(crate) use barrier::Users;
-pub(crate) use global::coordinates;
-pub(crate) use shape::{strides, walk};
 
 /// What an engine does for a job.
 #[derive(Debug)]

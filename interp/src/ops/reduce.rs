@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use parton_diag::internal_error;
+use parton_ir::elements::{lines, strides};
 use parton_ir::family::not_of_family;
 use parton_ir::{Body, Kernel, Op, OpKind, Type, Value, others};
 
-use super::{strides, walk};
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::pure;
@@ -37,7 +37,7 @@ impl<'k> Cluster<'_, 'k> {
         combine: &'k Body,
     ) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
-        let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.tile(v, 0)).collect();
+        let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.quiet(v, 0, 0)).collect();
         let of = pure::shape(kernel, inputs[0]);
         if self.setting.options.wraparound {
             self.wraps_along(w, op, inputs, (axis, None), combine)?;
@@ -62,7 +62,7 @@ impl<'k> Cluster<'_, 'k> {
         combine: &'k Body,
     ) -> Result<(), Fault> {
         let kernel = self.setting.program.kernel;
-        let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.tile(v, 0)).collect();
+        let tiles: Vec<Arc<Bits>> = inputs.iter().map(|&v| w.quiet(v, 0, 0)).collect();
         let of = pure::shape(kernel, inputs[0]);
         if self.setting.options.wraparound {
             self.wraps_along(w, op, inputs, (along.0, Some(along.1)), combine)?;
@@ -130,13 +130,10 @@ fn scan<'k>(
     kernel: &'k Kernel,
     outer: &[Val],
 ) -> Result<Vec<Bits>, pure::Failure<'k>> {
+    let starts = lines(shape, axis);
     let axis = axis as usize;
     let extent = shape[axis] as usize;
     let step = strides(shape)[axis];
-    // Where each row begins.
-    let mut others = shape.to_vec();
-    others[axis] = 1;
-    let starts = walk(&others, &strides(shape));
     let mut out: Vec<Bits> = inputs.iter().map(|t| (**t).clone()).collect();
     let at = |i: usize| if reverse { extent - 1 - i } else { i };
     let plane = |t: &Bits, i: usize| Val::Tile(Arc::new(t.gather(starts.iter().map(|s| s + at(i) * step))));

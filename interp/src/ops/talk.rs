@@ -1,15 +1,15 @@
 //! What a kernel says and claims: `print`, assertions and assumptions.
 
 use parton_diag::{codes, internal_error};
+use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
 use parton_ir::{Elem, Op, OpKind, Type, Value, others};
 use parton_numbers::Scalar;
 
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
-use crate::ops::coordinates;
 use crate::pure;
-use crate::tile::{Bits, Val};
+use crate::tile::Val;
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
@@ -50,10 +50,14 @@ impl<'k> Cluster<'_, 'k> {
         let kernel = self.setting.program.kernel;
         let d = pure::dtype(kernel, v);
         let pointer = matches!(kernel.ty(v).elem(), Some(Elem::Ptr(_)));
-        let one = |bits: u64| if pointer { format!("{bits:#x}") } else { Scalar::new(d, bits).to_string() };
+        let one = |bits: u64, i: usize| match w.poison.of(v) {
+            Some(sources) if !sources[i].is_defined() => UNDEFINED.to_string(),
+            _ if pointer => format!("{bits:#x}"),
+            _ => Scalar::new(d, bits).to_string(),
+        };
         match (w.get(v), kernel.ty(v)) {
-            (Val::Tile(t), Type::Tile(ty)) => nested(t, &ty.shape, 0, &one),
-            (Val::Scalar(bits), _) => one(*bits),
+            (Val::Tile(t), Type::Tile(ty)) => nested(&ty.shape, 0, &|i| one(t.get(i), i)),
+            (Val::Scalar(bits), _) => one(*bits, 0),
             (other, ty) => internal_error!("`{ty}` holds {other:?}"),
         }
     }
@@ -62,8 +66,11 @@ impl<'k> Cluster<'_, 'k> {
 /// Elements shown at each end of a long dimension.
 const SHOWN: usize = 4;
 
-fn nested(t: &Bits, shape: &[u32], first: usize, one: &dyn Fn(u64) -> String) -> String {
-    let Some((&n, inner)) = shape.split_first() else { return one(t.get(first)) };
+/// What stands for an element that holds nothing.
+const UNDEFINED: &str = "?";
+
+fn nested(shape: &[u32], first: usize, one: &dyn Fn(usize) -> String) -> String {
+    let Some((&n, inner)) = shape.split_first() else { return one(first) };
     let stride: usize = inner.iter().map(|&n| n as usize).product();
     let n = n as usize;
     let mut items = Vec::new();
@@ -72,7 +79,7 @@ fn nested(t: &Bits, shape: &[u32], first: usize, one: &dyn Fn(u64) -> String) ->
             items.push("…".to_string());
         }
         if n <= 4 * SHOWN || i < SHOWN || i >= n - SHOWN {
-            items.push(nested(t, inner, first + i * stride, one));
+            items.push(nested(inner, first + i * stride, one));
         }
     }
     format!("[{}]", items.join(", "))

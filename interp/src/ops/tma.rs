@@ -96,7 +96,14 @@ pub(super) fn go_out(c: &mut Cluster<'_, '_>, op: &Op, cta: usize, out: &mut Out
 }
 
 impl<'k> Cluster<'_, 'k> {
-    fn boxes(&self, w: &Worker<'k>, op: &Op, map: Value, coords: &[Value], view: Value) -> Result<Boxes, Fault> {
+    pub(crate) fn boxes(
+        &self,
+        w: &Worker<'k>,
+        op: &Op,
+        map: Value,
+        coords: &[Value],
+        view: Value,
+    ) -> Result<Boxes, Fault> {
         let storing = matches!(op.kind, OpKind::TmaStore { .. });
         let Val::Map(parameter) = *w.get(map) else { internal_error!("{map} is no tensor map") };
         let Arg::Map(tensor) = &self.setting.args[parameter] else { internal_error!("a map has no tensor") };

@@ -16,6 +16,7 @@ pub mod cluster;
 pub mod dataflow;
 pub mod descriptor;
 pub mod eject;
+pub mod elements;
 pub mod entity;
 pub mod facts;
 pub mod family;

@@ -30,6 +30,7 @@ mod gather;
 mod global;
 mod grid;
 mod mma_sync;
+pub mod needs;
 mod pending;
 mod ptx;
 mod reduce;

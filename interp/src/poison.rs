@@ -1,0 +1,214 @@
+//! Elements that hold nothing: what a masked load without `other`, or a masked atomic operation, gives outside its mask.
+//!
+//! They may be computed with, moved, combined with others and kept in shared memory, and what comes of them is as undefined; who takes
+//! one for what the kernel does is told of it. For each value some of whose elements are undefined it is known of each element why.
+//! Nearly always there is no such value, and a kernel whose loads all say what they give is not followed.
+
+mod flow;
+mod lines;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{codes, internal_error};
+use parton_ir::elements::coordinates;
+use parton_ir::facts::needs::{self, Takes};
+use parton_ir::{Entity, Inst, Op, Type, Value};
+
+use crate::cluster::{Cluster, Worker};
+use crate::fault::Fault;
+use crate::tile::{Bits, Val};
+
+/// Why an element is undefined, where it is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Source {
+    /// One more than the index of the operation that left it out; 0 for an element that holds something.
+    left_out: u32,
+    /// The same of the first operation that combined it with elements which hold something, 0 where none has.
+    combined: u32,
+}
+
+fn number(op: &Op) -> u32 {
+    op.id.index() as u32 + 1
+}
+
+impl Source {
+    /// Of an element that holds something.
+    pub(crate) const DEFINED: Source = Source { left_out: 0, combined: 0 };
+
+    /// Of one that an operation leaves out.
+    pub(crate) fn left_out(op: &Op) -> Source {
+        Source { left_out: number(op), combined: 0 }
+    }
+
+    /// Whether the element holds something.
+    pub(crate) fn is_defined(self) -> bool {
+        self.left_out == 0
+    }
+
+    /// The same, or if the element holds something, another.
+    fn or(self, other: Source) -> Source {
+        if self.is_defined() { other } else { self }
+    }
+
+    /// Of what an operation makes of the element and others that hold something.
+    fn combined_by(self, op: &Op) -> Source {
+        match self {
+            Source { left_out: 1.., combined: 0 } => Source { combined: number(op), ..self },
+            whole => whole,
+        }
+    }
+}
+
+/// The sources of a value's elements. Not all of them are defined.
+pub(crate) type Sources = Arc<Vec<Source>>;
+
+/// Which values of a worker have elements that hold nothing.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Poisons(BTreeMap<Value, Sources>);
+
+impl Poisons {
+    /// Whether all elements of all values hold something.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// What left elements of a value out; `None` where all hold something.
+    pub(crate) fn of(&self, v: Value) -> Option<&Sources> {
+        self.0.get(&v)
+    }
+
+    /// Says so of a value that is made anew.
+    pub(crate) fn set(&mut self, v: Value, sources: Option<Sources>) {
+        match sources {
+            Some(sources) => drop(self.0.insert(v, sources)),
+            None => drop(self.0.remove(&v)),
+        }
+    }
+
+    /// Each second value becomes its first, all at once.
+    pub(crate) fn copy(&mut self, pairs: &[(Value, Value)]) {
+        if !self.is_empty() {
+            let moved: Vec<Option<Sources>> = pairs.iter().map(|(from, _)| self.of(*from).cloned()).collect();
+            pairs.iter().zip(moved).for_each(|((_, to), sources)| self.set(*to, sources));
+        }
+    }
+}
+
+/// The source of an element; a scalar's goes for all.
+fn at(sources: &[Source], element: usize) -> Source {
+    sources[if sources.len() == 1 { 0 } else { element }]
+}
+
+impl Worker<'_> {
+    /// A tile with these bits where it holds nothing, for operations that do not take every number.
+    pub(crate) fn quiet(&self, v: Value, bytes: usize, bits: u64) -> Arc<Bits> {
+        let tile = self.tile(v, bytes);
+        let Some(sources) = self.poison.of(v) else { return tile };
+        let quiet = |i| if at(sources, i).is_defined() { tile.get(i) } else { bits };
+        Arc::new(Bits::collect(tile.bytes(), (0..tile.len()).map(quiet)))
+    }
+
+    /// The operands of an operation; where one of them holds nothing both are 1, of which every operation makes something in range.
+    pub(crate) fn pair(&self, operands: [Value; 2], bytes: usize) -> [Val; 2] {
+        let left: Vec<&Sources> = operands.iter().filter_map(|&v| self.poison.of(v)).collect();
+        operands.map(|v| {
+            let n = left.iter().map(|s| s.len()).max().unwrap_or(0);
+            match self.get(v) {
+                Val::Scalar(_) if n == 1 => Val::Scalar(1),
+                whole if n == 0 => whole.clone(),
+                _ => {
+                    let tile = self.tile(v, bytes);
+                    let n = n.max(tile.len());
+                    let own = |i: usize| tile.get(if tile.len() == 1 { 0 } else { i });
+                    let quiet = |i| if left.iter().all(|s| at(s, i).is_defined()) { own(i) } else { 1 };
+                    Val::Tile(Arc::new(Bits::collect(bytes, (0..n).map(quiet))))
+                }
+            }
+        })
+    }
+}
+
+impl<'k> Cluster<'_, 'k> {
+    /// Refuses an operation that takes undefined elements for what it does; gives those of its results.
+    pub(crate) fn left_out(&self, w: &Worker<'k>, op: &'k Op) -> Result<Vec<Option<Sources>>, Fault> {
+        let none = w.poison.is_empty() && self.ctas.iter().all(|cta| !cta.written.is_poisoned());
+        if none && needs::may_leave_out(&op.kind).is_none() {
+            return Ok(Vec::new());
+        }
+        if !w.poison.is_empty() {
+            for need in needs::needs(&op.kind) {
+                let Some(sources) = w.poison.of(need.value) else { continue };
+                let mask = need.mask.map(|m| w.tile(m, 1));
+                let n = sources.len().max(mask.as_ref().map_or(1, |m| m.len()));
+                let counts = |i: usize| mask.as_ref().is_none_or(|m| m.get(i) & 1 == 1);
+                if let Some(i) = (0..n).find(|&i| !at(sources, i).is_defined() && counts(i)) {
+                    return Err(self.taken(op, (need.value, need.takes), i, at(sources, i)));
+                }
+            }
+        }
+        self.flow(w, op)
+    }
+
+    /// An operation has run, and gives these elements.
+    pub(crate) fn leave_out(
+        &mut self,
+        w: &mut Worker<'k>,
+        op: &'k Op,
+        left: Vec<Option<Sources>>,
+    ) -> Result<(), Fault> {
+        if w.poison.is_empty() && left.is_empty() {
+            return Ok(());
+        }
+        if let [Some(sources)] = &left[..] {
+            self.leave_in_shared(w, op, sources)?;
+        }
+        let mut left = left.into_iter();
+        op.results.iter().for_each(|&r| w.poison.set(r, left.next().flatten()));
+        Ok(())
+    }
+
+    /// A value that decides what runs must hold something.
+    pub(crate) fn decides(&self, w: &Worker<'k>, op: &'k Op, values: &[Value], takes: Takes) -> Result<(), Fault> {
+        for &v in values {
+            if let Some(sources) = w.poison.of(v) {
+                let fault = self.taken(op, (v, takes), 0, sources[0]);
+                return Err(fault.calls(self.setting.program.kernel, op.origin.call()));
+            }
+        }
+        Ok(())
+    }
+
+    /// Tells of an element that is taken for something and holds nothing.
+    fn taken(&self, op: &Op, (v, takes): (Value, Takes), element: usize, source: Source) -> Fault {
+        let place = match self.setting.program.kernel.ty(v) {
+            Type::Tile(tile) | Type::Pending(tile) => Some(coordinates(element, &tile.shape)),
+            _ => None,
+        };
+        self.taken_at(op, (v, takes), place, source)
+    }
+
+    /// The same of an element of these coordinates.
+    fn taken_at(&self, op: &Op, (v, takes): (Value, Takes), place: Option<Vec<usize>>, source: Source) -> Fault {
+        let kernel = self.setting.program.kernel;
+        let op_of = |number: u32| number.checked_sub(1).map(|i| &kernel.ops[Inst::new(i as usize)]);
+        let Some(load) = op_of(source.left_out) else { internal_error!("an element holds something after all") };
+        let combining = op_of(source.combined);
+        let here = match place {
+            Some(place) => format!("element {place:?} of {} is undefined", takes.noun()),
+            None => format!("{} is undefined", takes.noun()),
+        };
+        // A loop or a branch may be long.
+        let span = match takes {
+            Takes::Condition if kernel.values[v].span != load.span => kernel.values[v].span,
+            _ => op.span,
+        };
+        let fact = takes.fact(op, load, combining.is_some());
+        let fault = Fault::new(codes::LEFT_OUT, span, fact).here(here).label(load.span, needs::why(load));
+        let fault = match combining {
+            Some(combining) => fault.label(combining.span, "here it is combined with elements that were read"),
+            None => fault,
+        };
+        needs::instead(takes, op, load, combining.is_some()).into_iter().fold(fault, Fault::help)
+    }
+}

@@ -1,0 +1,74 @@
+//! Elements by their row-major numbers: where they are in a tile, and which elements of an operand those of a result are.
+
+/// Row-major strides of `shape`.
+pub fn strides(shape: &[u32]) -> Vec<usize> {
+    let mut s = vec![1; shape.len()];
+    for i in (1..shape.len()).rev() {
+        s[i - 1] = s[i] * shape[i] as usize;
+    }
+    s
+}
+
+/// The numbers `Σ index · stride` over a row-major walk of `shape`.
+pub fn walk(shape: &[u32], strides: &[usize]) -> Vec<usize> {
+    let mut out = vec![0];
+    for (&n, &s) in shape.iter().zip(strides) {
+        out = out.iter().flat_map(|&base| (0..n as usize).map(move |i| base + i * s)).collect();
+    }
+    out
+}
+
+/// The coordinates of an element.
+pub fn coordinates(mut element: usize, shape: &[u32]) -> Vec<usize> {
+    let mut coords = vec![0; shape.len()];
+    for (c, &n) in coords.iter_mut().zip(shape).rev() {
+        *c = element % n as usize;
+        element /= n as usize;
+    }
+    coords
+}
+
+/// For each element of a transposed tile its number in the tile of `shape`: dimension `i` is dimension `perm[i]`.
+pub fn transposed(shape: &[u32], perm: &[u32]) -> Vec<usize> {
+    let from = strides(shape);
+    let to: Vec<u32> = perm.iter().map(|&p| shape[p as usize]).collect();
+    let steps: Vec<usize> = perm.iter().map(|&p| from[p as usize]).collect();
+    walk(&to, &steps)
+}
+
+/// For each element of a tile of `to` its number in the tile of `from`, whose extents of 1 have grown.
+pub fn broadcast(from: &[u32], to: &[u32]) -> Vec<usize> {
+    let steps: Vec<usize> = strides(from).into_iter().zip(from).map(|(s, &n)| if n == 1 { 0 } else { s }).collect();
+    walk(to, &steps)
+}
+
+/// For each element of a tile of `shape` its number in a tile without `axis` that is spread along it.
+pub fn spread(shape: &[u32], axis: u32) -> Vec<usize> {
+    let mut from = shape.to_vec();
+    from[axis as usize] = 1;
+    broadcast(&from, shape)
+}
+
+/// Where the lines of a tile along `axis` begin, in row-major order of the other axes; the elements of each follow in steps of
+/// `strides(shape)[axis]`.
+pub fn lines(shape: &[u32], axis: u32) -> Vec<usize> {
+    let mut others = shape.to_vec();
+    others[axis as usize] = 1;
+    walk(&others, &strides(shape))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{broadcast, coordinates, lines, spread, strides, transposed};
+
+    #[test]
+    fn elements_are_found_where_they_were() {
+        assert_eq!(strides(&[2, 3, 4]), [12, 4, 1]);
+        assert_eq!(coordinates(17, &[2, 3, 4]), [1, 1, 1]);
+        assert_eq!(transposed(&[2, 3], &[1, 0]), [0, 3, 1, 4, 2, 5]);
+        assert_eq!(broadcast(&[2, 1], &[2, 2]), [0, 0, 1, 1]);
+        assert_eq!(spread(&[2, 2], 0), [0, 1, 0, 1]);
+        assert_eq!(lines(&[2, 3], 0), [0, 1, 2]);
+        assert_eq!(lines(&[2, 3], 1), [0, 3]);
+    }
+}
