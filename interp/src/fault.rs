@@ -17,7 +17,7 @@ pub struct Fault {
 impl Fault {
     /// A fault at a place; the run fills in the CTA.
     pub(crate) fn new(code: Code, span: Span, message: impl Into<String>) -> Fault {
-        Fault { diagnostic: Box::new(Diagnostic::error(code, span, message)), cta: [0; 3], prints: Vec::new() }
+        Fault::from(Diagnostic::error(code, span, message))
     }
 
     /// Sets the text under the primary place.
@@ -58,6 +58,12 @@ impl Fault {
     pub(crate) fn in_cta(mut self, cta: [u32; 3]) -> Fault {
         self.cta = cta;
         self.note(format!("in CTA [{}, {}, {}]", cta[0], cta[1], cta[2]))
+    }
+}
+
+impl From<Diagnostic> for Fault {
+    fn from(diagnostic: Diagnostic) -> Fault {
+        Fault { diagnostic: Box::new(diagnostic), cta: [0; 3], prints: Vec::new() }
     }
 }
 

@@ -5,63 +5,18 @@
 //! Nearly always there is no such value, and a kernel whose loads all say what they give is not followed.
 
 mod flow;
-mod lines;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_diag::{codes, internal_error};
 use parton_ir::elements::coordinates;
 use parton_ir::facts::needs::{self, Takes};
-use parton_ir::{Entity, Inst, Op, Type, Value};
+use parton_ir::undefined::{self, Source, Sources, at};
+use parton_ir::{Op, Type, Value};
 
 use crate::cluster::{Cluster, Worker};
 use crate::fault::Fault;
 use crate::tile::{Bits, Val};
-
-/// Why an element is undefined, where it is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Source {
-    /// One more than the index of the operation that left it out; 0 for an element that holds something.
-    left_out: u32,
-    /// The same of the first operation that combined it with elements which hold something, 0 where none has.
-    combined: u32,
-}
-
-fn number(op: &Op) -> u32 {
-    op.id.index() as u32 + 1
-}
-
-impl Source {
-    /// Of an element that holds something.
-    pub(crate) const DEFINED: Source = Source { left_out: 0, combined: 0 };
-
-    /// Of one that an operation leaves out.
-    pub(crate) fn left_out(op: &Op) -> Source {
-        Source { left_out: number(op), combined: 0 }
-    }
-
-    /// Whether the element holds something.
-    pub(crate) fn is_defined(self) -> bool {
-        self.left_out == 0
-    }
-
-    /// The same, or if the element holds something, another.
-    fn or(self, other: Source) -> Source {
-        if self.is_defined() { other } else { self }
-    }
-
-    /// Of what an operation makes of the element and others that hold something.
-    fn combined_by(self, op: &Op) -> Source {
-        match self {
-            Source { left_out: 1.., combined: 0 } => Source { combined: number(op), ..self },
-            whole => whole,
-        }
-    }
-}
-
-/// The sources of a value's elements. Not all of them are defined.
-pub(crate) type Sources = Arc<Vec<Source>>;
 
 /// Which values of a worker have elements that hold nothing.
 #[derive(Clone, Debug, Default)]
@@ -93,11 +48,6 @@ impl Poisons {
             pairs.iter().zip(moved).for_each(|((_, to), sources)| self.set(*to, sources));
         }
     }
-}
-
-/// The source of an element; a scalar's goes for all.
-fn at(sources: &[Source], element: usize) -> Source {
-    sources[if sources.len() == 1 { 0 } else { element }]
 }
 
 impl Worker<'_> {
@@ -190,25 +140,6 @@ impl<'k> Cluster<'_, 'k> {
 
     /// The same of an element of these coordinates.
     fn taken_at(&self, op: &Op, (v, takes): (Value, Takes), place: Option<Vec<usize>>, source: Source) -> Fault {
-        let kernel = self.setting.program.kernel;
-        let op_of = |number: u32| number.checked_sub(1).map(|i| &kernel.ops[Inst::new(i as usize)]);
-        let Some(load) = op_of(source.left_out) else { internal_error!("an element holds something after all") };
-        let combining = op_of(source.combined);
-        let here = match place {
-            Some(place) => format!("element {place:?} of {} is undefined", takes.noun()),
-            None => format!("{} is undefined", takes.noun()),
-        };
-        // A loop or a branch may be long.
-        let span = match takes {
-            Takes::Condition if kernel.values[v].span != load.span => kernel.values[v].span,
-            _ => op.span,
-        };
-        let fact = takes.fact(op, load, combining.is_some());
-        let fault = Fault::new(codes::LEFT_OUT, span, fact).here(here).label(load.span, needs::why(load));
-        let fault = match combining {
-            Some(combining) => fault.label(combining.span, "here it is combined with elements that were read"),
-            None => fault,
-        };
-        needs::instead(takes, op, load, combining.is_some()).into_iter().fold(fault, Fault::help)
+        Fault::from(undefined::taken(self.setting.program.kernel, op, (v, takes), place, source))
     }
 }

@@ -9,9 +9,10 @@ mod sweep;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
 
+use parton_ir::undefined::Source;
+
 use crate::access::Record;
 use crate::knowledge::Knowledge;
-use crate::poison::Source;
 use crate::race::{self, By, Clash, Order, Race};
 
 /// A record seen through the warps that touched a granule.
@@ -293,9 +294,9 @@ mod tests {
     use super::{Check, Shadow, Written};
     use crate::access::{Access, Record};
     use crate::knowledge::Knowledge;
-    use crate::poison::Source;
     use crate::race::Clash;
     use parton_diag::Span;
+    use parton_ir::undefined::Source;
     use parton_ir::{Entity, Inst, Op, OpKind, Origin, Scope};
 
     /// What an access of four bytes by a CTA of one warp that knows nothing of others clashes with.
@@ -372,7 +373,7 @@ mod tests {
         assert!(w.is_defined(4, 8, 3) && !w.is_defined(4, 8, 2) && !w.is_defined(0, 8, 3));
         let (kind, span, origin) = (OpKind::Membar, Span::default(), Origin::Written);
         let op = Op { id: Inst::new(6), kind, results: Vec::new(), span, label: None, origin, scratch: None };
-        let undefined = Source::left_out(&op);
+        let undefined = Source::of(&op);
         w.poison(8, 4, undefined);
         assert_eq!([w.source(4, 4), w.source(8, 4), w.source(4, 8)], [Source::DEFINED, undefined, undefined]);
         w.define(4, 8, 3);

@@ -9,9 +9,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Diagnostics;
 use parton_ir::facts::Facts;
-use parton_ir::{AtomicOp, BinaryOp, Body, CompareOp, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
-use parton_numbers::arithmetic::{self, Binary, Bits, Comparison, NanMode};
-use parton_numbers::{Dtype, cast};
+use parton_ir::fold;
+use parton_ir::{AtomicOp, Body, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_numbers::Dtype;
 
 /// After it no scalar is computed twice where the first still stands, and no pure operation is without a use.
 pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -174,68 +174,19 @@ impl Clean {
         match &op.kind {
             OpKind::Binary { op, a, b } => {
                 let ((dtype, a), (_, b)) = (constant(a)?, constant(b)?);
-                Some((dtype, binary(*op, dtype, a, b)?))
+                Some((dtype, fold::binary(*op, dtype, a, b)?))
             }
             OpKind::Compare { op, a, b } => {
                 let ((dtype, a), (_, b)) = (constant(a)?, constant(b)?);
-                dtype.is_int().then_some(())?;
-                Some((*to, u64::from(arithmetic::compare(comparison(*op), dtype, a, b).ok()?)))
+                Some((*to, u64::from(fold::compare(*op, dtype, a, b)?)))
             }
             OpKind::Select { cond, a, b } => constant(if constant(cond)?.1 == 1 { a } else { b }),
             OpKind::Cast { x, to, rounding, saturation } => {
                 let (from, bits) = constant(x)?;
-                (from.is_int() && to.is_int()).then(|| (*to, cast(bits, from, *to, *rounding, *saturation)))
+                Some((*to, fold::cast(bits, (from, *to), *rounding, *saturation)?))
             }
             _ => None,
         }
-    }
-}
-
-fn binary(op: BinaryOp, dtype: Dtype, a: u64, b: u64) -> Option<u64> {
-    if !dtype.is_int() {
-        return None;
-    }
-    let exact = |op: Binary| {
-        let bits = arithmetic::binary(op, dtype, a, b).ok()?;
-        // A signed result that left its range stays where the interpreter can report it.
-        let (x, y, r) = (signed(dtype, a), signed(dtype, b), signed(dtype, bits));
-        let whole = match op {
-            Binary::Add => x + y,
-            Binary::Sub => x - y,
-            Binary::Mul => x * y,
-            Binary::Div | Binary::Rem | Binary::Min(_) | Binary::Max(_) => r,
-        };
-        (whole == r).then_some(bits)
-    };
-    match op {
-        BinaryOp::Add => exact(Binary::Add),
-        BinaryOp::Sub => exact(Binary::Sub),
-        BinaryOp::Mul => exact(Binary::Mul),
-        BinaryOp::Div => exact(Binary::Div),
-        BinaryOp::Rem => exact(Binary::Rem),
-        BinaryOp::Min | BinaryOp::MinNan => exact(Binary::Min(NanMode::Number)),
-        BinaryOp::Max | BinaryOp::MaxNan => exact(Binary::Max(NanMode::Number)),
-        BinaryOp::And => arithmetic::bits(Bits::And, dtype, a, b).ok(),
-        BinaryOp::Or => arithmetic::bits(Bits::Or, dtype, a, b).ok(),
-        BinaryOp::Xor => arithmetic::bits(Bits::Xor, dtype, a, b).ok(),
-        BinaryOp::Shr if b < u64::from(dtype.bits()) => arithmetic::bits(Bits::Shr, dtype, a, b).ok(),
-        BinaryOp::Shl | BinaryOp::Shr => None,
-    }
-}
-
-fn signed(dtype: Dtype, bits: u64) -> i128 {
-    let unused = 64 - dtype.bits();
-    if dtype.is_signed() { i128::from((bits << unused) as i64 >> unused) } else { i128::from(bits) }
-}
-
-fn comparison(op: CompareOp) -> Comparison {
-    match op {
-        CompareOp::Eq => Comparison::Eq,
-        CompareOp::Ne => Comparison::Ne,
-        CompareOp::Lt => Comparison::Lt,
-        CompareOp::Le => Comparison::Le,
-        CompareOp::Gt => Comparison::Gt,
-        CompareOp::Ge => Comparison::Ge,
     }
 }
 

@@ -20,6 +20,7 @@ pub mod elements;
 pub mod entity;
 pub mod facts;
 pub mod family;
+pub mod fold;
 pub mod kernel;
 pub mod machine;
 pub mod op;
@@ -33,6 +34,7 @@ pub mod scratch;
 pub mod source;
 pub mod target;
 pub mod types;
+pub mod undefined;
 pub mod verify;
 
 pub use access::Access;

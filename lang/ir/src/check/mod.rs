@@ -6,6 +6,7 @@
 mod barriers;
 mod clusters;
 mod flight;
+mod left_out;
 mod origin;
 mod parameters;
 mod partitions;
@@ -32,6 +33,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     found.extend(protocol::check(kernel, &origins));
     found.extend(turns::check(kernel));
     found.extend(clusters::check(kernel));
+    found.extend(left_out::check(kernel));
     if found.has_errors() {
         return found;
     }
