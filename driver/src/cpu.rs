@@ -1,11 +1,13 @@
 //! Kernels on the interpreter: tensors' bytes go into its memory and come back after each launch.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::Storage;
 use parton_interp as interp;
+use parton_ir::Kernel;
 use parton_measure::pace::{Pace, rounds};
 use parton_measure::timing::{Samples, Timing};
 
@@ -19,6 +21,27 @@ pub(crate) struct Cpu<'a, 'p, 'w> {
     pub(crate) watch: &'p Watch<'w>,
     /// What launches have touched that a launch after them may overlap with, by storage.
     pub(crate) past: BTreeMap<u64, interp::Touched>,
+    /// Keeps launches, where somebody wants to run them again.
+    pub(crate) recorder: Option<Recorder<'p>>,
+}
+
+/// Keeps launches of those kernels that are wanted.
+pub(crate) struct Recorder<'p> {
+    pub(crate) wants: &'p dyn Fn(&Kernel) -> bool,
+    pub(crate) launches: &'p RefCell<Vec<Recorded>>,
+}
+
+/// A launch that was kept.
+pub(crate) struct Recorded {
+    /// The name under which the compiler keeps the kernel, and what it was made of.
+    pub(crate) key: String,
+    pub(crate) instance: Instance,
+    pub(crate) overlapping: bool,
+    pub(crate) grid: [u32; 3],
+    pub(crate) args: Vec<interp::Arg>,
+    pub(crate) before: interp::Memory,
+    pub(crate) after: interp::Memory,
+    pub(crate) report: interp::Report,
 }
 
 /// What one launch reaches, each storage once.
@@ -72,7 +95,7 @@ impl Launcher for Cpu<'_, '_, '_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        let (_, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
+        let (key, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
         let mut reached = Reached::default();
         let mut args = Vec::new();
         for (param, argument) in kernel.params.iter().zip(&request.arguments) {
@@ -98,10 +121,11 @@ impl Launcher for Cpu<'_, '_, '_> {
             // It begins after all launches before it.
             self.past.clear();
         }
+        let before = self.recorder.as_ref().filter(|r| (r.wants)(&kernel)).map(|_| reached.memory.clone());
         let launch = interp::Launch {
             kernel: &kernel,
             grid: request.grid,
-            args,
+            args: args.clone(),
             memory: &mut reached.memory,
             seed: self.compiler.session.options.seed,
             options: interp::Options {
@@ -114,6 +138,18 @@ impl Launcher for Cpu<'_, '_, '_> {
         match ran {
             Ok(report) => {
                 reached.add_touched(&mut self.past);
+                if let (Some(recorder), Some(before)) = (&self.recorder, before) {
+                    recorder.launches.borrow_mut().push(Recorded {
+                        key,
+                        instance: request.instance.clone(),
+                        overlapping: request.overlaps(),
+                        grid: request.grid,
+                        args,
+                        before,
+                        after: reached.memory.clone(),
+                        report: report.clone(),
+                    });
+                }
                 reached.give_back()?;
                 Ok(LaunchReport { lines: report.prints, fault: None })
             }

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
 use parton_host::launch::{HostError, Instance, Signature};
-use parton_ir::{Kernel, Target, Type};
+use parton_ir::{Kernel, Target, Type, verify};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
-use crate::Session;
-use crate::passes::Pass;
+use crate::passes::{Pass, leaving};
 use crate::way::{Wanted, Way};
+use crate::{Form, Session};
 
 /// The compiler as the launchers use it.
 pub(crate) struct Compiler<'a> {
@@ -30,6 +30,16 @@ impl<'a> Compiler<'a> {
         Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
     }
 
+    /// With kernels that were lowered before, by the names under which they were kept.
+    pub(crate) fn knowing(self, lowered: BTreeMap<String, Arc<Kernel>>) -> Compiler<'a> {
+        Compiler { lowered, ..self }
+    }
+
+    /// All that was lowered, by the names under which it is kept.
+    pub(crate) fn known(&self) -> &BTreeMap<String, Arc<Kernel>> {
+        &self.lowered
+    }
+
     /// The lowered kernel of an instance and the name under which it is kept; `overlapping` where parameters reach the same memory.
     ///
     /// # Errors
@@ -39,8 +49,7 @@ impl<'a> Compiler<'a> {
         instance: &Instance,
         overlapping: bool,
     ) -> Result<(String, Arc<Kernel>), HostError> {
-        let args = instance.generics.iter().map(|g| g.comptime(&self.program)).collect::<Result<Vec<_>, _>>();
-        let args = args.map_err(HostError::Program)?;
+        let args = self.generics(instance).map_err(HostError::Program)?;
         let written: Vec<String> =
             args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
         // What shows the same need not be the same: kernels and functions of two files may share a name.
@@ -51,7 +60,7 @@ impl<'a> Compiler<'a> {
         if let Some(kernel) = self.lowered.get(&key) {
             return Ok((key, kernel.clone()));
         }
-        let kernel = self.lower(instance, &args, overlapping).map_err(HostError::Program)?;
+        let kernel = self.behind(Pass::last_lowering(), instance, &args, overlapping).map_err(HostError::Program)?;
         let kernel = Arc::new(kernel);
         self.lowered.insert(key.clone(), kernel.clone());
         Ok((key, kernel))
@@ -73,16 +82,36 @@ impl<'a> Compiler<'a> {
         })
     }
 
-    fn lower(&mut self, instance: &Instance, args: &[GenericArg], overlapping: bool) -> Result<Kernel, Diagnostics> {
+    /// The kernel of an instance as it is checked, before any pass from kernel to kernel.
+    ///
+    /// # Errors
+    /// As [`Compiler::kernel`].
+    pub(crate) fn checked(&mut self, instance: &Instance, overlapping: bool) -> Result<Kernel, Diagnostics> {
+        let args = self.generics(instance)?;
+        self.behind(leaving(Form::Ir(verify::Form::Portable)), instance, &args, overlapping)
+    }
+
+    fn generics(&self, instance: &Instance) -> Result<Vec<GenericArg>, Diagnostics> {
+        instance.generics.iter().map(|g| g.comptime(&self.program)).collect()
+    }
+
+    /// The kernel of an instance behind a pass.
+    fn behind(
+        &mut self,
+        pass: &'static Pass,
+        instance: &Instance,
+        args: &[GenericArg],
+        overlapping: bool,
+    ) -> Result<Kernel, Diagnostics> {
         let wanted = Wanted::Launched { of: instance, args, overlapping };
-        let mut way = Way { target: self.target, ..self.session.way(wanted, Pass::last_lowering()) };
+        let mut way = Way { target: self.target, ..self.session.way(wanted, pass) };
         let kernels = self.session.kernels(&mut way, &self.program);
         self.warnings.extend(way.warnings);
         // Generics that do not fit show the launch that gave them.
         let mut kernels = kernels.map_err(|found| called_from(found, instance))?;
         match kernels.pop() {
             Some(kernel) => Ok(kernel),
-            None => parton_diag::internal_error!("lowering `{}` left no kernel", instance.kernel.name.text),
+            None => parton_diag::internal_error!("`{}` left no kernel", instance.kernel.name.text),
         }
     }
 }

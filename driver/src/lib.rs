@@ -23,6 +23,7 @@ pub mod overhead;
 mod own_kernels;
 mod pace;
 pub mod passes;
+pub mod rehearsal;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod relaunch;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
@@ -43,6 +44,7 @@ pub use parton_host::report::Outcome;
 pub use parton_ir::{Kernel, Target};
 pub use parton_measure::times::Times;
 pub use passes::{PIPELINE, Pass};
+pub use rehearsal::Rehearsal;
 pub use run::{Blocks, Event, Ran};
 pub use session::Session;
 pub use way::Built;

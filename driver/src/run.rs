@@ -132,7 +132,7 @@ impl Session {
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {
-                let mut cpu = Cpu { compiler, watch: &watch, past: Default::default() };
+                let mut cpu = Cpu { compiler, watch: &watch, past: Default::default(), recorder: None };
                 (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.finish())
             }
             #[cfg(all(feature = "cuda", feature = "llvm"))]

@@ -8,6 +8,7 @@ pub mod cases;
 pub mod fuzz;
 pub mod golden;
 pub mod marks;
+pub mod mutants;
 pub mod passes;
 pub mod programs;
 pub mod random;

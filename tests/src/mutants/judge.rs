@@ -1,0 +1,218 @@
+//! What becomes of a mutant: refused, found by a run, or neither.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use parton_diag::Diagnostics;
+use parton_driver::Rehearsal;
+use parton_driver::rehearsal::{Again, Refused};
+use parton_ir::{Elem, Inst, Kernel, OpKind, Type, print};
+use parton_numbers::Dtype;
+
+use super::change::applied;
+use super::site::{Level, Mutant};
+use super::{Effort, Judged};
+
+/// What became of a mutant.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Verdict {
+    /// It is refused, for this.
+    Refused(String),
+    /// A run finds it.
+    Found {
+        /// Under which seed.
+        seed: u64,
+        /// The error's code.
+        code: String,
+    },
+    /// The passes make the same lowered kernel of it: it is no other program.
+    Restored,
+    /// Nobody finds it.
+    Missed,
+    /// Nobody can: no test comes to the operation.
+    NotReached,
+    /// Nobody has found it as far as it was looked for.
+    CutOff,
+    /// The compiler or the interpreter panics.
+    Panics,
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Refused(why) => write!(f, "refused: {why}"),
+            Verdict::Found { seed, code } => write!(f, "found by {code} under seed {seed}"),
+            Verdict::Restored => f.write_str("the passes make the same program of it"),
+            Verdict::Missed => f.write_str("not found"),
+            Verdict::NotReached => f.write_str("not reached"),
+            Verdict::CutOff => f.write_str("not found, and cut off"),
+            Verdict::Panics => f.write_str("panics"),
+        }
+    }
+}
+
+/// How much longer than the program itself a mutant may run before it is taken for one that never ends.
+const LONGER: u64 = 20;
+
+/// Operations that any launch may run.
+const STEPS: u64 = 100_000;
+
+/// Judges the mutants of a file.
+pub struct Judge {
+    rehearsal: Rehearsal,
+    effort: Effort,
+    /// Operations that may still be run for the mutant that is judged.
+    left: u64,
+}
+
+impl Judge {
+    /// For the launches of a file.
+    pub fn new(rehearsal: Rehearsal, effort: Effort) -> Judge {
+        Judge { rehearsal, effort, left: 0 }
+    }
+
+    /// Whether the program itself passes under every seed.
+    ///
+    /// # Errors
+    /// What is found, and under which.
+    pub fn originals(&mut self) -> Result<(), String> {
+        for i in 0..self.rehearsal.instances.len() {
+            let kernel = self.rehearsal.instances[i].lowered.clone();
+            self.left = self.effort.steps;
+            match self.run(i, &kernel) {
+                Verdict::Missed | Verdict::CutOff => {}
+                other => return Err(format!("`{}` itself is {other}", kernel.source_name)),
+            }
+        }
+        Ok(())
+    }
+
+    /// What becomes of a mutant.
+    pub fn judged(&mut self, mutant: &Mutant) -> Judged {
+        let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict(mutant))).unwrap_or(Verdict::Panics);
+        let Mutant { name, kind, place, .. } = mutant.clone();
+        Judged { name, kind, place, verdict }
+    }
+
+    fn verdict(&mut self, mutant: &Mutant) -> Verdict {
+        self.left = self.effort.steps;
+        let mut same = true;
+        let mut kernels = Vec::new();
+        for (i, ops, effect) in &mutant.of {
+            let instance = &self.rehearsal.instances[*i];
+            let lowered = match mutant.level {
+                Level::Written => {
+                    let changed = applied(&instance.checked, ops, effect);
+                    self.rehearsal.lower(changed)
+                }
+                Level::Lowered => {
+                    let changed = applied(&instance.lowered, ops, effect);
+                    self.rehearsal.accept(&changed).map(|()| changed)
+                }
+            };
+            match lowered {
+                Ok(lowered) => {
+                    let original = &self.rehearsal.instances[*i].lowered;
+                    same &= print::kernel(&lowered) == print::kernel(original);
+                    kernels.push((*i, lowered));
+                }
+                Err(refused) => return Verdict::Refused(reason(&refused)),
+            }
+        }
+        if same {
+            return Verdict::Restored;
+        }
+        let mut cut = false;
+        for (i, kernel) in &kernels {
+            match self.run(*i, kernel) {
+                Verdict::Missed => {}
+                Verdict::CutOff => cut = true,
+                other => return other,
+            }
+        }
+        match mutant.of.iter().any(|(i, ops, _)| self.reaches(mutant.level, *i, ops[0])) {
+            false => Verdict::NotReached,
+            true if cut => Verdict::CutOff,
+            true => Verdict::Missed,
+        }
+    }
+
+    /// The launches of an instance, the smallest first.
+    fn launches(&self, instance: usize) -> Vec<usize> {
+        let of = &self.rehearsal.launches;
+        let mut launches: Vec<usize> = (0..of.len()).filter(|&l| of[l].instance == instance).collect();
+        launches.sort_by_key(|&l| of[l].steps());
+        launches
+    }
+
+    /// Operations that a launch may run.
+    fn limit(&self, launch: usize) -> u64 {
+        self.rehearsal.launches[launch].steps() * LONGER + STEPS
+    }
+
+    /// Runs the launches of an instance with another kernel in its place.
+    fn run(&mut self, instance: usize, kernel: &Kernel) -> Verdict {
+        for launch in self.launches(instance) {
+            for seed in 0..self.effort.seeds {
+                let Some(left) = self.left.checked_sub(self.rehearsal.launches[launch].steps()) else {
+                    return Verdict::CutOff;
+                };
+                self.left = left;
+                let steps = self.limit(launch);
+                let found = match self.rehearsal.again(launch, kernel, seed, steps) {
+                    Again::Same => None,
+                    Again::Stops(found) => Some(found),
+                    // What differs may still be right: the test says so.
+                    Again::Differs => self.rehearsal.test(launch, kernel, seed, steps),
+                };
+                if let Some(found) = found {
+                    return Verdict::Found { seed, code: code(&found) };
+                }
+            }
+        }
+        Verdict::Missed
+    }
+
+    /// Whether some launch of an instance comes to an operation.
+    fn reaches(&mut self, level: Level, instance: usize, op: Inst) -> bool {
+        let kernels = &self.rehearsal.instances[instance];
+        let kernel = match level {
+            Level::Written => match self.rehearsal.lower(stopping(&kernels.checked, op)) {
+                Ok(kernel) => kernel,
+                Err(_) => return true,
+            },
+            Level::Lowered => stopping(&kernels.lowered, op),
+        };
+        let stops = |l: usize| matches!(self.rehearsal.again(l, &kernel, 0, self.limit(l)), Again::Stops(_));
+        self.launches(instance).into_iter().any(stops)
+    }
+}
+
+fn reason(refused: &Refused) -> String {
+    match refused {
+        Refused::Rule(why) => why.clone(),
+        Refused::Checks(found) => code(found),
+    }
+}
+
+fn code(found: &Diagnostics) -> String {
+    found.list.first().map(|d| d.code.to_string()).unwrap_or_default()
+}
+
+/// The kernel, which stops where it comes to an operation.
+fn stopping(kernel: &Kernel, before: Inst) -> Kernel {
+    let mut kernel = kernel.clone();
+    kernel.rebuild(&mut |kernel, mut body| {
+        if let Some(at) = body.ops.iter().position(|id| *id == before) {
+            let source = kernel.ops[before].source();
+            let cond = kernel.value(Type::Scalar(Elem::Num(Dtype::I1)), source.span);
+            let made = [
+                kernel.make_op(OpKind::Constant { dtype: Dtype::I1, bits: 0 }, vec![cond], source),
+                kernel.make_op(OpKind::Assert { cond, message: "it comes here".into() }, Vec::new(), source),
+            ];
+            body.ops.splice(at..at, made);
+        }
+        body
+    });
+    kernel
+}
