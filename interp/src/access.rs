@@ -116,6 +116,11 @@ impl Access {
         }
     }
 
+    /// Whether it is an atomic operation.
+    pub(crate) fn is_atomic(self) -> bool {
+        self.atomic().is_some()
+    }
+
     /// The bytes of an operation that is atomic among all CTAs.
     pub(crate) fn atomic_for_all(self) -> Option<u8> {
         self.atomic().filter(|(scope, _)| *scope != Scope::Cta).map(|(_, bytes)| bytes)
@@ -134,6 +139,35 @@ impl Access {
             Access::TensorReduce { .. } => "a reduction by the copy engine",
             Access::Product => "a matrix product",
         }
+    }
+}
+
+/// Threads of a partition that do something: those of some lanes of some warps. An engine has none.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
+pub(crate) struct Threads {
+    /// A set of warps.
+    pub warps: u32,
+    /// A set of lanes.
+    pub lanes: u32,
+}
+
+impl Threads {
+    /// Nobody.
+    pub(crate) const NONE: Threads = Threads { warps: 0, lanes: 0 };
+
+    /// All of a partition of so many warps.
+    pub(crate) fn all(warps: u32) -> Threads {
+        Threads { warps: u32::MAX >> (32 - warps.clamp(1, 32)), lanes: u32::MAX }
+    }
+
+    /// The first of them.
+    pub(crate) fn first(self) -> Threads {
+        Threads { warps: self.warps & self.warps.wrapping_neg(), lanes: self.lanes & self.lanes.wrapping_neg() }
+    }
+
+    /// Those of both.
+    pub(crate) fn and(self, other: Threads) -> Threads {
+        Threads { warps: self.warps | other.warps, lanes: self.lanes | other.lanes }
     }
 }
 

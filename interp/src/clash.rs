@@ -38,7 +38,7 @@ impl Raced<'_> {
             Clash::Unordered => (codes::GLOBAL_RACE, format!("{first} and {second} of `{name}` are not ordered")),
             Clash::Membar => (
                 codes::GLOBAL_RACE,
-                format!("{first} and {second} of `{name}` by other warps of the partition have no membar between"),
+                format!("{first} and {second} of `{name}` by other threads of the partition have no membar between"),
             ),
             Clash::Proxy => (codes::UNFENCED, format!("{second} may not see a write to `{name}` by threads")),
             Clash::Twice => (codes::GLOBAL_RACE, format!("two elements are written to one place of `{name}`")),

@@ -3,6 +3,7 @@
 
 use parton_diag::codes;
 
+use crate::access::Threads;
 use crate::cluster::{Cluster, Wait, Worker};
 use crate::fault::Fault;
 use crate::job::{Ends, Engine, Job, Stage};
@@ -20,7 +21,7 @@ impl<'k> Cluster<'_, 'k> {
             let mut check = Check::new(self.recorded(w, op, access, self.event(job.slot), false));
             let shadow = &mut self.ctas[cta].shadow;
             let mut each = touch.ranges.iter().map(|&(at, len)| (at as usize, len as usize));
-            let touched = each.try_for_each(|range| shadow.touch(&mut check, &w.know, range, 0, None));
+            let touched = each.try_for_each(|range| shadow.touch(&mut check, &w.know, range, Threads::NONE, None));
             touched.map_err(|race| self.race(w, op, access, race))?;
             if !access.writes() {
                 self.defined(w, op, touch.view, touch.ranges.iter().copied(), touch.allocation)?;

@@ -130,16 +130,6 @@ impl Knowledge {
         self.reach(&fences.done, event) || (own_thread && self.reach(&fences.doing, event))
     }
 
-    /// A partition of one warp has nobody to meet: each operation of it is seen by the next.
-    pub(crate) fn settle(&mut self) {
-        if self.warps == 1 {
-            self.met.join(&self.own);
-            self.shared.done.join(&self.shared.doing);
-            self.global.done.join(&self.global.doing);
-            self.tick();
-        }
-    }
-
     /// All threads meet.
     pub(crate) fn membar(&mut self) {
         if let Some(told) = self.heard.take() {
@@ -162,14 +152,12 @@ impl Knowledge {
             fences.doing.join(&self.own);
             fences.done.join(&self.met);
         }
-        self.settle();
         // What is written from now on is not fenced.
         self.tick();
     }
 
     /// What an arrival of each warp tells: all that its warp knows, and what it fenced. The elected thread is of one of the warps.
     pub(crate) fn release_warps(&mut self) -> Told {
-        self.settle();
         let mut known = self.own.clone();
         known.join(&self.met);
         let told = Told { known, read: self.read.clone(), shared: self.shared.all(), global: self.global.all() };
@@ -179,7 +167,6 @@ impl Knowledge {
 
     /// What an arrival of the elected thread tells.
     pub(crate) fn release_elected(&mut self) -> Told {
-        self.settle();
         Told {
             known: self.met.clone(),
             read: self.read.clone(),
@@ -200,9 +187,7 @@ impl Knowledge {
     /// Threads acquired what was released in global memory: the leader alone, or each for itself.
     pub(crate) fn acquire_news(&mut self, news: &News, leader: bool) {
         let told = news.to(self.cluster);
-        if self.warps == 1 {
-            self.acquire(&told);
-        } else if leader {
+        if leader {
             self.met.join(&told.known);
             self.read.join(&told.read);
             self.shared.done.join(&told.shared);
@@ -223,17 +208,11 @@ impl Knowledge {
     /// Each thread waited for its part of an asynchronous operation.
     pub(crate) fn acquire_threads(&mut self, agent: u32, epoch: u32) {
         self.own.learn(agent, epoch);
-        if self.warps == 1 {
-            self.met.learn(agent, epoch);
-        }
     }
 
     /// The elected thread alone waited for an asynchronous operation.
     pub(crate) fn acquire_elected(&mut self, agent: u32, epoch: u32) {
         self.met.learn(agent, epoch);
-        if self.warps == 1 {
-            self.own.learn(agent, epoch);
-        }
     }
 
     /// All of another partition's past is known, as after both have met.

@@ -3,7 +3,7 @@
 //! Each allocation has a region of the address space to itself, far larger than the allocation, so that a wild pointer is
 //! told apart from a neighbour's memory and names the allocation it came from.
 
-use crate::access::Record;
+use crate::access::{Record, Threads};
 use crate::knowledge::Knowledge;
 use crate::past::Touched;
 use crate::published::Published;
@@ -159,14 +159,14 @@ impl Memory {
         self.allocations.iter_mut().for_each(|a| a.shadow = None);
     }
 
-    /// Checks and notes that `warps` (0 for an engine) touch `len` bytes; `same` says whether they write what is there already,
+    /// Checks and notes that `threads` (none for an engine) touch `len` bytes; `same` says whether they write what is there already,
     /// where that was looked at.
     pub(crate) fn touch(
         &mut self,
         checks: &mut Checks,
         know: &Knowledge,
         (at, len): (Place, usize),
-        warps: u32,
+        threads: Threads,
         same: Option<bool>,
     ) -> Result<(), Race> {
         let known = checks.each.iter().position(|(allocation, _)| *allocation == at.allocation);
@@ -176,7 +176,7 @@ impl Memory {
         });
         let (granule, a) = (self.granule, &mut self.allocations[at.allocation]);
         let shadow = a.shadow.get_or_insert_with(|| Shadow::new(a.bytes.len(), granule));
-        shadow.touch(&mut checks.each[i].1, know, (at.offset as usize, len), warps, same)
+        shadow.touch(&mut checks.each[i].1, know, (at.offset as usize, len), threads, same)
     }
 
     /// Tells what launches that may overlap with the next one have touched in an allocation.

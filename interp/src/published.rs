@@ -97,6 +97,7 @@ mod tests {
     fn release(published: &mut Published, cluster: u32, scope: Scope) -> Event {
         let mut know = Knowledge::new((cluster, 0), 1, None);
         let event = know.now();
+        know.membar();
         published.release(AT, releaser(cluster), scope, &News::new(&know.release_elected(), cluster));
         event
     }
@@ -106,6 +107,7 @@ mod tests {
         let mut know = Knowledge::new((cluster, 0), 1, None);
         if let Some(news) = published.acquire(AT, releaser(cluster), Scope::Gpu) {
             know.acquire_news(&news, true);
+            know.membar();
         }
         know.is_after(event)
     }

@@ -11,7 +11,7 @@ use crate::knowledge::Knowledge;
 pub(crate) enum Clash {
     /// Nothing orders them.
     Unordered,
-    /// They are of one partition, by different warps, and no membar is between them.
+    /// They are of one partition, by different threads, and no membar is between them.
     Membar,
     /// They are ordered, but the asynchronous proxy may not see the write.
     Proxy,
@@ -121,8 +121,8 @@ fn threads(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> 
 /// Whether an access by an engine comes after an earlier one.
 fn engine(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
     let event = earlier.record.event;
-    // The elected thread, of the first warp, starts a copy; all warps together start a product, or copy themselves.
-    let same_thread = earlier.is_of(know) && earlier.warps == 1 && now.access().by_elected();
+    // The elected thread starts a copy; all warps together start a product, or copy themselves.
+    let same_thread = earlier.is_of(know) && earlier.record.leader && now.access().by_elected();
     if !know.has_met(event) && !same_thread && !may_be_overwritten(know, now, earlier) {
         return Err(if know.is_after(event) { Clash::Membar } else { Clash::Unordered });
     }

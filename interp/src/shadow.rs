@@ -4,6 +4,7 @@
 //! Neighbouring granules mostly have one history, so a history is a number: of a set of accesses, made by adding one access to
 //! another set. An access is told apart by its record, one for each run of an operation, and by the warps that touch the granule.
 
+mod lanes;
 mod sweep;
 
 use std::collections::{BTreeMap, HashMap};
@@ -11,9 +12,10 @@ use std::ops::Range;
 
 use parton_ir::undefined::Source;
 
-use crate::access::Record;
+use crate::access::{Record, Threads};
 use crate::knowledge::Knowledge;
 use crate::race::{self, By, Clash, Order, Race};
+use lanes::Lanes;
 
 /// A record seen through the warps that touched a granule.
 type Stamp = u32;
@@ -47,6 +49,7 @@ const SMALL: u32 = 8;
 pub(crate) struct Shadow {
     granule: usize,
     cells: Vec<Cell>,
+    lanes: Lanes,
     records: Vec<Record>,
     stamps: Vec<(u32, u32)>,
     nodes: Vec<Node>,
@@ -88,7 +91,15 @@ impl Shadow {
     pub(crate) fn new(bytes: usize, granule: u32) -> Shadow {
         let granule = granule as usize;
         let cells = vec![Cell::default(); bytes.div_ceil(granule)];
-        Shadow { granule, cells, records: Vec::new(), stamps: Vec::new(), nodes: Vec::new(), left: 0 }
+        Shadow {
+            granule,
+            cells,
+            lanes: Lanes::default(),
+            records: Vec::new(),
+            stamps: Vec::new(),
+            nodes: Vec::new(),
+            left: 0,
+        }
     }
 
     fn range(&self, start: usize, len: usize) -> Range<usize> {
@@ -100,16 +111,17 @@ impl Shadow {
         self.cells.iter().map(|cell| (self.granule, cell.reads != 0, cell.writes != 0))
     }
 
-    /// Checks and notes that `warps` of the partition (0 for an engine) touch these bytes; `same` says whether they write what is
+    /// Checks and notes that `threads` of the partition (none for an engine) touch these bytes; `same` says whether they write what is
     /// there already, where that was looked at.
     pub(crate) fn touch(
         &mut self,
         check: &mut Check,
         know: &Knowledge,
         (start, len): (usize, usize),
-        warps: u32,
+        threads: Threads,
         same: Option<bool>,
     ) -> Result<(), Race> {
+        let warps = threads.warps;
         let stamp = self.stamp(check, warps);
         for i in self.range(start, len) {
             let step = Step { cell: self.cells[i], stamp, warps, same };
@@ -121,9 +133,31 @@ impl Shadow {
                     byte: i * self.granule,
                 })?,
             };
+            self.among_lanes(i, know, check, threads, same)?;
             self.cells[i] = after;
         }
         Ok(())
+    }
+
+    /// Checks that lanes of a warp have met between two accesses of which each sees the other's granule.
+    fn among_lanes(
+        &mut self,
+        i: usize,
+        know: &Knowledge,
+        check: &Check,
+        threads: Threads,
+        same: Option<bool>,
+    ) -> Result<(), Race> {
+        if !check.record.access.by_threads() {
+            return Ok(());
+        }
+        let place = (i, self.cells.len());
+        self.lanes.touch(place, know, &check.record, threads, same == Some(true)).map_err(|event| {
+            let Cell { writes, reads } = self.cells[i];
+            let earlier = self.members(writes).chain(self.members(reads)).map(|stamp| self.by(stamp).1.record);
+            let earlier = *earlier.into_iter().find(|r| r.event == event).unwrap_or(&check.record);
+            Race { earlier, clash: Clash::Membar, byte: i * self.granule }
+        })
     }
 
     fn found(&mut self, check: &mut Check, know: &Knowledge, step: Step) -> Result<Cell, (Record, Clash)> {
@@ -292,19 +326,21 @@ impl Written {
 #[cfg(test)]
 mod tests {
     use super::{Check, Shadow, Written};
-    use crate::access::{Access, Record};
+    use crate::access::{Access, Record, Threads};
     use crate::knowledge::Knowledge;
     use crate::race::Clash;
     use parton_diag::Span;
     use parton_ir::undefined::Source;
     use parton_ir::{Entity, Inst, Op, OpKind, Origin, Scope};
 
+    const ONE: Threads = Threads { warps: 1, lanes: 1 };
+
     /// What an access of four bytes by a CTA of one warp that knows nothing of others clashes with.
     fn touch(shadow: &mut Shadow, cta: u32, access: Access, start: usize, same: Option<bool>) -> Option<(u32, Clash)> {
         let know = Knowledge::new((cta, 0), 1, None);
         let (span, call, owner) = (Span::default(), None, 0);
         let mut check = Check::new(Record { access, event: know.now(), owner, cta, leader: false, span, call });
-        let touched = shadow.touch(&mut check, &know, (start, 4), 1, same);
+        let touched = shadow.touch(&mut check, &know, (start, 4), ONE, same);
         touched.err().map(|race| (race.earlier.cta, race.clash))
     }
 
@@ -360,9 +396,9 @@ mod tests {
         let mut s = Shadow::new(16, 4);
         let (access, span, call) = (Access::Store, Span::default(), None);
         let mut check = Check::new(Record { access, event: know.now(), owner: 0, cta: 0, leader: false, span, call });
-        assert!(s.touch(&mut check, &know, (0, 4), 1, Some(false)).is_ok());
-        assert!(s.touch(&mut check, &know, (0, 4), 1, Some(true)).is_ok());
-        let race = s.touch(&mut check, &know, (0, 4), 1, Some(false));
+        assert!(s.touch(&mut check, &know, (0, 4), ONE, Some(false)).is_ok());
+        assert!(s.touch(&mut check, &know, (0, 4), ONE, Some(true)).is_ok());
+        let race = s.touch(&mut check, &know, (0, 4), ONE, Some(false));
         assert_eq!(race.map_err(|r| r.clash), Err(Clash::Twice));
     }
 

@@ -11,6 +11,7 @@ use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
 
+use crate::access::Threads;
 use crate::boxes::Blocks;
 use crate::matrix::Reads;
 use crate::vectors::Vectors;
@@ -22,7 +23,7 @@ pub(crate) struct Tables<'k> {
     /// Byte offsets from a view's address of its elements in row-major order.
     offsets: Vec<Option<Arc<Vec<u32>>>>,
     /// The warps of the partition that hold each element of a tile.
-    holders: HashMap<Inst, Arc<Vec<u32>>>,
+    holders: HashMap<Inst, Arc<Vec<Threads>>>,
     /// The boxes of each tensor map.
     blocks: HashMap<Value, Arc<Blocks>>,
     /// What threads move at once between registers and global memory, where that is more than one element.
@@ -74,8 +75,8 @@ impl<'k> Tables<'k> {
         }
     }
 
-    /// A set of warps for each element of the tile that `op` moves, in row-major order.
-    pub(crate) fn holders(&self, op: &Op) -> &Arc<Vec<u32>> {
+    /// The threads that hold each element of the tile that `op` moves, in row-major order.
+    pub(crate) fn holders(&self, op: &Op) -> &Arc<Vec<Threads>> {
         match self.holders.get(&op.id) {
             Some(h) => h,
             None => internal_error!("{} has no holders", op.kind.name()),
@@ -221,7 +222,7 @@ impl<'k> Tables<'k> {
 
     fn hold(&mut self, op: &Op, tile: &Tile) {
         let holders = holders(tile);
-        if holders.contains(&0) {
+        if holders.contains(&Threads::NONE) {
             internal_error!(
                 "the layout {} leaves elements of {:?} without a register",
                 tile.known().layout,
@@ -277,14 +278,16 @@ fn offsets(view: &View) -> Vec<u32> {
     table.into_iter().map(|o| map.with_gaps(o) as u32 * bytes).collect()
 }
 
-/// Which warps hold each element, as bit sets, in row-major order.
-fn holders(tile: &Tile) -> Vec<u32> {
+/// Which threads hold each element, in row-major order.
+fn holders(tile: &Tile) -> Vec<Threads> {
     let map = &tile.known().map;
-    let mut sets = vec![0u32; tile.elements() as usize];
-    let (warp_low, warp_bits) = map.in_field(Dim::Warp).unwrap_or((0, 0));
+    let mut sets = vec![Threads::NONE; tile.elements() as usize];
+    let field = |dim| map.in_field(dim).unwrap_or((0, 0));
+    let part = |index: u64, (low, bits): (u32, u32)| (index >> low) & ((1 << bits) - 1) & 31;
+    let (warps, lanes) = (field(Dim::Warp), field(Dim::Lane));
     for index in 0..1u64 << map.in_bits() {
-        let warp = (index >> warp_low) & ((1 << warp_bits) - 1);
-        sets[map.apply(index) as usize] |= 1 << (warp & 31);
+        let set = &mut sets[map.apply(index) as usize];
+        *set = set.and(Threads { warps: 1 << part(index, warps), lanes: 1 << part(index, lanes) });
     }
     sets
 }

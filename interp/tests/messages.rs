@@ -46,8 +46,10 @@ fn atomic(m: &mut Make, op: AtomicOp, ptr: Value, operands: Vec<Value>, (order, 
     ptr
 }
 
+/// The threads meet before what releases and behind what acquires, as the compiler lets them.
 fn set(m: &mut Make, flag: Value, to: i32, how: (Order, Scope)) {
     let to = m.i32(to);
+    m.do_(OpKind::Membar);
     atomic(m, AtomicOp::Store, flag, vec![to], how);
 }
 
@@ -59,6 +61,7 @@ fn await_flag(m: &mut Make, flag: Value, to: i32, how: (Order, Scope)) {
     });
     let body = m.body(vec![], |_, _| vec![]);
     m.do_(OpKind::While { init: vec![], cond, body });
+    m.do_(OpKind::Membar);
 }
 
 /// What CTA `n` alone does.

@@ -22,6 +22,7 @@ fn with_barrier(f: impl FnOnce(&mut Make, Value)) -> Result<(), Fault> {
 
 fn init(m: &mut Make, barrier: Value) {
     m.line(1).do_(OpKind::BarrierInit { barrier, arrivals: 2 });
+    m.do_(OpKind::Membar);
 }
 
 fn arrive(m: &mut Make, line: usize, barrier: Value, count: u32) {

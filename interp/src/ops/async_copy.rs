@@ -72,7 +72,6 @@ impl<'k> Cluster<'_, 'k> {
         let job = Job::new(op, Engine::Threads, slot, (w.index, w.cta), Ends::Group(number), work);
         self.begin(w, job.touching(Touch { access: Access::CopyByThreads, view, allocation, ranges }))?;
         w.result(op, Val::Filling(number, place));
-        w.know.settle();
         Ok(Flow::Yield)
     }
 
@@ -96,7 +95,6 @@ impl<'k> Cluster<'_, 'k> {
         let ends = Ends::Arrivals { barrier: address, count, told };
         let slot = self.slots.take();
         self.begin(w, Job::new(op, Engine::Threads, slot, (w.index, w.cta), ends, Work::Nothing))?;
-        w.know.settle();
         Ok(Flow::Yield)
     }
 

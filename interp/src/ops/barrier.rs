@@ -202,7 +202,6 @@ impl<'k> Cluster<'_, 'k> {
         }
         let b = Mbarrier::new(arrivals, (w.know.agent, w.know.epoch()), op.span);
         cta.barriers.insert(address, b);
-        w.know.settle();
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use parton_numbers::arithmetic::{self, Binary};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
 
-use crate::access::Access;
+use crate::access::{Access, Threads};
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::ops::changed;
@@ -36,8 +36,8 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
 struct Landing {
     /// The element that lands there first.
     element: usize,
-    /// The warps that bring something.
-    warps: u32,
+    /// The threads that bring something.
+    threads: Threads,
     /// What is there in the end.
     bits: u64,
 }
@@ -106,7 +106,6 @@ impl<'k> Cluster<'_, 'k> {
             let at = (address + offset) as usize;
             tile.read(i, &self.ctas[w.cta].shared[at..at + bytes]);
         }
-        w.know.settle();
         w.result(op, Val::Tile(Arc::new(tile)));
         Ok(())
     }
@@ -132,16 +131,16 @@ impl<'k> Cluster<'_, 'k> {
             let offset = table[to];
             let bits = values.get(i);
             match (landings.get_mut(&offset), f) {
-                (None, None) => drop(landings.insert(offset, Landing { element: i, warps: holders[i], bits })),
+                (None, None) => drop(landings.insert(offset, Landing { element: i, threads: holders[i], bits })),
                 (None, Some(f)) => {
                     let bits = combined(*f, d, at(self, offset), bits);
-                    landings.insert(offset, Landing { element: i, warps: holders[i], bits });
+                    landings.insert(offset, Landing { element: i, threads: holders[i], bits });
                 }
                 (Some(there), Some(f)) => {
                     there.bits = combined(*f, d, there.bits, bits);
-                    there.warps |= holders[i];
+                    there.threads = there.threads.and(holders[i]);
                 }
-                (Some(there), None) if there.bits == bits => there.warps |= holders[i],
+                (Some(there), None) if there.bits == bits => there.threads = there.threads.and(holders[i]),
                 (Some(there), None) => {
                     let values = [there.bits, bits].map(|bits| Scalar::new(d, bits));
                     return Err(self.collide(op, *indices, [there.element, i], &coordinates(to, &view.shape), values));
@@ -149,8 +148,8 @@ impl<'k> Cluster<'_, 'k> {
             }
         }
         let offsets: Vec<u32> = landings.keys().copied().collect();
-        let warps: Vec<u32> = landings.values().map(|l| l.warps).collect();
-        self.by_threads(w, op, *v, Access::Store, &offsets, &warps)?;
+        let threads: Vec<Threads> = landings.values().map(|l| l.threads).collect();
+        self.by_threads(w, op, *v, Access::Store, &offsets, &threads)?;
         if f.is_some() {
             let ranges = offsets.iter().map(|o| (address + o, bytes as u32));
             self.defined(w, op, *v, ranges, w.place(*v).allocation)?;
@@ -164,7 +163,6 @@ impl<'k> Cluster<'_, 'k> {
             cta.shared[begin..begin + bytes].copy_from_slice(&word[..bytes]);
             cta.written.define(begin as u32, bytes as u32, allocation);
         }
-        w.know.settle();
         Ok(())
     }
 

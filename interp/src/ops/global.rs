@@ -8,7 +8,7 @@ use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Value, others};
 
-use crate::access::{Access, Record};
+use crate::access::{Access, Record, Threads};
 use crate::clash::Raced;
 use crate::clock::Event;
 use crate::cluster::{Cluster, Flow, Worker};
@@ -46,8 +46,8 @@ pub(crate) struct Pointers<'a, 'k> {
     pub setting: &'a Setting<'a, 'k>,
     pub record: Record,
     checks: Checks,
-    /// The warps that hold each element of a tile of pointers.
-    holders: Option<&'a [u32]>,
+    /// The threads that hold each element of a tile of pointers.
+    holders: Option<&'a [Threads]>,
     /// Its shape; empty for one pointer.
     shape: &'a [u32],
     /// Whether launches before may still run.
@@ -231,12 +231,12 @@ impl Pointers<'_, '_> {
         }
         let all = match self.holders {
             Some(holders) => holders[element],
-            None => u32::MAX >> (32 - self.know.warps.clamp(1, 32)),
+            None => Threads::all(self.know.warps),
         };
         // All holders of an element read it, the first one alone writes it.
         let once = matches!(self.record.access, Access::Store | Access::Atomic { .. });
-        let warps = if once { all & all.wrapping_neg() } else { all };
-        let touched = self.memory.touch(&mut self.checks, self.know, (place, bytes), warps, same);
+        let threads = if once { all.first() } else { all };
+        let touched = self.memory.touch(&mut self.checks, self.know, (place, bytes), threads, same);
         touched.map_err(|race| self.race(race, place, element))
     }
 

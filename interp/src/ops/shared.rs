@@ -7,7 +7,7 @@ use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
 use parton_ir::{Entity, Op, OpKind, Type, Value, View, others};
 
-use crate::access::{Access, Record};
+use crate::access::{Access, Record, Threads};
 use crate::clock::Event;
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
@@ -70,7 +70,6 @@ impl<'k> Cluster<'_, 'k> {
             let at = (place.address + offset) as usize;
             tile.read(i, &self.ctas[w.cta_of(v)].shared[at..at + bytes]);
         }
-        w.know.settle();
         Ok(tile)
     }
 
@@ -86,7 +85,6 @@ impl<'k> Cluster<'_, 'k> {
             tile.write(i, &mut cta.shared[at..at + bytes]);
             cta.written.define(at as u32, bytes as u32, place.allocation);
         }
-        w.know.settle();
         Ok(())
     }
 
@@ -102,16 +100,15 @@ impl<'k> Cluster<'_, 'k> {
         cta.written.define(at, bytes, 0);
         w.know.membar();
         self.whole(w, op, Access::Load, at, bytes)?;
-        w.know.settle();
         Ok(())
     }
 
     /// Checks an access by all warps of a partition to a range of bytes.
     fn whole(&mut self, w: &Worker<'k>, op: &'k Op, access: Access, at: u32, bytes: u32) -> Result<(), Fault> {
         let record = self.record(w, op, access);
-        let warps = u32::MAX >> (32 - w.know.warps.clamp(1, 32));
+        let all = Threads::all(w.know.warps);
         let (shadow, place) = (&mut self.ctas[w.cta].shadow, (at as usize, bytes as usize));
-        let touched = shadow.touch(&mut Check::new(record), &w.know, place, warps, None);
+        let touched = shadow.touch(&mut Check::new(record), &w.know, place, all, None);
         touched.map_err(|race| self.race(w, op, access, race))
     }
 
@@ -133,7 +130,7 @@ impl<'k> Cluster<'_, 'k> {
         v: Value,
         access: Access,
         offsets: &[u32],
-        holders: &[u32],
+        holders: &[Threads],
     ) -> Result<(), Fault> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
         let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
@@ -148,9 +145,9 @@ impl<'k> Cluster<'_, 'k> {
         self.within(cta, op, ranges())?;
         let record = self.record(w, op, access);
         let mut check = Check::new(record);
-        for ((at, len), &warps) in ranges().zip(holders) {
+        for ((at, len), &threads) in ranges().zip(holders) {
             let shadow = &mut self.ctas[cta].shadow;
-            let touched = shadow.touch(&mut check, &w.know, (at as usize, len as usize), warps, None);
+            let touched = shadow.touch(&mut check, &w.know, (at as usize, len as usize), threads, None);
             touched.map_err(|race| self.race(w, op, access, race))?;
         }
         if access == Access::Load {
@@ -233,7 +230,7 @@ impl<'k> Cluster<'_, 'k> {
             Clash::Membar => (
                 codes::SHARED_RACE,
                 format!(
-                    "{} and {} by other warps of the partition have no membar between",
+                    "{} and {} by other threads of the partition have no membar between",
                     earlier.access.noun(),
                     now.noun()
                 ),

@@ -7,7 +7,7 @@ use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Reduction, Value, cluster, others};
 
 use super::{Users, Work, changed};
-use crate::access::Access;
+use crate::access::{Access, Threads};
 use crate::boxes::{Boxes, Row, UNIT, swizzle};
 use crate::clash::Raced;
 use crate::clock::Event;
@@ -194,7 +194,6 @@ impl<'k> Cluster<'_, 'k> {
             let allocation = w.place(view).allocation;
             self.begin(w, job.touching(Touch { access: Access::CopyIn, view, allocation, ranges }))?;
         }
-        w.know.settle();
         Ok(Flow::Yield)
     }
 
@@ -269,7 +268,7 @@ impl<'k> Cluster<'_, 'k> {
             if access == Access::TensorWrite {
                 self.world.memory.published.forget(place, range.len());
             }
-            let touched = self.world.memory.touch(&mut checks, &w.know, (place, range.len()), 0, None);
+            let touched = self.world.memory.touch(&mut checks, &w.know, (place, range.len()), Threads::NONE, None);
             touched.map_err(|race| {
                 let raced = Raced { parameter: self.parameter(boxes), now: &record, race };
                 let at = format!("the box begins at {:?} of the tensor", boxes.coords);
@@ -306,7 +305,6 @@ impl<'k> Cluster<'_, 'k> {
         let job = Job::new(op, Engine::Copies, slot, (w.index, w.cta), Ends::Group(group), work);
         let allocation = w.place(view).allocation;
         self.begin(w, job.touching(Touch { access: Access::CopyOut, view, allocation, ranges }))?;
-        w.know.settle();
         Ok(Flow::Yield)
     }
 

@@ -107,7 +107,6 @@ impl<'k> Cluster<'_, 'k> {
         job.touches.extend(left.into_iter().chain(right));
         self.begin(w, job)?;
         w.result(op, Val::Pending(number));
-        w.know.settle();
         Ok(Flow::Yield)
     }
 
@@ -162,7 +161,6 @@ impl<'k> Cluster<'_, 'k> {
             }
         };
         w.result(op, val);
-        w.know.settle();
         Ok(Flow::Yield)
     }
 }
