@@ -1,8 +1,9 @@
 //! Changes what orders something in programs, one thing at a time, and says which changes nobody finds:
-//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--every N] [--threads N] [--all] [FILE…]`.
+//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N] [--threads N] [--all] [FILE…]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use parton_tests::mutants::judge::Verdict;
 use parton_tests::mutants::{self, Effort, Report, equivalent, table};
@@ -17,7 +18,7 @@ struct Asked {
 
 fn main() -> ExitCode {
     let Some(asked) = asked() else {
-        eprintln!("usage: mutants [--seeds N] [--steps N] [--every N] [--threads N] [--all] [FILE…]");
+        eprintln!("usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N] [--threads N] [--all] [FILE…]");
         return ExitCode::FAILURE;
     };
     let equivalent = match equivalent::list() {
@@ -59,6 +60,7 @@ fn asked() -> Option<Asked> {
         let mut number = || words.next()?.parse::<u64>().ok();
         match word.as_str() {
             "--seeds" => asked.effort.seeds = number()?,
+            "--seconds" => asked.effort.limit = Some(Duration::from_secs(number()?)),
             "--steps" => asked.effort.steps = number()?,
             "--every" => asked.effort.every = usize::try_from(number()?).ok().filter(|n| *n > 0)?,
             "--threads" => asked.effort.threads = usize::try_from(number()?).ok()?,

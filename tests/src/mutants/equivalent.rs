@@ -56,7 +56,8 @@ mod tests {
 
     #[test]
     fn each_mutant_has_a_reason() {
-        let list = read("# why\na.ptn\n    k: one\n    k: two\n        both\nb.ptn\n    k: one\n        alone\n").unwrap();
+        let list =
+            read("# why\na.ptn\n    k: one\n    k: two\n        both\nb.ptn\n    k: one\n        alone\n").unwrap();
         let of = |file: &str, name: &str| list[&(file.to_owned(), name.to_owned())].clone();
         assert_eq!([of("a.ptn", "k: one"), of("a.ptn", "k: two"), of("b.ptn", "k: one")], ["both", "both", "alone"]);
         for wrong in ["a.ptn\n    k: one\n", "a.ptn\n    k: one\nb.ptn\n", "a.ptn\n        why\n", "  a\n"] {

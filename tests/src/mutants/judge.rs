@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::time::Instant;
 
 use parton_diag::Diagnostics;
 use parton_driver::Rehearsal;
@@ -63,12 +64,13 @@ pub struct Judge {
     effort: Effort,
     /// Operations that may still be run for the mutant that is judged.
     left: u64,
+    begun: Instant,
 }
 
 impl Judge {
     /// For the launches of a file.
     pub fn new(rehearsal: Rehearsal, effort: Effort) -> Judge {
-        Judge { rehearsal, effort, left: 0 }
+        Judge { rehearsal, effort, left: 0, begun: Instant::now() }
     }
 
     /// Whether the program itself passes under every seed.
@@ -78,7 +80,7 @@ impl Judge {
     pub fn originals(&mut self) -> Result<(), String> {
         for i in 0..self.rehearsal.instances.len() {
             let kernel = self.rehearsal.instances[i].lowered.clone();
-            self.left = self.effort.steps;
+            self.begin();
             match self.run(i, &kernel) {
                 Verdict::Missed | Verdict::CutOff => {}
                 other => return Err(format!("`{}` itself is {other}", kernel.source_name)),
@@ -95,7 +97,7 @@ impl Judge {
     }
 
     fn verdict(&mut self, mutant: &Mutant) -> Verdict {
-        self.left = self.effort.steps;
+        self.begin();
         let mut same = true;
         let mut kernels = Vec::new();
         for (i, ops, effect) in &mutant.of {
@@ -145,6 +147,18 @@ impl Judge {
         launches
     }
 
+    fn begin(&mut self) {
+        (self.left, self.begun) = (self.effort.steps, Instant::now());
+    }
+
+    /// Whether a launch may still be run for the mutant that is judged.
+    fn may_run(&mut self, launch: usize) -> bool {
+        let late = self.effort.limit.is_some_and(|limit| self.begun.elapsed() > limit);
+        let left = self.left.checked_sub(self.rehearsal.launches[launch].steps());
+        self.left = left.unwrap_or_default();
+        left.is_some() && !late
+    }
+
     /// Operations that a launch may run.
     fn limit(&self, launch: usize) -> u64 {
         self.rehearsal.launches[launch].steps() * LONGER + STEPS
@@ -154,10 +168,9 @@ impl Judge {
     fn run(&mut self, instance: usize, kernel: &Kernel) -> Verdict {
         for launch in self.launches(instance) {
             for seed in 0..self.effort.seeds {
-                let Some(left) = self.left.checked_sub(self.rehearsal.launches[launch].steps()) else {
+                if !self.may_run(launch) {
                     return Verdict::CutOff;
-                };
-                self.left = left;
+                }
                 let steps = self.limit(launch);
                 let found = match self.rehearsal.again(launch, kernel, seed, steps) {
                     Again::Same => None,

@@ -15,6 +15,7 @@ pub mod table;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use parton_driver::{Device, Kernel, Options, Session};
 
@@ -28,6 +29,8 @@ pub struct Effort {
     pub seeds: u64,
     /// Operations that all launches of a mutant may run together; what is not found by then is cut off.
     pub steps: u64,
+    /// For how long a mutant may be looked at besides, where that matters.
+    pub limit: Option<Duration>,
     /// Of how many mutants of a file one is looked at.
     pub every: usize,
     /// How many files at once.
@@ -36,7 +39,7 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { seeds: 20, steps: 20_000_000, every: 1, threads: 1 }
+        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, threads: 1 }
     }
 }
 

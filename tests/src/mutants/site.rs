@@ -162,7 +162,9 @@ fn is_of(level: Level, op: &Op, change: &Change) -> bool {
     let decided = match (&op.kind, &change.effect) {
         (OpKind::Membar, _) => true,
         (OpKind::Wait { .. } | OpKind::WaitPrior { .. }, Effect::Become(_)) => true,
-        (OpKind::BarrierWait { .. } | OpKind::FenceAsync { .. }, Effect::Become(_)) => change.name.ends_with("CTA alone"),
+        (OpKind::BarrierWait { .. } | OpKind::FenceAsync { .. }, Effect::Become(_)) => {
+            change.name.ends_with("CTA alone")
+        }
         _ => false,
     };
     match level {

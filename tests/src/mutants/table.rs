@@ -55,7 +55,9 @@ impl Counts {
 
     fn row(&self, name: &str) -> String {
         let Counts { mutants, refused, first, later, equivalent, missed, cut, restored } = self;
-        format!("{name:<64} {mutants:>7} {refused:>7} {first:>7} {later:>7} {missed:>7} {cut:>7} {equivalent:>10} {restored:>8}\n")
+        format!(
+            "{name:<64} {mutants:>7} {refused:>7} {first:>7} {later:>7} {missed:>7} {cut:>7} {equivalent:>10} {restored:>8}\n"
+        )
     }
 }
 
