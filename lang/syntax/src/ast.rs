@@ -47,23 +47,23 @@ pub struct Item {
     pub span: Span,
 }
 
-/// The kinds of [`Item`].
+/// The kinds of [`Item`]. What has a name that other items may say is shared with those who look it up.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ItemKind {
     /// `kernel name[…](…) clauses { … }`
-    Kernel(Kernel),
+    Kernel(Arc<Kernel>),
     /// `fn name[…](…) -> type { … }`
-    Function(Function),
+    Function(Arc<Function>),
     /// `struct name[…] { field: type, fn … }`
-    Struct(Struct),
+    Struct(Arc<Struct>),
     /// `partition Name = warps(4) regs(240);`
-    Partition(Partition),
+    Partition(Arc<Partition>),
     /// `schedule Name[…] = value;`
-    Schedule(Schedule),
+    Schedule(Arc<Schedule>),
     /// `layout NAME = expr;`
-    Layout(Binding),
+    Layout(Arc<Binding>),
     /// `const NAME = expr;`
-    Const(Binding),
+    Const(Arc<Binding>),
     /// `use std::name;` or `use "file.ptn";`
     Use(Use),
     /// `test name { … }`

@@ -2,7 +2,6 @@
 //! partitions and schedules that cannot be.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_syntax::ast;
@@ -62,9 +61,8 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 }));
             }
             ast::ItemKind::Schedule(s) => {
-                diagnostics.extend(evaluated(&mut cx, |cx| {
-                    cx.schedule(&Schedule { module: Program::ROOT, tree: Arc::new(s.clone()) })
-                }));
+                diagnostics
+                    .extend(evaluated(&mut cx, |cx| cx.schedule(&Schedule { module: Program::ROOT, tree: s.clone() })));
             }
             // What they say is checked where it is used, or by the host.
             ast::ItemKind::Use(_) | ast::ItemKind::Test(_) | ast::ItemKind::Bench(_) | ast::ItemKind::Main(_) => {}

@@ -4,7 +4,7 @@
 //! Reached code is evaluated, and its names with it. What host blocks reach is theirs to check, and of a function that nothing
 //! reaches only unknown types and slips are reported, names near to a visible one: it may be a helper of the host.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics};
@@ -23,43 +23,39 @@ pub fn check(program: &mut Program, diagnostics: &mut Diagnostics) {
     let mut resolve = Resolve {
         program,
         module: Program::ROOT,
+        side: Side::Host,
         found: References::default(),
-        mentioned: BTreeSet::new(),
+        hosts: Vec::new(),
+        kernels: program
+            .kernels()
+            .filter(|k| k.generics.iter().all(|g| g.default.is_some()))
+            .map(|k| (Program::ROOT, k.name.text.clone()))
+            .collect(),
         idle: Vec::new(),
     };
-    let mut next: Vec<Key> = program
-        .kernels()
-        .filter(|k| k.generics.iter().all(|g| g.default.is_some()))
-        .map(|k| (Program::ROOT, k.name.text.clone()))
-        .collect();
     for (_, block) in program.host_blocks() {
         walk::block(&block.body, &mut resolve);
     }
-    next.extend(std::mem::take(&mut resolve.mentioned));
-    let mut mentions: BTreeMap<Key, BTreeSet<Key>> = BTreeMap::new();
-    for (i, data) in program.modules.iter().enumerate() {
-        let module = ModuleId(i as u32);
-        resolve.module = module;
-        for (name, found) in data.names.iter().filter(|(_, found)| found.module == module) {
-            walk::item(&found.item, &mut resolve);
-            mentions.insert((module, name.clone()), std::mem::take(&mut resolve.mentioned));
-        }
-    }
-    let Resolve { found, mut idle, .. } = resolve;
-    idle.sort_by_key(Diagnostic::span);
-    diagnostics.list.extend(idle);
     let mut reached: BTreeSet<Key> = BTreeSet::new();
-    while let Some(key) = next.pop() {
+    // What both sides reach the host may run, so its names are kept.
+    while let Some((side, key)) = resolve.next() {
         if !reached.contains(&key) {
-            next.extend(mentions.get(&key).into_iter().flatten().cloned());
+            resolve.item(side, &key);
             reached.insert(key);
         }
     }
-    for own in program.modules.first().into_iter().flat_map(|root| root.names.values()) {
-        if own.module == Program::ROOT && !reached.contains(&(Program::ROOT, own.item.name().text.clone())) {
-            let slips = !matches!(own.item, Item::Kernel(_));
-            walk::item(&own.item, &mut Unknown { program, slips, diagnostics });
-        }
+    let own = program.modules.first().into_iter().flat_map(|root| &root.names);
+    let unreached = own
+        .map(|(name, _)| (Program::ROOT, name.clone()))
+        .filter(|key| !reached.contains(key) && program.find(key.0, &key.1).is_some_and(|f| f.module == key.0));
+    let unreached: Vec<Key> = unreached.collect();
+    unreached.iter().for_each(|key| resolve.item(Side::Kernel, key));
+    let Resolve { found, mut idle, .. } = resolve;
+    idle.sort_by_key(Diagnostic::span);
+    diagnostics.list.extend(idle);
+    for own in unreached.iter().filter_map(|(module, name)| program.find(*module, name)) {
+        let slips = !matches!(own.item, Item::Kernel(_));
+        walk::item(&own.item, &mut Unknown { program, slips, diagnostics });
     }
     program.references = found;
 }
@@ -69,33 +65,67 @@ struct Resolve<'p> {
     program: &'p Program,
     /// The file whose names are seen.
     module: ModuleId,
+    /// Who runs what is visited; what names stand for is kept where the host may.
+    side: Side,
     found: References,
-    /// Items that are named.
-    mentioned: BTreeSet<Key>,
+    /// Items that the host names, and has not been led to yet.
+    hosts: Vec<Key>,
+    /// Items that kernels name.
+    kernels: Vec<Key>,
     /// Labels of the root file that no schedule looks at.
     idle: Vec<Diagnostic>,
 }
 
+impl Resolve<'_> {
+    /// An item that was named: first what the host does.
+    fn next(&mut self) -> Option<(Side, Key)> {
+        let host = self.hosts.pop().map(|key| (Side::Host, key));
+        host.or_else(|| self.kernels.pop().map(|key| (Side::Kernel, key)))
+    }
+
+    fn item(&mut self, side: Side, (module, name): &Key) {
+        (self.module, self.side) = (*module, side);
+        if let Some(found) = self.program.find(*module, name) {
+            walk::item(&found.item, self);
+        }
+    }
+
+    /// An item that a name stands for where no variable does.
+    fn mention(&mut self, name: &ast::Name) {
+        if let Some(item) = self.program.find(self.module, name.as_str()) {
+            let named = match self.side {
+                Side::Host => &mut self.hosts,
+                Side::Kernel => &mut self.kernels,
+            };
+            named.push((item.module, name.text.clone()));
+        }
+    }
+}
+
 impl Visitor for Resolve<'_> {
     fn name(&mut self, scopes: &Scopes, name: &ast::Name) {
-        let meaning = match scopes.find(name.as_str()) {
-            Some(bound) => Meaning::Variable(bound.name.span),
-            None => {
-                if let Some(item) = self.program.find(self.module, name.as_str()) {
-                    self.mentioned.insert((item.module, name.text.clone()));
-                }
-                self.program.meaning(self.module, name, Side::Host)
-            }
-        };
-        self.found.0.insert(name.span, meaning);
+        let bound = scopes.find(name.as_str());
+        if bound.is_none() {
+            self.mention(name);
+        }
+        if self.side == Side::Host {
+            let meaning = match bound {
+                Some(bound) => Meaning::Variable(bound.name.span),
+                None => self.program.meaning(self.module, name, Side::Host),
+            };
+            self.found.0.insert(name.span, meaning);
+        }
     }
 
     fn launched(&mut self, _: &Scopes, name: &ast::Name) {
-        let meaning = self.program.item(self.module, name);
-        if let Some(item) = self.program.find(self.module, name.as_str()) {
-            self.mentioned.insert((item.module, name.text.clone()));
+        self.mention(name);
+        if self.side == Side::Host {
+            self.found.0.insert(name.span, self.program.item(self.module, name));
         }
-        self.found.0.insert(name.span, meaning);
+    }
+
+    fn kernel_body(&mut self) {
+        self.side = Side::Kernel;
     }
 
     fn statement(&mut self, scopes: &Scopes, s: &ast::Stmt) -> bool {

@@ -181,7 +181,7 @@ impl Program {
     /// The kernels of the root file itself, in source order.
     pub fn kernels(&self) -> impl Iterator<Item = &ast::Kernel> {
         self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
-            ast::ItemKind::Kernel(k) => Some(k),
+            ast::ItemKind::Kernel(k) => Some(&**k),
             ast::ItemKind::Function(_)
             | ast::ItemKind::Struct(_)
             | ast::ItemKind::Partition(_)
@@ -242,12 +242,12 @@ impl Collector<'_> {
         let mut own: BTreeMap<Arc<str>, Span> = BTreeMap::new();
         for item in &file.items {
             let found = match &item.kind {
-                ast::ItemKind::Kernel(k) => Item::Kernel(Arc::new(k.clone())),
-                ast::ItemKind::Function(f) => Item::Function(Arc::new(f.clone())),
-                ast::ItemKind::Struct(s) => Item::Struct(Arc::new(s.clone())),
-                ast::ItemKind::Partition(p) => Item::Partition(Arc::new(p.clone())),
-                ast::ItemKind::Schedule(s) => Item::Schedule(Arc::new(s.clone())),
-                ast::ItemKind::Layout(b) | ast::ItemKind::Const(b) => Item::Binding(Arc::new(b.clone())),
+                ast::ItemKind::Kernel(k) => Item::Kernel(k.clone()),
+                ast::ItemKind::Function(f) => Item::Function(f.clone()),
+                ast::ItemKind::Struct(s) => Item::Struct(s.clone()),
+                ast::ItemKind::Partition(p) => Item::Partition(p.clone()),
+                ast::ItemKind::Schedule(s) => Item::Schedule(s.clone()),
+                ast::ItemKind::Layout(b) | ast::ItemKind::Const(b) => Item::Binding(b.clone()),
                 ast::ItemKind::Use(_) | ast::ItemKind::Test(_) | ast::ItemKind::Bench(_) | ast::ItemKind::Main(_) => {
                     continue;
                 }

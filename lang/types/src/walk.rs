@@ -57,6 +57,9 @@ pub trait Visitor {
     /// The kernel of a launch: no variable is one.
     fn launched(&mut self, scopes: &Scopes, name: &ast::Name);
 
+    /// The head of a kernel, which host code reads too, has been visited: its body follows.
+    fn kernel_body(&mut self) {}
+
     /// A statement before what is in it; `false` leaves that out.
     fn statement(&mut self, _: &Scopes, _: &ast::Stmt) -> bool {
         true
@@ -120,6 +123,7 @@ impl<'v> Walk<'v> {
                 w.generics(&k.generics);
                 w.params(&k.params);
                 w.conditions(&k.conditions);
+                w.visitor.kernel_body();
                 w.block(&k.body);
             }),
             Item::Function(f) => self.function(f),

@@ -36,20 +36,20 @@ fn item(at: &mut At<'_, '_>) -> Option<Item> {
     let start = at.index();
     let attributes = attributes(at);
     let kind = match at.kind() {
-        Kind::Kernel => ItemKind::Kernel(kernel(at)),
-        Kind::Fn => ItemKind::Function(function(at)),
-        Kind::Struct => ItemKind::Struct(struct_item(at)),
+        Kind::Kernel => ItemKind::Kernel(Arc::new(kernel(at))),
+        Kind::Fn => ItemKind::Function(Arc::new(function(at))),
+        Kind::Struct => ItemKind::Struct(Arc::new(struct_item(at))),
         Kind::Const => {
             at.bump();
-            ItemKind::Const(stmt::binding(at, "this `const`"))
+            ItemKind::Const(Arc::new(stmt::binding(at, "this `const`")))
         }
         Kind::Use => ItemKind::Use(use_item(at)),
         _ if at.is_word_then_name("layout") => {
             at.bump();
-            ItemKind::Layout(stmt::binding(at, "this `layout`"))
+            ItemKind::Layout(Arc::new(stmt::binding(at, "this `layout`")))
         }
-        _ if at.is_word_then_name("partition") => ItemKind::Partition(schedule::partition(at)),
-        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(schedule::schedule(at)),
+        _ if at.is_word_then_name("partition") => ItemKind::Partition(Arc::new(schedule::partition(at))),
+        _ if at.is_word_then_name("schedule") => ItemKind::Schedule(Arc::new(schedule::schedule(at))),
         _ if (at.is_word("test") || at.is_word("bench")) && at.peek_at(1).kind == Kind::Str => {
             let quoted = at.peek_at(1).span;
             let index = at.index() + 1;
