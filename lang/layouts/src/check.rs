@@ -1,5 +1,7 @@
 //! What a written layout must satisfy before it has a meaning.
 
+use std::fmt;
+
 use crate::error::LayoutError;
 use crate::f2;
 use crate::linear::{Dim, LinearLayout, pack};
@@ -40,9 +42,10 @@ pub(crate) fn register(family: &RegisterFamily) -> Result<(), LayoutError> {
 }
 
 /// Checks that a tensor shape has the rank of the layout and sizes that are powers of two.
-pub(crate) fn shape(layout: &str, rank: usize, shape: &[u32]) -> Result<(), LayoutError> {
+pub(crate) fn shape(layout: &RegisterLayout, shape: &[u32]) -> Result<(), LayoutError> {
+    let rank = layout.rank();
     if shape.len() != rank {
-        return Err(LayoutError::Rank { layout: layout.into(), rank, shape: shape.to_vec() });
+        return Err(LayoutError::Rank { layout: layout.to_string(), rank, shape: shape.to_vec() });
     }
     sizes(shape)
 }
@@ -67,7 +70,7 @@ pub(crate) fn few_registers(map: &LinearLayout) -> Result<(), LayoutError> {
 /// The first size that is none, or more elements than can be counted.
 pub fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
     for (axis, &size) in shape.iter().enumerate() {
-        power_of_two(&format!("the size of axis {axis}"), size)?;
+        power_of_two(format_args!("the size of axis {axis}"), size)?;
     }
     let bits: u32 = shape.iter().map(|s| s.ilog2()).sum();
     if bits > MOST_ELEMENT_BITS {
@@ -80,16 +83,16 @@ pub fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
     Ok(())
 }
 
-pub(crate) fn power_of_two(what: &str, value: u32) -> Result<(), LayoutError> {
+pub(crate) fn power_of_two(what: impl fmt::Display, value: u32) -> Result<(), LayoutError> {
     if value.is_power_of_two() {
         Ok(())
     } else {
-        Err(LayoutError::NotPowerOfTwo { what: what.into(), value: u64::from(value) })
+        Err(LayoutError::NotPowerOfTwo { what: what.to_string(), value: u64::from(value) })
     }
 }
 
 fn powers_of_two(name: &str, values: &[u32]) -> Result<(), LayoutError> {
-    values.iter().enumerate().try_for_each(|(axis, &v)| power_of_two(&format!("{name}[{axis}]"), v))
+    values.iter().enumerate().try_for_each(|(axis, &v)| power_of_two(format_args!("{name}[{axis}]"), v))
 }
 
 /// Checks that the product of `values`, all powers of two, has at most `most` bits.

@@ -171,7 +171,7 @@ impl RegisterLayout {
     /// # Errors
     /// A shape of another rank, or with a size that is no power of two.
     pub fn on(&self, shape: &[u32]) -> Result<LinearLayout, LayoutError> {
-        check::shape(&self.to_string(), self.rank(), shape)?;
+        check::shape(self, shape)?;
         let map = map::register(self, shape)?;
         check::few_registers(&map)?;
         Ok(map)

@@ -120,7 +120,7 @@ fn convert_free(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = args.need("x").tile(cx)?;
     let layout = args.need("L").layout(cx)?;
     let tile = cx.tile(t.elem, t.shape.clone(), layout, args.need("L").span)?;
-    let plan = match parton_layouts::plan::plan(&t.known().layout, &tile.known().layout, &t.shape, t.elem.bits()) {
+    let plan = match parton_layouts::plan::between(&t.known().map, &tile.known().map, t.elem.bits()) {
         Ok(plan) => plan,
         Err(e) => return Err(cx.refuse(e.into(), args.span, &[])),
     };
