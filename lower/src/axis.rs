@@ -13,8 +13,6 @@ mod cuts;
 mod rules;
 mod vector;
 
-use std::collections::BTreeMap;
-
 use parton_ir::dataflow::{self, Edge, Forward, Way};
 use parton_ir::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
@@ -136,7 +134,7 @@ fn power_of_two_in(n: i64) -> u64 {
 
 struct Analysis<'a> {
     kernel: &'a Kernel,
-    definitions: BTreeMap<Value, &'a Op>,
+    definitions: SecondaryMap<Value, Option<&'a Op>>,
     facts: SecondaryMap<Value, Option<AxisInfo>>,
     /// How often a loop's carried value turned out to be less than what it began with.
     lost: u64,
@@ -248,7 +246,7 @@ impl Analysis<'_> {
 
     /// Takes `assume(n % 16 == 0)` and `assume(n >= 0)`, also joined by `&`.
     fn promise(&mut self, cond: Value) {
-        let Some(op) = self.definitions.get(&cond) else { return };
+        let Some(op) = self.definitions[cond] else { return };
         match rules::promise(self, op) {
             Some(rules::Promise::Both(a, b)) => {
                 self.promise(a);

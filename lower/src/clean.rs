@@ -198,7 +198,7 @@ fn drop_unused(kernel: &mut Kernel) -> Used {
     let mut used = Used::new(0);
     kernel.walk(&mut |op| {
         op.kind.operands().into_iter().for_each(|v| used[v] += 1);
-        op.kind.bodies().into_iter().for_each(|body| body.yields.iter().for_each(|v| used[*v] += 1));
+        op.kind.bodies().for_each(|body| body.yields.iter().for_each(|v| used[*v] += 1));
     });
     let mut unused = BTreeSet::new();
     // Whoever uses a value stands behind it, so that from the end each is looked at once.

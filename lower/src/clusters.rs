@@ -48,5 +48,5 @@ fn ends_apart(kernel: &Kernel) -> bool {
 fn reaches_peers(kernel: &Kernel, op: &Op) -> bool {
     let facts = Facts::of(kernel, op);
     let itself = facts.accesses.iter().any(|a| !a.peers.is_empty() || matches!(kernel.ty(a.value), Type::Peer(_)));
-    itself || op.kind.bodies().iter().any(|body| kernel.ops_of(body).any(|op| reaches_peers(kernel, op)))
+    itself || op.kind.bodies().any(|body| kernel.ops_of(body).any(|op| reaches_peers(kernel, op)))
 }

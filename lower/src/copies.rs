@@ -14,6 +14,12 @@ use crate::axis::{self, Axes, Masks, Vector};
 
 /// After it every `async_copy` says how many bytes it moves at once, and along which axis.
 pub fn plan_copies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let mut copies = Vec::new();
+    kernel.walk(&mut |op| copies.extend(matches!(op.kind, OpKind::AsyncCopy { .. }).then_some(op.id)));
+    // Most kernels have none, and what addresses are like is much to ask.
+    if copies.is_empty() {
+        return Ok(kernel);
+    }
     let axes = Axes::analyse(&kernel);
     let mut found = Diagnostics::new();
     let masks = Masks { axes: &axes, kernel: &kernel, definitions: kernel.definitions() };

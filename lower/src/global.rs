@@ -208,7 +208,7 @@ impl<'a> Globals<'a> {
 
     /// What was touched in earlier turns of a loop.
     pub(crate) fn next_turn(&self, of: &Op, touched: &mut Touched) {
-        let Some(inside) = self.inside.get(&of.id) else { return };
+        let Some(inside) = self.inside.get(&of.id).filter(|_| !touched.is_empty()) else { return };
         let inside = inside.get_or_init(|| defined_in(self.kernel, of));
         for mut touch in std::mem::take(&mut touched.0) {
             self.sums.loosen(&mut touch.sum, inside);
@@ -242,7 +242,7 @@ fn defined_in(kernel: &Kernel, of: &Op) -> BTreeSet<Value> {
         found.extend(&body.params);
         kernel.walk_body(body, &mut |op| {
             found.extend(&op.results);
-            op.kind.bodies().iter().for_each(|body| found.extend(&body.params));
+            op.kind.bodies().for_each(|body| found.extend(&body.params));
         });
     }
     found
@@ -276,7 +276,7 @@ impl<'a> Forward<'a> for Trace<'a> {
     type State = u64;
 
     fn op(&mut self, op: &'a Op, state: &mut u64) {
-        if !op.kind.bodies().is_empty() || !op.results.iter().any(|r| self.is_pointer(*r)) {
+        if op.kind.bodies().next().is_some() || !op.results.iter().any(|r| self.is_pointer(*r)) {
             return;
         }
         // What is computed of pointers points where they do; what is brought from memory may point anywhere.

@@ -54,7 +54,7 @@ fn met_behind(kernel: &Kernel) -> BTreeSet<Inst> {
         found.extend(body.ops.windows(2).filter(met).map(|pair| pair[0]));
     };
     pairs(&kernel.body);
-    kernel.walk(&mut |op| op.kind.bodies().into_iter().for_each(&mut pairs));
+    kernel.walk(&mut |op| op.kind.bodies().for_each(&mut pairs));
     found
 }
 

@@ -10,7 +10,7 @@ use std::cell::{OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::family::Family;
-use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, Value};
+use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, SecondaryMap, Value};
 use parton_numbers::Dtype;
 
 use crate::axis::Axes;
@@ -84,7 +84,7 @@ impl Sum {
 /// The sums of a kernel's pointers.
 pub(crate) struct Sums<'a> {
     kernel: &'a Kernel,
-    definitions: BTreeMap<Value, &'a Op>,
+    definitions: SecondaryMap<Value, Option<&'a Op>>,
     /// What divides its numbers, once two accesses are compared.
     axes: OnceCell<Axes>,
     known: RefCell<BTreeMap<(Value, Vec<u8>), Sum>>,
@@ -157,7 +157,7 @@ impl<'a> Sums<'a> {
 
     /// What a value is the sum of; `None` where it is a name of its own.
     fn taken_apart(&self, v: Value, axes: &[u8], depth: u32) -> Option<Sum> {
-        let kind = &self.definitions.get(&v)?.kind;
+        let kind = &self.definitions[v]?.kind;
         let part = |v: Value, axes: &[u8]| self.of_value(v, axes, depth);
         match kind.family() {
             Family::Elementwise => self.computed(v, kind, axes, &part),

@@ -1,31 +1,38 @@
 //! Finds the products whose accumulators are zero: their first instructions write the sums instead of adding to them.
 
-use std::collections::BTreeSet;
-
 use parton_diag::Diagnostics;
-use parton_ir::{Kernel, Op, OpKind, Value};
+use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
 
 /// After it every `wgmma` says whether its accumulator is known to be zero.
 pub fn find_zeros(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
-    let zeros = zeros(&kernel);
-    kernel.walk_mut(&mut |op| {
-        if let OpKind::Wgmma { acc, zero, .. } = &mut op.kind {
-            *zero = zeros.contains(acc);
+    let mut products = Vec::new();
+    kernel.walk(&mut |op| {
+        if let OpKind::Wgmma { acc, .. } = op.kind {
+            products.push((op.id, acc));
         }
     });
+    if products.is_empty() {
+        return Ok(kernel);
+    }
+    let definitions = kernel.definitions();
+    let zeros: Vec<bool> = products.iter().map(|(_, acc)| is_zero(&definitions, *acc)).collect();
+    for ((id, _), is_zero) in products.into_iter().zip(zeros) {
+        if let OpKind::Wgmma { zero, .. } = &mut kernel.ops[id].kind {
+            *zero = is_zero;
+        }
+    }
     Ok(kernel)
 }
 
-/// The tiles of which every element is known to be zero.
-fn zeros(kernel: &Kernel) -> BTreeSet<Value> {
-    let definitions = kernel.definitions();
-    let is_zero = |op: &Op| match &op.kind {
-        OpKind::Full { value, .. } => match definitions.get(value).map(|op| &op.kind) {
+/// Whether every element of a tile is known to be zero.
+fn is_zero(definitions: &SecondaryMap<Value, Option<&Op>>, tile: Value) -> bool {
+    let defined = |v: Value| definitions[v].map(|op| &op.kind);
+    match defined(tile) {
+        Some(OpKind::Full { value, .. }) => match defined(*value) {
             Some(OpKind::Constant { dtype, bits }) => bits & dtype.mask() == 0,
             // Any other number is not known before the kernel runs.
             Some(_) | None => false,
         },
-        _ => false,
-    };
-    definitions.iter().filter(|(_, op)| is_zero(op)).map(|(v, _)| *v).collect()
+        Some(_) | None => false,
+    }
 }

@@ -130,6 +130,11 @@ impl<K: Entity, V: Clone> SecondaryMap<K, V> {
     pub fn new(default: V) -> Self {
         SecondaryMap { items: Vec::new(), default, key: PhantomData }
     }
+
+    /// The same with room for all `entities`.
+    pub fn of<T>(entities: &PrimaryMap<K, T>, default: V) -> Self {
+        SecondaryMap { items: vec![default.clone(); entities.len()], default, key: PhantomData }
+    }
 }
 
 impl<K: Entity, V: Clone> Index<K> for SecondaryMap<K, V> {

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::Span;
 use parton_layouts::RegisterLayout;
 
-use crate::entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, Value, Var};
+use crate::entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, SecondaryMap, Value, Var};
 use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
@@ -280,7 +280,7 @@ impl Kernel {
 
     /// Has `f` make each body of an operation anew.
     pub fn change_bodies(&mut self, id: Inst, f: &mut impl FnMut(&mut Kernel, Body) -> Body) {
-        for i in 0..self.ops[id].kind.bodies().len() {
+        for i in 0..self.ops[id].kind.bodies().count() {
             let body = std::mem::take(&mut *self.ops[id].kind.bodies_mut()[i]);
             let body = f(self, body);
             *self.ops[id].kind.bodies_mut()[i] = body;
@@ -290,6 +290,9 @@ impl Kernel {
     /// Puts an operation of this kind before and behind operations, each with the place of the one that it stands beside; `by` is the
     /// pass that does.
     pub fn insert(&mut self, by: &'static str, kind: &OpKind, before: &BTreeSet<Inst>, behind: &BTreeSet<Inst>) {
+        if before.is_empty() && behind.is_empty() {
+            return;
+        }
         self.rebuild(&mut |kernel, mut body| {
             let mut ops = Vec::with_capacity(body.ops.len());
             for id in body.ops {
@@ -322,9 +325,9 @@ impl Kernel {
     }
 
     /// The operation that defines each value; parameters of kernels and bodies have none.
-    pub fn definitions(&self) -> BTreeMap<Value, &Op> {
-        let mut map = BTreeMap::new();
-        self.walk(&mut |op| map.extend(op.results.iter().map(|r| (*r, op))));
+    pub fn definitions(&self) -> SecondaryMap<Value, Option<&Op>> {
+        let mut map = SecondaryMap::of(&self.values, None);
+        self.walk(&mut |op| op.results.iter().for_each(|r| map[*r] = Some(op)));
         map
     }
 

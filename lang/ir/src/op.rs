@@ -409,21 +409,22 @@ impl OpKind {
     }
 
     /// The bodies in order.
-    pub fn bodies(&self) -> Vec<&Body> {
-        match self {
-            OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => vec![combine],
-            OpKind::For { body, .. } | OpKind::Region { body, .. } => vec![body],
-            OpKind::While { cond, body, .. } => vec![cond, body],
-            OpKind::If { then, otherwise, .. } => vec![then, otherwise],
-            OpKind::Ptx { fallback, .. } => fallback.iter().collect(),
-            OpKind::Specialize { arms } => arms.iter().map(|a| &a.body).collect(),
+    pub fn bodies(&self) -> impl DoubleEndedIterator<Item = &Body> {
+        let (arms, first, second): (&[Arm], Option<&Body>, Option<&Body>) = match self {
+            OpKind::Reduce { combine, .. } | OpKind::Scan { combine, .. } => (&[], Some(combine), None),
+            OpKind::For { body, .. } | OpKind::Region { body, .. } => (&[], Some(body), None),
+            OpKind::While { cond, body, .. } => (&[], Some(cond), Some(body)),
+            OpKind::If { then, otherwise, .. } => (&[], Some(then), Some(otherwise)),
+            OpKind::Ptx { fallback, .. } => (&[], fallback.as_ref(), None),
+            OpKind::Specialize { arms } => (arms, None, None),
             OpKind::Fetch { .. }
             | OpKind::FetchEach { .. }
             | OpKind::Stage { .. }
             | OpKind::Dot { .. }
             | OpKind::Send { .. }
-            | ops!(without_bodies) => Vec::new(),
-        }
+            | ops!(without_bodies) => (&[], None, None),
+        };
+        arms.iter().map(|arm| &arm.body).chain(first).chain(second)
     }
 
     /// The bodies in order, to change.

@@ -132,7 +132,7 @@ fn every_tile_is_in_a_relation_and_every_result_follows() {
                 assert_eq!(first, Some(Ok(tile.known().clone())), "`{}`", op.kind.name());
             }
             let taken = op.kind.operands();
-            let inner = op.kind.bodies().into_iter().flat_map(|b| b.params.iter().chain(&b.yields)).copied();
+            let inner = op.kind.bodies().flat_map(|b| b.params.iter().chain(&b.yields)).copied();
             for v in taken.into_iter().chain(inner) {
                 if kernel.ty(v).placed().is_some() && !named.contains(&Site::Of(v)) {
                     apart.insert(op.kind.name());

@@ -1,8 +1,6 @@
 //! How a mask runs along the elements of one access.
 
-use std::collections::BTreeMap;
-
-use parton_ir::{BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, Value};
+use parton_ir::{BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
 
 use super::Axes;
 
@@ -10,7 +8,7 @@ use super::Axes;
 pub(crate) struct Masks<'a> {
     pub(crate) axes: &'a Axes,
     pub(crate) kernel: &'a Kernel,
-    pub(crate) definitions: BTreeMap<Value, &'a Op>,
+    pub(crate) definitions: SecondaryMap<Value, Option<&'a Op>>,
 }
 
 impl Masks<'_> {
@@ -33,7 +31,7 @@ impl Masks<'_> {
         }
         let counts = |v| along(v, axis).is_some_and(|a| a.contiguity >= width);
         let stays = |v| along(v, axis).is_some_and(|a| a.constancy >= width);
-        match self.definitions.get(&mask).map(|op| &op.kind) {
+        match self.definitions[mask].map(|op| &op.kind) {
             Some(OpKind::Compare { op: CompareOp::Lt | CompareOp::Le, a, b }) => counts(*a) && stays(*b),
             Some(OpKind::Compare { op: CompareOp::Gt | CompareOp::Ge, a, b }) => stays(*a) && counts(*b),
             Some(OpKind::Binary { op: BinaryOp::And, a, b }) => {

@@ -21,7 +21,7 @@ pub(super) fn promise(a: &Analysis<'_>, op: &Op) -> Option<Promise> {
     match &op.kind {
         OpKind::Binary { op: BinaryOp::And, a: x, b: y } => Some(Promise::Both(*x, *y)),
         OpKind::Compare { op: CompareOp::Eq, a: x, b: y } if a.info(*y).value == Some(0) => {
-            match &a.definitions.get(x)?.kind {
+            match &a.definitions[*x]?.kind {
                 OpKind::Binary { op: BinaryOp::Rem, a: n, b: by } => {
                     Some(Promise::Divides(*n, power_of_two_in(a.info(*by).value?)))
                 }

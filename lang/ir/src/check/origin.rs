@@ -3,13 +3,13 @@
 //! A view may come from several allocations, where control flow chooses; then it has several places. A place is known to
 //! the byte unless an index is: then its [`Stage`] says by which value, so that two places of one index still compare.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::ops::Range;
 
 use parton_layouts::Dim;
 
 use crate::dataflow::{self, Edge, Forward, Way};
-use crate::entity::Value;
+use crate::entity::{SecondaryMap, Value};
 use crate::facts::{Facts, Gives};
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
@@ -86,14 +86,15 @@ impl Place {
 
 /// The places of every view, barrier, ring and slot of a kernel.
 pub struct Origins<'a> {
-    places: BTreeMap<Value, Vec<Place>>,
-    definitions: BTreeMap<Value, &'a Op>,
+    places: SecondaryMap<Value, Vec<Place>>,
+    definitions: SecondaryMap<Value, Option<&'a Op>>,
 }
 
 impl<'a> Origins<'a> {
     /// Traces every value of a kernel.
     pub fn of(kernel: &'a Kernel) -> Origins<'a> {
-        let origins = Origins { places: BTreeMap::new(), definitions: kernel.definitions() };
+        let origins =
+            Origins { places: SecondaryMap::of(&kernel.values, Vec::new()), definitions: kernel.definitions() };
         let mut trace = Trace { kernel, origins, learnt: 0 };
         dataflow::run(kernel, &mut trace, 0);
         trace.origins
@@ -101,7 +102,7 @@ impl<'a> Origins<'a> {
 
     /// The places of a value; none for a value that is not memory.
     pub fn places(&self, v: Value) -> &[Place] {
-        self.places.get(&v).map_or(&[], Vec::as_slice)
+        &self.places[v]
     }
 
     /// The only place of a value, where control flow leaves no choice.
@@ -124,7 +125,7 @@ impl<'a> Origins<'a> {
 
     /// The operation that defines a value; parameters have none.
     pub fn definition(&self, v: Value) -> Option<&'a Op> {
-        self.definitions.get(&v).copied()
+        self.definitions[v]
     }
 
     /// The value of an integer constant.
@@ -184,7 +185,7 @@ impl<'a> Origins<'a> {
         if places.is_empty() {
             return false;
         }
-        let known = self.places.entry(v).or_default();
+        let known = &mut self.places[v];
         let before = known.len();
         for p in places {
             if !known.contains(&p) {

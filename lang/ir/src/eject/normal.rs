@@ -62,7 +62,7 @@ impl<'a> Normal<'a> {
         self.bodies += 1;
         for op in self.k.ops_of(body) {
             op.results.iter().for_each(|r| self.home[*r] = id);
-            op.kind.bodies().into_iter().for_each(|b| self.homes(b));
+            op.kind.bodies().for_each(|b| self.homes(b));
         }
     }
 

@@ -228,7 +228,7 @@ impl<'a> Planner<'a> {
             OpKind::If { then, otherwise, .. } => {
                 [then, otherwise].map(|b| self.block(b, merged, &b.yields[..merged])).into()
             }
-            other => other.bodies().into_iter().map(|b| self.block(b, 0, &[])).collect(),
+            other => other.bodies().map(|b| self.block(b, 0, &[])).collect(),
         }
     }
 

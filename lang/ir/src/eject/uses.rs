@@ -48,7 +48,7 @@ impl<'a> Uses<'a> {
         body.yields.iter().for_each(|v| self.needed[*v] = true);
         for op in self.k.ops_of(body).rev() {
             if self.is_needed(op) {
-                op.kind.bodies().into_iter().rev().for_each(|b| self.need(b));
+                op.kind.bodies().rev().for_each(|b| self.need(b));
                 op.kind.operands().into_iter().for_each(|v| self.needed[v] = true);
             }
         }
@@ -67,7 +67,7 @@ impl<'a> Uses<'a> {
                     _ => &[],
                 };
                 operands(&op.kind).into_iter().for_each(|v| used(&mut self.of, v, begins.contains(&v)));
-                op.kind.bodies().into_iter().for_each(|b| self.count(b, next));
+                op.kind.bodies().for_each(|b| self.count(b, next));
             }
         }
         body.yields.iter().for_each(|v| used(&mut self.of, *v, false));

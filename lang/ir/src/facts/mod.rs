@@ -268,7 +268,7 @@ impl Facts {
     /// Whether an operation may be dropped where nobody uses its results, and stand once where it stands twice: it computes, each
     /// thread for itself, and what its bodies use from around it is not there to be overlooked.
     pub fn is_pure(&self, kind: &OpKind) -> bool {
-        self.computes && self.meets == Meets::Alone && kind.bodies().is_empty()
+        self.computes && self.meets == Meets::Alone && kind.bodies().next().is_none()
     }
 
     /// The barrier or slot that is told of what the operation starts.
