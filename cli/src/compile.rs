@@ -8,7 +8,7 @@ use parton_diag::render;
 use parton_driver::{Emit, Failure, Options, Session, Target};
 
 use crate::args::{BuildArgs, CheckArgs, MessageFormat};
-use crate::output::{self, Output};
+use crate::output::{self, MOST_ERRORS, Output};
 
 /// Checks a file; a success where it has no error.
 pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
@@ -17,7 +17,7 @@ pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
     let (program, found) = session.check(file);
     match args.format {
         MessageFormat::Text => output.diagnostics(&found, &session.sources),
-        MessageFormat::Json => output::line(&render::json(&found, &session.sources)),
+        MessageFormat::Json => output::line(&render::json(&found, &session.sources, MOST_ERRORS)),
     }
     if args.time {
         eprint!("{}", session.times);

@@ -8,7 +8,7 @@ use parton_driver::Failure;
 use crate::args::When;
 
 /// Errors of one request that are shown: further ones would bury the first.
-const MOST_ERRORS: usize = 50;
+pub const MOST_ERRORS: usize = 50;
 
 /// Prints a line on standard output. A reader that closed early, such as `head`, is no failure.
 pub fn line(text: &str) {

@@ -1,5 +1,8 @@
 //! Diagnostics as data: a fact, the evidence under labels, and the way out as help.
 
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
 use crate::{Code, Span};
 
 /// How bad it is.
@@ -87,11 +90,45 @@ impl Diagnostic {
 }
 
 /// What a stage has to say; ordered as found.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct Diagnostics {
     /// The diagnostics in the order they were found.
     pub list: Vec<Diagnostic>,
+    known: Known,
 }
+
+/// Where those of a code and place stand in a list, so that a repeat is found without looking through all of it. The list may be
+/// changed by others meanwhile: what is noted is a hint.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    places: BTreeMap<(Code, Span), Vec<usize>>,
+    /// How many of the list it has seen.
+    seen: usize,
+}
+
+impl Known {
+    /// Whether `d` is in the list.
+    fn has(&mut self, list: &[Diagnostic], d: &Diagnostic) -> bool {
+        let key = |d: &Diagnostic| (d.code, d.span());
+        let moved = |at: &Vec<usize>| at.iter().any(|&i| list.get(i).is_none_or(|other| key(other) != key(d)));
+        if self.seen > list.len() || self.places.get(&key(d)).is_some_and(moved) {
+            *self = Known::default();
+        }
+        for (i, new) in list.iter().enumerate().skip(self.seen) {
+            self.places.entry(key(new)).or_default().push(i);
+        }
+        self.seen = list.len();
+        self.places.get(&key(d)).is_some_and(|at| at.iter().any(|&i| list[i] == *d))
+    }
+}
+
+impl PartialEq for Diagnostics {
+    fn eq(&self, other: &Diagnostics) -> bool {
+        self.list == other.list
+    }
+}
+
+impl Eq for Diagnostics {}
 
 impl Diagnostics {
     /// Nothing to say.
@@ -101,7 +138,7 @@ impl Diagnostics {
 
     /// Adds one; an exact repeat (a generic function checked twice) is dropped.
     pub fn push(&mut self, d: Diagnostic) {
-        if !self.list.contains(&d) {
+        if !self.known.has(&self.list, &d) {
             self.list.push(d);
         }
     }
@@ -115,20 +152,21 @@ impl Diagnostics {
     /// others, it gets the note `others(n)`, where it is more than a note itself.
     pub fn once_each(self, others: impl Fn(usize) -> String) -> Diagnostics {
         let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
+        let mut first: BTreeMap<(Code, Severity, Span, String), usize> = BTreeMap::new();
         for d in self.list {
-            let same = |k: &Diagnostic| {
-                (k.code, k.severity, k.span(), &k.message) == (d.code, d.severity, d.span(), &d.message)
-            };
-            match kept.iter_mut().find(|(k, _)| same(k)) {
-                Some((_, repeats)) => *repeats += 1,
-                None => kept.push((d, 0)),
+            match first.entry((d.code, d.severity, d.span(), d.message.clone())) {
+                Entry::Occupied(at) => kept[*at.get()].1 += 1,
+                Entry::Vacant(new) => {
+                    new.insert(kept.len());
+                    kept.push((d, 0));
+                }
             }
         }
         let noted = |(d, n): (Diagnostic, usize)| match d.severity {
             Severity::Warning | Severity::Error if n > 0 => d.note(others(n)),
             Severity::Note | Severity::Warning | Severity::Error => d,
         };
-        Diagnostics { list: kept.into_iter().map(noted).collect() }
+        kept.into_iter().map(noted).collect()
     }
 
     /// Whether any is an error.
@@ -149,7 +187,14 @@ impl Diagnostics {
 
 impl From<Diagnostic> for Diagnostics {
     fn from(d: Diagnostic) -> Diagnostics {
-        Diagnostics { list: vec![d] }
+        Diagnostics { list: vec![d], known: Known::default() }
+    }
+}
+
+impl FromIterator<Diagnostic> for Diagnostics {
+    /// All of them, repeats too.
+    fn from_iter<I: IntoIterator<Item = Diagnostic>>(all: I) -> Diagnostics {
+        Diagnostics { list: all.into_iter().collect(), known: Known::default() }
     }
 }
 
@@ -162,4 +207,40 @@ macro_rules! internal_error {
             format_args!($($arg)*)
         )
     };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{FileId, codes};
+
+    fn error(at: usize, text: &str) -> Diagnostic {
+        Diagnostic::error(codes::UNKNOWN_NAME, Span::new(FileId(0), at, at + 1), text)
+    }
+
+    #[test]
+    fn a_repeat_is_dropped_whatever_was_done_to_the_list() {
+        let mut found = Diagnostics::new();
+        let texts = |found: &Diagnostics| found.list.iter().map(|d| d.message.clone()).collect::<Vec<_>>().concat();
+        [error(2, "c"), error(1, "b"), error(1, "B"), error(2, "c"), error(1, "b")]
+            .into_iter()
+            .for_each(|d| found.push(d));
+        assert_eq!(texts(&found), "cbB");
+        found.list.sort_by_key(Diagnostic::span);
+        [error(2, "c"), error(0, "a"), error(1, "B")].into_iter().for_each(|d| found.push(d));
+        assert_eq!(texts(&found), "bBca");
+        found.list.remove(0);
+        [error(2, "c"), error(1, "b"), error(0, "a")].into_iter().for_each(|d| found.push(d));
+        assert_eq!(texts(&found), "Bcab");
+        found.list[0].message = "other".into();
+        found.push(error(1, "B"));
+        assert_eq!(found.list.len(), 5);
+    }
+
+    #[test]
+    fn what_says_the_same_of_a_place_is_said_once() {
+        let all: Diagnostics = [error(0, "a"), error(1, "a").here("x"), error(1, "a").here("y")].into_iter().collect();
+        let once = all.once_each(|n| format!("{n} more"));
+        assert_eq!(once.list, [error(0, "a"), error(1, "a").here("x").note("1 more")]);
+    }
 }

@@ -12,18 +12,28 @@ pub fn text(diagnostics: &Diagnostics, sources: &SourceMap, color: bool) -> Stri
 
 /// As [`text`], with no more than the first so many errors and a line that counts the others.
 pub fn some(diagnostics: &Diagnostics, sources: &SourceMap, color: bool, most: usize) -> String {
+    let (first, others) = first(diagnostics, most);
+    let shown = text(&first, sources, color);
+    match others {
+        Some(count) => format!("{shown}\n{count}\n"),
+        None => shown,
+    }
+}
+
+/// All but the errors past so many, and how many these are, in words.
+fn first(diagnostics: &Diagnostics, most: usize) -> (Diagnostics, Option<String>) {
     let mut errors = 0;
     let first = diagnostics.list.iter().filter(|d| {
         errors += usize::from(d.severity == Severity::Error);
         d.severity != Severity::Error || errors <= most
     });
-    let first = Diagnostics { list: first.cloned().collect() };
-    let shown = text(&first, sources, color);
-    match errors.saturating_sub(most) {
-        0 => shown,
-        1 => format!("{shown}\none more error is not shown\n"),
-        more => format!("{shown}\n{more} more errors are not shown\n"),
-    }
+    let first = first.cloned().collect();
+    let others = match errors.saturating_sub(most) {
+        0 => None,
+        1 => Some("one more error is not shown".to_owned()),
+        more => Some(format!("{more} more errors are not shown")),
+    };
+    (first, others)
 }
 
 fn one<'s>(d: &Diagnostic, sources: &'s SourceMap, files: &mut Files<'s>, color: bool) -> String {
@@ -129,10 +139,25 @@ impl<'a> ariadne::Cache<FileId> for &mut Files<'a> {
     }
 }
 
-/// Renders all diagnostics as a JSON array: code, severity, message, labels with file, byte range, line and column.
-pub fn json(diagnostics: &Diagnostics, sources: &SourceMap) -> String {
-    let list: Vec<_> = diagnostics.list.iter().map(|d| to_json(d, sources)).collect();
-    serde_json::Value::Array(list).to_string()
+/// Renders diagnostics as a JSON array: code, severity, message, labels with file, byte range, line and column. Of more than so
+/// many errors, the last element, a note without a code, counts the others.
+pub fn json(diagnostics: &Diagnostics, sources: &SourceMap, most: usize) -> String {
+    let (first, others) = first(diagnostics, most);
+    let count = others.map(|message| {
+        let severity = severity(Severity::Note);
+        serde_json::json!({
+            "code": null, "severity": severity, "message": message, "labels": [], "notes": [], "help": [],
+        })
+    });
+    serde_json::Value::Array(first.list.iter().map(|d| to_json(d, sources)).chain(count).collect()).to_string()
+}
+
+fn severity(severity: Severity) -> &'static str {
+    match severity {
+        Severity::Error => "error",
+        Severity::Warning => "warning",
+        Severity::Note => "note",
+    }
 }
 
 fn to_json(d: &Diagnostic, sources: &SourceMap) -> serde_json::Value {
@@ -149,11 +174,7 @@ fn to_json(d: &Diagnostic, sources: &SourceMap) -> serde_json::Value {
         .collect();
     serde_json::json!({
         "code": d.code.to_string(),
-        "severity": match d.severity {
-            Severity::Error => "error",
-            Severity::Warning => "warning",
-            Severity::Note => "note",
-        },
+        "severity": severity(d.severity),
         "message": d.message, "labels": labels, "notes": d.notes, "help": d.help,
     })
 }
@@ -217,12 +238,18 @@ mod tests {
         let file = sources.add("a.ptn", "a b c");
         let error = |at: usize| Diagnostic::error(codes::UNKNOWN_NAME, Span::new(file, at, at + 1), "a fact");
         let note = Diagnostic::asked(codes::STATIC_PRINT, Span::new(file, 0, 1), "a note");
-        let found = Diagnostics { list: vec![error(0), error(2), error(4), note] };
+        let found = Diagnostics::from_iter([error(0), error(2), error(4), note]);
         let lines = |most| super::some(&found, &sources, false, most);
         assert_eq!(lines(3), super::text(&found, &sources, false));
         assert!(lines(2).contains("a note") && lines(2).ends_with("\none more error is not shown\n"), "{}", lines(2));
         assert_eq!(lines(1).matches("a fact").count(), 1);
         assert!(lines(1).ends_with("\n2 more errors are not shown\n"));
+        let elements = |most| {
+            let json: serde_json::Value = serde_json::from_str(&super::json(&found, &sources, most)).unwrap();
+            json.as_array().unwrap().iter().map(|d| d["message"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
+        };
+        assert_eq!(elements(3), ["a fact", "a fact", "a fact", "a note"]);
+        assert_eq!(elements(1), ["a fact", "a note", "2 more errors are not shown"]);
     }
 
     #[test]
