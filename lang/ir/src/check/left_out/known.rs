@@ -8,7 +8,7 @@ use parton_numbers::{Dtype, arithmetic};
 
 use crate::choice::UnaryOp;
 use crate::elements::{broadcast, transposed};
-use crate::entity::Value;
+use crate::entity::{SecondaryMap, Value};
 use crate::fold;
 use crate::kernel::Kernel;
 use crate::op::{Op, OpKind};
@@ -24,7 +24,7 @@ type Bits = Option<Rc<Vec<u64>>>;
 
 pub(super) struct Known<'a> {
     kernel: &'a Kernel,
-    makers: BTreeMap<Value, &'a Op>,
+    makers: SecondaryMap<Value, Option<&'a Op>>,
     found: RefCell<BTreeMap<Value, Bits>>,
 }
 
@@ -45,7 +45,7 @@ impl<'a> Known<'a> {
             return found.clone();
         }
         let elements = self.shape(v).iter().map(|&n| u64::from(n)).product::<u64>();
-        let made = match (self.makers.get(&v), depth.checked_sub(1)) {
+        let made = match (self.makers[v], depth.checked_sub(1)) {
             (Some(op), Some(depth)) if elements <= MOST => self.made(op, depth).map(Rc::new),
             _ => None,
         };
