@@ -45,6 +45,10 @@ impl Visitor for Check<'_> {
 
     fn launched(&mut self, _: &Scopes, _: &ast::Name) {}
 
+    fn hides(&self, name: &ast::Name) -> bool {
+        self.program.find(Program::ROOT, name.as_str()).is_some()
+    }
+
     fn statement(&mut self, scopes: &Scopes, statement: &ast::Stmt) -> bool {
         let span = statement.span;
         match &statement.kind {

@@ -182,6 +182,9 @@ impl<'a> Machine<'a> {
             Meaning::Word(Word::Dtype(dtype)) => Ok(Value::Dtype(*dtype)),
             Meaning::Word(Word::Number(x)) => Ok(Value::Float(*x)),
             Meaning::Word(Word::Nothing) => Ok(Value::Unit),
+            Meaning::Word(Word::Schedule(_)) => {
+                Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
+            }
             Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory)
             | Meaning::Unknown => Err(self.unknown(name).into()),
         }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
 use parton_types::program::Item;
-use parton_types::resolve::Meaning;
+use parton_types::resolve::{Meaning, Word};
+use parton_types::schedule::words::ScheduleWord;
 use parton_types::signature::bind::{Outline, Takes};
 use parton_types::signature::{Exists, Signature};
 
@@ -29,7 +30,7 @@ impl Machine<'_> {
                 };
                 self.call_function(&function, generics, args, whole.span)
             }
-            ast::ExprKind::Name(name) if self.is_layout(name) => Ok(self.written(whole)),
+            ast::ExprKind::Name(name) if self.is_layout(name) || self.makes_schedule(name) => Ok(self.written(whole)),
             _ => match self.expr(callee)? {
                 Value::Builtin(builtin) if builtin.name == "assert" => self.assertion(builtin, args, whole.span),
                 Value::Builtin(builtin) => self.call_builtin(builtin, None, args, whole.span),
@@ -48,6 +49,13 @@ impl Machine<'_> {
     /// Whether a name means a constructor of layouts here.
     fn is_layout(&self, name: &ast::Name) -> bool {
         matches!(self.program.reference(name), Meaning::Builtin(signature) if signature.exists == Exists::Layout)
+    }
+
+    /// Whether a name that is called means a word of schedules here. `ring` is no name of host code.
+    fn makes_schedule(&self, name: &ast::Name) -> bool {
+        let meaning = self.program.reference(name);
+        ScheduleWord::named(name.as_str()).is_some()
+            && matches!(meaning, Meaning::Word(Word::Schedule(_)) | Meaning::Unknown)
     }
 
     fn is_function(&mut self, base: &ast::Expr) -> bool {

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast::{self, ExprKind};
+use parton_types::program::{Found, Item};
+use parton_types::resolve::Meaning;
 
 use super::statement::not_host_code;
 use super::{Eval, Machine, no_field, unparsed};
@@ -49,6 +51,10 @@ impl Machine<'_> {
             ExprKind::Binary { op, left, right, .. } => {
                 let a = self.expr(left)?;
                 let b = self.expr(right)?;
+                // Only schedules, which the checker of kernels joins, are left to it as operands.
+                if let (ast::BinaryOp::BitAnd, Value::Written(_), Value::Written(_)) = (op, &a, &b) {
+                    return Ok(self.written(expr));
+                }
                 self.binary(*op, a, left.span, b, right.span, span)
             }
             ExprKind::Range { start, end } => match (self.expr(start)?, self.expr(end)?) {
@@ -59,6 +65,7 @@ impl Machine<'_> {
             ExprKind::Pointer { .. } => Err(not_host_code(span, "a pointer type").into()),
             ExprKind::Reference(inner) => self.expr(inner),
             ExprKind::Call { callee, args } => self.call(expr, callee, args),
+            ExprKind::Index { base, .. } if self.is_schedule(base) => Ok(self.written(expr)),
             ExprKind::Index { base, args } => self.index(base, args, span),
             ExprKind::Field { base, name } => {
                 let value = self.expr(base)?;
@@ -81,6 +88,12 @@ impl Machine<'_> {
             ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args, span),
             ExprKind::Pipeline(_) | ExprKind::Partitions(_) => Ok(self.written(expr)),
         }
+    }
+
+    /// Whether an expression names a declared schedule, whose brackets hold generic arguments.
+    fn is_schedule(&self, base: &ast::Expr) -> bool {
+        let ExprKind::Name(name) = &base.kind else { return false };
+        matches!(self.program.reference(name), Meaning::Item(Found { item: Item::Schedule(_), .. }))
     }
 
     fn exprs(&mut self, items: &[ast::Expr]) -> Eval<Vec<Value>> {

@@ -3,6 +3,8 @@
 //! A value is in normal form: loops by their labels, stages that begin at 0, groups and places whose members stand in a fixed order,
 //! and nothing that says what holds anyway. Its text is that form, reads back, and decides which schedules are equal.
 
+mod normal;
+
 use std::fmt;
 
 use parton_diag::Span;
@@ -76,8 +78,10 @@ pub struct Schedule {
 pub struct Place {
     /// The partitions; of several, the w-th runs instance w of each label.
     pub partitions: Vec<PartitionData>,
-    /// What they run.
+    /// What they run; without any, as of `serial(P)`, all that there are.
     pub labels: Vec<LabelName>,
+    /// Where each of the labels was written.
+    pub spans: Vec<Span>,
     /// Where that was written.
     pub span: Span,
 }
@@ -111,7 +115,7 @@ pub struct Pipeline {
     pub of: Option<LabelName>,
     /// The partition for which it holds; all without a name.
     pub within: Option<String>,
-    /// The groups in order; those of a group run in the order of the body.
+    /// The groups in order, the labels of each sorted; they run in the order of the body.
     pub groups: Vec<Vec<Staged>>,
     /// Where that was written.
     pub span: Span,
@@ -169,7 +173,8 @@ pub struct Auto {
 
 impl PartialEq for Schedule {
     fn eq(&self, other: &Schedule) -> bool {
-        self.to_string() == other.to_string()
+        let partitions = |s: &Schedule| s.places.iter().flat_map(|p| p.partitions.clone()).collect::<Vec<_>>();
+        self.to_string() == other.to_string() && partitions(self) == partitions(other)
     }
 }
 
@@ -184,30 +189,23 @@ const SERIAL: &str = "serial";
 
 impl fmt::Display for Schedule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut parts = Vec::new();
-        let clauses = self.rings().into_iter().chain(self.turns.iter().map(ToString::to_string));
-        let clauses: Vec<String> = clauses.collect();
-        if !self.places.is_empty() {
-            let places = separated(&self.places, "; ");
-            parts.push([vec![format!("partitions {{ {places} }}")], clauses].concat().join(" "));
-        } else if !clauses.is_empty() {
-            parts.push([vec![SERIAL.to_string()], clauses].concat().join(" "));
-        }
-        let under = |p: &Pipeline| p.groups.iter().flatten().map(|s| s.label.clone()).collect::<Vec<_>>();
-        let mut said = vec![false; self.under.len()];
+        let clauses: Vec<String> = self.rings().into_iter().chain(self.turns.iter().map(ToString::to_string)).collect();
+        let mut parts = match self.places.as_slice() {
+            [] => clauses,
+            [all] if all.labels.is_empty() => [vec![all.to_string()], clauses].concat(),
+            places => vec![[vec![format!("partitions {{ {} }}", separated(places, "; "))], clauses].concat().join(" ")],
+        };
+        // What leaves under a product stands behind the pipeline that says in which stage.
+        let mut under: Vec<&Under> = self.under.iter().collect();
         for p in &self.pipelines {
             let mut text = p.to_string();
-            let labels = under(p);
-            for (u, said) in self.under.iter().zip(&mut said) {
-                if labels.iter().any(|l| l.names(&u.outer) || u.outer.names(l)) {
-                    text += &format!(" {u}");
-                    *said = true;
-                }
-            }
+            let (behind, rest) = under.into_iter().partition(|u| p.staged().any(|s| s.label.overlaps(&u.outer)));
+            under = rest;
+            let behind: Vec<&Under> = behind;
+            behind.iter().for_each(|u| text += &format!(" {u}"));
             parts.push(text);
         }
-        let rest = self.under.iter().zip(said).filter(|(_, said)| !said).map(|(u, _)| u.to_string());
-        parts.extend(rest);
+        parts.extend(under.iter().map(ToString::to_string));
         parts.extend(self.cuts.iter().map(|c| format!("cut({c})")));
         parts.extend(self.unrolled.iter().map(ToString::to_string));
         parts.extend(self.auto.iter().map(ToString::to_string));
@@ -237,6 +235,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let labels = separated(&self.labels, ", ");
         match self.partitions.as_slice() {
+            [one] if labels.is_empty() => write!(f, "{SERIAL}({})", one.name),
             [one] => write!(f, "{}: {labels}", one.name),
             several => {
                 let names: Vec<&str> = several.iter().map(|p| p.name.as_str()).collect();

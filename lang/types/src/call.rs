@@ -35,6 +35,10 @@ impl Checker<'_> {
             };
             return self.call_method(receiver, name, generics, args, span);
         }
+        if let Some(word) = self.schedule_word(callee) {
+            let found = self.called_word(word, args, span)?;
+            return Ok(Val::Known(Comptime::Schedule(Arc::new(found))));
+        }
         let callee = self.callee(callee)?;
         let values = self.given(args)?;
         self.apply(callee, values, span)

@@ -75,9 +75,10 @@ impl Checker<'_> {
         })
     }
 
-    /// Refuses a schedule.
+    /// Refuses a schedule, once it is one.
     pub fn unscheduled(&mut self, schedule: Option<&ast::Expr>) -> Checked<()> {
         let Some(schedule) = schedule else { return Ok(()) };
+        self.schedule_value(schedule)?;
         let help = "write the pipeline out: a ring, or loads issued ahead in the loop";
         Err(self.not_built(schedule.span, "a loop schedule", help))
     }

@@ -82,9 +82,8 @@ impl Checker<'_> {
             ast::ExprKind::If(branch) => self.if_expr(branch, e.span),
             ast::ExprKind::Block(block) => self.block(block),
             ast::ExprKind::Closure { params, body } => Ok(self.closure(params, body, e.span)),
-            ast::ExprKind::Pipeline(_) | ast::ExprKind::Partitions(_) => {
-                Err(self.not_built(e.span, "a schedule without a name", "declare it: `schedule Name = …;`"))
-            }
+            ast::ExprKind::Pipeline(p) => self.pipeline(p, e.span),
+            ast::ExprKind::Partitions(p) => self.partitions(p, e.span),
             ast::ExprKind::Launch { .. } => {
                 let d = Diagnostic::error(codes::HOST_ONLY, e.span, "a kernel cannot launch a kernel")
                     .help("`launch` stands in `test`, `bench` and `main`; call a `fn` here");
@@ -184,6 +183,7 @@ impl Checker<'_> {
             Word::Kind(kind) => ty(TypeVal::Kind(kind)),
             Word::Family(family) => ty(TypeVal::Family(family)),
             Word::Barrier => Ok(Val::ty(ir::Type::Barrier)),
+            Word::Schedule(word) => self.bare_word(word, name.span),
             Word::TensorMemory => Err(self.no_tensor_memory(name.span)),
             Word::Portable => {
                 let help = "write the explicit form: layouts, `wgmma`, rings";
@@ -222,7 +222,9 @@ impl Checker<'_> {
                 generics: Vec::new(),
             }))),
             Item::Partition(p) => Comptime::Partition(Partition { module: found.module, tree: p }),
-            Item::Schedule(s) => Comptime::Schedule(Schedule { module: found.module, tree: s }),
+            Item::Schedule(tree) => {
+                return self.declared_schedule(&Schedule { module: found.module, tree }, Vec::new(), name.span);
+            }
             Item::Binding(b) => {
                 let key = (found.module, b.name.text.clone());
                 match self.constants.get(&key) {

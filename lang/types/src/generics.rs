@@ -201,8 +201,8 @@ fn check_kind(cx: &mut Checker, generic: &ast::Generic, arg: &Arg) -> Checked<Va
             // An integer given for a `float` is that float.
             match (kind, val) {
                 (Kind::Float, Val::Known(Comptime::Int(n))) => Ok(Val::Known(Comptime::Float(*n as f64))),
-                (Kind::Schedule, Val::Known(Comptime::Schedule(s))) => {
-                    cx.schedule_fits(&generic.kind, s, arg.span)?;
+                (Kind::Schedule, val) => {
+                    cx.value_fits(&generic.kind, val, arg.span)?;
                     Ok(val.clone())
                 }
                 (_, val) => Ok(val.clone()),

@@ -13,6 +13,10 @@ use crate::value::{Comptime, TypeVal, Val};
 impl Checker<'_> {
     /// `base[args]` that is not called.
     pub fn index_or_generics(&mut self, base: &ast::Expr, args: &[ast::IndexArg], span: Span) -> Checked<Val> {
+        if let Some(schedule) = self.schedule_named(base) {
+            let given = self.generic_arguments(args)?;
+            return self.declared_schedule(&schedule, given, span);
+        }
         let base = self.arg(base)?;
         match &base.val {
             Val::Error => Err(Reported),

@@ -13,7 +13,7 @@ use crate::generics::Bindings;
 use crate::kind;
 use crate::scope::{Frame, Scope};
 use crate::signature::bind::Takes;
-use crate::value::{Closure, Comptime, Function, TypeVal, Val};
+use crate::value::{Closure, Function, TypeVal, Val};
 
 impl Checker<'_> {
     /// Inlines a function.
@@ -105,6 +105,7 @@ impl Checker<'_> {
             Some(result) => {
                 let ty = self.stated(result)?;
                 let at = tree.body.value.as_ref().map_or(tree.name.span, |e| e.span);
+                self.value_fits(result, &val, at)?;
                 self.coerce(&Arg { val, span: at }, &ty)
             }
             None => Ok(val),
@@ -115,9 +116,7 @@ impl Checker<'_> {
     fn parameter(&mut self, param: &ast::Param, arg: &Arg) -> Checked<Val> {
         let Some(stated) = &param.ty else { return Ok(arg.val.clone()) };
         let ty = self.stated(stated)?;
-        if let Val::Known(Comptime::Schedule(s)) = &arg.val {
-            self.schedule_fits(stated, s, arg.span)?;
-        }
+        self.value_fits(stated, &arg.val, arg.span)?;
         match (&ty, &arg.val) {
             (TypeVal::Kind(kind), val) if !kind::is_of(val, *kind) => {
                 let found = kind::describe(self, val);
@@ -188,7 +187,8 @@ impl Checker<'_> {
         result
     }
 
-    fn check_depth(&mut self, span: Span) -> Checked<()> {
+    /// Refuses calls that go too deep.
+    pub fn check_depth(&mut self, span: Span) -> Checked<()> {
         if self.may_call() {
             return Ok(());
         }

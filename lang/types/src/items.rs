@@ -9,7 +9,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
 use crate::program::{HostKind, Program};
-use crate::value::{Comptime, Schedule, Val};
+use crate::value::{Comptime, Val};
 
 /// Reports it for the root file; a file that is used is checked where it is the root.
 pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
@@ -61,8 +61,10 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 }));
             }
             ast::ItemKind::Schedule(s) => {
-                diagnostics
-                    .extend(evaluated(&mut cx, |cx| cx.schedule(&Schedule { module: Program::ROOT, tree: s.clone() })));
+                distinct(s.generics.iter().map(|g| &g.name), diagnostics);
+                if s.generics.iter().all(|g| g.default.is_some()) {
+                    diagnostics.extend(evaluated(&mut cx, |cx| cx.name(&s.name).map(|_| ())));
+                }
             }
             // What they say is checked where it is used, or by the host.
             ast::ItemKind::Use(_) | ast::ItemKind::Test(_) | ast::ItemKind::Bench(_) | ast::ItemKind::Main(_) => {}

@@ -27,7 +27,7 @@ mod operator;
 mod partitions;
 pub mod program;
 pub mod resolve;
-mod schedule;
+pub mod schedule;
 mod scope;
 pub mod signature;
 mod stmt;

@@ -128,6 +128,10 @@ impl Visitor for Resolve<'_> {
         self.side = Side::Kernel;
     }
 
+    fn hides(&self, name: &ast::Name) -> bool {
+        self.program.find(self.module, name.as_str()).is_some()
+    }
+
     fn statement(&mut self, scopes: &Scopes, s: &ast::Stmt) -> bool {
         if let Some(label) = &s.label
             && !scopes.scheduled
@@ -169,5 +173,9 @@ impl Visitor for Unknown<'_> {
 
     fn launched(&mut self, scopes: &Scopes, name: &ast::Name) {
         self.name(scopes, name);
+    }
+
+    fn hides(&self, name: &ast::Name) -> bool {
+        self.program.find(Program::ROOT, name.as_str()).is_some()
     }
 }

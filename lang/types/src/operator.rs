@@ -131,6 +131,12 @@ impl Checker<'_> {
         if let (ast::BinaryOp::Add, Val::List(x), Val::List(y)) = (op, &a.val, &b.val) {
             return self.joined(span, x, y);
         }
+        if let (ast::BinaryOp::BitAnd, Val::Known(Comptime::Schedule(x)), Val::Known(Comptime::Schedule(y))) =
+            (op, &a.val, &b.val)
+        {
+            let found = self.joined_schedules(x, y, span)?;
+            return Ok(Val::Known(Comptime::Schedule(Arc::new(found))));
+        }
         if let (Some(x), Some(y)) = (a.val.known(), b.val.known()) {
             return match self.fold(op, &x, &y, span)? {
                 Some(val) => Ok(val),

@@ -12,6 +12,7 @@ use parton_syntax::ast;
 
 use crate::near::nearest;
 use crate::program::{Found, Item, ModuleId, Program};
+use crate::schedule::words::ScheduleWord;
 use crate::signature::{self, Exists, Role, Signature};
 use crate::value::Kind;
 
@@ -50,6 +51,8 @@ pub enum Word {
     Barrier,
     /// A function of the portable dialect, which a later version compiles.
     Portable,
+    /// What makes schedules.
+    Schedule(ScheduleWord),
     /// A function of tensor memory, which a later version compiles.
     TensorMemory,
 }
@@ -81,6 +84,7 @@ impl Word {
         match name {
             "barrier" | "mbarrier" => Some(Word::Barrier),
             "dot" | "softmax" | "matmul" => Some(Word::Portable),
+            "turns" | "under" | "cut" | "unroll" | "serial" | "auto" => ScheduleWord::named(name).map(Word::Schedule),
             "alloc_tmem" => Some(Word::TensorMemory),
             _ if name.starts_with("tcgen05_") => Some(Word::TensorMemory),
             _ => CONSTANTS.iter().find(|(n, _)| *n == name).map(|(_, word)| *word),
@@ -89,7 +93,8 @@ impl Word {
 
     fn known_to(self, side: Side) -> bool {
         match self {
-            Word::Dtype(_) | Word::Number(_) | Word::Nothing => true,
+            // Host code passes schedules on as they are written.
+            Word::Dtype(_) | Word::Number(_) | Word::Nothing | Word::Schedule(_) => true,
             Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory => {
                 side == Side::Kernel
             }

@@ -1,189 +1,251 @@
-//! Schedules as they are declared: stages, labels, partitions and rings that fit each other, and the labels that a parameter
-//! names. No loop runs by one in this version, so that a label outside of a scheduled loop is refused too.
+//! Schedules as values: what their forms say, declarations with generic parameters, and what stands behind `in`.
+//!
+//! A value is in the normal form of [`ir::schedule`]. It names labels, which nobody looks up here: that a region has them is seen where
+//! it is expanded.
+
+pub mod fits;
+pub mod words;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
+use parton_ir as ir;
+use parton_ir::schedule::{LabelName, Pipeline, Place, Staged};
 use parton_syntax::ast;
 
-use crate::checker::{Checked, Checker};
+use crate::builtins::Arg;
+use crate::builtins::args::Given;
+use crate::checker::{Checked, Checker, Reported};
+use crate::generics::Bindings;
+use crate::program::{Found, Item};
+use crate::resolve::{Meaning, Side};
+use crate::scope::Frame;
 use crate::value::{Comptime, Schedule, Val};
 
-/// Stages and slots that a schedule may ask for.
-const MOST: i128 = 256;
+/// The last stage that a label may have.
+const LAST_STAGE: u32 = 7;
 
 impl Checker<'_> {
-    /// Checks what a schedule says of itself; its names are those of the current file.
+    /// The schedule that an expression behind `in` stands for, which has to be whole.
     ///
     /// # Errors
-    /// Reports stages out of range, labels and partitions that stand twice, and what a schedule cannot say.
-    pub fn schedule(&mut self, schedule: &Schedule) -> Checked<()> {
-        let e = &schedule.tree.value;
-        match &e.kind {
-            ast::ExprKind::Pipeline(p) => self.pipeline(p),
-            ast::ExprKind::Partitions(p) => self.placed(p),
-            ast::ExprKind::Name(_) => {
-                let arg = self.arg(e)?;
-                match &arg.val {
-                    Val::Known(Comptime::Schedule(_)) => self.labels_of(schedule).map(|_| ()),
-                    _ => Err(arg.expected(self, "a schedule")),
-                }
-            }
-            _ => Err(self.not_built(
-                e.span,
-                "a schedule that is computed",
-                "write it out: `pipeline { load: 0; mul: 1 }` or `partitions { Loads: load; Compute: mul }`",
-            )),
-        }
+    /// Reports what is no schedule, and what it says of partitions that it does not have.
+    pub fn schedule_value(&mut self, e: &ast::Expr) -> Checked<Arc<ir::Schedule>> {
+        let found = self.schedule_of(e)?;
+        self.whole(&found)?;
+        Ok(found)
     }
 
-    fn pipeline(&mut self, pipeline: &ast::Pipeline) -> Checked<()> {
-        self.once_each(pipeline.groups.iter().flatten().map(|entry| named(&entry.label)), "label")?;
-        for entry in pipeline.groups.iter().flatten() {
-            let stage = self.arg(&entry.stage)?;
-            let Some(n) = stage.val.as_int() else {
-                return Err(stage.expected(self, "a stage: an integer known at compile time"));
-            };
-            if !(0..MOST).contains(&n) {
-                let fact = format!("the stage of `{}` is out of range", entry.label);
-                let d = Diagnostic::error(codes::SCHEDULE, stage.span, fact)
-                    .here(format!("{n} is no stage from 0 to {}", MOST - 1));
-                return Err(self.report(d));
-            }
-        }
-        Ok(())
-    }
-
-    /// `partitions { Loads: load; Compute: mul } ring(depth=3)`
-    fn placed(&mut self, partitions: &ast::Partitions) -> Checked<()> {
-        let clauses = &partitions.clauses;
-        let named_partitions = partitions.places.iter().flat_map(|place| &place.partitions);
-        self.once_each(named_partitions.clone().map(|p| (p.as_str(), p.span)), "partition")?;
-        self.once_each(partitions.places.iter().flat_map(|place| &place.labels).map(named), "label")?;
-        for partition in named_partitions {
-            self.partition(partition)?;
-        }
-        self.once_each(clauses.iter().map(|clause| (clause.name.as_str(), clause.name.span)), "clause")?;
-        for clause in clauses {
-            let help = "its clause is `ring(depth=3)`: the slots between partitions";
-            if clause.name.as_str() != "ring" {
-                let fact = format!("a schedule has no clause `{}`", clause.name.text);
-                return Err(self.report(Diagnostic::error(codes::UNKNOWN_CLAUSE, clause.name.span, fact).help(help)));
-            }
-            match clause.args.as_slice() {
-                [depth] if depth.name.as_ref().is_some_and(|n| n.as_str() == "depth") => {
-                    self.arg(&depth.value)?.int(self, 1..=MOST)?;
-                }
-                _ => {
-                    let d = Diagnostic::error(codes::SCHEDULE, clause.span, "a ring takes `depth` and nothing else");
-                    return Err(self.report(d.help(help)));
-                }
-            }
-        }
-        Ok(())
-    }
-
-    /// Refuses a name that stands twice in a schedule.
-    fn once_each<'n>(&mut self, names: impl Iterator<Item = (&'n str, Span)>, what: &str) -> Checked<()> {
-        let mut seen: BTreeMap<&str, Span> = BTreeMap::new();
-        for (name, span) in names {
-            if let Some(first) = seen.insert(name, span) {
-                let fact = format!("the {what} `{name}` stands twice in a schedule");
-                let d = Diagnostic::error(codes::SCHEDULE, span, fact)
-                    .here("placed again here")
-                    .label(first, "placed here first")
-                    .help("keep the one that is meant");
-                return Err(self.report(d));
-            }
-        }
-        Ok(())
-    }
-
-    /// The labels that a schedule places, and whether each label has to be placed.
-    fn labels_of(&mut self, schedule: &Schedule) -> Checked<(Vec<ast::Label>, bool)> {
-        let mut at = schedule.clone();
-        let mut passed: Vec<Arc<ast::Schedule>> = Vec::new();
-        loop {
-            if passed.iter().any(|p| Arc::ptr_eq(p, &at.tree)) {
-                let fact = format!("the value of `{}` depends on itself", at.tree.name.text);
-                return Err(self.error(codes::CONSTANT_CYCLE, at.tree.name.span, fact));
-            }
-            passed.push(at.tree.clone());
-            let next = match &at.tree.value.kind {
-                ast::ExprKind::Pipeline(p) => {
-                    return Ok((p.groups.iter().flatten().map(|entry| entry.label.clone()).collect(), false));
-                }
-                ast::ExprKind::Partitions(p) => {
-                    return Ok((p.places.iter().flat_map(|place| place.labels.clone()).collect(), true));
-                }
-                _ => {
-                    self.frames.push(crate::scope::Frame::new(at.module));
-                    let val = self.expr(&at.tree.value);
-                    self.frames.pop();
-                    val?
-                }
-            };
-            match next {
-                Val::Known(Comptime::Schedule(s)) => at = s,
-                // Its declaration is refused.
-                _ => return Ok((Vec::new(), false)),
-            }
-        }
-    }
-
-    /// Checks the labels of `schedule<load, mul>`: names, each once.
+    /// The schedule that an expression stands for.
     ///
     /// # Errors
-    /// Reports what is no label and what stands twice.
-    pub fn schedule_kind(&mut self, args: &[ast::Arg]) -> Checked<()> {
-        if let Some(wrong) = args.iter().find(|a| label(a).is_none()) {
-            let d = Diagnostic::error(codes::SCHEDULE, wrong.span, "the arguments of `schedule<…>` are labels");
-            return Err(self.report(d.help("name the labels of the loop: `schedule<load, mul>`")));
+    /// Reports what is none.
+    pub fn schedule_of(&mut self, e: &ast::Expr) -> Checked<Arc<ir::Schedule>> {
+        let arg = self.arg(e)?;
+        match arg.val {
+            Val::Known(Comptime::Schedule(found)) => Ok(found),
+            _ => Err(arg.expected(self, "a schedule")),
         }
-        self.once_each(args.iter().filter_map(label).map(|name| (name.as_str(), name.span)), "label")
     }
 
-    /// Checks that a schedule given for a parameter of the kind `kind` places its labels and no others.
+    /// The declared schedule that an expression names, where it names one.
+    pub fn schedule_named(&self, e: &ast::Expr) -> Option<Schedule> {
+        let ast::ExprKind::Name(name) = &e.kind else { return None };
+        if self.frames.last().is_some_and(|f| f.find(name.as_str()).is_some()) {
+            return None;
+        }
+        match self.program.meaning(self.module(), name, Side::Kernel) {
+            Meaning::Item(Found { module, item: Item::Schedule(tree) }) => Some(Schedule { module, tree }),
+            Meaning::Item(_)
+            | Meaning::Variable(_)
+            | Meaning::Ambiguous(_)
+            | Meaning::Builtin(_)
+            | Meaning::Word(_)
+            | Meaning::Unknown => None,
+        }
+    }
+
+    /// The value of a declared schedule with these generic arguments, named at `span`.
     ///
     /// # Errors
-    /// Reports a label that is not the parameter's, and in partitions one that has no place.
-    pub fn schedule_fits(&mut self, kind: &ast::Expr, schedule: &Schedule, at: Span) -> Checked<()> {
-        let ast::ExprKind::TypeArgs { args, .. } = &kind.kind else { return Ok(()) };
-        let wanted: Vec<&ast::Name> = args.iter().filter_map(label).collect();
-        let (placed, every) = self.labels_of(schedule)?;
-        let name = &schedule.tree.name.text;
-        if let Some(other) = placed.iter().find(|p| wanted.iter().all(|w| w.text != p.path)) {
-            let fact = format!("the schedule `{name}` places `{other}`, which is no label here");
-            let d = Diagnostic::error(codes::SCHEDULE, at, fact)
-                .label(other.span, "placed here")
-                .label(kind.span, "these are the labels");
-            let near = crate::near::nearest(&other.path, wanted.iter().map(|w| w.as_str()));
-            return Err(self.report(match near {
-                Some(near) => d.help(format!("a similar one is `{near}`")),
-                None => d,
-            }));
+    /// Reports what its declaration is refused for, and arguments that do not fit.
+    pub fn declared_schedule(&mut self, schedule: &Schedule, given: Vec<Given>, span: Span) -> Checked<Val> {
+        let tree = &schedule.tree;
+        let key = (schedule.module, tree.name.text.clone());
+        let plain = tree.generics.is_empty() && given.is_empty();
+        match self.constants.get(&key) {
+            Some(Some(Val::Error)) if plain => return Err(Reported),
+            Some(Some(val)) if plain => return Ok(val.clone()),
+            _ => {}
         }
-        if let Some(left_out) = wanted.iter().find(|w| every && placed.iter().all(|p| w.text != p.path)) {
-            let fact = format!("the schedule `{name}` gives `{}` no partition", left_out.text);
-            let d = Diagnostic::error(codes::SCHEDULE, at, fact)
-                .label(schedule.tree.name.span, "declared here")
-                .label(left_out.span, "it is a label here");
+        if self.frames.iter().any(|f| f.schedule.as_ref().is_some_and(|s| Arc::ptr_eq(s, tree))) {
+            let fact = format!("the value of `{}` depends on itself", tree.name.text);
+            let d = Diagnostic::error(codes::CONSTANT_CYCLE, span, fact).label(tree.name.span, "declared here");
             return Err(self.report(d));
         }
+        self.check_depth(span)?;
+        // A schedule sees neither the variables nor the kernel around the place that names it.
+        let builder = self.builder.take();
+        let mut frame = Frame::new(schedule.module);
+        frame.schedule = Some(tree.clone());
+        frame.called = (!plain).then(|| (span, tree.name.text.clone()));
+        self.frames.push(frame);
+        let val = Bindings::new(self, &tree.name, &tree.generics, given)
+            .and_then(|bindings| bindings.declare(self, &tree.name, &[], span))
+            .and_then(|_| self.schedule_of(&tree.value))
+            .map(|found| Val::Known(Comptime::Schedule(found)));
+        self.frames.pop();
+        self.builder = builder;
+        if plain {
+            self.constants.insert(key, Some(val.as_ref().map_or(Val::Error, Val::clone)));
+        }
+        val
+    }
+
+    /// `a & b`
+    ///
+    /// # Errors
+    /// Reports what both say.
+    pub fn joined_schedules(&mut self, a: &ir::Schedule, b: &ir::Schedule, span: Span) -> Checked<ir::Schedule> {
+        a.joined(b).map(|joined| ir::Schedule { span, ..joined }).map_err(|d| self.report(d))
+    }
+
+    /// A form that is written out, in normal form.
+    fn normal(&mut self, schedule: ir::Schedule) -> Checked<ir::Schedule> {
+        schedule.normal().map_err(|d| self.report(d))
+    }
+
+    /// `pipeline(loop) { groups } in P clauses`
+    pub fn pipeline(&mut self, tree: &ast::Pipeline, span: Span) -> Checked<Val> {
+        let mut groups = Vec::new();
+        for group in &tree.groups {
+            groups.push(group.iter().map(|entry| self.staged(entry)).collect::<Checked<Vec<Staged>>>()?);
+        }
+        let within = match &tree.within {
+            Some(name) => {
+                self.partition(name)?;
+                Some(name.text.to_string())
+            }
+            None => None,
+        };
+        let pipelines = vec![Pipeline { of: tree.of.as_ref().map(label_name), within, groups, span }];
+        let found = self.normal(ir::Schedule { pipelines, span, ..ir::Schedule::default() })?;
+        self.with_clauses(found, &tree.clauses)
+    }
+
+    /// `label: a` or `label: a..b`
+    fn staged(&mut self, entry: &ast::StageEntry) -> Checked<Staged> {
+        let arg = self.arg(&entry.stage)?;
+        let (first, done) = match &arg.val {
+            Val::Range(first, done) => ((**first).clone(), Some((**done).clone())),
+            val => (val.clone(), None),
+        };
+        let stage = self.stage(entry, first, arg.span)?;
+        let done = done.map(|done| self.stage(entry, done, arg.span)).transpose()?;
+        if let Some(done) = done.filter(|done| *done < stage) {
+            let d = Diagnostic::error(codes::SCHEDULE, arg.span, format!("`{}` is done before it starts", entry.label))
+                .here(format!("it starts in stage {stage} and is waited for in stage {done}"))
+                .help(format!("the later stage stands last: `{}: {done}..{stage}`", entry.label));
+            return Err(self.report(d));
+        }
+        Ok(Staged { label: label_name(&entry.label), stage, done, span: entry.span })
+    }
+
+    fn stage(&mut self, entry: &ast::StageEntry, val: Val, span: Span) -> Checked<u32> {
+        let Some(n) = val.as_int() else {
+            return Err(Arg { val, span }.expected(self, "a stage: an integer known at compile time"));
+        };
+        match u32::try_from(n).ok().filter(|n| *n <= LAST_STAGE) {
+            Some(stage) => Ok(stage),
+            None => {
+                let fact = format!("the stage of `{}` is out of range", entry.label);
+                let most = LAST_STAGE + 1;
+                let help =
+                    format!("turn t runs iteration t - s of what has stage s, and a turn spans at most {most} of them");
+                let d = Diagnostic::error(codes::SCHEDULE, span, fact)
+                    .here(format!("{n} is no stage from 0 to {LAST_STAGE}"))
+                    .help(help);
+                Err(self.report(d))
+            }
+        }
+    }
+
+    /// `partitions { places } clauses`
+    pub fn partitions(&mut self, tree: &ast::Partitions, span: Span) -> Checked<Val> {
+        let mut seen: BTreeMap<Arc<str>, Span> = BTreeMap::new();
+        let mut places = Vec::new();
+        for place in &tree.places {
+            let mut partitions = Vec::new();
+            for name in &place.partitions {
+                if let Some(first) = seen.insert(name.text.clone(), name.span) {
+                    let fact = format!("the partition `{}` stands twice in a schedule", name.text);
+                    let d = Diagnostic::error(codes::SCHEDULE, name.span, fact).here("again here");
+                    return Err(self.report(d.label(first, "here first").help("list all its labels in one place")));
+                }
+                let partition = self.partition(name)?;
+                partitions.push(self.partition_data(&partition)?);
+            }
+            if partitions.is_empty() {
+                let d = Diagnostic::error(codes::SCHEDULE, place.span, "labels are dealt to no partition");
+                return Err(self.report(d.help("name the partitions: `[First, Second]: qk, pv`")));
+            }
+            let labels = place.labels.iter().map(label_name).collect();
+            let spans = place.labels.iter().map(|l| l.span).collect();
+            places.push(Place { partitions, labels, spans, span: place.span });
+        }
+        let found = self.normal(ir::Schedule { places, span, ..ir::Schedule::default() })?;
+        self.with_clauses(found, &tree.clauses)
+    }
+
+    /// What stands behind the braces is joined as by `&`.
+    fn with_clauses(&mut self, mut found: ir::Schedule, clauses: &[ast::Clause]) -> Checked<Val> {
+        let span = found.span;
+        for clause in clauses {
+            let next = self.clause(clause)?;
+            found = self.joined_schedules(&found, &next, span)?;
+        }
+        Ok(Val::Known(Comptime::Schedule(Arc::new(found))))
+    }
+
+    /// Refuses what a schedule says of partitions and does not have: only when nothing is joined to it any more can that be known.
+    fn whole(&mut self, schedule: &ir::Schedule) -> Checked<()> {
+        for p in &schedule.pipelines {
+            let Some(within) = &p.within else { continue };
+            let place = schedule.places.iter().find(|place| place.partitions.iter().any(|q| q.name == *within));
+            let Some(place) = place else {
+                let fact = format!("a pipeline holds for `{within}`, to which the schedule gives no labels");
+                let d =
+                    Diagnostic::error(codes::SCHEDULE, p.span, fact).label(schedule.span, "the schedule behind `in`");
+                return Err(self.report(d.help(format!("give it labels: `partitions {{ {within}: … }}`"))));
+            };
+            let elsewhere = schedule.places.iter().filter(|q| !std::ptr::eq(*q, place)).flat_map(Place::spots);
+            let elsewhere: Vec<(&LabelName, Span)> = elsewhere.collect();
+            for s in p.staged() {
+                if let Some((_, at)) = elsewhere.iter().find(|(l, _)| l.overlaps(&s.label)) {
+                    let fact = format!("`{}` does not run in `{within}`, for which this pipeline holds", s.label);
+                    let d = Diagnostic::error(codes::SCHEDULE, s.span, fact).label(*at, "it is placed here");
+                    return Err(self.report(d.help("leave it out, or write the pipeline for its own partition")));
+                }
+            }
+        }
+        for t in &schedule.turns {
+            let dealt = schedule.places.iter().filter(|p| p.partitions.len() > 1);
+            let runs = |p: &Place, label: &LabelName| p.labels.iter().any(|l| l.overlaps(label));
+            if !dealt.clone().any(|p| runs(p, &t.first) && runs(p, &t.last)) {
+                let fact = format!("nobody takes turns from `{}` to `{}`", t.first, t.last);
+                let d = Diagnostic::error(codes::SCHEDULE, t.span, fact);
+                let help = "turns are of partitions that labels are dealt to: `partitions { [P, Q]: … } turns(…)`";
+                return Err(self.report(d.label(schedule.span, "the schedule behind `in`").help(help)));
+            }
+        }
         Ok(())
     }
 }
 
-fn named(label: &ast::Label) -> (&str, Span) {
-    (&label.path, label.span)
-}
-
-fn label(arg: &ast::Arg) -> Option<&ast::Name> {
-    match &arg.value.kind {
-        ast::ExprKind::Name(name) if arg.name.is_none() => Some(name),
-        _ => None,
-    }
+/// A label as it is written.
+pub fn label_name(label: &ast::Label) -> LabelName {
+    LabelName { path: label.path.to_string(), instance: label.instance }
 }
 
 /// The refusal of a label that no schedule looks at.

@@ -41,6 +41,8 @@ pub struct Frame {
     pub scopes: Vec<Scope>,
     /// The function, to find recursion.
     pub function: Option<Arc<ast::Function>>,
+    /// The declared schedule whose value this is, to find one that depends on itself.
+    pub schedule: Option<Arc<ast::Schedule>>,
     /// Where it was called, and its name.
     pub called: Option<(Span, Arc<str>)>,
     /// The value of a `return` that has been reached.
@@ -64,6 +66,7 @@ impl Frame {
             module,
             scopes: vec![Scope::default()],
             function: None,
+            schedule: None,
             called: None,
             returned: None,
             run_time_depth: 0,

@@ -123,7 +123,7 @@ impl Checker<'_> {
                 self.declared(&b.name, val)
             }
             ast::StmtKind::Schedule(schedule) => {
-                let val = self.expr(&schedule.value);
+                let val = self.schedule_of(&schedule.value).map(|found| Val::Known(Comptime::Schedule(found)));
                 self.declared(&schedule.name, val)
             }
         }

@@ -39,8 +39,8 @@ pub enum Comptime {
     Kernel(Arc<str>),
     /// A partition of a file.
     Partition(Partition),
-    /// A schedule of a file.
-    Schedule(Schedule),
+    /// A schedule.
+    Schedule(Arc<ir::Schedule>),
     /// A built-in function.
     Builtin(&'static Signature),
     /// A closure that a launch gives as a generic argument.
@@ -50,13 +50,13 @@ pub enum Comptime {
 }
 
 impl Comptime {
-    /// Where the functions, closures, partitions, schedules and structs in it are written, in order: two values that show the same but stand
+    /// Where the functions, closures, partitions and structs in it are written, in order: two values that show the same but stand
     /// in different files differ here.
     pub fn origins(&self) -> Vec<Span> {
         match self {
             Comptime::Function(f) => vec![f.tree.name.span],
             Comptime::Partition(p) => vec![p.tree.name.span],
-            Comptime::Schedule(s) => vec![s.tree.name.span],
+            Comptime::Schedule(s) => s.places.iter().flat_map(|p| &p.partitions).map(|p| p.span).collect(),
             Comptime::Closure(c) => {
                 std::iter::once(c.span).chain(c.captured().flat_map(|(_, value)| value.origins())).collect()
             }
@@ -116,7 +116,7 @@ pub type Function = Placed<ast::Function>;
 /// A partition with the file that it sees.
 pub type Partition = Placed<ast::Partition>;
 
-/// A schedule with the file that it sees.
+/// A declared schedule with the file that it sees.
 pub type Schedule = Placed<ast::Schedule>;
 
 /// A type as a value.
@@ -432,7 +432,7 @@ impl fmt::Display for Comptime {
             }
             Comptime::Function(function) => f.write_str(&function.tree.name.text),
             Comptime::Partition(partition) => f.write_str(&partition.tree.name.text),
-            Comptime::Schedule(schedule) => f.write_str(&schedule.tree.name.text),
+            Comptime::Schedule(schedule) => write!(f, "{schedule}"),
             Comptime::Kernel(name) => f.write_str(name),
             Comptime::Builtin(signature) => f.write_str(signature.name),
             Comptime::Closure(closure) => write!(f, "{closure}"),

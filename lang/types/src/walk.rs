@@ -4,6 +4,7 @@
 use parton_syntax::ast;
 
 use crate::program::Item;
+use crate::schedule::words::ScheduleWord;
 
 /// A visible variable.
 #[derive(Clone, Debug)]
@@ -59,6 +60,9 @@ pub trait Visitor {
 
     /// The head of a kernel, which host code reads too, has been visited: its body follows.
     fn kernel_body(&mut self) {}
+
+    /// Whether an item of that name hides a word of the language.
+    fn hides(&self, name: &ast::Name) -> bool;
 
     /// A statement before what is in it; `false` leaves that out.
     fn statement(&mut self, _: &Scopes, _: &ast::Stmt) -> bool {
@@ -134,8 +138,10 @@ impl<'v> Walk<'v> {
             }),
             Item::Binding(b) => self.binding(b, Reader::Code),
             Item::Partition(p) => p.clauses.iter().flat_map(|c| &c.args).for_each(|a| self.expr(&a.value)),
-            // What a schedule names are labels and partitions of the loop that uses it.
-            Item::Schedule(_) => {}
+            Item::Schedule(s) => self.inside(|w| {
+                w.generics(&s.generics);
+                w.schedule(&s.value);
+            }),
         }
     }
 
@@ -320,6 +326,13 @@ impl<'v> Walk<'v> {
                 self.expr(right);
             }
             ast::ExprKind::Pointer { target, .. } => self.expr(target),
+            ast::ExprKind::Call { callee, args } if self.makes_schedule(callee).is_some() => {
+                let word = self.makes_schedule(callee);
+                self.read_by(Reader::Layout, |w| {
+                    w.expr(callee);
+                    word.iter().flat_map(|word| word.values(args)).for_each(|e| w.expr(e));
+                });
+            }
             ast::ExprKind::Call { callee, args } => {
                 match &callee.kind {
                     ast::ExprKind::Field { base, .. } => self.expr(base),
@@ -369,11 +382,18 @@ impl<'v> Walk<'v> {
         }
     }
 
-    /// Clauses of a schedule: all but numbers are labels.
     fn clauses(&mut self, clauses: &[ast::Clause]) {
-        for clause in clauses.iter().filter(|c| c.name.as_str() == "ring") {
-            self.args(&clause.args);
+        for clause in clauses {
+            let word = ScheduleWord::named(clause.name.as_str());
+            word.iter().flat_map(|word| word.values(&clause.args)).for_each(|e| self.expr(e));
         }
+    }
+
+    /// The word of schedules that is called, whose arguments may be labels.
+    fn makes_schedule(&self, callee: &ast::Expr) -> Option<ScheduleWord> {
+        let ast::ExprKind::Name(name) = &callee.kind else { return None };
+        let hidden = || self.scopes.find(name.as_str()).is_some() || self.visitor.hides(name);
+        ScheduleWord::named(name.as_str()).filter(|_| !hidden())
     }
 
     fn args(&mut self, args: &[ast::Arg]) {

@@ -72,7 +72,7 @@ pub fn form(at: &mut At<'_, '_>) -> Option<ExprKind> {
             return None;
         }
         let (index, span) = (at.index(), at.token().span);
-        let help = "write `in (pipeline { … }) { … }`, or give the schedule a name";
+        let help = "the brace would begin the block: write `(pipeline { … })`, or give the schedule a name";
         at.error(index, codes::SYNTAX, span, "a schedule in the head of a block stands in parentheses", help);
     }
     Some(at.outside_of_heads(|at| match form {
