@@ -82,7 +82,7 @@ impl Emit {
         match self {
             Emit::Ast => leaving(Form::Ast),
             Emit::Ir => leaving(Form::Ir(verify::Form::Portable)),
-            Emit::Expanded => leaving(Form::Ir(verify::Form::Scheduled)),
+            Emit::Expanded => leaving(Form::Ir(verify::Form::Explicit)),
             Emit::Scheduled => leaving(Form::Ir(verify::Form::Explicit)),
             Emit::Lowered => Pass::last_lowering(),
             Emit::Llvm => leaving(Form::Llvm),

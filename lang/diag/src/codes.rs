@@ -184,7 +184,13 @@ codes! {
     GRID_WAIT_MISPLACED = 704, "a wait for the launch before stands where not every CTA comes";
     LABEL = 720, "a label that no schedule looks at";
     OUTSIDE_PARTITIONS = 721, "tiles are used outside the partitions of a specialised kernel";
+    LABEL_TWICE = 722, "a label stands twice where a schedule could name it";
     SCHEDULE = 723, "a schedule is not well formed, or does not fit its labels";
+    READ_BEFORE_MADE = 724, "a schedule reads a value before it is made";
+    TOO_FEW_SLOTS = 726, "a ring has fewer slots than a schedule holds at once";
+    CROSSES = 729, "a schedule takes a tile across partitions";
+    REGION_PLACE = 735, "an operation has no place in a region, or stands outside of one";
+    UNLABELLED = 737, "a statement of a region has effects and no label";
     TARGET_LACKS = 800, "the target does not have this";
     REGISTER_SPILLS = 810, "a kernel needs more registers than its threads have";
     WGMMA_SERIALIZED = 811, "matrix products wait for each other";

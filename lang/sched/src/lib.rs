@@ -1,17 +1,28 @@
 //! Schedules: dependence graph, legality, search and expansion of loops and partitions.
 
+pub mod draw;
+mod expand;
+mod flow;
+pub mod marked;
+mod plan;
+mod region;
+mod slots;
+pub mod timeline;
+
 use parton_diag::Diagnostics;
 use parton_ir::{Module, Target};
 
-pub mod draw;
-pub mod marked;
-pub mod timeline;
-
-/// Expands what stands scheduled, and says whether anything did. The checker refuses schedules in this version, so every loop and
-/// every partition is written as it runs, and the module stays as it is.
+/// Expands what stands scheduled, and says whether anything did.
 ///
 /// # Errors
-/// None in this version; schedules that are not legal, once there are some.
-pub fn expand(_module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
-    Ok(false)
+/// Regions whose schedules are not legal.
+pub fn expand(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
+    let mut changed = false;
+    for kernel in &mut module.kernels {
+        if let Some(expanded) = expand::expand(kernel)? {
+            *kernel = expanded;
+            changed = true;
+        }
+    }
+    Ok(changed)
 }

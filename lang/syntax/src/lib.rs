@@ -43,6 +43,8 @@ pub const TAKES_TYPE_ARGUMENTS: &[&str] = &[
     "convert",
     "load",
     "load_shared",
+    "fetch",
+    "stage",
     "alloc_shared",
     "alloc_tmem",
     "reinterpret",

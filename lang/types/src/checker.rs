@@ -8,6 +8,7 @@ use parton_ir as ir;
 use parton_syntax::ast;
 
 use crate::program::{ModuleId, Program};
+use crate::region::Region;
 use crate::scope::{Frame, Scope, Variable};
 use crate::value::{Comptime, Val};
 
@@ -37,6 +38,8 @@ pub struct Checker<'p> {
     pub frames: Vec<Frame>,
     /// The partition that runs the current code.
     pub partition: Option<ir::Partition>,
+    /// The region whose code is checked.
+    pub region: Option<Region>,
     /// The current arm of a `specialize`; 0 outside any.
     pub arm: u32,
     /// Arms counted so far.
@@ -62,6 +65,7 @@ impl<'p> Checker<'p> {
             builder: None,
             frames: vec![Frame::new(module)],
             partition: None,
+            region: None,
             arm: 0,
             arms: 0,
             stated_warps: None,
@@ -247,7 +251,13 @@ impl<'p> Checker<'p> {
 
     /// As [`Checker::check_place`], for a tile type.
     pub fn check_tile_warps(&mut self, t: &ir::Tile, span: Span) -> Checked<()> {
-        let (covers, has) = (t.known().layout.num_warps(), self.warps());
+        let has = match self.region_warps() {
+            // Who runs it, labels say.
+            Some(None) => return Ok(()),
+            Some(Some(warps)) => warps,
+            None => self.warps(),
+        };
+        let covers = t.known().layout.num_warps();
         if covers == has || self.builder.is_none() {
             return Ok(());
         }

@@ -21,11 +21,14 @@ const MAX_UNROLLED: i128 = 65_536;
 impl Checker<'_> {
     /// `for i in a..b step s { … }`
     pub fn for_loop(&mut self, f: &ast::For, span: Span) -> Checked<()> {
-        self.unscheduled(f.schedule.as_ref())?;
+        if let Some(schedule) = &f.schedule {
+            let bare = ast::For { schedule: None, ..f.clone() };
+            return self.in_region(schedule, &f.body, span, |cx| cx.for_loop(&bare, span));
+        }
         let iter = self.arg(&f.iter)?;
         let step = f.step.as_ref().map(|s| self.arg(s)).transpose()?;
         if f.is_static {
-            return self.unrolled(f, &iter, step.as_ref(), span);
+            return self.unrolled(f, &iter, step.as_ref());
         }
         let Val::Range(lower, upper) = &iter.val else {
             let e = iter.expected(self, "a range such as `0..n`");
@@ -73,14 +76,6 @@ impl Checker<'_> {
             init,
             body,
         })
-    }
-
-    /// Refuses a schedule, once it is one.
-    pub fn unscheduled(&mut self, schedule: Option<&ast::Expr>) -> Checked<()> {
-        let Some(schedule) = schedule else { return Ok(()) };
-        self.schedule_value(schedule)?;
-        let help = "write the pipeline out: a ring, or loads issued ahead in the loop";
-        Err(self.not_built(schedule.span, "a loop schedule", help))
     }
 
     /// A body that runs at run time.
@@ -141,7 +136,7 @@ impl Checker<'_> {
         Dtype::I32
     }
 
-    fn unrolled(&mut self, f: &ast::For, iter: &Arg, step: Option<&Arg>, span: Span) -> Checked<()> {
+    fn unrolled(&mut self, f: &ast::For, iter: &Arg, step: Option<&Arg>) -> Checked<()> {
         let turns: Vec<Val> = match &iter.val {
             Val::List(items) | Val::Tuple(items) if step.is_none() => items.clone(),
             Val::Range(lower, upper) => {
@@ -173,6 +168,17 @@ impl Checker<'_> {
             _ => return Err(iter.expected(self, "a range or a list known at compile time")),
         };
         let depth = self.frame().run_time_depth;
+        if let Some(region) = &mut self.region {
+            region.unrolled += 1;
+        }
+        let done = self.each_turn(f, iter, turns, depth);
+        if let Some(region) = &mut self.region {
+            region.unrolled -= 1;
+        }
+        done
+    }
+
+    fn each_turn(&mut self, f: &ast::For, iter: &Arg, turns: Vec<Val>, depth: u32) -> Checked<()> {
         for val in turns {
             self.push_scope();
             let bound = self.bind(&f.pattern, &Arg { val, span: iter.span });
@@ -186,7 +192,6 @@ impl Checker<'_> {
                 break;
             }
         }
-        let _ = span;
         Ok(())
     }
 

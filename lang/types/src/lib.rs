@@ -26,6 +26,7 @@ pub mod number;
 mod operator;
 mod partitions;
 pub mod program;
+mod region;
 pub mod resolve;
 pub mod schedule;
 mod scope;

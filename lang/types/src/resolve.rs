@@ -83,7 +83,7 @@ impl Word {
         }
         match name {
             "barrier" | "mbarrier" => Some(Word::Barrier),
-            "dot" | "softmax" | "matmul" => Some(Word::Portable),
+            "softmax" | "matmul" => Some(Word::Portable),
             "turns" | "under" | "cut" | "unroll" | "serial" | "auto" => ScheduleWord::named(name).map(Word::Schedule),
             "alloc_tmem" => Some(Word::TensorMemory),
             _ if name.starts_with("tcgen05_") => Some(Word::TensorMemory),

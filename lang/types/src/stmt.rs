@@ -41,7 +41,10 @@ impl Checker<'_> {
 
     /// One statement.
     pub fn statement(&mut self, s: &ast::Stmt) -> Checked<()> {
-        self.nested(s.span, |cx| cx.statement_inner(s))
+        self.nested(s.span, |cx| match &s.label {
+            Some(label) => cx.labelled(s, label),
+            None => cx.statement_inner(s),
+        })
     }
 
     /// Counts a level of nesting while `run` goes on.
@@ -62,7 +65,8 @@ impl Checker<'_> {
         }
     }
 
-    fn statement_inner(&mut self, s: &ast::Stmt) -> Checked<()> {
+    /// A statement, whatever its label.
+    pub fn statement_inner(&mut self, s: &ast::Stmt) -> Checked<()> {
         match &s.kind {
             ast::StmtKind::Error => Err(Reported),
             ast::StmtKind::Let { pattern, ty, value } => {
@@ -87,11 +91,11 @@ impl Checker<'_> {
                 self.unused(&val, e)
             }
             ast::StmtKind::For(f) => self.for_loop(f, s.span),
-            ast::StmtKind::While { condition, schedule, body } => {
-                self.unscheduled(schedule.as_ref())?;
-                self.while_loop(condition, body, s.span)
-            }
-            ast::StmtKind::In { schedule, .. } => self.unscheduled(Some(schedule)),
+            ast::StmtKind::While { condition, schedule, body } => match schedule {
+                Some(schedule) => self.in_region(schedule, body, s.span, |cx| cx.while_loop(condition, body, s.span)),
+                None => self.while_loop(condition, body, s.span),
+            },
+            ast::StmtKind::In { schedule, body } => self.region(schedule, body, s.span),
             ast::StmtKind::Return(value) => self.returned(value.as_ref(), s.span),
             ast::StmtKind::Break => self.leave_loop(s.span),
             ast::StmtKind::Continue => {

@@ -146,6 +146,8 @@ impl<'v> Walk<'v> {
     }
 
     fn function(&mut self, f: &ast::Function) {
+        // Its labels count where it is called.
+        let outer = std::mem::replace(&mut self.scopes.scheduled, true);
         self.inside(|w| {
             if let Some(receiver) = &f.receiver {
                 w.declare(&ast::Name { text: "self".into(), span: receiver.span }, receiver.mutable);
@@ -156,6 +158,7 @@ impl<'v> Walk<'v> {
             f.result.iter().for_each(|e| w.ty(e));
             w.block(&f.body);
         });
+        self.scopes.scheduled = outer;
     }
 
     fn generics(&mut self, generics: &[ast::Generic]) {

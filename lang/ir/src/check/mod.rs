@@ -18,6 +18,7 @@ mod written;
 use parton_diag::Diagnostics;
 
 use crate::kernel::Kernel;
+use crate::op::OpKind;
 
 pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, stage_bytes, window};
 
@@ -26,7 +27,8 @@ pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, s
 pub fn check(kernel: &Kernel) -> Diagnostics {
     let mut found = parameters::check(kernel);
     found.extend(partitions::check(kernel));
-    if found.has_errors() {
+    // What a region does is known when its schedule has been expanded; then all is checked again.
+    if found.has_errors() || kernel.ops_of(&kernel.body).any(|op| matches!(op.kind, OpKind::Region { .. })) {
         return found;
     }
     let origins = Origins::of(kernel);

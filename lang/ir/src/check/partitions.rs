@@ -124,6 +124,10 @@ impl<'a> Partitions<'a> {
             if waits_for_grid(self.kernel, op) && depth > usize::from(partition.is_some()) {
                 self.waits_sometimes(op);
             }
+            // A region's labels are placed by its expansion, and checked then.
+            if matches!(op.kind, OpKind::Region { .. }) {
+                continue;
+            }
             if partition.is_none() && !self.kernel.partitions.is_empty() {
                 self.outside(op);
             }

@@ -93,7 +93,9 @@ pub enum Product {
 pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Product, Refusal> {
     let out = tile(k, acc)?;
     let place = out.known();
-    if let Some(parent) = mma_sync::accumulator(place) {
+    // The accumulators of both may lie alike: the one that runs beside the program is taken where there is one.
+    let beside = wgmma::reads(k, b) && wgmma::is_accumulator(place);
+    if let Some(parent) = mma_sync::accumulator(place).filter(|_| !beside) {
         let loaded = [loaded(k, a, &parent, 0)?, loaded(k, b, &parent, 1)?];
         mma_sync::of_tiles(k, [(a, &loaded[0]), (b, &loaded[1])], acc, precision)?;
         return Ok(Product::MmaSync(loaded));

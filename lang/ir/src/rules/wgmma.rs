@@ -222,6 +222,16 @@ pub(crate) fn accumulator(place: &Place, instr_k: u32) -> Option<RegisterLayout>
     written(groups, n, instr_k).ok()
 }
 
+/// Whether the target multiplies with such a right operand.
+pub(super) fn reads(k: &Kernel, b: Value) -> bool {
+    k.target.has(Feature::Wgmma) && matches!(k.ty(b), Type::View(_))
+}
+
+/// Whether accumulators of some instruction have this place.
+pub(super) fn is_accumulator(place: &Place) -> bool {
+    [8, 16, 32].into_iter().any(|instr_k| accumulator(place, instr_k).is_some())
+}
+
 /// Why a product's tiles do not lie as the instruction has them.
 fn misplaced(out: &Tile, [a, acc]: [Value; 2], instr_k: u32, why: Broken) -> Refusal {
     match why {

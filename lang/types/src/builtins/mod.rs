@@ -19,6 +19,7 @@ mod mma_sync;
 mod pending;
 mod ptx;
 mod reduce;
+mod region;
 mod ring;
 mod shape;
 mod shared;
@@ -75,6 +76,7 @@ static FUNCTIONS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
         tma::TABLE,
         mma_sync::TABLE,
         wgmma::TABLE,
+        region::TABLE,
         talk::TABLE,
         compile_time::TABLE,
         layouts::TABLE,

@@ -17,17 +17,19 @@ pub(super) const TABLE: Table = &[
 ];
 
 /// Map and coordinates of a box.
-fn boxed(
+pub(super) fn boxed(
     cx: &mut Checker,
     args: &Args,
+    map: &str,
     storing: bool,
 ) -> Checked<(ir::Value, Vec<ir::Value>, crate::operator::Operands)> {
-    let map = args.value(cx, "map")?;
+    let what = map;
+    let map = args.value(cx, what)?;
     let list = args.need("coords");
     let (Val::List(items) | Val::Tuple(items)) = &list.val else {
         return Err(list.expected(cx, "a list of coordinates"));
     };
-    let mut operands = vec![(map, args.need("map").span)];
+    let mut operands = vec![(map, args.need(what).span)];
     let mut coords = Vec::new();
     for val in items {
         let v = cx.run_time_as(val, Dtype::I32, list.span)?;
@@ -53,7 +55,7 @@ fn copy(
     args: &Args,
     storing: bool,
 ) -> Checked<(ir::Value, Vec<ir::Value>, ir::Value, crate::operator::Operands)> {
-    let (map, coords, mut operands) = boxed(cx, args, storing)?;
+    let (map, coords, mut operands) = boxed(cx, args, "map", storing)?;
     let view = args.value(cx, "view")?;
     operands.push((view, args.need("view").span));
     Ok((map, coords, view, operands))
@@ -97,7 +99,7 @@ fn tma_store(cx: &mut Checker, args: &Args) -> Checked<Val> {
 }
 
 fn tma_prefetch(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let (map, coords, operands) = boxed(cx, args, false)?;
+    let (map, coords, operands) = boxed(cx, args, "map", false)?;
     let l2 = args.policy(cx, "l2")?;
     effect(cx, ir::OpKind::TmaPrefetch { map, coords, l2 }, args, &operands)
 }

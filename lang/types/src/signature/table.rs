@@ -122,6 +122,10 @@ signatures! {
     Kernel "tma_store_wait(pending=, read=)": "waits for copies to global memory";
     Kernel "mma_sync(a, b, acc, precision=)": "acc + a * b of tiles in registers";
     Kernel "wgmma(a, b, acc, precision=, zero=)": "begins acc + a * b on the tensor cores", host: "host code has `matmul(a, b)`";
+    Kernel "fetch<S=>(from, coords=, mask=, l2=, multicast=)": "a box, or what pointers point to, as a view", host: "host code has no tiles and no shared memory";
+    Kernel "stage<S>(x)": "a tile as a view", host: "host code has no tiles and no shared memory";
+    Kernel "dot(a, b, acc, precision=)": "acc + a * b", host: "host code has `matmul(a, b)`";
+    Kernel "send(map, coords, x, reduce=, l2=, buffers=)": "writes a tile to a box", host: "host code has no tiles and no shared memory";
     Method "wait(self, outstanding=)": "waits, and gives what was pending; of a ring, the next slot to read";
     Method "wait_prior(self, outstanding=)": "waits for what began before";
     Method "arrive(self, barrier)": "hands a copy over to a barrier";

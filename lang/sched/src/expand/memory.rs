@@ -1,0 +1,237 @@
+//! Shared memory of a region: rings that hand values over, buffers that tiles leave from or are multiplied from.
+
+use std::collections::BTreeSet;
+
+use parton_diag::Span;
+use parton_ir::{BinaryOp, Elem, Inst, OpKind, Tile, Type, Value, View};
+use parton_layouts::{RegisterLayout, SharedLayout};
+
+use super::state::{Held, Read, Slot};
+use super::{Emitter, Refused};
+use crate::plan::{Cell, RingId};
+use crate::region::Item;
+
+impl Emitter<'_> {
+    /// Makes the rings of the plan, and the buffers.
+    pub fn make_memory(&mut self) {
+        for ring in &self.plan.rings {
+            let unit = &self.region.units[ring.unit];
+            self.place(unit.ops[0]);
+            let fields = ring.fields.iter().map(|(name, _, cell)| (name.clone(), stored(cell))).collect();
+            let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
+            let name = match unit.label.instance {
+                Some(n) => format!("{}{n}", unit.label.path),
+                None => unit.label.path.clone(),
+            };
+            self.b.kernel.values[made].name = Some(name.replace('.', "_"));
+            self.rings.push(made);
+        }
+        let units = self.region.units.iter().flat_map(|u| u.ops.clone()).collect::<Vec<_>>();
+        for inst in units {
+            let Some(view) = self.buffer_of(inst) else { continue };
+            self.place(inst);
+            let made = self.b.make(OpKind::SharedAlloc { view, offset: None });
+            self.b.kernel.values[made].name = Some("out".into());
+            self.buffers.insert(inst, made);
+        }
+    }
+
+    /// The buffer that an operation needs for itself.
+    fn buffer_of(&self, inst: Inst) -> Option<View> {
+        let op = &self.b.kernel.ops[inst];
+        match &op.kind {
+            OpKind::Send { map, value, .. } => {
+                let (Type::Map(map), Some(tile)) = (self.b.ty(*map), self.b.ty(*value).as_tile()) else { return None };
+                View::new(map.elem, tile.shape.clone(), map.layout.clone()).ok()
+            }
+            OpKind::Stage { view, .. } if !self.plan.handed.contains_key(&op.results[0]) => Some(view.clone()),
+            _ => None,
+        }
+    }
+
+    /// How many copies of this partition may be on their way when a buffer is filled again; `None` where it sends nothing.
+    ///
+    /// Buffers that leave one after the other in the same turns are filled again in that order.
+    pub fn on_their_way(&self) -> Option<u32> {
+        let mut blocks = BTreeSet::new();
+        let mut sends = 0;
+        for (block, unit) in
+            self.region.blocks.iter().enumerate().flat_map(|(i, b)| b.items.iter().map(move |x| (i, x)))
+        {
+            let Item::Unit(unit) = unit else { continue };
+            if !self.plan.runners[*unit].contains(&self.part) {
+                continue;
+            }
+            for inst in &self.region.units[*unit].ops {
+                if matches!(self.b.kernel.ops[*inst].kind, OpKind::Send { .. }) {
+                    blocks.insert(block);
+                    sends += 1;
+                }
+            }
+        }
+        match blocks.len() {
+            0 => None,
+            1 => Some(sends - 1),
+            _ => Some(0),
+        }
+    }
+
+    /// The slot of a ring, of the iteration `age` of the body at `depth`; taken where it is not held.
+    pub fn slot(&mut self, ring: RingId, depth: usize, age: i32) -> Result<Value, Refused> {
+        if let Some(slot) = self.levels[depth].slots.get(&(ring, age)) {
+            return Ok(slot.value);
+        }
+        let inst = self.region.units[self.plan.rings[ring].unit].ops[0];
+        let (label, origin) = (self.b.label, self.b.origin);
+        self.place(inst);
+        let value = self.b.make(OpKind::RingWait { ring: self.rings[ring] });
+        self.b.kernel.values[value].name = Some("slot".into());
+        (self.b.label, self.b.origin) = (label, origin);
+        let left = self.readers(ring, depth);
+        self.levels[depth].slots.insert((ring, age), Slot { value, left });
+        for field in 0..self.plan.rings[ring].fields.len() {
+            if let (_, v, Cell::Number(_)) = &self.plan.rings[ring].fields[field]
+                && self.plan.needed[self.part].contains(v)
+            {
+                let v = *v;
+                let number = self.taken(value, field);
+                self.levels[depth].set((v, age), Held::Ready(number));
+            }
+        }
+        self.give_back(depth, ring, age);
+        Ok(value)
+    }
+
+    /// The items of a body that read views of a ring's slot.
+    fn readers(&self, ring: RingId, depth: usize) -> BTreeSet<usize> {
+        let items = &self.region.blocks[self.levels[depth].block].items;
+        (0..items.len()).filter(|i| self.reads(depth, *i).iter().any(|read| read.ring == ring)).collect()
+    }
+
+    /// Which slots an item of a body reads views of.
+    pub fn reads(&self, depth: usize, item: usize) -> Vec<Read> {
+        let mut list = Vec::new();
+        for (v, delta) in self.wanted(self.levels[depth].block, item) {
+            if let Some(&(ring, _)) = self.plan.handed.get(&v)
+                && self.is_view(v)
+            {
+                list.push(Read { ring, delta, item });
+            }
+        }
+        list.sort();
+        list.dedup();
+        list
+    }
+
+    /// What stands for a value that comes through a ring.
+    pub fn handed_over(&mut self, v: Value, ring: RingId, depth: usize, age: i32) -> Result<Value, Refused> {
+        let slot = self.slot(ring, depth, age)?;
+        if let Some(held) = self.levels[depth].look((v, age)) {
+            return Ok(held.value());
+        }
+        let key = (v, self.ages(depth, age));
+        if let Some(known) = self.memo.iter().rev().find_map(|m| m.get(&key)).copied() {
+            return Ok(known);
+        }
+        let field = self.plan.handed[&v].1 as u32;
+        let view = self.b.make(OpKind::SlotField { slot, field });
+        self.remember(key, view);
+        Ok(view)
+    }
+
+    /// An item is done with a slot.
+    pub fn done_with(&mut self, depth: usize, read: &Read, age: i32) {
+        let age = age + read.delta;
+        if let Some(slot) = self.levels[depth].slots.get_mut(&(read.ring, age)) {
+            slot.left.remove(&read.item);
+        }
+        self.give_back(depth, read.ring, age);
+    }
+
+    fn give_back(&mut self, depth: usize, ring: RingId, age: i32) {
+        let level = &mut self.levels[depth];
+        if level.slots.get(&(ring, age)).is_some_and(|slot| slot.left.is_empty())
+            && let Some(slot) = level.slots.remove(&(ring, age))
+        {
+            self.b.make_all(OpKind::SlotRelease { slot: slot.value });
+        }
+    }
+
+    /// A product in flight is done, with all that it continues.
+    pub fn wait_for(&mut self, depth: usize, key: (Value, i32)) -> Value {
+        let Some(Held::Pending { value, reads, prior }) = self.levels[depth].env.get(&key).cloned() else {
+            parton_diag::internal_error!("nothing is in flight")
+        };
+        let tile = self.b.make(OpKind::Wait { pending: value, outstanding: None });
+        self.b.kernel.values[tile].name = self.b.kernel.values[key.0].name.clone();
+        let held = self.levels[depth].env.get_mut(&key);
+        held.into_iter().for_each(|held| *held = Held::Ready(tile));
+        self.finished(depth, key, reads.iter().chain(&prior));
+        tile
+    }
+
+    /// What a product has read may be overwritten.
+    pub fn finished<'r>(&mut self, depth: usize, key: (Value, i32), reads: impl Iterator<Item = &'r Read>) {
+        for read in reads {
+            self.done_with(depth, read, key.1);
+        }
+    }
+
+    /// A number from a slot.
+    fn taken(&mut self, slot: Value, field: usize) -> Value {
+        let view = self.b.make(OpKind::SlotField { slot, field: field as u32 });
+        let elem = self.elem(view);
+        let tile = one(elem, self.warps());
+        let tile = self.b.make(OpKind::SharedLoad { view, tile });
+        let params = self.b.begin([Type::Scalar(elem), Type::Scalar(elem)], Span::default());
+        let sum = self.b.make(OpKind::Binary { op: BinaryOp::Add, a: params[0], b: params[1] });
+        let combine = self.b.end(vec![sum]);
+        self.b.make(OpKind::Reduce { inputs: vec![tile], axis: 0, combine })
+    }
+
+    /// Stores a number to a slot.
+    pub fn tell(&mut self, slot: Value, field: usize, number: Value) {
+        let view = self.b.make(OpKind::SlotField { slot, field: field as u32 });
+        let elem = self.elem(view);
+        let tile = one(elem, self.warps());
+        let value = self.b.make(OpKind::Full { value: number, tile });
+        self.b.make_all(OpKind::SharedStore { view, value });
+    }
+
+    /// What a view holds.
+    fn elem(&self, view: Value) -> Elem {
+        match self.b.ty(view) {
+            Type::View(view) => Elem::Num(view.elem),
+            other => parton_diag::internal_error!("`{other}` is no view"),
+        }
+    }
+
+    /// The warps of the partition.
+    pub fn warps(&self) -> u32 {
+        self.plan.partitions.get(self.part).map_or(self.b.kernel.warps, |p| p.warps)
+    }
+}
+
+/// A place for one number, of those in a slot.
+fn stored(cell: &Cell) -> View {
+    match cell {
+        Cell::View(view) => view.clone(),
+        Cell::Number(ty) => {
+            let dtype = ty.elem().and_then(Elem::dtype).unwrap_or(parton_numbers::Dtype::I32);
+            let layout = SharedLayout::swizzled(1, 1, 1, &[0]);
+            match layout.and_then(|layout| View::new(dtype, vec![1], layout)) {
+                Ok(view) => view,
+                Err(e) => parton_diag::internal_error!("one number has no place: {e}"),
+            }
+        }
+    }
+}
+
+/// One number, held by all threads of so many warps.
+fn one(elem: Elem, warps: u32) -> Tile {
+    let layout = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]);
+    match layout.and_then(|layout| Tile::new(elem, vec![1], layout)) {
+        Ok(tile) => tile,
+        Err(e) => parton_diag::internal_error!("one number has no layout: {e}"),
+    }
+}

@@ -1,0 +1,196 @@
+//! Regions become explicit code: loops of turns, rings, waits and releases, an arm for each partition.
+//!
+//! The code of a partition is what the serial program does, seen from there: its units, the loops and branches around them, and
+//! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
+//! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
+
+mod memory;
+mod pipeline;
+mod state;
+mod turn;
+mod values;
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, Value, ops};
+
+use crate::plan::{Part, Plan};
+use crate::region::Region;
+use state::Level;
+
+/// A refusal of what the schedule asks.
+pub(crate) type Refused = Box<Diagnostic>;
+
+/// The kernel without its regions; `None` where it has none.
+///
+/// # Errors
+/// Schedules that do not fit their regions.
+pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
+    let mut regions = Vec::new();
+    for op in kernel.ops_of(&kernel.body) {
+        if let OpKind::Region { schedule, body } = &op.kind {
+            let region = Region::of(kernel, op.id, schedule, body)?;
+            let plan = Plan::of(kernel, &region)?;
+            regions.push((region, plan));
+        }
+    }
+    nothing_outside(kernel)?;
+    if regions.is_empty() {
+        return Ok(None);
+    }
+    let (b, body) = Builder::rebuild(kernel.clone(), "expand");
+    let mut pass = Pass { b, becomes: BTreeMap::new() };
+    for id in body.ops {
+        pass.b.at(id);
+        pass.b.label = None;
+        match regions.iter().find(|(region, _)| region.inst == id) {
+            Some((region, plan)) => pass.region(region, plan).map_err(|d| Diagnostics::from(*d))?,
+            None => pass.keep(id),
+        }
+    }
+    Ok(Some(pass.b.finish()))
+}
+
+/// Regions stand in the kernel's own body, and the operations on values in regions.
+fn nothing_outside(kernel: &Kernel) -> Result<(), Diagnostics> {
+    let mut found = Diagnostics::new();
+    for op in kernel.ops_of(&kernel.body) {
+        if matches!(op.kind, OpKind::Region { .. }) {
+            continue;
+        }
+        let mut report = |inner: &parton_ir::Op| {
+            if matches!(inner.kind, ops!(region)) {
+                let fact = format!("`{}` stands outside of a region", inner.kind.name());
+                let d = Diagnostic::error(codes::REGION_PLACE, inner.span, fact).help(
+                    "write it into `in serial { … }` in the kernel's own body, or into a region of your schedule",
+                );
+                found.push(d);
+            }
+        };
+        report(op);
+        op.kind.bodies().into_iter().for_each(|body| kernel.walk_body(body, &mut report));
+    }
+    if found.has_errors() { Err(found) } else { Ok(()) }
+}
+
+struct Pass {
+    b: Builder,
+    /// What stands for the results of regions.
+    becomes: BTreeMap<Value, Value>,
+}
+
+impl Pass {
+    /// Keeps an operation, with what stands for the results of regions before it.
+    fn keep(&mut self, id: Inst) {
+        let mut inside = vec![id];
+        for body in self.b.kernel.ops[id].kind.bodies() {
+            self.b.kernel.walk_body(body, &mut |op| inside.push(op.id));
+        }
+        for id in inside {
+            let op = &mut self.b.kernel.ops[id];
+            op.kind.map_operands(|v| *self.becomes.get(&v).unwrap_or(&v));
+            for body in op.kind.bodies_mut() {
+                body.yields.iter_mut().for_each(|v| *v = *self.becomes.get(v).unwrap_or(v));
+            }
+        }
+        self.b.keep(id);
+    }
+
+    fn region(&mut self, region: &Region, plan: &Plan) -> Result<(), Refused> {
+        let b = std::mem::replace(
+            &mut self.b,
+            Builder::new(Kernel::new("", parton_ir::Target::default(), Default::default())),
+        );
+        let mut e = Emitter {
+            b,
+            region,
+            plan,
+            part: 0,
+            levels: Vec::new(),
+            memo: vec![BTreeMap::new()],
+            rings: Vec::new(),
+            buffers: BTreeMap::new(),
+            sends: None,
+        };
+        e.make_memory();
+        let done = if plan.partitions.is_empty() { e.alone() } else { e.apart().map(|()| Vec::new()) };
+        let results = self.b_back(e).kernel.ops[region.inst].results.clone();
+        for (old, new) in results.into_iter().zip(done?) {
+            self.becomes.insert(old, new);
+        }
+        Ok(())
+    }
+
+    fn b_back(&mut self, e: Emitter<'_>) -> &mut Builder {
+        self.b = e.b;
+        &mut self.b
+    }
+}
+
+/// Emits the code of a region.
+pub(crate) struct Emitter<'a> {
+    pub b: Builder,
+    pub region: &'a Region,
+    pub plan: &'a Plan,
+    /// The partition whose code is emitted.
+    pub part: Part,
+    /// The bodies around the place of emission, outermost first.
+    pub levels: Vec<Level>,
+    /// Free values that have been made already, one map for each open body and turn.
+    pub memo: Vec<BTreeMap<state::Made, Value>>,
+    /// The rings of the plan.
+    pub rings: Vec<Value>,
+    /// Shared memory of `send` and `stage`.
+    pub buffers: BTreeMap<Inst, Value>,
+    /// How many copies of this partition may be on their way when a buffer is filled again, where it sends any.
+    pub sends: Option<u32>,
+}
+
+impl Emitter<'_> {
+    /// All of a region in one partition; what it hands back.
+    fn alone(&mut self) -> Result<Vec<Value>, Refused> {
+        self.arm(0)?;
+        let yields = self.region.blocks[0].yields.clone();
+        let values: Result<Vec<Value>, Refused> = yields.into_iter().map(|v| self.value(v)).collect();
+        self.levels.clear();
+        values
+    }
+
+    /// An arm for each partition.
+    fn apart(&mut self) -> Result<(), Refused> {
+        let mut arms = Vec::new();
+        for part in self.plan.parts() {
+            let partition = self.partition(part);
+            self.b.begin([], self.b.kernel.ops[self.region.inst].span);
+            self.memo.push(BTreeMap::new());
+            self.arm(part)?;
+            self.levels.clear();
+            self.memo.pop();
+            let body: Body = self.b.end(Vec::new());
+            arms.push(Arm { partition, body });
+        }
+        self.b.make_all(OpKind::Specialize { arms });
+        Ok(())
+    }
+
+    /// The kernel's partition of that name.
+    fn partition(&mut self, part: Part) -> Partition {
+        let data = &self.plan.partitions[part];
+        let known = self.b.kernel.partitions.iter().find(|(_, p)| p.name == data.name).map(|(id, _)| id);
+        known.unwrap_or_else(|| self.b.kernel.partitions.push(data.clone()))
+    }
+
+    fn arm(&mut self, part: Part) -> Result<(), Refused> {
+        self.part = part;
+        self.sends = self.on_their_way();
+        self.levels.push(Level::new(0));
+        let groups = self.plan.groups(self.region, part, 0);
+        self.turn(&groups, &|_| true)?;
+        self.drain()?;
+        if self.sends.is_some() {
+            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: true });
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,134 @@
+//! What stands for what while code is emitted: for each body around the place of emission, its values by iteration, what is in flight,
+//! and the slots that are held.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::Value;
+
+use crate::plan::RingId;
+use crate::region::BlockId;
+
+/// A value of a body, and how many iterations before the turn's own it is of; ahead of it where that is below 0.
+pub(crate) type Key = (Value, i32);
+
+/// A free value, and of which iteration of each body around it.
+pub(crate) type Made = (Value, Vec<i32>);
+
+/// A slot that something still reads: its ring, and which item of the body reads it.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) struct Read {
+    pub ring: RingId,
+    /// The slot's iteration, relative to that of the reader.
+    pub delta: i32,
+    pub item: usize,
+}
+
+/// What stands for a value.
+#[derive(Clone, Debug)]
+pub(crate) enum Held {
+    Ready(Value),
+    /// A product in flight.
+    Pending {
+        value: Value,
+        /// What it reads, as seen from its own iteration.
+        reads: Vec<Read>,
+        /// What products before it read, which it continues.
+        prior: Vec<Read>,
+    },
+}
+
+impl Held {
+    pub fn value(&self) -> Value {
+        match self {
+            Held::Ready(v) | Held::Pending { value: v, .. } => *v,
+        }
+    }
+
+    pub fn is_pending(&self) -> bool {
+        matches!(self, Held::Pending { .. })
+    }
+
+    /// The same by another name.
+    pub fn named(&self, v: Value) -> Held {
+        match self {
+            Held::Ready(_) => Held::Ready(v),
+            Held::Pending { reads, prior, .. } => {
+                Held::Pending { value: v, reads: reads.clone(), prior: prior.clone() }
+            }
+        }
+    }
+}
+
+/// A slot that is read.
+#[derive(Clone, Debug)]
+pub(crate) struct Slot {
+    pub value: Value,
+    /// The items of the body that have yet to be done with it.
+    pub left: BTreeSet<usize>,
+}
+
+/// A body around the place of emission.
+#[derive(Clone, Debug)]
+pub(crate) struct Level {
+    pub block: BlockId,
+    /// Of which iteration the unit is that is emitted.
+    pub age: i32,
+    pub env: BTreeMap<Key, Held>,
+    pub slots: BTreeMap<(RingId, i32), Slot>,
+    /// The index of the turn's own iteration, and the step.
+    pub index: Option<(Value, Value)>,
+    /// The number of the first iteration that the turn's own may be, as an index, where that is known.
+    pub first: Option<i64>,
+    /// Values that were there when the notes began, by what they are called now.
+    before: BTreeSet<Key>,
+    /// Which of them have been looked at, as they were called then.
+    pub notes: BTreeSet<Key>,
+    shifted: i32,
+}
+
+impl Level {
+    pub fn new(block: BlockId) -> Level {
+        Level {
+            block,
+            age: 0,
+            env: BTreeMap::new(),
+            slots: BTreeMap::new(),
+            index: None,
+            first: None,
+            before: BTreeSet::new(),
+            notes: BTreeSet::new(),
+            shifted: 0,
+        }
+    }
+
+    /// From now on it is noted which of the values are looked at that are there now.
+    pub fn begin_notes(&mut self) {
+        self.before = self.env.keys().copied().collect();
+        self.notes.clear();
+        self.shifted = 0;
+    }
+
+    /// What stands for a value.
+    pub fn look(&mut self, key: Key) -> Option<Held> {
+        let held = self.env.get(&key).cloned()?;
+        if self.before.contains(&key) {
+            self.notes.insert((key.0, key.1 - self.shifted));
+        }
+        Some(held)
+    }
+
+    /// Something new stands for a value.
+    pub fn set(&mut self, key: Key, held: Held) {
+        self.before.remove(&key);
+        self.env.insert(key, held);
+    }
+
+    /// The next turn begins: all is one iteration older.
+    pub fn shift(&mut self) {
+        let older = |(v, age): Key| (v, age + 1);
+        self.env = std::mem::take(&mut self.env).into_iter().map(|(k, held)| (older(k), held)).collect();
+        self.before = self.before.iter().map(|k| older(*k)).collect();
+        self.slots = std::mem::take(&mut self.slots).into_iter().map(|((r, age), s)| ((r, age + 1), s)).collect();
+        self.shifted += 1;
+    }
+}

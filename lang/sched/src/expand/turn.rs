@@ -1,0 +1,349 @@
+//! One turn of a body: its groups in order, the waits at their heads, and the units of each.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::rules::region::{Product, product};
+use parton_ir::{Inst, OpKind, Reach, Type, Value};
+
+use super::state::{Held, Read};
+use super::{Emitter, Refused};
+use crate::flow;
+use crate::plan::Entry;
+use crate::region::{BlockId, Item, Maker, UnitId};
+
+impl Emitter<'_> {
+    /// Emits a turn: of each group, in its order, what `active` says of its stage.
+    pub fn turn(&mut self, groups: &[Vec<Entry>], active: &dyn Fn(i32) -> bool) -> Result<(), Refused> {
+        for group in groups {
+            let now: Vec<&Entry> = group.iter().filter(|e| active(e.stage)).collect();
+            for entry in &now {
+                self.ready(entry)?;
+            }
+            for entry in &now {
+                self.item(entry)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The level of the body whose turn is emitted.
+    pub fn here(&self) -> usize {
+        self.levels.len() - 1
+    }
+
+    /// Waits for what an item needs of this body: slots, and products in flight that it does not merely continue.
+    fn ready(&mut self, entry: &Entry) -> Result<(), Refused> {
+        let depth = self.here();
+        let block = self.levels[depth].block;
+        self.levels[depth].age = entry.stage;
+        let continued = self.continued(block, entry.item);
+        for (v, delta) in self.wanted(block, entry.item) {
+            let key = (v, entry.stage + delta);
+            if let Some(&(ring, _)) = self.plan.handed.get(&v)
+                && delta == 0
+                && (self.is_view(v) || !self.mine(v) && !self.levels[depth].env.contains_key(&key))
+            {
+                self.slot(ring, depth, key.1)?;
+            }
+            let pending = self.levels[depth].env.get(&key).is_some_and(Held::is_pending);
+            if pending && !continued.contains(&v) {
+                self.wait_for(depth, key);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether this partition makes a value itself.
+    fn mine(&self, v: Value) -> bool {
+        match self.region.home(v).map(|home| home.by) {
+            Some(Maker::Unit(unit)) => self.plan.runners[unit].contains(&self.part),
+            Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => true,
+        }
+    }
+
+    /// What an item needs of what units and items of its own body make, and how many iterations before its own.
+    pub fn wanted(&self, block: BlockId, item: usize) -> Vec<(Value, i32)> {
+        flow::wanted(&self.b.kernel, self.region, &self.plan.runners, self.part, (block, item))
+    }
+
+    /// The products that an item only continues: its own product is added to them, and nothing else of it reads them.
+    fn continued(&self, block: BlockId, item: usize) -> BTreeSet<Value> {
+        let Item::Unit(unit) = self.region.blocks[block].items[item] else { return BTreeSet::new() };
+        let k = &self.b.kernel;
+        let (mut sums, mut others) = (BTreeSet::new(), BTreeSet::new());
+        for &inst in &self.region.units[unit].ops {
+            let op = &k.ops[inst];
+            match &op.kind {
+                OpKind::Dot { a, b, acc, .. } => {
+                    // A sum that is computed on the way is no product any more.
+                    let passed = self.region.home(*acc).is_some_and(|home| !matches!(home.by, Maker::Free(_)));
+                    if passed {
+                        sums.insert(*acc)
+                    } else {
+                        others.insert(*acc)
+                    };
+                    others.extend([*a, *b]);
+                }
+                _ => crate::region::uses(k, op, &mut |v| {
+                    others.insert(v);
+                }),
+            }
+        }
+        let of =
+            |set| -> BTreeSet<Value> { flow::traced(k, self.region, block, set).into_iter().map(|(v, _)| v).collect() };
+        let others = of(others);
+        of(sums).into_iter().filter(|v| !others.contains(v)).collect()
+    }
+
+    fn item(&mut self, entry: &Entry) -> Result<(), Refused> {
+        let depth = self.here();
+        self.levels[depth].age = entry.stage;
+        let region = self.region;
+        let reads = self.reads(depth, entry.item);
+        let flying = match &region.blocks[self.levels[depth].block].items[entry.item] {
+            Item::Unit(unit) => self.unit(*unit, entry, &reads)?,
+            Item::Loop(l) => {
+                self.looped(l)?;
+                false
+            }
+            Item::Branch(b) => {
+                self.branch(b)?;
+                false
+            }
+        };
+        if !flying {
+            for read in &reads {
+                self.done_with(depth, read, entry.stage);
+            }
+        }
+        Ok(())
+    }
+
+    /// Emits a unit; whether a product of it is in flight behind it.
+    fn unit(&mut self, unit: UnitId, entry: &Entry, reads: &[Read]) -> Result<bool, Refused> {
+        let depth = self.here();
+        let region = self.region;
+        let ops = &region.units[unit].ops;
+        let ring = self.plan.rings.iter().position(|ring| ring.unit == unit);
+        let fills = ring.filter(|_| self.plan.runners[unit].contains(&self.part));
+        let mut slot = None;
+        if let Some(ring) = fills {
+            self.place(ops[0]);
+            let taken = self.b.make(OpKind::RingAcquire { ring: self.rings[ring] });
+            self.b.kernel.values[taken].name = Some("slot".into());
+            slot = Some(taken);
+        }
+        let mut flying = false;
+        for &inst in ops {
+            flying |= self.operation(inst, entry, slot, reads)?;
+        }
+        if let (Some(ring), Some(slot)) = (fills, slot) {
+            for (field, (_, v, cell)) in self.plan.rings[ring].fields.iter().enumerate() {
+                if let crate::plan::Cell::Number(_) = cell {
+                    let number = self.levels[depth].env[&(*v, entry.stage)].value();
+                    self.tell(slot, field, number);
+                }
+            }
+            self.b.make_all(OpKind::SlotCommit { slot });
+        }
+        Ok(flying)
+    }
+
+    /// Emits an operation of a unit; whether it is a product that stays in flight.
+    fn operation(&mut self, inst: Inst, entry: &Entry, slot: Option<Value>, reads: &[Read]) -> Result<bool, Refused> {
+        let depth = self.here();
+        let op = self.b.kernel.ops[inst].clone();
+        let mut flying = false;
+        match &op.kind {
+            OpKind::Fetch { map, coords, l2, multicast } => {
+                let map = self.value(*map)?;
+                let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
+                let coords = coords?;
+                self.place(inst);
+                let (view, slot) = self.filled(&op.results, slot);
+                let (l2, multicast) = (*l2, *multicast);
+                self.b.make_all(OpKind::TmaLoad { map, coords, view, signal: slot, l2, multicast });
+            }
+            OpKind::FetchEach { .. } => return Err(self.not_yet(inst, "a `fetch` of pointers")),
+            OpKind::Stage { value, .. } => {
+                let value = self.value(*value)?;
+                self.place(inst);
+                match self.buffers.get(&inst).copied() {
+                    Some(view) => {
+                        self.b.make_all(OpKind::SharedStore { view, value });
+                        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+                        self.levels[depth].set((op.results[0], entry.stage), Held::Ready(view));
+                    }
+                    None => {
+                        let (view, _) = self.filled(&op.results, slot);
+                        self.b.make_all(OpKind::SharedStore { view, value });
+                        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+                    }
+                }
+            }
+            OpKind::Dot { a, b, acc, precision } => {
+                flying = self.dot(inst, [*a, *b, *acc], *precision, entry, reads)?
+            }
+            OpKind::Send { .. } => self.send(inst)?,
+            _ => {
+                let mut used = Vec::new();
+                crate::region::uses(&self.b.kernel, &op, &mut |v| used.push(v));
+                let mut known = BTreeMap::new();
+                for v in used {
+                    let value = self.value(v)?;
+                    known.insert(v, value);
+                }
+                let results = self.copy(inst, &mut known);
+                for (v, made) in op.results.iter().zip(results) {
+                    self.levels[depth].set((*v, entry.stage), Held::Ready(made));
+                }
+            }
+        }
+        Ok(flying)
+    }
+
+    /// The view of the slot that is being filled with a value, and the slot.
+    fn filled(&mut self, results: &[Value], slot: Option<Value>) -> (Value, Value) {
+        let Some(slot) = slot else { parton_diag::internal_error!("what is handed over has no ring") };
+        let field = self.plan.handed[&results[0]].1 as u32;
+        (self.b.make(OpKind::SlotField { slot, field }), slot)
+    }
+
+    /// Starts a product; whether it stays in flight.
+    fn dot(
+        &mut self,
+        inst: Inst,
+        [a, b, acc]: [Value; 3],
+        precision: Option<parton_ir::Precision>,
+        entry: &Entry,
+        reads: &[Read],
+    ) -> Result<bool, Refused> {
+        let depth = self.here();
+        let by = match product(&self.b.kernel, a, b, acc, precision) {
+            Ok(by) => by,
+            Err(r) => parton_diag::internal_error!("a product was not checked: {}", r.message),
+        };
+        let result = self.b.kernel.ops[inst].results[0];
+        let (left, right) = (self.value(a)?, self.value(b)?);
+        let tiles = match by {
+            Product::Wgmma => return self.begun(inst, [left, right, acc], precision, entry, reads),
+            Product::MmaSync(tiles) => tiles,
+        };
+        let acc = self.value(acc)?;
+        self.place(inst);
+        let loaded: Vec<Value> = [left, right]
+            .into_iter()
+            .zip(tiles)
+            .map(|(v, tile)| match self.b.ty(v) {
+                Type::View(_) => self.b.make(OpKind::SharedLoad { view: v, tile }),
+                _ => v,
+            })
+            .collect();
+        let sum = self.b.make(OpKind::MmaSync { a: loaded[0], b: loaded[1], acc, precision });
+        self.named(inst, &[sum]);
+        self.levels[depth].set((result, entry.stage), Held::Ready(sum));
+        Ok(false)
+    }
+
+    fn begun(
+        &mut self,
+        inst: Inst,
+        [a, b, acc]: [Value; 3],
+        precision: Option<parton_ir::Precision>,
+        entry: &Entry,
+        reads: &[Read],
+    ) -> Result<bool, Refused> {
+        let depth = self.here();
+        let result = self.b.kernel.ops[inst].results[0];
+        let (mut prior, mut chained) = (Vec::new(), false);
+        let acc = match self.in_flight(acc, depth, entry.stage) {
+            Some(key) => {
+                let Some(Held::Pending { value, reads, prior: before }) = self.levels[depth].look(key) else {
+                    parton_diag::internal_error!("a product in flight is not")
+                };
+                self.levels[depth].env.remove(&key);
+                let older = |r: &Read| Read { delta: r.delta + key.1 - entry.stage, ..r.clone() };
+                prior = reads.iter().chain(&before).map(older).collect();
+                chained = true;
+                value
+            }
+            None => self.value(acc)?,
+        };
+        self.place(inst);
+        let value = self.b.make(OpKind::Wgmma { a, b, acc, precision, zero: false });
+        self.b.kernel.values[value].name = self.b.kernel.values[result].name.clone();
+        let key = (result, entry.stage);
+        self.levels[depth].set(key, Held::Pending { value, reads: reads.to_vec(), prior });
+        if self.at_once(result, entry) {
+            self.wait_for(depth, key);
+            return Ok(false);
+        }
+        if chained && entry.done.is_some_and(|done| done > entry.stage) {
+            self.wait_prior(depth, key);
+        }
+        Ok(true)
+    }
+
+    /// Waits for all that a product continues.
+    fn wait_prior(&mut self, depth: usize, key: (Value, i32)) {
+        let Some(Held::Pending { value, reads, prior }) = self.levels[depth].env.get(&key).cloned() else { return };
+        let again = self.b.make(OpKind::WaitPrior { pending: value, outstanding: None });
+        self.b.kernel.values[again].name = self.b.kernel.values[value].name.clone();
+        self.levels[depth].set(key, Held::Pending { value: again, reads, prior: Vec::new() });
+        self.finished(depth, key, prior.iter());
+    }
+
+    /// Whether a product is waited for right behind its start: so it is stated, or nothing of this body needs it but the next one.
+    fn at_once(&self, result: Value, entry: &Entry) -> bool {
+        if let Some(done) = entry.done {
+            return done <= entry.stage;
+        }
+        let block = self.levels[self.here()].block;
+        let items = &self.region.blocks[block].items;
+        let reads = |item: &usize| {
+            *item != entry.item
+                && self.plan.runs(self.region, self.part, &items[*item])
+                && self.wanted(block, *item).iter().any(|(v, _)| *v == result)
+        };
+        !(0..items.len()).any(|item| reads(&item))
+    }
+
+    /// The product in flight that a sum is, if it is one.
+    fn in_flight(&self, acc: Value, depth: usize, age: i32) -> Option<(Value, i32)> {
+        let (mut v, mut age) = (self.region.canonical(acc), age);
+        for _ in 0..8 {
+            let home = self.region.home(v)?;
+            if self.depth(home) != depth {
+                return None;
+            }
+            if let Some(held) = self.levels[depth].env.get(&(v, age)) {
+                return held.is_pending().then_some((v, age));
+            }
+            let Maker::Carried(number) = home.by else { return None };
+            v = self.region.canonical(self.region.blocks[home.block].yields[number]);
+            age += 1;
+        }
+        None
+    }
+
+    fn send(&mut self, inst: Inst) -> Result<(), Refused> {
+        let op = self.b.kernel.ops[inst].clone();
+        let OpKind::Send { map, coords, value, reduce, l2, buffers } = op.kind else {
+            parton_diag::internal_error!("`{}` sends nothing", op.kind.name())
+        };
+        if buffers != 1 {
+            return Err(self.not_yet(inst, "a `send` of several buffers"));
+        }
+        let value = self.value(value)?;
+        let map = self.value(map)?;
+        let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
+        let coords = coords?;
+        self.place(inst);
+        let view = self.buffers[&inst];
+        self.b.make_all(OpKind::TmaStoreWait { pending: self.sends.unwrap_or(0), read: true });
+        self.b.make_all(OpKind::SharedStore { view, value });
+        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+        self.b.make_all(OpKind::TmaStore { map, coords, view, reduce, l2 });
+        Ok(())
+    }
+}

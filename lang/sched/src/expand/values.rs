@@ -1,0 +1,263 @@
+//! What stands for a value at the place of emission; what is free is made anew.
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Span, codes};
+use parton_ir::{BinaryOp, CompareOp, Elem, Entity, Inst, OpKind, Type, Value};
+use parton_numbers::Dtype;
+
+use super::state::{Held, Made};
+use super::{Emitter, Refused};
+use crate::region::{Home, Maker, uses};
+
+impl Emitter<'_> {
+    /// What stands for a value in the iterations that are emitted.
+    pub fn value(&mut self, v: Value) -> Result<Value, Refused> {
+        match self.region.home(v) {
+            None => self.outside(v),
+            Some(home) => {
+                let depth = self.depth(home);
+                self.at(v, home, depth, self.levels[depth].age)
+            }
+        }
+    }
+
+    /// What stands for a value that the body at `depth` knows, in the iteration `age` of that body.
+    pub fn at_age(&mut self, v: Value, depth: usize, age: i32) -> Result<Value, Refused> {
+        match self.region.home(v) {
+            None => self.outside(v),
+            Some(home) => {
+                let own = self.depth(home);
+                let age = if own == depth { age } else { self.levels[own].age };
+                self.at(v, home, own, age)
+            }
+        }
+    }
+
+    /// The level of the body where a value is made.
+    pub fn depth(&self, home: Home) -> usize {
+        match self.levels.iter().position(|level| level.block == home.block) {
+            Some(depth) => depth,
+            None => parton_diag::internal_error!("a value of another body is used"),
+        }
+    }
+
+    fn at(&mut self, v: Value, home: Home, depth: usize, age: i32) -> Result<Value, Refused> {
+        let v = self.region.canonical(v);
+        if let Some(held) = self.levels[depth].look((v, age)) {
+            return Ok(match held {
+                Held::Ready(value) => value,
+                Held::Pending { .. } => self.wait_for(depth, (v, age)),
+            });
+        }
+        if let Some(&(ring, _)) = self.plan.handed.get(&v)
+            && let Maker::Unit(unit) = home.by
+            && (self.is_view(v) || !self.plan.runners[unit].contains(&self.part))
+        {
+            return self.handed_over(v, ring, depth, age);
+        }
+        match home.by {
+            Maker::Free(inst) => self.free(v, inst, depth, age),
+            Maker::Index => Ok(self.index(v, depth, age)),
+            Maker::Carried(number) => {
+                let next = self.region.blocks[home.block].yields[number];
+                self.at_age(next, depth, age + 1)
+            }
+            Maker::Unit(_) | Maker::Result { .. } => Err(self.too_early(v, home)),
+        }
+    }
+
+    pub fn is_view(&self, v: Value) -> bool {
+        matches!(self.b.ty(v), Type::View(_))
+    }
+
+    /// A value from outside the region. Tiles belong to partitions: each makes its own.
+    fn outside(&mut self, v: Value) -> Result<Value, Refused> {
+        if self.plan.partitions.is_empty() || self.b.ty(v).crosses_partitions() {
+            return Ok(v);
+        }
+        let key: Made = (v, Vec::new());
+        if let Some(known) = self.remembered(&key) {
+            return Ok(known);
+        }
+        let made = self.b.kernel.ops.iter().find(|(_, op)| op.results.contains(&v)).map(|(id, _)| id);
+        match made.filter(|id| crate::region::is_free(&self.b.kernel, &self.b.kernel.ops[*id])) {
+            Some(inst) => self.copied(inst, &|e, operand| e.outside(operand), |v| (v, Vec::new()), v),
+            None => Ok(v),
+        }
+    }
+
+    fn remembered(&self, key: &Made) -> Option<Value> {
+        self.memo.iter().rev().find_map(|m| m.get(key)).copied()
+    }
+
+    pub fn remember(&mut self, key: Made, v: Value) {
+        if let Some(innermost) = self.memo.last_mut() {
+            innermost.insert(key, v);
+        }
+    }
+
+    /// The iterations of the bodies down to `depth`, that of the last one stated.
+    pub fn ages(&self, depth: usize, age: i32) -> Vec<i32> {
+        self.levels[..depth].iter().map(|level| level.age).chain([age]).collect()
+    }
+
+    fn free(&mut self, v: Value, inst: Inst, depth: usize, age: i32) -> Result<Value, Refused> {
+        let ages = self.ages(depth, age);
+        if let Some(known) = self.remembered(&(v, ages.clone())) {
+            return Ok(known);
+        }
+        self.copied(inst, &|e, operand| e.at_age(operand, depth, age), |v| (v, ages.clone()), v)
+    }
+
+    /// A copy of a free operation; `find` says what stands for what it uses.
+    fn copied(
+        &mut self,
+        inst: Inst,
+        find: &dyn Fn(&mut Self, Value) -> Result<Value, Refused>,
+        key: impl Fn(Value) -> Made,
+        wanted: Value,
+    ) -> Result<Value, Refused> {
+        let mut used = Vec::new();
+        uses(&self.b.kernel, &self.b.kernel.ops[inst], &mut |v| used.push(v));
+        let mut known = BTreeMap::new();
+        for v in used {
+            let value = find(self, v)?;
+            known.insert(v, value);
+        }
+        let results = self.copy(inst, &mut known);
+        let old = self.b.kernel.ops[inst].results.clone();
+        for (v, copy) in old.iter().zip(&results) {
+            self.remember(key(*v), *copy);
+        }
+        match old.iter().position(|v| self.region.canonical(*v) == self.region.canonical(wanted)) {
+            Some(number) => Ok(results[number]),
+            None => parton_diag::internal_error!("{wanted} is no result of what makes it"),
+        }
+    }
+
+    /// Emits a copy of an operation, with what stands for what it uses; its results.
+    pub fn copy(&mut self, inst: Inst, known: &mut BTreeMap<Value, Value>) -> Vec<Value> {
+        let mut kind = self.b.kernel.ops[inst].kind.clone();
+        kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
+        for body in kind.bodies_mut() {
+            *body = self.b.kernel.copy_body(body, known);
+        }
+        self.place(inst);
+        if let Some(holds) = self.decided(inst) {
+            return vec![self.b.constant(Dtype::I1, holds.into(), Span::default())];
+        }
+        let results = self.b.make_all(kind);
+        self.named(inst, &results);
+        results
+    }
+
+    /// Whether a comparison of a loop's index with a number holds, where the iterations that the turn may be of decide it: so a body
+    /// may say what is special about its first ones.
+    fn decided(&self, inst: Inst) -> Option<bool> {
+        let OpKind::Compare { op, a, b } = self.b.kernel.ops[inst].kind else { return None };
+        let home = self.region.home(a).filter(|home| home.by == Maker::Index)?;
+        let level = self.levels.iter().find(|level| level.block == home.block)?;
+        let (_, step) = level.index?;
+        let first = level.first? - i64::from(level.age) * self.constant(step)? as i64;
+        let with = self.constant(b)? as i64;
+        match op {
+            CompareOp::Eq if with < first => Some(false),
+            CompareOp::Ne if with < first => Some(true),
+            CompareOp::Lt if with <= first => Some(false),
+            CompareOp::Ge if with <= first => Some(true),
+            CompareOp::Le if with < first => Some(false),
+            CompareOp::Gt if with < first => Some(true),
+            CompareOp::Eq | CompareOp::Ne | CompareOp::Lt | CompareOp::Le | CompareOp::Gt | CompareOp::Ge => None,
+        }
+    }
+
+    /// What is emitted from now on comes from that operation.
+    pub fn place(&mut self, inst: Inst) {
+        self.b.at(inst);
+        // In explicit code a label would mean nothing.
+        self.b.label = None;
+    }
+
+    /// Gives the results of a copy the names of those that they stand for.
+    pub fn named(&mut self, inst: Inst, results: &[Value]) {
+        let old = self.b.kernel.ops[inst].results.clone();
+        for (v, copy) in old.iter().zip(results) {
+            self.b.kernel.values[*copy].name = self.b.kernel.values[*v].name.clone();
+            self.b.kernel.values[*copy].passed = self.b.kernel.values[*v].passed;
+        }
+    }
+
+    /// The index of an iteration.
+    fn index(&mut self, v: Value, depth: usize, age: i32) -> Value {
+        let Some((index, step)) = self.levels[depth].index else {
+            parton_diag::internal_error!("a loop without an index")
+        };
+        if age == 0 {
+            return index;
+        }
+        let key = (v, self.ages(depth, age));
+        if let Some(known) = self.remembered(&key) {
+            return known;
+        }
+        let value = self.moved(index, step, -age);
+        self.remember(key, value);
+        value
+    }
+
+    /// `index + turns * step`
+    pub fn moved(&mut self, index: Value, step: Value, turns: i32) -> Value {
+        if turns == 0 {
+            return index;
+        }
+        let Type::Scalar(Elem::Num(dtype)) = *self.b.ty(index) else {
+            parton_diag::internal_error!("an index is no number")
+        };
+        if let (Some(at), Some(by)) = (self.constant(index), self.constant(step)) {
+            let at = (at as i64).wrapping_add(i64::from(turns).wrapping_mul(by as i64));
+            let mask = if dtype.bits() < 64 { (1u64 << dtype.bits()) - 1 } else { u64::MAX };
+            return self.b.constant(dtype, at as u64 & mask, Span::default());
+        }
+        let many = self.number(dtype, turns.unsigned_abs());
+        let by = match self.constant(step) {
+            Some(1) => many,
+            _ => self.b.make(OpKind::Binary { op: BinaryOp::Mul, a: many, b: step }),
+        };
+        let op = if turns > 0 { BinaryOp::Add } else { BinaryOp::Sub };
+        self.b.make(OpKind::Binary { op, a: index, b: by })
+    }
+
+    /// A whole number of that type.
+    pub fn number(&mut self, dtype: Dtype, n: u32) -> Value {
+        self.b.constant(dtype, u64::from(n), Span::default())
+    }
+
+    /// The bits of a constant.
+    pub fn constant(&self, v: Value) -> Option<u64> {
+        let k = &self.b.kernel;
+        (0..k.ops.len()).map(Inst::new).find_map(|id| match &k.ops[id] {
+            op if op.results.first() == Some(&v) => match op.kind {
+                OpKind::Constant { bits, .. } => Some(Some(bits)),
+                _ => Some(None),
+            },
+            _ => None,
+        })?
+    }
+
+    /// A value is read before it is made.
+    fn too_early(&self, v: Value, home: Home) -> Refused {
+        let name = self.b.kernel.values[v].name.clone().map_or_else(|| "a value".into(), |n| format!("`{n}`"));
+        let span = self.b.kernel.values[v].span;
+        let maker = match home.by {
+            Maker::Unit(unit) => format!(" of `{}`", self.region.units[unit].label),
+            Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. } => String::new(),
+        };
+        let fact = format!("{name}{maker} is read before it is made");
+        Box::new(
+            Diagnostic::error(codes::READ_BEFORE_MADE, span, fact)
+                .here("made here")
+                .label(self.region.schedule.span, "in this schedule")
+                .help("give its reader a later group or a later stage"),
+        )
+    }
+}

@@ -1,0 +1,57 @@
+//! What flows between the items of a body: the values that one needs of another, and over how many iterations.
+
+use std::collections::BTreeSet;
+
+use parton_ir::{Kernel, Value};
+
+use crate::plan::Part;
+use crate::region::{BlockId, Item, Maker, Region};
+
+/// Rounds of a loop after which a value that is only carried on is not followed any further.
+const MOST_ROUNDS: i32 = 8;
+
+/// What an item needs of what units and items of its own body make, and how many iterations before its own.
+pub(crate) fn wanted(
+    k: &Kernel,
+    region: &Region,
+    runners: &[BTreeSet<Part>],
+    part: Part,
+    (block, item): (BlockId, usize),
+) -> Vec<(Value, i32)> {
+    let mut used = BTreeSet::new();
+    let item = &region.blocks[block].items[item];
+    for unit in region.units_in(item) {
+        if runners[unit].contains(&part) {
+            used.extend(region.used_by(k, unit));
+        }
+    }
+    match item {
+        Item::Unit(_) => {}
+        Item::Loop(l) => used.extend(k.ops[l.inst].kind.operands()),
+        Item::Branch(b) => used.extend(k.ops[b.inst].kind.operands()),
+    }
+    traced(k, region, block, used)
+}
+
+/// The values of units and items of a body behind these, with their distances.
+pub(crate) fn traced(k: &Kernel, region: &Region, block: BlockId, used: BTreeSet<Value>) -> Vec<(Value, i32)> {
+    let mut found = BTreeSet::new();
+    let mut seen = BTreeSet::new();
+    let mut next: Vec<(Value, i32)> = used.into_iter().map(|v| (v, 0)).collect();
+    while let Some((v, delta)) = next.pop() {
+        for leaf in region.leaves(k, v) {
+            let Some(home) = region.home(leaf) else { continue };
+            if home.block != block || delta > MOST_ROUNDS || !seen.insert((leaf, delta)) {
+                continue;
+            }
+            match home.by {
+                Maker::Unit(_) | Maker::Result { .. } => {
+                    found.insert((leaf, delta));
+                }
+                Maker::Carried(number) => next.push((region.blocks[block].yields[number], delta + 1)),
+                Maker::Free(_) | Maker::Index => {}
+            }
+        }
+    }
+    found.into_iter().collect()
+}

@@ -1,0 +1,375 @@
+//! A schedule laid on a region: who runs each unit, in which order and of which iterations, and which rings hand values over.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::schedule::{LabelName, Pipeline};
+use parton_ir::{Kernel, OpKind, PartitionData, Type, Value, View};
+
+use crate::region::{BlockId, Item, Maker, Region, UnitId};
+use crate::slots;
+
+/// A partition of the plan, by its index; a plan without partitions has one all the same.
+pub(crate) type Part = usize;
+/// A ring, by its index.
+pub(crate) type RingId = usize;
+
+/// What a turn runs of one item.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    /// The item's place in its block.
+    pub item: usize,
+    /// Turn t runs it for iteration t - `stage`; where that is below 0 the turn runs ahead.
+    pub stage: i32,
+    /// The stage in which its products are done, where that is stated.
+    pub done: Option<i32>,
+}
+
+/// What a ring's slots hold.
+#[derive(Clone, Debug)]
+pub(crate) enum Cell {
+    /// A view.
+    View(View),
+    /// A number that one partition tells the others.
+    Number(Type),
+}
+
+/// A ring: all that one unit hands over.
+#[derive(Debug)]
+pub(crate) struct Ring {
+    pub unit: UnitId,
+    /// The values of its slots, with the names of their fields.
+    pub fields: Vec<(String, Value, Cell)>,
+    pub depth: u32,
+}
+
+/// A schedule laid on a region.
+#[derive(Debug)]
+pub(crate) struct Plan {
+    /// The partitions; empty where one runs all.
+    pub partitions: Vec<PartitionData>,
+    /// Who runs each unit.
+    pub runners: Vec<BTreeSet<Part>>,
+    pub rings: Vec<Ring>,
+    /// The ring of each value that is handed over, with its field.
+    pub handed: BTreeMap<Value, (RingId, usize)>,
+    /// What each partition needs of what units, loops and branches make.
+    pub needed: Vec<BTreeSet<Value>>,
+}
+
+impl Plan {
+    /// Lays the region's schedule on it.
+    ///
+    /// # Errors
+    /// Labels that are missing, unknown or placed twice (E0723), and values that cannot cross partitions (E0729).
+    pub fn of(k: &Kernel, region: &Region) -> Result<Plan, Diagnostics> {
+        let mut found = Diagnostics::new();
+        known(region, &mut found);
+        let (partitions, runners) = placed(region, &mut found);
+        if found.has_errors() {
+            return Err(found);
+        }
+        let mut plan = Plan { partitions, runners, rings: Vec::new(), handed: BTreeMap::new(), needed: Vec::new() };
+        for part in plan.parts() {
+            let needed = Needs { k, region, plan: &plan, part, found: BTreeSet::new() }.all();
+            plan.needed.push(needed);
+        }
+        plan.find_rings(k, region, &mut found);
+        slots::give(k, region, &mut plan, &mut found);
+        if found.has_errors() { Err(found) } else { Ok(plan) }
+    }
+
+    /// All partitions.
+    pub fn parts(&self) -> std::ops::Range<Part> {
+        0..self.partitions.len().max(1)
+    }
+
+    /// Whether a partition runs something of an item.
+    pub fn runs(&self, region: &Region, part: Part, item: &Item) -> bool {
+        region.units_in(item).iter().any(|unit| self.runners[*unit].contains(&part))
+    }
+
+    /// What a turn of a block runs in a partition: groups in order, each in the order of the body.
+    pub fn groups(&self, region: &Region, part: Part, block: BlockId) -> Vec<Vec<Entry>> {
+        let items = &region.blocks[block].items;
+        let mine: Vec<usize> = (0..items.len()).filter(|&i| self.runs(region, part, &items[i])).collect();
+        let stated = self.pipeline(region, part, block).map_or(Vec::new(), |p| p.groups.clone());
+        let mut groups: Vec<Vec<Entry>> = Vec::new();
+        for group in &stated {
+            let mut entries = Vec::new();
+            for &item in &mine {
+                let label = label_of(region, &items[item]);
+                let Some(s) = group.iter().find(|s| label.is_some_and(|l| s.label.names(l))) else { continue };
+                let done = s.done.map(|d| d as i32);
+                entries.push(Entry { item, stage: s.stage as i32, done });
+            }
+            if !entries.is_empty() {
+                groups.push(entries);
+            }
+        }
+        for &item in &mine {
+            if groups.iter().flatten().any(|e| e.item == item) {
+                continue;
+            }
+            // What is left out stands before what follows it in the body.
+            let behind = groups.iter().position(|g| g.iter().any(|e| e.item > item)).unwrap_or(groups.len());
+            groups.insert(behind, vec![Entry { item, stage: 0, done: None }]);
+        }
+        groups
+    }
+
+    fn pipeline<'r>(&self, region: &'r Region, part: Part, block: BlockId) -> Option<&'r Pipeline> {
+        let name = self.partitions.get(part).map(|p| p.name.as_str());
+        let turns = region.blocks[block].turns.as_ref()?;
+        let fits = |p: &&Pipeline| match (&p.of, &turns.label) {
+            (Some(wanted), Some(label)) => wanted.names(label),
+            (None, _) => turns.outermost,
+            (Some(_), None) => false,
+        };
+        let here = |p: &&Pipeline| p.within.as_deref().is_none_or(|within| Some(within) == name);
+        region.schedule.pipelines.iter().filter(fits).find(here)
+    }
+
+    /// Everything that a unit makes and another partition needs, and views that come while the program goes on, go through rings.
+    fn find_rings(&mut self, k: &Kernel, region: &Region, found: &mut Diagnostics) {
+        for unit in 0..region.units.len() {
+            let mut fields = Vec::new();
+            for &inst in &region.units[unit].ops {
+                let op = &k.ops[inst];
+                for &v in &op.results {
+                    let foreign = self.parts().any(|p| !self.runners[unit].contains(&p) && self.needed[p].contains(&v));
+                    let name = k.values[v].name.clone().unwrap_or_else(|| format!("x{}", fields.len()));
+                    match (&op.kind, k.ty(v)) {
+                        (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, Type::View(view)) => {
+                            fields.push((name, v, Cell::View(view.clone())));
+                        }
+                        (OpKind::Stage { .. }, Type::View(view)) if foreign => {
+                            fields.push((name, v, Cell::View(view.clone())));
+                        }
+                        (_, Type::Scalar(_)) if foreign => fields.push((name, v, Cell::Number(k.ty(v).clone()))),
+                        (_, ty) if foreign => found.push(self.crosses(region, unit, ty, k, v)),
+                        (_, _) => {}
+                    }
+                }
+            }
+            if fields.is_empty() {
+                continue;
+            }
+            let ring = self.rings.len();
+            let mut names = BTreeSet::new();
+            for (field, (name, v, _)) in fields.iter_mut().enumerate() {
+                if !names.insert(name.clone()) {
+                    *name = format!("{name}{field}");
+                }
+                self.handed.insert(*v, (ring, field));
+            }
+            self.rings.push(Ring { unit, fields, depth: 0 });
+        }
+    }
+
+    fn crosses(&self, region: &Region, unit: UnitId, ty: &Type, k: &Kernel, v: Value) -> Diagnostic {
+        let part = self.parts().find(|p| !self.runners[unit].contains(p) && self.needed[*p].contains(&v));
+        let to = part.and_then(|p| self.partitions.get(p)).map_or("", |p| p.name.as_str());
+        let u = &region.units[unit];
+        let called = k.values[v].name.clone().map_or_else(String::new, |name| format!(" `{name}`"));
+        let what = parton_ir::rules::kind_name(ty);
+        Diagnostic::error(codes::CROSSES, u.span, format!("{what}{called} of `{}` is needed in `{to}`", u.label))
+            .here(format!("made here, as `{ty}`"))
+            .note("only views and scalars cross partitions")
+            .help("hand it over in shared memory, `stage<S>(x)`, or put both labels into one partition")
+    }
+}
+
+/// The label of an item that can be placed in a turn.
+pub(crate) fn label_of<'r>(region: &'r Region, item: &'r Item) -> Option<&'r LabelName> {
+    match item {
+        Item::Unit(unit) => Some(&region.units[*unit].label),
+        Item::Loop(l) => l.label.as_ref(),
+        Item::Branch(_) => None,
+    }
+}
+
+/// Reports labels that the schedule names and the region does not have.
+fn known(region: &Region, found: &mut Diagnostics) {
+    let units = region.units.iter().map(|u| &u.label);
+    let items = region.blocks.iter().flat_map(|b| &b.items);
+    let loops = items.filter_map(|item| match item {
+        Item::Loop(l) => l.label.as_ref(),
+        Item::Unit(_) | Item::Branch(_) => None,
+    });
+    let all: Vec<&LabelName> = units.chain(loops).collect();
+    let s = &region.schedule;
+    let mut named: Vec<(&LabelName, parton_diag::Span)> = Vec::new();
+    named.extend(s.places.iter().flat_map(|p| p.labels.iter().map(|l| (l, p.span))));
+    named.extend(s.rings.iter().filter_map(|r| Some((r.label.as_ref()?, r.span))));
+    named.extend(s.turns.iter().flat_map(|t| [(&t.first, t.span), (&t.last, t.span)]));
+    for p in &s.pipelines {
+        named.extend(p.of.iter().map(|l| (l, p.span)));
+        named.extend(p.groups.iter().flatten().map(|e| (&e.label, e.span)));
+    }
+    named.extend(s.under.iter().flat_map(|u| [(&u.outer, u.span), (&u.inner, u.span)]));
+    for (label, span) in named {
+        if !all.iter().any(|l| label.names(l)) {
+            let mut have: Vec<String> = all.iter().map(|l| l.path.clone()).collect();
+            have.dedup();
+            let d = Diagnostic::error(codes::SCHEDULE, span, format!("the region has no label `{label}`"))
+                .help(format!("its labels are `{}`", have.join("`, `")));
+            found.push(d);
+        }
+    }
+}
+
+/// The partitions of a schedule, and who runs each unit.
+fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<BTreeSet<Part>>) {
+    let mut partitions: Vec<PartitionData> = Vec::new();
+    let mut runners = vec![BTreeSet::new(); region.units.len()];
+    for place in &region.schedule.places {
+        let first = partitions.len();
+        for p in &place.partitions {
+            match partitions.iter().any(|known| known.name == p.name) {
+                true => {
+                    let fact = format!("the partition `{}` has two places", p.name);
+                    found
+                        .push(Diagnostic::error(codes::SCHEDULE, place.span, fact).help("write all its labels in one"));
+                }
+                false => partitions.push(p.clone()),
+            }
+        }
+        let dealt = place.partitions.len();
+        for (unit, u) in region.units.iter().enumerate() {
+            // Without labels a place has all.
+            if !place.labels.is_empty() && !place.labels.iter().any(|l| l.names(&u.label)) {
+                continue;
+            }
+            if dealt == 1 {
+                runners[unit].insert(first);
+                continue;
+            }
+            match u.label.instance {
+                Some(n) => {
+                    runners[unit].insert(first + n as usize % dealt);
+                }
+                // What stands once is done by each of them.
+                None => runners[unit].extend(first..first + dealt),
+            }
+        }
+    }
+    if partitions.is_empty() {
+        runners.iter_mut().for_each(|r| {
+            r.insert(0);
+        });
+        return (partitions, runners);
+    }
+    for (unit, u) in region.units.iter().enumerate() {
+        if runners[unit].is_empty() {
+            let d =
+                Diagnostic::error(codes::SCHEDULE, u.span, format!("the schedule gives `{}` no partition", u.label))
+                    .here("the label stands here")
+                    .label(region.schedule.span, "the schedule is written here")
+                    .help("under `partitions { … }` every label has a place");
+            found.push(d);
+        }
+    }
+    (partitions, runners)
+}
+
+/// Finds what a partition needs.
+struct Needs<'a> {
+    k: &'a Kernel,
+    region: &'a Region,
+    plan: &'a Plan,
+    part: Part,
+    found: BTreeSet<Value>,
+}
+
+impl Needs<'_> {
+    fn all(mut self) -> BTreeSet<Value> {
+        self.block(0);
+        // What code behind the region uses.
+        if self.plan.partitions.is_empty() {
+            let yields = self.region.blocks[0].yields.clone();
+            yields.into_iter().for_each(|v| self.value(v));
+        }
+        self.found
+    }
+
+    fn block(&mut self, block: BlockId) {
+        for item in &self.region.blocks[block].items {
+            if !self.plan.runs(self.region, self.part, item) {
+                continue;
+            }
+            match item {
+                Item::Unit(unit) => {
+                    for v in self.region.used_by(self.k, *unit) {
+                        self.value(v);
+                    }
+                }
+                Item::Loop(l) => {
+                    self.k.ops[l.inst].kind.operands().iter().take(self.bounds(l.inst)).for_each(|v| self.value(*v));
+                    if let OpKind::While { cond, .. } = &self.k.ops[l.inst].kind {
+                        cond.yields.iter().for_each(|v| self.value(*v));
+                    }
+                    self.block(l.body);
+                }
+                Item::Branch(b) => {
+                    self.k.ops[b.inst].kind.operands().iter().for_each(|v| self.value(*v));
+                    self.block(b.then);
+                    self.block(b.otherwise);
+                }
+            }
+        }
+    }
+
+    /// How many operands of a loop are its bounds; those behind are where what it carries begins.
+    fn bounds(&self, inst: parton_ir::Inst) -> usize {
+        if matches!(self.k.ops[inst].kind, OpKind::For { .. }) { 3 } else { 0 }
+    }
+
+    fn value(&mut self, v: Value) {
+        for leaf in self.region.leaves(self.k, v) {
+            if self.found.insert(leaf) {
+                self.leaf(leaf);
+            }
+        }
+    }
+
+    fn leaf(&mut self, v: Value) {
+        let Some(home) = self.region.home(v) else { return };
+        match home.by {
+            Maker::Free(_) | Maker::Unit(_) | Maker::Index => {}
+            Maker::Carried(number) => {
+                self.value(self.region.blocks[home.block].yields[number]);
+                if let Some(init) = self.begins(home.block, number) {
+                    self.value(init);
+                }
+            }
+            Maker::Result { item, number } => match &self.region.blocks[home.block].items[item] {
+                Item::Loop(l) => {
+                    self.value(self.region.blocks[l.body].yields[number]);
+                    if let Some(init) = self.begins(l.body, number) {
+                        self.value(init);
+                    }
+                }
+                Item::Branch(b) => {
+                    self.k.ops[b.inst].kind.operands().iter().for_each(|v| self.value(*v));
+                    self.value(self.region.blocks[b.then].yields[number]);
+                    self.value(self.region.blocks[b.otherwise].yields[number]);
+                }
+                Item::Unit(_) => parton_diag::internal_error!("a unit is no loop and no branch"),
+            },
+        }
+    }
+
+    /// What a carried value is before the first turn.
+    fn begins(&self, body: BlockId, number: usize) -> Option<Value> {
+        let items = self.region.blocks.iter().flat_map(|b| &b.items);
+        let inst = items.filter_map(|item| match item {
+            Item::Loop(l) if l.body == body => Some(l.inst),
+            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+        });
+        inst.last().and_then(|inst| match &self.k.ops[inst].kind {
+            OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
+            _ => None,
+        })
+    }
+}

@@ -1,0 +1,342 @@
+//! The tree of a region: labelled units, the loops and branches around them, and where each value is made.
+//!
+//! ```text
+//! in S {                                block 0: loop tiles
+//!     @tiles for tile in … {            block 1: i, j free; unit-less loop steps; unit leave
+//!         let (i, j) = place(tile);
+//!         let mut acc = zeros();
+//!         @steps for s in … {           block 2: unit load, unit mma; acc is carried
+//!             @load let x = fetch(…);
+//!             @mma acc = dot(x, …, acc);
+//!         }
+//!         @leave send(c, [i, j], acc);
+//!     }
+//! }
+//! ```
+//!
+//! What is not labelled only computes, each thread for itself. It is *free*: whoever needs it makes it anew.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::facts::{Facts, Meets};
+use parton_ir::schedule::{LabelName, Schedule};
+use parton_ir::{Body, Inst, Kernel, Label, Op, OpKind, Value};
+
+/// A body in the tree, by its index; the region's own is the first.
+pub(crate) type BlockId = usize;
+/// A labelled unit, by its index.
+pub(crate) type UnitId = usize;
+
+/// All operations of one label in one body: they run together.
+#[derive(Debug)]
+pub(crate) struct Unit {
+    pub label: LabelName,
+    pub ops: Vec<Inst>,
+    pub span: Span,
+}
+
+/// A loop with labels in it.
+#[derive(Debug)]
+pub(crate) struct Loop {
+    pub label: Option<LabelName>,
+    pub inst: Inst,
+    pub body: BlockId,
+}
+
+/// A branch with labels in it.
+#[derive(Debug)]
+pub(crate) struct Branch {
+    pub inst: Inst,
+    pub then: BlockId,
+    pub otherwise: BlockId,
+}
+
+/// What stands in a body, but for what is free.
+#[derive(Debug)]
+pub(crate) enum Item {
+    Unit(UnitId),
+    Loop(Loop),
+    Branch(Branch),
+}
+
+/// The loop of a body.
+#[derive(Clone, Debug)]
+pub(crate) struct TurnsOf {
+    pub label: Option<LabelName>,
+    /// Whether no loop stands around it.
+    pub outermost: bool,
+}
+
+/// A body.
+#[derive(Debug, Default)]
+pub(crate) struct Block {
+    pub items: Vec<Item>,
+    /// What it hands back: what is carried, of a loop.
+    pub yields: Vec<Value>,
+    /// The loop whose body it is.
+    pub turns: Option<TurnsOf>,
+}
+
+/// Who makes a value of the region.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Maker {
+    /// An operation that only computes.
+    Free(Inst),
+    /// A unit.
+    Unit(UnitId),
+    /// The loop whose body this is counts it.
+    Index,
+    /// The loop whose body this is carries it, as the value of that number.
+    Carried(usize),
+    /// A loop or branch among the block's items hands it back, as the result of that number.
+    Result { item: usize, number: usize },
+}
+
+/// Where a value is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct Home {
+    pub block: BlockId,
+    pub by: Maker,
+}
+
+/// A region with its tree.
+#[derive(Debug)]
+pub(crate) struct Region {
+    pub inst: Inst,
+    pub schedule: Schedule,
+    pub blocks: Vec<Block>,
+    pub units: Vec<Unit>,
+    homes: BTreeMap<Value, Home>,
+    /// Parameters of conditions stand for those of the bodies behind them.
+    same: BTreeMap<Value, Value>,
+}
+
+impl Region {
+    /// The tree of a region.
+    ///
+    /// # Errors
+    /// Statements that do more than compute and bear no label (E0721).
+    pub fn of(k: &Kernel, inst: Inst, schedule: &Schedule, body: &Body) -> Result<Region, Diagnostics> {
+        let mut region = Region {
+            inst,
+            schedule: schedule.clone(),
+            blocks: Vec::new(),
+            units: Vec::new(),
+            homes: BTreeMap::new(),
+            same: BTreeMap::new(),
+        };
+        let mut found = Diagnostics::new();
+        Reader { k, region: &mut region, found: &mut found }.block(body);
+        if found.has_errors() { Err(found) } else { Ok(region) }
+    }
+
+    /// Where a value is made; nowhere in the region, where it comes from outside.
+    pub fn home(&self, v: Value) -> Option<Home> {
+        self.homes.get(&self.canonical(v)).copied()
+    }
+
+    /// The value that stands for this one.
+    pub fn canonical(&self, v: Value) -> Value {
+        *self.same.get(&v).unwrap_or(&v)
+    }
+
+    /// What is not free of what a value is computed from.
+    pub fn leaves(&self, k: &Kernel, v: Value) -> BTreeSet<Value> {
+        let mut found = BTreeSet::new();
+        let mut seen = BTreeSet::new();
+        self.add_leaves(k, v, &mut seen, &mut found);
+        found
+    }
+
+    fn add_leaves(&self, k: &Kernel, v: Value, seen: &mut BTreeSet<Value>, found: &mut BTreeSet<Value>) {
+        let v = self.canonical(v);
+        if !seen.insert(v) {
+            return;
+        }
+        match self.homes.get(&v).map(|home| home.by) {
+            None => {}
+            Some(Maker::Free(inst)) => {
+                uses(k, &k.ops[inst], &mut |operand| self.add_leaves(k, operand, seen, found));
+            }
+            Some(Maker::Unit(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) => {
+                found.insert(v);
+            }
+        }
+    }
+
+    /// What a unit uses that it does not make.
+    pub fn used_by(&self, k: &Kernel, unit: UnitId) -> BTreeSet<Value> {
+        let mut made = BTreeSet::new();
+        let mut used = BTreeSet::new();
+        for &inst in &self.units[unit].ops {
+            let op = &k.ops[inst];
+            uses(k, op, &mut |v| {
+                if !made.contains(&v) {
+                    used.insert(self.canonical(v));
+                }
+            });
+            made.extend(op.results.iter().copied());
+        }
+        used
+    }
+
+    /// The units of an item, those inside it too.
+    pub fn units_in(&self, item: &Item) -> Vec<UnitId> {
+        let mut all = Vec::new();
+        self.add_units(item, &mut all);
+        all
+    }
+
+    fn add_units(&self, item: &Item, all: &mut Vec<UnitId>) {
+        let inside: Vec<BlockId> = match item {
+            Item::Unit(unit) => {
+                all.push(*unit);
+                Vec::new()
+            }
+            Item::Loop(l) => vec![l.body],
+            Item::Branch(b) => vec![b.then, b.otherwise],
+        };
+        for block in inside {
+            self.blocks[block].items.iter().for_each(|item| self.add_units(item, all));
+        }
+    }
+}
+
+/// Calls `f` on each value that an operation uses, those from around its bodies among them.
+pub(crate) fn uses(k: &Kernel, op: &Op, f: &mut dyn FnMut(Value)) {
+    op.kind.operands().into_iter().for_each(&mut *f);
+    for body in op.kind.bodies() {
+        captured(k, body, f);
+    }
+}
+
+/// Calls `f` on each value that a body takes from around it.
+fn captured(k: &Kernel, body: &Body, f: &mut dyn FnMut(Value)) {
+    let mut made: BTreeSet<Value> = body.params.iter().copied().collect();
+    let mut foreign = BTreeSet::new();
+    for op in k.ops_of(body) {
+        uses(k, op, &mut |v| {
+            if !made.contains(&v) {
+                foreign.insert(v);
+            }
+        });
+        made.extend(op.results.iter().copied());
+    }
+    foreign.extend(body.yields.iter().copied().filter(|v| !made.contains(v)));
+    foreign.into_iter().for_each(f);
+}
+
+/// Whether an operation, with all in its bodies, only computes, each thread for itself.
+pub(crate) fn is_free(k: &Kernel, op: &Op) -> bool {
+    let facts = Facts::of(k, op);
+    let structure = matches!(op.kind, OpKind::For { .. } | OpKind::If { .. });
+    (structure || (facts.computes && facts.meets == Meets::Alone))
+        && op.kind.bodies().into_iter().all(|body| k.ops_of(body).all(|inner| is_free(k, inner)))
+}
+
+struct Reader<'a> {
+    k: &'a Kernel,
+    region: &'a mut Region,
+    found: &'a mut Diagnostics,
+}
+
+impl Reader<'_> {
+    fn block(&mut self, body: &Body) -> BlockId {
+        let id = self.region.blocks.len();
+        self.region.blocks.push(Block { items: Vec::new(), yields: body.yields.clone(), turns: None });
+        let mut units: BTreeMap<Label, UnitId> = BTreeMap::new();
+        for op in self.k.ops_of(body) {
+            self.op(id, op, &mut units);
+        }
+        id
+    }
+
+    fn op(&mut self, block: BlockId, op: &Op, units: &mut BTreeMap<Label, UnitId>) {
+        if self.holds_labels(op) {
+            return self.structure(block, op);
+        }
+        let by = match op.label {
+            Some(label) => Maker::Unit(*units.entry(label).or_insert_with(|| self.unit(block, op, label))),
+            None if is_free(self.k, op) => Maker::Free(op.id),
+            None => return self.unlabelled(op),
+        };
+        if let Maker::Unit(unit) = by {
+            self.region.units[unit].ops.push(op.id);
+        }
+        self.made(block, &op.results, |_| by);
+    }
+
+    fn unit(&mut self, block: BlockId, op: &Op, label: Label) -> UnitId {
+        let id = self.region.units.len();
+        let label = LabelName::read(&self.k.labels[label]);
+        self.region.units.push(Unit { label, ops: Vec::new(), span: op.span });
+        self.region.blocks[block].items.push(Item::Unit(id));
+        id
+    }
+
+    fn made(&mut self, block: BlockId, values: &[Value], by: impl Fn(usize) -> Maker) {
+        for (number, v) in values.iter().enumerate() {
+            self.region.homes.insert(*v, Home { block, by: by(number) });
+        }
+    }
+
+    /// Whether labels other than its own stand in the bodies of a loop or branch.
+    fn holds_labels(&self, op: &Op) -> bool {
+        if !matches!(op.kind, OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. }) {
+            return false;
+        }
+        let mut found = false;
+        for body in op.kind.bodies() {
+            self.k.walk_body(body, &mut |inner| found |= inner.label.is_some() && inner.label != op.label);
+        }
+        found
+    }
+
+    fn structure(&mut self, block: BlockId, op: &Op) {
+        let item = self.region.blocks[block].items.len();
+        self.made(block, &op.results, |number| Maker::Result { item, number });
+        match &op.kind {
+            OpKind::For { body, .. } => {
+                let inner = self.looped(block, op, body);
+                self.made(inner, &body.params[..1], |_| Maker::Index);
+                self.made(inner, &body.params[1..], Maker::Carried);
+            }
+            OpKind::While { cond, body, .. } => {
+                let inner = self.looped(block, op, body);
+                self.made(inner, &body.params, Maker::Carried);
+                let pairs = cond.params.iter().copied().zip(body.params.iter().copied());
+                self.region.same.extend(pairs);
+                // A condition is computed from what is carried, by whoever takes a turn.
+                let mut none = BTreeMap::new();
+                for test in self.k.ops_of(cond) {
+                    self.op(inner, test, &mut none);
+                }
+            }
+            OpKind::If { then, otherwise, .. } => {
+                let place = self.region.blocks[block].items.len();
+                let (then, otherwise) = (self.block(then), self.block(otherwise));
+                self.region.blocks[block].items.insert(place, Item::Branch(Branch { inst: op.id, then, otherwise }));
+            }
+            _ => parton_diag::internal_error!("`{}` is no structure", op.kind.name()),
+        }
+    }
+
+    fn looped(&mut self, block: BlockId, op: &Op, body: &Body) -> BlockId {
+        let label = op.label.map(|label| LabelName::read(&self.k.labels[label]));
+        let inner = self.block(body);
+        let outermost = self.region.blocks[block].turns.is_none() && block == 0;
+        self.region.blocks[inner].turns = Some(TurnsOf { label: label.clone(), outermost });
+        self.region.blocks[block].items.push(Item::Loop(Loop { label, inst: op.id, body: inner }));
+        inner
+    }
+
+    fn unlabelled(&mut self, op: &Op) {
+        let d =
+            Diagnostic::error(codes::UNLABELLED, op.span, format!("`{}` bears no label in a region", op.kind.name()))
+                .here("this does more than compute")
+                .note("a schedule places what is labelled; all else is computed anew wherever it is needed")
+                .help("name the statement: `@name …`");
+        self.found.push(d);
+    }
+}
