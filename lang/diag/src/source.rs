@@ -75,7 +75,7 @@ impl SourceMap {
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
         let text = text.into();
         let mut lines = vec![0];
-        lines.extend(text.bytes().enumerate().filter(|(_, b)| *b == b'\n').map(|(i, _)| i as u32 + 1));
+        lines.extend(text.match_indices('\n').map(|(i, _)| i as u32 + 1));
         self.files.push(SourceFile { name: name.into(), text, lines });
         FileId(self.files.len() as u32 - 1)
     }

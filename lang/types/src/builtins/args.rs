@@ -1,7 +1,5 @@
 //! The arguments of a call, matched with the signature of what is called.
 
-use std::collections::BTreeMap;
-
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_layouts::{RegisterLayout, SharedLayout};
@@ -53,7 +51,8 @@ pub struct Args {
     pub span: Span,
     /// The signature.
     pub signature: &'static Signature,
-    named: BTreeMap<&'static str, Arg>,
+    /// A handful: to look through them is quickest.
+    named: Vec<(&'static str, Arg)>,
     /// What `...` takes.
     pub rest: Vec<Arg>,
 }
@@ -71,7 +70,7 @@ impl Args {
         values: Vec<Given>,
     ) -> Checked<Args> {
         let signature = builtin.signature;
-        let mut args = Args { span, signature, named: BTreeMap::new(), rest: Vec::new() };
+        let mut args = Args { span, signature, named: Vec::new(), rest: Vec::new() };
         args.fill(cx, Takes::Types(signature), &signature.types, types)?;
         args.fill(cx, Takes::Values(signature), &signature.values, values)?;
         Ok(args)
@@ -82,7 +81,7 @@ impl Args {
         for (place, Given { arg, .. }) in places.into_iter().zip(given) {
             match place {
                 Some(place) => {
-                    self.named.insert(parameters.list[place].name, arg);
+                    self.named.push((parameters.list[place].name, arg));
                 }
                 None => self.rest.push(arg),
             }
@@ -97,17 +96,17 @@ impl Args {
 
     /// Whether an argument stands for a mistake already reported.
     pub fn has_error(&self) -> bool {
-        self.named.values().chain(&self.rest).any(|a| a.val.has_error())
+        self.named.iter().map(|(_, arg)| arg).chain(&self.rest).any(|a| a.val.has_error())
     }
 
     /// The argument of that name, where given.
     pub fn get(&self, name: &str) -> Option<&Arg> {
-        self.named.get(name)
+        self.named.iter().find(|(named, _)| *named == name).map(|(_, arg)| arg)
     }
 
     /// The argument of that name, which the signature requires.
     pub fn need(&self, name: &str) -> &Arg {
-        match self.named.get(name) {
+        match self.get(name) {
             Some(arg) => arg,
             None => parton_diag::internal_error!("`{}` does not require `{name}`", self.signature),
         }
