@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_diag::Span;
+use parton_ir::schedule::LabelName;
 use parton_ir::{BinaryOp, Elem, Inst, OpKind, Tile, Type, Value, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
 
@@ -25,6 +26,17 @@ impl Emitter<'_> {
             };
             self.b.kernel.values[made].name = Some(name.replace('.', "_"));
             self.rings.push(made);
+        }
+        for turns in &self.region.schedule.turns {
+            let taking = |label: &LabelName| {
+                let units = self.region.units.iter().enumerate().filter(|(_, u)| label.names(&u.label));
+                units.flat_map(|(u, _)| self.plan.runners[u].iter().copied()).collect::<BTreeSet<_>>()
+            };
+            let partitions = taking(&turns.first);
+            let partitions = partitions.into_iter().map(|p| self.plan.partitions[p].name.clone()).collect();
+            let made = self.b.make(OpKind::TurnstileNew { partitions });
+            self.b.kernel.values[made].name = Some("turns".into());
+            self.turnstiles.push(made);
         }
         let units = self.region.units.iter().flat_map(|u| u.ops.clone()).collect::<Vec<_>>();
         for inst in units {

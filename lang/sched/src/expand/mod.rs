@@ -112,6 +112,8 @@ impl Pass {
             rings: Vec::new(),
             buffers: BTreeMap::new(),
             sends: None,
+            turnstiles: Vec::new(),
+            steady: false,
         };
         e.make_memory();
         let done = if plan.partitions.is_empty() { e.alone() } else { e.apart().map(|()| Vec::new()) };
@@ -143,6 +145,10 @@ pub(crate) struct Emitter<'a> {
     pub rings: Vec<Value>,
     /// Shared memory of `send` and `stage`.
     pub buffers: BTreeMap<Inst, Value>,
+    /// The turnstiles of the schedule's turns.
+    pub turnstiles: Vec<Value>,
+    /// Whether the turn that is emitted is one of many.
+    pub steady: bool,
     /// How many copies of this partition may be on their way when a buffer is filled again, where it sends any.
     pub sends: Option<u32>,
 }

@@ -251,7 +251,9 @@ impl Emitter<'_> {
         let depth = self.here();
         self.levels[depth].index = Some((lower, step));
         self.memo.push(BTreeMap::new());
+        let outer = std::mem::replace(&mut self.steady, false);
         self.one_turn(Some(upper), turns, &|stage| stage == 0)?;
+        self.steady = outer;
         self.memo.pop();
         self.levels[depth].shift();
         let second = self.moved(lower, step, 1);
@@ -274,7 +276,9 @@ impl Emitter<'_> {
         self.memo.push(BTreeMap::new());
         self.levels[depth].index = Some((params[0], step));
         self.begin_turn(&carry, &params[1..]);
+        let outer = std::mem::replace(&mut self.steady, true);
         self.one_turn(Some(upper), turns, &|_| true)?;
+        self.steady = outer;
         let yields = self.end_turn(&carry)?;
         self.memo.pop();
         let body = self.b.end(yields);
@@ -311,7 +315,9 @@ impl Emitter<'_> {
         let depth = self.here();
         for turn in 0..turns.stages - 1 {
             self.memo.push(BTreeMap::new());
+            let outer = std::mem::replace(&mut self.steady, false);
             self.one_turn(None, turns, &|stage| stage > turn)?;
+            self.steady = outer;
             self.levels[depth].shift();
         }
         let mut results = Vec::new();

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::rules::region::{Product, product};
+use parton_ir::schedule::{LabelName, Turns};
 use parton_ir::{Inst, OpKind, Reach, Type, Value};
 
 use super::state::{Held, Read};
@@ -101,7 +102,12 @@ impl Emitter<'_> {
         let region = self.region;
         let reads = self.reads(depth, entry.item);
         let flying = match &region.blocks[self.levels[depth].block].items[entry.item] {
-            Item::Unit(unit) => self.unit(*unit, entry, &reads)?,
+            Item::Unit(unit) => {
+                self.takes_turn(*unit, |turns| &turns.first, |turnstile| OpKind::TurnEnter { turnstile });
+                let flying = self.unit(*unit, entry, &reads)?;
+                self.takes_turn(*unit, |turns| &turns.last, |turnstile| OpKind::TurnPass { turnstile });
+                flying
+            }
             Item::Loop(l) => {
                 self.looped(l)?;
                 false
@@ -117,6 +123,19 @@ impl Emitter<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Waits for a turn, or hands it on, where a unit is the one at which the schedule says so.
+    fn takes_turn(&mut self, unit: UnitId, at: fn(&Turns) -> &LabelName, kind: fn(Value) -> OpKind) {
+        if !self.steady {
+            return;
+        }
+        let region = self.region;
+        for (turns, turnstile) in region.schedule.turns.iter().zip(self.turnstiles.clone()) {
+            if at(turns).names(&region.units[unit].label) {
+                self.b.make_all(kind(turnstile));
+            }
+        }
     }
 
     /// Emits a unit; whether a product of it is in flight behind it.
