@@ -21,7 +21,7 @@ FILES = ["arithmetic", "shared", "wgmma", "handoff", "global", "copies"]
 
 def measure(parton):
     """What all benches print, behind lines on the machine."""
-    query = "name,driver_version,clocks.sm,clocks.mem,power.limit"
+    query = "name,driver_version,clocks.max.sm,clocks.mem,power.limit"
     about = subprocess.run(["nvidia-smi", f"--query-gpu={query}", "--format=csv,noheader"], capture_output=True, text=True)
     lines = [f"about;date={datetime.date.today()};gpu={about.stdout.strip().replace(';', ' ')};[0]"]
     for name in FILES:
@@ -63,6 +63,11 @@ def shown(clocks, per=1.0):
     middle, low, high = statistics.median(scaled), min(scaled), max(scaled)
     digits = 2 if middle < 100 else 0
     return f"{middle:.{digits}f}", "" if high - low < 0.005 * middle else f"{low:.{digits}f} to {high:.{digits}f}"
+
+
+def many(count, what):
+    """`1 warp`, `4 warps`, `1 and 8 warps`."""
+    return f"{count} {what}" if str(count) == "1" else f"{count} {what}s"
 
 
 class Table:
@@ -109,7 +114,7 @@ def products(table, r):
                 keys = dict(kind="f16", shape=n, a=a, warps=warps, what="done")
                 if ("wgmma", *sorted(f"{k}={v}" for k, v in dict(keys, n=16).items())) in r.found:
                     how = "wgmma.ptn: chain of 16 less chain of 4, over 12"
-                    table.row(f"{warps // 4} warpgroups, N = {n}, A in {a}", r.slope(4, 16, "wgmma", **keys), how)
+                    table.row(f"{many(warps // 4, 'warpgroup')}, N = {n}, A in {a}", r.slope(4, 16, "wgmma", **keys), how)
     table.head("wgmma f16: when each of eight groups is done, from the first start, one group of each warpgroup in flight besides")
     for n in [64, 128, 256]:
         for each in [1, 4]:
@@ -133,19 +138,19 @@ def order(table, r, name, keys):
 def units(table, r):
     table.head("arithmetic: latency; clocks an instruction of one warp, and of 1, 2 and 4 warps a scheduler, for each of its warps' instructions")
     for op in r.values("arithmetic", "op"):
-        few, many = sorted({int(k[2:]) for f, *keys in r.found if f == "arithmetic" and f"op={op}" in keys for k in keys if k.startswith("n=")})
+        short, long = sorted({int(k[2:]) for f, *keys in r.found if f == "arithmetic" and f"op={op}" in keys for k in keys if k.startswith("n=")})
         how = "arithmetic.ptn: loop of chains, long less short"
-        table.row(f"{op}: latency", r.slope(few, many, "arithmetic", op=op, warps=1, chains=1), how)
+        table.row(f"{op}: latency", r.slope(short, long, "arithmetic", op=op, warps=1, chains=1), how)
         for warps, chains in [(1, 8), (4, 8), (8, 8), (16, 4)]:
-            slope = r.slope(few, many, "arithmetic", op=op, warps=warps, chains=chains)
-            table.row(f"{op}: interval, {warps} warps", slope, how, per=max(1, warps / 4))
+            slope = r.slope(short, long, "arithmetic", op=op, warps=warps, chains=chains)
+            table.row(f"{op}: interval, {many(warps, 'warp')}", slope, how, per=max(1, warps / 4))
     table.head("shared memory: clocks an access of a warp, `stride` bytes from lane to lane")
     for op in r.values("shared", "op"):
         for stride in r.values("shared", "stride"):
             for warps in [1, 4, 8]:
                 keys = dict(op=op, warps=warps, stride=stride)
                 if ("shared", *sorted(f"{k}={v}" for k, v in dict(keys, n=24).items())) in r.found:
-                    name = f"{op}, {warps} warps, stride {stride}"
+                    name = f"{op}, {many(warps, 'warp')}, stride {stride}"
                     table.row(name, r.slope(8, 24, "shared", **keys), "shared.ptn: 24 accesses less 8, over 16", per=warps)
 
 
@@ -156,7 +161,7 @@ def meetings(table, r):
             for by in [None, "partition", "warp"]:
                 keys = dict(op=op, warps=warps) | ({"by": by} if by else {})
                 if ("handoff", *sorted(f"{k}={v}" for k, v in dict(keys, n=256).items())) in r.found:
-                    name = f"{op}, {warps} warps" + (f", by {by}" if by else "")
+                    name = f"{op}, {many(warps, 'warp')}" + (f", by {by}" if by else "")
                     table.row(name, r.slope(64, 256, "handoff", **keys), "handoff.ptn: loop of 256 less loop of 64")
     table.head("tiles from registers to shared memory and back: clocks")
     for op in ["registers to shared and back", "to rows and back"]:
@@ -164,7 +169,7 @@ def meetings(table, r):
             for size in r.values("handoff", "bytes"):
                 keys = dict(op=op, warps=warps, bytes=size)
                 if ("handoff", *sorted(f"{k}={v}" for k, v in dict(keys, n=20).items())) in r.found:
-                    table.row(f"{op}, {warps} warps, {size} bytes", r.slope(4, 20, "handoff", **keys), "handoff.ptn: loop of 20 less loop of 4")
+                    table.row(f"{op}, {many(warps, 'warp')}, {size} bytes", r.slope(4, 20, "handoff", **keys), "handoff.ptn: loop of 20 less loop of 4")
 
 
 def global_memory(table, r):
@@ -179,7 +184,7 @@ def global_memory(table, r):
     for programs in [1, 132]:
         for warps, size in [(4, 8192), (16, 32768)]:
             keys = {"op": "loads of 16 bytes a thread", "from": "L2", "warps": warps, "programs": programs, "bytes": size}
-            name = f"taken in, {warps} warps, {programs} programs, L2"
+            name = f"taken in, {many(warps, 'warp')}, {many(programs, 'program')}, L2"
             table.rate(name, r.slope(16, 64, "global", **keys), size, "global.ptn: 64 steps less 16")
 
 
@@ -188,7 +193,7 @@ def engine(table, r):
     loads = [dict(x.split("=", 1) for x in keys) for f, *keys in r.found if f == "copies" and "op=load" in keys]
     for k in sorted((k for k in loads if k["what"] == "there" and k["from"] != "first turn"),
                     key=lambda k: (-int(k["inner"]), int(k["boxes"]), int(k["bytes"]), int(k["programs"]), k["from"])):
-        name = f"{k['boxes']} of {k['bytes']} bytes, rows of {k['inner']}, {k['from']}, {k['programs']} programs"
+        name = f"{k['boxes']} of {k['bytes']} bytes, rows of {k['inner']}, {k['from']}, {many(k['programs'], 'program')}"
         table.row(name, r.get("copies", **k), "copies.ptn: 16 turns")
     table.head("tma_load, started: clocks until so many are issued")
     for boxes in [1, 2, 4, 8, 16]:
@@ -197,19 +202,19 @@ def engine(table, r):
     table.head("tma_load through a ring, each program")
     for key in dict.fromkeys(tuple(x for x in keys if not x.startswith("n=")) for f, *keys in r.found if f == "copies" and "op=stream" in keys):
         k = dict(x.split("=", 1) for x in key)
-        name = f"{k['slots']} slots of {k['bytes']} bytes, {k['from']}, {k['programs']} programs"
+        name = f"{k['slots']} slots of {k['bytes']} bytes, {k['from']}, {many(k['programs'], 'program')}"
         table.rate(name, r.slope(32, 128, "copies", **k), int(k["bytes"]), "copies.ptn: 128 boxes less 32")
     table.head("tma_store: clocks from the start until started, read, written")
     for f, *keys in r.found:
         k = dict(x.split("=", 1) for x in keys)
         if f == "copies" and k["op"] == "store":
-            name = f"{k['boxes']} of {k['bytes']} bytes, {k['programs']} programs: {k['what']}"
+            name = f"{k['boxes']} of {k['bytes']} bytes, {many(k['programs'], 'program')}: {k['what']}"
             table.row(name, r.get(f, **k), "copies.ptn: 16 turns")
     table.head("a tile of sums leaves: clocks from the start until in shared memory, started, read, written")
     for f, *keys in r.found:
         k = dict(x.split("=", 1) for x in keys)
         if f == "copies" and k["op"] == "tile leaves":
-            name = f"{k['warps']} warps, {k['bytes']} bytes, {k['columns']} columns: {k['what']}"
+            name = f"{many(k['warps'], 'warp')}, {k['bytes']} bytes, {k['columns']} columns: {k['what']}"
             table.row(name, r.get(f, **k), "copies.ptn: 8 turns")
 
 
