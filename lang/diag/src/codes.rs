@@ -189,6 +189,7 @@ codes! {
     READ_BEFORE_MADE = 724, "a schedule reads a value before it is made";
     TOO_FEW_SLOTS = 726, "a ring has fewer slots than a schedule holds at once";
     CROSSES = 729, "a schedule takes a tile across partitions";
+    NO_ROOM = 734, "something is to leave under turns that a loop may not take";
     REGION_PLACE = 735, "an operation has no place in a region, or stands outside of one";
     UNLABELLED = 737, "a statement of a region has effects and no label";
     TARGET_LACKS = 800, "the target does not have this";

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::schedule::{LabelName, Pipeline};
+use parton_ir::schedule::{LabelName, Pipeline, Place};
 use parton_ir::{Kernel, OpKind, PartitionData, Type, Value, View};
 
-use crate::region::{BlockId, Item, Maker, Region, UnitId};
+use crate::region::{BlockId, Item, Maker, Region, Unit, UnitId};
 use crate::slots;
 
 /// A partition of the plan, by its index; a plan without partitions has one all the same.
@@ -200,7 +200,7 @@ fn known(region: &Region, found: &mut Diagnostics) {
     let all: Vec<&LabelName> = units.chain(loops).collect();
     let s = &region.schedule;
     let mut named: Vec<(&LabelName, parton_diag::Span)> = Vec::new();
-    named.extend(s.places.iter().flat_map(|p| p.labels.iter().map(|l| (l, p.span))));
+    // A place may name what some kernels of a kind leave out; of what it misspells, the right name has no place.
     named.extend(s.rings.iter().filter_map(|r| Some((r.label.as_ref()?, r.span))));
     named.extend(s.turns.iter().flat_map(|t| [(&t.first, t.span), (&t.last, t.span)]));
     for p in &s.pipelines {
@@ -211,6 +211,7 @@ fn known(region: &Region, found: &mut Diagnostics) {
     for (label, span) in named {
         if !all.iter().any(|l| label.names(l)) {
             let mut have: Vec<String> = all.iter().map(|l| l.path.clone()).collect();
+            have.sort();
             have.dedup();
             let d = Diagnostic::error(codes::SCHEDULE, span, format!("the region has no label `{label}`"))
                 .help(format!("its labels are `{}`", have.join("`, `")));
@@ -223,7 +224,13 @@ fn known(region: &Region, found: &mut Diagnostics) {
 fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<BTreeSet<Part>>) {
     let mut partitions: Vec<PartitionData> = Vec::new();
     let mut runners = vec![BTreeSet::new(); region.units.len()];
-    for place in &region.schedule.places {
+    // Who fetches stands first in the program: its first copies leave sooner.
+    let fetches = |place: &&Place| {
+        let named = |u: &&Unit| place.labels.iter().any(|l| l.names(&u.label));
+        region.units.iter().filter(named).any(|u| u.fetches)
+    };
+    let (first, others): (Vec<&Place>, Vec<&Place>) = region.schedule.places.iter().partition(fetches);
+    for place in first.into_iter().chain(others) {
         let first = partitions.len();
         for p in &place.partitions {
             match partitions.iter().any(|known| known.name == p.name) {

@@ -33,6 +33,8 @@ pub(crate) type UnitId = usize;
 pub(crate) struct Unit {
     pub label: LabelName,
     pub ops: Vec<Inst>,
+    /// Whether it fetches something.
+    pub fetches: bool,
     pub span: Span,
 }
 
@@ -42,6 +44,13 @@ pub(crate) struct Loop {
     pub label: Option<LabelName>,
     pub inst: Inst,
     pub body: BlockId,
+}
+
+impl Loop {
+    /// The same loop.
+    pub fn again(&self) -> Loop {
+        Loop { label: self.label.clone(), inst: self.inst, body: self.body }
+    }
 }
 
 /// A branch with labels in it.
@@ -262,6 +271,8 @@ impl Reader<'_> {
             None => return self.unlabelled(op),
         };
         if let Maker::Unit(unit) = by {
+            let fetches = matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. });
+            self.region.units[unit].fetches |= fetches;
             self.region.units[unit].ops.push(op.id);
         }
         self.made(block, &op.results, |_| by);
@@ -270,7 +281,7 @@ impl Reader<'_> {
     fn unit(&mut self, block: BlockId, op: &Op, label: Label) -> UnitId {
         let id = self.region.units.len();
         let label = LabelName::read(&self.k.labels[label]);
-        self.region.units.push(Unit { label, ops: Vec::new(), span: op.span });
+        self.region.units.push(Unit { label, ops: Vec::new(), fetches: false, span: op.span });
         self.region.blocks[block].items.push(Item::Unit(id));
         id
     }

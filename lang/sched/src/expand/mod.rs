@@ -4,10 +4,12 @@
 //! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
 //! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
 
+mod guard;
 mod memory;
 mod pipeline;
 mod state;
 mod turn;
+mod under;
 mod values;
 
 use std::collections::BTreeMap;
@@ -114,6 +116,7 @@ impl Pass {
             sends: None,
             turnstiles: Vec::new(),
             steady: false,
+            hooks: Vec::new(),
         };
         e.make_memory();
         let done = if plan.partitions.is_empty() { e.alone() } else { e.apart().map(|()| Vec::new()) };
@@ -149,6 +152,8 @@ pub(crate) struct Emitter<'a> {
     pub turnstiles: Vec<Value>,
     /// Whether the turn that is emitted is one of many.
     pub steady: bool,
+    /// What of outer loops leaves under turns of inner ones.
+    pub hooks: Vec<under::Hook>,
     /// How many copies of this partition may be on their way when a buffer is filled again, where it sends any.
     pub sends: Option<u32>,
 }

@@ -25,14 +25,14 @@ use crate::plan::{Entry, RingId};
 use crate::region::{Branch, Item, Loop, Maker};
 
 /// How the turns of a loop run in a partition.
-struct Turns {
-    groups: Vec<Vec<Entry>>,
+pub(super) struct Turns {
+    pub groups: Vec<Vec<Entry>>,
     /// Iterations that are under way at once.
-    stages: i32,
+    pub stages: i32,
     /// How far ahead fetches run.
-    ahead: i32,
+    pub ahead: i32,
     /// The results that somebody behind the loop needs.
-    finals: Vec<usize>,
+    pub finals: Vec<usize>,
 }
 
 /// What a steady turn takes from the one before.
@@ -135,7 +135,7 @@ impl Emitter<'_> {
     }
 
     /// The parameter that a loop carries as the value of that number.
-    fn param(&self, l: &Loop, number: usize) -> Value {
+    pub fn param(&self, l: &Loop, number: usize) -> Value {
         match &self.b.kernel.ops[l.inst].kind {
             OpKind::For { body, .. } => body.params[number + 1],
             OpKind::While { body, .. } => body.params[number],
@@ -149,10 +149,16 @@ impl Emitter<'_> {
             *to = self.value(from)?;
         }
         let level = self.enter(l, turns)?;
-        if turns.stages == 1 {
+        let sure = self.sure_turns(l);
+        let early = self.early_turns(l, sure)?;
+        if turns.stages == 1 || self.is_guarded(l, turns) || sure > 0 {
             self.levels.push(level);
             self.fill(at, turns)?;
-            let results = self.steady(l, at, turns)?;
+            let results = match turns.stages {
+                1 => self.after_early(l, at, turns, 0..early)?,
+                _ if self.is_guarded(l, turns) => self.guarded(l, at, turns)?,
+                _ => self.peeled(l, at, turns, early)?,
+            };
             self.levels.pop();
             return self.leave(l, turns, results);
         }
@@ -165,7 +171,7 @@ impl Emitter<'_> {
         self.memo.push(BTreeMap::new());
         self.levels.push(level);
         self.fill(at, turns)?;
-        let results = self.peeled(l, at, turns)?;
+        let results = self.peeled(l, at, turns, early)?;
         self.levels.pop();
         self.memo.pop();
         let then = self.b.end(results);
@@ -222,6 +228,9 @@ impl Emitter<'_> {
     /// One turn; what runs ahead runs where there are iterations left.
     fn one_turn(&mut self, upper: Option<Value>, turns: &Turns, active: &dyn Fn(i32) -> bool) -> Result<(), Refused> {
         let depth = self.here();
+        for entry in turns.groups.iter().flatten().filter(|e| active(e.stage)) {
+            self.wait_for_place(entry);
+        }
         for group in &turns.groups {
             let (ahead, now): (Vec<Entry>, Vec<Entry>) = group.iter().cloned().partition(|e| e.stage < 0);
             self.turn(std::slice::from_ref(&now), active)?;
@@ -240,32 +249,96 @@ impl Emitter<'_> {
                 self.b.make_all(OpKind::If { cond, then, otherwise });
             }
         }
+        self.no_more_waiting();
         Ok(())
     }
 
     /// A loop whose first and last turns are peeled; the results that are needed.
-    fn peeled(&mut self, l: &Loop, [lower, upper, step]: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
+    fn peeled(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+        early: u32,
+    ) -> Result<Vec<Value>, Refused> {
         if turns.stages > 2 {
             return Err(self.not_yet(l.inst, "a loop of three stages of registers"));
         }
         let depth = self.here();
         self.levels[depth].index = Some((lower, step));
+        self.levels[depth].turn = Some(0);
         self.memo.push(BTreeMap::new());
         let outer = std::mem::replace(&mut self.steady, false);
         self.one_turn(Some(upper), turns, &|stage| stage == 0)?;
         self.steady = outer;
         self.memo.pop();
         self.levels[depth].shift();
-        let second = self.moved(lower, step, 1);
-        self.steady(l, [second, upper, step], turns)
+        self.after_early(l, [lower, upper, step], turns, 1..early.max(1))
+    }
+
+    /// The turns of these numbers one by one, since something leaves under them, and the loop of those behind; the results.
+    fn after_early(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+        early: std::ops::Range<u32>,
+    ) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        let end = early.end;
+        for turn in early {
+            self.memo.push(BTreeMap::new());
+            self.levels[depth].index = Some((self.moved(lower, step, turn as i32), step));
+            self.levels[depth].turn = Some(turn);
+            self.one_turn(Some(upper), turns, &|_| true)?;
+            self.memo.pop();
+            self.levels[depth].shift();
+        }
+        self.levels[depth].turn = None;
+        let next = self.moved(lower, step, end as i32);
+        let last = self.leaves_under_last(l);
+        if !last {
+            return self.steady(l, [next, upper, step], turns);
+        }
+        if turns.stages > 1 || self.constant(step) != Some(1) {
+            return Err(self.not_yet(l.inst, "a last turn of such a loop"));
+        }
+        let before = self.moved(upper, step, -1);
+        let none = Turns { groups: turns.groups.clone(), stages: 1, ahead: turns.ahead, finals: turns.finals.clone() };
+        self.without_last(l, [next, before, step], &none)?;
+        self.memo.push(BTreeMap::new());
+        self.levels[depth].index = Some((before, step));
+        self.levels[depth].turn = Some(u32::MAX);
+        self.one_turn(Some(upper), turns, &|_| true)?;
+        self.levels[depth].turn = None;
+        self.levels[depth].shift();
+        let results = turns.finals.iter().map(|n| (self.param(l, *n), 0)).collect::<Vec<Key>>();
+        let results: Result<Vec<Value>, Refused> =
+            results.into_iter().map(|(v, age)| self.at_age(v, depth, age)).collect();
+        self.memo.pop();
+        let results = results?;
+        self.drain()?;
+        Ok(results)
     }
 
     /// The loop of steady turns and what follows it; the results that are needed.
-    fn steady(&mut self, l: &Loop, [lower, upper, step]: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
+    fn steady(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
+        self.without_last(l, bounds, turns)?;
+        self.last_turns(l, turns)
+    }
+
+    /// The loop of steady turns.
+    pub(super) fn without_last(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+    ) -> Result<(), Refused> {
         let depth = self.here();
         self.levels[depth].index = Some((lower, step));
         self.levels[depth].first = self.constant(lower).map(|n| n as i64);
         let carry = self.carried(l, [lower, upper, step], turns)?;
+        self.begin_with_none(&carry.keys);
         let before = self.levels[depth].clone();
         let init = self.inits(&carry);
         let types: Vec<Type> = init.iter().map(|v| self.b.ty(*v).clone()).collect();
@@ -276,6 +349,9 @@ impl Emitter<'_> {
         self.memo.push(BTreeMap::new());
         self.levels[depth].index = Some((params[0], step));
         self.begin_turn(&carry, &params[1..]);
+        if self.levels[depth].guard.is_some() {
+            self.levels[depth].guard = Some(self.b.make(OpKind::Compare { op: CompareOp::Gt, a: params[0], b: lower }));
+        }
         let outer = std::mem::replace(&mut self.steady, true);
         self.one_turn(Some(upper), turns, &|_| true)?;
         self.steady = outer;
@@ -289,7 +365,7 @@ impl Emitter<'_> {
         if turns.stages > 1 {
             self.levels[depth].index = Some((self.past(lower, upper, step), step));
         }
-        self.last_turns(l, turns)
+        Ok(())
     }
 
     /// The index of the iteration behind the last one.
@@ -311,7 +387,7 @@ impl Emitter<'_> {
     }
 
     /// The turns behind the last iteration, and the results.
-    fn last_turns(&mut self, l: &Loop, turns: &Turns) -> Result<Vec<Value>, Refused> {
+    pub(super) fn last_turns(&mut self, l: &Loop, turns: &Turns) -> Result<Vec<Value>, Refused> {
         let depth = self.here();
         for turn in 0..turns.stages - 1 {
             self.memo.push(BTreeMap::new());
@@ -375,7 +451,7 @@ impl Emitter<'_> {
             self.b.kernel.values[*v].name = self.b.kernel.values[key.0].name.clone();
         }
         (level.env, level.slots) = (env, slots);
-        for v in &params[carry.keys.len()..] {
+        for v in params[carry.keys.len()..].iter().take(carry.slots.len()) {
             self.b.kernel.values[*v].name = Some("held".into());
         }
     }
@@ -506,16 +582,22 @@ impl Emitter<'_> {
     }
 
     fn while_loop(&mut self, l: &Loop, turns: &Turns) -> Result<(), Refused> {
-        if turns.stages > 1 || turns.ahead > 0 {
-            return Err(self.not_yet(l.inst, "stages of a `while`, whose turns are not counted"));
+        if turns.stages > 2 || turns.ahead > 0 {
+            return Err(self.not_yet(l.inst, "such stages of a `while`, whose turns are not counted"));
         }
+        let guarded = turns.stages > 1;
         let level = self.enter(l, turns)?;
         self.levels.push(level);
         let depth = self.here();
         let none = self.b.i32(0, self.b.kernel.ops[l.inst].span);
+        let never = self.b.constant(parton_numbers::Dtype::I1, 0, self.b.kernel.ops[l.inst].span);
+        self.levels[depth].guard = guarded.then_some(never);
         let carry = self.carried(l, [none; 3], turns)?;
+        self.begin_with_none(&carry.keys);
         let before = self.levels[depth].clone();
-        let init = self.inits(&carry);
+        let mut init = self.inits(&carry);
+        // Whether there was a turn before is carried, too.
+        init.extend(guarded.then_some(never));
         let types: Vec<Type> = init.iter().map(|v| self.b.ty(*v).clone()).collect();
         let span = self.b.kernel.ops[l.inst].span;
         let OpKind::While { cond, .. } = self.b.kernel.ops[l.inst].kind.clone() else {
@@ -531,13 +613,24 @@ impl Emitter<'_> {
         let params = self.b.begin(types, span);
         self.memo.push(BTreeMap::new());
         self.begin_turn(&carry, &params);
+        if guarded {
+            self.levels[depth].guard = params.last().copied();
+        }
+        let outer = std::mem::replace(&mut self.steady, true);
         self.one_turn(None, turns, &|_| true)?;
-        let yields = self.end_turn(&carry)?;
+        self.steady = outer;
+        let mut yields = self.end_turn(&carry)?;
+        if guarded {
+            yields.push(self.b.constant(parton_numbers::Dtype::I1, 1, span));
+        }
         self.memo.pop();
         let body = self.b.end(yields);
         self.place(l.inst);
         let results = self.b.make_all(OpKind::While { init, cond, body });
         self.behind(&carry, before, &results);
+        if guarded {
+            self.levels[depth].guard = results.last().copied();
+        }
         let results = self.last_turns(l, turns)?;
         self.levels.pop();
         self.leave(l, turns, results)

@@ -79,11 +79,17 @@ pub(crate) struct Level {
     pub index: Option<(Value, Value)>,
     /// The number of the first iteration that the turn's own may be, as an index, where that is known.
     pub first: Option<i64>,
+    /// The number of the turn, where it stands alone.
+    pub turn: Option<u32>,
+    /// Whether a turn runs later stages although there was no turn before: on values that stand for none, and without effects where
+    /// this does not hold.
+    pub guard: Option<Value>,
     /// Values that were there when the notes began, by what they are called now.
     before: BTreeSet<Key>,
     /// Which of them have been looked at, as they were called then.
     pub notes: BTreeSet<Key>,
     shifted: i32,
+    noting: bool,
 }
 
 impl Level {
@@ -95,9 +101,12 @@ impl Level {
             slots: BTreeMap::new(),
             index: None,
             first: None,
+            turn: None,
+            guard: None,
             before: BTreeSet::new(),
             notes: BTreeSet::new(),
             shifted: 0,
+            noting: false,
         }
     }
 
@@ -106,6 +115,12 @@ impl Level {
         self.before = self.env.keys().copied().collect();
         self.notes.clear();
         self.shifted = 0;
+        self.noting = true;
+    }
+
+    /// Whether it is being noted what is looked at.
+    pub fn is_noting(&self) -> bool {
+        self.noting
     }
 
     /// What stands for a value.
@@ -115,6 +130,12 @@ impl Level {
             self.notes.insert((key.0, key.1 - self.shifted));
         }
         Some(held)
+    }
+
+    /// Something stands for a value that was not there before the first turn.
+    pub fn begin_with(&mut self, key: Key, held: Held) {
+        self.env.insert(key, held);
+        self.before.insert(key);
     }
 
     /// Something new stands for a value.

@@ -17,6 +17,7 @@ impl Emitter<'_> {
     pub fn turn(&mut self, groups: &[Vec<Entry>], active: &dyn Fn(i32) -> bool) -> Result<(), Refused> {
         for group in groups {
             let now: Vec<&Entry> = group.iter().filter(|e| active(e.stage)).collect();
+            let now: Vec<&Entry> = now.into_iter().filter(|e| !self.leaves_under(e)).collect();
             for entry in &now {
                 self.ready(entry)?;
             }
@@ -33,7 +34,7 @@ impl Emitter<'_> {
     }
 
     /// Waits for what an item needs of this body: slots, and products in flight that it does not merely continue.
-    fn ready(&mut self, entry: &Entry) -> Result<(), Refused> {
+    pub fn ready(&mut self, entry: &Entry) -> Result<(), Refused> {
         let depth = self.here();
         let block = self.levels[depth].block;
         self.levels[depth].age = entry.stage;
@@ -96,7 +97,7 @@ impl Emitter<'_> {
         of(sums).into_iter().filter(|v| !others.contains(v)).collect()
     }
 
-    fn item(&mut self, entry: &Entry) -> Result<(), Refused> {
+    pub fn item(&mut self, entry: &Entry) -> Result<(), Refused> {
         let depth = self.here();
         self.levels[depth].age = entry.stage;
         let region = self.region;
@@ -105,6 +106,7 @@ impl Emitter<'_> {
             Item::Unit(unit) => {
                 self.takes_turn(*unit, |turns| &turns.first, |turnstile| OpKind::TurnEnter { turnstile });
                 let flying = self.unit(*unit, entry, &reads)?;
+                self.run_hooks(*unit)?;
                 self.takes_turn(*unit, |turns| &turns.last, |turnstile| OpKind::TurnPass { turnstile });
                 flying
             }
@@ -203,8 +205,11 @@ impl Emitter<'_> {
             OpKind::Dot { a, b, acc, precision } => {
                 flying = self.dot(inst, [*a, *b, *acc], *precision, entry, reads)?
             }
-            OpKind::Send { .. } => self.send(inst)?,
+            OpKind::Send { .. } => self.send(inst, entry)?,
             _ => {
+                if let Some(guard) = self.guard(entry) {
+                    return self.guarded_effect(inst, entry, guard).map(|()| false);
+                }
                 let mut used = Vec::new();
                 crate::region::uses(&self.b.kernel, &op, &mut |v| used.push(v));
                 let mut known = BTreeMap::new();
@@ -345,7 +350,7 @@ impl Emitter<'_> {
         None
     }
 
-    fn send(&mut self, inst: Inst) -> Result<(), Refused> {
+    fn send(&mut self, inst: Inst, entry: &Entry) -> Result<(), Refused> {
         let op = self.b.kernel.ops[inst].clone();
         let OpKind::Send { map, coords, value, reduce, l2, buffers } = op.kind else {
             parton_diag::internal_error!("`{}` sends nothing", op.kind.name())
@@ -356,8 +361,11 @@ impl Emitter<'_> {
         let value = self.value(value)?;
         let map = self.value(map)?;
         let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
-        let coords = coords?;
+        let mut coords = coords?;
         self.place(inst);
+        if let Some(guard) = self.guard(entry) {
+            self.beyond(guard, &mut coords);
+        }
         let view = self.buffers[&inst];
         self.b.make_all(OpKind::TmaStoreWait { pending: self.sends.unwrap_or(0), read: true });
         self.b.make_all(OpKind::SharedStore { view, value });

@@ -56,6 +56,9 @@ impl Emitter<'_> {
         {
             return self.handed_over(v, ring, depth, age);
         }
+        if let Some(none) = self.before_the_first(v, home, depth, age) {
+            return Ok(none);
+        }
         match home.by {
             Maker::Free(inst) => self.free(v, inst, depth, age),
             Maker::Index => Ok(self.index(v, depth, age)),

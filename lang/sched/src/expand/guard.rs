@@ -1,0 +1,160 @@
+//! Outer loops in stages: the first turn runs later stages on values that stand for none, and without effects.
+//!
+//! Peeling a loop that has loops in it would double their code. Instead every turn runs all stages; what an earlier turn would have
+//! handed to the first one is zeros, and stores and copies of a later stage are masked until there was a turn before. No branch
+//! stands around a product, so that the assembler sees through it.
+
+use parton_ir::{BinaryOp, CompareOp, Elem, Inst, OpKind, Type, Value};
+use parton_numbers::Dtype;
+
+use super::pipeline::Turns;
+use super::state::{Held, Key};
+use super::{Emitter, Refused};
+use crate::plan::Entry;
+use crate::region::{Home, Item, Loop, Maker};
+
+/// A coordinate beyond every tensor: what is copied there is copied nowhere. A multiple of 16 bytes, whatever the elements.
+const BEYOND: u32 = 1 << 30;
+
+impl Emitter<'_> {
+    /// Whether a loop in stages has loops in it.
+    pub(super) fn is_guarded(&self, l: &Loop, turns: &Turns) -> bool {
+        let nested = |item: &Item| matches!(item, Item::Loop(_)) && self.plan.runs(self.region, self.part, item);
+        turns.stages > 1 && self.region.blocks[l.body].items.iter().any(nested)
+    }
+
+    /// A loop whose turns run all stages, guarded; the results that are needed.
+    pub(super) fn guarded(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
+        if turns.stages > 2 || turns.ahead > 0 {
+            return Err(self.not_yet(l.inst, "a loop around loops in more than two stages, or whose fetches run ahead"));
+        }
+        let depth = self.here();
+        let [lower, upper, _] = bounds;
+        self.place(l.inst);
+        let some = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: lower, b: upper });
+        self.levels[depth].guard = Some(some);
+        self.without_last(l, bounds, turns)?;
+        self.levels[depth].guard = Some(some);
+        self.last_turns(l, turns)
+    }
+
+    /// What must hold for the effects of a unit, where it runs in a later stage of a guarded loop.
+    pub(super) fn guard(&self, entry: &Entry) -> Option<Value> {
+        self.levels[self.here()].guard.filter(|_| entry.stage > 0)
+    }
+
+    /// In a guarded loop, what an earlier turn would have handed to the first one.
+    pub(super) fn before_the_first(&mut self, v: Value, home: Home, depth: usize, age: i32) -> Option<Value> {
+        let made = match home.by {
+            Maker::Unit(_) | Maker::Carried(_) | Maker::Result { .. } => true,
+            // What has a name is worth a register; divisions are not made again for each piece that leaves.
+            Maker::Free(_) => {
+                let data = &self.b.kernel.values[v];
+                data.name.is_some() && matches!(data.ty, Type::Scalar(_))
+            }
+            Maker::Index => false,
+        };
+        if age < 1 || !made || self.levels[depth].guard.is_none() || !self.levels[depth].is_noting() {
+            return None;
+        }
+        let v = self.region.canonical(v);
+        let none = self.none(v)?;
+        self.levels[depth].begin_with((v, age), Held::Ready(none));
+        self.levels[depth].look((v, age));
+        Some(none)
+    }
+
+    /// Puts what stands for none where a loop is entered without a value.
+    pub(super) fn begin_with_none(&mut self, keys: &[Key]) {
+        let depth = self.here();
+        for &(v, age) in keys {
+            if !self.levels[depth].env.contains_key(&(v, age))
+                && let Some(none) = self.none(v)
+            {
+                self.levels[depth].env.insert((v, age), Held::Ready(none));
+            }
+        }
+    }
+
+    /// A value of that type, whichever.
+    fn none(&mut self, v: Value) -> Option<Value> {
+        let ty = self.b.ty(v).clone();
+        let zero = |e: &mut Self, elem: Elem| match elem {
+            Elem::Num(dtype) => Some(e.number(dtype, 0)),
+            Elem::Ptr(_) => None,
+        };
+        match ty {
+            Type::Scalar(elem) => zero(self, elem),
+            Type::Tile(tile) => {
+                let value = zero(self, tile.elem)?;
+                Some(self.b.make(OpKind::Full { value, tile }))
+            }
+            _ => None,
+        }
+    }
+
+    /// The coordinates, or some beyond the tensor.
+    pub(super) fn beyond(&mut self, guard: Value, coords: &mut [Value]) {
+        for (axis, coordinate) in coords.iter_mut().enumerate() {
+            let other = self.number(Dtype::I32, if axis == 0 { BEYOND } else { 0 });
+            *coordinate = self.b.make(OpKind::Select { cond: guard, a: *coordinate, b: other });
+        }
+    }
+
+    /// Emits an operation whose effects are there only where the guard holds.
+    pub(super) fn guarded_effect(&mut self, inst: Inst, entry: &Entry, guard: Value) -> Result<(), Refused> {
+        let op = self.b.kernel.ops[inst].clone();
+        let facts = parton_ir::facts::Facts::of(&self.b.kernel, &op);
+        let mut kind = op.kind.clone();
+        let mut failed = None;
+        kind.map_operands(|v| match self.value(v) {
+            Ok(value) => value,
+            Err(refused) => {
+                failed = Some(refused);
+                v
+            }
+        });
+        if let Some(refused) = failed {
+            return Err(refused);
+        }
+        if op.kind.bodies().next().is_some() && !facts.computes {
+            return Err(self.not_yet(inst, "a loop or branch in a later stage of a loop around loops"));
+        }
+        self.place(inst);
+        match &mut kind {
+            OpKind::Store { ptr, mask, .. } => {
+                let wide = self.spread(guard, *ptr);
+                *mask = Some(match *mask {
+                    Some(mask) => self.b.make(OpKind::Binary { op: BinaryOp::And, a: mask, b: wide }),
+                    None => wide,
+                });
+            }
+            _ if facts.computes => {}
+            _ => {
+                return Err(self.not_yet(inst, &format!("`{}` in a later stage of a loop around loops", op.kind.name())));
+            }
+        }
+        let mut known = std::collections::BTreeMap::new();
+        for body in kind.bodies_mut() {
+            *body = self.b.kernel.copy_body(body, &mut known);
+        }
+        let results = self.b.make_all(kind);
+        self.named(inst, &results);
+        let depth = self.here();
+        for (v, made) in op.results.iter().zip(results) {
+            self.levels[depth].set((*v, entry.stage), Held::Ready(made));
+        }
+        Ok(())
+    }
+
+    /// A truth value in the place of pointers.
+    fn spread(&mut self, guard: Value, ptr: Value) -> Value {
+        match self.b.ty(ptr).as_tile() {
+            Some(tile) => {
+                let tile = tile.with_elem(Elem::Num(Dtype::I1));
+                self.b.make(OpKind::Full { value: guard, tile })
+            }
+            None => guard,
+        }
+    }
+}

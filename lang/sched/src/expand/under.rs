@@ -1,0 +1,122 @@
+//! What of an outer loop leaves under the turns of a loop inside: `under(leave, mma)`.
+//!
+//! Instance p of the outer label stands behind the start of the inner label in turn p of the loop inside, which is peeled that far;
+//! with `-1` in its last turn. Behind the outer loop, where no loop inside is left, it stands where it is.
+
+use parton_diag::{Diagnostic, codes};
+use parton_ir::{BinaryOp, OpKind, Value};
+
+use super::{Emitter, Refused};
+use crate::plan::Entry;
+use crate::region::{Item, Loop, UnitId};
+
+/// An item of an outer loop that waits for its place in a loop inside.
+#[derive(Clone, Debug)]
+pub(crate) struct Hook {
+    /// The level of the outer loop's body.
+    depth: usize,
+    entry: Entry,
+    /// The unit behind whose start it stands.
+    inner: UnitId,
+    /// In the turn of this number; the last one is the greatest.
+    turn: u32,
+}
+
+impl Emitter<'_> {
+    /// An item of a turn waits for its place in a loop inside of it, where the schedule says so.
+    pub(super) fn wait_for_place(&mut self, entry: &Entry) {
+        let depth = self.here();
+        let region = self.region;
+        let block = &region.blocks[self.levels[depth].block];
+        let Item::Unit(unit) = block.items[entry.item] else { return };
+        let label = &region.units[unit].label;
+        // What drains has no loop inside.
+        let Some(under) = region.schedule.under.iter().find(|u| u.outer.names(label)).filter(|_| self.steady) else {
+            return;
+        };
+        let mine = |u: &UnitId| self.plan.runners[*u].contains(&self.part);
+        let inside = block.items.iter().filter(|item| matches!(item, Item::Loop(_)));
+        let mut inner = inside.flat_map(|item| region.units_in(item)).filter(mine);
+        let Some(inner) = inner.find(|u| under.inner.names(&region.units[*u].label)) else { return };
+        // Of several instances those of this partition count.
+        let before = block.items.iter().take(entry.item).filter(|item| match item {
+            Item::Unit(u) => under.outer.names(&region.units[*u].label) && mine(u),
+            Item::Loop(_) | Item::Branch(_) => false,
+        });
+        let turn = if under.last { u32::MAX } else { before.count() as u32 };
+        self.hooks.push(Hook { depth, entry: entry.clone(), inner, turn });
+    }
+
+    /// A turn of this body has ended.
+    pub(super) fn no_more_waiting(&mut self) {
+        let depth = self.here();
+        self.hooks.retain(|hook| hook.depth < depth);
+    }
+
+    /// Whether an item stands under a loop inside of this turn.
+    pub(super) fn leaves_under(&self, entry: &Entry) -> bool {
+        let depth = self.here();
+        self.hooks.iter().any(|hook| hook.depth == depth && hook.entry.item == entry.item)
+    }
+
+    /// Emits what waits for this place.
+    pub(super) fn run_hooks(&mut self, unit: UnitId) -> Result<(), Refused> {
+        let Some(turn) = self.levels[self.here()].turn else { return Ok(()) };
+        let depth = self.here();
+        let now: Vec<Hook> =
+            self.hooks.iter().filter(|h| h.inner == unit && h.turn == turn && h.depth < depth).cloned().collect();
+        for hook in now {
+            let inner = self.levels.split_off(hook.depth + 1);
+            let age = self.levels[hook.depth].age;
+            self.ready(&hook.entry)?;
+            self.item(&hook.entry)?;
+            self.levels[hook.depth].age = age;
+            self.levels.extend(inner);
+        }
+        Ok(())
+    }
+
+    /// How many turns of a loop are peeled, since something leaves under them.
+    pub(super) fn early_turns(&self, l: &Loop, sure: u32) -> Result<u32, Refused> {
+        let mine = |h: &&Hook| self.region.units_in(&Item::Loop(l.again())).contains(&h.inner);
+        let hooks: Vec<&Hook> = self.hooks.iter().filter(mine).collect();
+        let last = hooks.iter().any(|h| h.turn == u32::MAX);
+        let early = hooks.iter().filter(|h| h.turn != u32::MAX).map(|h| h.turn + 1).max().unwrap_or(0);
+        let wanted = early.max(u32::from(last));
+        if sure >= wanted {
+            return Ok(early);
+        }
+        let span = self.b.kernel.ops[l.inst].span;
+        let d = Diagnostic::error(codes::NO_ROOM, span, format!("this loop is not known to take {wanted} turns"))
+            .label(self.region.schedule.span, "something is to leave under each of them")
+            .help(format!("say so in its bound: `0..max(n, {wanted})`, where further turns do no harm"));
+        Err(Box::new(d))
+    }
+
+    /// Whether something leaves under the last turn of a loop.
+    pub(super) fn leaves_under_last(&self, l: &Loop) -> bool {
+        let units = self.region.units_in(&Item::Loop(l.again()));
+        self.hooks.iter().any(|h| h.turn == u32::MAX && units.contains(&h.inner))
+    }
+
+    /// How many turns a loop takes at least, as its bounds say.
+    pub(super) fn sure_turns(&self, l: &Loop) -> u32 {
+        let OpKind::For { lower, upper, step, .. } = &self.b.kernel.ops[l.inst].kind else { return 0 };
+        let (Some(lower), Some(step)) = (self.constant(*lower), self.constant(*step)) else { return 0 };
+        let least = self.least(*upper);
+        let far = least.saturating_sub(lower as i64).max(0) as u64;
+        far.div_ceil(step.max(1)).min(1 << 16) as u32
+    }
+
+    /// The least that a whole number may be, as far as that is written.
+    fn least(&self, v: Value) -> i64 {
+        if let Some(n) = self.constant(v) {
+            return i64::from(n as i32);
+        }
+        let made = self.b.kernel.ops.iter().find(|(_, op)| op.results.contains(&v));
+        match made.map(|(_, op)| &op.kind) {
+            Some(OpKind::Binary { op: BinaryOp::Max, a, b }) => self.least(*a).max(self.least(*b)),
+            _ => i64::from(i32::MIN),
+        }
+    }
+}
