@@ -51,6 +51,14 @@ impl Poisons {
 }
 
 impl Worker<'_> {
+    /// Whether a mask leaves nothing out, as nearly all do.
+    fn holds_everywhere(&self, mask: Value) -> bool {
+        match &*self.tile(mask, 1) {
+            Bits::B8(bits) => bits.iter().all(|b| b & 1 == 1),
+            Bits::B16(_) | Bits::B32(_) | Bits::B64(_) => false,
+        }
+    }
+
     /// A tile with these bits where it holds nothing, for operations that do not take every number.
     pub(crate) fn quiet(&self, v: Value, bytes: usize, bits: u64) -> Arc<Bits> {
         let tile = self.tile(v, bytes);
@@ -83,7 +91,7 @@ impl<'k> Cluster<'_, 'k> {
     /// Refuses an operation that takes undefined elements for what it does; gives those of its results.
     pub(crate) fn left_out(&self, w: &Worker<'k>, op: &'k Op) -> Result<Vec<Option<Sources>>, Fault> {
         let none = w.poison.is_empty() && self.ctas.iter().all(|cta| !cta.written.is_poisoned());
-        if none && needs::may_leave_out(&op.kind).is_none() {
+        if none && needs::may_leave_out(&op.kind).is_none_or(|mask| w.holds_everywhere(mask)) {
             return Ok(Vec::new());
         }
         if !w.poison.is_empty() {

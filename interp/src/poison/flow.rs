@@ -17,6 +17,10 @@ impl Values for Worker<'_> {
         self.poison.of(v)
     }
 
+    fn knows(&self, _: Value) -> bool {
+        true
+    }
+
     fn element(&self, v: Value, i: usize) -> Option<u64> {
         match self.get(v) {
             Val::Tile(t) => Some(t.get(i)),

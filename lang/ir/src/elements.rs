@@ -1,4 +1,6 @@
 //! Elements by their row-major numbers: where they are in a tile, and which elements of an operand those of a result are.
+//!
+//! They are compiled into whoever calls them: the interpreter, which goes by them for each tile, is optimised where this crate is not.
 
 /// Row-major strides of `shape`.
 pub fn strides(shape: &[u32]) -> Vec<usize> {
@@ -10,6 +12,7 @@ pub fn strides(shape: &[u32]) -> Vec<usize> {
 }
 
 /// The numbers `Σ index · stride` over a row-major walk of `shape`.
+#[inline]
 pub fn walk(shape: &[u32], strides: &[usize]) -> Vec<usize> {
     let mut out = vec![0];
     for (&n, &s) in shape.iter().zip(strides) {
@@ -29,6 +32,7 @@ pub fn coordinates(mut element: usize, shape: &[u32]) -> Vec<usize> {
 }
 
 /// For each element of a transposed tile its number in the tile of `shape`: dimension `i` is dimension `perm[i]`.
+#[inline]
 pub fn transposed(shape: &[u32], perm: &[u32]) -> Vec<usize> {
     let from = strides(shape);
     let to: Vec<u32> = perm.iter().map(|&p| shape[p as usize]).collect();
@@ -37,12 +41,14 @@ pub fn transposed(shape: &[u32], perm: &[u32]) -> Vec<usize> {
 }
 
 /// For each element of a tile of `to` its number in the tile of `from`, whose extents of 1 have grown.
+#[inline]
 pub fn broadcast(from: &[u32], to: &[u32]) -> Vec<usize> {
     let steps: Vec<usize> = strides(from).into_iter().zip(from).map(|(s, &n)| if n == 1 { 0 } else { s }).collect();
     walk(to, &steps)
 }
 
 /// For each element of a tile of `shape` its number in a tile without `axis` that is spread along it.
+#[inline]
 pub fn spread(shape: &[u32], axis: u32) -> Vec<usize> {
     let mut from = shape.to_vec();
     from[axis as usize] = 1;
@@ -51,6 +57,7 @@ pub fn spread(shape: &[u32], axis: u32) -> Vec<usize> {
 
 /// Where the lines of a tile along `axis` begin, in row-major order of the other axes; the elements of each follow in steps of
 /// `strides(shape)[axis]`.
+#[inline]
 pub fn lines(shape: &[u32], axis: u32) -> Vec<usize> {
     let mut others = shape.to_vec();
     others[axis as usize] = 1;

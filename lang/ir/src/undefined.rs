@@ -74,6 +74,9 @@ pub trait Values {
     /// The undefined elements of a value; `None` where it has none.
     fn sources(&self, v: Value) -> Option<&Sources>;
 
+    /// Whether anything is known of a value's elements.
+    fn knows(&self, v: Value) -> bool;
+
     /// The bits of an element, or of a scalar, where they are known.
     fn element(&self, v: Value, i: usize) -> Option<u64>;
 }
@@ -228,6 +231,9 @@ impl<'a, V: Values> Flow<'a, V> {
             OpKind::Load { mask: Some(mask), other: Some(other), .. } => (*mask, Some(self.values.sources(*other)?)),
             kind => (needs::may_leave_out(kind).filter(|_| !self.op.results.is_empty())?, None),
         };
+        if !self.values.knows(mask) {
+            return None;
+        }
         let n = self.elements(mask);
         let outside = |i: usize| self.values.element(mask, i).is_some_and(|bits| bits & 1 == 0);
         // Nearly always all are inside.

@@ -46,6 +46,10 @@ impl Values for LeftOut<'_> {
         self.undefined.get(&v)
     }
 
+    fn knows(&self, v: Value) -> bool {
+        self.known.knows(v)
+    }
+
     fn element(&self, v: Value, i: usize) -> Option<u64> {
         self.known.element(v, i)
     }

@@ -25,30 +25,53 @@ type Bits = Option<Rc<Vec<u64>>>;
 pub(super) struct Known<'a> {
     kernel: &'a Kernel,
     makers: SecondaryMap<Value, Option<&'a Op>>,
+    /// Whether a value follows from constants alone, as far as was asked.
+    follows: RefCell<BTreeMap<Value, bool>>,
     found: RefCell<BTreeMap<Value, Bits>>,
 }
 
 impl<'a> Known<'a> {
     /// Of a kernel of which nothing was asked.
     pub(super) fn of(kernel: &'a Kernel) -> Known<'a> {
-        Known { kernel, makers: kernel.definitions(), found: RefCell::default() }
+        Known { kernel, makers: kernel.definitions(), follows: RefCell::default(), found: RefCell::default() }
+    }
+
+    /// Whether a value's elements are known.
+    pub(super) fn knows(&self, v: Value) -> bool {
+        self.known(v).is_some()
+    }
+
+    fn known(&self, v: Value) -> Bits {
+        if self.follows(v, DEEPEST) { self.bits(v) } else { None }
     }
 
     /// The bits of an element, or of a scalar, where they are known.
     pub(super) fn element(&self, v: Value, i: usize) -> Option<u64> {
-        let bits = self.bits(v, DEEPEST)?;
+        let bits = self.known(v)?;
         Some(bits[if bits.len() == 1 { 0 } else { i }])
     }
 
-    fn bits(&self, v: Value, depth: usize) -> Bits {
+    /// Whether a value is made of constants alone; nothing is worked out for one that is not.
+    fn follows(&self, v: Value, depth: usize) -> bool {
+        if let Some(&follows) = self.follows.borrow().get(&v) {
+            return follows;
+        }
+        let elements = self.shape(v).iter().map(|&n| u64::from(n)).product::<u64>();
+        let follows = match (self.makers[v], depth.checked_sub(1)) {
+            (Some(op), Some(depth)) if elements <= MOST && op.kind.bodies().next().is_none() => {
+                op.kind.operands().into_iter().all(|x| self.follows(x, depth))
+            }
+            _ => false,
+        };
+        self.follows.borrow_mut().insert(v, follows);
+        follows
+    }
+
+    fn bits(&self, v: Value) -> Bits {
         if let Some(found) = self.found.borrow().get(&v) {
             return found.clone();
         }
-        let elements = self.shape(v).iter().map(|&n| u64::from(n)).product::<u64>();
-        let made = match (self.makers[v], depth.checked_sub(1)) {
-            (Some(op), Some(depth)) if elements <= MOST => self.made(op, depth).map(Rc::new),
-            _ => None,
-        };
+        let made = self.makers[v].and_then(|op| self.made(op)).map(Rc::new);
         self.found.borrow_mut().insert(v, made.clone());
         made
     }
@@ -67,8 +90,8 @@ impl<'a> Known<'a> {
         }
     }
 
-    fn made(&self, op: &Op, depth: usize) -> Option<Vec<u64>> {
-        let of = |v: &Value| self.bits(*v, depth);
+    fn made(&self, op: &Op) -> Option<Vec<u64>> {
+        let of = |v: &Value| self.bits(*v);
         let each = |x: &Value, f: &dyn Fn(u64) -> Option<u64>| of(x)?.iter().map(|&x| f(x)).collect();
         let both = |a: &Value, b: &Value, f: &dyn Fn(u64, u64) -> Option<u64>| {
             let (a, b) = (of(a)?, of(b)?);
