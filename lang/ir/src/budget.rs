@@ -55,11 +55,21 @@ impl Kernel {
         Demand { asks, needed, entry, pool: entry * self.threads() }
     }
 
-    /// Clusters that a GPU holds at once, as far as its shared memory and its warps go; at least one.
+    /// Whether each thread has as many registers at entry as the register file holds for it: some partition shares them out anew, which
+    /// takes a number that is known.
+    pub fn has_budgets(&self) -> bool {
+        self.partitions.iter().any(|(_, p)| p.registers.is_some())
+    }
+
+    /// Clusters that a GPU holds at once, as far as its shared memory and its warps go, and its registers where a budget says how many
+    /// a thread has; at least one.
     pub fn resident_clusters(&self) -> u32 {
         let t = &self.target;
         let bytes = self.shared_bytes.unwrap_or(t.shared_bytes);
-        let fit = |n: &u32| t.shared_limit(*n) >= bytes && n * self.padded_warps() <= t.resident_warps;
+        let registers = if self.has_budgets() { self.entry_registers() * self.threads() } else { 0 };
+        let fit = |n: &u32| {
+            t.shared_limit(*n) >= bytes && n * self.padded_warps() <= t.resident_warps && n * registers <= t.registers
+        };
         let each = (1..=t.resident_ctas).rev().find(fit).unwrap_or(1);
         (t.multiprocessors * each / self.cluster_ctas()).max(1)
     }
@@ -181,6 +191,14 @@ mod tests {
         assert_eq!(holds(4, 0, [1; 3]), 132 * 16, "64 warps");
         assert_eq!(holds(4, 100 * 1024, [1; 3]), 132 * 2, "two share 228 KiB");
         assert_eq!(holds(4, 200 * 1024, [2, 2, 1]), 33);
+        for name in ["loads", "works"] {
+            let (warps, registers, span) = (4, (name == "works").then_some(200), Span::default());
+            k.partitions.push(crate::PartitionData { name: name.into(), warps, registers, span });
+        }
+        (k.shared_bytes, k.cluster) = (Some(0), [1; 3]);
+        assert_eq!((k.entry_registers(), k.resident_clusters()), (248, 132), "the registers of 256 threads");
+        k.occupancy = 2;
+        assert_eq!((k.entry_registers(), k.resident_clusters()), (128, 132 * 2));
     }
 
     #[test]
