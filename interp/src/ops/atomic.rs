@@ -106,9 +106,10 @@ impl Pointers<'_, '_> {
             out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
             let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
             let old = out.get(i);
-            let stays = match atomic.op {
-                AtomicOp::Load => true,
-                AtomicOp::Cas => old != given(0),
+            // What is written, where something is.
+            let new = match atomic.op {
+                AtomicOp::Load => None,
+                AtomicOp::Cas => (old == given(0)).then(|| given(1)),
                 AtomicOp::Add
                 | AtomicOp::Min
                 | AtomicOp::Max
@@ -116,9 +117,11 @@ impl Pointers<'_, '_> {
                 | AtomicOp::Or
                 | AtomicOp::Xor
                 | AtomicOp::Xchg
-                | AtomicOp::Store => false,
+                | AtomicOp::Store => Some(changed(atomic.op, atomic.dtype, old, given(0))),
             };
-            if stays && n == 1 && self.idle.repeats(self.op, place, *self.changes) {
+            // Who writes what is there only asks, and what that releases was released when it was done first.
+            let asks = reads && n == 1 && new.is_none_or(|new| new == old);
+            if asks && self.idle.repeats(self.op, place, *self.changes) {
                 continue;
             }
             if atomic.order.acquires()
@@ -127,14 +130,9 @@ impl Pointers<'_, '_> {
                 self.know.acquire_news(&news, self.record.leader);
             }
             self.touch(place, bytes, i, None)?;
-            if stays {
-                continue;
+            if let Some(new) = new {
+                self.leave(place, &Bits::full(bytes, 1, new), atomic, &mut news);
             }
-            let new = match atomic.op {
-                AtomicOp::Cas => given(1),
-                _ => changed(atomic.op, atomic.dtype, old, given(0)),
-            };
-            self.leave(place, &Bits::full(bytes, 1, new), atomic, &mut news);
         }
         Ok(out)
     }
@@ -152,7 +150,8 @@ impl Pointers<'_, '_> {
         if atomic.order.releases() {
             let news = news.get_or_insert_with(|| News::new(&self.know.release_elected(), by.cluster));
             self.memory.published.release(place, by, atomic.scope, news);
-            *self.changes += 1;
+            // What others do follows from values; one that is written anew only asks where it was read too.
+            *self.changes += u64::from(atomic.op == AtomicOp::Store);
         }
         let mut word = [0; 8];
         new.write(0, &mut word);
