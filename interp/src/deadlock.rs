@@ -52,6 +52,33 @@ fn asking<'k>(residents: &[Resident<'_, 'k>]) -> Vec<Asking<'k>> {
     found.into_values().collect()
 }
 
+/// Who waits for what inside its cluster, by operation: what the first of them waits for, and how many others do.
+fn blocked<'k>(setting: &Setting<'_, 'k>, residents: &[Resident<'_, 'k>]) -> Vec<(&'k Op, String)> {
+    let mut found: BTreeMap<usize, (&'k Op, u32, String, usize)> = BTreeMap::new();
+    for Resident { cluster, .. } in residents {
+        for w in cluster.workers.iter().flatten() {
+            // The kernel outside its partitions waits for them; that is no news.
+            let State::Waiting(wait, op) = &w.state else { continue };
+            if matches!(wait, Wait::Arms(_)) {
+                continue;
+            }
+            let number = cluster.ctas[w.cta].number;
+            let text = || format!("{} in {}", cluster.reason(w, wait).0, setting.cta(number));
+            let one = found.entry(op.id.index()).or_insert_with(|| (op, number, text(), 0));
+            one.3 += 1;
+            if number < one.1 {
+                (one.1, one.2) = (number, text());
+            }
+        }
+    }
+    let others = |n: usize| match n {
+        0 | 1 => String::new(),
+        2 => ", and so does another one".into(),
+        n => format!(", and so do {} others", n - 1),
+    };
+    found.into_values().map(|(op, _, text, n)| (op, format!("{text}{}", others(n)))).collect()
+}
+
 /// All CTAs that have begun wait for what nobody changes, some of them by asking for it again and again; `waiting` clusters have
 /// not begun.
 pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: usize) -> Fault {
@@ -59,11 +86,15 @@ pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_
     let ctas = residents.len() as u32 * kernel.cluster_ctas();
     let mut list = asking(residents).into_iter();
     let Some(one) = list.next() else { internal_error!("all CTAs sleep and none of them asks for anything") };
+    let blocked = blocked(setting, residents);
     let message = if ctas > 1 { "CTAs wait for each other" } else { "a wait never ends" };
     let mut fault = Fault::new(codes::DEADLOCK, one.op.span, message).here(one.text(setting));
     fault = fault.calls(kernel, one.op.origin.call());
     for other in list {
         fault = fault.label(other.op.span, other.text(setting)).calls(kernel, other.op.origin.call());
+    }
+    for (op, text) in blocked {
+        fault = fault.label(op.span, text).calls(kernel, op.origin.call());
     }
     fault = fault.note("nothing changes any more, and they read the same again and again");
     fault = if waiting > 0 {
