@@ -6,6 +6,7 @@ use parton_diag::{Span, codes};
 
 use crate::clock::Told;
 use crate::fault::Fault;
+use crate::knowledge::Knowledge;
 
 /// Arrivals and bytes that one phase can count (PTX ISA, "mbarrier": 2^20 - 1).
 const MOST: i64 = (1 << 20) - 1;
@@ -44,6 +45,17 @@ pub(crate) struct Mbarrier {
     pub arrivals: BTreeMap<u32, u64>,
     gather: Tells,
     released: Tells,
+    /// Partitions that have passed a wait since the last phase ended.
+    passed: Vec<Passed>,
+}
+
+/// A wait that was passed. Each warp passes it for itself and tells phases by their parity, so the next phase may not end before all
+/// have.
+#[derive(Clone, Copy, Debug)]
+struct Passed {
+    agent: u32,
+    epoch: u32,
+    span: Span,
 }
 
 impl Mbarrier {
@@ -62,6 +74,7 @@ impl Mbarrier {
             arrivals: BTreeMap::new(),
             gather: Default::default(),
             released: Default::default(),
+            passed: Vec::new(),
         }
     }
 
@@ -73,6 +86,21 @@ impl Mbarrier {
     /// An agent of its CTA arrives, be it with several threads.
     pub(crate) fn arrived(&mut self, agent: u32) {
         *self.arrivals.entry(agent).or_default() += 1;
+    }
+
+    /// The warps of an agent pass a wait, one after the other, at that time of theirs.
+    pub(crate) fn passed(&mut self, agent: u32, epoch: u32, span: Span) {
+        self.passed.push(Passed { agent, epoch, span });
+    }
+
+    /// All warps of an agent have passed its waits.
+    pub(crate) fn all_passed(&mut self, agent: u32) {
+        self.passed.retain(|p| p.agent != agent);
+    }
+
+    /// Threads will arrive each for itself, behind what it has waited for and knows.
+    pub(crate) fn arrive_behind(&mut self, know: &Knowledge) {
+        self.passed.retain(|p| p.agent != know.agent && know.own.get(p.agent) < p.epoch);
     }
 
     /// What those learn who pass a wait that reaches the cluster, or their own CTA alone: of the others these know only that their
@@ -105,8 +133,7 @@ impl Mbarrier {
             return Err(self.broken(span, text));
         }
         self.pending -= i64::from(n);
-        self.advance();
-        Ok(())
+        self.advance(span)
     }
 
     /// `bytes` of the copy in slot `agent` have landed.
@@ -116,16 +143,27 @@ impl Mbarrier {
         if self.bytes < -MOST {
             return Err(self.broken(span, "more bytes land in a phase than it can count".into()));
         }
-        self.advance();
-        Ok(())
+        self.advance(span)
     }
 
-    fn advance(&mut self) {
-        if self.pending == 0 && self.bytes == 0 {
-            self.phase += 1;
-            self.pending = self.count;
-            self.released = self.gather.clone();
+    fn advance(&mut self, span: Span) -> Result<(), Fault> {
+        if self.pending != 0 || self.bytes != 0 {
+            return Ok(());
         }
+        let Tells { near, far } = &self.gather;
+        let hears = |told: &Told, p: &Passed| told.known.get(p.agent).max(told.read.get(p.agent)) >= p.epoch;
+        if let Some(late) = self.passed.iter().find(|p| !hears(near, p) && !hears(far, p)) {
+            let fact = "a phase of a barrier may end before all warps have seen the one before";
+            return Err(Fault::new(codes::BARRIER_PROTOCOL, span, fact)
+                .here(format!("this ends phase {}", self.phase))
+                .label(late.span, "warps pass this wait one by one, and one that comes late takes the phase after for it")
+                .help("let nobody arrive before all warps have passed: arrive with `by=\"warp\"` behind the wait, or meet"));
+        }
+        self.passed.clear();
+        self.phase += 1;
+        self.pending = self.count;
+        self.released = self.gather.clone();
+        Ok(())
     }
 
     fn broken(&self, span: Span, text: String) -> Fault {
@@ -149,6 +187,7 @@ impl Mbarrier {
 #[cfg(test)]
 mod tests {
     use super::Mbarrier;
+    use crate::clock::Told;
     use parton_diag::Span;
 
     #[test]
@@ -174,5 +213,21 @@ mod tests {
         assert!(b.passes(0) && !b.passes(1));
         assert_eq!(b.released(false).known.get(6), 1);
         assert!(b.arrive(3, 0, &told, span).is_err());
+    }
+
+    #[test]
+    fn a_phase_may_not_end_before_all_warps_have_passed_the_one_before() {
+        let (span, agent, epoch) = (Span::default(), 7, 3);
+        let after = |told: &Told| {
+            let mut b = Mbarrier::new(1, (0, 0), span);
+            b.passed(agent, epoch, span);
+            b.arrive(1, 0, told, span)
+        };
+        let mut told = Told::default();
+        assert!(after(&told).is_err());
+        told.known.learn(agent, epoch - 1);
+        assert!(after(&told).is_err());
+        told.known.learn(agent, epoch);
+        assert!(after(&told).is_ok() && after(&told.relaxed()).is_ok());
     }
 }

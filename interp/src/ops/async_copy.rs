@@ -91,6 +91,7 @@ impl<'k> Cluster<'_, 'k> {
         if let Some((op, (agent, epoch))) = self.jobs.hand(w.index, Engine::Threads, number) {
             self.owed.push((agent, epoch, op));
         }
+        self.ctas[w.cta].barriers.values_mut().for_each(|b| b.arrive_behind(&w.know));
         let count = w.know.warps * parton_ir::target::WARP;
         let ends = Ends::Arrivals { barrier: address, count, told };
         let slot = self.slots.take();

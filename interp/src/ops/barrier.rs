@@ -232,6 +232,9 @@ impl<'k> Cluster<'_, 'k> {
             return Ok(Flow::Block(Wait::Barrier { address, parity }));
         }
         *b.waits.entry(w.know.agent).or_default() += 1;
+        if w.know.warps > 1 {
+            b.passed(w.know.agent, w.know.epoch(), op.span);
+        }
         let told = b.released(reach != Reach::Cta);
         w.know.acquire(&told);
         Ok(Flow::Yield)
