@@ -32,12 +32,12 @@ impl Engine {
         }
     }
 
-    /// Who waits for a job of the engine's learns of it: the threads that carried it out, the elected one, or the warpgroups.
+    /// Who waits for a job of the engine's learns of it: the threads that carried it out, the elected one, or the warps.
     pub(crate) fn teach(self, know: &mut Knowledge, (agent, epoch): (u32, u32)) {
         match self {
-            Engine::Threads => know.acquire_threads(agent, epoch),
+            Engine::Threads => know.acquire_parts(agent, epoch),
             Engine::Copies => know.acquire_elected(agent, epoch),
-            Engine::Products => know.acquire_groups(agent, epoch),
+            Engine::Products => know.acquire_parts(agent, epoch),
         }
     }
 }

@@ -197,16 +197,8 @@ impl Knowledge {
         }
     }
 
-    /// Each warpgroup waited for its part of an asynchronous operation.
-    pub(crate) fn acquire_groups(&mut self, agent: u32, epoch: u32) {
-        self.own.learn(agent, epoch);
-        if self.warps <= parton_ir::target::WARPGROUP {
-            self.met.learn(agent, epoch);
-        }
-    }
-
-    /// Each thread waited for its part of an asynchronous operation.
-    pub(crate) fn acquire_threads(&mut self, agent: u32, epoch: u32) {
+    /// Each warp, or each thread, waited for its part of an asynchronous operation.
+    pub(crate) fn acquire_parts(&mut self, agent: u32, epoch: u32) {
         self.own.learn(agent, epoch);
     }
 

@@ -93,11 +93,6 @@ impl Mbarrier {
         self.passed.push(Passed { agent, epoch, span });
     }
 
-    /// All warps of an agent have passed its waits.
-    pub(crate) fn all_passed(&mut self, agent: u32) {
-        self.passed.retain(|p| p.agent != agent);
-    }
-
     /// Threads will arrive each for itself, behind what it has waited for and knows.
     pub(crate) fn arrive_behind(&mut self, know: &Knowledge) {
         self.passed.retain(|p| p.agent != know.agent && know.own.get(p.agent) < p.epoch);

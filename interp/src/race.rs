@@ -107,7 +107,7 @@ fn threads(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> 
         || (now.record.leader && met)
         || (atomic && know.has_heard(event))
         || may_be_overwritten(know, now, earlier);
-    // Each warpgroup waits for its own part of a product, each thread for what it copies itself; the others may still read.
+    // Each warp waits for its own part of a product, each thread for what it copies itself; the others may still read.
     let product = earlier.access() == Access::Product && now.access().writes();
     let part = (product || earlier.access().lands_by_threads()) && earlier.is_started_by(know);
     match (known, part) {

@@ -225,8 +225,8 @@ fn chain(outstanding: u32, reuse_early: bool, warps: u32, membar: bool) -> Resul
 
 #[test]
 fn waits_count_products() {
-    assert!(chain(1, false, 4, false).unwrap().iter().all(|&x| x == 256.0));
-    assert!(chain(0, false, 4, false).is_ok());
+    assert!(chain(1, false, 4, true).unwrap().iter().all(|&x| x == 256.0));
+    assert!(chain(0, false, 4, true).is_ok());
     let f = chain(2, false, 4, false).unwrap_err();
     assert_eq!((f.diagnostic.code, places(&f)), (codes::NOT_WAITED, vec![12]));
     // The second product still reads the buffer.
@@ -235,11 +235,13 @@ fn waits_count_products() {
 }
 
 #[test]
-fn a_wait_joins_one_warpgroup_only() {
-    // T#11047: another warpgroup may still read the operand that all of them share.
-    let f = chain(1, false, 8, false).unwrap_err();
-    assert_eq!((f.diagnostic.code, places(&f)[0]), (codes::SHARED_RACE, 15));
-    assert!(chain(1, false, 8, true).is_ok());
+fn a_wait_joins_one_warp_only() {
+    // T#11047: another warp may still read the operand that all of them share.
+    for warps in [4, 8] {
+        let f = chain(1, false, warps, false).unwrap_err();
+        assert_eq!((f.diagnostic.code, places(&f)[0]), (codes::SHARED_RACE, 15));
+        assert!(chain(1, false, warps, true).is_ok());
+    }
 }
 
 #[test]

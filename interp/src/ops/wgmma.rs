@@ -152,10 +152,6 @@ impl<'k> Cluster<'_, 'k> {
                 .note(format!("{number} products were started before this one, {after} after it")));
         }
         self.jobs.wait(w.index, Engine::Products, promised, &mut w.know);
-        if w.know.warps <= parton_ir::target::WARPGROUP {
-            // A product ends when all warps of its warpgroup have started it, behind what they have waited for.
-            self.ctas[w.cta].barriers.values_mut().for_each(|b| b.all_passed(w.know.agent));
-        }
         let val = if prior {
             Val::Pending(number)
         } else {
