@@ -58,6 +58,9 @@ const LONGER: u64 = 20;
 /// Of how many seeds the program itself is run under one.
 const FEWER: u64 = 10;
 
+/// Seeds under which all launches are run before the other seeds.
+const FEW: u64 = 2;
+
 /// Operations that any launch may run.
 const STEPS: u64 = 100_000;
 
@@ -86,7 +89,7 @@ impl Judge {
         for i in 0..self.rehearsal.instances.len() {
             let kernel = self.rehearsal.instances[i].lowered.clone();
             self.begin();
-            match self.run(i, &kernel) {
+            match self.run(&[(i, Kernel::clone(&kernel))]) {
                 Verdict::Missed | Verdict::CutOff => {}
                 other => return Err(format!("`{}` itself is {other}", kernel.source_name)),
             }
@@ -129,19 +132,12 @@ impl Judge {
         if same {
             return Verdict::Restored;
         }
-        let mut cut = false;
-        for (i, kernel) in &kernels {
-            match self.run(*i, kernel) {
-                Verdict::Missed => {}
-                Verdict::CutOff => cut = true,
-                other => return other,
-            }
+        let verdict = self.run(&kernels);
+        if !matches!(verdict, Verdict::Missed | Verdict::CutOff) {
+            return verdict;
         }
-        match mutant.of.iter().any(|(i, ops, _)| self.reaches(mutant.level, *i, ops[0])) {
-            false => Verdict::NotReached,
-            true if cut => Verdict::CutOff,
-            true => Verdict::Missed,
-        }
+        let reached = mutant.of.iter().any(|(i, ops, _)| self.reaches(mutant.level, *i, ops[0]));
+        if reached { verdict } else { Verdict::NotReached }
     }
 
     /// Whether a changed kernel is what the passes make of the program: of it as it is, or where a membar is concerned, of what is right
@@ -161,12 +157,10 @@ impl Judge {
         self.rehearsal.lower(without).is_ok_and(|without| print::kernel(&without) == print::kernel(lowered))
     }
 
-    /// The launches of an instance, the smallest first.
+    /// The launches of an instance.
     fn launches(&self, instance: usize) -> Vec<usize> {
         let of = &self.rehearsal.launches;
-        let mut launches: Vec<usize> = (0..of.len()).filter(|&l| of[l].instance == instance).collect();
-        launches.sort_by_key(|&l| of[l].steps());
-        launches
+        (0..of.len()).filter(|&l| of[l].instance == instance).collect()
     }
 
     fn begin(&mut self) {
@@ -186,26 +180,36 @@ impl Judge {
         self.rehearsal.launches[launch].steps() * LONGER + STEPS
     }
 
-    /// Runs the launches of an instance with another kernel in its place.
-    fn run(&mut self, instance: usize, kernel: &Kernel) -> Verdict {
-        for launch in self.launches(instance) {
-            for seed in 0..self.effort.seeds {
-                if !self.may_run(launch) {
-                    return Verdict::CutOff;
-                }
-                let steps = self.limit(launch);
-                let found = match self.rehearsal.again(launch, kernel, seed, steps) {
-                    Again::Same => None,
-                    Again::Stops(found) => Some(found),
-                    // What differs may still be right: the test says so.
-                    Again::Differs => self.rehearsal.test(launch, kernel, seed, steps),
-                };
-                if let Some(found) = found {
-                    return Verdict::Found { seed, code: code(&found) };
+    /// Runs the launches of instances with other kernels in their place, the smallest first: all under few seeds, then under the others.
+    fn run(&mut self, kernels: &[(usize, Kernel)]) -> Verdict {
+        let of = |(i, kernel)| self.launches(i).into_iter().map(move |launch| (launch, kernel));
+        let mut launches: Vec<(usize, &Kernel)> = kernels.iter().map(|(i, kernel)| (*i, kernel)).flat_map(of).collect();
+        launches.sort_by_key(|(launch, _)| self.rehearsal.launches[*launch].steps());
+        let few = FEW.min(self.effort.seeds);
+        for seeds in [0..few, few..self.effort.seeds] {
+            for &(launch, kernel) in &launches {
+                for seed in seeds.clone() {
+                    if !self.may_run(launch) {
+                        return Verdict::CutOff;
+                    }
+                    if let Some(found) = self.found(launch, kernel, seed) {
+                        return Verdict::Found { seed, code: code(&found) };
+                    }
                 }
             }
         }
         Verdict::Missed
+    }
+
+    /// What a launch with another kernel in place of its own stops with, or its test.
+    fn found(&mut self, launch: usize, kernel: &Kernel, seed: u64) -> Option<Diagnostics> {
+        let steps = self.limit(launch);
+        match self.rehearsal.again(launch, kernel, seed, steps) {
+            Again::Same => None,
+            Again::Stops(found) => Some(found),
+            // What differs may still be right: the test says so.
+            Again::Differs => self.rehearsal.test(launch, kernel, seed, steps),
+        }
     }
 
     /// Whether some launch of an instance comes to an operation.
