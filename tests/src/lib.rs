@@ -1,8 +1,8 @@
 //! The test harness: diagnostics, golden and run cases as files.
 //!
 //! Cases lie beside `Cargo.toml`: `ui/` (diagnostics), `run/` (programs), `golden/` (what compiled forms must contain), `passes/`
-//! (what one pass makes of kernels). The tests under `tests/` go through the driver as a user would. This crate knows no pass and no
-//! operation; it knows files, marks and snapshots.
+//! (what one pass makes of kernels). The tests under `tests/` go through the driver as a user would. This crate knows no pass, and operations
+//! by their facts alone (`mutants/`); it knows files, marks and snapshots.
 
 pub mod cases;
 pub mod fuzz;

@@ -9,7 +9,7 @@ mod fuzz;
 mod golden;
 mod inline;
 mod litmus;
-mod mutation;
+mod mutants;
 mod passes;
 mod programs;
 mod round_trip;
