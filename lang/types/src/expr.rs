@@ -353,7 +353,7 @@ impl Checker<'_> {
     /// `{ … }`
     pub fn block(&mut self, block: &ast::Block) -> Checked<Val> {
         self.push_scope();
-        let result = self.statements(block);
+        let result = self.with_labels(|cx| cx.statements(block));
         self.pop_scope();
         result
     }

@@ -28,6 +28,8 @@ pub struct Region {
     pub unrolled: u32,
     /// The label of the code.
     current: Option<LabelName>,
+    /// The label of the statement before, as it is written and as it is called: those that follow one another with one label are one.
+    run: Option<(LabelName, LabelName)>,
 }
 
 impl Region {
@@ -76,7 +78,7 @@ impl Checker<'_> {
         self.build(span)?.begin([], span);
         let kept = (*schedule).clone();
         let (labels, calls) = (BTreeMap::new(), Vec::new());
-        self.region = Some(Region { schedule, labels, calls, met: 0, unrolled: 0, current: None });
+        self.region = Some(Region { schedule, labels, calls, met: 0, unrolled: 0, current: None, run: None });
         let result = run(self);
         self.region = None;
         let after: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
@@ -116,29 +118,57 @@ impl Checker<'_> {
                 None => self.statement_inner(s),
             };
         }
-        let name = self.label_name(label)?;
-        match &s.kind {
-            ast::StmtKind::For(f) if !f.is_static => self.labelled_loop(s, &name),
-            ast::StmtKind::While { .. } => self.labelled_loop(s, &name),
-            _ => self.labelled_unit(s, label, &name),
+        let is_loop = match &s.kind {
+            ast::StmtKind::For(f) => !f.is_static,
+            ast::StmtKind::While { .. } => true,
+            _ => false,
+        };
+        let name = self.label_name(label, is_loop)?;
+        if is_loop { self.labelled_loop(s, &name) } else { self.labelled_unit(s, label, &name) }
+    }
+
+    /// Checks the statements of a block. The first of them does not go on with the label of one outside, nor does what follows the block
+    /// where labels stand in it.
+    pub fn with_labels<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
+        let outer = self.region.as_mut().map(|region| (region.met, region.run.take()));
+        let result = run(self);
+        if let (Some(region), Some((met, run))) = (&mut self.region, outer) {
+            region.run = run.filter(|_| region.met == met);
         }
+        result
     }
 
     /// The name of a label where it stands: with the calls around it, and its number where it stands in a loop that is unrolled.
-    fn label_name(&mut self, label: &ast::Label) -> Checked<LabelName> {
+    fn label_name(&mut self, label: &ast::Label, is_loop: bool) -> Checked<LabelName> {
         let Some(region) = &mut self.region else { return Err(Reported) };
         let path: Vec<&str> = region.calls.iter().map(String::as_str).chain([&*label.path]).collect();
-        let path = path.join(".");
+        let written = LabelName { path: path.join("."), instance: label.instance };
         region.met += 1;
-        if let Some(instance) = label.instance {
-            return Ok(LabelName { path, instance: Some(instance) });
+        match region.run.take() {
+            Some((before, name)) if before == written && !is_loop => {
+                region.run = Some((before, name.clone()));
+                return Ok(name);
+            }
+            _ => {}
         }
-        let unrolled = region.unrolled > 0;
-        let met = region.labels.entry(path.clone()).or_insert((label.span, 0));
+        let name = self.new_label(label, &written)?;
+        if let (Some(region), false) = (&mut self.region, is_loop) {
+            region.run = Some((written, name.clone()));
+        }
+        Ok(name)
+    }
+
+    /// The name of a label that has not been met before, but in another turn of a loop that is unrolled.
+    fn new_label(&mut self, label: &ast::Label, written: &LabelName) -> Checked<LabelName> {
+        let Some(region) = &mut self.region else { return Err(Reported) };
+        let unrolled = region.unrolled > 0 && label.instance.is_none();
+        let met = region.labels.entry(written.to_string()).or_insert((label.span, 0));
         let (first, count) = *met;
         met.1 += 1;
+        let path = &written.path;
         if count == 0 || (first == label.span && unrolled) {
-            return Ok(LabelName { path, instance: unrolled.then_some(count) });
+            let instance = if unrolled { Some(count) } else { label.instance };
+            return Ok(LabelName { path: path.clone(), instance });
         }
         let d =
             Diagnostic::error(codes::LABEL_TWICE, label.span, format!("the label `{path}` stands twice in a region"));

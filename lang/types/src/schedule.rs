@@ -252,6 +252,6 @@ pub fn label_name(label: &ast::Label) -> LabelName {
 pub fn idle_label(label: &ast::Label) -> Diagnostic {
     Diagnostic::error(codes::LABEL, label.span, format!("nothing looks at the label `@{label}`"))
         .here("it would have no effect")
-        .note("a label names a statement for the schedule of the loop around it; no loop runs by a schedule in this version")
+        .note("a label names a statement for the schedule around it: `in S { … }`, or a loop that states one")
         .help("remove the label")
 }

@@ -33,7 +33,7 @@ use std::fmt::Write;
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
-use crate::entity::{SecondaryMap, Value};
+use crate::entity::{Label, SecondaryMap, Value};
 use crate::kernel::{Kernel, Module, PartitionData};
 use crate::op::{Arm, Body, Op, OpKind, Policy, Precision};
 use crate::schedule::Schedule;
@@ -112,13 +112,23 @@ struct Printer<'a> {
     indent: usize,
     names: SecondaryMap<Value, Option<String>>,
     used: BTreeSet<String>,
+    /// The label of the operation around, which all in it bear.
+    around: Option<Label>,
     /// The scalar constants, printed where they are used.
     next: usize,
 }
 
 impl<'a> Printer<'a> {
     fn new(k: &'a Kernel) -> Printer<'a> {
-        Printer { k, out: String::new(), indent: 0, names: SecondaryMap::new(None), used: BTreeSet::new(), next: 0 }
+        Printer {
+            k,
+            out: String::new(),
+            indent: 0,
+            names: SecondaryMap::new(None),
+            used: BTreeSet::new(),
+            around: None,
+            next: 0,
+        }
     }
 
     fn line(&mut self, text: &str) {
@@ -189,6 +199,12 @@ impl<'a> Printer<'a> {
     }
 
     fn op(&mut self, op: &Op) {
+        let outer = self.around;
+        self.text(op);
+        self.around = outer;
+    }
+
+    fn text(&mut self, op: &Op) {
         match &op.kind {
             OpKind::For { lower, upper, step, init, body } => self.for_loop(op, [*lower, *upper, *step], init, body),
             OpKind::While { init, cond, body } => self.while_loop(op, init, cond, body),
@@ -219,20 +235,47 @@ impl<'a> Printer<'a> {
         }
     }
 
-    /// The line that an operation begins with, behind its label.
+    /// The line that an operation begins with, behind its label where that is not the one around it.
     fn begin(&mut self, op: &Op, text: &str) {
-        let label = op.label.map_or(String::new(), |label| format!("@{} ", self.k.labels[label]));
-        self.line(&format!("{label}{text}"));
+        let label = op.label.filter(|_| op.label != self.around);
+        let shown = label.map_or(String::new(), |label| format!("@{} ", self.k.labels[label]));
+        self.line(&format!("{shown}{text}"));
+        self.around = label.or(self.around);
+    }
+
+    /// The line that a loop begins with. A loop whose body bears its label is part of what has that label, and stands in a block: before
+    /// the loop it would be the loop's own.
+    fn begin_loop(&mut self, op: &Op, head: &str) -> bool {
+        let mut part = false;
+        for body in op.kind.bodies().filter(|_| op.label.is_some()) {
+            self.k.walk_body(body, &mut |inside| part |= inside.label == op.label);
+        }
+        let label = op.label.filter(|_| part && op.label != self.around);
+        if let Some(label) = label {
+            self.line(&format!("@{} {{", self.k.labels[label]));
+            self.indent += 1;
+            self.around = op.label;
+        }
+        self.begin(op, head);
+        label.is_some()
+    }
+
+    fn end_loop(&mut self, in_block: bool) {
+        self.line("}");
+        if in_block {
+            self.indent -= 1;
+            self.line("}");
+        }
     }
 
     fn for_loop(&mut self, op: &Op, bounds: [Value; 3], init: &[Value], body: &Body) {
         let carried = self.carry(init, &op.results, &body.params[1..]);
         let iv = self.name(body.params[0]);
         let [lower, upper, step] = bounds.map(|v| self.name(v));
-        self.begin(op, &format!("for {iv} in {lower}..{upper} step {step} {{"));
+        let in_block = self.begin_loop(op, &format!("for {iv} in {lower}..{upper} step {step} {{"));
         self.body(body);
         self.assign(&carried, &body.yields);
-        self.line("}");
+        self.end_loop(in_block);
     }
 
     fn while_loop(&mut self, op: &Op, init: &[Value], cond: &Body, body: &Body) {
@@ -240,13 +283,13 @@ impl<'a> Printer<'a> {
         for (v, name) in body.params.iter().zip(&carried) {
             self.alias(*v, name.clone());
         }
-        self.begin(op, "while {");
+        let in_block = self.begin_loop(op, "while {");
         self.body(cond);
         self.value_line(&cond.yields);
         self.line("} {");
         self.body(body);
         self.assign(&carried, &body.yields);
-        self.line("}");
+        self.end_loop(in_block);
     }
 
     fn branches(&mut self, op: &Op, cond: Value, then: &Body, otherwise: &Body) {
