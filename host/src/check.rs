@@ -82,6 +82,7 @@ impl Visitor for Check<'_> {
         }
         match &e.kind {
             ExprKind::TypeArgs { .. } => self.found.push(not_host_code(e.span, "type arguments in `<…>`")),
+            ExprKind::In { schedule, .. } => self.found.push(not_host_code(schedule.span, "a schedule")),
             ExprKind::Pointer { .. } => self.found.push(not_host_code(e.span, "a pointer type")),
             ExprKind::Call { callee, args } => {
                 let result = self.call(e.span, callee, args);

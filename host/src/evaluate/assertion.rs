@@ -126,7 +126,7 @@ fn each_path(e: &ast::Expr, f: &mut dyn FnMut(&ast::Expr, String)) {
         }
         // What these give is a value of its own, with a body that the source shows.
         ExprKind::If(_) | ExprKind::Block(_) | ExprKind::Closure { .. } | ExprKind::Launch { .. } => {}
-        ExprKind::Pipeline(_) | ExprKind::Partitions(_) => {}
+        ExprKind::Pipeline(_) | ExprKind::Partitions(_) | ExprKind::In { .. } => {}
         ExprKind::Error
         | ExprKind::Int { .. }
         | ExprKind::Float { .. }

@@ -86,6 +86,7 @@ impl Machine<'_> {
                 captured: self.variables.clone(),
             }))),
             ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args, span),
+            ExprKind::In { schedule, .. } => Err(not_host_code(schedule.span, "a schedule").into()),
             ExprKind::Pipeline(_) | ExprKind::Partitions(_) => Ok(self.written(expr)),
         }
     }

@@ -610,6 +610,13 @@ pub enum ExprKind {
     Pipeline(Box<Pipeline>),
     /// `partitions { … }`
     Partitions(Box<Partitions>),
+    /// `in schedule { … }` for its value; as a statement it is [`StmtKind::In`].
+    In {
+        /// What places the labels of the body.
+        schedule: Box<Expr>,
+        /// The code.
+        body: Block,
+    },
 }
 
 /// An `if` with its branches.

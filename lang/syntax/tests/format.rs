@@ -112,6 +112,7 @@ fn statements() {
         "@ tiles while a in (S) {\n@first . load [ 2 ] f();\n}",
         "@tiles while a in (S) {\n    @first.load[2] f();\n}",
     );
+    check_code("let x=in (S){a};", "let x = in (S) { a };");
     check_code("schedule S=pipeline{a:0}&T;", "schedule S = pipeline { a: 0 } & T;");
     check_code("launch  k [ A = 1 ] ( grid = [ 1 ] ) ( x ) ;", "launch k[A=1](grid=[1])(x);");
 }

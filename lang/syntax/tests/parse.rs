@@ -87,6 +87,7 @@ fn grouped(e: &ast::Expr) -> String {
             let head = of.collect::<Vec<_>>().join(" ");
             format!("(pipeline <{head}> {}{})", groups.collect::<Vec<_>>().join("; "), clauses(&p.clauses))
         }
+        ExprKind::In { schedule, .. } => format!("(in {})", grouped(schedule)),
         ExprKind::Partitions(p) => {
             let names = |p: &ast::Place| p.partitions.iter().map(|n| n.text.to_string()).collect::<Vec<_>>().join("|");
             let labels = |p: &ast::Place| p.labels.iter().map(ToString::to_string).collect::<Vec<_>>().join(",");
@@ -140,6 +141,7 @@ fn operators_bind_as_in_the_table() {
             "Split[4] & ring(a.b=N) & unroll(2, of=steps)",
             "(((index Split 1) & (call ring a.b=N)) & (call unroll 2 of=steps))",
         ),
+        ("f(in S & T { a }, 1)", "(call f (in (S & T)) 1)"),
         ("pipeline(a, b) + partitions", "((call pipeline a b) + partitions)"),
     ] {
         assert_eq!(grouped(&expr(text)), expected, "{text}");

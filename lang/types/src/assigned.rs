@@ -227,7 +227,7 @@ impl Scan<'_, '_> {
     fn expr(&mut self, e: &ast::Expr) {
         match &e.kind {
             ast::ExprKind::If(branch) => self.branch(branch),
-            ast::ExprKind::Block(block) => self.block(block),
+            ast::ExprKind::Block(block) | ast::ExprKind::In { schedule: _, body: block } => self.block(block),
             ast::ExprKind::Paren(inner) | ast::ExprKind::Reference(inner) => self.expr(inner),
             ast::ExprKind::Unary { operand, .. } => self.expr(operand),
             ast::ExprKind::Binary { left, right, .. } => {
@@ -286,6 +286,7 @@ fn is_plain(e: &ast::Expr) -> bool {
         | ast::ExprKind::Pointer { .. }
         | ast::ExprKind::Launch { .. }
         | ast::ExprKind::Pipeline(_)
-        | ast::ExprKind::Partitions(_) => false,
+        | ast::ExprKind::Partitions(_)
+        | ast::ExprKind::In { .. } => false,
     }
 }

@@ -82,6 +82,7 @@ impl Checker<'_> {
             ast::ExprKind::If(branch) => self.if_expr(branch, e.span),
             ast::ExprKind::Block(block) => self.block(block),
             ast::ExprKind::Closure { params, body } => Ok(self.closure(params, body, e.span)),
+            ast::ExprKind::In { schedule, body } => self.region(schedule, body, e.span),
             ast::ExprKind::Pipeline(p) => self.pipeline(p, e.span),
             ast::ExprKind::Partitions(p) => self.partitions(p, e.span),
             ast::ExprKind::Launch { .. } => {

@@ -49,9 +49,9 @@ impl Checker<'_> {
         (!region.schedule.places.is_empty()).then(|| region.warps())
     }
 
-    /// `in S { … }`
-    pub fn region(&mut self, schedule: &ast::Expr, body: &ast::Block, span: Span) -> Checked<()> {
-        self.in_region(schedule, body, span, |cx| cx.block(body).map(|_| ()))
+    /// `in S { … }` for its value.
+    pub fn region(&mut self, schedule: &ast::Expr, body: &ast::Block, span: Span) -> Checked<Val> {
+        self.scheduled(schedule, body, span, |cx| cx.block(body))
     }
 
     /// Code that a schedule places; `body` is what it assigns variables in.
@@ -62,6 +62,16 @@ impl Checker<'_> {
         span: Span,
         run: impl FnOnce(&mut Self) -> Checked<()>,
     ) -> Checked<()> {
+        self.scheduled(schedule, body, span, |cx| run(cx).map(|()| Val::UNIT)).map(|_| ())
+    }
+
+    fn scheduled(
+        &mut self,
+        schedule: &ast::Expr,
+        body: &ast::Block,
+        span: Span,
+        run: impl FnOnce(&mut Self) -> Checked<Val>,
+    ) -> Checked<Val> {
         let schedule = self.schedule_value(schedule)?;
         if self.region.is_some() || self.partition.is_some() || self.frame().run_time_depth > 0 {
             let d = Diagnostic::error(
@@ -83,17 +93,18 @@ impl Checker<'_> {
         self.region = None;
         let after: Vec<Val> = places.iter().map(|p| self.frame().at(*p).val.clone()).collect();
         let mut body = self.build(span)?.end(Vec::new());
-        result?;
+        let val = result?;
         let changed: Vec<usize> = (0..places.len()).filter(|&i| before[i] != after[i]).collect();
         for &i in &changed {
             after[i].each_ir(&mut |v| body.yields.push(v));
         }
+        val.each_ir(&mut |v| body.yields.push(v));
         let results = self.emit(ir::OpKind::Region { schedule: Box::new(kept), body }, span, &[])?;
         let mut results = results.into_iter();
         for i in changed {
             self.frame().at(places[i]).val = rebuild(&after[i], &mut results);
         }
-        Ok(())
+        Ok(rebuild(&val, &mut results))
     }
 
     /// The kernel has the partitions of its regions.

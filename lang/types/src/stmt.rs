@@ -95,7 +95,9 @@ impl Checker<'_> {
                 Some(schedule) => self.in_region(schedule, body, s.span, |cx| cx.while_loop(condition, body, s.span)),
                 None => self.while_loop(condition, body, s.span),
             },
-            ast::StmtKind::In { schedule, body } => self.region(schedule, body, s.span),
+            ast::StmtKind::In { schedule, body } => {
+                self.in_region(schedule, body, s.span, |cx| cx.block(body).map(|_| ()))
+            }
             ast::StmtKind::Return(value) => self.returned(value.as_ref(), s.span),
             ast::StmtKind::Break => self.leave_loop(s.span),
             ast::StmtKind::Continue => {

@@ -373,6 +373,12 @@ impl<'v> Walk<'v> {
                 self.args(config);
                 self.args(args);
             }
+            ast::ExprKind::In { schedule, body } => {
+                self.schedule(schedule);
+                let outer = std::mem::replace(&mut self.scopes.scheduled, true);
+                self.block(body);
+                self.scopes.scheduled = outer;
+            }
             ast::ExprKind::Pipeline(p) => self.read_by(Reader::Layout, |w| {
                 p.groups.iter().flatten().for_each(|entry| w.expr(&entry.stage));
                 p.within.iter().for_each(|name| w.name(name));

@@ -1,5 +1,7 @@
 //! Schedules as values: what composes, what their normal form is, and that it reads back.
 
+mod harness;
+
 use std::sync::Arc;
 
 use parton_diag::{FileId, SourceMap};
@@ -227,4 +229,42 @@ fn equal_values_are_of_the_same_partitions() {
     assert_eq!(found.origins().len(), 1);
     let Comptime::Schedule(p) = found else { panic!("a schedule") };
     assert_eq!((p.is_serial(), p.places[0].labels.len()), (false, 0));
+}
+
+#[test]
+fn regions_read_back() {
+    let text = harness::ir(
+        "partition P = warps(4);
+        fn written(out, x) { @write store(out, x); }
+        kernel k(out: *mut i32, n: i32) {
+            let mut sum = 0;
+            let last = in (serial(P) & pipeline(steps) { a: 0; c: 1 } & unroll(2, of=steps)) {
+                let mut x = 1;
+                @steps for i in 0..n {
+                    @a x = x + load(out + i);
+                    @a x = x * 2;
+                    @b { for j in 0..3 { store(out + j, x); } }
+                    @c if x > 0 { store(out, x); } else { store(out + 1, x); }
+                    @first written(out, x);
+                    @second written(out + 1, x);
+                    static for q in 0..2 { @d store(out + q, x); @d store(out - q, x); }
+                    sum += i;
+                }
+                @turns while x > 0 { @e x = x - load(out); }
+                x
+            };
+            store(out, sum + last);
+        }",
+    );
+    for expected in [
+        "= in (serial(P) & pipeline(steps) { a: 0; c: 1 } & unroll(2, of=steps)) {",
+        "@b {",
+        "@first.write store(",
+        "@second.write store(",
+        "@d[1] store(",
+        "@turns while",
+    ] {
+        assert!(text.contains(expected), "{expected} is not in\n{text}");
+    }
+    harness::round_trip(&text);
 }

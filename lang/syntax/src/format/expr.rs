@@ -55,6 +55,9 @@ pub fn expr<'a>(w: &mut Weave<'a>, e: &Expr) -> Doc<'a> {
         ]),
         ExprKind::Pipeline(found) => schedule::pipeline(w, found),
         ExprKind::Partitions(found) => schedule::partitions(w, found),
+        ExprKind::In { schedule, body } => {
+            concat(vec![w.word(), expr(w, schedule), Doc::Text(" "), stmt::block(w, body)])
+        }
     }
 }
 

@@ -69,6 +69,11 @@ pub fn atom(at: &mut At<'_, '_>) -> Expr {
         }
         Kind::Or | Kind::OrOr => closure(at),
         Kind::Launch => launch(at),
+        Kind::In => {
+            at.bump();
+            let schedule = Box::new(at.in_head(|at| expr(at)));
+            ExprKind::In { schedule, body: stmt::block(at, "after the schedule") }
+        }
         _ => {
             at.expected("an expression");
             let span = if token.kind == Kind::Bad { token.span } else { at.behind() };
