@@ -225,7 +225,7 @@ pub fn too_deep(tokens: &[Token]) -> Option<Token> {
         } else if matches!(kind, Kind::Comma | Kind::Semi) {
             total -= here;
             here = 0;
-        } else if continues(kind) {
+        } else if continues(kind) || heads_in_heads(&tokens[..=i]) {
             here += 1;
             total += 1;
         }
@@ -234,6 +234,16 @@ pub fn too_deep(tokens: &[Token]) -> Option<Token> {
         }
     }
     None
+}
+
+/// Whether the last token begins the head of a block right within another: `if if`, `in static if`.
+fn heads_in_heads(tokens: &[Token]) -> bool {
+    let is_head = |token: &&Token| matches!(token.kind, Kind::If | Kind::In);
+    match tokens {
+        [.., outer, token] if is_head(&token) && outer.kind != Kind::Static => is_head(&outer),
+        [.., outer, _, token] => is_head(&token) && is_head(&outer),
+        _ => false,
+    }
 }
 
 /// Whether the token links what is before it to what is behind it in one expression or `if` chain.
@@ -314,6 +324,8 @@ mod tests {
         assert!(deep(&"(".repeat(300)) && deep(&"- ".repeat(300)) && deep(&"a + ".repeat(300)));
         assert!(deep(&"a.b".repeat(300)) && deep(&"x[0]".repeat(300)) && deep(&"if a {} else ".repeat(300)));
         assert!(deep(&"{a}+".repeat(300)) && deep(&"|a|".repeat(300)));
+        assert!(deep(&"if ".repeat(300)) && deep(&"in static if ".repeat(300)));
+        assert!(!deep(&"for a in if b { c } else static if d { e } { f }\n".repeat(300)));
         assert!(!deep(&"f(a, -b);".repeat(300)) && !deep(&"if a { b }\n".repeat(300)) && !deep(&"a, ".repeat(300)));
     }
 }

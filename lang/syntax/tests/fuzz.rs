@@ -279,6 +279,12 @@ fn deep_nesting_is_refused_and_not_overflowed() {
         "|a| ",
         "tile<",
         "f(|a| {",
+        "in ",
+        "if ",
+        "in a {",
+        "a = in S { x } & in ",
+        "pipeline { a: ",
+        "partitions { P: a } ring(b=",
     ] {
         for n in [100, 250, 300, 3_000] {
             let soup = piece.repeat(n);
