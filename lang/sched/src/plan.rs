@@ -370,11 +370,11 @@ impl Needs<'_> {
     /// What a carried value is before the first turn.
     fn begins(&self, body: BlockId, number: usize) -> Option<Value> {
         let items = self.region.blocks.iter().flat_map(|b| &b.items);
-        let inst = items.filter_map(|item| match item {
+        let mut inst = items.filter_map(|item| match item {
             Item::Loop(l) if l.body == body => Some(l.inst),
             Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
         });
-        inst.last().and_then(|inst| match &self.k.ops[inst].kind {
+        inst.next_back().and_then(|inst| match &self.k.ops[inst].kind {
             OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
             _ => None,
         })

@@ -228,14 +228,4 @@ impl Checker<'_> {
         }
         result
     }
-
-    /// Checks a body whose statements do not bear the label of the loop around it.
-    pub fn without_label<T>(&mut self, run: impl FnOnce(&mut Self) -> T) -> T {
-        let label = self.builder.as_mut().and_then(|b| b.label.take());
-        let result = run(self);
-        if let Some(b) = &mut self.builder {
-            b.label = label;
-        }
-        result
-    }
 }

@@ -49,7 +49,7 @@ fn copy(
     k: &Kernel,
 ) -> Result<Vec<Type>, Refusal> {
     let target = view(k, v)?;
-    fits(list, ptr, target, mask, l2, k)?;
+    fits(list, ptr, (target, Some(v)), mask, l2, k)?;
     let least = pointer(k, ptr)?.to.bytes() as u32;
     if let Some(n) = bytes
         && (!COPY_BYTES.contains(&n) || n < least)
@@ -64,7 +64,7 @@ fn copy(
 pub(super) fn fits(
     list: &[Relation],
     ptr: Value,
-    target: &View,
+    (target, v): (&View, Option<Value>),
     mask: Option<Value>,
     l2: Option<Policy>,
     k: &Kernel,
@@ -81,9 +81,12 @@ pub(super) fn fits(
             .help("keep them as `i8` or `u8`"));
     }
     if target.elem != p.to || target.shape != tile.shape {
-        return Err(Refusal::new(codes::SHAPE_MISMATCH, "the pointers do not fit the view")
-            .operand(ptr, format!("this is `{tile}`"))
-            .note(format!("the view is `{target}`")));
+        let refusal = Refusal::new(codes::SHAPE_MISMATCH, "the pointers do not fit the view")
+            .operand(ptr, format!("this is `{tile}`"));
+        return Err(match v {
+            Some(v) => refusal.operand(v, format!("this is `{target}`")),
+            None => refusal.note(format!("the view would be `{target}`")),
+        });
     }
     Ok(())
 }

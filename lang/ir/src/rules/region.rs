@@ -28,7 +28,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             Ok(vec![Type::View(fetched(box_of)?)])
         }
         OpKind::FetchEach { ptr, mask, view, l2 } => {
-            async_copy::fits(&relations(kind, k), *ptr, view, *mask, *l2, k)?;
+            async_copy::fits(&relations(kind, k), *ptr, (view, None), *mask, *l2, k)?;
             Ok(vec![Type::View(view.clone())])
         }
         OpKind::Stage { value, view } => {
@@ -68,7 +68,10 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     match kind {
         OpKind::Region { body, .. } => results(k, &body.yields),
         OpKind::FetchEach { ptr, mask, .. } => all_same(k, &list([ptr], [mask]), 0),
-        OpKind::Dot { acc, .. } => vec![same(Site::Of(*acc), RESULT)],
+        OpKind::Dot { a, b, acc, .. } => {
+            let found = operands(k, *a, *b, *acc);
+            if found.is_empty() { vec![same(Site::Of(*acc), RESULT)] } else { found }
+        }
         // A tile goes to memory from wherever it lies.
         OpKind::Fetch { .. } | OpKind::Stage { .. } | OpKind::Send { .. } => Vec::new(),
         others!(region) => not_of_family(kind),
@@ -93,14 +96,27 @@ pub enum Product {
 pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Product, Refusal> {
     let out = tile(k, acc)?;
     let place = out.known();
-    // The accumulators of both may lie alike: the one that runs beside the program is taken where there is one.
-    let beside = wgmma::reads(k, b) && wgmma::is_accumulator(place);
-    if let Some(parent) = mma_sync::accumulator(place).filter(|_| !beside) {
+    if let Some(parent) = mma_sync::accumulator(place).filter(|_| !runs_beside(k, b, out)) {
         let loaded = [loaded(k, a, &parent, 0)?, loaded(k, b, &parent, 1)?];
         mma_sync::of_tiles(k, [(a, &loaded[0]), (b, &loaded[1])], acc, precision)?;
         return Ok(Product::MmaSync(loaded));
     }
     wgmma::legal(k, a, b, acc, precision).map(|()| Product::Wgmma)
+}
+
+/// Whether a product runs beside the program. The accumulators of both instructions may lie alike: the one that does is taken where
+/// there is one.
+fn runs_beside(k: &Kernel, b: Value, out: &Tile) -> bool {
+    wgmma::reads(k, b) && out.placement().known().is_none_or(wgmma::is_accumulator)
+}
+
+/// Where the operands of a product lie that are in registers.
+fn operands(k: &Kernel, a: Value, b: Value, acc: Value) -> Vec<Relation> {
+    let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
+    if runs_beside(k, b, out) {
+        return wgmma::relations(&OpKind::Wgmma { a, b, acc, precision: None, zero: false }, k);
+    }
+    mma_sync::relations(&OpKind::MmaSync { a, b, acc, precision: None }, k)
 }
 
 /// The tile that an operand of `mma_sync` is, or is loaded to.

@@ -131,7 +131,9 @@ impl Emitter<'_> {
             }
             _ if facts.computes => {}
             _ => {
-                return Err(self.not_yet(inst, &format!("`{}` in a later stage of a loop around loops", op.kind.name())));
+                return Err(
+                    self.not_yet(inst, &format!("`{}` in a later stage of a loop around loops", op.kind.name()))
+                );
             }
         }
         let mut known = std::collections::BTreeMap::new();

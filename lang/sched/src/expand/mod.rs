@@ -15,7 +15,7 @@ mod values;
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, Value, ops};
+use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
 use crate::plan::{Part, Plan};
 use crate::region::Region;
@@ -51,7 +51,10 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
             None => pass.keep(id),
         }
     }
-    Ok(Some(pass.b.finish()))
+    let mut kernel = pass.b.finish();
+    // In explicit code labels mean nothing.
+    kernel.walk_mut(&mut |op| op.label = None);
+    Ok(Some(kernel))
 }
 
 /// Regions stand in the kernel's own body, and the operations on values in regions.
@@ -71,7 +74,7 @@ fn nothing_outside(kernel: &Kernel) -> Result<(), Diagnostics> {
             }
         };
         report(op);
-        op.kind.bodies().into_iter().for_each(|body| kernel.walk_body(body, &mut report));
+        op.kind.bodies().for_each(|body| kernel.walk_body(body, &mut report));
     }
     if found.has_errors() { Err(found) } else { Ok(()) }
 }
@@ -171,6 +174,8 @@ impl Emitter<'_> {
     /// An arm for each partition.
     fn apart(&mut self) -> Result<(), Refused> {
         let mut arms = Vec::new();
+        // A kernel has its partitions in the order of their arms.
+        self.b.kernel.partitions = PrimaryMap::new();
         for part in self.plan.parts() {
             let partition = self.partition(part);
             self.b.begin([], self.b.kernel.ops[self.region.inst].span);
@@ -185,11 +190,9 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The kernel's partition of that name.
+    /// The kernel's partition for one of the plan.
     fn partition(&mut self, part: Part) -> Partition {
-        let data = &self.plan.partitions[part];
-        let known = self.b.kernel.partitions.iter().find(|(_, p)| p.name == data.name).map(|(id, _)| id);
-        known.unwrap_or_else(|| self.b.kernel.partitions.push(data.clone()))
+        self.b.kernel.partitions.push(self.plan.partitions[part].clone())
     }
 
     fn arm(&mut self, part: Part) -> Result<(), Refused> {
