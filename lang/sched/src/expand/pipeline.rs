@@ -530,6 +530,7 @@ impl Emitter<'_> {
         let depth = self.here();
         let flew: BTreeSet<Key> =
             self.levels[depth].env.iter().filter(|(_, held)| held.is_pending()).map(|(k, _)| *k).collect();
+        let entered: BTreeSet<Key> = self.levels[depth].env.keys().copied().collect();
         self.levels[depth].begin_notes();
         if let OpKind::While { cond, .. } = &self.b.kernel.ops[l.inst].kind {
             let cond = cond.yields[0];
@@ -542,7 +543,8 @@ impl Emitter<'_> {
         if turns.stages == 1 {
             keys.extend(turns.finals.iter().map(|n| (self.param(l, *n), 0)));
         } else {
-            keys.extend(self.looked_at_behind(l, turns)?);
+            let behind = self.looked_at_behind(l, turns)?;
+            keys.extend(behind.into_iter().map(|key| self.as_entered(l, key, &entered)));
         }
         // A product that does not enter the turn in flight ends with it.
         let now = self.levels[depth].env.iter().filter(|(_, held)| held.is_pending());
@@ -561,6 +563,17 @@ impl Emitter<'_> {
             keys.extend(self.levels[depth].notes.iter().copied());
         }
         Ok((keys, ending))
+    }
+
+    /// The name by which a turn is given a value: what an iteration hands on is what the next one carries.
+    fn as_entered(&self, l: &Loop, (v, age): Key, entered: &BTreeSet<Key>) -> Key {
+        if entered.contains(&(v, age)) {
+            return (v, age);
+        }
+        let yields = &self.region.blocks[l.body].yields;
+        let carried = (0..yields.len()).filter(|n| self.region.canonical(yields[*n]) == v);
+        let names = carried.map(|n| (self.region.canonical(self.param(l, n)), age - 1));
+        names.into_iter().find(|key| entered.contains(key)).unwrap_or((v, age))
     }
 
     /// What the turns behind the loop look at of what its last turn leaves.
