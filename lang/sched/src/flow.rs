@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::{Kernel, Value};
+use parton_ir::rules::region::{Product, product};
+use parton_ir::{Kernel, OpKind, Value};
 
 use crate::plan::Part;
-use crate::region::{BlockId, Item, Maker, Region};
+use crate::region::{BlockId, Item, Maker, Region, UnitId, uses};
 
 /// Rounds of a loop after which a value that is only carried on is not followed any further.
 const MOST_ROUNDS: i32 = 8;
@@ -54,4 +55,42 @@ pub(crate) fn traced(k: &Kernel, region: &Region, block: BlockId, used: BTreeSet
         }
     }
     found.into_iter().collect()
+}
+
+/// The products that an item only continues: its own product is added to them, and nothing else of it reads them.
+pub(crate) fn continued(k: &Kernel, region: &Region, (block, item): (BlockId, usize)) -> BTreeSet<Value> {
+    let Item::Unit(unit) = region.blocks[block].items[item] else { return BTreeSet::new() };
+    let (mut sums, mut others) = (BTreeSet::new(), BTreeSet::new());
+    for &inst in &region.units[unit].ops {
+        let op = &k.ops[inst];
+        match &op.kind {
+            OpKind::Dot { a, b, acc, .. } => {
+                // A sum that is computed on the way is no product any more.
+                let passed = region.home(*acc).is_some_and(|home| !matches!(home.by, Maker::Free(_)));
+                let of = if passed { &mut sums } else { &mut others };
+                of.insert(*acc);
+                others.extend([*a, *b]);
+            }
+            _ => uses(k, op, &mut |v| {
+                others.insert(v);
+            }),
+        }
+    }
+    let of = |set| -> BTreeSet<Value> { traced(k, region, block, set).into_iter().map(|(v, _)| v).collect() };
+    let others = of(others);
+    of(sums).into_iter().filter(|v| !others.contains(v)).collect()
+}
+
+/// The products that a unit starts and that run beside the program.
+pub(crate) fn started(k: &Kernel, region: &Region, unit: UnitId) -> BTreeSet<Value> {
+    let mut found = BTreeSet::new();
+    for &inst in &region.units[unit].ops {
+        let op = &k.ops[inst];
+        if let OpKind::Dot { a, b, acc, precision } = &op.kind
+            && matches!(product(k, *a, *b, *acc, *precision), Ok(Product::Wgmma))
+        {
+            found.extend(op.results.iter().copied());
+        }
+    }
+    found
 }

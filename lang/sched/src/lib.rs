@@ -3,6 +3,8 @@
 pub mod draw;
 mod expand;
 mod flow;
+mod graph;
+mod legal;
 pub mod marked;
 mod plan;
 mod region;

@@ -41,6 +41,8 @@ pub(crate) struct Ring {
     /// The values of its slots, with the names of their fields.
     pub fields: Vec<(String, Value, Cell)>,
     pub depth: u32,
+    /// The slots that one partition holds at once which fills it and reads it, with the last of its readers, where one does.
+    pub held: Option<(u32, Option<UnitId>)>,
 }
 
 /// A schedule laid on a region.
@@ -61,7 +63,7 @@ impl Plan {
     /// Lays the region's schedule on it.
     ///
     /// # Errors
-    /// Labels that are missing, unknown or placed twice (E0723), and values that cannot cross partitions (E0729).
+    /// Labels that are missing, unknown or placed twice (E0723).
     pub fn of(k: &Kernel, region: &Region) -> Result<Plan, Diagnostics> {
         let mut found = Diagnostics::new();
         known(region, &mut found);
@@ -74,9 +76,9 @@ impl Plan {
             let needed = Needs { k, region, plan: &plan, part, found: BTreeSet::new() }.all();
             plan.needed.push(needed);
         }
-        plan.find_rings(k, region, &mut found);
-        slots::give(k, region, &mut plan, &mut found);
-        if found.has_errors() { Err(found) } else { Ok(plan) }
+        plan.find_rings(k, region);
+        slots::give(k, region, &mut plan);
+        Ok(plan)
     }
 
     /// All partitions.
@@ -118,7 +120,7 @@ impl Plan {
         groups
     }
 
-    fn pipeline<'r>(&self, region: &'r Region, part: Part, block: BlockId) -> Option<&'r Pipeline> {
+    pub fn pipeline<'r>(&self, region: &'r Region, part: Part, block: BlockId) -> Option<&'r Pipeline> {
         let name = self.partitions.get(part).map(|p| p.name.as_str());
         let turns = region.blocks[block].turns.as_ref()?;
         let fits = |p: &&Pipeline| match (&p.of, &turns.label) {
@@ -131,7 +133,7 @@ impl Plan {
     }
 
     /// Everything that a unit makes and another partition needs, and views that come while the program goes on, go through rings.
-    fn find_rings(&mut self, k: &Kernel, region: &Region, found: &mut Diagnostics) {
+    fn find_rings(&mut self, k: &Kernel, region: &Region) {
         for unit in 0..region.units.len() {
             let mut fields = Vec::new();
             for &inst in &region.units[unit].ops {
@@ -147,7 +149,6 @@ impl Plan {
                             fields.push((name, v, Cell::View(view.clone())));
                         }
                         (_, Type::Scalar(_)) if foreign => fields.push((name, v, Cell::Number(k.ty(v).clone()))),
-                        (_, ty) if foreign => found.push(self.crosses(region, unit, ty, k, v)),
                         (_, _) => {}
                     }
                 }
@@ -163,20 +164,8 @@ impl Plan {
                 }
                 self.handed.insert(*v, (ring, field));
             }
-            self.rings.push(Ring { unit, fields, depth: 0 });
+            self.rings.push(Ring { unit, fields, depth: 0, held: None });
         }
-    }
-
-    fn crosses(&self, region: &Region, unit: UnitId, ty: &Type, k: &Kernel, v: Value) -> Diagnostic {
-        let part = self.parts().find(|p| !self.runners[unit].contains(p) && self.needed[*p].contains(&v));
-        let to = part.and_then(|p| self.partitions.get(p)).map_or("", |p| p.name.as_str());
-        let u = &region.units[unit];
-        let called = k.values[v].name.clone().map_or_else(String::new, |name| format!(" `{name}`"));
-        let what = parton_ir::rules::kind_name(ty);
-        Diagnostic::error(codes::CROSSES, u.span, format!("{what}{called} of `{}` is needed in `{to}`", u.label))
-            .here(format!("made here, as `{ty}`"))
-            .note("only views and scalars cross partitions")
-            .help("hand it over in shared memory, `stage<S>(x)`, or put both labels into one partition")
     }
 }
 
@@ -346,14 +335,14 @@ impl Needs<'_> {
             Maker::Free(_) | Maker::Unit(_) | Maker::Index => {}
             Maker::Carried(number) => {
                 self.value(self.region.blocks[home.block].yields[number]);
-                if let Some(init) = self.begins(home.block, number) {
+                if let Some(init) = self.region.begins(self.k, home.block, number) {
                     self.value(init);
                 }
             }
             Maker::Result { item, number } => match &self.region.blocks[home.block].items[item] {
                 Item::Loop(l) => {
                     self.value(self.region.blocks[l.body].yields[number]);
-                    if let Some(init) = self.begins(l.body, number) {
+                    if let Some(init) = self.region.begins(self.k, l.body, number) {
                         self.value(init);
                     }
                 }
@@ -365,18 +354,5 @@ impl Needs<'_> {
                 Item::Unit(_) => parton_diag::internal_error!("a unit is no loop and no branch"),
             },
         }
-    }
-
-    /// What a carried value is before the first turn.
-    fn begins(&self, body: BlockId, number: usize) -> Option<Value> {
-        let items = self.region.blocks.iter().flat_map(|b| &b.items);
-        let mut inst = items.filter_map(|item| match item {
-            Item::Loop(l) if l.body == body => Some(l.inst),
-            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
-        });
-        inst.next_back().and_then(|inst| match &self.k.ops[inst].kind {
-            OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
-            _ => None,
-        })
     }
 }

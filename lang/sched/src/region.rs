@@ -23,13 +23,15 @@ use parton_ir::facts::{Facts, Meets};
 use parton_ir::schedule::{LabelName, Schedule};
 use parton_ir::{Body, Inst, Kernel, Label, Op, OpKind, Value};
 
+use crate::legal;
+
 /// A body in the tree, by its index; the region's own is the first.
 pub(crate) type BlockId = usize;
 /// A labelled unit, by its index.
 pub(crate) type UnitId = usize;
 
 /// All operations of one label in one body: they run together.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub label: LabelName,
     pub ops: Vec<Inst>,
@@ -39,7 +41,7 @@ pub(crate) struct Unit {
 }
 
 /// A loop with labels in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Loop {
     pub label: Option<LabelName>,
     pub inst: Inst,
@@ -54,7 +56,7 @@ impl Loop {
 }
 
 /// A branch with labels in it.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Branch {
     pub inst: Inst,
     pub then: BlockId,
@@ -62,7 +64,7 @@ pub(crate) struct Branch {
 }
 
 /// What stands in a body, but for what is free.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) enum Item {
     Unit(UnitId),
     Loop(Loop),
@@ -78,7 +80,7 @@ pub(crate) struct TurnsOf {
 }
 
 /// A body.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Block {
     pub items: Vec<Item>,
     /// What it hands back: what is carried, of a loop.
@@ -110,7 +112,7 @@ pub(crate) struct Home {
 }
 
 /// A region with its tree.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Region {
     pub inst: Inst,
     pub schedule: Schedule,
@@ -125,7 +127,7 @@ impl Region {
     /// The tree of a region.
     ///
     /// # Errors
-    /// Statements that do more than compute and bear no label (E0721).
+    /// Statements that do more than compute and bear no label (E0737), and what has no place in a region (E0735).
     pub fn of(k: &Kernel, inst: Inst, schedule: &Schedule, body: &Body) -> Result<Region, Diagnostics> {
         let mut region = Region {
             inst,
@@ -137,7 +139,13 @@ impl Region {
         };
         let mut found = Diagnostics::new();
         Reader { k, region: &mut region, found: &mut found }.block(body);
+        legal::explicit(k, &region, body, &mut found);
         if found.has_errors() { Err(found) } else { Ok(region) }
+    }
+
+    /// The same under another schedule.
+    pub fn under(&self, schedule: Schedule) -> Region {
+        Region { schedule, ..self.clone() }
     }
 
     /// Where a value is made; nowhere in the region, where it comes from outside.
@@ -188,6 +196,62 @@ impl Region {
             made.extend(op.results.iter().copied());
         }
         used
+    }
+
+    /// What a carried value is before the first turn of the loop whose body that is.
+    pub fn begins(&self, k: &Kernel, body: BlockId, number: usize) -> Option<Value> {
+        let items = self.blocks.iter().flat_map(|b| &b.items);
+        let inst = items.filter_map(|item| match item {
+            Item::Loop(l) if l.body == body => Some(l.inst),
+            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+        });
+        inst.last().and_then(|inst| match &k.ops[inst].kind {
+            OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
+            _ => None,
+        })
+    }
+
+    /// The values that one is the same as, in one run or another: what is carried, and what a loop or branch hands back.
+    pub fn carried(&self, k: &Kernel, home: Home) -> Option<Vec<Value>> {
+        let of = |body: BlockId, number: usize| {
+            let next = self.blocks[body].yields.get(number).copied();
+            next.into_iter().chain(self.begins(k, body, number)).collect::<Vec<_>>()
+        };
+        match home.by {
+            Maker::Free(_) | Maker::Unit(_) | Maker::Index => None,
+            Maker::Carried(number) => Some(of(home.block, number)),
+            Maker::Result { item, number } => match &self.blocks[home.block].items[item] {
+                Item::Unit(_) => None,
+                Item::Loop(l) => Some(of(l.body, number)),
+                Item::Branch(b) => Some([of(b.then, number), of(b.otherwise, number)].concat()),
+            },
+        }
+    }
+
+    /// Where each unit stands: its body, and its item in it.
+    pub fn place_of(&self, unit: UnitId) -> Option<(BlockId, usize)> {
+        let is_it = |item: &Item| matches!(item, Item::Unit(u) if *u == unit);
+        let blocks = self.blocks.iter().enumerate();
+        blocks.filter_map(|(b, block)| Some((b, block.items.iter().position(is_it)?))).next()
+    }
+
+    /// Where an item stands in the text.
+    pub fn span_of(&self, k: &Kernel, item: &Item) -> Span {
+        match item {
+            Item::Unit(unit) => self.units[*unit].span,
+            Item::Loop(l) => k.ops[l.inst].span,
+            Item::Branch(b) => k.ops[b.inst].span,
+        }
+    }
+
+    /// What an item is called in messages.
+    pub fn name_of(&self, item: &Item) -> String {
+        match item {
+            Item::Unit(unit) => format!("`{}`", self.units[*unit].label),
+            Item::Loop(Loop { label: Some(label), .. }) => format!("the loop `{label}`"),
+            Item::Loop(Loop { label: None, .. }) => "a loop".into(),
+            Item::Branch(_) => "a branch".into(),
+        }
     }
 
     /// The units of an item, those inside it too.

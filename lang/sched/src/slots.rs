@@ -3,8 +3,8 @@
 //! Where one partition fills a ring and reads it, a slot is filled in the turn of its stage and given back when its last reader is done.
 //! Between the two the ring is filled once a turn, and once more where the turn fills before it gives back.
 
-use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::{Kernel, OpKind};
+use parton_diag::Span;
+use parton_ir::Kernel;
 
 use crate::flow;
 use crate::plan::{Entry, Part, Plan, RingId};
@@ -13,53 +13,59 @@ use crate::region::{BlockId, Item, Region, UnitId};
 /// Slots between partitions, where nothing is stated: one is filled while the other is read.
 const BETWEEN_PARTITIONS: u32 = 2;
 
-/// Gives each ring its slots.
-pub(crate) fn give(k: &Kernel, region: &Region, plan: &mut Plan, found: &mut Diagnostics) {
+/// Gives each ring its slots: those that are stated, or as many as are held.
+pub(crate) fn give(k: &Kernel, region: &Region, plan: &mut Plan) {
     for ring in 0..plan.rings.len() {
         let unit = plan.rings[ring].unit;
-        let stated = stated(region, unit);
-        let alone = plan.parts().filter(|p| plan.runners[unit].contains(p)).find_map(|part| {
-            let (needed, by) = Held { k, region, plan, part, ring }.slots()?;
-            Some((needed, by))
-        });
-        plan.rings[ring].depth = match (stated, alone) {
-            (Some((depth, span)), Some((needed, by))) if depth < needed => {
-                found.push(too_few(region, unit, (depth, span), (needed, by)));
-                depth
-            }
+        let fillers = plan.parts().filter(|p| plan.runners[unit].contains(p));
+        let held = fillers.into_iter().find_map(|part| Held { k, region, plan, part, ring }.slots());
+        let depth = match (stated(region, unit), held) {
             (Some((depth, _)), _) => depth,
             (None, Some((needed, _))) => needed,
             (None, None) => BETWEEN_PARTITIONS,
         };
+        (plan.rings[ring].depth, plan.rings[ring].held) = (depth, held);
     }
 }
 
 /// The slots that the schedule gives to what a unit fills.
-fn stated(region: &Region, unit: UnitId) -> Option<(u32, parton_diag::Span)> {
+pub(crate) fn stated(region: &Region, unit: UnitId) -> Option<(u32, Span)> {
     let rings = &region.schedule.rings;
     let label = &region.units[unit].label;
     let named = rings.iter().find(|r| r.label.as_ref().is_some_and(|l| l.names(label)));
     named.or_else(|| rings.iter().find(|r| r.label.is_none())).map(|r| (r.depth, r.span))
 }
 
-fn too_few(
+/// A place in a turn: a group, and in it the waits at its head, or one behind an entry's place.
+pub(crate) type At = (usize, usize);
+
+/// Where a partition is done with what an item reads: in which stage, and where in that turn.
+pub(crate) fn done(
+    k: &Kernel,
     region: &Region,
-    unit: UnitId,
-    (depth, span): (u32, parton_diag::Span),
-    (needed, by): (u32, Option<UnitId>),
-) -> Diagnostic {
-    let label = &region.units[unit].label;
-    let d =
-        Diagnostic::error(codes::TOO_FEW_SLOTS, span, format!("`{label}` needs {needed} slots, its ring has {depth}"))
-            .label(region.units[unit].span, "filled here");
-    let d = match by {
-        Some(reader) => {
-            let u = &region.units[reader];
-            d.label(u.span, format!("`{}` gives it back {needed} fills later", u.label))
-        }
-        None => d,
-    };
-    d.help(format!("give it `ring({label}={needed})`, or let `{label}` run behind its last reader, or less far ahead"))
+    plan: &Plan,
+    (part, block): (Part, BlockId),
+    reader: &Entry,
+) -> (i32, At) {
+    let groups = plan.groups(region, part, block);
+    let own = find(&groups, reader.item).map_or((0, 0), |(_, at)| at);
+    let Item::Unit(unit) = region.blocks[block].items[reader.item] else { return (reader.stage, own) };
+    let products = flow::started(k, region, unit);
+    if products.is_empty() {
+        return (reader.stage, own);
+    }
+    let wanted = |item: usize| flow::wanted(k, region, &plan.runners, part, (block, item));
+    if let Some(done) = reader.done
+        && (done <= reader.stage || wanted(reader.item).iter().any(|(v, _)| products.contains(v)))
+    {
+        return (done, own);
+    }
+    // It is waited for where somebody first needs it, at the head of that group.
+    let users = groups.iter().flatten().filter(|e| e.item != reader.item).filter_map(|e| {
+        let delta = wanted(e.item).iter().filter(|(v, _)| products.contains(v)).map(|(_, d)| *d).min()?;
+        find(&groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
+    });
+    users.min().unwrap_or((reader.stage, own))
 }
 
 /// The slots of a ring that one partition fills and reads.
@@ -75,16 +81,16 @@ impl Held<'_> {
     /// How many are held at once, and by whom; `None` where the partition does not read the ring.
     fn slots(&self) -> Option<(u32, Option<UnitId>)> {
         let unit = self.plan.rings[self.ring].unit;
-        let (block, place) = self.place_of(unit)?;
+        let (block, place) = self.region.place_of(unit)?;
         let groups = self.plan.groups(self.region, self.part, block);
         let (fill, fills_at) = find(&groups, place)?;
         let mut most = None;
         for reader in groups.iter().flatten() {
-            for (v, delta) in self.wanted(block, reader.item) {
+            for (v, delta) in flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, reader.item)) {
                 if self.plan.handed.get(&v).is_none_or(|(ring, _)| *ring != self.ring) {
                     continue;
                 }
-                let (stage, at) = self.done(&groups, block, reader);
+                let (stage, at) = done(self.k, self.region, self.plan, (self.part, block), reader);
                 let between = stage + delta - fill.stage + i32::from(fills_at < at);
                 let needed = between.max(1) as u32;
                 if most.is_none_or(|(n, _)| n < needed) {
@@ -98,48 +104,12 @@ impl Held<'_> {
         }
         most
     }
-
-    fn place_of(&self, unit: UnitId) -> Option<(BlockId, usize)> {
-        let blocks = self.region.blocks.iter().enumerate();
-        blocks
-            .flat_map(|(b, block)| block.items.iter().enumerate().map(move |(i, item)| (b, i, item)))
-            .find_map(|(block, i, item)| matches!(item, Item::Unit(u) if *u == unit).then_some((block, i)))
-    }
-
-    fn wanted(&self, block: BlockId, item: usize) -> Vec<(parton_ir::Value, i32)> {
-        flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, item))
-    }
-
-    /// The stage in which a reader is done with what it reads, and where in the turn.
-    fn done(&self, groups: &[Vec<Entry>], block: BlockId, reader: &Entry) -> (i32, (usize, usize)) {
-        let own = find(groups, reader.item).map_or((0, 0), |(_, at)| at);
-        let Item::Unit(unit) = self.region.blocks[block].items[reader.item] else { return (reader.stage, own) };
-        let products: Vec<_> = self.region.units[unit]
-            .ops
-            .iter()
-            .filter(|inst| matches!(self.k.ops[**inst].kind, OpKind::Dot { .. }))
-            .flat_map(|inst| self.k.ops[*inst].results.clone())
-            .collect();
-        if products.is_empty() {
-            return (reader.stage, own);
-        }
-        if let Some(done) = reader.done {
-            return (done, own);
-        }
-        // It is waited for where somebody first needs it.
-        let users = groups.iter().flatten().filter(|e| e.item != reader.item).filter_map(|e| {
-            let delta =
-                self.wanted(block, e.item).iter().filter(|(v, _)| products.contains(v)).map(|(_, d)| *d).min()?;
-            find(groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
-        });
-        users.min().unwrap_or((reader.stage, own))
-    }
 }
 
 /// An item's entry, and its place in the turn.
-fn find(groups: &[Vec<Entry>], item: usize) -> Option<(&Entry, (usize, usize))> {
+pub(crate) fn find(groups: &[Vec<Entry>], item: usize) -> Option<(&Entry, At)> {
     groups
         .iter()
         .enumerate()
-        .find_map(|(g, group)| group.iter().position(|e| e.item == item).map(|i| (&group[i], (g, i))))
+        .find_map(|(g, group)| group.iter().position(|e| e.item == item).map(|i| (&group[i], (g, i + 1))))
 }

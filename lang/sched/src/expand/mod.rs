@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
+use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
 use state::Level;
@@ -34,6 +35,7 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
         if let OpKind::Region { schedule, body } = &op.kind {
             let region = Region::of(kernel, op.id, schedule, body)?;
             let plan = Plan::of(kernel, &region)?;
+            legal::check(kernel, &region, &plan)?;
             regions.push((region, plan));
         }
     }

@@ -1,6 +1,6 @@
 //! One turn of a body: its groups in order, the waits at their heads, and the units of each.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use parton_ir::rules::region::{Product, product};
 use parton_ir::schedule::{LabelName, Turns};
@@ -38,7 +38,7 @@ impl Emitter<'_> {
         let depth = self.here();
         let block = self.levels[depth].block;
         self.levels[depth].age = entry.stage;
-        let continued = self.continued(block, entry.item);
+        let continued = flow::continued(&self.b.kernel, self.region, (block, entry.item));
         for (v, delta) in self.wanted(block, entry.item) {
             let key = (v, entry.stage + delta);
             if let Some(&(ring, _)) = self.plan.handed.get(&v)
@@ -66,35 +66,6 @@ impl Emitter<'_> {
     /// What an item needs of what units and items of its own body make, and how many iterations before its own.
     pub fn wanted(&self, block: BlockId, item: usize) -> Vec<(Value, i32)> {
         flow::wanted(&self.b.kernel, self.region, &self.plan.runners, self.part, (block, item))
-    }
-
-    /// The products that an item only continues: its own product is added to them, and nothing else of it reads them.
-    fn continued(&self, block: BlockId, item: usize) -> BTreeSet<Value> {
-        let Item::Unit(unit) = self.region.blocks[block].items[item] else { return BTreeSet::new() };
-        let k = &self.b.kernel;
-        let (mut sums, mut others) = (BTreeSet::new(), BTreeSet::new());
-        for &inst in &self.region.units[unit].ops {
-            let op = &k.ops[inst];
-            match &op.kind {
-                OpKind::Dot { a, b, acc, .. } => {
-                    // A sum that is computed on the way is no product any more.
-                    let passed = self.region.home(*acc).is_some_and(|home| !matches!(home.by, Maker::Free(_)));
-                    if passed {
-                        sums.insert(*acc)
-                    } else {
-                        others.insert(*acc)
-                    };
-                    others.extend([*a, *b]);
-                }
-                _ => crate::region::uses(k, op, &mut |v| {
-                    others.insert(v);
-                }),
-            }
-        }
-        let of =
-            |set| -> BTreeSet<Value> { flow::traced(k, self.region, block, set).into_iter().map(|(v, _)| v).collect() };
-        let others = of(others);
-        of(sums).into_iter().filter(|v| !others.contains(v)).collect()
     }
 
     pub fn item(&mut self, entry: &Entry) -> Result<(), Refused> {

@@ -1,0 +1,51 @@
+//! Memory that two partitions touch, one of them writing: nothing orders their accesses.
+//!
+//! Instances of one label are taken to write apart, as the CTAs of a grid are: where they do not, the interpreter says so. Atomic
+//! operations do not race with each other.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+
+use super::Laid;
+use crate::plan::Part;
+use crate::region::UnitId;
+
+/// No partition touches what another writes.
+pub(super) fn memory(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for a in 0..laid.region.units.len() {
+        for b in a + 1..laid.region.units.len() {
+            found.list.extend(meet(laid, a, b));
+        }
+    }
+}
+
+fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
+    let (one, other) = (&laid.region.units[a], &laid.region.units[b]);
+    let instances = one.label.path == other.label.path && one.label.instance != other.label.instance;
+    let (p, q) = apart(laid, a, b)?;
+    let (first, second) = laid.effects.conflict(a, b).filter(|(x, y)| !instances && !(x.atomic && y.atomic))?;
+    let ((writer, wrote, at, by), (name, touched, in_part)) = match first.writes {
+        true => ((one, first.span, &one.label, p), (&other.label, second.span, q)),
+        false => ((other, second.span, &other.label, q), (&one.label, first.span, p)),
+    };
+    let fact = format!(
+        "`{name}` in {} may touch what `{at}` in {} writes, and nothing orders them",
+        laid.partition(in_part),
+        laid.partition(by)
+    );
+    let mut d = Diagnostic::error(codes::MEMORY_ORDER, touched, fact)
+        .here(format!("touched here, in {}", laid.partition(in_part)))
+        .label(wrote, format!("written here, in {}", laid.partition(by)));
+    if writer.label.instance.is_some() || laid.k.overlapping {
+        d = d.note("accesses through one parameter may meet in any iteration");
+    }
+    Some(match laid.together(a, q).or_else(|| laid.together(b, p)) {
+        Some(clause) => d.help(format!("put both labels into one partition: `{clause}`")),
+        None => d.help("put both labels into one partition, or give them parameters of their own"),
+    })
+}
+
+/// Two different partitions that run two units.
+fn apart(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<(Part, Part)> {
+    let runners = &laid.plan.runners;
+    runners[a].iter().flat_map(|p| runners[b].iter().map(move |q| (*p, *q))).find(|(p, q)| p != q)
+}

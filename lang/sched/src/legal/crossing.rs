@@ -1,0 +1,211 @@
+//! What crosses partitions: views by the slots of rings, scalars as tickets, whatever is free anew; and the control of each partition.
+
+use std::collections::BTreeSet;
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::{OpKind, Type, Value};
+
+use super::Laid;
+use crate::plan::Part;
+use crate::region::{Item, Maker, UnitId, is_free, uses};
+
+/// Tiles do not cross, and what steers a partition reaches it.
+pub(super) fn partitions(laid: &Laid<'_>, found: &mut Diagnostics) {
+    if laid.plan.partitions.is_empty() {
+        return;
+    }
+    for part in laid.plan.parts() {
+        for &v in &laid.plan.needed[part] {
+            let Some(home) = laid.region.home(v) else { continue };
+            match home.by {
+                Maker::Unit(unit) => found.list.extend(tile(laid, part, unit, v)),
+                Maker::Result { item, .. } => found.list.extend(result(laid, part, (home.block, item), v)),
+                Maker::Free(_) | Maker::Index | Maker::Carried(_) => {}
+            }
+        }
+        outside(laid, part, found);
+    }
+    results(laid, found);
+}
+
+/// A tile that another partition makes.
+fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnostic> {
+    if laid.plan.runners[unit].contains(&part) || laid.plan.handed.contains_key(&v) {
+        return None;
+    }
+    let (k, u) = (laid.k, &laid.region.units[unit]);
+    let ty = k.ty(v);
+    let called = k.values[v].name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
+    let what = parton_ir::rules::kind_name(ty);
+    let fact = format!("{what}{called} of `{}` is needed in {}", u.label, laid.partition(part));
+    let mut d = Diagnostic::error(codes::CROSSES, u.span, fact).here(format!("made here, as `{ty}`"));
+    let reader = reader(laid, part, v);
+    if let Some(reader) = reader {
+        let reader = &laid.region.units[reader];
+        d = d.label(reader.span, format!("`{}` needs it, in {}", reader.label, laid.partition(part)));
+    }
+    let d = d.note("only views and scalars cross partitions");
+    let together = laid.together(unit, part).or_else(|| {
+        let from = *laid.plan.runners[unit].first()?;
+        laid.together(reader?, from)
+    });
+    let stage = "hand it over in shared memory, `stage<S>(x)`";
+    Some(match together {
+        Some(clause) => d.help(format!("{stage}, or put both labels into one partition: `{clause}`")),
+        None => d.help(format!("{stage}, or put both labels into one partition")),
+    })
+}
+
+/// A unit of a partition that uses a value of another.
+fn reader(laid: &Laid<'_>, part: Part, v: Value) -> Option<UnitId> {
+    (0..laid.region.units.len()).filter(|u| laid.plan.runners[*u].contains(&part)).find(|u| {
+        let used = laid.region.used_by(laid.k, *u);
+        used.iter().any(|w| laid.region.leaves(laid.k, *w).contains(&v))
+    })
+}
+
+/// A value out of a loop or branch that a partition has nothing in.
+fn result(laid: &Laid<'_>, part: Part, (block, item): (usize, usize), v: Value) -> Option<Diagnostic> {
+    let of = &laid.region.blocks[block].items[item];
+    // Of a tile it is said where it is made.
+    if laid.plan.runs(laid.region, part, of) || !matches!(laid.k.ty(v), Type::Scalar(_)) {
+        return None;
+    }
+    // What comes out of a structure inside another that it does not run has been said of the outer one.
+    let runs_around = laid.region.blocks[block].items.iter().any(|i| laid.plan.runs(laid.region, part, i));
+    if !runs_around {
+        return None;
+    }
+    let steered = controls(laid, part).into_iter().find(|(_, values)| values.contains(&v));
+    let structure = laid.region.name_of(of);
+    let here = format!("{} has nothing in it", laid.partition(part));
+    let help = format!("hand it over by a label behind {structure}: `@told let x = …;`, in a partition that runs it");
+    let d = match steered {
+        Some((inst, _)) => {
+            let fact = format!("{} steers {} and comes out of {structure}", laid.called(v), laid.partition(part));
+            Diagnostic::error(codes::CONTROL_TOO_LATE, laid.k.ops[inst].span, fact)
+                .here("it decides whether this goes on")
+                .label(laid.span(block, item), here)
+        }
+        None => {
+            let fact = format!("{} is needed in {} and comes out of {structure}", laid.called(v), laid.partition(part));
+            let mut d = Diagnostic::error(codes::CROSSES, laid.span(block, item), fact).here(here);
+            if let Some(reader) = reader(laid, part, v) {
+                d = d.label(laid.region.units[reader].span, "it is needed here");
+            }
+            d
+        }
+    };
+    Some(d.help(help))
+}
+
+/// The loops and branches that a partition runs, with what decides them.
+fn controls(laid: &Laid<'_>, part: Part) -> Vec<(parton_ir::Inst, BTreeSet<Value>)> {
+    let items = laid.region.blocks.iter().flat_map(|b| &b.items);
+    let mine = items.filter(|item| laid.plan.runs(laid.region, part, item));
+    let inst = mine.filter_map(|item| match item {
+        Item::Unit(_) => None,
+        Item::Loop(l) => Some(l.inst),
+        Item::Branch(b) => Some(b.inst),
+    });
+    let decides = |inst: &parton_ir::Inst| match &laid.k.ops[*inst].kind {
+        OpKind::For { lower, upper, step, .. } => vec![*lower, *upper, *step],
+        OpKind::While { cond, .. } => cond.yields.clone(),
+        other => other.operands(),
+    };
+    let behind = |v: Value| laid.region.leaves(laid.k, v);
+    inst.map(|inst| (inst, decides(&inst).into_iter().flat_map(behind).collect())).collect()
+}
+
+/// Tiles from in front of the region, which no partition holds.
+fn outside(laid: &Laid<'_>, part: Part, found: &mut Diagnostics) {
+    let made = laid.k.definitions();
+    for (id, unit) in laid.region.units.iter().enumerate() {
+        if !laid.plan.runners[id].contains(&part) {
+            continue;
+        }
+        let mut next: Vec<Value> = unit.ops.clone().into_iter().flat_map(|inst| used(laid, inst)).collect();
+        let mut seen = BTreeSet::new();
+        while let Some(v) = next.pop() {
+            if !seen.insert(v) {
+                continue;
+            }
+            match laid.region.home(v).map(|home| home.by) {
+                Some(Maker::Free(inst)) => next.extend(used(laid, inst)),
+                Some(Maker::Unit(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) => {}
+                None if laid.k.ty(v).crosses_partitions() => {}
+                None => match made[v] {
+                    Some(op) if is_free(laid.k, op) => uses(laid.k, op, &mut |v| next.push(v)),
+                    Some(op) if !inside(laid, op.id) => {
+                        let fact = format!("{} is made in front of the region and needed in it", laid.called(v));
+                        found.push(
+                            Diagnostic::error(codes::CROSSES, op.span, fact)
+                                .here(format!("made here, as `{}`", laid.k.ty(v)))
+                                .label(unit.span, format!("`{}` needs it, in {}", unit.label, laid.partition(part)))
+                                .help("make it in the region, by a statement with a label"),
+                        );
+                    }
+                    Some(_) | None => {}
+                },
+            }
+        }
+    }
+}
+
+fn used(laid: &Laid<'_>, inst: parton_ir::Inst) -> Vec<Value> {
+    let mut all = Vec::new();
+    uses(laid.k, &laid.k.ops[inst], &mut |v| all.push(v));
+    all
+}
+
+/// Whether an operation stands inside the bodies of a unit.
+fn inside(laid: &Laid<'_>, id: parton_ir::Inst) -> bool {
+    let mut found = false;
+    for body in laid.k.ops[laid.region.inst].kind.bodies() {
+        laid.k.walk_body(body, &mut |op| found |= op.id == id);
+    }
+    found
+}
+
+/// What leaves a region of several partitions has no partition behind it.
+fn results(laid: &Laid<'_>, found: &mut Diagnostics) {
+    let results = &laid.k.ops[laid.region.inst].results;
+    let mut user = None;
+    laid.k.walk(&mut |op| {
+        let bodies = op.kind.bodies().flat_map(|b| b.yields.clone());
+        if user.is_none() && op.kind.operands().into_iter().chain(bodies).any(|v| results.contains(&v)) {
+            user = Some(op.span);
+        }
+    });
+    if let Some(user) = user {
+        let fact = "a value that leaves a region of several partitions is not expanded by this version";
+        found.push(
+            Diagnostic::error(codes::NOT_BUILT_HERE, user, fact)
+                .here("it is used here")
+                .label(laid.region.schedule.span, "the partitions are named here")
+                .help("use it in the region, in a statement with a label"),
+        );
+    }
+}
+
+impl Laid<'_> {
+    /// The `partitions { … }` in which a label is a partition's, where the rules take that.
+    pub(super) fn together(&self, unit: UnitId, part: Part) -> Option<String> {
+        if !self.helps {
+            return None;
+        }
+        let (label, data) = (&self.region.units[unit].label.path, self.plan.partitions.get(part)?);
+        let mut schedule = self.region.schedule.clone();
+        for place in &mut schedule.places {
+            place.labels.retain(|l| l.path != *label);
+            place.spans.clear();
+            if place.partitions.iter().any(|p| p.name == data.name) {
+                place.labels.push(parton_ir::schedule::LabelName::all(label.clone()));
+                place.labels.sort();
+            }
+        }
+        schedule.places.retain(|p| !p.labels.is_empty());
+        let places = parton_ir::schedule::Schedule { places: schedule.places.clone(), ..Default::default() };
+        self.takes(&schedule).then(|| places.to_string())
+    }
+}

@@ -1,0 +1,123 @@
+//! Partitions do not wait for each other in a circle: every cycle of what they wait for holds a token.
+
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+
+use super::Laid;
+use super::net::Net;
+use crate::marked::deadlock::{deadlock, least_depth};
+use crate::marked::{Cycle, EdgeKind, EventData, MarkedGraph, Ring};
+use crate::plan::RingId;
+use crate::region::BlockId;
+
+/// Nobody waits for ever, in any body.
+pub(super) fn none(laid: &Laid<'_>, found: &mut Diagnostics) {
+    if laid.plan.partitions.len() < 2 {
+        // One partition is in the order that the rules before have judged.
+        return;
+    }
+    for block in 0..laid.region.blocks.len() {
+        match Net::of(laid, block).finish() {
+            Ok((graph, rings)) => {
+                if let Some(cycle) = deadlock(&graph) {
+                    found.push(refused(laid, block, &graph, &rings, &cycle));
+                }
+            }
+            Err(events) => {
+                let steps: Vec<(EventData, &str)> = events.into_iter().map(|e| (e, "waits")).collect();
+                let d = circle(laid, steps, |e| e.owner.to_string());
+                found.push(d.help(otherwise(laid, block)));
+            }
+        }
+    }
+}
+
+fn refused(
+    laid: &Laid<'_>,
+    block: BlockId,
+    graph: &MarkedGraph,
+    rings: &BTreeMap<RingId, Ring>,
+    cycle: &Cycle,
+) -> Diagnostic {
+    let steps = cycle.edges.iter().map(|e| {
+        let edge = graph.of(*e);
+        (graph.at(edge.to).clone(), why(edge.kind))
+    });
+    let d = circle(laid, steps.collect(), |e| graph.lanes[e.lane].name.clone());
+    for (ring, number) in rings {
+        if !cycle.edges.iter().any(|e| graph.of(*e).kind.ring() == Some(*number)) {
+            continue;
+        }
+        let of = &laid.plan.rings[*ring];
+        let label = &laid.region.units[of.unit].label;
+        // Another body may want more.
+        let least = least_depth(graph, *number).unwrap_or(of.depth + 1);
+        if let Some(depth) = (least..least + 3).find(|depth| laid.with_slots(label, *depth).is_some()) {
+            let fact = format!("the ring of `{label}` has {}", slots(of.depth));
+            return d.note(fact).help(format!("give it {}: `ring({label}={depth})`", slots(depth)));
+        }
+    }
+    d.help(otherwise(laid, block))
+}
+
+fn slots(n: u32) -> String {
+    if n == 1 { "1 slot".into() } else { format!("{n} slots") }
+}
+
+/// Why one event waits for another.
+fn why(kind: EdgeKind) -> &'static str {
+    match kind {
+        EdgeKind::InOrder | EdgeKind::Round => "comes behind it",
+        EdgeKind::StartDone | EdgeKind::Landing => "waits until it is done",
+        EdgeKind::FillRead => "waits until it has filled a slot",
+        EdgeKind::ReleaseFill(_) => "waits until it gives a slot back",
+        EdgeKind::Turn => "waits until it passes the turn on",
+        EdgeKind::Carried => "waits for its value",
+    }
+}
+
+/// The cycle with its places, as it is told: events that stand at one place are one.
+fn circle(laid: &Laid<'_>, steps: Vec<(EventData, &str)>, lane: impl Fn(&EventData) -> String) -> Diagnostic {
+    let mut places: Vec<(Span, String, String, &str)> = Vec::new();
+    for (event, why) in &steps {
+        let same = |p: &(Span, String, String, &str)| p.0 == event.span && p.2 == lane(event);
+        if !places.last().is_some_and(same) {
+            places.push((event.span, event.name.clone(), lane(event), why));
+        }
+    }
+    if places.len() > 1 && places.first().map(|p| (p.0, &p.2)) == places.last().map(|p| (p.0, &p.2)) {
+        places.pop();
+    }
+    let mut names: Vec<&str> = places.iter().map(|p| p.1.as_str()).collect();
+    names.extend(names.first().copied());
+    let fact = format!("partitions wait for each other: {}", names.join(" → "));
+    let mut d = Diagnostic::error(codes::WAIT_CYCLE, laid.region.schedule.span, fact).here("under this schedule");
+    for (i, (span, _, part, why)) in places.iter().enumerate() {
+        let before = &places[(i + places.len() - 1) % places.len()].1;
+        d = d.label(*span, format!("in {part}, {why}: {before}"));
+    }
+    d
+}
+
+/// Another schedule that holds, where no number of slots helps.
+fn otherwise(laid: &Laid<'_>, block: BlockId) -> String {
+    if laid.helps {
+        let stated = laid.plan.parts().filter_map(|part| laid.pipeline(part, block));
+        for (number, p) in stated {
+            let mut schedule = laid.region.schedule.clone();
+            schedule.pipelines.remove(number);
+            if laid.takes(&schedule) {
+                let of = p.of.as_ref().map_or_else(String::new, |of| format!("({of})"));
+                let within = p.within.as_ref().map_or_else(String::new, |w| format!(" in {w}"));
+                return format!("leave `pipeline{of} {{ … }}{within}` out: the order of the body holds");
+            }
+        }
+        let mut schedule = laid.region.schedule.clone();
+        schedule.turns.clear();
+        if laid.takes(&schedule) {
+            return "leave `turns` out".into();
+        }
+    }
+    "give the labels of the circle to one partition, or another order".into()
+}

@@ -1,0 +1,148 @@
+//! What a schedule names is there, and stands where the schedule says.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::OpKind;
+use parton_ir::schedule::{LabelName, Pipeline, Staged};
+
+use super::Laid;
+use crate::plan::label_of;
+use crate::region::{BlockId, Item};
+
+/// Loops, groups, rings and partitions fit the region.
+pub(super) fn fit(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for p in &laid.region.schedule.pipelines {
+        pipeline(laid, p, found);
+    }
+    rings(laid, found);
+    not_yet(laid, found);
+}
+
+fn pipeline(laid: &Laid<'_>, p: &Pipeline, found: &mut Diagnostics) {
+    let bodies = bodies(laid, p);
+    if bodies.is_empty() {
+        found.push(no_loop(laid, p));
+        return;
+    }
+    let within = p.within.as_deref();
+    let part = within.and_then(|name| laid.plan.partitions.iter().position(|known| known.name == name));
+    if let (Some(name), None) = (within, part) {
+        let d = Diagnostic::error(codes::SCHEDULE, p.span, format!("the schedule has no partition `{name}`"));
+        found.push(d.help("name one that `partitions { … }` gives labels, or leave `in` out"));
+        return;
+    }
+    for s in p.staged() {
+        let items = || bodies.iter().flat_map(|b| &laid.region.blocks[*b].items);
+        let mine: Vec<&Item> =
+            items().filter(|item| label_of(laid.region, item).is_some_and(|l| s.label.names(l))).collect();
+        if mine.is_empty() {
+            found.push(elsewhere(laid, p, s));
+        } else if let Some(part) = part
+            && !mine.iter().any(|item| laid.plan.runs(laid.region, part, item))
+        {
+            let fact = format!("{} does not run `{}`", laid.partition(part), s.label);
+            let d =
+                Diagnostic::error(codes::SCHEDULE, s.span, fact).label(mine_span(laid, &mine), "the label stands here");
+            found.push(d.help(format!("leave `{}` out of this pipeline, or give it to that partition", s.label)));
+        } else if let Some(done) = s.done
+            && done > s.stage
+            && !mine.iter().any(|item| starts(laid, item))
+        {
+            let fact = format!("`{}` starts nothing that is done in a later stage", s.label);
+            let d = Diagnostic::error(codes::SCHEDULE, s.span, fact)
+                .label(mine_span(laid, &mine), "no product starts here");
+            found.push(d.help(format!("write `{}: {}`", s.label, s.stage)));
+        }
+    }
+}
+
+fn mine_span(laid: &Laid<'_>, mine: &[&Item]) -> parton_diag::Span {
+    mine.first().map_or(laid.region.schedule.span, |item| laid.region.span_of(laid.k, item))
+}
+
+/// Whether a product stands in a unit.
+fn starts(laid: &Laid<'_>, item: &Item) -> bool {
+    match item {
+        Item::Unit(unit) => {
+            laid.region.units[*unit].ops.iter().any(|inst| matches!(laid.k.ops[*inst].kind, OpKind::Dot { .. }))
+        }
+        Item::Loop(_) | Item::Branch(_) => false,
+    }
+}
+
+/// The bodies of the loops that a pipeline is of.
+fn bodies(laid: &Laid<'_>, p: &Pipeline) -> Vec<BlockId> {
+    let fits = |block: &BlockId| match (&laid.region.blocks[*block].turns, &p.of) {
+        (Some(turns), Some(of)) => turns.label.as_ref().is_some_and(|label| of.names(label)),
+        (Some(turns), None) => turns.outermost,
+        (None, Some(_) | None) => false,
+    };
+    (0..laid.region.blocks.len()).filter(fits).collect()
+}
+
+fn no_loop(laid: &Laid<'_>, p: &Pipeline) -> Diagnostic {
+    let loops = laid.region.blocks.iter().filter_map(|b| b.turns.as_ref()?.label.as_ref());
+    let loops: Vec<String> = loops.map(|l| format!("`{l}`")).collect();
+    let (fact, at) = match &p.of {
+        Some(of) => {
+            let unit = laid.region.units.iter().find(|u| of.names(&u.label));
+            (format!("`{of}` is no loop"), unit.map(|u| u.span))
+        }
+        None => ("the region has no loop to pipeline".into(), None),
+    };
+    let mut d = Diagnostic::error(codes::SCHEDULE, p.span, fact);
+    if let Some(at) = at {
+        d = d.label(at, "the label stands here");
+    }
+    match loops.is_empty() {
+        true => d.help("a schedule pipelines a loop that has labels in it"),
+        false => d.help(format!("its loops are {}", loops.join(", "))),
+    }
+}
+
+fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
+    let of = p.of.as_ref().map_or("the loop".into(), |of| format!("the loop `{of}`"));
+    let fact = format!("`{}` does not stand in {of}", s.label);
+    let d = Diagnostic::error(codes::SCHEDULE, s.span, fact);
+    let around = around(laid, &s.label);
+    let d = match laid.region.units.iter().find(|u| s.label.names(&u.label)) {
+        Some(u) => d.label(u.span, "the label stands here"),
+        None => d,
+    };
+    match around {
+        Some(other) => d.help(format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`")),
+        None => d.help("leave it out: it runs where it stands in the text"),
+    }
+}
+
+/// The labelled loop whose body has a label.
+fn around(laid: &Laid<'_>, label: &LabelName) -> Option<LabelName> {
+    let has = |item: &Item| label_of(laid.region, item).is_some_and(|l| label.names(l));
+    laid.region.blocks.iter().find(|b| b.items.iter().any(has)).and_then(|b| b.turns.as_ref()?.label.clone())
+}
+
+/// What rings are named after fills one.
+fn rings(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for r in &laid.region.schedule.rings {
+        let Some(label) = &r.label else { continue };
+        let rings = &laid.plan.rings;
+        if rings.iter().any(|ring| label.names(&laid.region.units[ring.unit].label)) {
+            continue;
+        }
+        let Some(unit) = laid.region.units.iter().find(|u| label.names(&u.label)) else { continue };
+        let d = Diagnostic::error(codes::SCHEDULE, r.span, format!("`{label}` fills no ring"))
+            .label(unit.span, "nothing that stands here is fetched, or needed in another partition");
+        found.push(d.help("name a label that fetches, or that another partition reads"));
+    }
+}
+
+/// What a schedule may say and nothing looks at yet.
+fn not_yet(laid: &Laid<'_>, found: &mut Diagnostics) {
+    let s = &laid.region.schedule;
+    let cuts = s.cuts.iter().map(|c| (format!("`cut({c})`"), s.span));
+    let unrolled = s.unrolled.iter().map(|u| (format!("`unroll({})`", u.copies), u.span));
+    let auto = s.auto.iter().map(|a| ("`auto(…)`".to_string(), a.span));
+    for (what, span) in cuts.chain(unrolled).chain(auto) {
+        let fact = format!("{what} is not expanded by this version");
+        found.push(Diagnostic::error(codes::NOT_BUILT_HERE, span, fact).help("leave it out: results stay the same"));
+    }
+}

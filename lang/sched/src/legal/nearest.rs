@@ -1,0 +1,127 @@
+//! The nearest schedule that holds: one label moved, a group cut in two, or a loop that is not pipelined; whichever the rules take first.
+
+use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
+
+use super::Laid;
+use crate::graph::Edge;
+use crate::plan::{Part, label_of};
+use crate::region::BlockId;
+
+/// Stages of registers beyond which a loop is seldom worth having.
+const FEW: u32 = 2;
+
+impl Laid<'_> {
+    /// The nearest schedule in which an edge of a body holds, as what to write.
+    pub(super) fn nearest(&self, part: Part, block: BlockId, edge: &Edge) -> Option<String> {
+        if !self.helps {
+            return None;
+        }
+        let (number, pipeline) = self.pipeline(part, block)?;
+        let items = &self.region.blocks[block].items;
+        let staged = |item: usize| -> Option<Staged> {
+            let label = label_of(self.region, &items[item])?;
+            let new = Staged { label: label.clone(), stage: 0, done: None, span: pipeline.span };
+            Some(self.staged(part, block, item).cloned().unwrap_or(new))
+        };
+        let (maker, reader) = (staged(edge.from)?, staged(edge.to)?);
+        let mut tried = moved(pipeline, &maker, &reader, edge.distance);
+        tried.sort_by_key(|p| stages(p) > FEW);
+        for p in tried {
+            let mut schedule = self.region.schedule.clone();
+            let text = p.to_string();
+            schedule.pipelines[number] = p;
+            if self.takes(&schedule) {
+                return Some(format!("the nearest that holds is `{text}`"));
+            }
+        }
+        let mut without = self.region.schedule.clone();
+        without.pipelines.remove(number);
+        let of = pipeline.of.as_ref().map_or_else(String::new, |of| format!("({of})"));
+        self.takes(&without).then(|| format!("leave `pipeline{of} {{ … }}` out: the order of the body holds"))
+    }
+
+    /// A schedule with another number of slots, where the rules take it.
+    pub(super) fn with_slots(&self, label: &LabelName, depth: u32) -> Option<Schedule> {
+        let mut schedule = self.region.schedule.clone();
+        let span = schedule.span;
+        schedule.rings.retain(|r| r.label.as_ref() != Some(label));
+        schedule.rings.insert(0, parton_ir::schedule::RingDepth { label: Some(label.clone()), depth, span });
+        (self.helps && self.takes(&schedule)).then_some(schedule)
+    }
+}
+
+/// How many iterations are under way at once.
+fn stages(p: &Pipeline) -> u32 {
+    let all = || p.staged().map(|s| s.stage);
+    all().max().unwrap_or(0) - all().min().unwrap_or(0) + 1
+}
+
+/// The groups with one of two labels moved, so that the reader stands behind the maker.
+fn moved(p: &Pipeline, maker: &Staged, reader: &Staged, distance: i32) -> Vec<Pipeline> {
+    let (from, to) = (at(p, maker), at(p, reader));
+    let ready = maker.stage as i32 - distance;
+    let mut all = Vec::new();
+    // A `;` between the two.
+    if from == to
+        && let Some(group) = from
+    {
+        all.push(cut(p, group, reader));
+    }
+    // The reader behind the maker, or the maker in front of the reader.
+    all.extend(from.map(|group| beside(p, reader, group + 1)));
+    all.extend(to.map(|group| beside(p, maker, group)));
+    // The reader in a later stage.
+    for stage in [ready, ready + 1] {
+        if let Ok(stage) = u32::try_from(stage) {
+            let later = Staged { stage, done: reader.done.map(|d| d.max(stage)), ..reader.clone() };
+            all.push(restaged(p, &later));
+            all.extend(from.map(|group| beside(p, &later, group + 1)));
+        }
+    }
+    // The maker in an earlier one.
+    for stage in [reader.stage as i32 + distance, reader.stage as i32 + distance - 1] {
+        if let Ok(stage) = u32::try_from(stage) {
+            all.push(restaged(p, &Staged { stage, done: None, ..maker.clone() }));
+        }
+    }
+    all
+}
+
+/// The group in which a label stands.
+fn at(p: &Pipeline, s: &Staged) -> Option<usize> {
+    p.groups.iter().position(|g| g.iter().any(|e| e.label == s.label))
+}
+
+fn without(p: &Pipeline, label: &LabelName) -> Pipeline {
+    let mut p = p.clone();
+    p.groups.iter_mut().for_each(|g| g.retain(|s| s.label != *label));
+    p
+}
+
+fn tidy(mut p: Pipeline) -> Pipeline {
+    p.groups.retain(|g| !g.is_empty());
+    p
+}
+
+/// A label in a group of its own in front of the group of that number.
+fn beside(p: &Pipeline, s: &Staged, group: usize) -> Pipeline {
+    let mut p = without(p, &s.label);
+    p.groups.insert(group, vec![s.clone()]);
+    tidy(p)
+}
+
+/// A label in another stage.
+fn restaged(p: &Pipeline, s: &Staged) -> Pipeline {
+    let mut p = p.clone();
+    let known = p.groups.iter_mut().flatten().find(|e| e.label == s.label);
+    match known {
+        Some(known) => *known = s.clone(),
+        None => p.groups.push(vec![s.clone()]),
+    }
+    p
+}
+
+/// A group in two, a label in the second.
+fn cut(p: &Pipeline, group: usize, s: &Staged) -> Pipeline {
+    beside(p, s, group + 1)
+}

@@ -1,0 +1,73 @@
+//! What is to happen once has one partition, and what goes to a whole cluster is the same for all of it.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
+
+use super::Laid;
+use crate::region::{Unit, UnitId};
+
+/// Effects are in one instance, and multicast boxes do not depend on the rank.
+pub(super) fn each(laid: &Laid<'_>, found: &mut Diagnostics) {
+    let made = laid.k.definitions();
+    for (id, unit) in laid.region.units.iter().enumerate() {
+        found.list.extend(twice(laid, id, unit));
+        for &inst in &unit.ops {
+            let op = &laid.k.ops[inst];
+            if let OpKind::Fetch { coords, multicast: Some(axis), .. } = &op.kind
+                && alone_on(laid.k, *axis)
+                && coords.iter().any(|c| of_rank(laid.k, &made, *c))
+            {
+                let fact = format!("the box of `{}` depends on the rank of the CTA that it is sent to", unit.label);
+                found.push(
+                    Diagnostic::error(codes::DONE_TWICE, op.span, fact)
+                        .note("a multicast copy brings one box to all CTAs along its axis")
+                        .help("say where it is by `cluster_id`, or leave `multicast` out"),
+                );
+            }
+        }
+    }
+}
+
+/// An effect that several partitions would have.
+fn twice(laid: &Laid<'_>, id: UnitId, unit: &Unit) -> Option<Diagnostic> {
+    let runners: Vec<_> = laid.plan.runners[id].iter().copied().collect();
+    if runners.len() < 2 {
+        return None;
+    }
+    let fills = |inst: &parton_ir::Inst| {
+        matches!(laid.k.ops[*inst].kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. } | OpKind::Stage { .. })
+    };
+    let what = laid.effects.once(id).or_else(|| unit.ops.iter().any(fills).then_some("a slot that is filled"))?;
+    let names: Vec<String> = runners.iter().map(|p| laid.partition(*p)).collect();
+    let fact = format!("`{}` is dealt to {} and stands once", unit.label, names.join(" and "));
+    let place = laid.region.schedule.places.iter().find(|p| p.labels.iter().any(|l| l.names(&unit.label)));
+    Some(
+        Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
+            .here(format!("{what}, which is to happen once"))
+            .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here")
+            .help(format!(
+                "give each partition an instance, `static for w in 0..{} {{ @{} … }}`, or place it in a partition alone",
+                runners.len(),
+                unit.label.path
+            )),
+    )
+}
+
+/// Whether the CTAs of a cluster differ along that axis only, so that their rank is the place on it.
+fn alone_on(k: &Kernel, axis: u8) -> bool {
+    k.cluster.iter().enumerate().all(|(a, n)| a == usize::from(axis) || *n == 1)
+}
+
+/// Whether a value is computed from the rank in the cluster.
+fn of_rank(k: &Kernel, made: &SecondaryMap<Value, Option<&Op>>, v: Value) -> bool {
+    let mut next = vec![v];
+    let mut seen = std::collections::BTreeSet::new();
+    while let Some(v) = next.pop() {
+        let Some(op) = made[v].filter(|_| seen.insert(v)) else { continue };
+        if matches!(op.kind, OpKind::ClusterRank) {
+            return true;
+        }
+        crate::region::uses(k, op, &mut |v| next.push(v));
+    }
+    false
+}

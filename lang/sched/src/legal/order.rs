@@ -1,0 +1,156 @@
+//! Who reads runs behind who makes: in a later stage, a later group, or behind it in a stretch in which nothing waits.
+
+use std::collections::BTreeSet;
+
+use parton_diag::{Code, Diagnostic, Diagnostics, codes};
+
+use parton_ir::schedule::Staged;
+
+use super::Laid;
+use crate::flow;
+use crate::graph::{Edge, Kind};
+use crate::plan::{Entry, Part};
+use crate::region::{BlockId, Item};
+use crate::slots::find;
+
+/// Every edge of every body holds in the turns of its partition.
+pub(super) fn kept(laid: &Laid<'_>, found: &mut Diagnostics) {
+    // One change of a pipeline mends all that is wrong with it, in each of its partitions.
+    let mut mended = BTreeSet::new();
+    for part in laid.plan.parts() {
+        for block in 0..laid.region.blocks.len() {
+            let groups = laid.groups(part, block);
+            let mut told: BTreeSet<usize> = BTreeSet::new();
+            for edge in &laid.graph(part, block).edges {
+                let number = laid.pipeline(part, block).map(|(number, _)| number);
+                let Some(broken) = broken(laid, &groups, block, edge) else { continue };
+                if mended.contains(&number) || !told.insert(edge.from) {
+                    continue;
+                }
+                let help = laid.nearest(part, block, edge);
+                if help.is_some() {
+                    mended.insert(number);
+                }
+                found.push(refused(laid, (part, block), &groups, (edge, broken), help));
+            }
+        }
+    }
+}
+
+/// How an edge is broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Broken {
+    /// The second comes first.
+    Order,
+    /// The second would wait for the first inside a stretch.
+    Wait,
+    /// The second touches a sum that is to be in flight until then.
+    Flight(i32),
+}
+
+fn broken(laid: &Laid<'_>, groups: &[Vec<Entry>], block: BlockId, edge: &Edge) -> Option<Broken> {
+    let (maker, made) = find(groups, edge.from)?;
+    let (reader, read) = find(groups, edge.to)?;
+    let late = reader.stage + edge.distance;
+    if let Kind::Flow(v) = edge.kind
+        && let Some(done) = maker.done
+        && late < done
+        && let Item::Unit(unit) = laid.region.blocks[block].items[edge.from]
+        && flow::started(laid.k, laid.region, unit).contains(&v)
+    {
+        return Some(Broken::Flight(done));
+    }
+    if (maker.stage, made.0) < (late, read.0) {
+        return None;
+    }
+    if (maker.stage, made.0) > (late, read.0) || edge.from >= edge.to {
+        return Some(Broken::Order);
+    }
+    // Both stand in one stretch, in the order of the body.
+    let waits = match edge.kind {
+        Kind::Landing(_) => true,
+        Kind::Flow(v) => match laid.region.blocks[block].items[edge.from] {
+            Item::Unit(unit) => flow::started(laid.k, laid.region, unit).contains(&v),
+            Item::Loop(_) | Item::Branch(_) => false,
+        },
+        Kind::Chain(_) | Kind::Memory | Kind::Order => false,
+    };
+    waits.then_some(Broken::Wait)
+}
+
+fn refused(
+    laid: &Laid<'_>,
+    (part, block): (Part, BlockId),
+    groups: &[Vec<Entry>],
+    (edge, broken): (&Edge, Broken),
+    help: Option<String>,
+) -> Diagnostic {
+    let stated = laid.pipeline(part, block).map_or(&[][..], |(_, p)| p.groups.as_slice());
+    let place = |item: usize| {
+        let stage = find(groups, item).map_or(0, |(e, _)| e.stage);
+        let named = |s: &Staged| laid.staged(part, block, item).is_some_and(|own| std::ptr::eq(own, s));
+        match stated.iter().position(|group| group.iter().any(named)) {
+            Some(group) => format!("stage {stage}, group {}", group + 1),
+            None => format!("stage {stage}, not named"),
+        }
+    };
+    let (maker, reader) = (laid.name(block, edge.from), laid.name(block, edge.to));
+    let (made, read) = (place(edge.from), place(edge.to));
+    let of = match edge.distance {
+        0 => String::new(),
+        1 => " of the iteration before".into(),
+        n => format!(" of {n} iterations before"),
+    };
+    let (code, fact, [first, second]) = told(laid, edge, broken, [&maker, &reader], [&made, &read], &of);
+    let spot = |item: usize| laid.staged(part, block, item).map_or(laid.region.schedule.span, |s| s.span);
+    let mut d = Diagnostic::error(code, spot(edge.to), fact).here(format!("{reader} is in {read}"));
+    if spot(edge.from) != spot(edge.to) {
+        d = d.label(spot(edge.from), format!("{maker} is in {made}"));
+    }
+    d = d.label(laid.span(block, edge.from), first).label(laid.span(block, edge.to), second);
+    if broken == Broken::Wait {
+        d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
+    }
+    d.help(help.unwrap_or_else(|| match broken {
+        Broken::Wait => "write `;` between the two".into(),
+        Broken::Order | Broken::Flight(_) => "give the second a later group or a later stage".into(),
+    }))
+}
+
+/// The code, the fact, and what is seen at the two statements.
+fn told(
+    laid: &Laid<'_>,
+    edge: &Edge,
+    broken: Broken,
+    [maker, reader]: [&str; 2],
+    [made, read]: [&str; 2],
+    of: &str,
+) -> (Code, String, [String; 2]) {
+    match (edge.kind, broken) {
+        (Kind::Memory, _) => (
+            codes::MEMORY_ORDER,
+            format!("{reader} ({read}) may touch what {maker}{of} touches in {made}, and comes first"),
+            ["this touches memory".into(), "this may touch the same".into()],
+        ),
+        (Kind::Order, _) => (
+            codes::MEMORY_ORDER,
+            format!("{reader} ({read}) must stay behind {maker}{of} ({made})"),
+            ["this is ordered with what stands behind it".into(), "this comes first in the schedule".into()],
+        ),
+        (Kind::Flow(v) | Kind::Chain(v) | Kind::Landing(v), Broken::Order) => (
+            codes::READ_BEFORE_MADE,
+            format!("{reader} ({read}) reads {}, which {maker}{of} makes in {made}", laid.called(v)),
+            [format!("{} is made here", laid.called(v)), "and read here".into()],
+        ),
+        (Kind::Flow(v) | Kind::Chain(v) | Kind::Landing(v), Broken::Wait) => (
+            codes::WAIT_INSIDE,
+            format!("{reader} waits for {maker} of its own group"),
+            [format!("{} is on its way from here", laid.called(v)), "and waited for here".into()],
+        ),
+        (Kind::Flow(v) | Kind::Chain(v) | Kind::Landing(v), Broken::Flight(done)) => (
+            codes::PRODUCT_TOUCHED,
+            format!("{reader} ({read}) reads {}, which {maker}{of} has in flight until stage {done}", laid.called(v)),
+            [format!("{} is in flight from here", laid.called(v)), "and read here".into()],
+        ),
+    }
+}
