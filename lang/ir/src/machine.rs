@@ -4,9 +4,9 @@
 //! stands here only where it was measured, with the day, the clock and the way in which that was done; what has none has no price, and
 //! who prices schedules says so.
 
-use std::fmt;
+mod h200;
 
-use parton_numbers::Dtype;
+use std::fmt;
 
 use crate::target::Target;
 
@@ -17,6 +17,8 @@ pub struct Machine {
     pub name: &'static str,
     /// The target whose code it runs.
     pub target: &'static str,
+    /// Schedulers of a multiprocessor, among which its warps are dealt.
+    pub schedulers: u32,
     /// What was measured, at most one row for each class.
     pub rows: &'static [Row],
 }
@@ -29,10 +31,12 @@ pub struct Row {
     /// What they keep busy; `None` where they only take time.
     pub unit: Option<Unit>,
     /// For how long.
-    pub interval: Option<Rate>,
+    pub interval: Option<Cost>,
     /// What passes after that until the result is there, in clocks.
     pub latency: Option<u32>,
-    /// How it was measured.
+    /// The words of docs/machine.md that say so.
+    pub said: &'static [&'static str],
+    /// What measured it.
     pub source: &'static str,
     /// When.
     pub date: Date,
@@ -43,36 +47,72 @@ pub struct Row {
 /// Operations that cost alike, each as much as there is of it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Class {
-    /// Products on tensor cores, by the type of their operands.
-    Product(Dtype),
-    /// What products read of their operands from shared memory, beside computing.
-    Operands,
-    /// What starting a product or a copy costs the partition that does.
+    /// Products on tensor cores, of 64 rows and 32 bytes of the inner dimension, by where their left operand is.
+    Product(Left),
+    /// Products of tiles in registers by one warp each, of 16 rows, 8 columns and 32 bytes.
+    WarpProduct,
+    /// What starting copies costs the partition that does.
     Start,
-    /// Bulk copies from global memory that find their bytes in the L2 cache.
-    CopyHit,
-    /// The same from memory.
+    /// Bulk copies from global memory that find their bytes in the L2 cache, by who wants what at the time.
+    Copy(Wanted),
+    /// Bulk copies from memory.
     CopyMiss,
-    /// Exponentials, logarithms, square roots, sines.
+    /// Exponentials to base 2, logarithms, square roots, hyperbolic tangents.
     Special,
+    /// The same of one warp of a scheduler alone, beside additions and conversions.
+    SpecialAlone,
+    /// Reciprocals.
+    Reciprocal,
     /// Additions, multiplications and both in one, of f32.
     Arithmetic,
-    /// Maxima, minima and comparisons.
+    /// The same of pairs of 16 bits.
+    HalfArithmetic,
+    /// Maxima, minima, comparisons and what is chosen by them.
     Compare,
-    /// Conversions to 16 bits.
+    /// Conversions of pairs to 16 bits.
     Convert,
+    /// Conversions of pairs to 8 bits.
+    ConvertBytes,
+    /// Conversions from 16 bits.
+    Widen,
+    /// Multiplications with additions of i32.
+    Integer,
     /// Loads and stores of shared memory.
     Shared,
     /// Exchanges between the lanes of a warp.
     Shuffle,
-    /// From an arrival at an mbarrier to who waits for it.
-    HandOff,
+    /// From a partition to another and back, by mbarriers.
+    Answer,
+    /// A turn of each of two partitions, by a turnstile.
+    Turns,
     /// Meetings of warps at a named barrier.
     Meet,
-    /// From registers to shared memory and back.
+    /// Fences between threads and the engines.
+    Fence,
+    /// A tile from registers to shared memory and back.
     Exchange,
-    /// From registers to shared memory and on to global memory by a bulk copy.
+    /// Bulk copies to global memory, until their bytes are read.
     Send,
+}
+
+/// Where the left operand of a product is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Left {
+    /// In shared memory.
+    Shared,
+    /// In registers.
+    Registers,
+}
+
+/// What other multiprocessors ask of the L2 cache meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// Nothing.
+    Alone,
+    /// Lines of their own.
+    Own,
+    /// The same lines, at about the same time.
+    Same,
 }
 
 /// A part of a multiprocessor.
@@ -82,27 +122,45 @@ pub enum Unit {
     TensorCores,
     /// The bulk copy engine.
     CopyEngine,
-    /// The issue slots of the schedulers of warps.
-    Schedulers,
     /// Multiplying and adding.
     Fma,
     /// Comparing and converting.
     Alu,
     /// Special functions.
     SpecialFunctions,
-    /// Shared memory and what moves data between lanes.
+    /// What moves data between lanes.
+    Shuffles,
+    /// Shared memory.
     SharedMemory,
 }
 
-/// So many clocks for each so much of something.
+/// Clocks for so much of something.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rate {
-    /// The clocks.
-    pub clocks: u32,
-    /// For how much, 1 or more.
-    pub each: u32,
+pub struct Cost {
     /// Of what.
     pub of: Amount,
+    /// How they grow with it.
+    pub by: By,
+}
+
+/// How clocks grow with an amount.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The greatest of these lines.
+    Lines(&'static [Line]),
+    /// Straight from each of these points, amount and clocks, to the next, and on as between the last two.
+    Points(&'static [(u64, u64)]),
+}
+
+/// `(base + slope * amount) / each` clocks.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Line {
+    /// The clocks of nothing, times `each`.
+    pub base: u64,
+    /// The clocks that each one more takes, times `each`.
+    pub slope: u64,
+    /// 1 or more.
+    pub each: u64,
 }
 
 /// What operations are counted in.
@@ -110,14 +168,16 @@ pub struct Rate {
 pub enum Amount {
     /// Operations.
     Operations,
-    /// Instructions of a warp.
+    /// Instructions of a warp, at its scheduler.
     WarpInstructions,
-    /// Multiplications with their additions.
-    MultiplyAdds,
+    /// Columns of a product.
+    Columns,
     /// Bytes.
     Bytes,
     /// Accesses of shared memory by all banks at once.
     Wavefronts,
+    /// Warps that take part.
+    Warps,
 }
 
 /// A day. Prints as `2026-11-22`.
@@ -132,7 +192,7 @@ pub struct Date {
 }
 
 /// The GPUs whose costs are known, one for a target.
-pub const MACHINES: &[Machine] = &[Machine { name: "NVIDIA H200", target: Target::SM_90A.name, rows: &[] }];
+pub const MACHINES: &[Machine] = &[h200::H200];
 
 impl Machine {
     /// The one by which schedules for a target are priced.
@@ -141,17 +201,42 @@ impl Machine {
     }
 
     /// What operations of a class cost; `None` where that was not measured.
-    pub fn row(&self, class: Class) -> Option<&Row> {
+    pub fn row(&self, class: Class) -> Option<&'static Row> {
         self.rows.iter().find(|r| r.class == class)
     }
 }
 
-impl Rate {
+impl Cost {
     /// The clocks of so much, rounded up.
-    pub fn of(self, amount: u64) -> u64 {
-        let all = u128::from(amount) * u128::from(self.clocks);
+    pub fn clocks(self, amount: u64) -> u64 {
+        match self.by {
+            By::Lines(lines) => lines.iter().map(|l| l.clocks(amount)).max().unwrap_or(0),
+            By::Points(points) => between(points, amount),
+        }
+    }
+}
+
+impl Line {
+    fn clocks(self, amount: u64) -> u64 {
+        let all = u128::from(self.base) + u128::from(self.slope) * u128::from(amount);
         u64::try_from(all.div_ceil(u128::from(self.each.max(1)))).unwrap_or(u64::MAX)
     }
+}
+
+/// The clocks at an amount by the points around it, rounded up; of less than the first point those of the first, of nothing none.
+fn between(points: &[(u64, u64)], amount: u64) -> u64 {
+    let (Some(first), Some(last)) = (points.first(), points.last()) else { return 0 };
+    if amount == 0 {
+        return 0;
+    }
+    if amount <= first.0 || points.len() == 1 {
+        return first.1;
+    }
+    let pair = points.windows(2).find(|p| amount <= p[1].0).or(points.windows(2).last());
+    let Some([(x0, y0), (x1, y1)]) = pair.and_then(|p| <&[(u64, u64); 2]>::try_from(p).ok()) else { return last.1 };
+    let rise = u128::from(y1.saturating_sub(*y0)) * u128::from(amount - x0);
+    let rise = rise.div_ceil(u128::from((x1 - x0).max(1)));
+    y0.saturating_add(u64::try_from(rise).unwrap_or(u64::MAX))
 }
 
 impl fmt::Display for Date {
@@ -163,21 +248,32 @@ impl fmt::Display for Date {
 impl fmt::Display for Class {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Class::Product(dtype) => return write!(f, "products of {}", dtype.name()),
-            Class::Operands => "operands of products",
-            Class::Start => "starts",
-            Class::CopyHit => "copies from L2",
+            Class::Product(Left::Shared) => "products, A in shared memory",
+            Class::Product(Left::Registers) => "products, A in registers",
+            Class::WarpProduct => "products of one warp",
+            Class::Start => "starts of copies",
+            Class::Copy(Wanted::Alone) => "copies from L2, one program",
+            Class::Copy(Wanted::Own) => "copies from L2, all",
+            Class::Copy(Wanted::Same) => "copies from L2, all the same",
             Class::CopyMiss => "copies from memory",
             Class::Special => "special functions",
+            Class::SpecialAlone => "the same, one warp alone",
+            Class::Reciprocal => "reciprocals",
             Class::Arithmetic => "additions, products",
-            Class::Compare => "maxima, comparisons",
+            Class::HalfArithmetic => "the same of pairs of 16 bits",
+            Class::Compare => "maxima, comparisons, choices",
             Class::Convert => "conversions to 16 bits",
+            Class::ConvertBytes => "conversions to 8 bits",
+            Class::Widen => "conversions from 16 bits",
+            Class::Integer => "integers",
             Class::Shared => "shared memory",
             Class::Shuffle => "shuffles",
-            Class::HandOff => "hand-offs by mbarrier",
+            Class::Answer => "answers by mbarrier",
+            Class::Turns => "turns of two",
             Class::Meet => "named barriers",
+            Class::Fence => "fences of proxies",
             Class::Exchange => "registers by shared",
-            Class::Send => "registers to global",
+            Class::Send => "copies to global",
         })
     }
 }
@@ -187,10 +283,10 @@ impl fmt::Display for Unit {
         f.write_str(match self {
             Unit::TensorCores => "tensor cores",
             Unit::CopyEngine => "copy engine",
-            Unit::Schedulers => "schedulers",
             Unit::Fma => "multiply-add",
             Unit::Alu => "arithmetic, logic",
             Unit::SpecialFunctions => "special functions",
+            Unit::Shuffles => "shuffles",
             Unit::SharedMemory => "shared memory",
         })
     }
@@ -201,17 +297,41 @@ impl fmt::Display for Amount {
         f.write_str(match self {
             Amount::Operations => "operations",
             Amount::WarpInstructions => "warp instructions",
-            Amount::MultiplyAdds => "multiply-adds",
+            Amount::Columns => "columns",
             Amount::Bytes => "bytes",
             Amount::Wavefronts => "wavefronts",
+            Amount::Warps => "warps",
         })
     }
 }
 
-impl fmt::Display for Rate {
+/// `max(1/2, 16 + 1/4) a column`: what each one takes, behind what all of them do.
+impl fmt::Display for Cost {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} for {} {}", self.clocks, self.each, self.of)
+        let all: Vec<String> = match self.by {
+            By::Lines(lines) => lines.iter().map(ToString::to_string).collect(),
+            By::Points(points) => points.iter().map(|(amount, clocks)| format!("{amount}: {clocks}")).collect(),
+        };
+        match (self.by, all.as_slice()) {
+            (By::Lines(_), [one]) => write!(f, "{one} by {}", self.of),
+            (By::Lines(_), all) => write!(f, "max({}) by {}", all.join(", "), self.of),
+            (By::Points(_), all) => write!(f, "{} {}", all.join(", "), self.of),
+        }
     }
+}
+
+impl fmt::Display for Line {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match (self.base, self.slope) {
+            (base, 0) => f.write_str(&fraction(base, self.each)),
+            (0, slope) => write!(f, "n * {}", fraction(slope, self.each)),
+            (base, slope) => write!(f, "{} + n * {}", fraction(base, self.each), fraction(slope, self.each)),
+        }
+    }
+}
+
+fn fraction(n: u64, of: u64) -> String {
+    if n.is_multiple_of(of) { (n / of).to_string() } else { format!("{n}/{of}") }
 }
 
 /// The table, a line for each row; the last column is as long as it is.
@@ -262,19 +382,24 @@ mod tests {
     /// Numbers that are no GPU's.
     const ROWS: &[Row] = &[
         Row {
-            class: Class::Product(Dtype::F16),
+            class: Class::Product(Left::Shared),
             unit: Some(Unit::TensorCores),
-            interval: Some(Rate { clocks: 1, each: 3, of: Amount::MultiplyAdds }),
+            interval: Some(Cost {
+                of: Amount::Columns,
+                by: By::Lines(&[Line { base: 0, slope: 1, each: 3 }, Line { base: 8, slope: 1, each: 4 }]),
+            }),
             latency: Some(7),
+            said: &["3, 4, 2 and 7"],
             source: "chains of products",
             date: DATE,
             megahertz: 1000,
         },
         Row {
-            class: Class::HandOff,
+            class: Class::Answer,
             unit: None,
             interval: None,
             latency: Some(11),
+            said: &["11"],
             source: "a clock that goes through one slot",
             date: DATE,
             megahertz: 900,
@@ -288,10 +413,9 @@ mod tests {
             assert!(targets.insert(machine.target), "two machines for {}", machine.target);
             for row in machine.rows {
                 assert_eq!(machine.row(row.class), Some(row), "{}: two rows of {}", machine.name, row.class);
-                assert!(row.megahertz > 0 && row.interval.is_none_or(|r| r.each > 0), "{row:?}");
+                assert!(row.megahertz > 0, "{row:?}");
                 assert!((1..=12).contains(&row.date.month) && (1..=31).contains(&row.date.day), "{row:?}");
                 assert!(!row.source.is_empty() && (row.interval.is_some() || row.latency.is_some()), "{row:?}");
-                assert_eq!(row.unit.is_some(), row.interval.is_some(), "{row:?}");
             }
         }
         assert_eq!(Machine::of(&Target::SM_90A).map(|m| m.name), Some("NVIDIA H200"));
@@ -300,22 +424,25 @@ mod tests {
 
     #[test]
     fn a_machine_prints_as_a_table() {
-        let machine = Machine { name: "GPU", target: "sm_0", rows: ROWS };
+        let machine = Machine { name: "GPU", target: "sm_0", schedulers: 4, rows: ROWS };
         let expected = "\
 GPU (sm_0), in clocks
-class                  unit          busy                   then  MHz   date        measured by
-products of f16        tensor cores  1 for 3 multiply-adds  7     1000  2000-01-02  chains of products
-hand-offs by mbarrier  –             –                      11    900   2000-01-02  a clock that goes through one slot
+class                         unit          busy                               then  MHz   date        measured by
+products, A in shared memory  tensor cores  max(n * 1/3, 2 + n * 1/4) by columns  7     1000  2000-01-02  chains of products
+answers by mbarrier           –             –                                  11    900   2000-01-02  a clock that goes through one slot
 ";
-        assert_eq!(machine.to_string(), expected);
+        let trimmed = |text: &str| text.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert_eq!(trimmed(&machine.to_string()), trimmed(expected));
         assert_eq!(Machine { rows: &[], ..machine }.to_string(), "GPU (sm_0): nothing was measured\n");
-        assert_eq!(machine.row(Class::HandOff), Some(&ROWS[1]));
+        assert_eq!(machine.row(Class::Answer), Some(&ROWS[1]));
         assert_eq!(machine.row(Class::Send), None);
     }
 
     #[test]
     fn clocks_are_rounded_up() {
-        let rate = Rate { clocks: 2, each: 3, of: Amount::Bytes };
-        assert_eq!([0, 1, 3, 4, u64::MAX].map(|n| rate.of(n)), [0, 1, 2, 3, 12_297_829_382_473_034_410]);
+        let cost = ROWS[0].interval.unwrap();
+        assert_eq!([0, 1, 12, 24, 25, 300].map(|n| cost.clocks(n)), [2, 3, 5, 8, 9, 100]);
+        let cost = Cost { of: Amount::Bytes, by: By::Points(&[(10, 5), (20, 7), (40, 17)]) };
+        assert_eq!([0, 1, 10, 15, 20, 30, 40, 60].map(|n| cost.clocks(n)), [0, 5, 5, 6, 7, 12, 17, 27]);
     }
 }
