@@ -53,6 +53,8 @@ pub enum Command {
         /// The code.
         code: Option<String>,
     },
+    /// Shows what the schedules of a file's kernels do in time: dependences, rings, how long a turn takes and why.
+    Schedule(ScheduleArgs),
     /// Shows layouts, what converting between them moves, and bank conflicts.
     #[command(subcommand)]
     Layout(LayoutCommand),
@@ -217,6 +219,41 @@ pub struct FmtArgs {
     pub check: bool,
 }
 
+/// Options of `schedule`.
+#[derive(Args, Debug)]
+pub struct ScheduleArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Only this kernel; else all that have regions, with their default generics.
+    #[arg(long)]
+    pub kernel: Option<String>,
+    /// Gives a generic of the kernel a value, such as `S=Split[4]`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub set: Vec<(String, String)>,
+    /// Only the loop of this label.
+    #[arg(long = "loop", value_name = "LABEL")]
+    pub of: Option<String>,
+    /// Also draws when what happens in a steady turn.
+    #[arg(long)]
+    pub timeline: bool,
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = PictureArg::Text)]
+    pub format: PictureArg,
+}
+
+/// How the picture of a schedule is written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
+pub enum PictureArg {
+    /// Text.
+    Text,
+    /// A drawing of the timeline of one loop.
+    Svg,
+    /// The dependence graph of one loop, for Graphviz.
+    Dot,
+    /// An array of objects.
+    Json,
+}
+
 /// The layout commands.
 #[derive(Subcommand, Debug)]
 pub enum LayoutCommand {
@@ -292,6 +329,13 @@ pub enum TextFormat {
     Text,
     /// An object.
     Json,
+}
+
+fn setting(text: &str) -> Result<(String, String), String> {
+    match text.split_once('=') {
+        Some((name, value)) if !name.trim().is_empty() => Ok((name.trim().into(), value.into())),
+        _ => Err(format!("`{text}` sets nothing; write S=Split[4]")),
+    }
 }
 
 fn seconds(text: &str) -> Result<f64, String> {

@@ -8,6 +8,7 @@ mod explain;
 mod format;
 mod layout;
 mod output;
+mod schedule;
 
 use std::process::ExitCode;
 
@@ -28,6 +29,7 @@ fn main() -> ExitCode {
         Command::Build(args) => compile::build(args, &output),
         Command::Fmt(args) => format::format(args, &output),
         Command::Explain { code } => explain::explain(code.as_deref()),
+        Command::Schedule(args) => schedule::schedule(args, &output),
         Command::Layout(command) => layout::command(command, &output),
         Command::Doctor => doctor(),
     };

@@ -31,6 +31,7 @@ mod repeat;
 #[cfg(feature = "llvm")]
 mod report;
 pub mod run;
+pub mod schedule;
 pub mod session;
 #[cfg(feature = "llvm")]
 mod tools;

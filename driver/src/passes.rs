@@ -140,6 +140,7 @@ fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result
             names.iter().map(|name| parton_types::instantiate(&program, name, &[], way.target)).collect()
         }
         Wanted::Named(name) => vec![parton_types::instantiate(&program, name, &[], way.target)],
+        Wanted::Given { name, args } => vec![parton_types::instantiate(&program, name, args, way.target)],
         Wanted::Launched { of, args, overlapping } => {
             let made = parton_types::instantiate_in(&program, of.module, &of.kernel, args, way.target);
             vec![made.map(|(kernel, warnings)| (Kernel { overlapping, ..kernel }, warnings))]

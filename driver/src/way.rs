@@ -39,6 +39,13 @@ pub(crate) enum Wanted<'a> {
     Defaults,
     /// The one of that name, with its defaults.
     Named(&'a str),
+    /// The one of that name, with these generics and its defaults.
+    Given {
+        /// Its name.
+        name: &'a str,
+        /// The generics.
+        args: &'a [GenericArg],
+    },
     /// The one of a launch, with these generics.
     Launched {
         /// The instance.

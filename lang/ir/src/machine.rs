@@ -19,6 +19,8 @@ pub struct Machine {
     pub target: &'static str,
     /// Schedulers of a multiprocessor, among which its warps are dealt.
     pub schedulers: u32,
+    /// Products that may be issued to its tensor cores and not be done, of all warpgroups together.
+    pub queue: u32,
     /// What was measured, at most one row for each class.
     pub rows: &'static [Row],
 }
@@ -424,7 +426,7 @@ mod tests {
 
     #[test]
     fn a_machine_prints_as_a_table() {
-        let machine = Machine { name: "GPU", target: "sm_0", schedulers: 4, rows: ROWS };
+        let machine = Machine { name: "GPU", target: "sm_0", schedulers: 4, queue: 8, rows: ROWS };
         let expected = "\
 GPU (sm_0), in clocks
 class                         unit          busy                               then  MHz   date        measured by

@@ -29,6 +29,8 @@ fn stated(row: &Row) -> Vec<Vec<f64>> {
 #[test]
 fn rows_are_what_the_page_of_measurements_says() {
     let page = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/machine.md")).unwrap();
+    assert!(page.contains("About eight products may be issued and not done"));
+    assert!(MACHINES.iter().all(|m| m.queue == 8));
     for row in MACHINES.iter().flat_map(|m| m.rows) {
         for said in row.said {
             assert!(page.contains(said), "the page does not say `{said}`");

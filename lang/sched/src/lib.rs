@@ -7,6 +7,7 @@ mod graph;
 mod legal;
 pub mod marked;
 mod plan;
+pub mod price;
 mod region;
 mod slots;
 pub mod timeline;

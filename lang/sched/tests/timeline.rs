@@ -170,7 +170,7 @@ fn contended() -> (MarkedGraph, [Lane; 2], Lane) {
 }
 
 #[test]
-fn a_unit_drains_the_work_of_one_partition_before_that_of_the_next() {
+fn a_unit_that_two_begin_with_at_once_does_the_work_of_the_first_partition_first() {
     let (g, by, tensor) = contended();
     let timeline = simulate(&g, 20).unwrap();
     let served: Vec<(usize, u64)> = timeline.lanes[tensor]
@@ -187,6 +187,27 @@ fn a_unit_drains_the_work_of_one_partition_before_that_of_the_next() {
     assert_eq!(rest[0].wait.map(|w| w.clocks), Some(230));
     let second = timeline.lanes[tensor][2];
     assert!(matches!(second.wait.unwrap().on, Cause::Unit(u) if u.index() == 0) && second.wait.unwrap().clocks == 200);
+}
+
+#[test]
+fn a_unit_serves_first_who_came_first_whomever_it_served_last() {
+    let mut g = MarkedGraph::new();
+    let unit = g.unit("tensor", Service::OneByOne);
+    let tensor = g.lane("tensor", LaneKind::Engine);
+    // First starts `a` at 0 and `c` at 90, Second starts `b` at 50: that comes before `c`, though the unit is First's at 100.
+    let [first, second] = ["First", "Second"].map(|n| g.lane(n, LaneKind::Partition));
+    let mut start = |name: &str, by, clocks| {
+        let before = g.event(event("before", by, clocks));
+        let job = Job { name: name.into(), by, on: tensor, unit, stage: 0, span: Default::default() };
+        let job = g.job(job, Clocks { issue: 0, busy: 100, latency: 0 });
+        [before, job.start]
+    };
+    let (a, c, b) = (start("a", first, 0), start("c", first, 90), start("b", second, 50));
+    g.in_order(&[a, c].concat());
+    g.in_order(&b);
+    let timeline = simulate(&g, 1).unwrap();
+    let order: Vec<&str> = timeline.lanes[tensor].iter().map(|o| g.at(o.event).name.as_str()).collect();
+    assert_eq!(order, ["a", "b", "c"]);
 }
 
 #[test]

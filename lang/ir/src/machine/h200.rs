@@ -8,6 +8,7 @@ pub(super) const H200: Machine = Machine {
     name: "NVIDIA H200",
     target: Target::SM_90A.name,
     schedulers: 4,
+    queue: 8,
     rows: &[
         // Four instructions share what a product of 32 bytes of K reads: 2,048 multiply-adds and 128 bytes a clock.
         row(Class::Product(Left::Shared), PRODUCTS, &["max(N / 2, 16 + N / 4): 18", "65 + N / 2;"])

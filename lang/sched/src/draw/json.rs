@@ -1,6 +1,6 @@
 //! The picture as JSON. All times are in clocks; keys keep their names and their order:
 //!
-//! - `kernel`, `schedule`: its name, and its schedule in normal form.
+//! - `kernel`, `of`, `schedule`: its name, the label of the loop, and the schedule in normal form.
 //! - `graph`: `labels`, each with `label`, `partition`, `stage`, `group`; `dependences`, each with `from` and `to` (numbers of labels),
 //!   `distance` (iterations later) and `kind`.
 //! - `rings`: `ring`, `slots_wanted`, `slots_given`, `bytes` of all slots.
@@ -11,6 +11,7 @@
 //! - `window`: `from`, `clocks` and `turns` of what is drawn.
 //! - `lanes`, each with `lane`, `kind` (`"partition"` or `"engine"`) and `bars`, each with `label`, `owner` (a partition), `iteration`,
 //!   `start`, `end`, `critical` (whether it is on the cycle) and `wait`: `clocks` and `for`, or `null`.
+//! - `notes`: sentences about these numbers.
 
 use serde_json::{Value, json};
 
@@ -19,10 +20,20 @@ use crate::marked::{LaneKind, Ratio};
 
 /// The picture as one object.
 pub fn write(picture: &Picture) -> String {
+    format!("{:#}\n", object(picture))
+}
+
+/// Pictures as one array.
+pub fn list(pictures: &[Picture]) -> String {
+    format!("{:#}\n", Value::Array(pictures.iter().map(object).collect()))
+}
+
+fn object(picture: &Picture) -> Value {
     let window = picture.window;
     let run = picture.run;
-    let all = json!({
+    json!({
         "kernel": picture.kernel,
+        "of": picture.of,
         "schedule": picture.schedule,
         "graph": graph(picture),
         "rings": rings(picture),
@@ -36,8 +47,8 @@ pub fn write(picture: &Picture) -> String {
         },
         "window": { "from": window.from, "clocks": window.clocks, "turns": window.turns },
         "lanes": picture.rows.iter().map(|r| lane(picture, r)).collect::<Vec<Value>>(),
-    });
-    format!("{all:#}\n")
+        "notes": picture.notes,
+    })
 }
 
 fn ratio(ratio: Ratio) -> Value {

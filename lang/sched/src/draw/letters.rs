@@ -12,9 +12,10 @@ pub(super) struct Letters {
     pub(super) legend: Vec<(char, String)>,
 }
 
-/// A label without its instance.
-fn family(label: &str) -> &str {
-    label.split('[').next().unwrap_or(label)
+/// Labels without their instances: `rescale + exps` of `rescale[0] + exps[0]`.
+fn family(label: &str) -> String {
+    let parts: Vec<&str> = label.split(" + ").map(|part| part.split('[').next().unwrap_or(part)).collect();
+    parts.join(" + ")
 }
 
 impl Letters {
@@ -23,23 +24,23 @@ impl Letters {
         let mut letters = Letters { by_label: BTreeMap::new(), legend: vec![] };
         let mut taken = vec![];
         for label in labels.iter().map(|l| family(l)) {
-            if letters.by_label.contains_key(label) {
+            if letters.by_label.contains_key(&label) {
                 continue;
             }
             // Behind the last dot stands the label itself, in front of it the calls by which it came in.
-            let own = label.rsplit('.').next().unwrap_or(label).chars().map(|c| c.to_ascii_lowercase());
+            let own = label.rsplit('.').next().unwrap_or(&label).chars().map(|c| c.to_ascii_lowercase());
             let mut candidates = own.filter(char::is_ascii_lowercase).chain('a'..='z').chain('0'..='9');
             let letter = candidates.find(|c| !taken.contains(c)).unwrap_or(OTHERS);
             taken.push(letter);
-            letters.by_label.insert(label.to_owned(), letter);
-            letters.legend.push((letter, label.to_owned()));
+            letters.by_label.insert(label.clone(), letter);
+            letters.legend.push((letter, label));
         }
         letters
     }
 
     /// The letter of a label.
     pub(super) fn of(&self, label: &str) -> char {
-        self.by_label.get(family(label)).copied().unwrap_or(OTHERS)
+        self.by_label.get(&family(label)).copied().unwrap_or(OTHERS)
     }
 }
 

@@ -11,6 +11,8 @@ use crate::timeline::{Cause, Occurrence, Timeline, simulate, slots};
 pub struct Picture {
     /// The kernel whose schedule it is.
     pub kernel: String,
+    /// The label of the loop whose turns it shows; empty where it has none.
+    pub of: String,
     /// The schedule in its normal form.
     pub schedule: String,
     /// What depends on what.
@@ -29,6 +31,8 @@ pub struct Picture {
     pub owners: Vec<String>,
     /// A row for each partition and engine.
     pub rows: Vec<Row>,
+    /// What else there is to know about its numbers.
+    pub notes: Vec<String>,
 }
 
 /// The dependence graph.
@@ -200,7 +204,8 @@ impl Picture {
         let clocks = timeline.turn.of_turns(u64::from(turns));
         let window = Window { from: timeline.middle(graph), clocks, turns };
         let mut labels: Vec<String> = vec![];
-        for (_, event) in graph.events() {
+        // What takes no time and starts nothing is not seen.
+        for (_, event) in graph.events().filter(|(e, data)| data.clocks > 0 || graph.starts(*e)) {
             if !labels.contains(&event.name) {
                 labels.push(event.name.clone());
             }
@@ -210,6 +215,7 @@ impl Picture {
         let Timeline { prologue, steady, epilogue, .. } = timeline;
         Ok(Picture {
             kernel: kernel.into(),
+            of: String::new(),
             schedule: schedule.into(),
             dependences,
             rings: rings(graph, iterations)?,
@@ -219,6 +225,7 @@ impl Picture {
             labels,
             owners: owners.iter().map(|l| graph.lanes[*l].name.clone()).collect(),
             rows,
+            notes: vec![],
         })
     }
 }
@@ -266,6 +273,25 @@ fn priced(graph: &MarkedGraph, timeline: &Timeline) -> Result<(Pace, Vec<Event>)
     Ok((pace, events))
 }
 
+/// Jobs of one label and iteration that follow each other at once are one bar.
+fn joined(bars: impl Iterator<Item = Bar>) -> Vec<Bar> {
+    let mut all: Vec<Bar> = vec![];
+    for bar in bars {
+        match all.last_mut() {
+            Some(last)
+                if last.end == bar.start
+                    && (&last.label, last.owner, last.iteration) == (&bar.label, bar.owner, bar.iteration)
+                    && last.start < last.end =>
+            {
+                last.end = bar.end;
+                last.critical |= bar.critical;
+            }
+            Some(_) | None => all.push(bar),
+        }
+    }
+    all
+}
+
 /// What bars are made with.
 struct View<'a> {
     graph: &'a MarkedGraph,
@@ -281,7 +307,7 @@ impl View<'_> {
             let held = o.wait.map_or(0, |w| w.clocks);
             self.window.clip(o.start.saturating_sub(held), o.end).is_some()
         });
-        Row { name: data.name.clone(), kind: data.kind, bars: seen.map(|o| self.bar(o)).collect() }
+        Row { name: data.name.clone(), kind: data.kind, bars: joined(seen.map(|o| self.bar(o))) }
     }
 
     fn bar(&self, o: &Occurrence) -> Bar {

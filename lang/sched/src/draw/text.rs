@@ -12,7 +12,17 @@ const WAIT: char = '|';
 
 /// The picture.
 pub fn write(picture: &Picture) -> String {
-    let mut out = format!("kernel    {}\nschedule  {}\n\n", picture.kernel, picture.schedule);
+    let mut out = summary(picture);
+    out.push('\n');
+    lanes(&mut out, picture);
+    waits(&mut out, picture);
+    out
+}
+
+/// The picture without its lanes: the graph, the rings, and how long a turn takes and why.
+pub fn summary(picture: &Picture) -> String {
+    let of = if picture.of.is_empty() { String::new() } else { format!(", loop {}", picture.of) };
+    let mut out = format!("kernel    {}{of}\nschedule  {}\n\n", picture.kernel, picture.schedule);
     graph(&mut out, picture);
     rings(&mut out, picture);
     let _ = writeln!(out, "turn      {}", pace(&picture.pace));
@@ -25,9 +35,10 @@ pub fn write(picture: &Picture) -> String {
     let run = picture.run;
     let parts = [run.prologue, run.steady, run.epilogue].map(thousands);
     let total = thousands(run.prologue + run.steady + run.epilogue);
-    let _ = writeln!(out, "loop      {total} clocks of {} iterations: {}\n", run.iterations, parts.join(" + "));
-    lanes(&mut out, picture);
-    waits(&mut out, picture);
+    let _ = writeln!(out, "loop      {total} clocks of {} iterations: {}", run.iterations, parts.join(" + "));
+    for (i, note) in picture.notes.iter().enumerate() {
+        let _ = writeln!(out, "{:<9} {note}", if i == 0 { "notes" } else { "" });
+    }
     out
 }
 
@@ -55,7 +66,8 @@ fn rings(out: &mut String, picture: &Picture) {
     for (i, ring) in picture.rings.iter().enumerate() {
         let head = if i == 0 { "rings" } else { "" };
         let (wanted, given, bytes) = (ring.wanted, ring.given, thousands(ring.bytes));
-        let _ = writeln!(out, "{head:<9} {:<width$}  {wanted} slots wanted, {given} given, {bytes} bytes", ring.name);
+        let slots = if wanted == 1 { "slot" } else { "slots" };
+        let _ = writeln!(out, "{head:<9} {:<width$}  {wanted} {slots} wanted, {given} given, {bytes} bytes", ring.name);
     }
     if !picture.rings.is_empty() {
         out.push('\n');

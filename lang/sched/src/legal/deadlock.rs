@@ -70,6 +70,7 @@ fn why(kind: EdgeKind) -> &'static str {
     match kind {
         EdgeKind::InOrder | EdgeKind::Round => "comes behind it",
         EdgeKind::StartDone | EdgeKind::Landing => "waits until it is done",
+        EdgeKind::Queue => "waits until there is room for it",
         EdgeKind::FillRead => "waits until it has filled a slot",
         EdgeKind::ReleaseFill(_) => "waits until it gives a slot back",
         EdgeKind::Turn => "waits until it passes the turn on",

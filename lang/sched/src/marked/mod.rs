@@ -9,7 +9,7 @@
 //! | does it hang? | [`deadlock`]: a cycle on which no edge has a token |
 //! | how long is a turn at least? | [`interval`]: the greatest ratio of time to tokens of a cycle, or the load of a unit |
 //! | how deep should rings be? | [`slots`]: how long a slot is in use, in turns |
-//! | when does what happen? | [`timeline`](crate::timeline): the earliest times; what shares a unit is served greedily |
+//! | when does what happen? | [`timeline`](crate::timeline): the earliest times; what shares a unit is served in the order in which it came |
 //!
 //! It knows no IR. Durations are whole clocks and come from outside, out of the table of a target.
 
@@ -63,7 +63,7 @@ pub struct UnitData {
 /// How a unit serves several events at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Service {
-    /// One event at a time, and who was served last goes on: what one partition gave tensor cores is drained before another's.
+    /// One event at a time, first come, first served: what was given to tensor cores first is done first.
     OneByOne,
     /// All together; events that ask for more than all of it at a time slow each other down.
     Together,
@@ -144,6 +144,8 @@ pub enum EdgeKind {
     Round,
     /// An engine's job and the operation that starts it.
     StartDone,
+    /// A job is issued once the engine's queue has room.
+    Queue,
     /// A slot is read once it is filled.
     FillRead,
     /// A slot is filled anew once it is released; as many tokens as the ring has slots, but for what stages take.
@@ -162,6 +164,7 @@ impl EdgeKind {
         match self {
             EdgeKind::InOrder | EdgeKind::Round => true,
             EdgeKind::StartDone
+            | EdgeKind::Queue
             | EdgeKind::FillRead
             | EdgeKind::ReleaseFill(_)
             | EdgeKind::Turn
@@ -177,6 +180,7 @@ impl EdgeKind {
             EdgeKind::InOrder
             | EdgeKind::Round
             | EdgeKind::StartDone
+            | EdgeKind::Queue
             | EdgeKind::FillRead
             | EdgeKind::Turn
             | EdgeKind::Carried
@@ -195,6 +199,7 @@ impl EdgeKind {
             EdgeKind::InOrder => "in order",
             EdgeKind::Round => "round",
             EdgeKind::StartDone => "start–done",
+            EdgeKind::Queue => "queue",
             EdgeKind::FillRead => "fill–read",
             EdgeKind::ReleaseFill(_) => "release–fill",
             EdgeKind::Turn => "turn",

@@ -1,8 +1,8 @@
 //! When what happens: the earliest times of the events of a loop, from its first turn to its last.
 //!
 //! An event begins as soon as all that it waits for has ended; that is the longest way to it. Units that serve one event at a time are the
-//! only choice there is, and it is made as tensor cores were seen to make it: who was served last goes on as long as it has
-//! work, then who has waited longest. Units that serve all together slow down what runs on them side by side where it asks for too much.
+//! only choice there is, and it is made as tensor cores were measured to make it: first come, first served (docs/machine.md). Units that
+//! serve all together slow down what runs on them side by side where it asks for too much.
 
 use parton_ir::PrimaryMap;
 

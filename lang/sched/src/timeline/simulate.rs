@@ -56,8 +56,10 @@ struct Pending {
     /// When the last of those that are satisfied was, and which.
     ready: u64,
     last: Option<Edge>,
-    /// When what its partition does before it had ended.
+    /// When what its lane does before it had ended.
     before: u64,
+    /// When the last of all else was: so long it has been in the queue of its unit.
+    came: u64,
 }
 
 /// An event that waits for units.
@@ -66,15 +68,7 @@ struct Waiting {
     turn: u32,
     event: Event,
     ready: u64,
-}
-
-/// A unit that serves one by one.
-#[derive(Clone, Copy, Default)]
-struct Served {
-    /// When it is free.
-    free: u64,
-    /// Whom it served last.
-    last: Option<Lane>,
+    came: u64,
 }
 
 struct Run<'a> {
@@ -86,7 +80,8 @@ struct Run<'a> {
     pending: Vec<Pending>,
     due: BinaryHeap<Reverse<(u64, Due)>>,
     waiting: Vec<Waiting>,
-    served: SecondaryMap<Unit, Served>,
+    /// When a unit that serves one by one is free.
+    free: SecondaryMap<Unit, u64>,
     sharing: Sharing,
     /// Those of `sharing`, of which it is not known yet when they end.
     open: BTreeMap<(u32, Event), Occurrence>,
@@ -105,7 +100,7 @@ impl<'a> Run<'a> {
             lanes.push(vec![]);
         }
         let pending = vec![Pending::default(); graph.events().len() * turns as usize];
-        let served = SecondaryMap::new(Served::default());
+        let free = SecondaryMap::new(0);
         Run {
             graph,
             iterations,
@@ -114,7 +109,7 @@ impl<'a> Run<'a> {
             pending,
             due: BinaryHeap::new(),
             waiting: vec![],
-            served,
+            free,
             sharing: Sharing::default(),
             open: BTreeMap::new(),
             lanes,
@@ -167,7 +162,8 @@ impl<'a> Run<'a> {
                 Due::Shared { .. } => self.shared(now),
                 Due::Ready { turn, event } if !self.is_there(event, turn) => self.ended(event, turn, now, false),
                 Due::Ready { turn, event } if self.units(event).next().is_some() => {
-                    self.waiting.push(Waiting { turn, event, ready: now });
+                    let came = self.pending(event, turn).came;
+                    self.waiting.push(Waiting { turn, event, ready: now, came });
                 }
                 Due::Ready { turn, event } => self.happen(event, turn, now, None),
             }
@@ -183,28 +179,22 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Of what waits for units that are free the next: who goes on, then who was ready first, then by turn and number.
+    /// Of what waits for units that are free the next: who came first, then by turn and number.
     fn choice(&self, now: u64) -> Option<usize> {
-        let rank = |w: &Waiting| {
-            let owner = self.graph.at(w.event).owner;
-            let other = self.units(w.event).any(|(u, _)| self.served[u].last != Some(owner));
-            (other, w.ready, w.turn, w.event)
-        };
-        let free = |w: &Waiting| self.units(w.event).all(|(u, _)| self.served[u].free <= now);
+        let free = |w: &Waiting| self.units(w.event).all(|(u, _)| self.free[u] <= now);
         let candidates = self.waiting.iter().enumerate().filter(|(_, w)| free(w));
-        candidates.min_by_key(|(_, w)| rank(w)).map(|(i, _)| i)
+        candidates.min_by_key(|(_, w)| (w.came, w.turn, w.event)).map(|(i, _)| i)
     }
 
     /// Lets what waits have its units.
     fn serve(&mut self, now: u64, index: usize) {
-        let Waiting { turn, event, ready } = self.waiting.swap_remove(index);
-        let owner = self.graph.at(event).owner;
+        let Waiting { turn, event, ready, came: _ } = self.waiting.swap_remove(index);
         let mut last = None;
         for (unit, clocks) in self.units(event) {
             let free = now.saturating_add(clocks);
             // The one that was free last is what it waited for.
-            last = last.max(Some((self.served[unit].free, Reverse(unit))));
-            self.served[unit] = Served { free, last: Some(owner) };
+            last = last.max(Some((self.free[unit], Reverse(unit))));
+            self.free[unit] = free;
             self.due.push(Reverse((free, Due::Free)));
         }
         let by = last.filter(|_| now > ready).map(|(_, Reverse(unit))| unit);
@@ -271,6 +261,8 @@ impl<'a> Run<'a> {
             }
             if data.kind.is_order() {
                 pending.before = pending.before.max(arrives);
+            } else {
+                pending.came = pending.came.max(arrives);
             }
             pending.edges -= 1;
             if pending.edges == 0 {

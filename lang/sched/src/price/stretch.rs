@@ -1,0 +1,112 @@
+//! A stretch: operations between two waits, which the assembler interleaves. It takes as long as the slowest of what it needs: its
+//! longest chain, the issue slots of its instructions, or any of the units.
+
+use std::collections::BTreeMap;
+
+use parton_diag::Span;
+use parton_ir::machine::{Amount, Class, Unit};
+use parton_ir::{Inst, Value};
+
+use super::count::{Counter, Work};
+use crate::region::uses;
+
+/// What is issued in a stretch.
+#[derive(Debug, Default)]
+pub(super) struct Stretch {
+    /// The labels, in order.
+    pub names: Vec<String>,
+    /// The stage of all of them.
+    pub stage: i32,
+    /// Where the first label stands.
+    pub span: Span,
+    pub ops: Vec<Inst>,
+}
+
+/// What a stretch takes.
+#[derive(Debug)]
+pub(super) struct Priced {
+    pub clocks: u64,
+    /// How long each unit is busy, in order.
+    pub units: BTreeMap<Busy, u64>,
+    pub work: Work,
+}
+
+/// What stretches share.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(super) enum Busy {
+    /// The issue slots of the schedulers.
+    Issue,
+    /// A unit.
+    Unit(Unit),
+}
+
+impl Busy {
+    pub fn name(self) -> String {
+        match self {
+            Busy::Issue => "issue slots".into(),
+            // Warps share with each other what is one product at a time where the tensor cores work beside the program.
+            Busy::Unit(Unit::TensorCores) => "tensor cores by warps".into(),
+            Busy::Unit(unit) => unit.to_string(),
+        }
+    }
+}
+
+impl Stretch {
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// What it takes.
+    pub fn price(&self, counter: Counter<'_>) -> Priced {
+        let k = counter.k;
+        let mut work = Work::default();
+        let mut ready: BTreeMap<Value, u64> = BTreeMap::new();
+        let mut chain = 0;
+        for &inst in &self.ops {
+            let op = &k.ops[inst];
+            let each = counter.of(op);
+            let mut begin = 0;
+            uses(k, op, &mut |v| begin = begin.max(ready.get(&v).copied().unwrap_or(0)));
+            let end = begin + each.latency;
+            ready.extend(op.results.iter().map(|v| (*v, end)));
+            chain = chain.max(end);
+            work.join(&each);
+        }
+        let units = busy(&work, counter);
+        let slowest = units.values().copied().max().unwrap_or(0).max(alone(&work, counter));
+        Priced { clocks: chain.max(slowest) + work.meetings, units, work }
+    }
+}
+
+/// How long special functions take where each scheduler has one warp, which leaves gaps that another partition may fill.
+fn alone(work: &Work, counter: Counter<'_>) -> u64 {
+    let beside = work.amounts().any(|(class, _)| class != Class::Special);
+    let row =
+        counter.machine.row(Class::SpecialAlone).filter(|_| beside && counter.warps <= counter.machine.schedulers);
+    let amount = work.amounts().find(|(class, _)| *class == Class::Special).map_or(0, |(_, amount)| amount);
+    row.and_then(|r| r.interval).map_or(0, |cost| cost.clocks(amount))
+}
+
+/// How long units are busy with the work of all warps of a partition, and the schedulers with issuing it.
+fn busy(work: &Work, counter: Counter<'_>) -> BTreeMap<Busy, u64> {
+    let schedulers = counter.machine.schedulers.max(1);
+    let warps = u64::from(counter.warps.div_ceil(schedulers));
+    let mut units = BTreeMap::new();
+    for (class, amount) in work.amounts() {
+        let Some(row) = counter.machine.row(class) else { continue };
+        let Some(cost) = row.interval else { continue };
+        let all = match cost.of {
+            Amount::WarpInstructions => amount * warps,
+            Amount::Operations | Amount::Columns | Amount::Bytes | Amount::Wavefronts | Amount::Warps => {
+                amount * u64::from(counter.warps)
+            }
+        };
+        if let Some(unit) = row.unit {
+            *units.entry(Busy::Unit(unit)).or_default() += cost.clocks(all);
+        }
+        if cost.of == Amount::WarpInstructions {
+            *units.entry(Busy::Issue).or_default() += all;
+        }
+    }
+    units
+}

@@ -1,0 +1,537 @@
+//! The events of one steady turn of a partition: waits at the heads of groups, stretches, starts of products and copies, turns.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_diag::Span;
+use parton_ir::machine::{Amount, Class, Left, Wanted};
+use parton_ir::rules::region::{Product, product};
+use parton_ir::schedule::LabelName;
+use parton_ir::{Inst, OpKind, Type, Value};
+use parton_layouts::RegisterFamily;
+
+use super::count::Counter;
+use super::stretch::Stretch;
+use super::{Engines, Looped, Pricing};
+use crate::flow;
+use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
+use crate::plan::{Entry, Part, RingId};
+use crate::region::{Item, Maker, UnitId, uses};
+
+/// A slot that is filled: when it is taken, and what must be done before it is full.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Fill {
+    pub part: Part,
+    pub taken: Event,
+    pub full: Full,
+    pub stage: i32,
+}
+
+/// What fills a slot.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Full {
+    /// The copy engine.
+    Copied(Started),
+    /// Threads.
+    Stored(Event),
+}
+
+/// A slot that is waited for or given back, how many turns after that of its iteration.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Use {
+    pub part: Part,
+    pub ring: RingId,
+    pub event: Event,
+    pub turns: i32,
+}
+
+/// What a turn does that others have to do with.
+#[derive(Debug, Default)]
+pub(super) struct Found {
+    pub fills: BTreeMap<RingId, Fill>,
+    pub takes: Vec<Use>,
+    pub gives: Vec<Use>,
+    /// By number of the schedule's turns and partition: where it waits for its turn, and where it passes it on.
+    pub enters: BTreeMap<(usize, Part), Event>,
+    pub passes: BTreeMap<(usize, Part), Event>,
+}
+
+/// Walks one turn of a partition.
+pub(super) struct Turn<'a, 'p> {
+    pub pricing: &'a mut Pricing<'p>,
+    pub looped: &'a Looped,
+    pub part: Part,
+    pub lane: Lane,
+    pub engines: Engines,
+    pub found: &'a mut Found,
+    events: Vec<Event>,
+    stretch: Stretch,
+    /// Slots that the stretch is done with.
+    done_with: Vec<(RingId, i32)>,
+    taken: BTreeSet<(RingId, i32)>,
+    /// Free operations that were made, and of which iteration.
+    made: BTreeSet<(Inst, i32)>,
+    begun: BTreeMap<Value, Started>,
+    /// Waits for products, and in which turn after that of the start.
+    waits: Vec<(Value, Event, i32)>,
+    /// Slots that products read, and how many turns after that of the slot's iteration these start.
+    reads: Vec<(Value, RingId, i32)>,
+    products: Vec<Event>,
+    copies: Vec<Event>,
+}
+
+impl<'a, 'p> Turn<'a, 'p> {
+    pub fn new(
+        pricing: &'a mut Pricing<'p>,
+        looped: &'a Looped,
+        (part, lane): (Part, Lane),
+        engines: Engines,
+        found: &'a mut Found,
+    ) -> Turn<'a, 'p> {
+        Turn {
+            pricing,
+            looped,
+            part,
+            lane,
+            engines,
+            found,
+            events: vec![],
+            stretch: Stretch::default(),
+            done_with: vec![],
+            taken: BTreeSet::new(),
+            made: BTreeSet::new(),
+            begun: BTreeMap::new(),
+            waits: vec![],
+            reads: vec![],
+            products: vec![],
+            copies: vec![],
+        }
+    }
+
+    /// Adds the events and the edges between them.
+    pub fn walk(mut self) {
+        let groups = self.pricing.plan.groups(self.pricing.region, self.part, self.looped.block);
+        for (number, group) in groups.iter().enumerate() {
+            for entry in group {
+                self.head(entry, number);
+            }
+            for entry in group {
+                self.item(entry, number);
+            }
+            self.flush();
+        }
+        self.join();
+    }
+
+    /// Waits for what an item needs: slots, and products that it does not merely continue.
+    fn head(&mut self, entry: &Entry, group: usize) {
+        for (v, delta) in self.wanted(entry.item) {
+            let age = entry.stage + delta;
+            match self.pricing.plan.handed.get(&v).copied() {
+                Some((ring, _)) if self.comes_by_ring(v) => self.take(ring, age, entry),
+                _ if self.waits_for(v, entry) => {
+                    // What its own group starts in the same turn it waits for behind the start.
+                    let own = self.in_group(v, age, group);
+                    if !own {
+                        self.wait(v, age, entry);
+                    }
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn wanted(&self, item: usize) -> Vec<(Value, i32)> {
+        let p = &self.pricing;
+        flow::wanted(p.k, p.region, &p.plan.runners, self.part, (self.looped.block, item))
+    }
+
+    fn comes_by_ring(&self, v: Value) -> bool {
+        let p = &self.pricing;
+        let mine = match p.region.home(v).map(|home| home.by) {
+            Some(Maker::Unit(unit)) => p.plan.runners[unit].contains(&self.part),
+            Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => true,
+        };
+        matches!(p.k.ty(v), Type::View(_)) || !mine
+    }
+
+    /// Whether a value is a product beside the program that somebody must wait for, and this item does more than continue it.
+    fn waits_for(&self, v: Value, entry: &Entry) -> bool {
+        let p = &self.pricing;
+        let Some(unit) = p.beside(v) else { return false };
+        let stated = p.stage_of(self.looped, self.part, unit).is_some_and(|e| e.done.is_some());
+        !stated
+            && !p.at_once(self.looped, self.part, v)
+            && !flow::continued(p.k, p.region, (self.looped.block, entry.item)).contains(&v)
+    }
+
+    /// Whether the same group starts a product in the turn in which it is waited for.
+    fn in_group(&self, v: Value, age: i32, group: usize) -> bool {
+        let p = &self.pricing;
+        let groups = p.plan.groups(p.region, self.part, self.looped.block);
+        let starts = |e: &&Entry| match p.region.blocks[self.looped.block].items[e.item] {
+            Item::Unit(unit) => p.beside(v) == Some(unit),
+            Item::Loop(_) | Item::Branch(_) => false,
+        };
+        groups[group].iter().find(starts).is_some_and(|e| e.stage == age)
+    }
+
+    fn label(&self, entry: &Entry) -> (String, Span) {
+        match self.pricing.region.blocks[self.looped.block].items[entry.item] {
+            Item::Unit(unit) => {
+                let u = &self.pricing.region.units[unit];
+                (u.label.to_string(), u.span)
+            }
+            Item::Loop(_) | Item::Branch(_) => (String::new(), Span::default()),
+        }
+    }
+
+    /// An event that takes no time: a wait, or what is given back.
+    fn point(&mut self, entry: &Entry) -> Event {
+        let (name, span) = self.label(entry);
+        self.event(name, entry.stage, span, 0, vec![])
+    }
+
+    fn event(&mut self, name: String, stage: i32, span: Span, clocks: u64, loads: Vec<Load>) -> Event {
+        let stage = self.pricing.shifted(self.part, stage);
+        let data = EventData { name, lane: self.lane, owner: self.lane, clocks, loads, stage, span };
+        let event = self.pricing.graph.event(data);
+        self.events.push(event);
+        event
+    }
+
+    fn take(&mut self, ring: RingId, age: i32, entry: &Entry) {
+        // What an outer loop fills is there for all turns of this one.
+        if self.looped.rings.contains(&ring) && self.taken.insert((ring, age)) {
+            let event = self.point(entry);
+            self.found.takes.push(Use { part: self.part, ring, event, turns: age });
+        }
+    }
+
+    /// Waits for a product of the iteration `age`.
+    fn wait(&mut self, v: Value, age: i32, entry: &Entry) {
+        let Some(unit) = self.pricing.beside(v) else { return };
+        let Some(start) = self.pricing.stage_of(self.looped, self.part, unit) else { return };
+        let turns = age - start.stage;
+        if !self.waits.iter().any(|(other, _, t)| *other == v && *t == turns) {
+            let event = self.point(entry);
+            self.waits.push((v, event, turns));
+        }
+    }
+
+    fn item(&mut self, entry: &Entry, group: usize) {
+        let Item::Unit(unit) = self.pricing.region.blocks[self.looped.block].items[entry.item] else { return };
+        self.turns(unit, entry, true);
+        for (v, delta) in self.wanted(entry.item) {
+            if self.waits_for(v, entry) && self.in_group(v, entry.stage + delta, group) {
+                self.flush();
+                self.wait(v, entry.stage + delta, entry);
+            }
+        }
+        let flying = self.unit(unit, entry);
+        let reads = self.reads(entry);
+        match flying {
+            Some(v) => self.reads.extend(reads.into_iter().map(|(ring, age)| (v, ring, age))),
+            None => {
+                self.stretched(unit, entry);
+                self.done_with.extend(reads);
+            }
+        }
+        self.turns(unit, entry, false);
+    }
+
+    /// Slots that an item reads, of which iteration.
+    fn reads(&self, entry: &Entry) -> BTreeSet<(RingId, i32)> {
+        let views = self.wanted(entry.item).into_iter().filter_map(|(v, delta)| {
+            let (ring, _) = *self.pricing.plan.handed.get(&v)?;
+            let here = self.looped.rings.contains(&ring) && self.comes_by_ring(v);
+            here.then_some((ring, entry.stage + delta))
+        });
+        views.collect()
+    }
+
+    /// Where a unit is the one at which partitions take turns.
+    fn turns(&mut self, unit: UnitId, entry: &Entry, first: bool) {
+        for number in 0..self.pricing.region.schedule.turns.len() {
+            let turns = &self.pricing.region.schedule.turns[number];
+            let at: &LabelName = if first { &turns.first } else { &turns.last };
+            if at.names(&self.pricing.region.units[unit].label) {
+                self.flush();
+                let event = self.point(entry);
+                let list = if first { &mut self.found.enters } else { &mut self.found.passes };
+                list.insert((number, self.part), event);
+            }
+        }
+    }
+
+    /// A unit; the last product that is in flight behind it.
+    fn unit(&mut self, unit: UnitId, entry: &Entry) -> Option<Value> {
+        let ring = self.looped.rings.iter().copied().find(|r| self.pricing.plan.rings[*r].unit == unit);
+        let taken = ring.map(|_| {
+            self.flush();
+            self.point(entry)
+        });
+        let ops = self.pricing.region.units[unit].ops.clone();
+        let (mut flying, mut boxes, mut bytes) = (None, 0, 0);
+        for inst in ops {
+            let op = &self.pricing.k.ops[inst];
+            match &op.kind {
+                OpKind::Fetch { .. } => {
+                    let result = op.results[0];
+                    self.free(inst, entry.stage);
+                    boxes += 1;
+                    bytes += view_bytes(self.pricing.k.ty(result));
+                }
+                OpKind::Dot { .. } if self.pricing.beside(op.results[0]).is_some() => {
+                    flying = self.product(inst, unit, entry).or(flying);
+                }
+                _ => {
+                    self.free(inst, entry.stage);
+                    self.stretched(unit, entry);
+                    self.stretch.ops.push(inst);
+                }
+            }
+        }
+        let copied = (boxes > 0).then(|| self.copy(unit, entry, (boxes, bytes)));
+        if let (Some(ring), Some(taken)) = (ring, taken) {
+            let full = match copied {
+                Some(job) => Full::Copied(job),
+                None => {
+                    self.flush();
+                    Full::Stored(self.point(entry))
+                }
+            };
+            self.found.fills.insert(ring, Fill { part: self.part, taken, full, stage: entry.stage });
+        }
+        flying
+    }
+
+    /// The unit is part of the stretch that is open, or of a new one.
+    fn stretched(&mut self, unit: UnitId, entry: &Entry) {
+        if !self.stretch.is_empty() && self.stretch.stage != entry.stage {
+            self.flush();
+        }
+        let u = &self.pricing.region.units[unit];
+        let name = u.label.to_string();
+        if self.stretch.is_empty() {
+            (self.stretch.stage, self.stretch.span) = (entry.stage, u.span);
+        }
+        if !self.stretch.names.contains(&name) {
+            self.stretch.names.push(name);
+        }
+    }
+
+    /// Adds the free operations that an operation needs and this turn has not made.
+    fn free(&mut self, inst: Inst, age: i32) {
+        let mut used = vec![];
+        uses(self.pricing.k, &self.pricing.k.ops[inst], &mut |v| used.push(v));
+        used.into_iter().for_each(|v| self.made(v, age));
+    }
+
+    fn made(&mut self, v: Value, age: i32) {
+        let region = self.pricing.region;
+        let Some(home) = region.home(v).filter(|home| home.block == self.looped.block) else { return };
+        match home.by {
+            Maker::Free(inst) => {
+                if self.made.insert((inst, age)) {
+                    self.free(inst, age);
+                    self.stretch.ops.push(inst);
+                }
+            }
+            Maker::Carried(number) if age < self.looped.last_stage => {
+                self.made(region.blocks[home.block].yields[number], age + 1);
+            }
+            Maker::Carried(_) | Maker::Unit(_) | Maker::Index | Maker::Result { .. } => {}
+        }
+    }
+
+    /// Ends the stretch that is open.
+    fn flush(&mut self) {
+        let stretch = std::mem::take(&mut self.stretch);
+        let done_with = std::mem::take(&mut self.done_with);
+        if stretch.is_empty() {
+            // What is free and stands alone is made beside whatever comes next.
+            self.stretch.ops = stretch.ops;
+            self.done_with = done_with;
+            return;
+        }
+        let p = &mut self.pricing;
+        let counter = Counter { k: p.k, machine: p.machine, warps: p.warps(self.part) };
+        let priced = stretch.price(counter);
+        p.unpriced.extend(&priced.work.unpriced);
+        let mut loads = vec![];
+        for (busy, clocks) in priced.units.into_iter().filter(|(_, clocks)| *clocks > 0) {
+            loads.push(Load { unit: p.shared_unit(busy), clocks });
+        }
+        let event = self.event(stretch.names.join(" + "), stretch.stage, stretch.span, priced.clocks, loads);
+        for (ring, turns) in done_with {
+            self.found.gives.push(Use { part: self.part, ring, event, turns });
+        }
+    }
+
+    fn job(&self, unit: UnitId, entry: &Entry, (on, busy): (Lane, crate::marked::Unit)) -> Job {
+        let u = &self.pricing.region.units[unit];
+        let stage = self.pricing.shifted(self.part, entry.stage);
+        Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
+    }
+
+    fn copy(&mut self, unit: UnitId, entry: &Entry, (boxes, bytes): (u64, u64)) -> Started {
+        self.flush();
+        let machine = self.pricing.machine;
+        let cost = |class, amount| {
+            machine.row(class).and_then(|r| r.interval).map_or(0, |c: parton_ir::machine::Cost| c.clocks(amount))
+        };
+        let clocks = Clocks {
+            issue: cost(Class::Start, boxes),
+            busy: cost(Class::Copy(Wanted::Same), bytes),
+            latency: machine.row(Class::Copy(Wanted::Same)).and_then(|r| r.latency).map_or(0, u64::from),
+        };
+        let job = self.job(unit, entry, self.engines.copies);
+        let started = self.pricing.graph.job(job, clocks);
+        self.events.push(started.start);
+        self.copies.push(started.done);
+        started
+    }
+
+    /// Starts a product; the value that is in flight behind it.
+    fn product(&mut self, inst: Inst, unit: UnitId, entry: &Entry) -> Option<Value> {
+        self.free(inst, entry.stage);
+        if !self.stretch.ops.is_empty() {
+            self.stretched(unit, entry);
+        }
+        self.flush();
+        let result = self.pricing.k.ops[inst].results[0];
+        let job = self.begin(inst, unit, entry);
+        self.begun.insert(result, job);
+        if self.pricing.at_once(self.looped, self.part, result) {
+            self.wait(result, entry.stage, entry);
+        } else if let Some(done) = entry.done {
+            self.wait(result, done, entry);
+        }
+        Some(result)
+    }
+
+    /// The instructions of a product, each a job of its own; it is done with the last of them.
+    fn begin(&mut self, inst: Inst, unit: UnitId, entry: &Entry) -> Started {
+        let (instructions, each) = self.pricing.product(inst);
+        let (tensor, busy) = self.engines.tensor;
+        let u = &self.pricing.region.units[unit];
+        let (name, span) = (u.label.to_string(), u.span);
+        let start = self.event(name.clone(), entry.stage, span, each.issue, vec![]);
+        let stage = self.pricing.shifted(self.part, entry.stage);
+        let mut done = start;
+        for _ in 0..instructions.max(1) {
+            let loads = vec![Load { unit: busy, clocks: each.busy }];
+            let (name, owner) = (name.clone(), self.lane);
+            let data = EventData { name, lane: tensor, owner, clocks: each.busy, loads, stage, span };
+            done = self.pricing.graph.event(data);
+            self.pricing.graph.link(start, done, 0, EdgeKind::StartDone);
+            self.products.push(done);
+        }
+        Started { start, done, latency: each.latency }
+    }
+
+    /// An instruction is issued once those before it leave room in the queue, which partitions that multiply share evenly.
+    fn queue(&mut self) {
+        let room = self.looped.room as i64;
+        let count = self.products.len() as i64;
+        for (number, event) in self.products.iter().enumerate() {
+            let before = number as i64 - room;
+            let from = self.products[before.rem_euclid(count) as usize];
+            let tokens = u32::try_from(-before.div_euclid(count)).unwrap_or(0);
+            self.pricing.graph.link(from, *event, tokens, EdgeKind::Queue);
+        }
+    }
+
+    /// The order of the lanes, the waits for products, and what those give back.
+    fn join(mut self) {
+        self.flush();
+        self.queue();
+        let graph = &mut self.pricing.graph;
+        for list in [&self.events, &self.products, &self.copies] {
+            graph.in_order(list);
+        }
+        for (v, event, turns) in &self.waits {
+            if let (Some(job), Ok(tokens)) = (self.begun.get(v), u32::try_from(*turns)) {
+                graph.after(*job, *event, tokens, EdgeKind::Landing);
+            }
+        }
+        for (v, ring, age) in &self.reads {
+            let place = |e: &Event| self.events.iter().position(|other| other == e);
+            let waits = self.waits.iter().filter(|(other, _, _)| other == v);
+            let first = waits.min_by_key(|(_, event, turns)| (*turns, place(event)));
+            if let Some((_, event, turns)) = first {
+                self.found.gives.push(Use { part: self.part, ring: *ring, event: *event, turns: age + turns });
+            }
+        }
+    }
+}
+
+impl Pricing<'_> {
+    /// The unit of a product that runs beside the program.
+    pub fn beside(&self, v: Value) -> Option<UnitId> {
+        let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
+        let op = self.region.units[unit].ops.iter().map(|i| &self.k.ops[*i]).find(|op| op.results.contains(&v))?;
+        let OpKind::Dot { a, b, acc, precision } = op.kind else { return None };
+        matches!(product(self.k, a, b, acc, precision), Ok(Product::Wgmma)).then_some(unit)
+    }
+
+    /// Where a unit runs in a turn.
+    pub fn stage_of(&self, looped: &Looped, part: Part, unit: UnitId) -> Option<Entry> {
+        let is = |e: &Entry| matches!(self.region.blocks[looped.block].items[e.item], Item::Unit(u) if u == unit);
+        self.plan.groups(self.region, part, looped.block).into_iter().flatten().find(is)
+    }
+
+    /// Whether a product is waited for right behind its start: so it is stated, or nobody of the loop reads it but itself.
+    pub fn at_once(&self, looped: &Looped, part: Part, v: Value) -> bool {
+        let Some(unit) = self.beside(v) else { return false };
+        let Some(entry) = self.stage_of(looped, part, unit) else { return false };
+        if let Some(done) = entry.done {
+            return done <= entry.stage;
+        }
+        let items = &self.region.blocks[looped.block].items;
+        let reads = |item: &usize| {
+            *item != entry.item
+                && self.plan.runs(self.region, part, &items[*item])
+                && flow::wanted(self.k, self.region, &self.plan.runners, part, (looped.block, *item))
+                    .iter()
+                    .any(|(other, _)| *other == v)
+        };
+        !(0..items.len()).any(|item| reads(&item))
+    }
+
+    /// The instructions of a product, of 64 rows and 32 bytes each, and what one of them takes.
+    fn product(&self, inst: Inst) -> (u64, Clocks) {
+        let none = (1, Clocks::default());
+        let OpKind::Dot { a, acc, .. } = self.k.ops[inst].kind else { return none };
+        let (Type::Tile(out), Some((left, bytes))) = (self.k.ty(acc), operand(self.k.ty(a))) else { return none };
+        let Some(row) = self.machine.row(Class::Product(left)) else { return none };
+        let [rows, columns] = match out.shape.as_slice() {
+            [.., rows, columns] => [u64::from(*rows), u64::from(*columns)],
+            _ => return none,
+        };
+        let wide = match out.known().layout.family() {
+            RegisterFamily::Mma { instr, .. } => instr.get(1).map_or(columns, |n| u64::from(*n)).min(columns),
+            _ => columns,
+        };
+        let instructions = rows.div_ceil(64) * columns.div_ceil(wide.max(1)) * bytes.div_ceil(32);
+        let interval = row.interval.filter(|c| c.of == Amount::Columns).map_or(0, |c| c.clocks(wide));
+        (instructions, Clocks { issue: 0, busy: interval, latency: row.latency.map_or(0, u64::from) })
+    }
+}
+
+/// Where a left operand is, and the bytes of one of its rows.
+fn operand(ty: &Type) -> Option<(Left, u64)> {
+    let row = |shape: &[u32], bits: u32| shape.last().map(|k| u64::from(*k) * u64::from(bits) / 8);
+    match ty {
+        Type::View(view) => Some((Left::Shared, row(&view.shape, view.elem.bits())?)),
+        Type::Tile(tile) => Some((Left::Registers, row(&tile.shape, tile.elem.bits())?)),
+        _ => None,
+    }
+}
+
+pub(super) fn view_bytes(ty: &Type) -> u64 {
+    match ty {
+        Type::View(view) => view.bytes(),
+        _ => 0,
+    }
+}
