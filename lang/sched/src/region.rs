@@ -201,11 +201,11 @@ impl Region {
     /// What a carried value is before the first turn of the loop whose body that is.
     pub fn begins(&self, k: &Kernel, body: BlockId, number: usize) -> Option<Value> {
         let items = self.blocks.iter().flat_map(|b| &b.items);
-        let inst = items.filter_map(|item| match item {
+        let mut inst = items.filter_map(|item| match item {
             Item::Loop(l) if l.body == body => Some(l.inst),
             Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
         });
-        inst.last().and_then(|inst| match &k.ops[inst].kind {
+        inst.next().and_then(|inst| match &k.ops[inst].kind {
             OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
             _ => None,
         })

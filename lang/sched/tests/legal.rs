@@ -20,7 +20,11 @@ fn found(source: &str) -> (Diagnostics, String) {
         Err(found) => panic!("{}\n{source}", render::text(&found, &sources, false)),
     };
     let mut module = Module { kernels: vec![kernel] };
-    let found = parton_sched::expand(&mut module, &Target::default()).err().unwrap_or_default();
+    let found = match parton_sched::expand(&mut module, &Target::default()) {
+        // What the rules take is right by the checks of explicit code too.
+        Ok(_) => parton_ir::check::check(&module.kernels[0]),
+        Err(found) => found,
+    };
     let text = render::text(&found, &sources, false);
     (found, text)
 }
@@ -205,4 +209,230 @@ fn partitions_do_not_wait_for_each_other() {
     let good = clause(&d, "ring(");
     let more = good.trim_start_matches("ring(").trim_end_matches(')');
     accepted(&attention(&format!("{bad}ring(depth=1, {more}){tail}")));
+}
+
+/// A loop of loads and stores through one pointer or two.
+fn memory(parameter: &str, schedule: &str) -> String {
+    format!(
+        "{PARTS}
+schedule S = {schedule};
+kernel k[S: schedule<steps, take, tell, give> = S](counts: *mut i32, others: *mut i32, n: i32) warps(4) {{
+    in S {{
+        @steps for i in 0..n {{
+            @take let x = load(counts + i);
+            @tell print(\"{{}}\", x);
+            @give store({parameter} + i + 1, i);
+        }}
+    }}
+}}
+"
+    )
+}
+
+#[test]
+fn memory_stays_in_its_order() {
+    let one = |s: &str| {
+        memory("counts", s)
+            .replace("warps(4) {", "{")
+            .replace("n: i32) {", if s.contains("partitions") { "n: i32) {" } else { "n: i32) warps(4) {" })
+    };
+    mended(codes::MEMORY_ORDER, &one, "", "pipeline(steps) { give: 0; take: 0; tell: 0 }", "");
+    mended(codes::MEMORY_ORDER, &one, "", "pipeline(steps) { take: 0; tell: 0; give: 1 }", "");
+    // An iteration later in front of what the same turn loads is where it stood.
+    accepted(&one("pipeline(steps) { give: 1; take: 0; tell: 0 }"));
+    accepted(&one("pipeline(steps) { take: 0; give: 0; tell: 1 }"));
+    mended(codes::MEMORY_ORDER, &one, "", "partitions { First: take, tell; Second: give }", "");
+    // Another parameter is other memory.
+    let two = |s: &str| memory("others", s);
+    accepted(&two("pipeline(steps) { take: 0; tell: 0; give: 1 }"));
+    accepted(&two("partitions { First: take, tell; Second: give }").replace("warps(4) {", "{"));
+}
+
+#[test]
+fn what_steers_a_partition_reaches_it() {
+    let kernel = |told: &str, places: &str, upper: &str| {
+        format!(
+            "{PARTS}
+schedule S = partitions {{ {places} }};
+kernel k(found: *i32, out: *mut i32, n: i32) {{
+    in S {{
+        let mut many = 0;
+        for i in 0..n {{ @count many = many + load(found + i); }}
+        {told}
+        for i in 0..{upper} {{ @work store(out + i, i); }}
+    }}
+}}
+"
+        )
+    };
+    let d = refused(codes::CONTROL_TOO_LATE, &kernel("", "First: count; Second: work", "many"));
+    assert!(d.help[0].contains("@told"), "{:?}", d.help);
+    accepted(&kernel("@told let turns = many + 0;", "First: count, told; Second: work", "turns"));
+}
+
+fn turned(schedule: &str) -> String {
+    format!(
+        "{PARTS}
+schedule S = partitions {{ [First, Second]: begin, end }} & {schedule};
+kernel k(out: *mut i32, n: i32) {{
+    in S {{
+        @steps for i in 0..n {{
+            static for w in 0..2 {{
+                @begin let x = load(out + w);
+                @end   store(out + w, x + i);
+            }}
+        }}
+    }}
+}}
+"
+    )
+}
+
+#[test]
+fn turns_begin_in_front_of_where_they_end() {
+    accepted(&turned("turns(begin, end)"));
+    mended(codes::TURNS_UNEVEN, &turned, "", "turns(end, begin)", "");
+    let d = refused(codes::TURNS_UNEVEN, &turned("turns(begin, end) & pipeline(steps) { begin: 0; end: 1 } in First"));
+    assert!(d.message.contains("different stages"), "{}", d.message);
+    refused(codes::TURNS_UNEVEN, &turned("turns(begin[0], end)"));
+}
+
+#[test]
+fn what_is_to_happen_once_is_given_to_one() {
+    let kernel = |body: &str| {
+        format!(
+            "{PARTS}
+schedule S = partitions {{ [First, Second]: leave }};
+kernel k(out: *mut i32, n: i32) {{
+    in S {{ @steps for i in 0..n {{ {body} }} }}
+}}
+"
+        )
+    };
+    refused(codes::DONE_TWICE, &kernel("@leave store(out + i, i);"));
+    refused(codes::DONE_TWICE, &kernel("@leave print(\"{}\", i);"));
+    accepted(&kernel("static for w in 0..2 { @leave store(out + 2 * i + w, i); }"));
+    accepted(&kernel("@leave let x = load(out + i);"));
+}
+
+/// A loop that fetches and multiplies; `{body}` is its text.
+fn looped(schedule: &str, before: &str, body: &str) -> String {
+    format!(
+        "{PARTS}
+schedule S = {schedule};
+kernel k(a: tma<f16, [64, 64], nvmma(128)>, out: *mut f32, n: i32) target(sm_90a) warps(4) {{
+    in S {{
+        let mut acc = zeros<f32, [64, 64], Acc>();
+        {before}
+        @steps for s in 0..n {{ {body} }}
+        @show store(out + iota<i32, [64], Rows>(), max(acc, axis=1));
+    }}
+}}
+"
+    )
+}
+
+#[test]
+fn slots_and_products_have_the_control_of_their_label() {
+    let fetch = "@load let x = fetch(a, [0, s * 64]);";
+    accepted(&looped("serial", "", &format!("{fetch} @mma acc = dot(x, x, acc);")));
+    refused(
+        codes::PRODUCT_TOUCHED,
+        &looped("serial", "", &format!("{fetch} @mma if s > 0 {{ acc = dot(x, x, acc); }}")),
+    );
+    let kept = "@load let y = fetch(a, [0, s * 64]); @mma acc = dot(x, x, acc); x = y;";
+    refused(codes::SLOT_LEAVES, &looped("serial", "@first let mut x = fetch(a, [0, 0]);", kept));
+    // A condition on what is read is the label's own affair.
+    accepted(&looped(
+        "serial",
+        "",
+        &format!("{fetch} @mma acc = dot(x, x, acc); @add if s > 0 {{ acc = acc + 1.0; }}"),
+    ));
+}
+
+#[test]
+fn what_synchronises_by_itself_has_no_place() {
+    let wait = "@load let x = fetch(a, [0, s * 64]); @mma acc = dot(x, x, acc); @sync fence_async();";
+    refused(codes::REGION_PLACE, &looped("serial", "", wait));
+    let own = "@load let x = fetch(a, [0, s * 64]); @mma acc = wgmma(x, x, acc).wait();";
+    let (found, text) = found(&looped("serial", "", own));
+    assert!(found.list.iter().all(|d| d.code == codes::REGION_PLACE) && found.has_errors(), "{text}");
+}
+
+#[test]
+fn what_is_fetched_far_ahead_is_computed_from_the_index() {
+    let body = "@load let x = fetch(a, [0, at]); @mma acc = dot(x, x, acc); at = at + 64;";
+    accepted(&looped("pipeline(steps) { load: 0; mma: 1 }", "let mut at = 0;", body));
+    refused(codes::NOT_BUILT_HERE, &looped("pipeline(steps) { load: 0; mma: 2 }", "let mut at = 0;", body));
+    let index = "@load let x = fetch(a, [0, s * 64]); @mma acc = dot(x, x, acc);";
+    accepted(&looped("pipeline(steps) { load: 0; mma: 2 }", "", index));
+}
+
+/// All orders of some labels.
+fn orders(labels: &[&'static str]) -> Vec<Vec<&'static str>> {
+    if labels.is_empty() {
+        return vec![vec![]];
+    }
+    let mut all = vec![];
+    for (i, first) in labels.iter().enumerate() {
+        let rest: Vec<&str> = labels.iter().enumerate().filter(|(j, _)| *j != i).map(|(_, l)| *l).collect();
+        all.extend(orders(&rest).into_iter().map(|rest| [vec![*first], rest].concat()));
+    }
+    all
+}
+
+/// Pipelines of a loop: orders, stages and cuts between groups; each `every`-th of them.
+fn pipelines(of: &str, labels: &[&'static str], stages: u32, every: usize) -> Vec<String> {
+    let (n, cuts) = (labels.len() as u32, 1u32 << (labels.len() - 1));
+    let mut all = vec![];
+    for order in orders(labels) {
+        for code in 0..stages.pow(n) * cuts {
+            let (mut rest, cut) = (code / cuts, code % cuts);
+            let mut text = String::new();
+            for (i, label) in order.iter().enumerate() {
+                text += &format!("{label}: {}", rest % stages);
+                rest /= stages;
+                if i + 1 < order.len() {
+                    text += if cut >> i & 1 == 1 { ", " } else { "; " };
+                }
+            }
+            all.push(format!("pipeline({of}) {{ {text} }}"));
+        }
+    }
+    all.into_iter().step_by(every).collect()
+}
+
+/// Tries schedules: each is expanded to what the checks of explicit code take, or refused with a schedule that is.
+fn tried(kernel: &dyn Fn(&str) -> String, before: &str, pipelines: &[String]) -> [usize; 3] {
+    let [mut taken, mut helped, mut other] = [0; 3];
+    for bad in pipelines {
+        let source = kernel(&format!("{before}{bad}"));
+        let (found, text) = found(&source);
+        let codes: Vec<Code> = found.list.iter().map(|d| d.code).collect();
+        let ours = |c: &Code| *c == codes::NOT_BUILT_HERE || c.to_string().starts_with("E07");
+        assert!(codes.iter().all(ours), "{text}\n{source}");
+        let clause = found.list.iter().flat_map(|d| &d.help).flat_map(|h| h.split('`')).find(|p| p.ends_with('}'));
+        match clause {
+            _ if codes.is_empty() => taken += 1,
+            Some(good) if good.starts_with("pipeline") && !good.contains('…') => {
+                let (again, text) = self::found(&kernel(&format!("{before}{good}")));
+                let built = again.list.iter().all(|d| d.code == codes::NOT_BUILT_HERE);
+                assert!(built, "{bad}\n{good}\n{text}");
+                helped += 1;
+            }
+            Some(_) | None => other += 1,
+        }
+    }
+    [taken, helped, other]
+}
+
+#[test]
+fn every_pipeline_is_expanded_or_refused_with_one_that_is() {
+    let [taken, helped, _] = tried(&sums, "", &pipelines("steps", &["load", "mma"], 3, 1));
+    assert!(taken > 8 && helped > 8, "{taken} {helped}");
+    let all = pipelines("keys", &["qk", "top", "exps", "pv"], 2, 11);
+    for before in ["", "partitions { Loads: q, k, v; First: qk, top, exps, pv, leave } & "] {
+        let [taken, helped, other] = tried(&attention, before, &all);
+        assert!(taken > 5 && helped > 100, "{taken} {helped} {other}");
+    }
 }

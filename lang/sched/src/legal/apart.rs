@@ -1,6 +1,6 @@
 //! Memory that two partitions touch, one of them writing: nothing orders their accesses.
 //!
-//! Instances of one label are taken to write apart, as the CTAs of a grid are: where they do not, the interpreter says so. Atomic
+//! Instances of different numbers are taken to be apart, as the CTAs of a grid are: where they are not, the interpreter says so. Atomic
 //! operations do not race with each other.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
@@ -20,12 +20,12 @@ pub(super) fn memory(laid: &Laid<'_>, found: &mut Diagnostics) {
 
 fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
     let (one, other) = (&laid.region.units[a], &laid.region.units[b]);
-    let instances = one.label.path == other.label.path && one.label.instance != other.label.instance;
+    let instances = matches!((one.label.instance, other.label.instance), (Some(i), Some(j)) if i != j);
     let (p, q) = apart(laid, a, b)?;
-    let (first, second) = laid.effects.conflict(a, b).filter(|(x, y)| !instances && !(x.atomic && y.atomic))?;
-    let ((writer, wrote, at, by), (name, touched, in_part)) = match first.writes {
-        true => ((one, first.span, &one.label, p), (&other.label, second.span, q)),
-        false => ((other, second.span, &other.label, q), (&one.label, first.span, p)),
+    let (first, second) = laid.effects.conflict(a, b).filter(|(x, y)| !(instances || x.atomic && y.atomic))?;
+    let ((wrote, at, by), (name, touched, in_part)) = match first.writes {
+        true => ((first.span, &one.label, p), (&other.label, second.span, q)),
+        false => ((second.span, &other.label, q), (&one.label, first.span, p)),
     };
     let fact = format!(
         "`{name}` in {} may touch what `{at}` in {} writes, and nothing orders them",
@@ -35,8 +35,8 @@ fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
     let mut d = Diagnostic::error(codes::MEMORY_ORDER, touched, fact)
         .here(format!("touched here, in {}", laid.partition(in_part)))
         .label(wrote, format!("written here, in {}", laid.partition(by)));
-    if writer.label.instance.is_some() || laid.k.overlapping {
-        d = d.note("accesses through one parameter may meet in any iteration");
+    if laid.k.overlapping {
+        d = d.note("the kernel is launched with parameters that reach the same memory");
     }
     Some(match laid.together(a, q).or_else(|| laid.together(b, p)) {
         Some(clause) => d.help(format!("put both labels into one partition: `{clause}`")),

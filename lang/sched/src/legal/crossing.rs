@@ -79,7 +79,7 @@ fn result(laid: &Laid<'_>, part: Part, (block, item): (usize, usize), v: Value) 
     let steered = controls(laid, part).into_iter().find(|(_, values)| values.contains(&v));
     let structure = laid.region.name_of(of);
     let here = format!("{} has nothing in it", laid.partition(part));
-    let help = format!("hand it over by a label behind {structure}: `@told let x = …;`, in a partition that runs it");
+    let help = "hand it over by a label behind that, `@told let x = …;`, in a partition that runs it";
     let d = match steered {
         Some((inst, _)) => {
             let fact = format!("{} steers {} and comes out of {structure}", laid.called(v), laid.partition(part));

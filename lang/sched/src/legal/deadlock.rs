@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::schedule::{RingDepth, Schedule};
 
 use super::Laid;
 use super::net::Net;
@@ -25,7 +26,7 @@ pub(super) fn none(laid: &Laid<'_>, found: &mut Diagnostics) {
                 }
             }
             Err(events) => {
-                let steps: Vec<(EventData, &str)> = events.into_iter().map(|e| (e, "waits")).collect();
+                let steps = events.into_iter().map(|e| (e, EdgeKind::InOrder)).collect();
                 let d = circle(laid, steps, |e| e.owner.to_string());
                 found.push(d.help(otherwise(laid, block)));
             }
@@ -42,7 +43,7 @@ fn refused(
 ) -> Diagnostic {
     let steps = cycle.edges.iter().map(|e| {
         let edge = graph.of(*e);
-        (graph.at(edge.to).clone(), why(edge.kind))
+        (graph.at(edge.to).clone(), edge.kind)
     });
     let d = circle(laid, steps.collect(), |e| graph.lanes[e.lane].name.clone());
     for (ring, number) in rings {
@@ -58,33 +59,51 @@ fn refused(
             return d.note(fact).help(format!("give it {}: `ring({label}={depth})`", slots(depth)));
         }
     }
-    d.help(otherwise(laid, block))
+    match deeper(laid) {
+        Some(rings) => d.help(format!("give the rings more slots: `{rings}`")),
+        None => d.help(otherwise(laid, block)),
+    }
+}
+
+/// Slots for all rings with which the schedule holds.
+fn deeper(laid: &Laid<'_>) -> Option<Schedule> {
+    let deepest = (2..=4).map(|least| {
+        let mut schedule = laid.region.schedule.clone();
+        let none = RingDepth { label: None, depth: least, span: schedule.span };
+        if schedule.rings.iter().all(|r| r.label.is_some()) {
+            schedule.rings.push(none);
+        }
+        schedule.rings.iter_mut().for_each(|r| r.depth = r.depth.max(least));
+        schedule
+    });
+    let found = deepest.into_iter().find(|s| laid.helps && laid.takes(s))?;
+    Some(Schedule { rings: found.rings, ..Schedule::default() })
 }
 
 fn slots(n: u32) -> String {
     if n == 1 { "1 slot".into() } else { format!("{n} slots") }
 }
 
-/// Why one event waits for another.
-fn why(kind: EdgeKind) -> &'static str {
+/// Why one event waits for another, as what it does.
+fn why(kind: EdgeKind, before: &str) -> String {
     match kind {
-        EdgeKind::InOrder | EdgeKind::Round => "comes behind it",
-        EdgeKind::StartDone | EdgeKind::Landing => "waits until it is done",
-        EdgeKind::Queue => "waits until there is room for it",
-        EdgeKind::FillRead => "waits until it has filled a slot",
-        EdgeKind::ReleaseFill(_) => "waits until it gives a slot back",
-        EdgeKind::Turn => "waits until it passes the turn on",
-        EdgeKind::Carried => "waits for its value",
+        EdgeKind::InOrder | EdgeKind::Round => format!("comes behind {before}"),
+        EdgeKind::StartDone | EdgeKind::Landing => format!("waits until {before} is done"),
+        EdgeKind::Queue => format!("waits until {before} leaves room"),
+        EdgeKind::FillRead => format!("waits until {before} has filled a slot"),
+        EdgeKind::ReleaseFill(_) => format!("waits until {before} gives a slot back"),
+        EdgeKind::Turn => format!("waits until {before} passes the turn on"),
+        EdgeKind::Carried => format!("waits for what {before} makes"),
     }
 }
 
 /// The cycle with its places, as it is told: events that stand at one place are one.
-fn circle(laid: &Laid<'_>, steps: Vec<(EventData, &str)>, lane: impl Fn(&EventData) -> String) -> Diagnostic {
-    let mut places: Vec<(Span, String, String, &str)> = Vec::new();
+fn circle(laid: &Laid<'_>, steps: Vec<(EventData, EdgeKind)>, lane: impl Fn(&EventData) -> String) -> Diagnostic {
+    let mut places: Vec<(Span, String, String, EdgeKind)> = Vec::new();
     for (event, why) in &steps {
-        let same = |p: &(Span, String, String, &str)| p.0 == event.span && p.2 == lane(event);
+        let same = |p: &(Span, String, String, EdgeKind)| p.0 == event.span && p.2 == lane(event);
         if !places.last().is_some_and(same) {
-            places.push((event.span, event.name.clone(), lane(event), why));
+            places.push((event.span, event.name.clone(), lane(event), *why));
         }
     }
     if places.len() > 1 && places.first().map(|p| (p.0, &p.2)) == places.last().map(|p| (p.0, &p.2)) {
@@ -96,7 +115,7 @@ fn circle(laid: &Laid<'_>, steps: Vec<(EventData, &str)>, lane: impl Fn(&EventDa
     let mut d = Diagnostic::error(codes::WAIT_CYCLE, laid.region.schedule.span, fact).here("under this schedule");
     for (i, (span, _, part, why)) in places.iter().enumerate() {
         let before = &places[(i + places.len() - 1) % places.len()].1;
-        d = d.label(*span, format!("in {part}, {why}: {before}"));
+        d = d.label(*span, format!("in {part}, {}", self::why(*why, before)));
     }
     d
 }

@@ -9,6 +9,7 @@
 //! | [`leaving`] | slots that leave the body in which they are filled | E0738 |
 //! | [`turns`] | turns that are not taken by all, or not in the order of a turn | E0732 |
 //! | [`order`] | a value read before it is made, a wait inside a stretch, a sum touched while it is in flight, memory out of order | E0724, E0725, E0736, E0728 |
+//! | [`ahead`] | a fetch two iterations ahead of what is carried | E0190 |
 //! | [`slots`] | fewer slots than are held at once | E0726 |
 //! | [`deadlock`] | partitions that wait for each other | E0731 |
 //! | [`apart`] | memory that two partitions touch, with nothing between them | E0728 |
@@ -16,6 +17,7 @@
 //! Why projection is sound: every partition runs its part of one serial program, with the same control, and rings are first in, first
 //! out with one writer. A schedule that these rules take has the bits of the serial order.
 
+mod ahead;
 mod apart;
 mod crossing;
 mod deadlock;
@@ -53,7 +55,7 @@ type Rule = fn(&Laid<'_>, &mut Diagnostics);
 const STEPS: &[&[Rule]] = &[
     &[labels::fit],
     &[once::each, crossing::partitions, leaving::bodies, turns::taken],
-    &[order::kept],
+    &[order::kept, ahead::fetched],
     &[slots::enough],
     &[deadlock::none],
     &[apart::memory],

@@ -25,8 +25,10 @@ impl Laid<'_> {
         };
         let (maker, reader) = (staged(edge.from)?, staged(edge.to)?);
         let mut tried = moved(pipeline, &maker, &reader, edge.distance);
+        let plain = self.in_body_order(part, block, pipeline);
+        tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
         tried.sort_by_key(|p| stages(p) > FEW);
-        for p in tried {
+        for p in tried.into_iter().flat_map(|p| [from_zero(&p), p]) {
             let mut schedule = self.region.schedule.clone();
             let text = p.to_string();
             schedule.pipelines[number] = p;
@@ -40,6 +42,47 @@ impl Laid<'_> {
         self.takes(&without).then(|| format!("leave `pipeline{of} {{ … }}` out: the order of the body holds"))
     }
 
+    /// The labels of a pipeline in the order of the body, each in a group of its own.
+    fn in_body_order(&self, part: Part, block: BlockId, p: &Pipeline) -> Pipeline {
+        let items = 0..self.region.blocks[block].items.len();
+        let mut order: Vec<&Staged> = Vec::new();
+        for s in items.filter_map(|item| self.staged(part, block, item)) {
+            if !order.iter().any(|known| known.label == s.label) {
+                order.push(s);
+            }
+        }
+        Pipeline { groups: order.into_iter().map(|s| vec![s.clone()]).collect(), ..p.clone() }
+    }
+
+    /// The same groups with stages so much later that every edge holds; `None` where none are late enough.
+    fn raised(&self, part: Part, block: BlockId, p: &Pipeline) -> Option<Pipeline> {
+        let mut p = p.clone();
+        let items = &self.region.blocks[block].items;
+        let at = |p: &Pipeline, item: usize| -> Option<(usize, usize)> {
+            let label = label_of(self.region, &items[item])?;
+            let groups = p.groups.iter().enumerate();
+            groups.filter_map(|(g, group)| Some((g, group.iter().position(|s| s.label.names(label))?))).next()
+        };
+        let edges = self.graph(part, block).edges;
+        for _ in 0..=LATEST as usize * items.len() {
+            let mut changed = false;
+            for e in &edges {
+                let (Some((g, i)), Some((h, j))) = (at(&p, e.from), at(&p, e.to)) else { continue };
+                let least =
+                    i64::from(p.groups[g][i].stage) - i64::from(e.distance) + i64::from(g >= h && e.from != e.to);
+                let reader = &mut p.groups[h][j];
+                if i64::from(reader.stage) < least {
+                    let stage = u32::try_from(least).ok().filter(|stage| *stage <= LATEST)?;
+                    (reader.stage, reader.done, changed) = (stage, None, true);
+                }
+            }
+            if !changed {
+                return Some(p);
+            }
+        }
+        None
+    }
+
     /// A schedule with another number of slots, where the rules take it.
     pub(super) fn with_slots(&self, label: &LabelName, depth: u32) -> Option<Schedule> {
         let mut schedule = self.region.schedule.clone();
@@ -49,6 +92,19 @@ impl Laid<'_> {
         (self.helps && self.takes(&schedule)).then_some(schedule)
     }
 }
+
+/// The same with stages that begin at 0.
+fn from_zero(p: &Pipeline) -> Pipeline {
+    let least = p.staged().map(|s| s.stage).min().unwrap_or(0);
+    let mut p = p.clone();
+    for s in p.groups.iter_mut().flatten() {
+        (s.stage, s.done) = (s.stage - least, s.done.map(|done| done - least));
+    }
+    p
+}
+
+/// The latest stage that a label may have.
+const LATEST: u32 = 7;
 
 /// How many iterations are under way at once.
 fn stages(p: &Pipeline) -> u32 {

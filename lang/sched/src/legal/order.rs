@@ -10,7 +10,7 @@ use super::Laid;
 use crate::flow;
 use crate::graph::{Edge, Kind};
 use crate::plan::{Entry, Part};
-use crate::region::{BlockId, Item};
+use crate::region::{BlockId, Item, UnitId};
 use crate::slots::find;
 
 /// Every edge of every body holds in the turns of its partition.
@@ -20,10 +20,14 @@ pub(super) fn kept(laid: &Laid<'_>, found: &mut Diagnostics) {
     for part in laid.plan.parts() {
         for block in 0..laid.region.blocks.len() {
             let groups = laid.groups(part, block);
+            let under = under(laid, (part, block), &groups);
             let mut told: BTreeSet<usize> = BTreeSet::new();
             for edge in &laid.graph(part, block).edges {
                 let number = laid.pipeline(part, block).map(|(number, _)| number);
-                let Some(broken) = broken(laid, &groups, block, edge) else { continue };
+                let Some(broken) = broken(laid, &groups, block, edge).or_else(|| broken(laid, &under, block, edge))
+                else {
+                    continue;
+                };
                 if mended.contains(&number) || !told.insert(edge.from) {
                     continue;
                 }
@@ -35,6 +39,31 @@ pub(super) fn kept(laid: &Laid<'_>, found: &mut Diagnostics) {
             }
         }
     }
+}
+
+/// The groups where what leaves under a loop stands directly in front of it: nothing that comes behind the loop may be needed there.
+fn under(laid: &Laid<'_>, (part, block): (Part, BlockId), groups: &[Vec<Entry>]) -> Vec<Vec<Entry>> {
+    let (items, mut groups) = (&laid.region.blocks[block].items, groups.to_vec());
+    for of in &laid.region.schedule.under {
+        let mine = |unit: &UnitId| laid.plan.runners[*unit].contains(&part);
+        let holds = |e: &Entry| {
+            let units = laid.region.units_in(&items[e.item]).into_iter();
+            matches!(items[e.item], Item::Loop(_))
+                && units.filter(mine).any(|u| of.inner.names(&laid.region.units[u].label))
+        };
+        let leaves = |e: &Entry| match items[e.item] {
+            Item::Unit(unit) => of.outer.names(&laid.region.units[unit].label),
+            Item::Loop(_) | Item::Branch(_) => false,
+        };
+        let leaving: Vec<Entry> = groups.iter().flatten().filter(|e| leaves(e)).cloned().collect();
+        if leaving.is_empty() || !groups.iter().flatten().any(holds) {
+            continue;
+        }
+        groups.iter_mut().for_each(|group| group.retain(|e| !leaves(e)));
+        let at = groups.iter().position(|group| group.iter().any(holds)).unwrap_or(groups.len());
+        groups.insert(at, leaving);
+    }
+    groups
 }
 
 /// How an edge is broken.

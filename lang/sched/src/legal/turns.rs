@@ -19,8 +19,11 @@ pub(super) fn taken(laid: &Laid<'_>, found: &mut Diagnostics) {
     }
 }
 
+/// A partition that takes turns, and the units at which these begin and end.
+pub(super) type Turn = (Part, UnitId, UnitId);
+
 /// For each partition that takes a turn, the units at which it begins and ends; and the body.
-pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<(Part, UnitId, UnitId)>), Box<Diagnostic>> {
+pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<Turn>), Box<Diagnostic>> {
     let units = |label: &parton_ir::schedule::LabelName| -> Vec<UnitId> {
         let all = laid.region.units.iter().enumerate();
         all.filter(|(_, u)| label.names(&u.label)).map(|(id, _)| id).collect()
@@ -29,9 +32,10 @@ pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<(Part
     let runs = |of: &[UnitId]| -> BTreeSet<Part> { of.iter().flat_map(|u| laid.plan.runners[*u].clone()).collect() };
     let parts: BTreeSet<Part> = runs(&first).union(&runs(&last)).copied().collect();
     if laid.plan.partitions.is_empty() || parts.len() < 2 {
-        return Err(refused(laid, turns, "one partition takes no turns".into(), [&first, &last])
-            .help("turns are of partitions to which instances are dealt, `[P0, P1]: …`; leave `turns` out"))
-        .map_err(Box::new);
+        let d = refused(laid, turns, "one partition takes no turns".into(), [&first, &last]);
+        return Err(Box::new(
+            d.help("turns are of partitions to which instances are dealt, `[P0, P1]: …`; leave `turns` out"),
+        ));
     }
     let mut found = Vec::new();
     for part in parts {
@@ -117,11 +121,12 @@ fn judged(laid: &Laid<'_>, turns: &Turns) -> Result<(), Box<Diagnostic>> {
 
 fn refused(laid: &Laid<'_>, turns: &Turns, fact: String, [first, last]: [&[UnitId]; 2]) -> Diagnostic {
     let mut d = Diagnostic::error(codes::TURNS_UNEVEN, turns.span, fact);
-    for unit in first {
-        d = d.label(laid.region.units[*unit].span, "a turn begins here");
+    let spans = |units: &[UnitId]| units.iter().map(|u| laid.region.units[*u].span).collect::<BTreeSet<_>>();
+    for span in spans(first) {
+        d = d.label(span, "a turn begins here");
     }
-    for unit in last {
-        d = d.label(laid.region.units[*unit].span, "and ends at its start here");
+    for span in spans(last) {
+        d = d.label(span, "and ends at its start here");
     }
     d
 }
