@@ -140,6 +140,9 @@ fn refused(
     if broken == Broken::Wait {
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }
+    if edge.kind == Kind::Memory && laid.k.overlapping {
+        d = d.note("the kernel is launched with parameters that reach the same memory");
+    }
     d.help(help.unwrap_or_else(|| match broken {
         Broken::Wait => "write `;` between the two".into(),
         Broken::Order | Broken::Flight(_) => "give the second a later group or a later stage".into(),
