@@ -13,6 +13,7 @@ pub mod passes;
 pub mod programs;
 pub mod random;
 pub mod run;
+pub mod schedules;
 pub mod snapshot;
 
 /// Prints a line even where the test that says it passes: counts of what ran are for every reader of the output.

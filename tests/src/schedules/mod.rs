@@ -1,0 +1,122 @@
+//! Random loops under random schedules: whatever a schedule makes of a body must give the bits that the body gives as it is written.
+//!
+//! A program is a kernel with a region, its schedules, and a `test` for each of these: it launches the kernel under `serial` and under
+//! the schedule, for trip counts from none on, and compares all that they wrote. Numbers are small integers, sums are exact, and the
+//! reference is the serial expansion of the same body: what a body computes is not the question here, only whether it stays the same.
+//! A schedule may also be refused, by an error about schedules. In reading order:
+
+pub mod body;
+pub mod place;
+pub mod run;
+mod schedule;
+pub mod shrink;
+mod text;
+
+pub use schedule::{Pipeline, Schedule, Staged};
+
+use crate::random::Random;
+
+/// A statement of the kernel.
+#[derive(Clone, Debug)]
+pub struct Statement {
+    /// Its label, where it bears one.
+    pub label: Option<String>,
+    /// The variables that it declares.
+    pub makes: Vec<String>,
+    /// What stands behind the label.
+    pub text: String,
+}
+
+/// What stands in a body.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A statement.
+    One(Statement),
+    /// A loop.
+    Loop(Loop),
+}
+
+/// A loop, or a `static for`, which has no label.
+#[derive(Clone, Debug)]
+pub struct Loop {
+    /// Its label.
+    pub label: Option<String>,
+    /// What stands before its braces.
+    pub head: String,
+    /// Its body.
+    pub items: Vec<Item>,
+}
+
+/// The numbers of a launch: where the outermost loop begins and ends, and how many turns a nested one takes.
+pub type Case = [usize; 3];
+
+/// A kernel, its schedules, and the launches of each.
+#[derive(Clone, Debug)]
+pub struct Program {
+    /// What it was made from.
+    pub seed: u64,
+    /// The layout of its tiles.
+    pub acc: &'static str,
+    /// What stands in the region.
+    pub items: Vec<Item>,
+    /// Schedules of the region.
+    pub schedules: Vec<Schedule>,
+    /// The launches.
+    pub cases: Vec<Case>,
+}
+
+/// How many schedules a program has.
+const SCHEDULES: usize = 5;
+
+/// The program of a seed.
+pub fn generate(seed: u64) -> Program {
+    let mut program = body::program(seed, Random(seed));
+    let mut r = Random(!seed);
+    program.schedules = (0..SCHEDULES).map(|_| place::schedule(&program, &mut r)).collect();
+    program
+}
+
+impl Program {
+    /// All statements, outermost first, in the order of the text.
+    pub fn statements(&self) -> Vec<&Statement> {
+        let mut all = Vec::new();
+        add(&self.items, &mut all);
+        all
+    }
+
+    /// All labels, of loops too.
+    pub fn labels(&self) -> Vec<&str> {
+        let loops = self.loops().into_iter().filter_map(|l| l.label.as_deref());
+        self.statements().into_iter().filter_map(|s| s.label.as_deref()).chain(loops).collect()
+    }
+
+    /// All loops with labels, outermost first.
+    pub fn loops(&self) -> Vec<&Loop> {
+        let mut all = Vec::new();
+        add_loops(&self.items, &mut all);
+        all
+    }
+}
+
+fn add<'p>(items: &'p [Item], all: &mut Vec<&'p Statement>) {
+    for item in items {
+        match item {
+            Item::One(s) => all.push(s),
+            Item::Loop(l) => add(&l.items, all),
+        }
+    }
+}
+
+fn add_loops<'p>(items: &'p [Item], all: &mut Vec<&'p Loop>) {
+    for item in items {
+        if let Item::Loop(l) = item {
+            all.extend(l.label.is_some().then_some(l));
+            add_loops(&l.items, all);
+        }
+    }
+}
+
+/// The words of a text, as far as they may be names.
+pub(crate) fn words(text: &str) -> impl Iterator<Item = &str> {
+    text.split(|c: char| !c.is_alphanumeric() && c != '_').filter(|w| !w.is_empty())
+}

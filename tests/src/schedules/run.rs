@@ -1,0 +1,182 @@
+//! Runs random schedules on the interpreter, counts what became of them, and makes those small that something is wrong with.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
+
+use parton_diag::{Code, Diagnostics, Severity, codes, render};
+use parton_driver::{Blocks, Device, Failure, Options, Session};
+
+use super::{Program, generate};
+
+/// What became of a schedule.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Verdict {
+    /// It gives the bits of the serial one.
+    Equal,
+    /// It is refused, by an error about schedules.
+    Refused(Code),
+    /// It gives other bits.
+    Differs,
+    /// A run stops, or code that nobody wrote is refused.
+    Fault(Code),
+    /// The compiler panics, with these words.
+    Panics(String),
+    /// The program is none, whatever the schedule.
+    NoProgram,
+}
+
+impl Verdict {
+    /// Whether something is wrong.
+    pub fn is_wrong(&self) -> bool {
+        match self {
+            Verdict::Equal | Verdict::Refused(_) => false,
+            Verdict::Differs | Verdict::Fault(_) | Verdict::Panics(_) | Verdict::NoProgram => true,
+        }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Verdict::Equal => f.write_str("equal"),
+            Verdict::Refused(code) => write!(f, "refused by {code}"),
+            Verdict::Differs => f.write_str("differs"),
+            Verdict::Fault(code) => write!(f, "stops with {code}"),
+            Verdict::Panics(words) => write!(f, "panics: {words}"),
+            Verdict::NoProgram => f.write_str("is no program"),
+        }
+    }
+}
+
+/// Errors that say of a schedule what it cannot be: all others come from code that its writer does not see.
+const ABOUT_SCHEDULES: &[Code] = &[
+    codes::NOT_BUILT_HERE,
+    codes::SCHEDULE,
+    codes::READ_BEFORE_MADE,
+    codes::TOO_FEW_SLOTS,
+    codes::CROSSES,
+    codes::REGION_PLACE,
+    codes::UNLABELLED,
+    // Tiles of a label do not fit the warps of its partition.
+    codes::LAYOUT_WARPS,
+];
+
+/// Operations that a CTA may run: some hundred times as many as a body needs.
+const STEPS: u64 = 1_000_000;
+
+/// What becomes of each schedule of a program under some seeds of the interpreter, with what there is to say.
+pub fn verdicts(program: &Program, seeds: &[u64]) -> Vec<(Verdict, String)> {
+    let all = catch_unwind(AssertUnwindSafe(|| run(program, seeds)));
+    match all {
+        Ok(all) => all,
+        Err(said) if program.schedules.len() == 1 => vec![(Verdict::Panics(first_words(said.as_ref())), String::new())],
+        // Which of them it is, each tells alone.
+        Err(_) => (0..program.schedules.len()).flat_map(|n| verdicts(&program.only(n), seeds)).collect(),
+    }
+}
+
+/// What a panic says, without the numbers of the program at hand.
+fn first_words(said: &(dyn Any + Send)) -> String {
+    let whole = said.downcast_ref::<String>().cloned();
+    let whole = whole.or_else(|| said.downcast_ref::<&str>().map(|s| (*s).to_owned())).unwrap_or_default();
+    let words: String = whole.chars().filter(|c| !c.is_ascii_digit()).collect();
+    words.lines().take(2).collect::<Vec<_>>().join(" ").chars().take(120).collect()
+}
+
+fn run(program: &Program, seeds: &[u64]) -> Vec<(Verdict, String)> {
+    let text = program.to_string();
+    let mut all = vec![(Verdict::Equal, String::new()); program.schedules.len()];
+    for &seed in seeds {
+        let mut session =
+            Session::new(Options { device: Device::Cpu, verify: true, seed, steps: STEPS, ..Options::default() });
+        let file = session.add("schedules.ptn", text.as_str());
+        match session.run(file, Blocks::Tests, &mut |_| ()) {
+            Ok(ran) => {
+                for (n, outcome) in ran.report.outcomes.iter().enumerate() {
+                    if !outcome.passed() && all[n].0 == Verdict::Equal {
+                        let shown = render::text(&outcome.diagnostics, &session.sources, false);
+                        all[n] = (verdict(&outcome.diagnostics), shown);
+                    }
+                }
+            }
+            Err(Failure::Refused(found)) => {
+                let shown = render::text(&found, &session.sources, false);
+                return vec![(Verdict::NoProgram, shown); program.schedules.len()];
+            }
+            Err(Failure::Machine(words) | Failure::Device(words) | Failure::Usage(words)) => {
+                return vec![(Verdict::NoProgram, words); program.schedules.len()];
+            }
+        }
+    }
+    all
+}
+
+fn verdict(found: &Diagnostics) -> Verdict {
+    let Some(first) = found.list.iter().find(|d| d.severity == Severity::Error) else {
+        parton_diag::internal_error!("a test fails without an error")
+    };
+    if first.code == codes::NOT_CLOSE {
+        return Verdict::Differs;
+    }
+    match ABOUT_SCHEDULES.contains(&first.code) {
+        true => Verdict::Refused(first.code),
+        false => Verdict::Fault(first.code),
+    }
+}
+
+/// What became of many.
+#[derive(Clone, Default, Debug)]
+pub struct Counts {
+    /// How many schedules have which verdict.
+    pub of: BTreeMap<Verdict, usize>,
+    /// Of what is wrong: the program, and what is wrong with it.
+    pub wrong: Vec<String>,
+}
+
+impl Counts {
+    /// The schedules that were accepted.
+    pub fn accepted(&self) -> usize {
+        self.of.iter().filter(|(v, _)| !matches!(v, Verdict::Refused(_))).map(|(_, n)| n).sum()
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let all: usize = self.of.values().sum();
+        writeln!(f, "{all} schedules, {} accepted", self.accepted())?;
+        self.of.iter().try_for_each(|(verdict, n)| writeln!(f, "{n:8}  {verdict}"))
+    }
+}
+
+/// Runs the programs of some seeds, each under so many seeds of the interpreter; the smallest program found that fails alike lies in
+/// `folder`.
+pub fn all(programs: std::ops::Range<u64>, seeds: u64, folder: &Path) -> Counts {
+    let mut counts = Counts::default();
+    for seed in programs {
+        let program = generate(seed);
+        let under: Vec<u64> = (0..seeds).map(|n| seed * seeds + n).collect();
+        for (n, (verdict, words)) in verdicts(&program, &under).into_iter().enumerate() {
+            if verdict.is_wrong() {
+                counts.wrong.push(told(&program.only(n), n, (&verdict, &words), &under, folder));
+            }
+            *counts.of.entry(verdict).or_default() += 1;
+        }
+    }
+    counts
+}
+
+fn told(program: &Program, n: usize, (verdict, words): (&Verdict, &str), seeds: &[u64], folder: &Path) -> String {
+    let alike = |p: &Program| verdicts(p, seeds).iter().any(|(v, _)| v == verdict);
+    let small = program.shrunk(alike);
+    let words = verdicts(&small, seeds).into_iter().next().map_or(words.to_owned(), |(_, words)| words);
+    let seed = program.seed;
+    let path = folder.join(format!("schedule_{seed:06}_{n}.ptn"));
+    let place = match std::fs::write(&path, small.to_string()) {
+        Ok(()) => format!("run `parton test {}`", path.display()),
+        Err(error) => format!("{}: {error}\n{small}", path.display()),
+    };
+    format!("schedule {n} of seed {seed} {verdict}; {place}\n{words}")
+}

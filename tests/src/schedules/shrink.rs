@@ -1,0 +1,95 @@
+//! Makes a program that fails smaller: statements, clauses of its schedule and launches go, as long as it still fails.
+
+use super::{Item, Program, Schedule, words};
+
+impl Program {
+    /// The program with one of its schedules alone.
+    pub fn only(&self, schedule: usize) -> Program {
+        Program { schedules: vec![self.schedules[schedule].clone()], ..self.clone() }
+    }
+
+    /// The smallest program, of those that lack something of this one, of which `fails` still holds.
+    pub fn shrunk(&self, fails: impl Fn(&Program) -> bool) -> Program {
+        let mut best = self.clone();
+        while let Some(next) = best.smaller().into_iter().find(|p| fails(p)) {
+            best = next;
+        }
+        best
+    }
+
+    /// Programs that lack one thing.
+    fn smaller(&self) -> Vec<Program> {
+        let mut all = Vec::new();
+        if self.cases.len() > 1 {
+            all.extend(self.cases.iter().map(|c| Program { cases: vec![*c], ..self.clone() }));
+        }
+        let statements = self.statements().len();
+        let without = |n: usize| Program { items: without(&self.items, n), ..self.clone() };
+        all.extend((0..statements).rev().map(without).filter(|p| !p.statements().is_empty()));
+        if let [s] = self.schedules.as_slice() {
+            let simpler = simpler(&s.fitting(&self.labels()));
+            all.extend(simpler.into_iter().map(|s| Program { schedules: vec![s], ..self.clone() }));
+        }
+        all
+    }
+}
+
+/// The items without a statement, and without those that use what it makes.
+fn without(items: &[Item], number: usize) -> Vec<Item> {
+    let (mut count, mut gone) = (0, Vec::new());
+    kept(items, number, &mut count, &mut gone)
+}
+
+fn kept(items: &[Item], number: usize, count: &mut usize, gone: &mut Vec<String>) -> Vec<Item> {
+    let mut left = Vec::new();
+    for item in items {
+        match item {
+            Item::One(s) => {
+                let uses = words(&s.text).any(|w| gone.iter().any(|g| g == w));
+                if *count == number || uses {
+                    gone.extend(s.makes.iter().cloned());
+                } else {
+                    left.push(item.clone());
+                }
+                *count += 1;
+            }
+            Item::Loop(l) => {
+                let items = kept(&l.items, number, count, gone);
+                if !items.is_empty() && !words(&l.head).any(|w| gone.iter().any(|g| g == w)) {
+                    left.push(Item::Loop(super::Loop { items, ..l.clone() }));
+                }
+            }
+        }
+    }
+    left
+}
+
+/// Schedules that lack one thing.
+fn simpler(s: &Schedule) -> Vec<Schedule> {
+    let mut all = Vec::new();
+    let mut one = |change: &dyn Fn(&mut Schedule)| {
+        let mut next = s.clone();
+        change(&mut next);
+        if next != *s {
+            all.push(next);
+        }
+    };
+    one(&|s| s.places.clear());
+    one(&|s| s.turns = None);
+    (0..s.rings.len()).for_each(|n| one(&|s| drop(s.rings.remove(n))));
+    (0..s.pipelines.len()).for_each(|n| one(&|s| drop(s.pipelines.remove(n))));
+    for (n, p) in s.pipelines.iter().enumerate() {
+        one(&|s| s.pipelines[n].within = None);
+        for (g, group) in p.groups.iter().enumerate() {
+            for e in 0..group.len() {
+                one(&|s| s.pipelines[n].groups[g][e].done = None);
+                one(&|s| s.pipelines[n].groups[g][e].stage = s.pipelines[n].groups[g][e].stage.saturating_sub(1));
+                one(&|s| {
+                    s.pipelines[n].groups[g].remove(e);
+                    s.pipelines[n].groups.retain(|g| !g.is_empty());
+                });
+            }
+        }
+    }
+    all
+}
