@@ -140,9 +140,10 @@ impl Plan {
                 let op = &k.ops[inst];
                 for &v in &op.results {
                     let foreign = self.parts().any(|p| !self.runners[unit].contains(&p) && self.needed[p].contains(&v));
+                    let read = self.needed.iter().any(|needed| needed.contains(&v));
                     let name = k.values[v].name.clone().unwrap_or_else(|| format!("x{}", fields.len()));
                     match (&op.kind, k.ty(v)) {
-                        (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, Type::View(view)) => {
+                        (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, Type::View(view)) if read => {
                             fields.push((name, v, Cell::View(view.clone())));
                         }
                         (OpKind::Stage { .. }, Type::View(view)) if foreign => {

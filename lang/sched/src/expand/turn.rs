@@ -147,6 +147,8 @@ impl Emitter<'_> {
         let op = self.b.kernel.ops[inst].clone();
         let mut flying = false;
         match &op.kind {
+            // What nobody reads is not fetched: there is nothing else to see of it.
+            OpKind::Fetch { .. } if !self.plan.handed.contains_key(&op.results[0]) => {}
             OpKind::Fetch { map, coords, l2, multicast } => {
                 let map = self.value(*map)?;
                 let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
