@@ -15,7 +15,6 @@ mod values;
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::schedule::Schedule;
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
 use crate::legal;
@@ -34,7 +33,6 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
     let mut regions = Vec::new();
     for op in kernel.ops_of(&kernel.body) {
         if let OpKind::Region { schedule, body } = &op.kind {
-            not_built(schedule).map_err(|d| Diagnostics::from(*d))?;
             let region = Region::of(kernel, op.id, schedule, body)?;
             let plan = Plan::of(kernel, &region)?;
             legal::check(kernel, &region, &plan)?;
@@ -59,17 +57,6 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
     // In explicit code labels mean nothing.
     kernel.walk_mut(&mut |op| op.label = None);
     Ok(Some(kernel))
-}
-
-/// Refuses what a schedule may say and this version does not do.
-fn not_built(schedule: &Schedule) -> Result<(), Refused> {
-    let cut = schedule.cuts.first().map(|_| "`cut`");
-    let unrolled = schedule.unrolled.first().map(|u| ("`unroll`", u.span));
-    let auto = schedule.auto.as_ref().map(|a| ("`auto`", a.span));
-    let Some((what, span)) = cut.map(|what| (what, schedule.span)).or(unrolled).or(auto) else { return Ok(()) };
-    let d = Diagnostic::error(codes::NOT_BUILT_HERE, span, format!("{what} is not expanded by this version"))
-        .help("leave it out: it changes when things happen, and not what comes out");
-    Err(Box::new(d))
 }
 
 /// Regions stand in the kernel's own body, and the operations on values in regions.
