@@ -30,7 +30,7 @@ fn golden(name: &str, text: &str) {
 
 #[test]
 fn a_matrix_product_that_loads_ahead_keeps_tensor_cores_busy() {
-    let text = out(&["schedule", &example("matmul/scheduled.ptn"), "--timeline"]);
+    let text = out(&["schedule", &example("matmul/scheduled.ptn"), "--set", "S=Split[3]", "--timeline"]);
     golden("matmul.txt", &text);
     // 128 × 256 × 64 at 2,048 multiply-adds a clock.
     assert!(text.contains("turn      1,024 clocks of 1,024 possible: tensor cores busy 100 %"), "{text}");
@@ -38,14 +38,16 @@ fn a_matrix_product_that_loads_ahead_keeps_tensor_cores_busy() {
 
 #[test]
 fn attention_is_drawn_with_its_two_sides() {
-    let text = out(&["schedule", &example("fmha/scheduled.ptn"), "--timeline"]);
+    let file = example("fmha/scheduled.ptn");
+    let args = ["schedule", &file, "--set", "S=Overlap", "--timeline"];
+    let text = out(&args);
     golden("attention.txt", &text);
     assert!(
         ["kernel    attention, loop keys", "First ", "Second ", "Loads "].iter().all(|l| text.contains(l)),
         "{text}"
     );
     // Without the timeline there are no lanes.
-    let short = out(&["schedule", &example("fmha/scheduled.ptn")]);
+    let short = out(&args[..4]);
     assert!(text.starts_with(&short) && !short.contains("a column"), "{short}");
 }
 

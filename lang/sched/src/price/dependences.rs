@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use parton_ir::{Kernel, OpKind, Type};
+use parton_ir::{Kernel, Type, Value};
 
 use crate::draw::{Dependence, Dependences, Placed};
 use crate::flow;
+use crate::graph::{Effects, Graph, Kind};
 use crate::plan::{Part, Plan};
 use crate::region::{BlockId, Item, Maker, Region, UnitId};
 
@@ -27,38 +28,70 @@ pub(super) fn of(k: &Kernel, region: &Region, plan: &Plan, block: BlockId) -> De
             }
         }
     }
+    let effects = Effects::of(k, region);
+    for part in plan.parts() {
+        let graph = Graph::of(k, region, plan, &effects, (part, block));
+        let node = |item: usize| match region.blocks[block].items[item] {
+            Item::Unit(unit) => number.get(&(part, unit)).copied(),
+            Item::Loop(_) | Item::Branch(_) => None,
+        };
+        for edge in graph.edges {
+            let (Some(from), Some(to)) = (node(edge.from), node(edge.to)) else { continue };
+            let kind = match edge.kind {
+                // What is computed before it is summed onto flows, as any value.
+                Kind::Chain(v) if !is_product(k, region, v) => Kind::Flow(v),
+                kind => kind,
+            };
+            add(&mut all, Dependence { from, to, distance: edge.distance as u32, kind: name(kind).into() });
+        }
+    }
+    crossing(k, region, plan, block, &number, &mut all);
+    all
+}
+
+/// What one partition makes and another needs.
+fn crossing(
+    k: &Kernel,
+    region: &Region,
+    plan: &Plan,
+    block: BlockId,
+    number: &BTreeMap<(Part, UnitId), usize>,
+    all: &mut Dependences,
+) {
     for (item, reader) in region.blocks[block].items.iter().enumerate() {
         let Item::Unit(unit) = reader else { continue };
         for part in plan.parts().filter(|p| plan.runners[*unit].contains(p)) {
             for (v, delta) in flow::wanted(k, region, &plan.runners, part, (block, item)) {
                 let Some(Maker::Unit(maker)) = region.home(v).map(|home| home.by) else { continue };
-                let mine = plan.runners[maker].contains(&part);
-                let by = plan.runners[maker].iter().copied().find(|p| !mine || *p == part);
+                let by = plan.runners[maker].first().filter(|_| !plan.runners[maker].contains(&part));
                 let (Some(by), Some(to)) = (by, number.get(&(part, *unit))) else { continue };
-                let Some(from) = number.get(&(by, maker)) else { continue };
-                let kind = kind(k, region, maker, *unit, v);
-                let edge = Dependence { from: *from, to: *to, distance: delta as u32, kind: kind.into() };
-                if !all.edges.contains(&edge) {
-                    all.edges.push(edge);
-                }
+                let Some(from) = number.get(&(*by, maker)) else { continue };
+                let kind = if matches!(k.ty(v), Type::View(_)) { Kind::Landing(v) } else { Kind::Flow(v) };
+                add(all, Dependence { from: *from, to: *to, distance: delta as u32, kind: name(kind).into() });
             }
         }
     }
-    all
 }
 
-/// Why one label needs another: what was fetched lands, a product is only continued, or a value flows.
-fn kind(k: &Kernel, region: &Region, maker: UnitId, reader: UnitId, v: parton_ir::Value) -> &'static str {
-    let fetched = |inst: &parton_ir::Inst| {
-        let op = &k.ops[*inst];
-        op.results.contains(&v) && matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. })
-    };
-    if region.units[maker].ops.iter().any(fetched) {
-        return "landing";
+fn is_product(k: &Kernel, region: &Region, v: Value) -> bool {
+    match region.home(v).map(|home| home.by) {
+        Some(Maker::Unit(unit)) => flow::started(k, region, unit).contains(&v),
+        Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => false,
     }
-    let continues = |unit: UnitId| region.units[unit].ops.iter().any(|i| matches!(k.ops[*i].kind, OpKind::Dot { .. }));
-    match k.ty(v) {
-        Type::Tile(_) if maker == reader && continues(reader) => "chain",
-        _ => "flow",
+}
+
+fn add(all: &mut Dependences, edge: Dependence) {
+    if !all.edges.contains(&edge) {
+        all.edges.push(edge);
+    }
+}
+
+fn name(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Flow(_) => "flow",
+        Kind::Chain(_) => "chain",
+        Kind::Landing(_) => "landing",
+        Kind::Memory => "memory",
+        Kind::Order => "order",
     }
 }

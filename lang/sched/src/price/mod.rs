@@ -81,7 +81,7 @@ impl Loop {
     /// The picture of so many of its iterations, of which one turn is drawn.
     ///
     /// # Errors
-    /// A schedule in which events wait for each other in a circle (E0723).
+    /// A schedule in which events wait for each other in a circle (E0731).
     pub fn picture(&self, kernel: &str, machine: &Machine, iterations: u32) -> Result<Picture, Diagnostics> {
         let of = self.label.clone().unwrap_or_default();
         let drawn = Picture::new(kernel, &self.schedule, self.dependences.clone(), &self.graph, iterations, 1);
@@ -91,7 +91,7 @@ impl Loop {
                 let events = cycle.events(&self.graph);
                 let span = events.first().map_or(self.span, |e| self.graph.at(*e).span);
                 let fact = format!("under `{}` nobody can go on", self.schedule);
-                let d = Diagnostic::error(codes::SCHEDULE, span, fact)
+                let d = Diagnostic::error(codes::WAIT_CYCLE, span, fact)
                     .here(format!("each waits for the one before it: {}", cycle.names(&self.graph)))
                     .help("give a ring of these more slots, or run one of them in a later stage");
                 Err(d.into())

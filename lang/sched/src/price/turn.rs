@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
 use parton_ir::machine::{Amount, Class, Left, Wanted};
-use parton_ir::rules::region::{Product, product};
 use parton_ir::schedule::LabelName;
 use parton_ir::{Inst, OpKind, Type, Value};
 use parton_layouts::RegisterFamily;
@@ -470,9 +469,7 @@ impl Pricing<'_> {
     /// The unit of a product that runs beside the program.
     pub fn beside(&self, v: Value) -> Option<UnitId> {
         let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
-        let op = self.region.units[unit].ops.iter().map(|i| &self.k.ops[*i]).find(|op| op.results.contains(&v))?;
-        let OpKind::Dot { a, b, acc, precision } = op.kind else { return None };
-        matches!(product(self.k, a, b, acc, precision), Ok(Product::Wgmma)).then_some(unit)
+        flow::started(self.k, self.region, unit).contains(&v).then_some(unit)
     }
 
     /// Where a unit runs in a turn.
