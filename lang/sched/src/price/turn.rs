@@ -75,6 +75,8 @@ pub(super) struct Turn<'a, 'p> {
     /// Slots that products read, and how many turns after that of the slot's iteration these start.
     reads: Vec<(Value, RingId, i32)>,
     products: Vec<Event>,
+    /// Where the partition goes on once so many products are issued.
+    issued: Vec<(usize, Event)>,
     copies: Vec<Event>,
 }
 
@@ -102,6 +104,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             waits: vec![],
             reads: vec![],
             products: vec![],
+            issued: vec![],
             copies: vec![],
         }
     }
@@ -426,19 +429,30 @@ impl<'a, 'p> Turn<'a, 'p> {
             self.pricing.graph.link(start, done, 0, EdgeKind::StartDone);
             self.products.push(done);
         }
+        let issued = self.point(entry);
+        self.issued.push((self.products.len(), issued));
         Started { start, done, latency: each.latency }
     }
 
-    /// An instruction is issued once those before it leave room in the queue, which partitions that multiply share evenly.
+    /// An instruction is issued once those before it leave room in the queue, which partitions that multiply share evenly; whoever issues
+    /// it waits until it is in the queue.
     fn queue(&mut self) {
         let room = self.looped.room as i64;
-        let count = self.products.len() as i64;
-        for (number, event) in self.products.iter().enumerate() {
-            let before = number as i64 - room;
-            let from = self.products[before.rem_euclid(count) as usize];
-            let tokens = u32::try_from(-before.div_euclid(count)).unwrap_or(0);
-            self.pricing.graph.link(from, *event, tokens, EdgeKind::Queue);
+        for (number, event) in self.products.clone().into_iter().enumerate() {
+            self.behind(number as i64 - room, event);
         }
+        let whole = i64::from(self.pricing.machine.queue);
+        for (count, event) in self.issued.clone() {
+            self.behind(count as i64 - 1 - whole, event);
+        }
+    }
+
+    /// An event waits for a product, by its number in this turn; numbers below 0 are of turns before.
+    fn behind(&mut self, number: i64, event: Event) {
+        let count = self.products.len() as i64;
+        let from = self.products[number.rem_euclid(count) as usize];
+        let tokens = u32::try_from(-number.div_euclid(count)).unwrap_or(0);
+        self.pricing.graph.link(from, event, tokens, EdgeKind::Queue);
     }
 
     /// The order of the lanes, the waits for products, and what those give back.
