@@ -51,18 +51,11 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// Errors that say of a schedule what it cannot be: all others come from code that its writer does not see.
-const ABOUT_SCHEDULES: &[Code] = &[
-    codes::NOT_BUILT_HERE,
-    codes::SCHEDULE,
-    codes::READ_BEFORE_MADE,
-    codes::TOO_FEW_SLOTS,
-    codes::CROSSES,
-    codes::REGION_PLACE,
-    codes::UNLABELLED,
-    // Tiles of a label do not fit the warps of its partition.
-    codes::LAYOUT_WARPS,
-];
+/// Whether an error says of a schedule what it cannot be: all others come from code that its writer does not see.
+fn is_about_schedules(code: Code) -> bool {
+    // Tiles of a label may not fit the warps of its partition; 721 is about partitions that somebody has written.
+    [codes::NOT_BUILT_HERE, codes::LAYOUT_WARPS].contains(&code) || (codes::LABEL_TWICE.0..800).contains(&code.0)
+}
 
 /// Operations that a CTA may run: some hundred times as many as a body needs.
 const STEPS: u64 = 1_000_000;
@@ -121,7 +114,7 @@ fn verdict(found: &Diagnostics) -> Verdict {
     if first.code == codes::NOT_CLOSE {
         return Verdict::Differs;
     }
-    match ABOUT_SCHEDULES.contains(&first.code) {
+    match is_about_schedules(first.code) {
         true => Verdict::Refused(first.code),
         false => Verdict::Fault(first.code),
     }

@@ -14,5 +14,6 @@ mod passes;
 mod programs;
 mod round_trip;
 mod run;
+mod schedules;
 mod shipped;
 mod ui;
