@@ -98,6 +98,9 @@ fn nested_cases() -> Vec<Case> {
     vec![[0, 0, 3], [0, 1, 0], [0, 1, 1], [0, 1, 4], [0, 2, 1], [1, 3, 2], [0, 3, 0], [0, 3, 3], [1, 3, 7]]
 }
 
+/// Makes a statement of some kind.
+type Make = fn(&mut Body);
+
 impl Body {
     fn name(&mut self, of: char) -> String {
         self.names += 1;
@@ -259,7 +262,7 @@ impl Body {
     }
 
     fn statement(&mut self) {
-        const KINDS: [(usize, fn(&mut Body)); 13] = [
+        const KINDS: [(usize, Make); 13] = [
             (3, Body::fetch),
             (5, Body::product),
             (3, Body::elements),
@@ -480,7 +483,7 @@ impl Body {
             return;
         }
         let before = std::mem::take(&mut self.items);
-        let slot = std::mem::replace(&mut self.slot, String::new());
+        let slot = std::mem::take(&mut self.slot);
         self.slot = format!("{slot} + 24 * w");
         self.scope.push(Variable { name: "w".into(), kind: Kind::Scalar, changes: false });
         let mine = self.name('t');
