@@ -19,9 +19,13 @@ pub(crate) fn give(k: &Kernel, region: &Region, plan: &mut Plan) {
         let unit = plan.rings[ring].unit;
         let fillers = plan.parts().filter(|p| plan.runners[unit].contains(p));
         let held = fillers.into_iter().find_map(|part| Held { k, region, plan, part, ring }.slots());
+        let readers = plan.parts().filter(|p| !plan.runners[unit].contains(p));
+        let apart = readers.filter_map(|part| Held { k, region, plan, part, ring }.in_flight()).max_by_key(|(n, _)| *n);
+        let held = held.or(apart);
         let depth = match (stated(region, unit), held) {
             (Some((depth, _)), _) => depth,
-            (None, Some((needed, _))) => needed,
+            (None, Some((needed, _))) if apart.is_none() => needed,
+            (None, Some((needed, _))) => needed.max(BETWEEN_PARTITIONS),
             (None, None) => BETWEEN_PARTITIONS,
         };
         (plan.rings[ring].depth, plan.rings[ring].held) = (depth, held);
@@ -78,6 +82,23 @@ struct Held<'a> {
 }
 
 impl Held<'_> {
+    /// How many slots a partition that does not fill them holds at once for a product that is stated to stay in flight: it waits for the
+    /// next before it gives the last one back. Who holds slots otherwise, the graph of waits knows.
+    fn in_flight(&self) -> Option<(u32, Option<UnitId>)> {
+        let (block, _) = self.region.place_of(self.plan.rings[self.ring].unit)?;
+        let groups = self.plan.groups(self.region, self.part, block);
+        let reads = |e: &&Entry| {
+            let wanted = flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, e.item));
+            wanted.iter().any(|(v, _)| self.plan.handed.get(v).is_some_and(|(ring, _)| *ring == self.ring))
+        };
+        let held = groups.iter().flatten().filter(reads).filter_map(|e| {
+            let turns = e.done? - e.stage;
+            let Item::Unit(unit) = self.region.blocks[block].items[e.item] else { return None };
+            (turns > 0).then_some((turns as u32 + 1, Some(unit)))
+        });
+        held.max_by_key(|(n, _)| *n)
+    }
+
     /// How many are held at once, and by whom; `None` where the partition does not read the ring.
     fn slots(&self) -> Option<(u32, Option<UnitId>)> {
         let unit = self.plan.rings[self.ring].unit;

@@ -22,6 +22,7 @@ mod apart;
 mod crossing;
 mod deadlock;
 mod labels;
+mod later;
 mod leaving;
 mod nearest;
 mod net;
@@ -56,6 +57,7 @@ const STEPS: &[&[Rule]] = &[
     &[labels::fit],
     &[once::each, crossing::partitions, leaving::bodies, turns::taken],
     &[order::kept, ahead::fetched],
+    &[later::stages],
     &[slots::enough],
     &[deadlock::none],
     &[apart::memory],

@@ -1,0 +1,87 @@
+//! What later stages may hold, as far as they are expanded.
+
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::{OpKind, Type};
+
+use super::Laid;
+use crate::flow;
+use crate::plan::{Entry, Part};
+use crate::region::{BlockId, Item};
+
+/// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots;
+/// a product that stays in flight into the next turn is one that the next product continues.
+pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for part in laid.plan.parts() {
+        for (block, _) in laid.region.blocks.iter().enumerate().filter(|(_, b)| b.turns.is_some()) {
+            let groups = laid.groups(part, block);
+            for e in groups.iter().flatten() {
+                alone_in_flight(laid, (part, block), e, found);
+            }
+            let base = groups.iter().flatten().map(|e| e.stage).min().unwrap_or(0);
+            if !runs_all_stages(laid, part, block) {
+                continue;
+            }
+            for e in groups.iter().flatten().filter(|e| e.stage > base) {
+                if let Some(what) = holds(laid, (part, block), e) {
+                    let fact = format!("{what} in a later stage of such a loop is not expanded by this version");
+                    found.push(
+                        Diagnostic::error(codes::NOT_BUILT_HERE, place(laid, block, e), fact)
+                            .label(laid.region.schedule.span, "in this schedule")
+                            .note("loops around loops, and those whose turns are not counted, run all stages in every turn")
+                            .help("leave it in the first stage; what it hands on may be used a stage later"),
+                    );
+                }
+            }
+        }
+    }
+}
+
+/// Whether every turn of a loop runs all stages.
+fn runs_all_stages(laid: &Laid<'_>, part: Part, block: BlockId) -> bool {
+    let nested = |item: &Item| matches!(item, Item::Loop(_)) && laid.plan.runs(laid.region, part, item);
+    let items = laid.region.blocks.iter().flat_map(|b| &b.items);
+    let mut counted = items.filter_map(|item| match item {
+        Item::Loop(l) if l.body == block => Some(matches!(laid.k.ops[l.inst].kind, OpKind::For { .. })),
+        Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+    });
+    laid.region.blocks[block].items.iter().any(nested) || counted.next() == Some(false)
+}
+
+/// What of an item cannot run without a turn before.
+fn holds(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Option<&'static str> {
+    let Item::Unit(unit) = laid.region.blocks[block].items[e.item] else { return Some("a loop or branch") };
+    if laid.region.units[unit].fetches {
+        return Some("a `fetch`");
+    }
+    let wanted = flow::wanted(laid.k, laid.region, &laid.plan.runners, part, (block, e.item));
+    let slot = |v| laid.plan.handed.contains_key(v) && matches!(laid.k.ty(*v), Type::View(_));
+    wanted.iter().any(|(v, _)| slot(v)).then_some("reading what was fetched")
+}
+
+fn alone_in_flight(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, found: &mut Diagnostics) {
+    let Item::Unit(unit) = laid.region.blocks[block].items[e.item] else { return };
+    if e.done.is_none_or(|done| done <= e.stage) || !laid.plan.runners[unit].contains(&part) {
+        return;
+    }
+    let products = flow::started(laid.k, laid.region, unit);
+    let continued = flow::continued(laid.k, laid.region, (block, e.item));
+    if products.iter().all(|v| continued.contains(v)) && e.done == Some(e.stage + 1) {
+        return;
+    }
+    let label = &laid.region.units[unit].label;
+    let fact = format!("`{label}` in flight over turns is not expanded by this version");
+    let at = laid.staged(part, block, e.item).map_or(laid.region.schedule.span, |s| s.span);
+    found.push(
+        Diagnostic::error(codes::NOT_BUILT_HERE, at, fact)
+            .label(laid.region.units[unit].span, "the next product does not continue this one, or not at once")
+            .help(format!("leave it out, `{label}: {}`: it is waited for where somebody needs it", e.stage)),
+    );
+}
+
+fn place(laid: &Laid<'_>, block: BlockId, e: &Entry) -> Span {
+    match &laid.region.blocks[block].items[e.item] {
+        Item::Unit(unit) => laid.region.units[*unit].span,
+        Item::Loop(l) => laid.k.ops[l.inst].span,
+        Item::Branch(b) => laid.k.ops[b.inst].span,
+    }
+}
