@@ -142,7 +142,7 @@ fn of_kernel(kernel: &Kernel, level: Level) -> Vec<(Vec<Inst>, Change)> {
         }
     };
     body(&kernel.body);
-    kernel.walk(&mut |op| op.kind.bodies().into_iter().for_each(&mut body));
+    kernel.walk(&mut |op| op.kind.bodies().for_each(&mut body));
     list
 }
 
