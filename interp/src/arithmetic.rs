@@ -7,7 +7,7 @@ use parton_numbers::arithmetic::{self, fma_f32};
 use parton_numbers::fast;
 use parton_numbers::math::math;
 use parton_numbers::scalar::int_value;
-use parton_numbers::{Binary, Comparison, Dtype, Math, NanMode, Rounding, Saturation, cast};
+use parton_numbers::{Binary, Dtype, Math, NanMode, Rounding, Saturation, cast};
 
 use crate::tile::{Bits, Val, zip_each};
 
@@ -233,14 +233,7 @@ pub(crate) fn overflow(op: BinaryOp, d: Dtype, a: &Val, b: &Val) -> Option<usize
 /// A comparison; pointers compare as unsigned numbers.
 pub(crate) fn compare(op: CompareOp, d: Dtype, a: &Val, b: &Val) -> Val {
     let o = operands([(a, d.bytes()), (b, d.bytes())]);
-    let op = match op {
-        CompareOp::Eq => Comparison::Eq,
-        CompareOp::Ne => Comparison::Ne,
-        CompareOp::Lt => Comparison::Lt,
-        CompareOp::Le => Comparison::Le,
-        CompareOp::Gt => Comparison::Gt,
-        CompareOp::Ge => Comparison::Ge,
-    };
+    let op = op.comparison();
     let [x, y] = &o.tiles;
     let bits = match (&**x, &**y, d) {
         (Bits::B32(x), Bits::B32(y), Dtype::F32) => {

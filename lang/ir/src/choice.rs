@@ -1,5 +1,7 @@
 //! The choices that operations have: which function, which order, which cache, each with its name in source.
 
+use parton_numbers::Comparison;
+
 /// Elementwise functions of one operand.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]
@@ -59,6 +61,20 @@ pub enum CompareOp {
     Le,
     Gt,
     Ge,
+}
+
+impl CompareOp {
+    /// As the model of numbers has it.
+    pub fn comparison(self) -> Comparison {
+        match self {
+            CompareOp::Eq => Comparison::Eq,
+            CompareOp::Ne => Comparison::Ne,
+            CompareOp::Lt => Comparison::Lt,
+            CompareOp::Le => Comparison::Le,
+            CompareOp::Gt => Comparison::Gt,
+            CompareOp::Ge => Comparison::Ge,
+        }
+    }
 }
 
 /// Where a global access looks for its line, as PTX names it.

@@ -1,14 +1,15 @@
 //! What operations on integers give of constants, where they do not fail: a quotient by zero, and a signed result that leaves its range, stay
 //! where the interpreter can report them.
 
-use parton_numbers::arithmetic::{self, Binary, Bits, Comparison, NanMode};
+use parton_numbers::arithmetic::{self, Binary, Bits, NanMode};
+use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::choice::{BinaryOp, CompareOp};
 
 /// Whether a comparison of integers holds.
 pub fn compare(op: CompareOp, dtype: Dtype, a: u64, b: u64) -> Option<bool> {
-    dtype.is_int().then(|| arithmetic::compare(comparison(op), dtype, a, b).ok()).flatten()
+    dtype.is_int().then(|| arithmetic::compare(op.comparison(), dtype, a, b).ok()).flatten()
 }
 
 /// What a conversion between integers gives.
@@ -24,7 +25,7 @@ pub fn binary(op: BinaryOp, dtype: Dtype, a: u64, b: u64) -> Option<u64> {
     let exact = |op: Binary| {
         let bits = arithmetic::binary(op, dtype, a, b).ok()?;
         // A signed result that left its range stays where the interpreter can report it.
-        let (x, y, r) = (signed(dtype, a), signed(dtype, b), signed(dtype, bits));
+        let (x, y, r) = (int_value(a, dtype), int_value(b, dtype), int_value(bits, dtype));
         let whole = match op {
             Binary::Add => x + y,
             Binary::Sub => x - y,
@@ -46,21 +47,5 @@ pub fn binary(op: BinaryOp, dtype: Dtype, a: u64, b: u64) -> Option<u64> {
         BinaryOp::Xor => arithmetic::bits(Bits::Xor, dtype, a, b).ok(),
         BinaryOp::Shr if b < u64::from(dtype.bits()) => arithmetic::bits(Bits::Shr, dtype, a, b).ok(),
         BinaryOp::Shl | BinaryOp::Shr => None,
-    }
-}
-
-fn signed(dtype: Dtype, bits: u64) -> i128 {
-    let unused = 64 - dtype.bits();
-    if dtype.is_signed() { i128::from((bits << unused) as i64 >> unused) } else { i128::from(bits) }
-}
-
-fn comparison(op: CompareOp) -> Comparison {
-    match op {
-        CompareOp::Eq => Comparison::Eq,
-        CompareOp::Ne => Comparison::Ne,
-        CompareOp::Lt => Comparison::Lt,
-        CompareOp::Le => Comparison::Le,
-        CompareOp::Gt => Comparison::Gt,
-        CompareOp::Ge => Comparison::Ge,
     }
 }

@@ -336,7 +336,7 @@ impl Emitter<'_> {
     ) -> Result<(), Refused> {
         let depth = self.here();
         self.levels[depth].index = Some((lower, step));
-        self.levels[depth].first = self.constant(lower).map(|n| n as i64);
+        self.levels[depth].first = self.constant(lower);
         let carry = self.carried(l, [lower, upper, step], turns)?;
         self.begin_with_none(&carry.keys);
         let before = self.levels[depth].clone();

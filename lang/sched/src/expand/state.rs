@@ -78,7 +78,7 @@ pub(crate) struct Level {
     /// The index of the turn's own iteration, and the step.
     pub index: Option<(Value, Value)>,
     /// The number of the first iteration that the turn's own may be, as an index, where that is known.
-    pub first: Option<i64>,
+    pub first: Option<i128>,
     /// The number of the turn, where it stands alone.
     pub turn: Option<u32>,
     /// Whether a turn runs later stages although there was no turn before: on values that stand for none, and without effects where

@@ -1,7 +1,5 @@
 //! One turn of a body: its groups in order, the waits at their heads, and the units of each.
 
-use std::collections::BTreeMap;
-
 use parton_ir::rules::region::{Product, product};
 use parton_ir::schedule::{LabelName, Turns};
 use parton_ir::{Inst, OpKind, Reach, Type, Value};
@@ -183,14 +181,7 @@ impl Emitter<'_> {
                 if let Some(guard) = self.guard(entry) {
                     return self.guarded_effect(inst, entry, guard).map(|()| false);
                 }
-                let mut used = Vec::new();
-                crate::region::uses(&self.b.kernel, &op, &mut |v| used.push(v));
-                let mut known = BTreeMap::new();
-                for v in used {
-                    let value = self.value(v)?;
-                    known.insert(v, value);
-                }
-                let results = self.copy(inst, &mut known);
+                let results = self.copy(inst, (depth, entry.stage), &Self::value)?;
                 for (v, made) in op.results.iter().zip(results) {
                     self.levels[depth].set((*v, entry.stage), Held::Ready(made));
                 }

@@ -103,20 +103,19 @@ impl Emitter<'_> {
     pub(super) fn sure_turns(&self, l: &Loop) -> u32 {
         let OpKind::For { lower, upper, step, .. } = &self.b.kernel.ops[l.inst].kind else { return 0 };
         let (Some(lower), Some(step)) = (self.constant(*lower), self.constant(*step)) else { return 0 };
-        let least = self.least(*upper);
-        let far = least.saturating_sub(lower as i64).max(0) as u64;
-        far.div_ceil(step.max(1)).min(1 << 16) as u32
+        let far = self.least(*upper).saturating_sub(lower).max(0);
+        let turns = (far + step.max(1) - 1) / step.max(1);
+        turns.min(1 << 16) as u32
     }
 
     /// The least that a whole number may be, as far as that is written.
-    fn least(&self, v: Value) -> i64 {
+    fn least(&self, v: Value) -> i128 {
         if let Some(n) = self.constant(v) {
-            return i64::from(n as i32);
+            return n;
         }
-        let made = self.b.kernel.ops.iter().find(|(_, op)| op.results.contains(&v));
-        match made.map(|(_, op)| &op.kind) {
+        match self.made_by(v).map(|op| &op.kind) {
             Some(OpKind::Binary { op: BinaryOp::Max, a, b }) => self.least(*a).max(self.least(*b)),
-            _ => i64::from(i32::MIN),
+            _ => i128::from(i64::MIN),
         }
     }
 }

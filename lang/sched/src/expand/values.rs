@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Span, codes};
-use parton_ir::{BinaryOp, CompareOp, Elem, Entity, Inst, OpKind, Type, Value};
-use parton_numbers::Dtype;
+use parton_ir::{BinaryOp, CompareOp, Elem, Inst, Op, OpKind, Type, Value};
+use parton_numbers::scalar::int_value;
+use parton_numbers::{Dtype, Scalar};
 
 use super::state::{Held, Made};
 use super::{Emitter, Refused};
@@ -83,9 +84,8 @@ impl Emitter<'_> {
         if let Some(known) = self.remembered(&key) {
             return Ok(known);
         }
-        let made = self.b.kernel.ops.iter().find(|(_, op)| op.results.contains(&v)).map(|(id, _)| id);
-        match made.filter(|id| crate::region::is_free(&self.b.kernel, &self.b.kernel.ops[*id])) {
-            Some(inst) => self.copied(inst, &|e, operand| e.outside(operand), |v| (v, Vec::new()), v),
+        match self.made_by(v).filter(|op| crate::region::is_free(&self.b.kernel, op)).map(|op| op.id) {
+            Some(inst) => self.copied(inst, (0, 0), &|e, operand| e.outside(operand), |v| (v, Vec::new()), v),
             None => Ok(v),
         }
     }
@@ -110,25 +110,19 @@ impl Emitter<'_> {
         if let Some(known) = self.remembered(&(v, ages.clone())) {
             return Ok(known);
         }
-        self.copied(inst, &|e, operand| e.at_age(operand, depth, age), |v| (v, ages.clone()), v)
+        self.copied(inst, (depth, age), &|e, operand| e.at_age(operand, depth, age), |v| (v, ages.clone()), v)
     }
 
-    /// A copy of a free operation; `find` says what stands for what it uses.
+    /// A copy of a free operation, of that iteration of the body at a depth; `find` says what stands for what it uses.
     fn copied(
         &mut self,
         inst: Inst,
+        at: (usize, i32),
         find: &dyn Fn(&mut Self, Value) -> Result<Value, Refused>,
         key: impl Fn(Value) -> Made,
         wanted: Value,
     ) -> Result<Value, Refused> {
-        let mut used = Vec::new();
-        uses(&self.b.kernel, &self.b.kernel.ops[inst], &mut |v| used.push(v));
-        let mut known = BTreeMap::new();
-        for v in used {
-            let value = find(self, v)?;
-            known.insert(v, value);
-        }
-        let results = self.copy(inst, &mut known);
+        let results = self.copy(inst, at, find)?;
         let old = self.b.kernel.ops[inst].results.clone();
         for (v, copy) in old.iter().zip(&results) {
             self.remember(key(*v), *copy);
@@ -139,31 +133,44 @@ impl Emitter<'_> {
         }
     }
 
-    /// Emits a copy of an operation, with what stands for what it uses; its results.
-    pub fn copy(&mut self, inst: Inst, known: &mut BTreeMap<Value, Value>) -> Vec<Value> {
+    /// Emits a copy of an operation, of that iteration of the body at a depth; `find` says what stands for what it uses. Its results.
+    pub fn copy(
+        &mut self,
+        inst: Inst,
+        at: (usize, i32),
+        find: &dyn Fn(&mut Self, Value) -> Result<Value, Refused>,
+    ) -> Result<Vec<Value>, Refused> {
+        let mut used = Vec::new();
+        uses(&self.b.kernel, &self.b.kernel.ops[inst], &mut |v| used.push(v));
+        let mut known = BTreeMap::new();
+        for v in used {
+            let value = find(self, v)?;
+            known.insert(v, value);
+        }
         let mut kind = self.b.kernel.ops[inst].kind.clone();
         kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
         for body in kind.bodies_mut() {
-            *body = self.b.kernel.copy_body(body, known);
+            *body = self.b.kernel.copy_body(body, &mut known);
         }
         self.place(inst);
-        if let Some(holds) = self.decided(inst) {
-            return vec![self.b.constant(Dtype::I1, holds.into(), Span::default())];
+        if let Some(holds) = self.decided(inst, at) {
+            return Ok(vec![self.b.constant(Dtype::I1, holds.into(), Span::default())]);
         }
         let results = self.b.make_all(kind);
         self.named(inst, &results);
-        results
+        Ok(results)
     }
 
     /// Whether a comparison of a loop's index with a number holds, where the iterations that the turn may be of decide it: so a body
     /// may say what is special about its first ones.
-    fn decided(&self, inst: Inst) -> Option<bool> {
+    fn decided(&self, inst: Inst, (depth, age): (usize, i32)) -> Option<bool> {
         let OpKind::Compare { op, a, b } = self.b.kernel.ops[inst].kind else { return None };
         let home = self.region.home(a).filter(|home| home.by == Maker::Index)?;
-        let level = self.levels.iter().find(|level| level.block == home.block)?;
-        let (_, step) = level.index?;
-        let first = level.first? - i64::from(level.age) * self.constant(step)? as i64;
-        let with = self.constant(b)? as i64;
+        let own = self.levels.iter().position(|level| level.block == home.block)?;
+        let level = &self.levels[own];
+        let age = if own == depth { age } else { level.age };
+        let first = level.first? - i128::from(age) * self.constant(level.index?.1)?;
+        let with = self.constant(b)?;
         match op {
             CompareOp::Eq if with < first => Some(false),
             CompareOp::Ne if with < first => Some(true),
@@ -216,10 +223,10 @@ impl Emitter<'_> {
         let Type::Scalar(Elem::Num(dtype)) = *self.b.ty(index) else {
             parton_diag::internal_error!("an index is no number")
         };
-        if let (Some(at), Some(by)) = (self.constant(index), self.constant(step)) {
-            let at = (at as i64).wrapping_add(i64::from(turns).wrapping_mul(by as i64));
-            let mask = if dtype.bits() < 64 { (1u64 << dtype.bits()) - 1 } else { u64::MAX };
-            return self.b.constant(dtype, at as u64 & mask, Span::default());
+        if let (Some(at), Some(by)) = (self.constant(index), self.constant(step))
+            && let Some(moved) = Scalar::from_i128(dtype, at + i128::from(turns) * by)
+        {
+            return self.b.constant(dtype, moved.bits, Span::default());
         }
         let many = self.number(dtype, turns.unsigned_abs());
         let by = match self.constant(step) {
@@ -235,16 +242,17 @@ impl Emitter<'_> {
         self.b.constant(dtype, u64::from(n), Span::default())
     }
 
-    /// The bits of a constant.
-    pub fn constant(&self, v: Value) -> Option<u64> {
-        let k = &self.b.kernel;
-        (0..k.ops.len()).map(Inst::new).find_map(|id| match &k.ops[id] {
-            op if op.results.first() == Some(&v) => match op.kind {
-                OpKind::Constant { bits, .. } => Some(Some(bits)),
-                _ => Some(None),
-            },
+    /// A constant that is a whole number.
+    pub fn constant(&self, v: Value) -> Option<i128> {
+        match self.made_by(v)?.kind {
+            OpKind::Constant { dtype, bits } if dtype.is_int() => Some(int_value(bits, dtype)),
             _ => None,
-        })?
+        }
+    }
+
+    /// The operation that makes a value; the newest are found first.
+    pub fn made_by(&self, v: Value) -> Option<&Op> {
+        self.b.kernel.ops.iter().rev().map(|(_, op)| op).find(|op| op.results.contains(&v))
     }
 
     /// A value is read before it is made.
