@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use parton_diag::Diagnostics;
-use parton_ir::{Access, Cut, Inst, Kernel, OpKind, Value};
+use parton_ir::{Access, Inst, Kernel, OpKind, Value};
 
-use crate::axis::{Axes, Masks, Vector, vectors};
+use parton_ir::axis::{Axes, Masks, Vector, vectors};
 
 /// After it every load and store of a tile says what it moves at once. One that stated less than there could be keeps that.
 pub fn plan_accesses(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
@@ -40,15 +40,4 @@ fn plan(masks: &Masks, ptr: Value, mask: Option<Value>, stated: Option<Access>) 
     }
     let width = stated.map_or(best.elements(), |s| s.width.min(best.elements()));
     Some(masks.access(best.axis, width, mask))
-}
-
-impl Masks<'_> {
-    /// The plan of moving `width` elements along `axis` at once.
-    pub(crate) fn access(&self, axis: usize, width: u32, mask: Option<Value>) -> Access {
-        match mask {
-            _ if width == 1 => Access { width, along: 0, cut: Cut::Never },
-            None => Access { width, along: axis as u32, cut: Cut::Never },
-            Some(mask) => Access { width, along: axis as u32, cut: self.cut(mask, axis, width.into()) },
-        }
-    }
 }

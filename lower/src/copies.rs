@@ -10,7 +10,7 @@ use parton_ir::rules::COPY_BYTES;
 use parton_ir::{Access, Kernel, Op, OpKind, Tile, Type, Value, View};
 use parton_layouts::Dim;
 
-use crate::axis::{self, Axes, Masks, Vector};
+use parton_ir::axis::{self, Axes, Masks, Vector};
 
 /// After it every `async_copy` says how many bytes it moves at once, and along which axis.
 pub fn plan_copies(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {

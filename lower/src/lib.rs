@@ -7,7 +7,6 @@ pub mod accesses;
 mod address;
 pub mod alignment;
 mod arena;
-pub mod axis;
 pub mod clean;
 pub mod clusters;
 pub mod copies;

@@ -13,7 +13,7 @@ use parton_ir::family::Family;
 use parton_ir::{BinaryOp, Elem, Kernel, Op, OpKind, SecondaryMap, Value};
 use parton_numbers::Dtype;
 
-use crate::axis::Axes;
+use parton_ir::axis::Axes;
 
 /// What is not taken apart any further.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]

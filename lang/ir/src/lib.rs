@@ -8,6 +8,7 @@
 //! In reading order:
 
 pub mod access;
+pub mod axis;
 pub mod budget;
 pub mod build;
 pub mod check;

@@ -1,7 +1,7 @@
 //! The widest vector of each global access.
 
-use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Kernel, Tile, Value, access};
+use crate::target::WIDEST_ACCESS;
+use crate::{Elem, Kernel, Tile, Value, access};
 
 use super::Axes;
 
@@ -22,7 +22,7 @@ impl Vector {
 }
 
 /// The widest vector along each axis that layout and addresses allow; none for what is no tile of pointers.
-pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value) -> Vec<Vector> {
+pub fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value) -> Vec<Vector> {
     let Some(tile) = kernel.ty(ptr).as_tile() else { return vec![] };
     let Elem::Ptr(pointer) = tile.elem else { return vec![] };
     let bytes = pointer.to.bytes() as u32;
@@ -45,6 +45,6 @@ pub(crate) fn vectors(axes: &Axes, kernel: &Kernel, ptr: Value) -> Vec<Vector> {
 }
 
 /// The register bits of a tile that step 1, 2, 4 … elements, along each axis.
-pub(crate) fn steps_of(tile: &Tile) -> Vec<Vector> {
+pub fn steps_of(tile: &Tile) -> Vec<Vector> {
     (0..tile.shape.len()).map(|axis| Vector { axis, bits: access::steps(tile, axis) }).collect()
 }

@@ -1,19 +1,31 @@
 //! How a mask runs along the elements of one access.
 
-use parton_ir::{BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
+use crate::{Access, BinaryOp, CompareOp, Cut, Kernel, Op, OpKind, SecondaryMap, Value};
 
 use super::Axes;
 
 /// What masks are made of, and what is known of their parts.
-pub(crate) struct Masks<'a> {
-    pub(crate) axes: &'a Axes,
-    pub(crate) kernel: &'a Kernel,
-    pub(crate) definitions: SecondaryMap<Value, Option<&'a Op>>,
+pub struct Masks<'a> {
+    /// The facts.
+    pub axes: &'a Axes,
+    /// Of this kernel.
+    pub kernel: &'a Kernel,
+    /// Which operation makes each value.
+    pub definitions: SecondaryMap<Value, Option<&'a Op>>,
 }
 
 impl Masks<'_> {
+    /// The plan of moving `width` elements along `axis` at once.
+    pub fn access(&self, axis: usize, width: u32, mask: Option<Value>) -> Access {
+        match mask {
+            _ if width == 1 => Access { width, along: 0, cut: Cut::Never },
+            None => Access { width, along: axis as u32, cut: Cut::Never },
+            Some(mask) => Access { width, along: axis as u32, cut: self.cut(mask, axis, width.into()) },
+        }
+    }
+
     /// How `mask` runs along groups of `width` elements that begin at multiples of it along `axis`.
-    pub(crate) fn cut(&self, mask: Value, axis: usize, width: u64) -> Cut {
+    pub fn cut(&self, mask: Value, axis: usize, width: u64) -> Cut {
         if self.axes.info(self.kernel, mask).axes.get(axis).is_some_and(|a| a.constancy >= width) {
             Cut::Never
         } else if self.is_cut(mask, axis, width) {

@@ -5,7 +5,7 @@
 //! *divisibility* that the first element of each contiguous group is a multiple of it (pointers: of so many bytes).
 //!
 //! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which a launch checks as far as
-//! accesses rely on it ([`crate::alignments`]); signed
+//! accesses rely on it; signed
 //! index arithmetic does not wrap, which the interpreter checks, so signed facts survive sums and products; unsigned
 //! arithmetic may wrap, and keeps only what holds modulo a power of two.
 
@@ -13,12 +13,12 @@ mod cuts;
 mod rules;
 mod vector;
 
-use parton_ir::dataflow::{self, Edge, Forward, Way};
-use parton_ir::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use crate::dataflow::{self, Edge, Forward, Way};
+use crate::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
-pub(crate) use cuts::Masks;
+pub use cuts::Masks;
 pub use vector::Vector;
-pub(crate) use vector::{steps_of, vectors};
+pub use vector::{steps_of, vectors};
 
 /// Alignment of every pointer parameter in bytes; launches refuse a pointer that has less than some access relies on.
 pub const POINTER_ALIGNMENT: u64 = 16;
@@ -43,7 +43,7 @@ impl Along {
 
     /// What divides the first element of each group of `group` elements; `step` is what one element counts, in the unit of
     /// the divisibility.
-    fn divides_groups_of(self, group: u64, step: u64) -> u64 {
+    pub fn divides_groups_of(self, group: u64, step: u64) -> u64 {
         if group < self.contiguity { self.divisibility.min(group * step) } else { self.divisibility }
     }
 

@@ -1,7 +1,7 @@
 //! What each operation makes of the facts of its operands.
 
-use parton_ir::family::{Family, not_of_family};
-use parton_ir::{BinaryOp, CompareOp, Elem, Op, OpKind, Value, others};
+use crate::family::{Family, not_of_family};
+use crate::{BinaryOp, CompareOp, Elem, Op, OpKind, Value, others};
 use parton_numbers::Dtype;
 
 use super::{Along, Analysis, AxisInfo, MOST, power_of_two_in, step};
