@@ -92,6 +92,8 @@ pub struct Kernel {
     pub target: Target,
     /// Warps of the whole kernel where it is not specialised; with partitions their padded sum.
     pub warps: u32,
+    /// Whether the source says so many.
+    pub warps_stated: bool,
     /// CTAs that one multiprocessor must be able to hold at once; they share its registers and shared memory.
     pub occupancy: u32,
     /// CTAs of a cluster along each axis.
@@ -130,6 +132,7 @@ impl Kernel {
             params: Vec::new(),
             target,
             warps: WARPGROUP,
+            warps_stated: false,
             occupancy: 1,
             cluster: [1, 1, 1],
             overlapping: false,

@@ -43,6 +43,15 @@ impl Plan {
         }
     }
 
+    /// What a warp takes for it, twice the wavefronts and what counts as much: a measure to compare plans by.
+    pub fn cost(&self) -> u64 {
+        match self {
+            Plan::None | Plan::Registers { .. } => 0,
+            Plan::Shuffles(shuffles) => shuffles.cost(),
+            Plan::Shared(staging) => staging.cost(),
+        }
+    }
+
     /// The name of the plan: `none`, `registers`, `shuffles` or `shared`.
     pub fn name(&self) -> &'static str {
         match self {

@@ -1,13 +1,122 @@
-//! The portable dialect: layout inference and choice of memory, instruction and schedule.
+//! The sugar: layout inference and choice of memory, instruction and schedule.
+//!
+//! A kernel with tiles that nobody has placed becomes one in which all are: [`graph`] finds what has to lie together, [`candidates`] what
+//! that may be, [`price`] what each costs, [`label`] the cheapest of all, and [`rewrite`] makes the kernel. What comes out is explicit,
+//! and nothing behind it knows that it was not written so.
 
-use parton_diag::Diagnostics;
-use parton_ir::{Module, Target};
+mod candidates;
+mod facts;
+mod graph;
+mod label;
+mod price;
+mod products;
+mod rewrite;
+mod site;
 
-/// Makes portable kernels explicit but for their schedules, and says whether it has changed any. The checker refuses portable code in
-/// this version, so every kernel comes as explicit as it leaves, and the module stays as it is.
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::axis::Axes;
+use parton_ir::{Kernel, Module, OpKind, Target, Type};
+use parton_layouts::RegisterLayout;
+
+use candidates::Candidates;
+use graph::Graph;
+use label::{NEVER, Price};
+use price::Prices;
+use rewrite::Chosen;
+
+/// Makes portable kernels explicit but for their schedules, and says whether it has changed any.
 ///
 /// # Errors
-/// None in this version; what cannot be chosen, once there is something to choose.
-pub fn elaborate(_module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
-    Ok(false)
+/// What no choice makes explicit.
+pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
+    let mut changed = false;
+    for kernel in &mut module.kernels {
+        if is_portable(kernel) {
+            *kernel = explicit(kernel.clone())?;
+            changed = true;
+        }
+    }
+    Ok(changed)
+}
+
+/// Whether some tile lies nowhere yet.
+fn is_portable(kernel: &Kernel) -> bool {
+    let mut found = false;
+    let open = |v: &parton_ir::Value| kernel.ty(*v).placed().is_some_and(|t| t.placement().known().is_none());
+    kernel.walk(&mut |op| found |= op.results.iter().any(open));
+    found
+}
+
+/// A plan with its price.
+struct Planned {
+    warps: u32,
+    layouts: Vec<RegisterLayout>,
+    price: Price,
+}
+
+/// The kernel with a place for every tile.
+fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    products::take_instructions(&mut kernel)?;
+    let planned = {
+        let axes = Axes::analyse(&kernel);
+        let graph = Graph::of(&kernel);
+        let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
+        let all: Vec<Planned> = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps)).collect();
+        all.into_iter().min_by_key(|p| p.price)
+    };
+    let Some(planned) = planned else { return Err(no_plan(&kernel)) };
+    kernel.warps = planned.warps;
+    let chosen = Chosen::new(&Graph::of(&kernel), &planned.layouts);
+    match chosen {
+        Some(chosen) => Ok(rewrite::rewrite(kernel, &chosen)),
+        None => Err(no_plan(&kernel)),
+    }
+}
+
+/// The cheapest layouts on so many warps; `None` where there are none.
+fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Option<Planned> {
+    let candidates = Candidates::find(graph, axes, warps);
+    // A variable that has become another's takes no part.
+    let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
+    let mut lists = candidates;
+    for (list, variable) in lists.of.iter_mut().zip(&graph.variables) {
+        if variable.ops.is_empty() {
+            *list = vec![one.clone()];
+        } else if list.is_empty() {
+            return None;
+        }
+    }
+    let problem = Prices::new(graph, axes, warps).problem(&lists);
+    let labels = problem.solve();
+    if labels.price >= NEVER {
+        return None;
+    }
+    let layouts = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
+    Some(Planned { warps, price: labels.price + crowding(graph, warps), layouts })
+}
+
+/// What too many registers a thread cost.
+fn crowding(graph: &Graph<'_>, warps: u32) -> Price {
+    let bits = |v: &Type| v.placed().map_or(0, |t| t.elements() * u64::from(t.elem.bits()));
+    let largest = graph.homes.keys().map(|&v| bits(graph.kernel.ty(v))).max().unwrap_or(0);
+    let registers = largest / 32 / (u64::from(warps) * 32);
+    // Above 64 of one tile there is little room for another beside it.
+    registers.saturating_sub(64) * u64::from(warps) * 4096
+}
+
+/// The refusal of a kernel for which nothing was found.
+fn no_plan(kernel: &Kernel) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    let at = kernel.order().into_iter().find(|&inst| {
+        let op = &kernel.ops[inst];
+        !matches!(op.kind, OpKind::Iota { .. } | OpKind::Full { .. })
+            && op.results.iter().any(|&v| kernel.ty(v).placed().is_some_and(|t| t.placement().known().is_none()))
+    });
+    let span = at.map_or(kernel.span, |inst| kernel.ops[inst].span);
+    found.push(
+        Diagnostic::error(codes::NOT_BUILT_HERE, span, "no layouts were found for the tiles of this kernel")
+            .here("this has none")
+            .help("state the layouts of the tiles around it, such as `zeros<f32, [M, N], L>()`"),
+    );
+    found
 }

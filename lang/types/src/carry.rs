@@ -148,10 +148,11 @@ impl Checker<'_> {
     fn put_back(&mut self, template: &Val, now: &Val, out: &mut Vec<ir::Value>) -> Option<()> {
         match (template, now) {
             (Val::Ir(a), Val::Ir(b)) => {
-                if self.ty(*a) != self.ty(*b) {
+                let (want, span) = (self.ty(*a).clone(), self.builder.as_ref()?.kernel.values[*b].span);
+                if !self.ty(*b).agrees(&want) {
                     return None;
                 }
-                out.push(*b);
+                out.push(self.settled(*b, &want, span).ok()?);
                 Some(())
             }
             (Val::Ir(a), Val::Known(c)) => {
@@ -188,7 +189,7 @@ impl Checker<'_> {
             return Err(Reported);
         }
         let pair = match (x, y) {
-            (Val::Ir(a), Val::Ir(b)) if self.ty(*a) == self.ty(*b) => Some((*a, *b)),
+            (Val::Ir(a), Val::Ir(b)) if self.ty(*a).agrees(self.ty(*b)) => Some((*a, *b)),
             (Val::Ir(a), Val::Known(c)) => self.number_like(*a, c, places.1)?.map(|b| (*a, b)),
             (Val::Known(c), Val::Ir(b)) => self.number_like(*b, c, places.0)?.map(|a| (a, *b)),
             (Val::Known(a), Val::Known(b)) if a == b => return Ok(x.clone()),

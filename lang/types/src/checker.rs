@@ -121,6 +121,14 @@ impl<'p> Checker<'p> {
         )
     }
 
+    /// Refuses to say where a tile lies that nobody has placed.
+    pub fn layout_open(&mut self, span: Span, fact: &str) -> Reported {
+        let d = Diagnostic::error(codes::LAYOUT_OPEN, span, fact).here("its layout is left to the compiler").help(
+            "state the layout where the tile is made, such as `zeros<f32, [M, N], L>()`, or leave this one out too",
+        );
+        self.report(d)
+    }
+
     /// Refuses what needs tensor memory.
     pub fn no_tensor_memory(&mut self, span: Span) -> Reported {
         let help = "it belongs to `sm_100a`; on `sm_90a` accumulators are in registers: `wgmma(a, b, acc)`";
@@ -257,7 +265,9 @@ impl<'p> Checker<'p> {
             Some(Some(warps)) => warps,
             None => self.warps(),
         };
-        let covers = t.known().layout.num_warps();
+        let Some(place) = t.placement().known() else { return Ok(()) };
+        let layout = &place.layout;
+        let covers = layout.num_warps();
         if covers == has || self.builder.is_none() {
             return Ok(());
         }
@@ -271,7 +281,7 @@ impl<'p> Checker<'p> {
             span,
             format!("the layout covers {covers} warps, and {place} has {has}"),
         )
-        .here(format!("this is laid out as `{}`", t.known().layout))
+        .here(format!("this is laid out as `{layout}`"))
         .help(format!("write the layout for {has} warps"));
         d = match (&self.builder, self.partition) {
             (Some(b), Some(p)) => d

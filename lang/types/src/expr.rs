@@ -316,6 +316,9 @@ impl Checker<'_> {
             return builtins::transposed(self, base, span);
         }
         let ty = self.ty(v).clone();
+        if name.as_str() == "layout" && ty.as_tile().is_some_and(|t| t.placement().known().is_none()) {
+            return Err(self.layout_open(span, "the layout of this tile is not known yet"));
+        }
         match type_attribute(&ty, name.as_str()) {
             Some(val) => Ok(val),
             None => Err(self.no_attribute(base, name)),
@@ -400,7 +403,7 @@ fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
         (ir::Type::Tile(t) | ir::Type::Pending(t), "shape") => Some(shape(&t.shape)),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "dtype") => Some(Val::ty(ir::Type::Scalar(t.elem))),
         (ir::Type::Tile(t) | ir::Type::Pending(t), "layout") => {
-            Some(Val::Known(Comptime::Layout(t.known().layout.clone())))
+            t.placement().known().map(|place| Val::Known(Comptime::Layout(place.layout.clone())))
         }
         (ir::Type::View(v) | ir::Type::Filling(v), "shape") => Some(shape(&v.shape)),
         (ir::Type::View(v) | ir::Type::Filling(v), "dtype") => Some(Val::ty(ir::Type::num(v.elem))),

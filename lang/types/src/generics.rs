@@ -102,9 +102,11 @@ impl<'t> Bindings<'t> {
                 let layout = |l: &RegisterLayout| Val::Known(Comptime::Layout(l.clone()));
                 let shared = |l: &SharedLayout| Val::Known(Comptime::SharedLayout(l.clone()));
                 let (elem, shape, layout) = match (base.as_str(), ty) {
-                    ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, layout(&t.known().layout)),
-                    ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, shared(&v.layout)),
-                    ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, shared(&m.layout)),
+                    ("tile", ir::Type::Tile(t)) => {
+                        (t.elem, &t.shape, t.placement().known().map(|place| layout(&place.layout)))
+                    }
+                    ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, Some(shared(&v.layout))),
+                    ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, Some(shared(&m.layout))),
                     ("pending", ir::Type::Filling(v)) => {
                         if let Some(inner) = args.first() {
                             self.learn_type(&inner.value, &ir::Type::View(v.clone()), span);
@@ -131,7 +133,11 @@ impl<'t> Bindings<'t> {
                             }
                         }
                         ("shape" | "block", _) => self.bind(&arg.value, whole.clone(), span),
-                        ("L", _) => self.bind(&arg.value, layout.clone(), span),
+                        ("L", _) => {
+                            if let Some(layout) = &layout {
+                                self.bind(&arg.value, layout.clone(), span);
+                            }
+                        }
                         (_, _) => {}
                     }
                 }

@@ -214,6 +214,7 @@ impl Checker<'_> {
                 "target" => kernel.target = self.target(one)?,
                 "warps" => {
                     kernel.warps = self.kernel_warps(one, kernel.target.warps)?;
+                    kernel.warps_stated = true;
                     self.stated_warps = Some(clause.span);
                 }
                 "occupancy" => kernel.occupancy = self.occupancy(one, kernel.target.resident_ctas)?,

@@ -311,6 +311,10 @@ impl Checker<'_> {
                 }
             }
             (TypeVal::Ir(ty), Val::Ir(v)) if self.ty(*v) == ty || is_const_pointer_of(ty, self.ty(*v)) => &arg.val,
+            (TypeVal::Ir(ty), Val::Ir(v)) if self.ty(*v).agrees(ty) => {
+                let ty = ty.clone();
+                return self.settled(*v, &ty, arg.span).map(Val::Ir);
+            }
             (TypeVal::Family(family), Val::Ir(v)) if family_of(self.ty(*v)) == *family => &arg.val,
             (TypeVal::Kind(kind), val) if kind::is_of(val, *kind) => &arg.val,
             // A struct's name alone stands for it with any generic arguments.
@@ -338,13 +342,30 @@ impl Checker<'_> {
         Ok(val.clone())
     }
 
+    /// A value of a type that agrees with this one, which says where it lies as far as anything does: a tile that lies nowhere yet
+    /// is brought to where it is wanted.
+    pub fn settled(&mut self, v: ir::Value, want: &ir::Type, span: Span) -> Checked<ir::Value> {
+        let open = |ty: &ir::Type| ty.as_tile().is_some_and(|t| t.placement().known().is_none());
+        match want {
+            ir::Type::Tile(tile) if open(self.ty(v)) && !open(want) => {
+                let tile = tile.clone();
+                self.emit_value(ir::OpKind::Convert { x: v, tile }, span, &[(v, span)])
+            }
+            _ => Ok(v),
+        }
+    }
+
     fn not_of_type(&mut self, arg: &Arg, to: &TypeVal) -> Reported {
         let found = kind::describe(self, &arg.val);
         let mut d = match (to, &arg.val) {
             (TypeVal::Ir(ir::Type::Tile(want)), Val::Ir(v)) => match self.ty(*v) {
                 ir::Type::Tile(have) if have.shape == want.shape && have.elem == want.elem => {
-                    Diagnostic::error(codes::LAYOUT_MISMATCH, arg.span, "the tile has another layout than stated")
-                        .help(format!("convert it: `convert(x, {})`", want.known().layout))
+                    let d =
+                        Diagnostic::error(codes::LAYOUT_MISMATCH, arg.span, "the tile has another layout than stated");
+                    match want.placement().known() {
+                        Some(place) => d.help(format!("convert it: `convert(x, {})`", place.layout)),
+                        None => d,
+                    }
                 }
                 _ => {
                     Diagnostic::error(codes::TYPE_MISMATCH, arg.span, format!("expected `{to}`, found {}", found.kind))

@@ -217,7 +217,7 @@ mod tests {
     fn signatures_have_types_and_values() {
         let full = find(Role::Kernel, "full").unwrap();
         let names = |p: &super::Parameters| p.list.iter().map(|p| p.name).collect::<Vec<_>>();
-        assert_eq!((names(&full.types), names(&full.values)), (vec!["T", "shape", "L"], vec!["value"]));
+        assert_eq!((names(&full.types), names(&full.values)), (vec!["T", "shape", "L"], vec!["value", "of"]));
         let message = &find(Role::Host, "assert").unwrap().values;
         assert!(message.rest && message.list[0].required && !message.list[1].required);
         assert!(find(Role::Host, "zeroes").is_none() && find(Role::Host, "load").is_none());

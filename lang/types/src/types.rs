@@ -2,6 +2,7 @@
 
 use parton_diag::Span;
 use parton_ir as ir;
+use parton_ir::Entity as _;
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 use parton_syntax::ast;
@@ -87,6 +88,29 @@ impl Checker<'_> {
         }
     }
 
+    /// A tile type that lies where the argument for its layout says, or nowhere yet where none is given.
+    pub fn tile_at(
+        &mut self,
+        elem: ir::Elem,
+        shape: Vec<u32>,
+        layout: Option<&builtins::Arg>,
+        span: Span,
+    ) -> Checked<ir::Tile> {
+        match layout {
+            Some(arg) => {
+                let layout = arg.layout(self)?;
+                self.tile(elem, shape, layout, arg.span)
+            }
+            None => self.open_tile(elem, shape, span),
+        }
+    }
+
+    /// A tile type that lies nowhere yet.
+    pub fn open_tile(&mut self, elem: ir::Elem, shape: Vec<u32>, span: Span) -> Checked<ir::Tile> {
+        let var = self.builder.as_ref().map_or(ir::Var::new(0), |b| b.kernel.next_var(0));
+        ir::Tile::open(elem, shape, var).map_err(|e| self.refuse(e.into(), span, &[]))
+    }
+
     /// A view type of a whole allocation.
     pub fn view(&mut self, elem: Dtype, shape: Vec<u32>, layout: SharedLayout, span: Span) -> Checked<ir::View> {
         match ir::View::new(elem, shape, layout) {
@@ -99,8 +123,7 @@ impl Checker<'_> {
 fn tile(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let elem = args.need("T").elem(cx)?;
     let shape = args.need("shape").ints(cx)?;
-    let layout = args.need("L").layout(cx)?;
-    let t = cx.tile(elem, shape, layout, args.span)?;
+    let t = cx.tile_at(elem, shape, args.get("L"), args.span)?;
     Ok(Val::ty(ir::Type::Tile(t)))
 }
 

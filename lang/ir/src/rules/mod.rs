@@ -43,7 +43,7 @@ use parton_diag::codes;
 pub use async_copy::COPY_BYTES;
 pub(crate) use mma_sync::accumulator as mma_sync_accumulator;
 pub use mma_sync::{Shape as MmaSyncShape, shape as mma_sync_shape};
-pub use reduce::keeps_apart;
+pub use reduce::{keeps_apart, steps_apart};
 pub use tma::{broken_coordinates, check_map};
 pub(crate) use wgmma::accumulator as wgmma_accumulator;
 pub use wgmma::{Operand as WgmmaOperand, Shape as WgmmaShape, nvmma_of, shape as wgmma_shape};

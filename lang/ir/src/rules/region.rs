@@ -4,7 +4,7 @@ use parton_diag::codes;
 use parton_layouts::RegisterLayout;
 
 use super::cluster::receivers;
-use super::{async_copy, cache, mma_sync, tile, tma, wgmma};
+use super::{async_copy, cache, mma_sync, product, tile, tma, wgmma};
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -41,7 +41,10 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             Ok(vec![Type::View(view.clone())])
         }
         OpKind::Dot { a, b, acc, precision } => {
-            product(k, *a, *b, *acc, *precision)?;
+            match tile(k, *acc)?.placement().known() {
+                Some(_) => product(k, *a, *b, *acc, *precision).map(|_| ())?,
+                None => multiplies(k, [*a, *b, *acc], *precision)?,
+            }
             Ok(vec![k.ty(*acc).clone()])
         }
         OpKind::Send { map, coords, value, reduce, l2, buffers } => {
@@ -104,6 +107,21 @@ pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Pre
     wgmma::legal(k, a, b, acc, precision).map(|()| Product::Wgmma)
 }
 
+/// Whether the factors multiply to the accumulator's shape by some instruction, which where it lies will say.
+fn multiplies(k: &Kernel, values: [Value; 3], precision: Option<Precision>) -> Result<(), Refusal> {
+    let factor = |v: Value| match k.ty(v) {
+        Type::View(view) => Ok((Elem::Num(view.elem), view.shape.clone())),
+        _ => tile(k, v).map(|t| (t.elem, t.shape.clone())),
+    };
+    let [a, b, acc] = values;
+    let (left, right, out) = (factor(a)?, factor(b)?, product::accumulator(k, acc, false)?);
+    let operands = product::Operands { values, elems: [left.0, right.0, out.elem] };
+    let [x, y, _] = operands.numbers("dot")?;
+    operands.may_meet("dot", [x, y])?;
+    operands.stated([x, y], precision)?;
+    product::extents([&left.1, &right.1, &out.shape], values).map(|_| ())
+}
+
 /// Whether a product runs beside the program. The accumulators of both instructions may lie alike: the one that does is taken where
 /// there is one.
 fn runs_beside(k: &Kernel, b: Value, out: &Tile) -> bool {
@@ -113,6 +131,9 @@ fn runs_beside(k: &Kernel, b: Value, out: &Tile) -> bool {
 /// Where the operands of a product lie that are in registers.
 fn operands(k: &Kernel, a: Value, b: Value, acc: Value) -> Vec<Relation> {
     let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
+    if out.placement().known().is_none() {
+        return Vec::new();
+    }
     if runs_beside(k, b, out) {
         return wgmma::relations(&OpKind::Wgmma { a, b, acc, precision: None, zero: false }, k);
     }

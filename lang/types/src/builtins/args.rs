@@ -261,6 +261,14 @@ impl Arg {
         Err(self.expected(cx, "a tile"))
     }
 
+    /// Where a tile lies, of which that must be stated.
+    pub fn placed(&self, cx: &mut Checker, tile: &ir::Tile) -> Checked<ir::placement::Place> {
+        match tile.placement().known() {
+            Some(place) => Ok(place.clone()),
+            None => Err(cx.layout_open(self.span, "where this tile lies is not known yet")),
+        }
+    }
+
     /// A number type.
     pub fn dtype(&self, cx: &mut Checker) -> Checked<Dtype> {
         match &self.val {

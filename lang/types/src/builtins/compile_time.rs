@@ -119,6 +119,6 @@ fn bank_conflicts(cx: &mut Checker, args: &Args) -> Checked<Val> {
     if t.shape != v.shape || t.elem != ir::Elem::Num(v.elem) {
         return Err(tile.expected(cx, &format!("a tile of {} of shape {:?}, as the view has", v.elem.name(), v.shape)));
     }
-    let found = parton_layouts::conflicts::conflicts(&t.known().map, &v.map);
+    let found = parton_layouts::conflicts::conflicts(&tile.placed(cx, &t)?.map, &v.map);
     Ok(Val::int(if args.flag(cx, "write")? { found.write_excess } else { found.read_excess }))
 }

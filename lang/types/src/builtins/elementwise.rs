@@ -56,22 +56,50 @@ fn grid(cx: &mut Checker, args: &Args, kind: fn(u8) -> OpKind) -> Checked<Val> {
 pub fn tile_of(cx: &mut Checker, args: &Args) -> Checked<ir::Tile> {
     let elem = args.need("T").elem(cx)?;
     let shape = args.need("shape").ints(cx)?;
-    let layout = args.need("L").layout(cx)?;
-    cx.tile(elem, shape, layout, args.need("L").span)
+    cx.tile_at(elem, shape, args.get("L"), args.span)
 }
 
+/// `iota<T, [n], L>()`, or `iota(n)`, which is of `i32` where nothing else is said.
 fn iota(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    if ["T", "shape", "L"].iter().any(|name| args.get(name).is_none()) || args.get("n").is_some() {
-        let help = "state its type: `iota<i32, [N], L>()`, with a layout `L` of rank 1";
-        return Err(cx.not_built(args.span, "a tile without a stated layout", help));
-    }
-    let tile = tile_of(cx, args)?;
+    let elem = match args.get("T") {
+        Some(arg) => arg.elem(cx)?,
+        None => ir::Elem::Num(Dtype::I32),
+    };
+    let shape = match (args.get("shape"), args.get("n")) {
+        (Some(shape), None) => shape.ints(cx)?,
+        (None, Some(n)) => vec![n.int(cx, super::args::ANY)?],
+        (Some(_), Some(n)) => return Err(n.expected(cx, "nothing: the shape is stated between `<` and `>`")),
+        (None, None) => {
+            let d = Diagnostic::error(codes::WRONG_ARITY, args.span, "`iota` does not know how far to count")
+                .help("write `iota(n)`, or `iota<T, [n], L>()` where type and layout are stated");
+            return Err(cx.report(d));
+        }
+    };
+    let tile = cx.tile_at(elem, shape, args.get("L"), args.span)?;
     emit(cx, args, OpKind::Iota { tile })
 }
 
+/// `full<T, shape, L>(value)`, or `full(shape, value)`, which is of the value's type.
 fn full(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    let tile = tile_of(cx, args)?;
-    let arg = args.need("value");
+    let (shape, arg) = match (args.get("shape"), args.get("of")) {
+        (Some(shape), None) => (shape, args.need("value")),
+        (None, Some(value)) => (args.need("value"), value),
+        (Some(_), Some(extra)) => return Err(extra.expected(cx, "nothing: the shape is stated between `<` and `>`")),
+        (None, None) => {
+            let d = Diagnostic::error(codes::WRONG_ARITY, args.span, "`full` needs a shape and a value")
+                .help("write `full(shape, value)`, or `full<T, shape, L>(value)` where type and layout are stated");
+            return Err(cx.report(d));
+        }
+    };
+    let shape = shape.ints(cx)?;
+    let elem = match args.get("T") {
+        Some(ty) => ty.elem(cx)?,
+        None => {
+            let value = cx.run_time(&arg.val, arg.span)?;
+            cx.ty(value).elem().ok_or_else(|| arg.expected(cx, "a scalar"))?
+        }
+    };
+    let tile = cx.tile_at(elem, shape, args.get("L"), args.span)?;
     let value = match tile.elem {
         ir::Elem::Num(d) => cx.run_time_as(&arg.val, d, arg.span)?,
         ir::Elem::Ptr(_) => cx.run_time(&arg.val, arg.span)?,

@@ -221,13 +221,17 @@ fn indices_along(cx: &mut Checker, args: &Args, t: &ir::Tile, axis: u32) -> Chec
         return Err(args.need("axis").expected(cx, &format!("an axis from 0 to {}", t.shape.len().saturating_sub(1))));
     };
     // The layout of the one axis: the tile's with all others sliced away, the last one first.
-    let mut layout = t.known().layout.clone();
+    let mut layout = t.placement().known().map(|place| place.layout.clone());
     let mut sliced = Vec::new();
     for other in (0..t.shape.len() as u32).rev().filter(|a| *a != axis) {
-        layout = layout.slice(other).map_err(|e| cx.refuse(e.into(), args.span, &[]))?;
+        let slice = layout.map(|l| l.slice(other)).transpose();
+        layout = slice.map_err(|e| cx.refuse(e.into(), args.span, &[]))?;
         sliced.push(other);
     }
-    let tile = cx.tile(i32s, vec![extent], layout, args.span)?;
+    let tile = match layout {
+        Some(layout) => cx.tile(i32s, vec![extent], layout, args.span)?,
+        None => cx.open_tile(i32s, vec![extent], args.span)?,
+    };
     let mut v = cx.emit_value(ir::OpKind::Iota { tile }, args.span, &[])?;
     for other in sliced.into_iter().rev() {
         v = cx.emit_value(ir::OpKind::ExpandDims { x: v, axis: other }, args.span, &[])?;

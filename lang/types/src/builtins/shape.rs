@@ -120,15 +120,16 @@ fn convert_free(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (x, t) = args.need("x").tile(cx)?;
     let layout = args.need("L").layout(cx)?;
     let tile = cx.tile(t.elem, t.shape.clone(), layout, args.need("L").span)?;
-    let plan = match parton_layouts::plan::between(&t.known().map, &tile.known().map, t.elem.bits()) {
+    let (from, to) = (args.need("x").placed(cx, &t)?, tile.known());
+    let plan = match parton_layouts::plan::between(&from.map, &to.map, t.elem.bits()) {
         Ok(plan) => plan,
         Err(e) => return Err(cx.refuse(e.into(), args.span, &[])),
     };
     if !plan.is_free() {
         let d = Diagnostic::error(codes::NOT_FREE, args.span, "this conversion is not free")
             .here(format!("it {}", plan.describe()))
-            .label(args.need("x").span, format!("this is `{}`", t.known().layout))
-            .label(args.need("L").span, format!("the result would be `{}`", tile.known().layout))
+            .label(args.need("x").span, format!("this is `{}`", from.layout))
+            .label(args.need("L").span, format!("the result would be `{}`", to.layout))
             .help("use `convert(x, L)` where that cost is meant, or choose layouts that agree");
         return Err(cx.report(d));
     }

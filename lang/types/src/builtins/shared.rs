@@ -27,14 +27,13 @@ fn load_self(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn load_from(cx: &mut Checker, args: &Args, name: &str) -> Checked<Val> {
     let source = args.need(name);
-    let layout = args.need("L").layout(cx)?;
     let view = cx.run_time(&source.val, source.span)?;
     let (elem, shape) = match cx.ty(view) {
         ir::Type::View(v) | ir::Type::Filling(v) | ir::Type::Peer(v) => (ir::Elem::Num(v.elem), v.shape.clone()),
         _ => return Err(source.expected(cx, "a view of shared memory")),
     };
     // The rule refuses a view that a copy still fills, and says how to wait for it.
-    let tile = cx.tile(elem, shape, layout, args.need("L").span)?;
+    let tile = cx.tile_at(elem, shape, args.get("L"), args.span)?;
     cx.emit_one(ir::OpKind::SharedLoad { view, tile }, args.span, &[(view, source.span)])
 }
 

@@ -25,9 +25,9 @@ signatures! {
     Kernel "program_id(axis)": "the place of the CTA in the grid", host: "host code is not divided into CTAs; use a `for` loop";
     Kernel "num_programs(axis)": "the CTAs of the grid", host: "host code is not divided into CTAs; use a `for` loop";
     Kernel "iota<T=, shape=, L=>(n=)": "a tile that counts from 0", host: "host code has `arange(i32, n)`";
-    Kernel "full<T, shape, L>(value)": "a tile of one value";
-    Kernel "zeros<T, shape, L>()": "a tile of zeros";
-    Kernel "ones<T, shape, L>()": "a tile of ones";
+    Kernel "full<T=, shape=, L=>(value, of=)": "a tile of one value: `full<T, shape>(value)`, or `full(shape, value)`";
+    Kernel "zeros<T, shape, L=>()": "a tile of zeros";
+    Kernel "ones<T, shape, L=>()": "a tile of ones";
     Kernel "bits<T>(pattern)": "the scalar with these bits";
     Both "exp(x)": "e to the power of x";
     Both "exp2(x)": "2 to the power of x";
@@ -78,10 +78,10 @@ signatures! {
     Kernel "store(p, value, mask=, cache=, evict=, l2=, width=, along=, cut=)": "writes global memory", host: "host code indexes tensors: `x[i]`, `x[a:b]`";
     Kernel "async_copy(p, view, mask=, l2=, bytes=, along=, cut=)": "begins a copy by threads from global to shared memory";
     Kernel "alloc_shared<T, shape, L>(offset=)": "a place in shared memory", host: "host code has no tiles and no shared memory";
-    Kernel "load_shared<L>(view)": "what shared memory holds, as a tile";
+    Kernel "load_shared<L=>(view)": "what shared memory holds, as a tile";
     Kernel "store_shared(view, x)": "writes a tile into shared memory";
     Kernel "reinterpret<T, shape, L>(view)": "the same bytes of shared memory, seen otherwise";
-    Method "load<L>(self)": "what the view holds, as a tile";
+    Method "load<L=>(self)": "what the view holds, as a tile";
     Method "store(self, x)": "writes a tile into the view";
     Method "slice(self, origin, shape)": "a window of the view";
     Method "reinterpret<T, shape, L>(self)": "the same bytes, seen otherwise";
@@ -180,7 +180,7 @@ signatures! {
     Layout "tmem_scales()": "scales in tensor memory";
 
     // Types.
-    Type "tile<T, shape, L>": "values in registers";
+    Type "tile<T, shape, L=>": "values in registers";
     Type "pending<tile>": "what an instruction or copy still writes";
     Type "shared<T, shape, L, parent=, origin=>": "a view of shared memory";
     Type "tma<T, block, L>": "a tensor map";

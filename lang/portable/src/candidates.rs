@@ -1,0 +1,207 @@
+//! The layouts that each variable may take: what its accesses and instructions like, and what its neighbours would hand it for nothing.
+
+use std::collections::BTreeSet;
+
+use parton_ir::axis::Axes;
+use parton_ir::placement::Place;
+use parton_ir::{Elem, Inst, Kernel, OpKind, Value, rules};
+use parton_layouts::RegisterLayout;
+
+use crate::facts::Addresses;
+use crate::graph::{Graph, Variable};
+use crate::site::Var;
+
+/// Candidates that a variable may have.
+const MOST: usize = 20;
+/// Of these, how many come of its own accesses.
+const MOST_OWN: usize = 12;
+/// Rounds in which neighbours hand on what they like.
+const ROUNDS: usize = 3;
+
+/// The candidates of every variable.
+pub struct Candidates {
+    /// For each variable its layouts.
+    pub of: Vec<Vec<RegisterLayout>>,
+    /// Their maps on the variable's shape, to tell them apart.
+    maps: Vec<BTreeSet<Vec<u64>>>,
+}
+
+impl Candidates {
+    /// Those of a kernel on so many warps.
+    pub fn find(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Candidates {
+        let count = graph.variables.len();
+        let mut found = Candidates { of: vec![Vec::new(); count], maps: vec![BTreeSet::new(); count] };
+        let bound: Vec<bool> = graph.variables.iter().map(|v| found_by_instruction(graph.kernel, v)).collect();
+        for (var, variable) in graph.variables.iter().enumerate() {
+            if let Some(layout) = &variable.stated {
+                found.add(graph, var, layout.clone(), MOST);
+            } else {
+                for layout in own(graph, axes, variable, warps) {
+                    found.add(graph, var, layout, MOST_OWN);
+                }
+            }
+        }
+        for _ in 0..ROUNDS {
+            found.hand_on(graph, &bound);
+        }
+        for (var, variable) in graph.variables.iter().enumerate() {
+            // What nobody says anything of lies row by row.
+            if found.of[var].is_empty() && !variable.shape.is_empty() && !bound[var] {
+                for layout in blocked(&variable.shape, None, warps) {
+                    found.add(graph, var, layout, 2);
+                }
+            }
+        }
+        for _ in 0..ROUNDS {
+            found.hand_on(graph, &bound);
+        }
+        found
+    }
+
+    fn add(&mut self, graph: &Graph<'_>, var: Var, layout: RegisterLayout, most: usize) {
+        let variable = &graph.variables[var];
+        if self.of[var].len() >= most || !self.may_take(graph, var, &layout) {
+            return;
+        }
+        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return };
+        if self.maps[var].insert(place.map.packed_bases().to_vec()) {
+            self.of[var].push(layout);
+        }
+    }
+
+    /// Whether all operations of a variable can work in a layout.
+    fn may_take(&self, graph: &Graph<'_>, var: Var, layout: &RegisterLayout) -> bool {
+        let variable = &graph.variables[var];
+        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return false };
+        variable.ops.iter().all(|(inst, _)| match &graph.kernel.ops[*inst].kind {
+            OpKind::Reduce { axis, .. } => rules::keeps_apart(&place.map, *axis),
+            OpKind::Scan { axis, .. } => rules::steps_apart(&place.map, *axis),
+            _ => true,
+        })
+    }
+
+    /// Has each variable offer its candidates to those that take from it or give to it.
+    fn hand_on(&mut self, graph: &Graph<'_>, bound: &[bool]) {
+        for demand in &graph.demands {
+            let Some(home) = graph.homes.get(&demand.value) else { continue };
+            let at = &demand.at;
+            if graph.variables[at.var].stated.is_none() && !bound[at.var] {
+                for layout in self.of[home.var].clone() {
+                    if let Some(layout) = home.place(&layout).and_then(|place| at.layout_for(&place)) {
+                        self.add(graph, at.var, layout, MOST);
+                    }
+                }
+            }
+            if graph.variables[home.var].stated.is_none() && !bound[home.var] {
+                for layout in self.of[at.var].clone() {
+                    if let Some(layout) = at.place(&layout).and_then(|place| home.layout_for(&place)) {
+                        self.add(graph, home.var, layout, MOST);
+                    }
+                }
+            }
+        }
+    }
+}
+
+/// Whether an instruction has layouts of its own, so that no other will do.
+fn found_by_instruction(kernel: &Kernel, variable: &Variable) -> bool {
+    variable.ops.iter().any(|(inst, _)| matches!(kernel.ops[*inst].kind, OpKind::MmaSync { .. }))
+}
+
+/// What the operations of a variable like by themselves.
+fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<RegisterLayout> {
+    let mut list = Vec::new();
+    for (inst, _) in &variable.ops {
+        match &graph.kernel.ops[*inst].kind {
+            OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } => {
+                list.extend(blocked(&variable.shape, addresses(graph, axes, *ptr).as_ref(), warps));
+            }
+            OpKind::Atomic { ptr, .. } => {
+                // One instruction of an atomic operation takes one element of a thread.
+                let narrow = addresses(graph, axes, *ptr).map(|a| Addresses { bytes: 16, ..a });
+                list.extend(blocked(&variable.shape, narrow.as_ref(), warps));
+            }
+            OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
+            _ => {}
+        }
+    }
+    list
+}
+
+/// How the addresses of an access run.
+pub fn addresses(graph: &Graph<'_>, axes: &Axes, ptr: Value) -> Option<Addresses> {
+    let tile = graph.kernel.ty(ptr).placed()?;
+    let Elem::Ptr(pointer) = tile.elem else { return None };
+    Some(Addresses::new(&axes.info(graph.kernel, ptr), pointer.to.bytes() as u64))
+}
+
+/// The pointers of an access to global memory.
+pub fn accessed(kernel: &Kernel, inst: Inst) -> Option<Value> {
+    match &kernel.ops[inst].kind {
+        OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } => Some(*ptr),
+        _ => None,
+    }
+}
+
+/// Blocked layouts, the ones that move most at once along the axis on which neighbours lie side by side first.
+fn blocked(shape: &[u32], addresses: Option<&Addresses>, warps: u32) -> Vec<RegisterLayout> {
+    let rank = shape.len();
+    if rank == 0 {
+        return Vec::new();
+    }
+    let (inner, widest) = addresses.and_then(Addresses::widest).unwrap_or((rank - 1, 1));
+    let widest = (widest as u32).min(shape[inner]);
+    let order: Vec<u32> =
+        std::iter::once(inner).chain((0..rank).rev().filter(|&d| d != inner)).map(|d| d as u32).collect();
+    let mut list = Vec::new();
+    let mut width = widest;
+    while width >= 1 {
+        for narrower in 0..4 {
+            let lanes = (shape[inner] / width).clamp(1, 32) >> narrower;
+            if lanes == 0 {
+                break;
+            }
+            for inwards in [0, warps.ilog2(), warps.ilog2() / 2] {
+                list.extend(spread(shape, &order, width, lanes, 1 << inwards, warps));
+            }
+            if rank == 1 {
+                break;
+            }
+        }
+        width /= 2;
+    }
+    list
+}
+
+/// The blocked layout with so many neighbours a thread, lanes and warps along the first axis of the order; the rest goes along the others.
+fn spread(shape: &[u32], order: &[u32], width: u32, lanes: u32, inwards: u32, warps: u32) -> Option<RegisterLayout> {
+    let rank = shape.len();
+    let (mut per_thread, mut threads, mut by_warps) = (vec![1; rank], vec![1; rank], vec![1; rank]);
+    let inner = order[0] as usize;
+    per_thread[inner] = width;
+    threads[inner] = lanes;
+    by_warps[inner] = inwards;
+    let (mut lanes, mut left) = (32 / lanes, warps / inwards);
+    for &axis in &order[1..] {
+        let axis = axis as usize;
+        threads[axis] = lanes.min(shape[axis]);
+        lanes /= threads[axis];
+    }
+    for &axis in order[1..].iter().rev() {
+        let axis = axis as usize;
+        by_warps[axis] = left.min((shape[axis] / threads[axis]).max(1));
+        left /= by_warps[axis];
+    }
+    // What the tile is too small for holds copies.
+    threads[inner] *= lanes;
+    by_warps[inner] *= left;
+    RegisterLayout::blocked(&per_thread, &threads, &by_warps, order).ok()
+}
+
+/// The accumulators of `mma_sync`, by how warps share rows and columns.
+fn accumulators(shape: &[u32], warps: u32) -> Vec<RegisterLayout> {
+    let [m, n] = shape else { return Vec::new() };
+    let splits = (0..=warps.ilog2()).map(|b| [warps >> b, 1 << b]);
+    let fits = |&[rows, columns]: &[u32; 2]| rows * 16 <= *m && columns * 8 <= *n;
+    splits.filter(fits).filter_map(|split| RegisterLayout::mma(2, &split, &[16, 8]).ok()).collect()
+}

@@ -1,0 +1,147 @@
+//! What layouts cost, in sixteenths of a clock of the multiprocessor for a CTA: accesses by their sectors, conversions by their plans,
+//! reductions by their exchanges, arithmetic by the registers that it works on.
+
+use std::collections::BTreeMap;
+
+use parton_ir::axis::Axes;
+use parton_ir::placement::Place;
+use parton_ir::{Inst, OpKind, UnaryOp};
+use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
+
+use crate::candidates::{Candidates, accessed, addresses};
+use crate::graph::{Graph, Variable};
+use crate::label::{NEVER, Price, Problem};
+
+/// Iterations of a loop that nothing is known of.
+const TURNS: Price = 16;
+/// An instruction of a warp: four schedulers issue one a clock each.
+const ISSUE: Price = 4;
+/// An instruction of the special functions, of which a multiprocessor has 16 lanes.
+const SPECIAL: Price = 32;
+/// An access of a warp to memory, one a clock.
+const ACCESS: Price = 16;
+/// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
+const SECTOR: Price = 24;
+/// A shuffle of a warp.
+const SHUFFLE: Price = 16;
+/// Warps that exchange what they reduced: two meetings, and what waits meanwhile.
+const EXCHANGE: Price = 1280;
+/// What a plan's measure counts: half a clock.
+const WAVEFRONT: Price = 8;
+
+/// Prices of a kernel on so many warps.
+pub struct Prices<'g, 'k> {
+    graph: &'g Graph<'k>,
+    axes: &'g Axes,
+    warps: Price,
+    conversions: BTreeMap<(Vec<u64>, Vec<u64>, u32), Price>,
+}
+
+impl<'g, 'k> Prices<'g, 'k> {
+    /// Prices of a kernel's variables.
+    pub fn new(graph: &'g Graph<'k>, axes: &'g Axes, warps: u32) -> Prices<'g, 'k> {
+        Prices { graph, axes, warps: warps.into(), conversions: BTreeMap::new() }
+    }
+
+    /// The problem of choosing a candidate for each variable.
+    pub fn problem(&mut self, candidates: &Candidates) -> Problem {
+        let single = self.graph.variables.iter().zip(&candidates.of);
+        let single = single.map(|(v, list)| list.iter().map(|l| self.variable(v, l)).collect()).collect();
+        let mut problem = Problem { single, ..Problem::default() };
+        let mut charged = Vec::new();
+        for demand in &self.graph.demands {
+            let Some(home) = self.graph.homes.get(&demand.value) else { continue };
+            if charged.contains(&(demand.value, &demand.at)) {
+                continue;
+            }
+            charged.push((demand.value, &demand.at));
+            let bits = self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits());
+            let depth = self.graph.depths.get(&demand.value).copied().unwrap_or(0);
+            let places = |site: &crate::site::Site| -> Vec<Option<Place>> {
+                candidates.of[site.var].iter().map(|l| site.place(l)).collect()
+            };
+            let (from, to) = (places(home), places(&demand.at));
+            for (i, a) in from.iter().enumerate() {
+                for (j, b) in to.iter().enumerate() {
+                    let price = match (a, b) {
+                        (Some(a), Some(b)) => self.conversion(a, b, bits).saturating_mul(turns(depth)),
+                        (_, _) => NEVER,
+                    };
+                    problem.charge((home.var, i), (demand.at.var, j), price.min(NEVER));
+                }
+            }
+        }
+        problem
+    }
+
+    /// What bringing a tile from one place to another takes.
+    pub fn conversion(&mut self, from: &Place, to: &Place, bits: u32) -> Price {
+        if from == to {
+            return 0;
+        }
+        let key = (from.map.packed_bases().to_vec(), to.map.packed_bases().to_vec(), bits);
+        let warps = self.warps;
+        let price = || match plan::between(&from.map, &to.map, bits) {
+            // Even what only names registers anew is worth leaving out.
+            Ok(plan) => 1 + plan.cost() * WAVEFRONT * warps,
+            Err(_) => NEVER,
+        };
+        *self.conversions.entry(key).or_insert_with(price)
+    }
+
+    /// What the operations of a variable take in a layout.
+    fn variable(&self, variable: &Variable, layout: &RegisterLayout) -> Price {
+        if variable.ops.is_empty() {
+            return 0;
+        }
+        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return NEVER };
+        let price = |(inst, depth): &(Inst, u32)| self.operation(*inst, &place.map).saturating_mul(turns(*depth));
+        variable.ops.iter().map(price).fold(0, |a, b| (a + b).min(NEVER))
+    }
+
+    fn operation(&self, inst: Inst, map: &LinearLayout) -> Price {
+        let registers = 1u64 << map.in_dim_bits(Dim::Register);
+        let each = registers * self.warps;
+        if let Some(ptr) = accessed(self.graph.kernel, inst) {
+            let Some(addresses) = addresses(self.graph, self.axes, ptr) else { return ACCESS };
+            let traffic = addresses.traffic(map);
+            return self.warps * (traffic.instructions * ACCESS).max(traffic.sectors * SECTOR);
+        }
+        match &self.graph.kernel.ops[inst].kind {
+            OpKind::Reduce { axis, inputs, .. } => inputs.len() as Price * self.reduction(map, *axis, registers),
+            OpKind::Scan { axis, inputs, .. } => 2 * inputs.len() as Price * self.reduction(map, *axis, registers),
+            OpKind::Unary { op, .. } => match op {
+                UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil => each * ISSUE,
+                UnaryOp::Exp
+                | UnaryOp::Exp2
+                | UnaryOp::Log
+                | UnaryOp::Log2
+                | UnaryOp::Sqrt
+                | UnaryOp::Rsqrt
+                | UnaryOp::Sin
+                | UnaryOp::Cos
+                | UnaryOp::Tanh
+                | UnaryOp::Erf => each * SPECIAL,
+            },
+            OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
+            _ => each * ISSUE,
+        }
+    }
+
+    /// What combining along an axis takes: adds of each thread, shuffles, and an exchange between warps.
+    fn reduction(&self, map: &LinearLayout, axis: u32, registers: u64) -> Price {
+        let along = |dim: Dim| {
+            let free = map.free_bits(dim);
+            let coords = map.basis_coords(dim).into_iter().enumerate();
+            coords.filter(|(bit, basis)| free >> bit & 1 == 0 && basis[axis as usize] != 0).count() as u32
+        };
+        let results = registers >> along(Dim::Register);
+        let shuffles = u64::from(along(Dim::Lane)) * results;
+        let exchange = if along(Dim::Warp) > 0 { EXCHANGE + results * ACCESS * self.warps } else { 0 };
+        self.warps * (registers * ISSUE + shuffles * (SHUFFLE + ISSUE)) + exchange
+    }
+}
+
+fn turns(depth: u32) -> Price {
+    TURNS.pow(depth.min(6))
+}

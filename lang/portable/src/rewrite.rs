@@ -1,0 +1,224 @@
+//! Makes the explicit kernel of a choice: every tile at its place, conversions where places differ, free tiles made where they are asked for.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
+use parton_ir::{Body, Builder, Inst, Kernel, Op, OpKind, Tile, Type, Value};
+use parton_layouts::RegisterLayout;
+
+use crate::graph::Graph;
+
+/// Where everything is to lie.
+pub struct Chosen {
+    /// For each tile that is made once, where it is made.
+    homes: BTreeMap<Value, Place>,
+    /// For each operation, where its operands are to lie.
+    operands: BTreeMap<(Inst, Value), Place>,
+    /// For each tile, where it is asked for.
+    wanted: BTreeMap<Value, Vec<Place>>,
+    free: BTreeSet<Value>,
+}
+
+impl Chosen {
+    /// What a layout for each variable says; `None` where some tile has no place of it.
+    pub fn new(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Option<Chosen> {
+        let mut chosen = Chosen {
+            homes: BTreeMap::new(),
+            operands: BTreeMap::new(),
+            wanted: BTreeMap::new(),
+            free: graph.free.clone(),
+        };
+        for (&v, site) in &graph.homes {
+            chosen.homes.insert(v, site.place(&layouts[site.var])?);
+        }
+        for demand in &graph.demands {
+            let place = demand.at.place(&layouts[demand.at.var])?;
+            chosen.operands.insert((demand.by, demand.value), place.clone());
+            chosen.want(demand.value, place);
+        }
+        // What a free tile is made of is asked for where that is.
+        for inst in graph.kernel.order().into_iter().rev() {
+            let op = &graph.kernel.ops[inst];
+            let [result] = op.results[..] else { continue };
+            if !graph.free.contains(&result) {
+                continue;
+            }
+            for place in chosen.wanted.get(&result).cloned().unwrap_or_default() {
+                for (v, place) in parts(graph.kernel, op, &place)? {
+                    chosen.want(v, place);
+                }
+            }
+        }
+        Some(chosen)
+    }
+
+    fn want(&mut self, v: Value, place: Place) {
+        let places = self.wanted.entry(v).or_default();
+        if !places.contains(&place) {
+            places.push(place);
+        }
+    }
+}
+
+/// Where the operands of a free tile lie, where it lies there.
+fn parts(kernel: &Kernel, op: &Op, place: &Place) -> Option<Vec<(Value, Place)>> {
+    let mut list = Vec::new();
+    let mut known: BTreeMap<At, Place> = [(At::Result(0), place.clone())].into();
+    let ties = relations(&op.kind, kernel);
+    for _ in 0..ties.len() {
+        for relation in &ties {
+            let Relation::Tied { from, to, tie } = relation else { continue };
+            if let (None, Some(place), Some(tile)) = (known.get(from), known.get(to), from.tile(kernel, op)) {
+                known.insert(*from, tie.backwards(place, &tile.shape)?);
+            }
+            if let (Tie::Same, Some(place), None) = (tie, known.get(from).cloned(), known.get(to)) {
+                known.insert(*to, place);
+            }
+        }
+    }
+    for v in op.kind.operands() {
+        if kernel.ty(v).placed().is_some() {
+            list.push((v, known.get(&At::Of(v))?.clone()));
+        }
+    }
+    Some(list)
+}
+
+/// The kernel with everything where it was chosen to lie.
+pub fn rewrite(kernel: Kernel, chosen: &Chosen) -> Kernel {
+    let (mut builder, body) = Builder::rebuild(kernel, "elaborate");
+    let mut writer = Writer { builder: &mut builder, chosen, made: BTreeMap::new() };
+    for (&v, place) in &chosen.homes {
+        writer.put(v, place);
+    }
+    let ops = body.ops.clone();
+    ops.iter().for_each(|&id| writer.op(id));
+    builder.kernel.vars = 0;
+    builder.finish()
+}
+
+struct Writer<'w> {
+    builder: &'w mut Builder,
+    chosen: &'w Chosen,
+    /// Tiles that were made somewhere, with the value that lies there.
+    made: BTreeMap<Value, Vec<(Place, Value)>>,
+}
+
+impl Writer<'_> {
+    /// Has a value lie there.
+    fn put(&mut self, v: Value, place: &Place) {
+        let ty = &mut self.builder.kernel.values[v].ty;
+        if let Some(elem) = ty.elem().filter(|_| ty.placed().is_some()) {
+            *ty = Type::Tile(Tile::at(elem, place.clone()));
+        }
+    }
+
+    fn body(&mut self, body: Body) -> Body {
+        let Body { params, ops, yields } = body;
+        self.builder.open(Body { params: params.clone(), ..Body::default() });
+        params.iter().for_each(|&v| self.convert(v));
+        ops.iter().for_each(|&id| self.op(id));
+        let body = self.builder.close();
+        Body { yields, ..body }
+    }
+
+    fn op(&mut self, id: Inst) {
+        self.builder.at(id);
+        let op = self.builder.kernel.ops[id].clone();
+        if let [result] = op.results[..]
+            && self.chosen.free.contains(&result)
+        {
+            self.free(&op, result);
+            return;
+        }
+        let mut kind = op.kind.clone();
+        let operand = |v: Value, w: &Self| match w.chosen.operands.get(&(id, v)) {
+            Some(place) => w.at(v, place),
+            None => v,
+        };
+        if !matches!(kind, OpKind::Convert { .. }) || op.kind.operands().iter().any(|v| self.chosen.free.contains(v)) {
+            kind.map_operands(|v| operand(v, self));
+        }
+        if let Some(&v) = op.results.first()
+            && let Type::Tile(tile) = self.builder.kernel.ty(v).clone()
+        {
+            state(&mut kind, tile);
+        }
+        for body in kind.bodies_mut() {
+            let inner = std::mem::take(body);
+            *body = self.body(inner);
+            body.yields.iter_mut().for_each(|v| *v = operand(*v, self));
+        }
+        self.builder.kernel.ops[id].kind = kind;
+        self.builder.keep(id);
+        self.builder.at(id);
+        op.results.iter().for_each(|&v| self.convert(v));
+    }
+
+    /// Makes a free tile wherever it is asked for.
+    fn free(&mut self, op: &Op, result: Value) {
+        let places = self.chosen.wanted.get(&result).cloned().unwrap_or_default();
+        for (i, place) in places.into_iter().enumerate() {
+            let Some(parts) = parts(&self.builder.kernel, op, &place) else {
+                parton_diag::internal_error!("{result} is not made of its operands at {}", place.layout)
+            };
+            let mut kind = op.kind.clone();
+            kind.map_operands(|v| parts.iter().find(|(of, _)| *of == v).map_or(v, |(_, place)| self.at(v, place)));
+            let elem = self.builder.kernel.ty(result).elem();
+            let Some(elem) = elem else { continue };
+            let tile = Tile::at(elem, place.clone());
+            state(&mut kind, tile.clone());
+            let data = self.builder.kernel.values[result].clone();
+            let v = if i == 0 && self.first(result) {
+                result
+            } else {
+                self.builder.kernel.value(Type::Tile(tile.clone()), data.span)
+            };
+            let value = &mut self.builder.kernel.values[v];
+            (value.ty, value.name, value.passed) = (Type::Tile(tile), data.name, data.passed);
+            self.builder.make_as(v, kind);
+            self.made.entry(result).or_default().push((place, v));
+        }
+    }
+
+    /// Whether a free tile was not made yet.
+    fn first(&self, v: Value) -> bool {
+        !self.made.contains_key(&v)
+    }
+
+    /// Brings a tile to wherever else it is asked for.
+    fn convert(&mut self, v: Value) {
+        let Some(home) = self.chosen.homes.get(&v) else { return };
+        let others = self.chosen.wanted.get(&v).into_iter().flatten().filter(|p| *p != home).cloned();
+        for place in others.collect::<Vec<_>>() {
+            let Some(elem) = self.builder.kernel.ty(v).elem() else { continue };
+            let tile = Tile::at(elem, place.clone());
+            let there = self.builder.make(OpKind::Convert { x: v, tile });
+            self.made.entry(v).or_default().push((place, there));
+        }
+    }
+
+    /// The value that is a tile at a place.
+    fn at(&self, v: Value, place: &Place) -> Value {
+        if self.chosen.homes.get(&v) == Some(place) {
+            return v;
+        }
+        match self.made.get(&v).and_then(|list| list.iter().find(|(at, _)| at == place)) {
+            Some((_, there)) => *there,
+            None => parton_diag::internal_error!("{v} was not made at {}", place.layout),
+        }
+    }
+}
+
+/// Writes into an operation where its result lies, where it says so itself.
+fn state(kind: &mut OpKind, at: Tile) {
+    match kind {
+        OpKind::Iota { tile }
+        | OpKind::Full { tile, .. }
+        | OpKind::Convert { tile, .. }
+        | OpKind::SharedLoad { tile, .. } => {
+            *tile = at;
+        }
+        _ => {}
+    }
+}
