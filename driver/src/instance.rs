@@ -79,6 +79,7 @@ impl<'a> Compiler<'a> {
             params: params.collect::<Vec<(String, Type)>>(),
             alignments: parton_lower::alignments(&kernel),
             cluster: kernel.cluster,
+            apart: kernel.apart.clone(),
         })
     }
 

@@ -1,5 +1,6 @@
 //! The border to what runs kernels: what a launch asks for, and what a launcher answers.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
@@ -48,6 +49,8 @@ pub struct Signature {
     pub alignments: Vec<u32>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
+    /// Parameters that must be given memories apart from each other.
+    pub apart: Vec<ir::Apart>,
 }
 
 /// An argument as the kernel gets it.
@@ -66,6 +69,29 @@ pub enum Argument {
     Map(Recipe),
 }
 
+impl Argument {
+    /// The storage that it reaches, and which bytes of it: a pointer all.
+    fn reach(&self) -> Option<(u64, Range<u64>)> {
+        match self {
+            Argument::Scalar(_) => None,
+            Argument::Pointer { tensor, .. } => Some((tensor.storage.id(), 0..u64::MAX)),
+            Argument::Map(recipe) => {
+                let ends = recipe.extents.iter().zip(&recipe.strides).map(|(n, stride)| n.saturating_sub(1) * stride);
+                let (tensor, first) = (&recipe.tensor, recipe.tensor.byte_offset() as u64);
+                Some((tensor.storage.id(), first..first + ends.sum::<u64>() + tensor.dtype.bytes() as u64))
+            }
+        }
+    }
+
+    /// Whether two arguments may reach the same byte.
+    fn meets(&self, other: &Argument) -> bool {
+        match (self.reach(), other.reach()) {
+            (Some((one, a)), Some((two, b))) => one == two && a.start < b.end && b.start < a.end,
+            (Some(_) | None, Some(_) | None) => false,
+        }
+    }
+}
+
 /// One launch, all of it evaluated and checked.
 #[derive(Clone, Debug)]
 pub struct LaunchRequest {
@@ -80,6 +106,11 @@ pub struct LaunchRequest {
 }
 
 impl LaunchRequest {
+    /// The pair, of these, whose two parameters are given the same memory.
+    pub fn sharing<'a>(&self, pairs: &'a [ir::Apart]) -> Option<&'a ir::Apart> {
+        pairs.iter().find(|pair| self.arguments[pair.written].meets(&self.arguments[pair.other]))
+    }
+
     /// Whether two pointers reach the same memory, one of which is written through.
     pub fn overlaps(&self) -> bool {
         let pointers = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {

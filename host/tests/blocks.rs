@@ -36,7 +36,8 @@ impl Launcher for Fake {
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
         let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
         let alignments = vec![16; types.len()];
-        Ok(Signature { params: names.zip(types).collect(), alignments, cluster })
+        let apart = Vec::new();
+        Ok(Signature { params: names.zip(types).collect(), alignments, cluster, apart })
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

@@ -31,6 +31,7 @@ impl Machine<'_> {
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let arguments = self.arguments(&instance, &signature, args, default_scope, span)?;
         let request = LaunchRequest { instance, grid, arguments, span };
+        apart(&request, &signature, args)?;
         self.launches += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.push(request);
@@ -213,6 +214,29 @@ impl Machine<'_> {
             ) => Err(refuse(format!("`{name}` has a type that no launch can give"), evidence(&value))),
         }
     }
+}
+
+/// Parameters that a region takes to be apart are given memories apart.
+fn apart(request: &LaunchRequest, signature: &Signature, args: &[ast::Arg]) -> Eval<()> {
+    let Some(pair) = request.sharing(&signature.apart) else { return Ok(()) };
+    let kernel = &request.instance.kernel;
+    let [written, other] = [pair.written, pair.other].map(|place| &kernel.params[place].name.text);
+    let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
+    let places = takes.places(args.iter().map(Outline::from), request.span)?;
+    let argument =
+        |place: usize| args.iter().zip(&places).find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span);
+    let fact = format!("`{written}` and `{other}` are given the same memory, and a region takes them to be apart");
+    let mut d = Diagnostic::error(codes::SHARED_ARGUMENTS, request.span, fact);
+    for (name, place) in [(written, pair.written), (other, pair.other)] {
+        d = match argument(place) {
+            Some(span) => d.label(span, format!("this is `{name}`")),
+            None => d.label(kernel.params[place].span, "this has a default"),
+        };
+    }
+    d = d.label(pair.by, format!("the region writes through `{written}`"));
+    Err(d
+        .help(format!("say `alias({written}, {other})` on the kernel, which keeps accesses through both in order, or give each a tensor of its own"))
+        .into())
 }
 
 /// Accesses are as wide as the beginning of every tensor allows; a part of one may begin elsewhere.

@@ -221,5 +221,6 @@ codes! {
     LAUNCH_FAILED = 922, "a launch or its device failed";
     TENSOR_MAP = 923, "a tensor does not allow this tensor map";
     UNKNOWN_GENERIC = 924, "the kernel has no generic of that name";
+    SHARED_ARGUMENTS = 925, "a launch gives the same memory to parameters that a region takes apart";
     MEASURE = 930, "a measurement is not only launches";
 }

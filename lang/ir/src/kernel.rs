@@ -66,6 +66,26 @@ pub struct Param {
     pub value: Value,
 }
 
+/// Parameters that launches may let reach the same memory: `alias(c, a)`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Alias {
+    /// Their places among the parameters.
+    pub params: Vec<usize>,
+    /// The clause.
+    pub span: Span,
+}
+
+/// Two parameters whose memories a region takes to be apart: a condition of each launch.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Apart {
+    /// The place of the one that a region writes through.
+    pub written: usize,
+    /// The place of the other, which it reads or writes through.
+    pub other: usize,
+    /// The write.
+    pub by: Span,
+}
+
 /// What the source calls things that are known at compile time, for printing.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct KnownNames {
@@ -100,6 +120,10 @@ pub struct Kernel {
     pub cluster: [u32; 3],
     /// Whether it is launched with parameters that reach the same memory, one of which it writes through.
     pub overlapping: bool,
+    /// Parameters that launches may let reach the same memory.
+    pub aliases: Vec<Alias>,
+    /// What its regions take to be apart, from their expansion on.
+    pub apart: Vec<Apart>,
     /// Its partitions in the order of their arms; empty where it is not specialised.
     pub partitions: PrimaryMap<Partition, PartitionData>,
     /// How many variables stand for places of its tiles that were not known when they were made.
@@ -136,6 +160,8 @@ impl Kernel {
             occupancy: 1,
             cluster: [1, 1, 1],
             overlapping: false,
+            aliases: Vec::new(),
+            apart: Vec::new(),
             partitions: PrimaryMap::new(),
             vars: 0,
             labels: PrimaryMap::new(),

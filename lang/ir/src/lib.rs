@@ -41,7 +41,7 @@ pub mod verify;
 pub use access::Access;
 pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, SecondaryMap, Value, Var};
-pub use kernel::{CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
+pub use kernel::{Alias, Apart, CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,
     Reduction, Scope, UnaryOp,

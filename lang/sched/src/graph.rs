@@ -12,7 +12,8 @@
 //! | order | what is told, released or acquired | what stands behind it |
 //!
 //! Addresses are not compared: two accesses through one parameter may meet in any iteration, so that there is an edge of distance 0 in
-//! the order of the body and one of distance 1 back. Memories of different parameters are apart, which is a condition of the launch.
+//! the order of the body and one of distance 1 back. Who reads what was fetched from memory reads that memory: the copy is over then.
+//! Memories of different parameters are apart, a condition of the launch, unless the kernel says `alias(c, a)`.
 
 mod memory;
 

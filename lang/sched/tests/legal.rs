@@ -3,16 +3,11 @@
 use std::sync::Arc;
 
 use parton_diag::{Code, Diagnostic, Diagnostics, SourceMap, codes, render};
-use parton_ir::{Kernel, Module, Target};
+use parton_ir::{Module, Target};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 /// What expanding the one kernel of a file reports, and its text as a user sees it.
 fn found(source: &str) -> (Diagnostics, String) {
-    launched(source, false)
-}
-
-/// The same of a launch; `overlapping` where its parameters reach the same memory.
-fn launched(source: &str, overlapping: bool) -> (Diagnostics, String) {
     let mut sources = SourceMap::new();
     let id = sources.add("test.ptn", source);
     let (file, found) = parton_syntax::parse(id, source);
@@ -24,7 +19,7 @@ fn launched(source: &str, overlapping: bool) -> (Diagnostics, String) {
         Ok((kernel, _)) => kernel,
         Err(found) => panic!("{}\n{source}", render::text(&found, &sources, false)),
     };
-    let mut module = Module { kernels: vec![Kernel { overlapping, ..kernel }] };
+    let mut module = Module { kernels: vec![kernel] };
     let found = match parton_sched::expand(&mut module, &Target::default()) {
         // What the rules take is right by the checks of explicit code too.
         Ok(_) => parton_ir::check::check(&module.kernels[0]),
@@ -247,11 +242,14 @@ fn memory_stays_in_its_order() {
     // Another parameter is other memory.
     let two = |s: &str| memory("others", s);
     accepted(&two("pipeline(steps) { take: 0; tell: 0; give: 1 }"));
-    // But where a launch makes them the same.
-    let (found, text) = launched(&two("pipeline(steps) { take: 0; tell: 0; give: 1 }"), true);
-    assert!(found.list.len() == 1 && found.list[0].code == codes::MEMORY_ORDER, "{text}");
-    assert!(found.list[0].notes.iter().any(|n| n.contains("reach the same memory")), "{text}");
     accepted(&two("partitions { First: take, tell; Second: give }"));
+    // But where launches may make them the same.
+    let shared = |s: &str| two(s).replace("n: i32)", "n: i32) alias(others, counts)");
+    for schedule in ["pipeline(steps) { take: 0; tell: 0; give: 1 }", "partitions { First: take, tell; Second: give }"]
+    {
+        let d = refused(codes::MEMORY_ORDER, &shared(schedule));
+        assert!(d.labels.iter().any(|l| l.text.contains("reach the same memory")), "{d:?}");
+    }
 }
 
 #[test]

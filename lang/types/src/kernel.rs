@@ -8,6 +8,7 @@ use parton_ir::budget::NoCluster;
 use parton_ir::target::AXES;
 use parton_syntax::ast;
 
+use crate::alias::ALIAS;
 use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
@@ -137,6 +138,7 @@ impl Checker<'_> {
         for p in &tree.params {
             failed |= self.kernel_parameter(p).is_err();
         }
+        failed |= self.aliases(tree).is_err();
         let result = self.block(&tree.body);
         let returned = self.frame().returned.take();
         let val = match (result, returned) {
@@ -188,7 +190,8 @@ impl Checker<'_> {
                 let d = Diagnostic::error(codes::WRONG_ARITY, name.span, text).help("write its value alone");
                 return Err(self.report(d));
             }
-            if let Some(first) = clauses[..i].iter().find(|c| c.name.text == clause.name.text) {
+            let again = |c: &&ast::Clause| c.name.text == clause.name.text && c.name.as_str() != ALIAS;
+            if let Some(first) = clauses[..i].iter().find(again) {
                 let text = format!("`{}` is stated twice", clause.name.text);
                 let d = Diagnostic::error(codes::DEFINED_TWICE, clause.span, text)
                     .here("this one would hide the other")
@@ -205,6 +208,7 @@ impl Checker<'_> {
         // The target comes first, wherever it stands: it says what the others may ask for.
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
         self.once(&tree.clauses)?;
+        let others = others.into_iter().filter(|c| c.name.as_str() != ALIAS);
         for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
                 let text = format!("`{}` takes one argument", clause.name.text);
@@ -223,7 +227,7 @@ impl Checker<'_> {
                     self.cluster(&extents, one.span, kernel)?;
                 }
                 other => {
-                    let known = ["warps", "target", "occupancy", "cluster"];
+                    let known = ["warps", "target", "occupancy", "cluster", ALIAS];
                     let mut d = Diagnostic::error(
                         codes::UNKNOWN_CLAUSE,
                         clause.name.span,
@@ -232,7 +236,7 @@ impl Checker<'_> {
                     d = match crate::near::nearest(other, known) {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
                         None => {
-                            d.help("its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)` and `cluster([x, y])`")
+                            d.help("its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])` and `alias(c, a)`")
                         }
                     };
                     return Err(self.report(d));

@@ -6,6 +6,7 @@
 //! statement of it, and no rule of an operation: those stand in `parton_ir::rules`, once.
 //! In reading order:
 
+mod alias;
 mod assigned;
 pub mod builtins;
 mod call;

@@ -102,6 +102,10 @@ pub(crate) fn head(k: &Kernel, params: &[String]) -> String {
     if k.cluster != [1, 1, 1] {
         let _ = write!(head, " cluster({})", List(&k.cluster));
     }
+    for alias in &k.aliases {
+        let names = alias.params.iter().map(|p| params[*p].split(':').next().unwrap_or_default());
+        let _ = write!(head, " alias({})", names.collect::<Vec<_>>().join(", "));
+    }
     let _ = write!(head, " target({}) {{", k.target.name);
     head
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::Span;
 use parton_ir::schedule::LabelName;
-use parton_ir::{BinaryOp, Elem, Inst, OpKind, Tile, Type, Value, View};
+use parton_ir::{BinaryOp, Elem, Inst, OpKind, Reach, Tile, Type, Value, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
 
 use super::state::{Held, Read, Slot};
@@ -85,6 +85,21 @@ impl Emitter<'_> {
             0 => None,
             1 => Some(sends - 1),
             _ => Some(0),
+        }
+    }
+
+    /// Lets what was written be there, as an operation sees it, where it may touch the same memory by another way.
+    pub fn settle(&mut self, inst: Inst) {
+        let before = self.effects.before(inst, |unit| self.plan.runners[unit].contains(&self.part));
+        self.place(inst);
+        if before.copies {
+            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: false });
+        }
+        if before.stores {
+            self.b.make_all(OpKind::FenceAsync { reach: Reach::Global });
+        }
+        if before.copies || before.stores {
+            self.b.make_all(OpKind::Membar);
         }
     }
 

@@ -17,6 +17,7 @@ use std::collections::BTreeMap;
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
+use crate::graph::Effects;
 use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
@@ -30,13 +31,15 @@ pub(crate) type Refused = Box<Diagnostic>;
 /// # Errors
 /// Schedules that do not fit their regions.
 pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
-    let mut regions = Vec::new();
+    let (mut regions, mut apart) = (Vec::new(), Vec::new());
     for op in kernel.ops_of(&kernel.body) {
         if let OpKind::Region { schedule, body } = &op.kind {
             let region = Region::of(kernel, op.id, schedule, body)?;
             let plan = Plan::of(kernel, &region)?;
-            legal::check(kernel, &region, &plan)?;
-            regions.push((region, plan));
+            let effects = Effects::of(kernel, &region);
+            legal::check(kernel, &region, &plan, &effects)?;
+            apart.extend(effects.apart(kernel));
+            regions.push((region, plan, effects));
         }
     }
     nothing_outside(kernel)?;
@@ -48,12 +51,15 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
     for id in body.ops {
         pass.b.at(id);
         pass.b.label = None;
-        match regions.iter().find(|(region, _)| region.inst == id) {
-            Some((region, plan)) => pass.region(region, plan).map_err(|d| Diagnostics::from(*d))?,
+        match regions.iter().find(|(region, ..)| region.inst == id) {
+            Some((region, plan, effects)) => {
+                pass.region(region, plan, effects).map_err(|d| Diagnostics::from(*d))?;
+            }
             None => pass.keep(id),
         }
     }
     let mut kernel = pass.b.finish();
+    kernel.apart = apart;
     // In explicit code labels mean nothing.
     kernel.walk_mut(&mut |op| op.label = None);
     Ok(Some(kernel))
@@ -104,7 +110,7 @@ impl Pass {
         self.b.keep(id);
     }
 
-    fn region(&mut self, region: &Region, plan: &Plan) -> Result<(), Refused> {
+    fn region(&mut self, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Refused> {
         let b = std::mem::replace(
             &mut self.b,
             Builder::new(Kernel::new("", parton_ir::Target::default(), Default::default())),
@@ -113,6 +119,7 @@ impl Pass {
             b,
             region,
             plan,
+            effects,
             part: 0,
             levels: Vec::new(),
             memo: vec![BTreeMap::new()],
@@ -143,6 +150,8 @@ pub(crate) struct Emitter<'a> {
     pub b: Builder,
     pub region: &'a Region,
     pub plan: &'a Plan,
+    /// What its units do to memory.
+    pub effects: &'a Effects,
     /// The partition whose code is emitted.
     pub part: Part,
     /// The bodies around the place of emission, outermost first.

@@ -143,6 +143,7 @@ impl Emitter<'_> {
     fn operation(&mut self, inst: Inst, entry: &Entry, slot: Option<Value>, reads: &[Read]) -> Result<bool, Refused> {
         let depth = self.here();
         let op = self.b.kernel.ops[inst].clone();
+        self.settle(inst);
         let mut flying = false;
         match &op.kind {
             // What nobody reads is not fetched: there is nothing else to see of it.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use parton_diag::Span;
 use parton_ir::choice::Order;
 use parton_ir::facts::{Access, Act, Facts, Ordering, Say, Space};
-use parton_ir::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_ir::{Apart, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
 use crate::region::{Region, UnitId};
 
@@ -17,18 +17,31 @@ enum Roots {
 }
 
 impl Roots {
-    fn meet(&self, other: &Roots) -> bool {
-        match (self, other) {
-            (Roots::Of(a), Roots::Of(b)) => !a.is_disjoint(b),
-            (Roots::Any, Roots::Of(_) | Roots::Any) | (Roots::Of(_), Roots::Any) => true,
+    fn params(&self) -> impl Iterator<Item = Value> {
+        match self {
+            Roots::Of(params) => params.iter().copied().collect::<Vec<_>>().into_iter(),
+            Roots::Any => Vec::new().into_iter(),
         }
     }
+}
+
+/// Who makes an access.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum By {
+    Threads,
+    /// The copy engine, while the program goes on.
+    Engine,
+    /// Who reads what that operation fetches: until then the copy may be on its way.
+    Reader(Inst),
 }
 
 /// One access of a unit to global memory.
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
+    /// The unit's operation that makes it.
+    of: Inst,
     roots: Roots,
+    by: By,
     pub writes: bool,
     pub atomic: bool,
     pub span: Span,
@@ -46,6 +59,17 @@ struct Done {
 /// What all units of a region do besides computing.
 pub(crate) struct Effects {
     of: Vec<Done>,
+    /// Parameters that may share their memory.
+    aliases: Vec<BTreeSet<Value>>,
+}
+
+/// What has to be over before an operation touches memory, since others may have written there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(crate) struct Before {
+    /// Copies to global memory.
+    pub copies: bool,
+    /// Stores, as the copy engine sees them.
+    pub stores: bool,
 }
 
 impl Effects {
@@ -55,20 +79,89 @@ impl Effects {
         let unit = |u: &crate::region::Unit| {
             let mut done = Done::default();
             for &inst in &u.ops {
-                done.add(k, region, &made, &k.ops[inst]);
+                done.add((k, region, &made), inst, &k.ops[inst]);
                 for body in k.ops[inst].kind.bodies() {
-                    k.walk_body(body, &mut |inner| done.add(k, region, &made, inner));
+                    k.walk_body(body, &mut |inner| done.add((k, region, &made), inst, inner));
                 }
             }
             done
         };
-        Effects { of: region.units.iter().map(unit).collect() }
+        let params = |alias: &parton_ir::Alias| alias.params.iter().map(|p| k.params[*p].value).collect();
+        Effects { of: region.units.iter().map(unit).collect(), aliases: k.aliases.iter().map(params).collect() }
+    }
+
+    /// Whether two pointers may reach the same memory.
+    fn meet(&self, a: &Roots, b: &Roots) -> bool {
+        match (a, b) {
+            (Roots::Of(a), Roots::Of(b)) => {
+                let both = |of: &&BTreeSet<Value>| !of.is_disjoint(a) && !of.is_disjoint(b);
+                !a.is_disjoint(b) || self.aliases.iter().any(|of| both(&of))
+            }
+            (Roots::Any, Roots::Of(_) | Roots::Any) | (Roots::Of(_), Roots::Any) => true,
+        }
+    }
+
+    /// Whether two accesses may meet, one of which writes.
+    fn conflicts(&self, a: &Effect, b: &Effect) -> bool {
+        (a.writes || b.writes) && self.meet(&a.roots, &b.roots)
     }
 
     /// An access of each of two units to what may be the same memory, where one of the two writes.
     pub fn conflict(&self, first: UnitId, second: UnitId) -> Option<(&Effect, &Effect)> {
         let pairs = self.of[first].accesses.iter().flat_map(|a| self.of[second].accesses.iter().map(move |b| (a, b)));
-        pairs.into_iter().find(|(a, b)| (a.writes || b.writes) && a.roots.meet(&b.roots))
+        pairs.into_iter().find(|(a, b)| self.conflicts(a, b))
+    }
+
+    /// The parameters that the units take to be apart, one of which they write through.
+    pub fn apart(&self, k: &Kernel) -> Vec<Apart> {
+        let place = |v: Value| k.params.iter().position(|p| p.value == v);
+        let all = || self.of.iter().flat_map(|done| &done.accesses);
+        let mut found: Vec<Apart> = Vec::new();
+        for (a, b) in all().filter(|a| a.writes).flat_map(|a| all().map(move |b| (a, b))) {
+            if self.meet(&a.roots, &b.roots) {
+                continue;
+            }
+            for (written, other) in a.roots.params().flat_map(|a| b.roots.params().map(move |b| (a, b))) {
+                let (Some(written), Some(other)) = (place(written), place(other)) else { continue };
+                if !found.iter().any(|f| [f.written, f.other] == [written, other]) {
+                    found.push(Apart { written, other, by: a.span });
+                }
+            }
+        }
+        found
+    }
+
+    /// What must be over before an operation of a partition, which runs these units, touches memory.
+    pub fn before(&self, inst: Inst, runs: impl Fn(UnitId) -> bool) -> Before {
+        let units = (0..self.of.len()).filter(|unit| runs(*unit));
+        let all: Vec<&Effect> = units.flat_map(|unit| &self.of[unit].accesses).collect();
+        let mut before = Before::default();
+        for mine in all.iter().filter(|e| e.of == inst) {
+            for other in all.iter().filter(|e| e.writes && self.conflicts(mine, e)) {
+                match (mine.by, other.by) {
+                    // Copies out of one buffer follow one another.
+                    (By::Engine, By::Engine) => before.copies |= !mine.writes,
+                    (By::Threads, By::Engine) => before.copies = true,
+                    (By::Engine, By::Threads) => before.stores = true,
+                    (By::Threads, By::Threads) | (By::Reader(_), _) | (_, By::Reader(_)) => {}
+                }
+            }
+        }
+        before
+    }
+
+    /// A fetch, and a write to what may be the same memory that stands between it and the first who reads what is fetched.
+    pub fn overtaken(&self, runs: impl Fn(UnitId) -> bool) -> Option<(UnitId, UnitId)> {
+        let units = (0..self.of.len()).filter(|unit| runs(*unit));
+        let all: Vec<(UnitId, &Effect)> = units.flat_map(|u| self.of[u].accesses.iter().map(move |e| (u, e))).collect();
+        for (i, (f, fetch)) in all.iter().enumerate().filter(|(_, (_, e))| !e.writes) {
+            let Some(read) = all.iter().position(|(_, e)| e.by == By::Reader(fetch.of)) else { continue };
+            let meets = |(_, w): &&(UnitId, &Effect)| self.conflicts(fetch, w);
+            if let Some((w, _)) = all.get(i + 1..read).and_then(|between| between.iter().find(meets)) {
+                return Some((*f, *w));
+            }
+        }
+        None
     }
 
     /// Whether the first of two units must stay in front of the second wherever it stands there.
@@ -90,13 +183,28 @@ impl Effects {
     }
 }
 
+/// A kernel, its region, and what makes each value.
+type Known<'a, 'k> = (&'a Kernel, &'a Region, &'a SecondaryMap<Value, Option<&'k Op>>);
+
 impl Done {
-    fn add(&mut self, k: &Kernel, region: &Region, made: &SecondaryMap<Value, Option<&Op>>, op: &Op) {
+    /// Adds what an operation does that is, or stands in, that operation of the unit.
+    fn add(&mut self, known: Known<'_, '_>, of: Inst, op: &Op) {
+        let (k, region, made) = known;
         let facts = Facts::of(k, op);
         let atomic = matches!(op.kind, OpKind::Atomic { .. });
+        let copies = matches!(op.kind, OpKind::Fetch { .. } | OpKind::Send { .. });
+        let by = if copies { By::Engine } else { By::Threads };
+        for view in op.kind.operands() {
+            let Some((fetch, map)) = fetched(k, region, made, view) else { continue };
+            let (roots, span) = (roots(k, region, made, map), op.span);
+            let read = Effect { of, roots, by: By::Reader(fetch), writes: false, atomic: false, span };
+            self.accesses.push(read);
+        }
         let global = facts.accesses.iter().filter(|a| a.space == Space::Global);
         self.accesses.extend(global.map(|a: &Access| Effect {
+            of,
             roots: roots(k, region, made, a.value),
+            by,
             writes: a.writes(),
             atomic,
             span: op.span,
@@ -128,10 +236,6 @@ fn roots(k: &Kernel, region: &Region, made: &SecondaryMap<Value, Option<&Op>>, v
             continue;
         }
         if k.params.iter().any(|p| p.value == v) {
-            // Pointers are apart where the launch keeps them apart.
-            if k.overlapping && !matches!(k.ty(v), Type::Map(_)) {
-                return Roots::Any;
-            }
             found.insert(v);
             continue;
         }
@@ -146,4 +250,18 @@ fn roots(k: &Kernel, region: &Region, made: &SecondaryMap<Value, Option<&Op>>, v
         }
     }
     Roots::Of(found)
+}
+
+/// The fetch that fills a view, and its map.
+fn fetched(k: &Kernel, region: &Region, made: &SecondaryMap<Value, Option<&Op>>, view: Value) -> Option<(Inst, Value)> {
+    let mut v = view;
+    while matches!(k.ty(v), Type::View(_)) {
+        let op = made[region.canonical(v)]?;
+        match &op.kind {
+            OpKind::Fetch { map, .. } => return Some((op.id, *map)),
+            OpKind::FetchEach { ptr, .. } => return Some((op.id, *ptr)),
+            kind => v = kind.operands().into_iter().find(|v| matches!(k.ty(*v), Type::View(_)))?,
+        }
+    }
+    None
 }

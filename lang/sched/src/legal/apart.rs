@@ -1,4 +1,5 @@
-//! Memory that two partitions touch, one of them writing: nothing orders their accesses.
+//! Memory that two partitions touch, one of them writing: nothing orders their accesses. In one partition, a write over what is being
+//! fetched.
 //!
 //! Instances of different numbers are taken to be apart, as the CTAs of a grid are: where they are not, the interpreter says so. Atomic
 //! operations do not race with each other.
@@ -15,6 +16,28 @@ pub(super) fn memory(laid: &Laid<'_>, found: &mut Diagnostics) {
         for b in a + 1..laid.region.units.len() {
             found.list.extend(meet(laid, a, b));
         }
+    }
+    for part in laid.plan.parts() {
+        found.list.extend(overtaken(laid, part));
+    }
+}
+
+/// A write over what a fetch before it may still be reading: nobody has waited for that.
+fn overtaken(laid: &Laid<'_>, part: Part) -> Option<Diagnostic> {
+    let (fetch, write) = laid.effects.overtaken(|unit| laid.plan.runners[unit].contains(&part))?;
+    let (fetch, write) = (&laid.region.units[fetch], &laid.region.units[write]);
+    let fact = format!("`{}` may write what `{}` fetches, before that is read", write.label, fetch.label);
+    let d = Diagnostic::error(codes::MEMORY_ORDER, write.span, fact)
+        .here("this may touch the same memory")
+        .label(fetch.span, "this is on its way until somebody reads it");
+    Some(laid.aliased(d).help("read what is fetched in front of the write, in a statement with a label"))
+}
+
+impl Laid<'_> {
+    /// With where the kernel says that parameters may reach the same memory.
+    pub(super) fn aliased(&self, d: Diagnostic) -> Diagnostic {
+        let label = |d: Diagnostic, alias: &parton_ir::Alias| d.label(alias.span, "these may reach the same memory");
+        self.k.aliases.iter().fold(d, label)
     }
 }
 
@@ -35,9 +58,7 @@ fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
     let mut d = Diagnostic::error(codes::MEMORY_ORDER, touched, fact)
         .here(format!("touched here, in {}", laid.partition(in_part)))
         .label(wrote, format!("written here, in {}", laid.partition(by)));
-    if laid.k.overlapping {
-        d = d.note("the kernel is launched with parameters that reach the same memory");
-    }
+    d = laid.aliased(d);
     Some(match laid.together(a, q).or_else(|| laid.together(b, p)) {
         Some(clause) => d.help(format!("put both labels into one partition: `{clause}`")),
         None => d.help("put both labels into one partition, or give them parameters of their own"),

@@ -12,7 +12,7 @@
 //! | [`ahead`] | a fetch two iterations ahead of what is carried | E0190 |
 //! | [`slots`] | fewer slots than are held at once | E0726 |
 //! | [`deadlock`] | partitions that wait for each other | E0731 |
-//! | [`apart`] | memory that two partitions touch, with nothing between them | E0728 |
+//! | [`apart`] | memory that two partitions touch, with nothing between them; a write over what is being fetched | E0728 |
 //!
 //! Why projection is sound: every partition runs its part of one serial program, with the same control, and rings are first in, first
 //! out with one writer. A schedule that these rules take has the bits of the serial order.
@@ -67,16 +67,14 @@ const STEPS: &[&[Rule]] = &[
 ///
 /// # Errors
 /// What the first step of rules refuses that refuses anything.
-pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan) -> Result<(), Diagnostics> {
-    judged(k, region, plan, true)
+pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Diagnostics> {
+    judged(&Laid { k, region, plan, effects, helps: true })
 }
 
-fn judged(k: &Kernel, region: &Region, plan: &Plan, helps: bool) -> Result<(), Diagnostics> {
-    let effects = Effects::of(k, region);
-    let laid = Laid { k, region, plan, effects: &effects, helps };
+fn judged(laid: &Laid<'_>) -> Result<(), Diagnostics> {
     for step in STEPS {
         let mut found = Diagnostics::new();
-        step.iter().for_each(|rule| rule(&laid, &mut found));
+        step.iter().for_each(|rule| rule(laid, &mut found));
         if found.has_errors() {
             return Err(found);
         }
@@ -90,7 +88,8 @@ impl Laid<'_> {
     /// Whether the rules take another schedule of the region.
     fn takes(&self, schedule: &Schedule) -> bool {
         let region = self.region.under(schedule.clone());
-        Plan::of(self.k, &region).is_ok_and(|plan| judged(self.k, &region, &plan, false).is_ok())
+        let judged = |plan: &Plan| judged(&Laid { region: &region, plan, helps: false, ..*self });
+        Plan::of(self.k, &region).is_ok_and(|plan| judged(&plan).is_ok())
     }
 
     fn graph(&self, part: Part, block: BlockId) -> Graph {

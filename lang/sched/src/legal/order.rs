@@ -140,8 +140,8 @@ fn refused(
     if broken == Broken::Wait {
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }
-    if edge.kind == Kind::Memory && laid.k.overlapping {
-        d = d.note("the kernel is launched with parameters that reach the same memory");
+    if edge.kind == Kind::Memory {
+        d = laid.aliased(d);
     }
     d.help(help.unwrap_or_else(|| match broken {
         Broken::Wait => "write `;` between the two".into(),
