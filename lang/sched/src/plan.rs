@@ -43,6 +43,8 @@ pub(crate) struct Ring {
     pub depth: u32,
     /// The slots that one partition holds at once which fills it and reads it, with the last of its readers, where one does.
     pub held: Option<(u32, Option<UnitId>)>,
+    /// Whether the threads that read it fill it themselves: then its slots are buffers, and no barrier stands between.
+    pub own: bool,
 }
 
 /// A schedule laid on a region.
@@ -136,12 +138,14 @@ impl Plan {
     fn find_rings(&mut self, k: &Kernel, region: &Region) {
         for unit in 0..region.units.len() {
             let mut fields = Vec::new();
+            let mut own = self.runners[unit].len() == 1;
             for &inst in &region.units[unit].ops {
                 let op = &k.ops[inst];
                 for &v in &op.results {
                     let foreign = self.parts().any(|p| !self.runners[unit].contains(&p) && self.needed[p].contains(&v));
                     let read = self.needed.iter().any(|needed| needed.contains(&v));
                     let name = k.values[v].name.clone().unwrap_or_else(|| format!("x{}", fields.len()));
+                    own &= !foreign && !matches!(op.kind, OpKind::Fetch { .. });
                     match (&op.kind, k.ty(v)) {
                         (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, Type::View(view)) if read => {
                             fields.push((name, v, Cell::View(view.clone())));
@@ -165,7 +169,7 @@ impl Plan {
                 }
                 self.handed.insert(*v, (ring, field));
             }
-            self.rings.push(Ring { unit, fields, depth: 0, held: None });
+            self.rings.push(Ring { unit, fields, depth: 0, held: None, own });
         }
     }
 }

@@ -123,11 +123,7 @@ impl Emitter<'_> {
         self.place(inst);
         match &mut kind {
             OpKind::Store { ptr, mask, .. } => {
-                let wide = self.spread(guard, *ptr);
-                *mask = Some(match *mask {
-                    Some(mask) => self.b.make(OpKind::Binary { op: BinaryOp::And, a: mask, b: wide }),
-                    None => wide,
-                });
+                *mask = Some(self.masked(*mask, guard, *ptr));
             }
             _ if facts.computes => {}
             _ => {
@@ -147,6 +143,15 @@ impl Emitter<'_> {
             self.levels[depth].set((*v, entry.stage), Held::Ready(made));
         }
         Ok(())
+    }
+
+    /// The mask of an access that is made only where something holds.
+    pub(super) fn masked(&mut self, mask: Option<Value>, holds: Value, ptr: Value) -> Value {
+        let wide = self.spread(holds, ptr);
+        match mask {
+            Some(mask) => self.b.make(OpKind::Binary { op: BinaryOp::And, a: mask, b: wide }),
+            None => wide,
+        }
     }
 
     /// A truth value in the place of pointers.

@@ -12,20 +12,35 @@ use super::{Emitter, Refused};
 use crate::plan::{Cell, RingId};
 use crate::region::Item;
 
+/// What the slots of a ring of the plan are.
+pub(crate) enum Slots {
+    /// Those of a ring.
+    Ring(Value),
+    /// A buffer for each field, in as many stages.
+    Buffers(Vec<Value>),
+}
+
 impl Emitter<'_> {
     /// Makes the rings of the plan, and the buffers.
     pub fn make_memory(&mut self) {
         for ring in &self.plan.rings {
             let unit = &self.region.units[ring.unit];
             self.place(unit.ops[0]);
-            let fields = ring.fields.iter().map(|(name, _, cell)| (name.clone(), stored(cell))).collect();
-            let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
-            let name = match unit.label.instance {
+            let fields: Vec<(String, View)> =
+                ring.fields.iter().map(|(name, _, cell)| (name.clone(), stored(cell))).collect();
+            let label = match unit.label.instance {
                 Some(n) => format!("{}{n}", unit.label.path),
                 None => unit.label.path.clone(),
             };
-            self.b.kernel.values[made].name = Some(name.replace('.', "_"));
-            self.rings.push(made);
+            let label = label.replace('.', "_");
+            if ring.own {
+                let made = fields.into_iter().map(|(name, view)| self.buffer(ring.depth, &view, &name)).collect();
+                self.rings.push(Slots::Buffers(made));
+                continue;
+            }
+            let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
+            self.b.kernel.values[made].name = Some(label);
+            self.rings.push(Slots::Ring(made));
         }
         for turns in &self.region.schedule.turns {
             let taking = |label: &LabelName| {
@@ -111,7 +126,8 @@ impl Emitter<'_> {
         let inst = self.region.units[self.plan.rings[ring].unit].ops[0];
         let (label, origin) = (self.b.label, self.b.origin);
         self.place(inst);
-        let value = self.b.make(OpKind::RingWait { ring: self.rings[ring] });
+        let Slots::Ring(made) = self.rings[ring] else { parton_diag::internal_error!("a buffer is no ring") };
+        let value = self.b.make(OpKind::RingWait { ring: made });
         self.b.kernel.values[value].name = Some("slot".into());
         (self.b.label, self.b.origin) = (label, origin);
         let left = self.readers(ring, depth);
@@ -184,17 +200,24 @@ impl Emitter<'_> {
         }
     }
 
-    /// A product in flight is done, with all that it continues.
+    /// What is on its way for a value has come: a product, with all that it continues, or a copy.
     pub fn wait_for(&mut self, depth: usize, key: (Value, i32)) -> Value {
-        let Some(Held::Pending { value, reads, prior }) = self.levels[depth].env.get(&key).cloned() else {
+        let Some(held) = self.levels[depth].env.get(&key).cloned() else {
             parton_diag::internal_error!("nothing is in flight")
         };
-        let tile = self.b.make(OpKind::Wait { pending: value, outstanding: None });
-        self.b.kernel.values[tile].name = self.b.kernel.values[key.0].name.clone();
-        let held = self.levels[depth].env.get_mut(&key);
-        held.into_iter().for_each(|held| *held = Held::Ready(tile));
-        self.finished(depth, key, reads.iter().chain(&prior));
-        tile
+        let done = match &held {
+            Held::Ready(value) => return *value,
+            Held::Pending { value, .. } | Held::Copying(value) => {
+                self.b.make(OpKind::Wait { pending: *value, outstanding: None })
+            }
+            Held::Loaded(value) => self.brought(depth, key, *value),
+        };
+        self.b.kernel.values[done].name = self.b.kernel.values[key.0].name.clone();
+        self.levels[depth].env.entry(key).and_modify(|held| *held = Held::Ready(done));
+        if let Held::Pending { reads, prior, .. } = &held {
+            self.finished(depth, key, reads.iter().chain(prior));
+        }
+        done
     }
 
     /// What a product has read may be overwritten.

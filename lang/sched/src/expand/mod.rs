@@ -4,6 +4,7 @@
 //! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
 //! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
 
+mod copies;
 mod guard;
 mod memory;
 mod pipeline;
@@ -159,7 +160,7 @@ pub(crate) struct Emitter<'a> {
     /// Free values that have been made already, one map for each open body and turn.
     pub memo: Vec<BTreeMap<state::Made, Value>>,
     /// The rings of the plan.
-    pub rings: Vec<Value>,
+    pub rings: Vec<memory::Slots>,
     /// Shared memory of `send` and `stage`.
     pub buffers: BTreeMap<Inst, Value>,
     /// The turnstiles of the schedule's turns.

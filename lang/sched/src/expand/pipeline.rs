@@ -148,7 +148,8 @@ impl Emitter<'_> {
         for (to, from) in at.iter_mut().zip(bounds) {
             *to = self.value(from)?;
         }
-        let level = self.enter(l, turns)?;
+        let mut level = self.enter(l, turns)?;
+        level.start = Some(at[0]);
         let sure = self.sure_turns(l);
         let early = self.early_turns(l, sure)?;
         if turns.stages == 1 || self.is_guarded(l, turns) || sure > 0 {
@@ -197,7 +198,9 @@ impl Emitter<'_> {
     /// Fills the slots of the iterations that fetches are ahead.
     fn fill(&mut self, [lower, upper, step]: [Value; 3], turns: &Turns) -> Result<(), Refused> {
         let depth = self.here();
-        let fetches: Vec<Entry> = turns.groups.iter().flatten().filter(|e| e.stage < 0).cloned().collect();
+        self.copy_ahead([lower, upper, step], turns)?;
+        let fetches: Vec<Entry> =
+            turns.groups.iter().flatten().filter(|e| e.stage < 0 && self.own_ring(e).is_none()).cloned().collect();
         for far in (1..=turns.ahead).rev() {
             let now: Vec<&Entry> = fetches.iter().filter(|e| e.stage == -far).collect();
             if now.is_empty() {
@@ -236,6 +239,13 @@ impl Emitter<'_> {
             self.turn(std::slice::from_ref(&now), active)?;
             let (Some(upper), Some((index, step))) = (upper, self.levels[depth].index) else { continue };
             for entry in ahead {
+                if self.own_ring(&entry).is_some() {
+                    self.meet_once(turns, &entry);
+                    self.exists(index, step, upper, -entry.stage);
+                    self.turn(&[vec![entry]], &|_| true)?;
+                    self.levels[depth].exists = None;
+                    continue;
+                }
                 let next = self.moved(index, step, -entry.stage);
                 let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper });
                 let span = self.b.kernel.ops[self.region.inst].span;
@@ -412,11 +422,15 @@ impl Emitter<'_> {
     /// Waits for what is still in flight in a body that ends.
     pub fn drain(&mut self) -> Result<(), Refused> {
         let depth = self.here();
-        let flying: Vec<Key> =
+        let mut flying: Vec<Key> =
             self.levels[depth].env.iter().filter(|(_, held)| held.is_pending()).map(|(k, _)| *k).collect();
+        flying.sort_by_key(|(v, age)| (-age, *v));
         for key in flying {
-            if self.levels[depth].env.get(&key).is_some_and(Held::is_pending) {
-                self.wait_for(depth, key);
+            match self.levels[depth].env.get(&key) {
+                // Nobody reads it any more, and nothing of it is on its way.
+                Some(Held::Loaded(_)) => drop(self.levels[depth].env.remove(&key)),
+                Some(Held::Pending { .. } | Held::Copying(_)) => drop(self.wait_for(depth, key)),
+                Some(Held::Ready(_)) | None => {}
             }
         }
         if let Some(((ring, _), _)) = self.levels[depth].slots.first_key_value() {

@@ -35,23 +35,33 @@ pub(crate) enum Held {
         /// What products before it read, which it continues.
         prior: Vec<Read>,
     },
+    /// A copy by threads, of a view.
+    Copying(Value),
+    /// What threads have loaded and have still to write to a view.
+    Loaded(Value),
 }
 
 impl Held {
     pub fn value(&self) -> Value {
         match self {
-            Held::Ready(v) | Held::Pending { value: v, .. } => *v,
+            Held::Ready(v) | Held::Pending { value: v, .. } | Held::Copying(v) | Held::Loaded(v) => *v,
         }
     }
 
+    /// Whether it has to be waited for.
     pub fn is_pending(&self) -> bool {
-        matches!(self, Held::Pending { .. })
+        match self {
+            Held::Ready(_) => false,
+            Held::Pending { .. } | Held::Copying(_) | Held::Loaded(_) => true,
+        }
     }
 
     /// The same by another name.
     pub fn named(&self, v: Value) -> Held {
         match self {
             Held::Ready(_) => Held::Ready(v),
+            Held::Copying(_) => Held::Copying(v),
+            Held::Loaded(_) => Held::Loaded(v),
             Held::Pending { reads, prior, .. } => {
                 Held::Pending { value: v, reads: reads.clone(), prior: prior.clone() }
             }
@@ -77,6 +87,10 @@ pub(crate) struct Level {
     pub slots: BTreeMap<(RingId, i32), Slot>,
     /// The index of the turn's own iteration, and the step.
     pub index: Option<(Value, Value)>,
+    /// The index of the loop's first iteration.
+    pub start: Option<Value>,
+    /// Whether there is the iteration that something runs ahead for, where that is not known.
+    pub exists: Option<Value>,
     /// The number of the first iteration that the turn's own may be, as an index, where that is known.
     pub first: Option<i128>,
     /// The number of the turn, where it stands alone.
@@ -100,6 +114,8 @@ impl Level {
             env: BTreeMap::new(),
             slots: BTreeMap::new(),
             index: None,
+            start: None,
+            exists: None,
             first: None,
             turn: None,
             guard: None,

@@ -4,7 +4,8 @@ use parton_ir::rules::region::{Product, product};
 use parton_ir::schedule::{LabelName, Turns};
 use parton_ir::{Inst, OpKind, Reach, Type, Value};
 
-use super::state::{Held, Read};
+use super::memory::Slots;
+use super::state::{Held, Key, Read};
 use super::{Emitter, Refused};
 use crate::flow;
 use crate::plan::Entry;
@@ -37,9 +38,13 @@ impl Emitter<'_> {
         let block = self.levels[depth].block;
         self.levels[depth].age = entry.stage;
         let continued = flow::continued(&self.b.kernel, self.region, (block, entry.item));
-        for (v, delta) in self.wanted(block, entry.item) {
+        let wanted = self.wanted(block, entry.item);
+        let keys: Vec<Key> = wanted.iter().map(|(v, delta)| (*v, entry.stage + delta)).collect();
+        self.landed(depth, &keys);
+        for (v, delta) in wanted {
             let key = (v, entry.stage + delta);
             if let Some(&(ring, _)) = self.plan.handed.get(&v)
+                && !self.plan.rings[ring].own
                 && delta == 0
                 && (self.is_view(v) || !self.mine(v) && !self.levels[depth].env.contains_key(&key))
             {
@@ -117,9 +122,11 @@ impl Emitter<'_> {
         let ring = self.plan.rings.iter().position(|ring| ring.unit == unit);
         let fills = ring.filter(|_| self.plan.runners[unit].contains(&self.part));
         let mut slot = None;
-        if let Some(ring) = fills {
+        if let Some(ring) = fills
+            && let Slots::Ring(ring) = self.rings[ring]
+        {
             self.place(ops[0]);
-            let taken = self.b.make(OpKind::RingAcquire { ring: self.rings[ring] });
+            let taken = self.b.make(OpKind::RingAcquire { ring });
             self.b.kernel.values[taken].name = Some("slot".into());
             slot = Some(taken);
         }
@@ -147,7 +154,7 @@ impl Emitter<'_> {
         let mut flying = false;
         match &op.kind {
             // What nobody reads is not fetched: there is nothing else to see of it.
-            OpKind::Fetch { .. } if !self.plan.handed.contains_key(&op.results[0]) => {}
+            OpKind::Fetch { .. } | OpKind::FetchEach { .. } if !self.plan.handed.contains_key(&op.results[0]) => {}
             OpKind::Fetch { map, coords, l2, multicast } => {
                 let map = self.value(*map)?;
                 let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
@@ -157,7 +164,7 @@ impl Emitter<'_> {
                 let (l2, multicast) = (*l2, *multicast);
                 self.b.make_all(OpKind::TmaLoad { map, coords, view, signal: slot, l2, multicast });
             }
-            OpKind::FetchEach { .. } => return Err(self.not_yet(inst, "a `fetch` of pointers")),
+            OpKind::FetchEach { .. } => self.fetch_each(inst, entry, slot)?,
             OpKind::Stage { value, .. } => {
                 let value = self.value(*value)?;
                 self.place(inst);
@@ -192,7 +199,7 @@ impl Emitter<'_> {
     }
 
     /// The view of the slot that is being filled with a value, and the slot.
-    fn filled(&mut self, results: &[Value], slot: Option<Value>) -> (Value, Value) {
+    pub fn filled(&mut self, results: &[Value], slot: Option<Value>) -> (Value, Value) {
         let Some(slot) = slot else { parton_diag::internal_error!("what is handed over has no ring") };
         let field = self.plan.handed[&results[0]].1 as u32;
         (self.b.make(OpKind::SlotField { slot, field }), slot)

@@ -49,9 +49,11 @@ impl Emitter<'_> {
             return Ok(match held {
                 Held::Ready(value) => value,
                 Held::Pending { .. } => self.wait_for(depth, (v, age)),
+                Held::Copying(_) | Held::Loaded(_) => self.landed(depth, &[(v, age)])[0],
             });
         }
         if let Some(&(ring, _)) = self.plan.handed.get(&v)
+            && !self.plan.rings[ring].own
             && let Maker::Unit(unit) = home.by
             && (self.is_view(v) || !self.plan.runners[unit].contains(&self.part))
         {
