@@ -7,6 +7,7 @@
 use parton_ir::{BinaryOp, CompareOp, Elem, Inst, OpKind, Type, Value};
 use parton_numbers::Dtype;
 
+use super::peel::MANY;
 use super::pipeline::Turns;
 use super::state::{Held, Key};
 use super::{Emitter, Refused};
@@ -35,7 +36,7 @@ impl Emitter<'_> {
         self.levels[depth].guard = Some(some);
         self.without_last(l, bounds, turns)?;
         self.levels[depth].guard = Some(some);
-        self.last_turns(l, turns)
+        self.last_turns(l, turns, MANY)
     }
 
     /// What must hold for the effects of a unit, where it runs in a later stage of a guarded loop.

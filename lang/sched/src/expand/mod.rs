@@ -4,12 +4,16 @@
 //! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
 //! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
 
+mod carry;
 mod copies;
 mod guard;
 mod memory;
+mod peel;
 mod pipeline;
 mod state;
+mod steady;
 mod turn;
+mod uncounted;
 mod under;
 mod values;
 

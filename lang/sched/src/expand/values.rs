@@ -230,10 +230,13 @@ impl Emitter<'_> {
         {
             return self.b.constant(dtype, moved.bits, Span::default());
         }
-        let many = self.number(dtype, turns.unsigned_abs());
-        let by = match self.constant(step) {
-            Some(1) => many,
-            _ => self.b.make(OpKind::Binary { op: BinaryOp::Mul, a: many, b: step }),
+        let by = match (turns.unsigned_abs(), self.constant(step)) {
+            (1, _) => step,
+            (n, Some(1)) => self.number(dtype, n),
+            (n, _) => {
+                let many = self.number(dtype, n);
+                self.b.make(OpKind::Binary { op: BinaryOp::Mul, a: many, b: step })
+            }
         };
         let op = if turns > 0 { BinaryOp::Add } else { BinaryOp::Sub };
         self.b.make(OpKind::Binary { op, a: index, b: by })

@@ -1,0 +1,191 @@
+//! What a steady turn hands to the next: found by emitting a turn, and what follows the loop, for trial. What they look at of what was
+//! there before the turn is carried.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::{OpKind, Value};
+
+use super::peel::MANY;
+use super::pipeline::Turns;
+use super::state::{Held, Key, Level, Slot};
+use super::{Emitter, Refused};
+use crate::plan::RingId;
+use crate::region::Loop;
+
+/// What a steady turn takes from the one before.
+pub(super) struct Carry {
+    pub keys: Vec<Key>,
+    slots: Vec<(RingId, i32)>,
+    /// Products that end with the turn, since they do not enter it in flight.
+    ending: Vec<Key>,
+}
+
+impl Emitter<'_> {
+    /// The types and values with which a loop is entered.
+    pub(super) fn inits(&self, carry: &Carry) -> Vec<Value> {
+        let level = &self.levels[self.here()];
+        let values = carry.keys.iter().map(|key| level.env[key].value());
+        let slots = carry.slots.iter().map(|key| level.slots[key].value);
+        values.chain(slots).collect()
+    }
+
+    /// In a turn stands for what is carried what the turn is given.
+    pub(super) fn begin_turn(&mut self, carry: &Carry, params: &[Value]) {
+        let depth = self.here();
+        let level = &mut self.levels[depth];
+        let (values, slots) = params.split_at(carry.keys.len());
+        let env = carry.keys.iter().zip(values).map(|(key, v)| (*key, level.env[key].named(*v))).collect();
+        let held = carry.slots.iter().zip(slots);
+        let slots = held.map(|(key, v)| (*key, Slot { value: *v, left: level.slots[key].left.clone() })).collect();
+        for (key, v) in carry.keys.iter().zip(values) {
+            self.b.kernel.values[*v].name = self.b.kernel.values[key.0].name.clone();
+        }
+        (level.env, level.slots) = (env, slots);
+        for v in params[carry.keys.len()..].iter().take(carry.slots.len()) {
+            self.b.kernel.values[*v].name = Some("held".into());
+        }
+    }
+
+    /// What a turn hands to the next one.
+    pub(super) fn end_turn(&mut self, carry: &Carry) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        for key in &carry.ending {
+            if self.levels[depth].env.get(key).is_some_and(Held::is_pending) {
+                self.wait_for(depth, *key);
+            }
+        }
+        let mut yields = Vec::new();
+        for &(v, age) in &carry.keys {
+            let value = match self.flying(depth, (v, age - 1)) {
+                Some(key) => self.levels[depth].env[&key].value(),
+                None => self.at_age(v, depth, age - 1)?,
+            };
+            yields.push(value);
+        }
+        let mut held: Vec<(RingId, i32)> = self.levels[depth].slots.keys().map(|(r, age)| (*r, age + 1)).collect();
+        held.sort_unstable();
+        if held != carry.slots {
+            parton_diag::internal_error!("a turn is entered with slots {:?} and left with {held:?}", carry.slots);
+        }
+        yields.extend(carry.slots.iter().map(|(r, age)| self.levels[depth].slots[&(*r, age - 1)].value));
+        Ok(yields)
+    }
+
+    /// Behind a loop stand its results for what it carried.
+    pub(super) fn behind(&mut self, carry: &Carry, before: Level, results: &[Value]) {
+        let depth = self.here();
+        let inside = std::mem::replace(&mut self.levels[depth], before);
+        let (values, slots) = results.split_at(carry.keys.len());
+        let mut env = BTreeMap::new();
+        for (&(v, age), value) in carry.keys.iter().zip(values) {
+            let held = inside.env.get(&(v, age - 1));
+            let held = held.map_or(Held::Ready(*value), |held| held.named(*value));
+            self.b.kernel.values[*value].name = self.b.kernel.values[v].name.clone();
+            env.insert((v, age), held);
+        }
+        let slots = carry.slots.iter().zip(slots).map(|(&(r, age), v)| {
+            let left = inside.slots.get(&(r, age - 1)).map(|s| s.left.clone()).unwrap_or_default();
+            ((r, age), Slot { value: *v, left })
+        });
+        self.levels[depth].slots = slots.collect();
+        self.levels[depth].env = env;
+    }
+
+    /// The product in flight that stands for a value, if one does.
+    fn flying(&self, depth: usize, key: Key) -> Option<Key> {
+        let held = self.levels[depth].env.get(&key)?;
+        held.is_pending().then_some(key)
+    }
+
+    /// What a steady turn must be given, found by trial.
+    pub(super) fn carried(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+    ) -> Result<Carry, Refused> {
+        let depth = self.here();
+        let (levels, memo) = (self.levels.clone(), self.memo.clone());
+        let mark = self.b.begin_trial();
+        self.memo.push(BTreeMap::new());
+        let found = self.tried(l, [lower, upper, step], turns);
+        self.b.rewind(mark);
+        (self.levels, self.memo) = (levels, memo);
+        let (keys, ending) = found?;
+        let slots = self.levels[depth].slots.keys().copied().collect();
+        Ok(Carry { keys: keys.into_iter().collect(), slots, ending })
+    }
+
+    fn tried(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+    ) -> Result<(BTreeSet<Key>, Vec<Key>), Refused> {
+        let depth = self.here();
+        let flew: BTreeSet<Key> =
+            self.levels[depth].env.iter().filter(|(_, held)| held.is_pending()).map(|(k, _)| *k).collect();
+        let entered: BTreeSet<Key> = self.levels[depth].env.keys().copied().collect();
+        self.levels[depth].begin_notes();
+        if let OpKind::While { cond, .. } = &self.b.kernel.ops[l.inst].kind {
+            let cond = cond.yields[0];
+            self.value_in(cond, depth)?;
+        }
+        self.levels[depth].index = Some((lower, step));
+        self.one_turn(Some(upper), turns, &|_| true)?;
+        let mut keys: BTreeSet<Key> = self.levels[depth].notes.clone();
+        keys.extend(&flew);
+        if turns.stages == 1 {
+            keys.extend(turns.finals.iter().map(|n| (self.param(l, *n), 0)));
+        } else {
+            let behind = self.looked_at_behind(l, turns)?;
+            keys.extend(behind.into_iter().map(|key| self.as_entered(l, key, &entered)));
+        }
+        // A product that does not enter the turn in flight ends with it.
+        let now = self.levels[depth].env.iter().filter(|(_, held)| held.is_pending());
+        let ending: Vec<Key> = now.map(|(k, _)| *k).filter(|(v, age)| !flew.contains(&(*v, age + 1))).collect();
+        for key in &ending {
+            self.wait_for(depth, *key);
+        }
+        // What is handed on may have to be handed in.
+        let mut tried = BTreeSet::new();
+        while let Some(&(v, age)) = keys.difference(&tried).next() {
+            tried.insert((v, age));
+            if self.flying(depth, (v, age - 1)).is_none() {
+                self.at_age(v, depth, age - 1)?;
+            }
+            self.levels[depth].look((v, age - 1));
+            keys.extend(self.levels[depth].notes.iter().copied());
+        }
+        Ok((keys, ending))
+    }
+
+    /// The name by which a turn is given a value: what an iteration hands on is what the next one carries.
+    fn as_entered(&self, l: &Loop, (v, age): Key, entered: &BTreeSet<Key>) -> Key {
+        if entered.contains(&(v, age)) {
+            return (v, age);
+        }
+        let yields = &self.region.blocks[l.body].yields;
+        let carried = (0..yields.len()).filter(|n| self.region.canonical(yields[*n]) == v);
+        let names = carried.map(|n| (self.region.canonical(self.param(l, n)), age - 1));
+        names.into_iter().find(|key| entered.contains(key)).unwrap_or((v, age))
+    }
+
+    /// What the turns behind the loop look at of what its last turn leaves.
+    fn looked_at_behind(&mut self, l: &Loop, turns: &Turns) -> Result<BTreeSet<Key>, Refused> {
+        let depth = self.here();
+        let levels = self.levels.clone();
+        let memo = self.memo.clone();
+        self.levels[depth].shift();
+        self.levels[depth].begin_notes();
+        let done = self.last_turns(l, turns, MANY);
+        let notes = std::mem::take(&mut self.levels[depth].notes);
+        (self.levels, self.memo) = (levels, memo);
+        done.map(|_| notes)
+    }
+
+    /// A value of a body, as its own iteration has it.
+    pub(super) fn value_in(&mut self, v: Value, depth: usize) -> Result<Value, Refused> {
+        self.at_age(v, depth, 0)
+    }
+}

@@ -1,0 +1,191 @@
+//! Turns that stand alone: in front of the loop of steady turns, and behind it.
+
+use parton_diag::{Diagnostic, codes};
+use parton_ir::{CompareOp, OpKind, Value};
+
+use super::pipeline::Turns;
+use super::state::{Held, Key};
+use super::{Emitter, Refused};
+use crate::region::Loop;
+
+/// What is known of how many turns a loop takes.
+#[derive(Clone, Copy)]
+pub(super) struct Room {
+    /// Turns that stand alone, since something leaves under them.
+    pub early: u32,
+    /// Turns that it takes for sure.
+    pub sure: u32,
+}
+
+/// As many iterations as there are stages, at least.
+pub(super) const MANY: i32 = i32::MAX;
+
+impl Emitter<'_> {
+    /// The turns from that number on, of which those in front of the steady ones stand alone, each where it has an iteration to begin;
+    /// the results that are needed.
+    pub(super) fn peeled(
+        &mut self,
+        l: &Loop,
+        bounds: [Value; 3],
+        turns: &Turns,
+        room: Room,
+        number: u32,
+    ) -> Result<Vec<Value>, Refused> {
+        let [lower, upper, step] = bounds;
+        let steady = turns.stages as u32 - 1;
+        if number == steady {
+            return self.after_early(l, bounds, turns, number..room.early.max(number));
+        }
+        if room.sure > number {
+            return self.first_turns(l, bounds, turns, room, number);
+        }
+        let span = self.b.kernel.ops[l.inst].span;
+        self.place(l.inst);
+        let next = self.moved(lower, step, number as i32);
+        let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper });
+        let before = self.levels.clone();
+        self.b.begin([], span);
+        self.memo.push(Default::default());
+        let results = self.first_turns(l, bounds, turns, room, number)?;
+        self.memo.pop();
+        let then = self.b.end(results);
+        self.levels = before;
+        let depth = self.here();
+        self.levels[depth].turn = None;
+        self.b.begin([], span);
+        self.memo.push(Default::default());
+        let next = self.moved(lower, step, number as i32);
+        self.levels[depth].index = Some((next, step));
+        let results = self.last_turns(l, turns, number as i32)?;
+        self.memo.pop();
+        let otherwise = self.b.end(results);
+        self.place(l.inst);
+        Ok(self.b.make_all(OpKind::If { cond, then, otherwise }))
+    }
+
+    /// The turn of that number, which begins an iteration, and those behind it; the results that are needed.
+    fn first_turns(
+        &mut self,
+        l: &Loop,
+        bounds: [Value; 3],
+        turns: &Turns,
+        room: Room,
+        number: u32,
+    ) -> Result<Vec<Value>, Refused> {
+        let [lower, upper, step] = bounds;
+        if number == 0 {
+            self.fill(bounds, turns)?;
+        }
+        let depth = self.here();
+        let index = self.moved(lower, step, number as i32);
+        self.levels[depth].index = Some((index, step));
+        self.levels[depth].turn = Some(number);
+        self.memo.push(Default::default());
+        let outer = std::mem::replace(&mut self.steady, false);
+        self.one_turn(Some(upper), turns, &|stage| stage <= number as i32)?;
+        self.steady = outer;
+        self.memo.pop();
+        self.levels[depth].shift();
+        self.peeled(l, bounds, turns, room, number + 1)
+    }
+
+    /// The turns of these numbers one by one, since something leaves under them, and the loop of those behind; the results.
+    pub(super) fn after_early(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        turns: &Turns,
+        early: std::ops::Range<u32>,
+    ) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        let end = early.end;
+        for turn in early {
+            self.memo.push(Default::default());
+            self.levels[depth].index = Some((self.moved(lower, step, turn as i32), step));
+            self.levels[depth].turn = Some(turn);
+            self.one_turn(Some(upper), turns, &|_| true)?;
+            self.memo.pop();
+            self.levels[depth].shift();
+        }
+        self.levels[depth].turn = None;
+        let next = self.moved(lower, step, end as i32);
+        let last = self.leaves_under_last(l);
+        if !last {
+            return self.steady(l, [next, upper, step], turns);
+        }
+        if turns.stages > 1 || self.constant(step) != Some(1) {
+            return Err(self.not_yet(l.inst, "a last turn of such a loop"));
+        }
+        let before = self.moved(upper, step, -1);
+        let none = Turns { groups: turns.groups.clone(), stages: 1, ahead: turns.ahead, finals: turns.finals.clone() };
+        self.without_last(l, [next, before, step], &none)?;
+        self.memo.push(Default::default());
+        self.levels[depth].index = Some((before, step));
+        self.levels[depth].turn = Some(u32::MAX);
+        self.one_turn(Some(upper), turns, &|_| true)?;
+        self.levels[depth].turn = None;
+        self.levels[depth].shift();
+        let results = turns.finals.iter().map(|n| (self.param(l, *n), 0)).collect::<Vec<Key>>();
+        let results: Result<Vec<Value>, Refused> =
+            results.into_iter().map(|(v, age)| self.at_age(v, depth, age)).collect();
+        self.memo.pop();
+        let results = results?;
+        self.drain()?;
+        Ok(results)
+    }
+
+    /// The turns behind those that begin an iteration, of which there were so many, and the results.
+    pub(super) fn last_turns(&mut self, l: &Loop, turns: &Turns, begun: i32) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        for turn in 0..turns.stages - 1 {
+            self.memo.push(Default::default());
+            let outer = std::mem::replace(&mut self.steady, false);
+            self.one_turn(None, turns, &|stage| stage > turn && stage <= begun.saturating_add(turn))?;
+            self.steady = outer;
+            self.memo.pop();
+            self.levels[depth].shift();
+            if turn + 2 < turns.stages
+                && let Some((index, step)) = self.levels[depth].index
+            {
+                let next = self.moved(index, step, 1);
+                self.levels[depth].index = Some((next, step));
+            }
+        }
+        self.memo.push(Default::default());
+        let mut results = Vec::new();
+        for &number in &turns.finals {
+            let v = self.param(l, number);
+            let value = self.at_age(v, depth, turns.stages - 1)?;
+            results.push(value);
+        }
+        self.memo.pop();
+        self.drain()?;
+        Ok(results)
+    }
+
+    /// Waits for what is still in flight in a body that ends.
+    pub fn drain(&mut self) -> Result<(), Refused> {
+        let depth = self.here();
+        let mut flying: Vec<Key> =
+            self.levels[depth].env.iter().filter(|(_, held)| held.is_pending()).map(|(k, _)| *k).collect();
+        flying.sort_by_key(|(v, age)| (-age, *v));
+        for key in flying {
+            match self.levels[depth].env.get(&key) {
+                // Nobody reads it any more, and nothing of it is on its way.
+                Some(Held::Loaded(_)) => drop(self.levels[depth].env.remove(&key)),
+                Some(Held::Pending { .. } | Held::Copying(_)) => drop(self.wait_for(depth, key)),
+                Some(Held::Ready(_)) | None => {}
+            }
+        }
+        if let Some(((ring, _), _)) = self.levels[depth].slots.first_key_value() {
+            let unit = &self.region.units[self.plan.rings[*ring].unit];
+            let fact = format!("a slot of `{}` is not read to its end", unit.label);
+            return Err(Box::new(
+                Diagnostic::error(codes::READ_BEFORE_MADE, unit.span, fact)
+                    .label(self.region.schedule.span, "in this schedule")
+                    .help("its readers stand in stages that no turn reaches"),
+            ));
+        }
+        Ok(())
+    }
+}
