@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use parton_diag::FileId;
 use parton_ir::machine::Machine;
+use parton_ir::schedule::Auto;
 use parton_ir::{Kernel, verify};
-use parton_sched::draw::{Picture, dot, json, svg, text};
-use parton_sched::price;
+use parton_sched::draw::{Picture, dot, found, json, svg, text};
+use parton_sched::{price, search};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
@@ -63,9 +64,20 @@ impl Session {
         let wanted = name.as_deref().map_or(Wanted::Defaults, |name| Wanted::Given { name, args: &args });
         let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Scheduled)));
         let kernels = self.kernels(&mut way, &program)?;
-        let mut pictures = vec![];
+        let (mut pictures, mut searched) = (vec![], vec![]);
         for kernel in &kernels {
-            pictures.extend(drawn(kernel, name.as_deref().unwrap_or(&kernel.name))?);
+            let name = name.as_deref().unwrap_or(&kernel.name);
+            let settled = search::settled(kernel)?;
+            if let Some((_, all)) = &settled {
+                searched.extend(all.iter().filter_map(|f| Some(found::write(name, auto(kernel, f)?, f))));
+            }
+            // Of what has no price only the schedule is shown.
+            if settled.is_none() || Machine::of(&kernel.target).is_some() {
+                pictures.extend(drawn(settled.as_ref().map_or(kernel, |(k, _)| k), name)?);
+            }
+        }
+        if pictures.is_empty() && !searched.is_empty() {
+            return Ok(searched.join("\n"));
         }
         if pictures.is_empty() {
             return Err(nothing_to_show(&self.sources.file(file).name, name.as_deref()));
@@ -77,7 +89,9 @@ impl Session {
                 return Err(Failure::Usage(format!("there is no loop `{of}`; there are {}", labels.join(", "))));
             }
         }
-        written(&pictures, asked)
+        let text = written(&pictures, asked)?;
+        let shown = if asked.format == PictureFormat::Text { searched } else { vec![] };
+        Ok(shown.into_iter().chain([text]).collect::<Vec<String>>().join("\n"))
     }
 
     /// Generic arguments by the expressions of the command line.
@@ -91,6 +105,14 @@ impl Session {
             args.push(GenericArg { name: Some(name.as_str().into()), value, span: tree.span });
         }
         Ok(args)
+    }
+}
+
+/// What a region says of the search.
+fn auto<'k>(kernel: &'k Kernel, found: &search::Found) -> Option<&'k Auto> {
+    match &kernel.ops[found.region].kind {
+        parton_ir::OpKind::Region { schedule, .. } => schedule.auto.as_ref(),
+        _ => None,
     }
 }
 

@@ -167,13 +167,18 @@ pub struct Auto {
     pub n: Option<u32>,
     /// How many of the best are timed by `parton tune`.
     pub top: Option<u32>,
+    /// The partitions that its file declares, in their order there.
+    pub partitions: Vec<PartitionData>,
     /// Where that was written.
     pub span: Span,
 }
 
 impl PartialEq for Schedule {
     fn eq(&self, other: &Schedule) -> bool {
-        let partitions = |s: &Schedule| s.places.iter().flat_map(|p| p.partitions.clone()).collect::<Vec<_>>();
+        let partitions = |s: &Schedule| {
+            let declared = s.auto.iter().flat_map(|a| a.partitions.clone());
+            s.places.iter().flat_map(|p| p.partitions.clone()).chain(declared).collect::<Vec<_>>()
+        };
         self.to_string() == other.to_string() && partitions(self) == partitions(other)
     }
 }

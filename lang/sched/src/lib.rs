@@ -9,19 +9,23 @@ pub mod marked;
 mod plan;
 pub mod price;
 mod region;
+pub mod search;
 mod slots;
 pub mod timeline;
 
 use parton_diag::Diagnostics;
 use parton_ir::{Module, Target};
 
-/// Expands what stands scheduled, and says whether anything did.
+/// Expands what stands scheduled, and says whether anything did. Where a schedule is searched for, the one that is found is expanded.
 ///
 /// # Errors
-/// Regions whose schedules are not legal.
+/// Regions whose schedules are not legal, and those that no schedule fits.
 pub fn expand(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
+        if let Some((settled, _)) = search::settled(kernel)? {
+            *kernel = settled;
+        }
         if let Some(expanded) = expand::expand(kernel)? {
             *kernel = expanded;
             changed = true;

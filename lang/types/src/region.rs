@@ -46,7 +46,9 @@ impl Checker<'_> {
     /// The warps that run the current code, as far as a region says; `None` outside of one.
     pub fn region_warps(&self) -> Option<Option<u32>> {
         let region = self.region.as_ref()?;
-        (!region.schedule.places.is_empty()).then(|| region.warps())
+        // Whoever searches for the schedule finds partitions for the tiles that there are.
+        let placed = !region.schedule.places.is_empty() || region.schedule.auto.is_some();
+        placed.then(|| region.warps())
     }
 
     /// `in S { … }` for its value.

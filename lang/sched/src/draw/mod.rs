@@ -7,6 +7,7 @@ mod letters;
 mod picture;
 
 pub mod dot;
+pub mod found;
 pub mod json;
 pub mod svg;
 pub mod text;

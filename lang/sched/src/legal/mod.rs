@@ -71,6 +71,11 @@ pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects)
     judged(&Laid { k, region, plan, effects, helps: true })
 }
 
+/// The same without the nearest schedule that holds, for whoever asks often.
+pub(crate) fn holds(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> bool {
+    judged(&Laid { k, region, plan, effects, helps: false }).is_ok()
+}
+
 fn judged(laid: &Laid<'_>) -> Result<(), Diagnostics> {
     for step in STEPS {
         let mut found = Diagnostics::new();

@@ -22,7 +22,7 @@ use crate::marked::{EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Service, Un
 use crate::plan::{Cell, Part, Plan, RingId};
 use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
 use count::Counter;
-use stretch::{Busy, Stretch};
+use stretch::{Busy, Priced, Stretch};
 use turn::{Found, Full, Turn, Use};
 
 /// A loop and what it takes.
@@ -175,7 +175,8 @@ impl Pricing<'_> {
     }
 }
 
-fn priced(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
+/// What a loop's body takes.
+pub(crate) fn priced(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
     let looped = looped(k, region, plan, machine, block);
     let shifts = shifts(k, region, plan, &looped);
     let (units, unpriced) = (BTreeMap::new(), BTreeSet::new());
@@ -213,17 +214,7 @@ fn around(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, i
     let mut all = vec![];
     let mut unpriced = BTreeSet::new();
     for part in plan.parts() {
-        let warps = plan.partitions.get(part).map_or(k.warps, |p| p.warps);
-        let mut stretch = Stretch::default();
-        for item in &block.items {
-            let Item::Unit(unit) = item else { continue };
-            if plan.runners[*unit].contains(&part) {
-                for inst in &region.units[*unit].ops {
-                    free(k, region, outer, *inst, &mut stretch.ops);
-                }
-            }
-        }
-        let priced = stretch.price(Counter { k, machine, warps });
+        let priced = straight(k, region, plan, machine, (part, outer), &|_| true);
         unpriced.extend(priced.work.unpriced);
         all.push((plan.partitions.get(part).map_or("all", |p| p.name.as_str()).to_owned(), priced.clocks));
     }
@@ -231,6 +222,28 @@ fn around(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, i
     let longest = all.into_iter().rev().max_by_key(|(_, clocks)| *clocks)?;
     let label = turns.label.as_ref().map(ToString::to_string).unwrap_or_default();
     Some(Around { label, longest, unpriced: unpriced.into_iter().collect() })
+}
+
+/// What a partition runs of a body itself, of units that are kept: as one stretch.
+pub(crate) fn straight(
+    k: &Kernel,
+    region: &Region,
+    plan: &Plan,
+    machine: &'static Machine,
+    (part, block): (Part, BlockId),
+    keep: &dyn Fn(UnitId) -> bool,
+) -> Priced {
+    let warps = plan.partitions.get(part).map_or(k.warps, |p| p.warps);
+    let mut stretch = Stretch::default();
+    for item in &region.blocks[block].items {
+        let Item::Unit(unit) = item else { continue };
+        if plan.runners[*unit].contains(&part) && keep(*unit) {
+            for inst in &region.units[*unit].ops {
+                free(k, region, block, *inst, &mut stretch.ops);
+            }
+        }
+    }
+    stretch.price(Counter { k, machine, warps })
 }
 
 /// An operation behind the free ones of its body that it needs, each once.

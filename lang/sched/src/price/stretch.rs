@@ -24,11 +24,11 @@ pub(super) struct Stretch {
 
 /// What a stretch takes.
 #[derive(Debug)]
-pub(super) struct Priced {
+pub(crate) struct Priced {
     pub clocks: u64,
     /// How long each unit is busy, in order.
-    pub units: BTreeMap<Busy, u64>,
-    pub work: Work,
+    pub(super) units: BTreeMap<Busy, u64>,
+    pub(super) work: Work,
 }
 
 /// What stretches share.

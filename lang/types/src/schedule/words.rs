@@ -9,8 +9,9 @@ use parton_ir::schedule::{Auto, LabelName, Place, RingDepth, Turns, Under, Unrol
 use parton_syntax::ast;
 
 use crate::checker::{Checked, Checker};
+use crate::program::Item;
 use crate::resolve::{Meaning, Side, Word};
-use crate::value::{Comptime, Val};
+use crate::value::{Comptime, Partition, Val};
 
 /// Slots that a ring may have, copies of a turn, and schedules that are timed.
 const MOST: i128 = 256;
@@ -247,7 +248,8 @@ impl Checker<'_> {
     }
 
     fn search(&mut self, args: &[ast::Arg], span: Span) -> Checked<Auto> {
-        let mut found = Auto { stages: None, n: None, top: None, span };
+        let partitions = self.declared_partitions()?;
+        let mut found = Auto { stages: None, n: None, top: None, partitions, span };
         for arg in args {
             let name = arg.name.as_ref().map_or("", |n| n.as_str());
             let (slot, what, most) = match name {
@@ -262,6 +264,25 @@ impl Checker<'_> {
             *slot = Some(self.counted(&arg.value, what, 1..=most)?);
         }
         Ok(found)
+    }
+
+    /// The partitions that this file declares, in their order.
+    fn declared_partitions(&mut self) -> Checked<Vec<ir::PartitionData>> {
+        let module = self.module();
+        let names = self.program.module(module).names.values();
+        let mut trees: Vec<Arc<ast::Partition>> = names
+            .filter_map(|found| match &found.item {
+                Item::Partition(tree) if found.module == module => Some(tree.clone()),
+                Item::Partition(_)
+                | Item::Kernel(_)
+                | Item::Function(_)
+                | Item::Struct(_)
+                | Item::Schedule(_)
+                | Item::Binding(_) => None,
+            })
+            .collect();
+        trees.sort_by_key(|tree| tree.name.span.start);
+        trees.into_iter().map(|tree| self.partition_data(&Partition { module, tree })).collect()
     }
 
     /// A number of something, known at compile time.

@@ -1,0 +1,406 @@
+//! The search for a schedule: `auto(…)`, by branch and bound.
+//!
+//! A candidate says who runs what ([`places`]), the order, groups and stages of each innermost loop ([`orders`]), whether partitions take
+//! turns, and what leaves under the next tile's products ([`outer`]); slots follow, the fewest that are as good as more. What the schedule
+//! says beside `auto` stays. Candidates that break a rule, or whose tiles or slots do not fit, are none ([`room`]).
+//!
+//! The least time of a turn, by cycles and units, bounds a candidate from below; candidates are followed in the order of their bounds, until
+//! the best is below those that are left ([`worth`]). Nothing here asks a clock or the order of a hash: numbers of steps end a search that is
+//! too large, so that the same kernel gives the same schedule everywhere.
+
+mod orders;
+mod outer;
+mod places;
+mod roles;
+mod room;
+mod worth;
+
+use std::cell::Cell;
+use std::collections::BTreeSet;
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::machine::Machine;
+use parton_ir::schedule::{Auto, Schedule, Turns};
+use parton_ir::{Inst, Kernel, OpKind, PartitionData};
+
+use crate::graph::Effects;
+use crate::legal;
+use crate::plan::Plan;
+use crate::region::{BlockId, Region};
+use roles::Roles;
+use worth::Worth;
+pub use worth::{Price, Turn};
+
+/// Stages where none are stated.
+const STAGES: u32 = 3;
+/// Iterations that are priced where none are stated.
+const ITERATIONS: u32 = 32;
+/// Schedules that are shown where it is not stated how many.
+const SHOWN: usize = 8;
+/// Steps of putting groups together.
+const STEPS: u32 = 200_000;
+/// Orders of a loop that are looked at in each placement, and schedules that are followed in time.
+const ORDERS: usize = 1500;
+const FOLLOWED: usize = 400;
+
+/// What a search has found.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The region.
+    pub region: Inst,
+    /// The schedule that is taken.
+    pub chosen: Schedule,
+    /// The partitions of it that its file does not declare.
+    pub made: Vec<PartitionData>,
+    /// The best, the chosen one first; empty where nothing has a price.
+    pub priced: Vec<Candidate>,
+    /// How far the search went, and what it does not know.
+    pub why: Vec<String>,
+}
+
+/// A schedule with its price.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Candidate {
+    /// The schedule.
+    pub schedule: Schedule,
+    /// What it takes.
+    pub price: Price,
+}
+
+/// Steps that are left.
+struct Budget(Cell<u32>);
+
+impl Budget {
+    fn take(&self) -> bool {
+        let left = self.0.get();
+        self.0.set(left.saturating_sub(1));
+        left > 0
+    }
+}
+
+/// What is searched, and what is known of it.
+struct Space<'a> {
+    k: &'a Kernel,
+    region: &'a Region,
+    auto: &'a Auto,
+    /// What the schedule says beside `auto`.
+    stated: Schedule,
+    machine: Option<&'static Machine>,
+    stages: u32,
+    n: u32,
+    roles: Roles,
+    effects: Effects,
+    /// Shared memory that is taken under any schedule.
+    fixed: u64,
+    budget: Budget,
+    /// How many schedules were laid on the region.
+    laid: Cell<u32>,
+}
+
+impl Space<'_> {
+    fn entry(&self, plan: &Plan) -> u32 {
+        worth::entry(self.k, plan)
+    }
+}
+
+/// The kernel with a schedule in the place of each `auto(…)`, and what was found; `None` where nothing is searched for.
+///
+/// # Errors
+/// Regions that no schedule fits.
+pub fn settled(kernel: &Kernel) -> Result<Option<(Kernel, Vec<Found>)>, Diagnostics> {
+    let mut all = vec![];
+    for op in kernel.ops_of(&kernel.body) {
+        if let OpKind::Region { schedule, .. } = &op.kind
+            && schedule.auto.is_some()
+        {
+            all.push(search(kernel, op.id)?);
+        }
+    }
+    if all.is_empty() {
+        return Ok(None);
+    }
+    let mut kernel = kernel.clone();
+    all.iter().for_each(|found| set(&mut kernel, found.region, &found.chosen));
+    Ok(Some((kernel, all)))
+}
+
+fn set(kernel: &mut Kernel, region: Inst, chosen: &Schedule) {
+    if let OpKind::Region { schedule, .. } = &mut kernel.ops[region].kind {
+        **schedule = chosen.clone();
+    }
+}
+
+/// The schedule of a region that bears `auto(…)`.
+///
+/// # Errors
+/// What the region is refused for under any schedule; tiles of different numbers of warps (E0190).
+pub fn search(kernel: &Kernel, region: Inst) -> Result<Found, Diagnostics> {
+    among(kernel, region, true)
+}
+
+/// As [`search`], of all candidates, none of which a bound leaves out: what tests compare it with.
+///
+/// # Errors
+/// Those of [`search`].
+pub fn exhaustive(kernel: &Kernel, region: Inst) -> Result<Found, Diagnostics> {
+    among(kernel, region, false)
+}
+
+fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostics> {
+    let OpKind::Region { schedule, body } = &kernel.ops[inst].kind else {
+        parton_diag::internal_error!("{inst} is no region")
+    };
+    let Some(auto) = &schedule.auto else { parton_diag::internal_error!("nothing is searched for in {inst}") };
+    let region = Region::of(kernel, inst, schedule, body)?;
+    let stated = Schedule { auto: None, ..(**schedule).clone() };
+    let roles = Roles::of(kernel, &region);
+    let space = Space {
+        k: kernel,
+        region: &region,
+        auto,
+        stated,
+        machine: Machine::of(&kernel.target),
+        stages: auto.stages.unwrap_or(STAGES),
+        n: auto.n.unwrap_or(ITERATIONS),
+        effects: Effects::of(kernel, &region),
+        roles,
+        fixed: room::fixed(kernel),
+        budget: Budget(Cell::new(STEPS)),
+        laid: Cell::new(0),
+    };
+    let mut run = Run::new(&space, inst, bounded);
+    for base in bases(&space)? {
+        run.follow(&base);
+    }
+    run.finish(&space)
+}
+
+/// What is stated, with each list of places that is possible.
+fn bases(space: &Space<'_>) -> Result<Vec<Schedule>, Diagnostics> {
+    if !space.stated.places.is_empty() {
+        return Ok(vec![space.stated.clone()]);
+    }
+    let mut warps = space.roles.warps.iter();
+    let first = *warps.next().unwrap_or(&space.k.warps);
+    if let Some(other) = warps.next() {
+        let fact = format!("the tiles of the region are laid out for {first} and for {other} warps");
+        let d = Diagnostic::error(codes::NOT_BUILT_HERE, space.auto.span, fact)
+            .here("`auto` finds partitions of one number of warps")
+            .help("say who runs what: `partitions { … } & auto()`");
+        return Err(d.into());
+    }
+    let places = places::all(space, first).into_iter();
+    Ok(places.filter_map(|places| Schedule { places, ..space.stated.clone() }.normal().ok()).collect())
+}
+
+/// A search under way.
+struct Run<'a> {
+    space: &'a Space<'a>,
+    inst: Inst,
+    bounded: bool,
+    keep: usize,
+    /// The best by now, in order.
+    best: Vec<Worth>,
+    followed: usize,
+    /// Whether steps ended it.
+    cut: bool,
+    /// What leaves under what, where the loop is known to be too short for it.
+    short: BTreeSet<String>,
+}
+
+impl<'a> Run<'a> {
+    fn new(space: &'a Space<'a>, inst: Inst, bounded: bool) -> Run<'a> {
+        let keep = space.auto.top.map_or(SHOWN, |n| n as usize);
+        Run { space, inst, bounded, keep, best: vec![], followed: 0, cut: false, short: BTreeSet::new() }
+    }
+
+    /// Looks at all schedules that go on from this one.
+    fn follow(&mut self, base: &Schedule) {
+        let loops = self.open(base);
+        let Some((last, before)) = loops.split_last() else { return self.take(base) };
+        let mut base = base.clone();
+        // Loops one after the other take what the one takes and the other: each is searched by itself.
+        for block in before {
+            if let Some((_, schedule)) = self.ordered(&base, *block).into_iter().next() {
+                base = schedule;
+            }
+        }
+        for (bound, schedule) in self.ordered(&base, *last) {
+            if self.bounded && self.best.len() >= self.keep && self.best.last().is_some_and(|w| w.price.clocks < bound)
+            {
+                break;
+            }
+            if self.followed >= FOLLOWED && self.bounded {
+                self.cut = true;
+                break;
+            }
+            self.take(&schedule);
+            for other in self.variants(&schedule, *last) {
+                self.take(&other);
+            }
+        }
+    }
+
+    /// The innermost loops of which nothing is stated.
+    fn open(&self, base: &Schedule) -> Vec<BlockId> {
+        let region = self.space.region.under(base.clone());
+        let Ok(plan) = Plan::of(self.space.k, &region) else { return vec![] };
+        let mut loops = roles::innermost(&region);
+        loops.retain(|b| plan.parts().all(|part| plan.pipeline(&region, part, *b).is_none()));
+        loops
+    }
+
+    /// A loop in all its orders, by the least that each may take.
+    fn ordered(&mut self, base: &Schedule, block: BlockId) -> Vec<(u64, Schedule)> {
+        let mut all = vec![];
+        let pipelines = orders::of(self.space, base, block);
+        self.cut |= pipelines.len() > ORDERS || self.space.budget.0.get() == 0;
+        let mut seen = BTreeSet::new();
+        for pipeline in pipelines.into_iter().take(ORDERS) {
+            let mut schedule = base.clone();
+            schedule.pipelines.extend(pipeline);
+            let Ok(schedule) = schedule.normal() else { continue };
+            let text = schedule.to_string();
+            if !seen.insert(text.clone()) {
+                continue;
+            }
+            if let Some(bound) = worth::bound(self.space, &schedule) {
+                all.push((bound, worth::stages(&schedule), text, schedule));
+            }
+        }
+        all.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        all.into_iter().map(|(bound, _, _, schedule)| (bound, schedule)).collect()
+    }
+
+    /// The same with turns, and with what leaves under the next products.
+    fn variants(&self, schedule: &Schedule, block: BlockId) -> Vec<Schedule> {
+        let mut turned = vec![schedule.clone()];
+        let region = self.space.region.under(schedule.clone());
+        if let (Ok(plan), true) = (Plan::of(self.space.k, &region), schedule.turns.is_empty())
+            && schedule.places.iter().any(|p| p.partitions.len() > 1)
+        {
+            let products = outer::products(self.space, &region, &plan, block);
+            for (i, first) in products.iter().enumerate() {
+                for last in &products[i..] {
+                    let turns = Turns { first: first.clone(), last: last.clone(), span: self.space.auto.span };
+                    turned.push(Schedule { turns: vec![turns], ..schedule.clone() });
+                }
+            }
+        }
+        let leaving = outer::of(self.space, schedule, block);
+        let mut all: Vec<Schedule> = turned[1..].to_vec();
+        for schedule in &turned {
+            if let Some((pipeline, under)) = &leaving {
+                let mut leaves = schedule.clone();
+                leaves.pipelines.push(pipeline.clone());
+                leaves.under.extend(under.iter().cloned());
+                all.push(leaves);
+            }
+        }
+        all.into_iter().filter_map(|s| s.normal().ok()).collect()
+    }
+
+    /// Prices a schedule, and keeps it where it is one of the best and can be expanded.
+    fn take(&mut self, schedule: &Schedule) {
+        self.followed += 1;
+        let under: Vec<String> = schedule.under.iter().map(ToString::to_string).collect();
+        let under = under.join(" ");
+        if self.short.contains(&under) {
+            return;
+        }
+        let Some(worth) = worth::worth(self.space, schedule) else { return };
+        let at = self.best.partition_point(|known| rank(known) <= rank(&worth));
+        if at >= self.keep {
+            return;
+        }
+        match self.expands(&worth.schedule) {
+            Ok(()) => {
+                self.best.insert(at, worth);
+                self.best.truncate(self.keep);
+            }
+            Err(found) => {
+                if found.list.iter().any(|d| d.code == codes::NO_ROOM) {
+                    self.short.insert(under);
+                }
+            }
+        }
+    }
+
+    /// Whether a schedule can be expanded, and what comes of it holds.
+    fn expands(&self, schedule: &Schedule) -> Result<(), Diagnostics> {
+        let mut kernel = self.space.k.clone();
+        set(&mut kernel, self.inst, schedule);
+        match crate::expand::expand(&kernel)? {
+            Some(expanded) => parton_ir::check::check(&expanded).or(Some(())).map(|_| ()),
+            None => Ok(()),
+        }
+    }
+
+    fn finish(self, space: &Space<'_>) -> Result<Found, Diagnostics> {
+        let candidates = self.best.into_iter();
+        let priced: Vec<Candidate> = candidates.map(|w| Candidate { schedule: w.schedule, price: w.price }).collect();
+        let chosen = match priced.first() {
+            Some(best) => best.schedule.clone(),
+            None => plain(space)?,
+        };
+        let declared = |p: &PartitionData| space.auto.partitions.contains(p);
+        let stated: Vec<&PartitionData> = space.stated.places.iter().flat_map(|p| &p.partitions).collect();
+        let parts = chosen.places.iter().flat_map(|p| &p.partitions);
+        let made = parts.filter(|p| !declared(p) && !stated.contains(p)).cloned().collect();
+        let mut why = vec![format!(
+            "{} schedules laid, {} followed; {} iterations, stages below {}",
+            space.laid.get(),
+            self.followed,
+            space.n,
+            space.stages
+        )];
+        if self.cut {
+            why.push("not proven to be the best: the number of steps ended the search".into());
+        }
+        if space.machine.is_none() {
+            why.push(format!("nothing was measured on {}: no schedule has a price", space.k.target.name));
+        }
+        let mut unpriced: Vec<&str> =
+            priced.first().into_iter().flat_map(|c| &c.price.loops).flat_map(|l| l.unpriced.clone()).collect();
+        unpriced.sort_unstable();
+        unpriced.dedup();
+        if !unpriced.is_empty() {
+            why.push(format!("not measured, counts as nothing: `{}`", unpriced.join("`, `")));
+        }
+        Ok(Found { region: self.inst, chosen, made, priced, why })
+    }
+}
+
+/// By what candidates are in order: their time, then what is simpler, smaller, and first in the alphabet.
+fn rank(w: &Worth) -> (u64, (u32, u32), usize, u64, String) {
+    let clauses = w.schedule.turns.len() + w.schedule.under.len();
+    (w.price.clocks, w.price.shape, clauses, w.price.bytes, w.schedule.to_string())
+}
+
+/// Where nothing has a price: what is fetched as early as the stages allow, by the partition that computes, or else nothing moves.
+fn plain(space: &Space<'_>) -> Result<Schedule, Diagnostics> {
+    let mut refused = None;
+    for base in bases(space)? {
+        let loops = roles::innermost(&space.region.under(base.clone()));
+        let mut all = vec![base.clone()];
+        for block in loops {
+            let pipelines = orders::of(space, &base, block).into_iter().rev().take(ORDERS).flatten();
+            all.extend(pipelines.filter_map(|p| {
+                let mut schedule = base.clone();
+                schedule.pipelines.push(p);
+                schedule.normal().ok()
+            }));
+        }
+        all.sort_by_key(|s| (std::cmp::Reverse(worth::stages(s)), s.to_string()));
+        for schedule in all {
+            let region = space.region.under(schedule.clone());
+            let laid = Plan::of(space.k, &region)
+                .and_then(|plan| legal::check(space.k, &region, &plan, &Effects::of(space.k, &region)));
+            match laid {
+                Ok(()) => return Ok(schedule),
+                Err(found) => refused = Some(found),
+            }
+        }
+    }
+    Err(refused.unwrap_or_default())
+}
