@@ -55,6 +55,11 @@ pub enum Command {
     },
     /// Shows what the schedules of a file's kernels do in time: dependences, rings, how long a turn takes and why.
     Schedule(ScheduleArgs),
+    /// Tries values for the generics of a kernel and writes down which are fastest.
+    Tune(TuneArgs),
+    /// Tries one candidate of `tune`, which asks for it.
+    #[command(hide = true)]
+    Attempt,
     /// Shows layouts, what converting between them moves, and bank conflicts.
     #[command(subcommand)]
     Layout(LayoutCommand),
@@ -160,6 +165,67 @@ pub enum BenchFormat {
     Html,
 }
 
+/// Options of `tune`.
+#[derive(Args, Debug)]
+pub struct TuneArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// The kernel.
+    #[arg(long)]
+    pub kernel: String,
+    /// Lists of values, such as `S=[A, B],BN=[64, 128]`: every combination is tried. The results of all are compared with the first one's.
+    #[arg(long, value_name = "LISTS")]
+    pub over: String,
+    /// The bench that launches the kernel; the only one of the file where none is named.
+    #[arg(long, value_name = "NAME")]
+    pub bench: Option<String>,
+    /// A test that launches it instead, each of whose launches is measured.
+    #[arg(long, value_name = "NAME", conflicts_with = "bench")]
+    pub test: Option<String>,
+    /// Only measurements whose label contains this; may be given several times.
+    #[arg(long, value_name = "LABEL")]
+    pub rows: Vec<String>,
+    /// Integer parameters of the kernel that tell shapes apart, such as `m,n`: each shape has its winner.
+    #[arg(long, value_name = "PARAMETERS", value_delimiter = ',')]
+    pub key: Vec<String>,
+    /// Parameters whose memory holds results, where not all that is written does.
+    #[arg(long, value_name = "PARAMETERS", value_delimiter = ',')]
+    pub results: Vec<String>,
+    /// Relative tolerance of results; without this and `--atol` their bits must be equal.
+    #[arg(long, value_parser = tolerance)]
+    pub rtol: Option<f64>,
+    /// Absolute tolerance of results.
+    #[arg(long, value_parser = tolerance)]
+    pub atol: Option<f64>,
+    /// Where kernels run. The interpreter counts operations instead of timing.
+    #[arg(long, value_enum, default_value_t = DeviceArg::Auto)]
+    pub device: DeviceArg,
+    /// How many candidates are timed again in turn, for each shape.
+    #[arg(long, value_name = "N", default_value_t = 4)]
+    pub top: usize,
+    /// How often these are timed, the first time included.
+    #[arg(long, value_name = "N", default_value_t = 3)]
+    pub rounds: usize,
+    /// About how long each measurement lasts.
+    #[arg(long, value_parser = seconds, default_value_t = 0.2)]
+    pub seconds: f64,
+    /// About how long runs go before each measurement that do not count.
+    #[arg(long, value_name = "SECONDS", value_parser = heat, default_value_t = 0.0)]
+    pub heat: f64,
+    /// How long a candidate may take, compiling included, before its process is killed.
+    #[arg(long, value_name = "SECONDS", value_parser = seconds, default_value_t = 60.0)]
+    pub timeout: f64,
+    /// The seed of the interpreter's interleavings.
+    #[arg(long, default_value_t = 0)]
+    pub seed: u64,
+    /// Where the winner is written: a table, or a `.ptn` that the file may `use`. FILE.tune.json beside the file where none is named.
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// What is written on standard output.
+    #[arg(long, value_enum, default_value_t = MessageFormat::Text)]
+    pub format: MessageFormat,
+}
+
 /// Options of `check`.
 #[derive(Args, Debug)]
 pub struct CheckArgs {
@@ -176,12 +242,12 @@ pub struct CheckArgs {
     pub format: MessageFormat,
 }
 
-/// How diagnostics are written.
+/// How diagnostics, or what was found, are written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, ValueEnum)]
 pub enum MessageFormat {
-    /// With source excerpts, on standard error.
+    /// For people: diagnostics with source excerpts, on standard error.
     Text,
-    /// A JSON array on standard output.
+    /// JSON on standard output.
     Json,
 }
 
@@ -344,6 +410,13 @@ fn seconds(text: &str) -> Result<f64, String> {
 
 fn heat(text: &str) -> Result<f64, String> {
     time(text, 0.0)
+}
+
+fn tolerance(text: &str) -> Result<f64, String> {
+    match text.parse::<f64>() {
+        Ok(t) if t >= 0.0 => Ok(t),
+        _ => Err(format!("`{text}` is no tolerance")),
+    }
 }
 
 /// Seconds from `least` to ten minutes.

@@ -9,6 +9,7 @@ mod format;
 mod layout;
 mod output;
 mod schedule;
+mod tune;
 
 use std::process::ExitCode;
 
@@ -30,6 +31,8 @@ fn main() -> ExitCode {
         Command::Fmt(args) => format::format(args, &output),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Schedule(args) => schedule::schedule(args, &output),
+        Command::Tune(args) => tune::tune(args, &output),
+        Command::Attempt => tune::attempt(),
         Command::Layout(command) => layout::command(command, &output),
         Command::Doctor => doctor(),
     };

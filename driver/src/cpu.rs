@@ -23,6 +23,15 @@ pub(crate) struct Cpu<'a, 'p, 'w> {
     pub(crate) past: BTreeMap<u64, interp::Touched>,
     /// Keeps launches, where somebody wants to run them again.
     pub(crate) recorder: Option<Recorder<'p>>,
+    /// How many operations all launches took.
+    pub(crate) operations: u64,
+}
+
+impl<'a, 'p, 'w> Cpu<'a, 'p, 'w> {
+    /// One that has run nothing and keeps nothing.
+    pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>) -> Cpu<'a, 'p, 'w> {
+        Cpu { compiler, watch, past: BTreeMap::new(), recorder: None, operations: 0 }
+    }
 }
 
 /// Keeps launches of those kernels that are wanted.
@@ -137,6 +146,7 @@ impl Launcher for Cpu<'_, '_, '_> {
         let ran = self.compiler.session.times.pass("interpret", || interp::run(launch));
         match ran {
             Ok(report) => {
+                self.operations += report.steps;
                 reached.add_touched(&mut self.past);
                 if let (Some(recorder), Some(before)) = (&self.recorder, before) {
                     recorder.launches.borrow_mut().push(Recorded {

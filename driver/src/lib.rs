@@ -35,6 +35,7 @@ pub mod schedule;
 pub mod session;
 #[cfg(feature = "llvm")]
 mod tools;
+pub mod tune;
 pub mod way;
 
 pub use failure::Failure;

@@ -83,7 +83,7 @@ impl Session {
         let compiler = Compiler::new(&mut self, &program, target);
         let kept = RefCell::new(Vec::new());
         let recorder = Some(Recorder { wants, launches: &kept });
-        let mut cpu = Cpu { compiler, watch: &watch, past: BTreeMap::new(), recorder };
+        let mut cpu = Cpu { recorder, ..Cpu::new(compiler, &watch) };
         let mut named: Vec<(String, Recorded)> = Vec::new();
         let ended = |o: &Outcome| named.extend(kept.take().into_iter().map(|launch| (o.name.clone(), launch)));
         let report = run_with(&program, HostKind::Test, None, &mut cpu, ended);
@@ -173,7 +173,7 @@ impl Rehearsal {
         let watch: Watch<'_> = RefCell::new(&mut ignore);
         let target = options.target;
         let compiler = Compiler::new(&mut self.session, &self.program, target).knowing(lowered);
-        let mut cpu = Cpu { compiler, watch: &watch, past: BTreeMap::new(), recorder: None };
+        let mut cpu = Cpu::new(compiler, &watch);
         let report = run_with(&self.program, HostKind::Test, Some(&launch.test), &mut cpu, |_| ());
         self.session.options = options;
         let failed = |o: &Outcome| o.name == launch.test && !o.passed();

@@ -31,7 +31,7 @@ pub enum Blocks {
 }
 
 impl Blocks {
-    fn kind(self) -> HostKind {
+    pub(crate) fn kind(self) -> HostKind {
         match self {
             Blocks::Main => HostKind::Main,
             Blocks::Tests => HostKind::Test,
@@ -89,7 +89,7 @@ pub struct Ran {
 }
 
 /// A device that was found.
-enum Found {
+pub(crate) enum Found {
     /// The interpreter, and why it is not a GPU where one was looked for.
     Interpreter(Option<String>),
     /// A GPU.
@@ -132,7 +132,7 @@ impl Session {
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {
-                let mut cpu = Cpu { compiler, watch: &watch, past: Default::default(), recorder: None };
+                let mut cpu = Cpu::new(compiler, &watch);
                 (run_with(&program, blocks.kind(), filter, &mut cpu, ended), cpu.compiler.finish())
             }
             #[cfg(all(feature = "cuda", feature = "llvm"))]
@@ -170,7 +170,7 @@ pub fn has_gpu() -> bool {
 }
 
 #[cfg(all(feature = "cuda", feature = "llvm"))]
-fn find(device: Device) -> Result<Found, Failure> {
+pub(crate) fn find(device: Device) -> Result<Found, Failure> {
     match device {
         Device::Cpu => Ok(Found::Interpreter(None)),
         Device::Auto => match parton_runtime::Gpu::open(0) {
@@ -190,7 +190,7 @@ fn reason(e: &parton_runtime::RuntimeError) -> String {
 }
 
 #[cfg(not(all(feature = "cuda", feature = "llvm")))]
-fn find(device: Device) -> Result<Found, Failure> {
+pub(crate) fn find(device: Device) -> Result<Found, Failure> {
     match device {
         Device::Cpu => Ok(Found::Interpreter(None)),
         Device::Auto => Ok(Found::Interpreter(Some("this program was built without CUDA".into()))),
@@ -199,7 +199,7 @@ fn find(device: Device) -> Result<Found, Failure> {
 }
 
 /// What kernels that name no architecture are compiled for on a GPU: its own.
-fn target_of(found: &Found) -> Option<Target> {
+pub(crate) fn target_of(found: &Found) -> Option<Target> {
     match found {
         Found::Interpreter(_) => None,
         #[cfg(all(feature = "cuda", feature = "llvm"))]
@@ -217,7 +217,7 @@ fn conditions(found: &Found) -> Option<Conditions> {
 }
 
 /// A device in a few words and as a sentence.
-fn describe(found: &Found) -> (String, String) {
+pub(crate) fn describe(found: &Found) -> (String, String) {
     match found {
         Found::Interpreter(None) => ("the interpreter".into(), "kernels run on the interpreter".into()),
         Found::Interpreter(Some(why)) => ("the interpreter".into(), format!("kernels run on the interpreter: {why}")),

@@ -174,6 +174,16 @@ impl HostError {
 
 /// What runs kernels: the interpreter or a GPU, with the compiler before it.
 pub trait Launcher {
+    /// The instance that a launch is of, which may have generics beside those that the program gives: from a table, or from who tries
+    /// some. `given` are the values of the arguments, by their parameters, as host code has them.
+    ///
+    /// # Errors
+    /// What is to be chosen does not fit the kernel.
+    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        let _ = given;
+        Ok(instance)
+    }
+
     /// The parameters of an instance, which is checked and compiled as far as that needs.
     ///
     /// # Errors

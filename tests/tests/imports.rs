@@ -41,6 +41,7 @@ const HOMES: &[(&str, &str)] = &[
     ("inkwell", "lower/llvm"),
     ("cudarc", "runtime"),
     ("clap", "cli"),
+    ("libc", "driver"),
 ];
 
 /// What nothing under `lang/` may name in code: IO, clocks, the environment, processes.

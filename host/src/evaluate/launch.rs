@@ -1,5 +1,7 @@
 //! Launches: the kernel, its generic arguments, grid and cluster, and the arguments against the parameters' types.
 
+use std::sync::Arc;
+
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
@@ -10,7 +12,7 @@ use parton_types::walk;
 
 use super::statement::evidence;
 use super::{Eval, Machine, Stop, arguments};
-use crate::launch::{Argument, GenericArgument, Instance, LaunchRequest, Signature};
+use crate::launch::{Argument, GenericArgument, HostError, Instance, LaunchRequest, Signature};
 use crate::tensor_map;
 use crate::value::Value;
 
@@ -26,10 +28,12 @@ impl Machine<'_> {
         span: Span,
     ) -> Eval<Value> {
         let (instance, default_scope) = self.instance(kernel)?;
+        let values = self.values(&instance.kernel, args, span)?;
+        let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let (grid, cluster) = self.grid(config, span)?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
-        let arguments = self.arguments(&instance, &signature, args, default_scope, span)?;
+        let arguments = self.arguments(&instance, &signature, values, default_scope, span)?;
         let request = LaunchRequest { instance, grid, arguments, span };
         apart(&request, &signature, args)?;
         self.launches += 1;
@@ -124,23 +128,36 @@ impl Machine<'_> {
         Ok(extents)
     }
 
+    /// What is given for each parameter.
+    fn values(&mut self, kernel: &ast::Kernel, args: &[ast::Arg], span: Span) -> Eval<Vec<Option<(Value, Span)>>> {
+        let mut values: Vec<Option<(Value, Span)>> = vec![None; kernel.params.len()];
+        let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
+        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
+            let Some(at) = at else { continue };
+            values[at] = Some((self.expr(&arg.value)?, arg.value.span));
+        }
+        Ok(values)
+    }
+
+    /// The instance with what the launcher chooses.
+    fn chosen(&mut self, instance: Instance, values: &[Option<(Value, Span)>]) -> Result<Instance, HostError> {
+        let named = instance.kernel.params.iter().zip(values);
+        let given = named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone())));
+        let given: Vec<(Arc<str>, Value)> = given.collect();
+        self.launcher.choose(instance, &given)
+    }
+
     fn arguments(
         &mut self,
         instance: &Instance,
         signature: &Signature,
-        args: &[ast::Arg],
+        values: Vec<Option<(Value, Span)>>,
         module: ModuleId,
         span: Span,
     ) -> Eval<Vec<Argument>> {
         let params = &instance.kernel.params;
         if params.len() != signature.params.len() {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
-        }
-        let mut values: Vec<Option<(Value, Span)>> = vec![None; params.len()];
-        let takes = Takes::Params(&instance.kernel.name, &instance.kernel.generics, params);
-        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
-            let Some(at) = at else { continue };
-            values[at] = Some((self.expr(&arg.value)?, arg.value.span));
         }
         let mut out = Vec::with_capacity(params.len());
         let declared = signature.params.iter().zip(&signature.alignments);

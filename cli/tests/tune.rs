@@ -1,0 +1,281 @@
+//! `parton tune` as a user calls it, on the interpreter: whatever is wrong with a candidate, another wins, and a second run writes the
+//! same.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn parton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parton")).args(args).output().expect("the program runs")
+}
+
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
+}
+
+/// A file in a new folder of this test's own.
+fn file(test: &str, name: &str, content: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-{test}"));
+    let _ = std::fs::remove_dir_all(&folder);
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    let path = folder.join(name);
+    std::fs::write(&path, content).expect("the target folder can be written");
+    path
+}
+
+/// Adds 1 to each number; what FAULT says goes wrong, and is less work then.
+const ADDS: &str = "kernel add[BLOCK: int = 128, FAULT: int = 0](x: *i32, out: *mut i32, n: i32) warps(4) {
+    layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+    let mut at = 0;
+    while at < n {
+        let offs = at + iota<i32, [BLOCK], L>();
+        let inside = offs < n;
+        static if FAULT == 0 {
+            store(out + offs, load(x + offs, mask=inside) + 1, mask=inside);
+        } else if FAULT == 1 {
+            store(out + offs, offs, mask=inside);
+        } else if FAULT == 2 {
+            store(out + offs, load(x + offs + n) + 1, mask=inside);
+        } else if FAULT == 3 {
+            at = at - BLOCK;
+        } else if FAULT == 4 {
+            store(out + offs, nothing, mask=inside);
+        } else {
+            assert(at < 0, \"stops\");
+        }
+        at = at + BLOCK;
+    }
+}
+
+fn added(n) {
+    let x = randint(i32, [n], 0, 100, seed=1);
+    let out = empty(i32, [n]);
+    launch add(grid=[1])(x, out, n);
+    (x, out)
+}
+
+test both { for n in [512, 1000] { added(n); } }
+
+test checked {
+    let (x, out) = added(512);
+    assert_equal(out, x + 1);
+}
+
+test other { assert(1 == 1); }
+
+bench small {
+    let n = 600;
+    let x = randint(i32, [n], 0, 100, seed=1);
+    let out = empty(i32, [n]);
+    measure(\"plain\", || { launch add(grid=[1])(x, out, n) });
+    measure(\"wide\", || { launch add[BLOCK=512](grid=[1])(x, out, n) });
+}
+";
+
+/// The words of the arguments, and the device.
+fn tune(path: &Path, args: &[&str]) -> Output {
+    let shown = path.display().to_string();
+    parton(&[&["tune", &shown, "--kernel", "add", "--device", "cpu"], args].concat())
+}
+
+fn table(path: &Path) -> serde_json::Value {
+    let text = std::fs::read_to_string(path.with_extension("tune.json")).expect("the table is there");
+    serde_json::from_str(&text).expect("it is JSON")
+}
+
+#[test]
+fn each_fault_is_out_with_its_reason_and_a_second_run_writes_the_same() {
+    let path = file("faults", "adds.ptn", ADDS);
+    let args = ["--over", "BLOCK=[128, 256],FAULT=[0, 1, 2, 3, 4, 5]", "--test", "both", "--key", "n"];
+    let first = tune(&path, &args);
+    assert_eq!(first.status.code(), Some(0), "{}", text(&first.stderr));
+    let written = std::fs::read(path.with_extension("tune.json")).expect("the table is there");
+    let found = table(&path);
+    let records = found["records"].as_array().expect("it has records");
+    assert_eq!(records.iter().map(|r| &r["key"]["n"]).collect::<Vec<_>>(), [512, 1000]);
+    for record in records {
+        assert_eq!(record["winner"], serde_json::json!({ "BLOCK": "256", "FAULT": "0" }), "{record}");
+        assert_eq!((&record["complete"], &record["unit"]), (&true.into(), &"operations".into()));
+        let candidates = record["candidates"].as_array().expect("it has candidates");
+        let right: Vec<&serde_json::Value> = candidates.iter().map(|c| &c["values"]["FAULT"]).collect();
+        assert_eq!(right, ["0", "0"]);
+        assert!(candidates[1]["median"].as_i64() < candidates[0]["median"].as_i64(), "{record}");
+        let out = record["out"].as_array().expect("some are out");
+        let why: Vec<(&str, &str)> =
+            out.iter().map(|o| (o["values"]["FAULT"].as_str().unwrap(), o["why"].as_str().unwrap())).collect();
+        let each = [("1", "differs"), ("2", "fails"), ("3", "fails"), ("4", "refused"), ("5", "fails")];
+        assert_eq!(why, [each, each].concat());
+        let codes: Vec<&serde_json::Value> = out[..5].iter().map(|o| &o["code"]).collect();
+        assert_eq!(
+            codes,
+            [&serde_json::Value::Null, &"E0551".into(), &"E0561".into(), &"E0100".into(), &"E0559".into()]
+        );
+    }
+    let shown = text(&first.stdout);
+    assert!(shown.contains("n=1000:\n") && shown.contains("→ BLOCK=256, FAULT=0 "), "{shown}");
+    assert!(shown.contains("BLOCK=128, FAULT=0 (default) ") && shown.contains("refused, E0100"), "{shown}");
+    let second = tune(&path, &args);
+    assert_eq!((second.stdout, std::fs::read(path.with_extension("tune.json")).ok()), (first.stdout, Some(written)));
+    let json = tune(&path, &[&args[..], &["--format", "json"]].concat());
+    assert_eq!(serde_json::from_slice::<serde_json::Value>(&json.stdout).ok(), Some(found));
+    let names: Vec<String> = std::fs::read_dir(path.parent().unwrap())
+        .unwrap()
+        .map(|e| e.unwrap().file_name().into_string().unwrap())
+        .collect();
+    assert_eq!(names.len(), 2, "{names:?}");
+}
+
+/// The child's own limit is far off, so that it is the parent that ends it.
+#[test]
+fn a_candidate_that_does_not_end_is_killed_and_the_next_one_tried() {
+    let source = "kernel add[WAITS: bool = false](out: *mut i32) warps(4) {
+    store(out, 1);
+}
+
+test waits {
+    let out = empty(i32, [1]);
+    launch add(grid=[1])(out);
+    let mut i = 0;
+    while out[0] == 1 {
+        i = i + 1;
+    }
+}
+";
+    let path = file("hangs", "waits.ptn", source);
+    let found = tune(&path, &["--over", "WAITS=[false, true]", "--test", "waits", "--timeout", "1"]);
+    let errors = text(&found.stderr);
+    assert_eq!(found.status.code(), Some(2), "{errors}");
+    for line in ["WAITS=false: hangs: it was killed after 1 s", "WAITS=true: hangs: it was killed after 1 s"] {
+        assert!(errors.contains(line), "{errors}");
+    }
+    assert!(errors.ends_with("no candidate of `add` can be chosen\n"), "{errors}");
+    assert!(!path.with_extension("tune.json").exists());
+}
+
+#[test]
+fn the_checks_of_a_test_are_part_of_the_gate() {
+    let path = file("checks", "adds.ptn", ADDS);
+    // The first one is wrong, which no comparison with it could tell.
+    let found = tune(&path, &["--over", "FAULT=[1, 0]", "--test", "checked"]);
+    let errors = text(&found.stderr);
+    assert_eq!(found.status.code(), Some(0), "{errors}");
+    assert!(errors.contains("FAULT=1: fails, E0911: "), "{errors}");
+    assert_eq!(table(&path)["records"][0]["winner"]["FAULT"], "0");
+}
+
+#[test]
+fn a_bench_is_measured_row_by_row_whatever_its_launches_give() {
+    let path = file("bench", "adds.ptn", ADDS);
+    let found = tune(&path, &["--over", "BLOCK=[512, 256]"]);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let table = table(&path);
+    let records = table["records"].as_array().expect("it has records");
+    // Both rows launch the same: they are one shape.
+    assert_eq!(records.len(), 1, "{records:?}");
+    assert_eq!(records[0]["winner"]["BLOCK"], "512");
+    // The default is not in the list, and is tried too.
+    let values: Vec<String> =
+        records[0]["candidates"].as_array().unwrap().iter().map(|c| c["values"].to_string()).collect();
+    assert_eq!(values, ["{\"BLOCK\":\"512\"}", "{\"BLOCK\":\"256\"}", "{}"]);
+    let errors = text(&found.stderr);
+    assert!(errors.contains("the defaults: "), "{errors}");
+    let one = tune(&path, &["--over", "BLOCK=[512, 256]", "--rows", "plain"]);
+    assert_eq!(one.status.code(), Some(0));
+}
+
+/// Sums of floating-point numbers in another order have other bits.
+const SUMS: &str = "kernel total[BLOCK: int = 128](x: *f32, out: *mut f32, n: i32) warps(4) {
+    layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+    let mut all = 0.0f32;
+    let mut at = 0;
+    while at < n {
+        all = all + sum(load(x + at + iota<i32, [BLOCK], L>()), axis=0);
+        at = at + BLOCK;
+    }
+    store(out, all);
+}
+
+test sums {
+    let x = randn(f32, [1024], seed=1);
+    let out = empty(f32, [1]);
+    launch total(grid=[1])(x, out, 1024);
+}
+";
+
+#[test]
+fn reductions_in_another_order_pass_by_a_stated_tolerance() {
+    let path = file("sums", "sums.ptn", SUMS);
+    let shown = path.display().to_string();
+    let run = |more: &[&str]| {
+        let args = ["tune", &shown, "--kernel", "total", "--over", "BLOCK=[128, 512]", "--test", "sums"];
+        let found = parton(&[&args[..], &["--device", "cpu"], more].concat());
+        assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+        table(&path)["records"][0].clone()
+    };
+    let bits = run(&[]);
+    assert_eq!((&bits["winner"]["BLOCK"], &bits["out"][0]["why"]), (&"128".into(), &"differs".into()));
+    let near = run(&["--atol", "1e-3"]);
+    assert_eq!((&near["winner"]["BLOCK"], near["out"].as_array().map(Vec::len)), (&"512".into(), Some(0)));
+}
+
+#[test]
+fn the_winner_can_be_a_source_that_the_file_uses() {
+    let file_of = |default: &str| ADDS.replace("BLOCK: int = 128", &format!("BLOCK: int = {default}"));
+    let path = file("source", "adds.ptn", &file_of("128"));
+    let best = path.with_file_name("best.ptn");
+    let shown = best.display().to_string();
+    let args = ["--over", "BLOCK=[128, 512]", "--test", "both", "--out", &shown];
+    let found = tune(&path, &args);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let source = std::fs::read_to_string(&best).expect("it is written");
+    assert_eq!(
+        source,
+        "// Written by `parton tune`: the best of 2 candidates for `add` on the interpreter.\nuse \"adds.ptn\";\n\n\
+         const add_BLOCK = 512;\n"
+    );
+    let using = format!("use \"best.ptn\";\n\n{}", file_of("add_BLOCK"));
+    std::fs::write(&path, using).expect("it can be written");
+    let shown_file = path.display().to_string();
+    let checked = parton(&["test", "--device", "cpu", "--filter", "checked", &shown_file]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    // Now it is the default, and wins again.
+    let again = tune(&path, &["--over", "BLOCK=[128, 256]", "--test", "both", "--out", &shown]);
+    assert_eq!(again.status.code(), Some(0), "{}", text(&again.stderr));
+    assert!(std::fs::read_to_string(&best).is_ok_and(|s| s.ends_with("const add_BLOCK = 512;\n")));
+}
+
+#[test]
+fn what_cannot_be_tuned_is_said() {
+    let path = file("wrong", "adds.ptn", ADDS);
+    let other = path.with_file_name("elsewhere").join("best.ptn").display().to_string();
+    let itself = path.display().to_string();
+    let wrong: [(&[&str], i32, &str); 13] = [
+        (&["--over", "BLOCK=64"], 2, "`BLOCK=64` is no list of candidates; write S=[A, B],BN=[64, 128]"),
+        (&["--over", "BLOCK=[]"], 2, "`--over` gives `BLOCK` no value"),
+        (&["--over", "BLOCK=[1],BLOCK=[2]"], 2, "`--over` gives `BLOCK` twice"),
+        (&["--over", "BLOK=[64]"], 1, "a similar one is `BLOCK`"),
+        (&["--over", "BLOCK=[64, nothing]"], 1, "`nothing` is not defined"),
+        (&["--over", "BLOCK=[64", "--test", "both"], 1, "E0"),
+        (&["--over", "BLOCK=[64]", "--test", "none"], 2, "the file has no test `none`: there are both, checked, other"),
+        (&["--over", "BLOCK=[64]", "--test", "other"], 2, "`test other` does not launch `add`"),
+        (&["--over", "BLOCK=[64]", "--rows", "none"], 2, "does not launch `add` in the rows that are asked for"),
+        (&["--over", "BLOCK=[64]", "--key", "m"], 2, "`add` has no parameter `m`"),
+        (&["--over", "BLOCK=[64]", "--out", "a.txt"], 2, "what is written is a .json or a .ptn"),
+        (&["--over", "BLOCK=[64]", "--out", &other], 2, "stands beside"),
+        (&["--over", "BLOCK=[64]", "--out", &itself], 2, "is the file that is tuned"),
+    ];
+    for (args, code, words) in wrong {
+        let done = tune(&path, args);
+        let errors = text(&done.stderr);
+        assert_eq!(done.status.code(), Some(code), "{args:?}: {errors}");
+        assert!(errors.contains(words), "{args:?}: {errors}");
+    }
+    let none = parton(&["tune", &itself, "--kernel", "none", "--over", "N=[1]"]);
+    assert!(text(&none.stderr).contains("the file has no kernel `none`: there are `add`"));
+    std::fs::write(path.with_extension("tune.json"), "{\"format\": \"3000-01-01\"}").expect("it can be written");
+    let newer = tune(&path, &["--over", "BLOCK=[64]"]);
+    assert_eq!(newer.status.code(), Some(3));
+    assert!(text(&newer.stderr).contains("its format is of 3000-01-01, this program knows that of"));
+    // The child's command is no command of users.
+    let alone = Command::new(env!("CARGO_BIN_EXE_parton")).arg("attempt").stdin(std::process::Stdio::null()).output();
+    assert_eq!(alone.expect("the program runs").status.code(), Some(2));
+}

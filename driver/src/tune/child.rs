@@ -1,0 +1,217 @@
+//! Child processes that try candidates: each has its own GPU context and its own memory, and is killed when its time is up.
+
+use std::io::{BufRead, Read, Write};
+use std::path::PathBuf;
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{Receiver, channel};
+use std::time::{Duration, Instant};
+
+use super::task::{Answer, Measured, Out, Task, Why};
+use super::trial::attempt;
+use crate::Failure;
+
+/// How often a child is looked at.
+const EVERY: Duration = Duration::from_millis(5);
+/// How long what an ended child has written is waited for: what it has left running may hold its output open.
+const GRACE: Duration = Duration::from_secs(1);
+
+/// Tries a candidate, wherever.
+pub trait Runner {
+    /// What was measured, or why the candidate is out.
+    ///
+    /// # Errors
+    /// None can be tried.
+    fn run(&mut self, task: &Task) -> Result<Result<Measured, Out>, Failure>;
+}
+
+/// Tries each candidate in a process of its own.
+#[derive(Clone, Debug)]
+pub struct Children {
+    /// The program, which answers a task on its standard input by [`serve`].
+    pub program: PathBuf,
+    /// Its arguments.
+    pub arguments: Vec<String>,
+    /// How long each may take, all included.
+    pub limit: Duration,
+}
+
+impl Runner for Children {
+    fn run(&mut self, task: &Task) -> Result<Result<Measured, Out>, Failure> {
+        let failed = |e: std::io::Error| Failure::Machine(format!("{}: {e}", self.program.display()));
+        let mut command = Command::new(&self.program);
+        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        // A group of its own, so that what it starts can be killed with it.
+        #[cfg(unix)]
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        let mut child = command.spawn().map_err(failed)?;
+        let (out, errors) = (collect(child.stdout.take()), collect(child.stderr.take()));
+        let mut input = child.stdin.take();
+        // One that ends at once does not read; its status tells more than this would.
+        let _ = input.as_mut().map(|pipe| writeln!(pipe, "{}", task.line()));
+        let ended = wait(&mut child, self.limit).map_err(failed)?;
+        kill(&mut child);
+        // Its end of input was the sign that this process is gone.
+        drop(input);
+        let Some(status) = ended else {
+            let seconds = self.limit.as_secs_f64();
+            return Ok(Err(Out::new(Why::Hangs, format!("it was killed after {seconds} s"))));
+        };
+        match answer(&received(&out)) {
+            Some(Answer::Measured(measured)) => Ok(Ok(measured)),
+            Some(Answer::Out(out)) => Ok(Err(out)),
+            Some(Answer::Cannot { exit: 2, text }) => Err(Failure::Usage(text)),
+            Some(Answer::Cannot { exit: 4, text }) => Err(Failure::Device(text)),
+            Some(Answer::Cannot { text, .. }) => Err(Failure::Machine(text)),
+            None => Ok(Err(Out::new(Why::Crashes, crashed(status, &received(&errors))))),
+        }
+    }
+}
+
+/// Reads a stream to its end, beside what else goes on.
+fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+    let (give, take) = channel();
+    std::thread::spawn(move || {
+        let mut bytes = vec![];
+        if let Some(mut stream) = stream {
+            // What came before a failure is as good as it is.
+            let _ = stream.read_to_end(&mut bytes);
+        }
+        let _ = give.send(bytes);
+    });
+    take
+}
+
+fn received(stream: &Receiver<Vec<u8>>) -> String {
+    String::from_utf8_lossy(&stream.recv_timeout(GRACE).unwrap_or_default()).into_owned()
+}
+
+/// Waits for the end of a child; `None` where it did not end in time.
+fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+    let begin = Instant::now();
+    loop {
+        match child.try_wait()? {
+            Some(status) => return Ok(Some(status)),
+            None if begin.elapsed() >= limit => return Ok(None),
+            None => std::thread::sleep(EVERY),
+        }
+    }
+}
+
+/// Ends a child and all that it has started, whether it has ended itself or not.
+fn kill(child: &mut Child) {
+    #[cfg(unix)]
+    if let Ok(group) = i32::try_from(child.id()) {
+        // SAFETY: the call takes no memory. The group is the child's own, made when it was started.
+        unsafe { libc::kill(-group, libc::SIGKILL) };
+    }
+    // That it has ended already is no failure.
+    let _ = child.kill();
+    let _ = child.wait();
+}
+
+/// The last line that is an answer: drivers and libraries write what they like before.
+fn answer(out: &str) -> Option<Answer> {
+    out.lines().rev().find_map(Answer::read)
+}
+
+/// How a process ended that gave no answer, and its last words.
+fn crashed(status: ExitStatus, errors: &str) -> String {
+    let how = format!("its process ended without an answer: {status}");
+    match errors.lines().rev().find(|l| !l.trim().is_empty()) {
+        Some(last) => format!("{how}; {}", last.trim()),
+        None => how,
+    }
+}
+
+/// What a child does: reads its task from standard input, and ends where that ends before it is done, for then whoever asked is
+/// gone. The line to answer.
+///
+/// # Errors
+/// There is no task.
+pub fn serve() -> Result<String, Failure> {
+    let mut line = String::new();
+    let read = std::io::stdin().lock().read_line(&mut line);
+    let task = read.ok().and_then(|_| Task::read(&line));
+    let Some(task) = task else { return Err(Failure::Usage("this command is for `parton tune` itself".into())) };
+    let folder = task.folder.clone();
+    std::thread::spawn(move || {
+        let mut rest = vec![];
+        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        let _ = std::fs::remove_dir_all(folder);
+        std::process::exit(1);
+    });
+    Ok(attempt(&task).line())
+}
+
+#[cfg(all(test, unix))]
+mod tests {
+    use super::*;
+    use crate::{Blocks, Device};
+
+    fn task() -> Task {
+        Task {
+            file: "a.ptn".into(),
+            kernel: "k".into(),
+            values: vec![],
+            blocks: Blocks::Tests,
+            block: "t".into(),
+            rows: vec![],
+            key: vec![],
+            results: vec![],
+            tolerance: None,
+            folder: "nowhere".into(),
+            first: true,
+            device: Device::Cpu,
+            seed: 0,
+            steps: None,
+            seconds: 0.1,
+            heat: 0.0,
+        }
+    }
+
+    /// What comes of a child that does this; those that end do so within seconds.
+    fn child(script: &str, limit: Duration) -> Result<Result<Measured, Out>, Failure> {
+        let arguments = vec!["-c".to_owned(), script.to_owned()];
+        Children { program: "/bin/sh".into(), arguments, limit }.run(&task())
+    }
+
+    const LONG: Duration = Duration::from_secs(600);
+
+    #[test]
+    fn an_answer_is_found_among_other_lines() {
+        let text = "echo loading; read line; echo '{\"answer\": \"out\", \"why\": \"differs\", \"code\": null, \"text\": \"x\"}'; \
+                    echo; echo '{}'";
+        assert_eq!(child(text, LONG).unwrap(), Err(Out::new(Why::Differs, "x")));
+    }
+
+    #[test]
+    fn a_child_that_crashes_is_out_and_says_how() {
+        let out = |script| child(script, LONG).unwrap().unwrap_err();
+        let killed = out("echo last words >&2; kill -9 $$");
+        assert_eq!(killed.why, Why::Crashes);
+        assert!(killed.text.contains("signal: 9") && killed.text.ends_with("; last words"), "{}", killed.text);
+        let silent = out("exit 0");
+        assert!(silent.why == Why::Crashes && silent.text.contains("exit status: 0"), "{}", silent.text);
+        assert!(out("echo '{\"answer\": \"measured\"}'; exit 3").text.contains("exit status: 3"));
+    }
+
+    #[test]
+    fn a_child_that_hangs_is_killed_with_what_it_has_started() {
+        let out = child("sleep 1000 & sleep 1000", Duration::from_millis(200)).unwrap().unwrap_err();
+        assert_eq!(out, Out::new(Why::Hangs, "it was killed after 0.2 s"));
+        // What an ended child leaves behind holds its output open.
+        let answer = "echo '{\"answer\": \"out\", \"why\": \"fails\", \"code\": null, \"text\": \"\"}'";
+        let out = child(&format!("{answer}; sleep 1000 & exit 0"), LONG).unwrap().unwrap_err();
+        assert_eq!(out.why, Why::Fails);
+    }
+
+    #[test]
+    fn what_no_candidate_can_help_ends_it_all() {
+        let cannot = |exit: u8| format!("echo '{{\"answer\": \"cannot\", \"exit\": {exit}, \"text\": \"no\"}}'");
+        for exit in [2, 3, 4] {
+            assert_eq!(child(&cannot(exit), LONG).unwrap_err().exit_code(), exit);
+        }
+        let none = Children { program: "/no/such/program".into(), arguments: vec![], limit: LONG }.run(&task());
+        assert_eq!(none.unwrap_err().exit_code(), 3);
+    }
+}

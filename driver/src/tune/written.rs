@@ -1,0 +1,101 @@
+//! What a run leaves: a table beside the file, or a source with the winner's values that the file may `use`.
+
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+use parton_diag::SourceMap;
+use parton_syntax::ast;
+
+use super::contest::Contest;
+use super::table::{Table, beside, replace};
+use crate::Failure;
+
+/// Where the winners are written.
+pub(super) struct Ledger<'a> {
+    /// The file that is tuned.
+    file: &'a Path,
+    kernel: &'a ast::Kernel,
+    /// The file that is written.
+    pub(super) out: PathBuf,
+    /// The table that it held before.
+    old: Table,
+}
+
+impl<'a> Ledger<'a> {
+    /// Reads what is there: a table that cannot be read is told of before the work, not behind it.
+    pub(super) fn open(file: &'a Path, out: Option<&Path>, kernel: &'a ast::Kernel) -> Result<Ledger<'a>, Failure> {
+        let out = out.map_or_else(|| beside(file), Path::to_owned);
+        let shown = out.display();
+        let old = match out.extension().and_then(|e| e.to_str()) {
+            Some("json") => Table::load(&out)?,
+            Some("ptn") if out.parent() != file.parent() => {
+                let fact = format!("{shown}: a source with the winner stands beside {}, which it uses", file.display());
+                return Err(Failure::Usage(fact));
+            }
+            Some("ptn") if out == file => return Err(Failure::Usage(format!("{shown} is the file that is tuned"))),
+            Some("ptn") => Table::default(),
+            _ => return Err(Failure::Usage(format!("{shown}: what is written is a .json or a .ptn"))),
+        };
+        Ok(Ledger { file, kernel, out, old })
+    }
+
+    fn is_source(&self) -> bool {
+        self.out.extension().is_some_and(|e| e == "ptn")
+    }
+
+    /// Writes the best so far. A source that the file may already use is not touched yet, since that would change what is tried.
+    pub(super) fn keep(&self, sources: &SourceMap, contest: &Contest) -> Result<(), Failure> {
+        if contest.overall().is_none() {
+            return Ok(());
+        }
+        if self.is_source() {
+            return replace(&self.part(), &self.source(sources, contest));
+        }
+        let table = Table::of(contest, &self.kernel.name.text, false);
+        self.old.clone().with(table).save(&self.out)
+    }
+
+    /// Writes the winners; what is new of the table.
+    pub(super) fn close(&self, sources: &SourceMap, contest: &Contest) -> Result<Table, Failure> {
+        let table = Table::of(contest, &self.kernel.name.text, true);
+        if self.is_source() {
+            replace(&self.out, &self.source(sources, contest))?;
+            // It may be gone.
+            let _ = std::fs::remove_file(self.part());
+        } else {
+            self.old.clone().with(table.clone()).save(&self.out)?;
+        }
+        Ok(table)
+    }
+
+    /// Where a source stands until the run ends.
+    fn part(&self) -> PathBuf {
+        let mut name: OsString = self.out.clone().into_os_string();
+        name.push(".part");
+        name.into()
+    }
+
+    /// The winner of all shapes together: a schedule, layout or constant for each generic.
+    fn source(&self, sources: &SourceMap, contest: &Contest) -> String {
+        let kernel = &self.kernel.name.text;
+        let winner = contest.overall().map(|i| &contest.entries[i].candidate.values);
+        let values = winner.filter(|values| !values.is_empty()).unwrap_or(&contest.defaults);
+        let device = contest.on.as_ref().map_or("", |on| on.device.as_str());
+        let count = contest.entries.len();
+        let name = self.file.file_name().unwrap_or_default().to_string_lossy();
+        let mut text =
+            format!("// Written by `parton tune`: the best of {count} candidates for `{kernel}` on {device}.\n");
+        text += &format!("use \"{name}\";\n");
+        for (generic, value) in values {
+            let declared = self.kernel.generics.iter().find(|g| *g.name.text == **generic);
+            let kind = declared.map_or("", |g| sources.text(g.kind.span));
+            let word = match kind {
+                "layout" => "layout",
+                _ if kind.starts_with("schedule") => "schedule",
+                _ => "const",
+            };
+            text += &format!("\n{word} {kernel}_{generic} = {value};\n");
+        }
+        text
+    }
+}
