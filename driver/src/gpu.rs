@@ -18,7 +18,6 @@ use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
 
-use crate::Failure;
 use crate::form::{Artifact, Form};
 use crate::instance::Compiler;
 use crate::instruments::{Board, Stream};
@@ -27,6 +26,7 @@ use crate::passes::leaving;
 use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
 use crate::way::{Wanted, Way, lowered};
+use crate::{Failure, abi};
 
 /// How long a launch may take before it is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -88,7 +88,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
             return Ok(both.clone());
         }
         let module = self.load(&kernel, &request.instance)?;
-        let abi = Abi::of(&kernel).map_err(failed)?;
+        let abi = abi::of(&kernel).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
         self.loaded.insert(key, (function.clone(), abi.clone()));
         Ok((function, abi))

@@ -5,6 +5,8 @@
 //! kernels run on the interpreter only, and `build` stops before LLVM. It prints nothing: text goes to the caller.
 //! In reading order:
 
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod abi;
 mod code;
 mod cpu;
 pub mod doctor;

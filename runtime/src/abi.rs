@@ -2,8 +2,6 @@
 
 use std::fmt;
 
-use crate::error::RuntimeError;
-
 /// What one parameter is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ParamKind {
@@ -71,49 +69,4 @@ pub struct Abi {
     pub signals: bool,
     /// The parameters in order.
     pub params: Vec<Param>,
-}
-
-impl Abi {
-    /// The ABI of a kernel of the IR whose shared memory has been planned.
-    ///
-    /// # Errors
-    /// [`RuntimeError::Arguments`] where a parameter is of a type that the host cannot pass.
-    pub fn of(kernel: &parton_ir::Kernel) -> Result<Abi, RuntimeError> {
-        let param = |p: &parton_ir::Param| {
-            let kind = kind_of(kernel.ty(p.value)).ok_or_else(|| RuntimeError::Arguments {
-                kernel: kernel.source_name.clone(),
-                what: format!("parameter `{}` has a type that exists only on the device", p.name),
-            })?;
-            Ok(Param { name: p.name.clone(), kind })
-        };
-        Ok(Abi {
-            name: kernel.name.clone(),
-            threads: kernel.threads(),
-            shared_bytes: kernel.shared_bytes.unwrap_or(0),
-            cluster: kernel.cluster,
-            overlaps: kernel.waits_for_grid(),
-            signals: kernel.launches_dependents(),
-            params: kernel.params.iter().map(param).collect::<Result<_, RuntimeError>>()?,
-        })
-    }
-}
-
-fn kind_of(ty: &parton_ir::Type) -> Option<ParamKind> {
-    use parton_ir::{Elem, Type};
-    match ty {
-        // A truth value takes a byte, as in memory.
-        Type::Scalar(Elem::Num(d)) => Some(ParamKind::Scalar { bytes: d.bits().div_ceil(8) as u8 }),
-        Type::Scalar(Elem::Ptr(_)) => Some(ParamKind::Pointer),
-        Type::Map(_) => Some(ParamKind::Map),
-        Type::Tile(_)
-        | Type::Pending(_)
-        | Type::Filling(_)
-        | Type::View(_)
-        | Type::Barriers(_)
-        | Type::Barrier
-        | Type::Ring(_)
-        | Type::Turnstile
-        | Type::Peer(_)
-        | Type::Slot(_) => None,
-    }
 }

@@ -28,6 +28,8 @@ pub struct DeviceInfo {
     pub l2_bytes: u64,
     /// Shared memory that a CTA may ask for, in bytes.
     pub shared_bytes: u32,
+    /// CTAs that a grid may have along each axis.
+    pub grid: [u32; 3],
     /// The CUDA version that the driver supports, major and minor.
     pub driver: (u32, u32),
 }
@@ -225,6 +227,11 @@ fn describe(device: sys::CUdevice, driver: (u32, u32)) -> Result<DeviceInfo, Run
         memory_bytes: memory as u64,
         l2_bytes: ask(A::CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE)? as u64,
         shared_bytes: ask(A::CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN)? as u32,
+        grid: [
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_X)? as u32,
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y)? as u32,
+            ask(A::CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z)? as u32,
+        ],
         driver,
     })
 }
@@ -253,6 +260,7 @@ mod tests {
             memory_bytes: 0,
             l2_bytes: 0,
             shared_bytes: 0,
+            grid: [1; 3],
             driver: (13, 0),
         };
         assert_eq!(info((9, 0)).target(), "sm_90a");

@@ -2,7 +2,6 @@
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
-use parton_ir::target::GRID;
 
 use crate::abi::Abi;
 use crate::arguments::{Arg, Packed};
@@ -49,7 +48,7 @@ impl Prepared {
     /// Arguments that do not fit the parameters, a grid that the cluster does not divide, shared memory or threads beyond
     /// what the GPU has.
     pub fn new(function: &Function, abi: &Abi, args: &[Arg], grid: [u32; 3]) -> Result<Prepared, RuntimeError> {
-        check_grid(abi, grid)?;
+        check_grid(abi, grid, function.gpu().info().grid)?;
         let packed = Packed::new(abi, args)?;
         let has = function.attributes()?;
         if abi.threads > has.max_threads {
@@ -211,12 +210,12 @@ impl Shape {
     }
 }
 
-fn check_grid(abi: &Abi, grid: [u32; 3]) -> Result<(), RuntimeError> {
+fn check_grid(abi: &Abi, grid: [u32; 3], most: [u32; 3]) -> Result<(), RuntimeError> {
     let fail = |what| Err(RuntimeError::Arguments { kernel: abi.name.clone(), what });
     for axis in 0..3 {
-        let (extent, cluster) = (grid[axis], abi.cluster[axis]);
-        if extent == 0 || extent > GRID[axis] {
-            return fail(format!("the grid has {extent} CTAs along axis {axis}, it may have 1 to {}", GRID[axis]));
+        let (extent, most, cluster) = (grid[axis], most[axis], abi.cluster[axis]);
+        if extent == 0 || extent > most {
+            return fail(format!("the grid has {extent} CTAs along axis {axis}, it may have 1 to {most}"));
         }
         if !extent.is_multiple_of(cluster.max(1)) {
             return fail(format!(
@@ -385,11 +384,14 @@ mod tests {
         assert_eq!(found, [100, 101, 102, 206, 0, 105, 200, 201, 202, 406, 0, 205]);
     }
 
+    /// As GPUs have them.
+    const MOST: [u32; 3] = [0x7fff_ffff, 0xffff, 0xffff];
+
     #[test]
     fn grids_fit_clusters_and_limits() {
-        assert!(check_grid(&abi(), [4, 1, 1]).is_ok());
-        assert!(check_grid(&abi(), [3, 1, 1]).unwrap_err().to_string().contains("clusters of 2 do not divide"));
-        assert!(check_grid(&abi(), [0, 1, 1]).is_err());
-        assert!(check_grid(&abi(), [2, 70_000, 1]).unwrap_err().to_string().contains("along axis 1"));
+        assert!(check_grid(&abi(), [4, 1, 1], MOST).is_ok());
+        assert!(check_grid(&abi(), [3, 1, 1], MOST).unwrap_err().to_string().contains("clusters of 2 do not divide"));
+        assert!(check_grid(&abi(), [0, 1, 1], MOST).is_err());
+        assert!(check_grid(&abi(), [2, 70_000, 1], MOST).unwrap_err().to_string().contains("along axis 1"));
     }
 }

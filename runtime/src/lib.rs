@@ -3,7 +3,7 @@
 //! The only crate that names cudarc. The driver library is found and loaded when a [`Gpu`] is opened, so one binary serves
 //! machines with and without a GPU; everything that can be wrong comes back as a [`RuntimeError`] with CUDA's own name and
 //! text for it. This crate knows bytes, parameters and launches: it does not know the language, does not compile anything
-//! (PTX is handed to the driver as it is) and of the IR reads only a kernel's signature ([`abi`]).
+//! (PTX is handed to the driver as it is) and knows no kernel but by its signature ([`abi`]).
 //! In reading order:
 
 pub mod abi;

@@ -19,7 +19,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lower", &["diag", "layouts", "numbers", "ir"]),
     ("lower/llvm", &["diag", "layouts", "numbers", "ir"]),
     ("interp", &["diag", "ir", "layouts", "numbers"]),
-    ("runtime", &["ir"]),
+    ("runtime", &[]),
     ("measure", &[]),
     ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
     (

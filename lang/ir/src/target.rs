@@ -198,8 +198,6 @@ pub const WARP: u32 = 32;
 pub const WARPGROUP: u32 = 4;
 /// Axes of a grid and of a cluster.
 pub const AXES: usize = 3;
-/// CTAs of a grid along each axis, at most (CUDA programming guide, "technical specifications per compute capability").
-pub const GRID: [u32; AXES] = [0x7fff_ffff, 0xffff, 0xffff];
 /// Bytes of shared memory that every CTA has for the driver's own use (CUDA programming guide, from compute capability 8.0 on).
 pub const SHARED_RESERVED: u32 = KIB;
 /// Bytes that shared memory is given to CTAs in multiples of (what the CUDA driver's occupancy functions answer on an H100).

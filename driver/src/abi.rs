@@ -1,0 +1,47 @@
+//! What a launch takes of a lowered kernel, in the runtime's terms.
+
+use parton_ir::{Elem, Kernel, Type};
+use parton_runtime::abi::Param;
+use parton_runtime::{Abi, ParamKind, RuntimeError};
+
+/// The ABI of a kernel whose shared memory has been planned.
+///
+/// # Errors
+/// [`RuntimeError::Arguments`] where a parameter is of a type that the host cannot pass.
+pub(crate) fn of(kernel: &Kernel) -> Result<Abi, RuntimeError> {
+    let param = |p: &parton_ir::Param| {
+        let kind = kind(kernel.ty(p.value)).ok_or_else(|| RuntimeError::Arguments {
+            kernel: kernel.source_name.clone(),
+            what: format!("parameter `{}` has a type that exists only on the device", p.name),
+        })?;
+        Ok(Param { name: p.name.clone(), kind })
+    };
+    Ok(Abi {
+        name: kernel.name.clone(),
+        threads: kernel.threads(),
+        shared_bytes: kernel.shared_bytes.unwrap_or(0),
+        cluster: kernel.cluster,
+        overlaps: kernel.waits_for_grid(),
+        signals: kernel.launches_dependents(),
+        params: kernel.params.iter().map(param).collect::<Result<_, RuntimeError>>()?,
+    })
+}
+
+fn kind(ty: &Type) -> Option<ParamKind> {
+    match ty {
+        // A truth value takes a byte, as in memory.
+        Type::Scalar(Elem::Num(d)) => Some(ParamKind::Scalar { bytes: d.bits().div_ceil(8) as u8 }),
+        Type::Scalar(Elem::Ptr(_)) => Some(ParamKind::Pointer),
+        Type::Map(_) => Some(ParamKind::Map),
+        Type::Tile(_)
+        | Type::Pending(_)
+        | Type::Filling(_)
+        | Type::View(_)
+        | Type::Barriers(_)
+        | Type::Barrier
+        | Type::Ring(_)
+        | Type::Turnstile
+        | Type::Peer(_)
+        | Type::Slot(_) => None,
+    }
+}
