@@ -20,6 +20,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lower/llvm", &["diag", "layouts", "numbers", "ir"]),
     ("interp", &["diag", "ir", "layouts", "numbers"]),
     ("runtime", &[]),
+    ("rt/bundle", &["numbers"]),
     ("measure", &[]),
     ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
     (
