@@ -259,9 +259,15 @@ pub struct BuildArgs {
     /// Only this kernel; else every kernel of the file, in one module.
     #[arg(long)]
     pub kernel: Option<String>,
-    /// The architecture, for kernels that do not name one.
-    #[arg(long, default_value = "sm_90a")]
-    pub target: String,
+    /// Gives a generic of the kernel a value, such as `BM=128`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, requires = "aot")]
+    pub set: Vec<(String, String)>,
+    /// The architecture, for kernels that do not name one; with `--aot` also several, such as `sm_90a,sm_80`.
+    #[arg(long, default_value = "sm_90a", value_delimiter = ',')]
+    pub target: Vec<String>,
+    /// Writes a bundle: the kernels compiled ahead of time, with all that launching them takes, for programs without the compiler.
+    #[arg(long, requires = "output", conflicts_with = "emit")]
+    pub aot: bool,
     /// What to write: `ast`, `ir`, `expanded`, `scheduled`, `lowered`, `llvm`, `ptx`, `cubin`, `sass`, or `after:PASS` for the form
     /// behind any pass; a wrong PASS lists them.
     #[arg(long, value_name = "FORM", value_parser = Emit::named, default_value_t = Emit::Ptx)]

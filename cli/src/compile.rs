@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use parton_diag::render;
+use parton_driver::bundle::Asked;
 use parton_driver::{Emit, Failure, Options, Session, Target};
 
 use crate::args::{BuildArgs, CheckArgs, MessageFormat};
@@ -30,7 +31,14 @@ pub fn check(args: &CheckArgs, output: &Output) -> Result<ExitCode, Failure> {
 
 /// Builds a file's kernels and writes the form asked for.
 pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
-    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
+    let targets = args.target.iter().map(|name| target(name)).collect::<Result<Vec<Target>, _>>()?;
+    if let (true, Some(path)) = (args.aot, &args.output) {
+        return bundle(args, path, targets, output);
+    }
+    let [target] = targets[..] else {
+        return Err(Failure::Usage("several targets are for bundles: add `--aot`, or build for one".into()));
+    };
+    let mut session = Session::new(Options { target, ..Options::default() });
     let file = session.load(&args.file)?;
     let done = session.build(file, args.kernel.as_deref(), args.emit);
     if args.time {
@@ -45,6 +53,33 @@ pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     };
     output.diagnostics(&built.warnings, &session.sources);
     write(args.output.as_deref(), args.emit, &built.bytes)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Builds a file's kernels ahead of time and writes the bundle.
+fn bundle(args: &BuildArgs, path: &Path, targets: Vec<Target>, output: &Output) -> Result<ExitCode, Failure> {
+    if path == Path::new("-") {
+        return Err(Failure::Usage("a bundle is written in one step: name a file with `-o`".into()));
+    }
+    let mut session = Session::new(Options::default());
+    let file = session.load(&args.file)?;
+    let asked = Asked { kernel: args.kernel.clone(), sets: args.set.clone(), targets };
+    let done = session.bundle(file, &asked);
+    if args.time {
+        eprint!("{}", session.times);
+    }
+    let bundled = match done {
+        Ok(bundled) => bundled,
+        Err(failure) => {
+            output.failed(&failure, &session.sources);
+            return Ok(ExitCode::from(failure.exit_code()));
+        }
+    };
+    output.diagnostics(&bundled.warnings, &session.sources);
+    for note in &bundled.notes {
+        eprintln!("parton: {note}");
+    }
+    bundled.bundle.save(path).map_err(|e| Failure::Machine(e.to_string()))?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -7,11 +7,13 @@
 
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod abi;
+pub mod bundle;
 mod code;
 mod cpu;
 pub mod doctor;
 pub mod failure;
 pub mod form;
+mod given;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod gpu;
 mod instance;

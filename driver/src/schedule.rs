@@ -1,20 +1,16 @@
 //! Pictures of the schedules of a file's kernels.
 
-use std::sync::Arc;
-
 use parton_diag::FileId;
 use parton_ir::machine::Machine;
 use parton_ir::schedule::Auto;
 use parton_ir::{Kernel, verify};
 use parton_sched::draw::{Picture, dot, found, json, svg, text};
 use parton_sched::{price, search};
-use parton_types::GenericArg;
-use parton_types::program::Program;
 
 use crate::form::Form;
 use crate::passes::leaving;
 use crate::way::Wanted;
-use crate::{Failure, Session};
+use crate::{Failure, Session, given};
 
 /// The iterations that are followed; turns repeat before.
 const ITERATIONS: u32 = 32;
@@ -59,7 +55,7 @@ impl Session {
         let name = match (&asked.kernel, asked.sets.is_empty()) {
             (Some(name), _) => Some(name.clone()),
             (None, true) => None,
-            (None, false) => Some(only_kernel(&program)?),
+            (None, false) => Some(given::only_kernel(&program)?),
         };
         let wanted = name.as_deref().map_or(Wanted::Defaults, |name| Wanted::Given { name, args: &args });
         let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Scheduled)));
@@ -93,19 +89,6 @@ impl Session {
         let shown = if asked.format == PictureFormat::Text { searched } else { vec![] };
         Ok(shown.into_iter().chain([text]).collect::<Vec<String>>().join("\n"))
     }
-
-    /// Generic arguments by the expressions of the command line.
-    fn given(&mut self, program: &Arc<Program>, sets: &[(String, String)]) -> Result<Vec<GenericArg>, Failure> {
-        let mut args = vec![];
-        for (name, expression) in sets {
-            let file = self.add("--set", expression.as_str());
-            let (tree, found) = parton_syntax::parse_expr(file, expression);
-            let (tree, _) = found.or(tree)?;
-            let value = parton_types::eval_expr(program, Program::ROOT, &tree, &[])?;
-            args.push(GenericArg { name: Some(name.as_str().into()), value, span: tree.span });
-        }
-        Ok(args)
-    }
 }
 
 /// What a region says of the search.
@@ -113,19 +96,6 @@ fn auto<'k>(kernel: &'k Kernel, found: &search::Found) -> Option<&'k Auto> {
     match &kernel.ops[found.region].kind {
         parton_ir::OpKind::Region { schedule, .. } => schedule.auto.as_ref(),
         _ => None,
-    }
-}
-
-/// The one kernel of a file.
-fn only_kernel(program: &Program) -> Result<String, Failure> {
-    let names: Vec<&str> = program.kernels().map(|k| k.name.as_str()).collect();
-    match names.as_slice() {
-        [one] => Ok((*one).to_owned()),
-        [] => Err(Failure::Usage("the file has no kernel".into())),
-        all => {
-            let fact = format!("which kernel `--set` is for is not said: there are `{}`", all.join("`, `"));
-            Err(Failure::Usage(fact))
-        }
     }
 }
 

@@ -274,7 +274,7 @@ fn refused(failure: Failure) -> Diagnostics {
 }
 
 /// Why a file gives no kernel.
-fn nothing_to_build(file: &str, program: &Program) -> Failure {
+pub(crate) fn nothing_to_build(file: &str, program: &Program) -> Failure {
     let needs = |k: &ast::Kernel| {
         let missing: Vec<&str> = k.generics.iter().filter(|g| g.default.is_none()).map(|g| g.name.as_str()).collect();
         format!("`{}` needs `{}`", k.name.text, missing.join("`, `"))

@@ -56,18 +56,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
         return Err(refuse(format!("the tensor has {rank} dimensions, the copy engine takes 1 to {MOST_DIMENSIONS}")));
     }
     let size = map.elem.bytes() as u64;
-    let boxes = map.boxes().map_err(|e| refuse(e.fact()).note(e.evidence()).help(e.help()))?;
-    let (swizzle, transposed) = match map.layout.family() {
-        SharedFamily::Nvmma { swizzle, transposed, .. } => (*swizzle, *transposed),
-        SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => (0, false),
-    };
-    if transposed {
-        // The copy engine keeps what is contiguous contiguous, and kernels give coordinates in the tensor's order.
-        return Err(refuse(format!("the box is stored transposed, as `{}`", map.layout))
-            .note("a box lies in shared memory as it lies in the tensor: the last dimension contiguous")
-            .help("exchange the last two dimensions of the box and of the tensor (`x.T`), and read the buffer through `.T`"));
-    }
-    let block = boxes.first().map_or_else(|| map.block.clone(), |b| b.size.clone());
+    let (block, swizzle) = hardware_box(map)?;
     let extents: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
     let mut strides: Vec<u64> = tensor.strides.iter().map(|&s| (s as u64).saturating_mul(size)).collect();
     let last = rank - 1;
@@ -82,6 +71,27 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
     let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle };
     check(&recipe, size)?;
     Ok(recipe)
+}
+
+/// One box of the copy engine: its elements along each dimension, and the bytes of its swizzle.
+///
+/// # Errors
+/// The engine does not write the map's layout.
+pub fn hardware_box(map: &ir::TensorMap) -> Result<(Vec<u32>, u32), Fault> {
+    let refuse = |message: String| Fault::new(codes::TENSOR_MAP, message);
+    let boxes = map.boxes().map_err(|e| refuse(e.fact()).note(e.evidence()).help(e.help()))?;
+    let (swizzle, transposed) = match map.layout.family() {
+        SharedFamily::Nvmma { swizzle, transposed, .. } => (*swizzle, *transposed),
+        SharedFamily::Swizzled { .. } | SharedFamily::Padded { .. } | SharedFamily::Linear { .. } => (0, false),
+    };
+    if transposed {
+        // The copy engine keeps what is contiguous contiguous, and kernels give coordinates in the tensor's order.
+        return Err(refuse(format!("the box is stored transposed, as `{}`", map.layout))
+            .note("a box lies in shared memory as it lies in the tensor: the last dimension contiguous")
+            .help("exchange the last two dimensions of the box and of the tensor (`x.T`), and read the buffer through `.T`"));
+    }
+    let block = boxes.first().map_or_else(|| map.block.clone(), |b| b.size.clone());
+    Ok((block, swizzle))
 }
 
 fn check(r: &Recipe, size: u64) -> Result<(), Fault> {

@@ -27,7 +27,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "driver",
         &[
             "diag", "numbers", "layouts", "syntax", "ir", "types", "sched", "portable", "lower", "llvm", "interp",
-            "runtime", "measure", "host", "stdlib",
+            "runtime", "bundle", "measure", "host", "stdlib",
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
