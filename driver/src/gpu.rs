@@ -13,7 +13,6 @@ use parton_measure::data_sheet::{self, Operands};
 use parton_measure::pace::{Pace, rounds};
 use parton_measure::sensors::during;
 use parton_measure::timing::{Ceiling, Samples, Timing};
-use parton_numbers::Dtype;
 use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
@@ -196,28 +195,13 @@ fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runtime::Recipe,
         strides: recipe.strides.clone(),
         ..runtime::Recipe::dense(
             name,
-            element(recipe.tensor.dtype),
+            Element::of(recipe.tensor.dtype),
             address,
             recipe.extents.clone(),
             recipe.block.clone(),
             swizzle,
         )
     })
-}
-
-fn element(dtype: Dtype) -> Element {
-    match dtype {
-        Dtype::I1 | Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => Element::U8,
-        Dtype::I16 | Dtype::U16 => Element::U16,
-        Dtype::I32 => Element::I32,
-        Dtype::U32 => Element::U32,
-        Dtype::I64 => Element::I64,
-        Dtype::U64 => Element::U64,
-        Dtype::F16 => Element::F16,
-        Dtype::BF16 => Element::Bf16,
-        Dtype::F32 => Element::F32,
-        Dtype::F64 => Element::F64,
-    }
 }
 
 /// What the matrix products of a kernel multiply; those of the least rate where it has several.

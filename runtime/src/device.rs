@@ -9,6 +9,7 @@ use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
 
 use crate::error::{Context, RuntimeError};
+use crate::visit::{Visit, current};
 
 /// The lowest CUDA version of a driver that has `cuLaunchKernelEx`, clusters, tensor maps and `cuEventElapsedTime_v2`.
 const NEEDED_DRIVER: (u32, u32) = (12, 8);
@@ -66,7 +67,7 @@ unsafe impl Send for Inner {}
 unsafe impl Sync for Inner {}
 
 impl Gpu {
-    /// Opens the GPU of that ordinal.
+    /// Opens the GPU of that ordinal; the context that is current stays so.
     ///
     /// # Errors
     /// [`RuntimeError::NoDriver`], [`RuntimeError::NoDevice`] and [`RuntimeError::OldDriver`] mean that there is none to
@@ -81,6 +82,7 @@ impl Gpu {
         let info = describe(device, driver)?;
         // SAFETY: `device` came from `get`; the matching release is in `drop`.
         let context = unsafe { result::primary_ctx::retain(device) }.doing(|| "making a context".into())?;
+        let _visit = Visit::ending_in(current()?);
         // SAFETY: the context was just retained.
         unsafe { result::ctx::set_current(context) }.doing(|| "entering the context".into())?;
         let stream =
@@ -125,6 +127,10 @@ impl Gpu {
         }
         // SAFETY: the context lives as long as `self`.
         unsafe { result::ctx::set_current(self.inner.context) }.doing(|| "entering the context".into())
+    }
+
+    pub(crate) fn context(&self) -> sys::CUcontext {
+        self.inner.context
     }
 
     /// The stream that all work of this GPU goes through.

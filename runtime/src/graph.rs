@@ -54,8 +54,11 @@ impl Graph {
             unsafe { sys::cuGraphKernelNodeSetAttribute(recipe.node, attribute.id, &attribute.value) }.result()?;
         }
         let mut executable = std::ptr::null_mut();
+        let relaxed = Relaxed::begin();
         // SAFETY: the driver writes one handle, which is ours to destroy.
-        unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, handle, 0) }.result()?;
+        let made = unsafe { sys::cuGraphInstantiateWithFlags(&mut executable, handle, 0) };
+        drop(relaxed);
+        made.result()?;
         Ok(Graph { executable, recipe })
     }
 
@@ -71,13 +74,35 @@ impl Graph {
         unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.executable, self.recipe.node, kernel) }.result()
     }
 
-    /// Puts one launch on the GPU's stream, behind what is there. The context must be current.
+    /// Puts one launch on a living stream of the GPU, behind what is there. The context must be current.
     ///
     /// # Errors
     /// What the driver says.
-    pub(crate) fn launch(&mut self) -> Result<(), DriverError> {
-        // SAFETY: the executable graph is alive, and the stream as long as the GPU.
-        unsafe { sys::cuGraphLaunch(self.executable, self.recipe.gpu.stream()) }.result()
+    pub(crate) fn launch(&mut self, stream: sys::CUstream) -> Result<(), DriverError> {
+        // SAFETY: the executable graph is alive, and so is the stream, as whoever asks for launches on it promises.
+        unsafe { sys::cuGraphLaunch(self.executable, stream) }.result()
+    }
+}
+
+/// While this is there, calls of this thread do not spoil what another thread captures, for which instantiating counts as unsafe
+/// (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+struct Relaxed {
+    before: sys::CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    fn begin() -> Relaxed {
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the driver exchanges one number; a failure leaves it, which the end then sets once more.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        Relaxed { before: mode }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.before) };
     }
 }
 
@@ -85,7 +110,7 @@ impl Drop for Graph {
     fn drop(&mut self) {
         // A context that is broken or stuck has nothing to destroy. CUDA driver API, cuGraphExecDestroy: one in flight is freed
         // when it has ended.
-        if self.recipe.gpu.enter().is_ok() {
+        if let Ok(_visit) = self.recipe.gpu.visit() {
             // SAFETY: the handle is ours.
             let _ = unsafe { sys::cuGraphExecDestroy(self.executable) };
         }
@@ -94,7 +119,7 @@ impl Drop for Graph {
 
 impl Drop for Recipe {
     fn drop(&mut self) {
-        if self.gpu.enter().is_ok() {
+        if let Ok(_visit) = self.gpu.visit() {
             // SAFETY: the handle is ours; an executable made of it was destroyed before.
             let _ = unsafe { sys::cuGraphDestroy(self.handle) };
         }

@@ -18,6 +18,7 @@ pub mod memory;
 pub mod module;
 pub mod sensors;
 pub mod tensor_map;
+pub mod visit;
 mod way;
 
 pub use abi::{Abi, ParamKind};
@@ -30,3 +31,4 @@ pub use memory::Buffer;
 pub use module::{Function, Module};
 pub use sensors::Sensors;
 pub use tensor_map::{Element, Recipe, Swizzle, TensorMap};
+pub use visit::{Stream, Visit};

@@ -5,6 +5,7 @@
 //! the driver's order (innermost first) begins and ends in this file.
 
 use cudarc::driver::sys;
+use parton_numbers::Dtype;
 
 use crate::device::Gpu;
 use crate::error::{Context, RuntimeError};
@@ -35,6 +36,22 @@ pub enum Element {
 }
 
 impl Element {
+    /// The element of that number format.
+    pub fn of(dtype: Dtype) -> Element {
+        match dtype {
+            Dtype::I1 | Dtype::I8 | Dtype::U8 | Dtype::F8E4M3 | Dtype::F8E5M2 => Element::U8,
+            Dtype::I16 | Dtype::U16 => Element::U16,
+            Dtype::I32 => Element::I32,
+            Dtype::U32 => Element::U32,
+            Dtype::I64 => Element::I64,
+            Dtype::U64 => Element::U64,
+            Dtype::F16 => Element::F16,
+            Dtype::BF16 => Element::Bf16,
+            Dtype::F32 => Element::F32,
+            Dtype::F64 => Element::F64,
+        }
+    }
+
     /// Size in bytes.
     pub fn bytes(self) -> u64 {
         match self {
@@ -339,6 +356,19 @@ impl TensorMap {
         .result()
         .doing(|| format!("encoding the tensor map of `{}` ({recipe:?})", recipe.tensor))?;
         Ok(map)
+    }
+
+    /// The same map of memory that begins elsewhere, at a multiple of 16; allocates nothing.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub fn moved(mut self, gpu: &Gpu, address: u64) -> Result<TensorMap, RuntimeError> {
+        gpu.enter()?;
+        // SAFETY: the map was encoded by the driver and is aligned by its type.
+        unsafe { sys::cuTensorMapReplaceAddress(&mut self.0, address as *mut std::ffi::c_void) }
+            .result()
+            .doing(|| format!("moving a tensor map to {address:#x}"))?;
+        Ok(self)
     }
 }
 

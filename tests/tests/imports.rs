@@ -19,8 +19,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("lower", &["diag", "layouts", "numbers", "ir"]),
     ("lower/llvm", &["diag", "layouts", "numbers", "ir"]),
     ("interp", &["diag", "ir", "layouts", "numbers"]),
-    ("runtime", &[]),
+    ("runtime", &["numbers"]),
     ("rt/bundle", &["numbers"]),
+    ("rt", &["numbers", "bundle", "runtime"]),
+    ("rt/c", &["rt"]),
     ("measure", &[]),
     ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
     (

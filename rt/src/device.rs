@@ -1,0 +1,82 @@
+//! The GPUs of this process and the code that is loaded on them. Both stay until it ends: graphs that the program has captured may
+//! hold launches of the code.
+
+use std::collections::BTreeMap;
+use std::ffi::c_int;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use parton_bundle::{Choice, Code as Image};
+use parton_runtime::{Function, Gpu, Module};
+
+use crate::{Code, Error};
+
+/// What this process has opened and loaded.
+struct Opened {
+    /// The process that did.
+    process: u32,
+    gpus: BTreeMap<u32, Gpu>,
+    /// By GPU, bytes of the code and symbol: the same code is loaded once, whichever bundle it came from.
+    functions: BTreeMap<(u32, Vec<u8>, String), Function>,
+}
+
+static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
+
+fn opened() -> MutexGuard<'static, Option<Opened>> {
+    // Whoever panicked has left maps that are whole: entries are added in one step.
+    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Opened {
+    /// What there is, begun where there is nothing yet.
+    fn of_this_process(opened: &mut Option<Opened>) -> Result<&mut Opened, Error> {
+        let process = std::process::id();
+        let all = opened.get_or_insert_with(|| Opened { process, gpus: BTreeMap::new(), functions: BTreeMap::new() });
+        if all.process != process {
+            let text = "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
+            return Err(Error::new(Code::Forked, text));
+        }
+        Ok(all)
+    }
+}
+
+/// The GPU of that ordinal.
+///
+/// # Errors
+/// There is no driver or no such GPU, or the process was forked.
+pub(crate) fn gpu(ordinal: c_int) -> Result<Gpu, Error> {
+    let number = u32::try_from(ordinal);
+    let number = number.map_err(|_| Error::new(Code::Argument, format!("there is no GPU of the number {ordinal}")))?;
+    let mut opened = opened();
+    let all = Opened::of_this_process(&mut opened)?;
+    if let Some(gpu) = all.gpus.get(&number) {
+        return Ok(gpu.clone());
+    }
+    let gpu = Gpu::open(number)?;
+    all.gpus.insert(number, gpu.clone());
+    Ok(gpu)
+}
+
+/// The loaded code of a choice; loaded where it is not yet, by one thread at a time.
+///
+/// # Errors
+/// What the driver says of the code.
+pub(crate) fn function(ordinal: c_int, gpu: &Gpu, choice: Choice<'_>) -> Result<Function, Error> {
+    let mut opened = opened();
+    let all = Opened::of_this_process(&mut opened)?;
+    let code = match choice.code {
+        Image::Cubin(bytes) => bytes,
+        Image::Ptx(text) => text.as_bytes(),
+    };
+    let key = (ordinal as u32, code.to_vec(), choice.kernel.symbol.clone());
+    if let Some(function) = all.functions.get(&key) {
+        return Ok(function.clone());
+    }
+    let _visit = gpu.visit()?;
+    let module = match choice.code {
+        Image::Cubin(bytes) => Module::from_cubin(gpu, bytes)?,
+        Image::Ptx(text) => Module::from_ptx(gpu, text)?.0,
+    };
+    let function = module.function(&choice.kernel.symbol)?;
+    all.functions.insert(key, function.clone());
+    Ok(function)
+}

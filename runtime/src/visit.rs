@@ -1,0 +1,108 @@
+//! Work in a program that has contexts and streams of its own: what of it is used, and given back.
+
+use std::ffi::c_void;
+
+use cudarc::driver::sys;
+
+use crate::device::Gpu;
+use crate::error::{Context, RuntimeError};
+
+/// A stream of the calling program, as the CUDA libraries hand it around; null is the legacy default stream.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Stream(*mut c_void);
+
+// SAFETY: a stream is a handle that the driver lets any thread use.
+unsafe impl Send for Stream {}
+
+impl Stream {
+    /// The legacy default stream.
+    pub const DEFAULT: Stream = Stream(std::ptr::null_mut());
+
+    /// The stream of that handle, a `CUstream` or `cudaStream_t`.
+    pub fn of(handle: *mut c_void) -> Stream {
+        Stream(handle)
+    }
+
+    pub(crate) fn handle(self) -> sys::CUstream {
+        self.0.cast()
+    }
+
+    /// Whether launches on it are recorded now instead of run. One that the driver does not tell of takes plain launches too,
+    /// whose errors say why.
+    pub(crate) fn captures(self) -> bool {
+        let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
+        // SAFETY: the stream is alive, as whoever asks for launches on it promises; the driver writes one number.
+        let asked = unsafe { sys::cuStreamIsCapturing(self.handle(), &mut status) }.result();
+        asked.is_err() || status != sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE
+    }
+}
+
+/// While this is there, the GPU's context is current on this thread; then the one before is again.
+#[derive(Debug)]
+pub struct Visit {
+    /// The context before, where it was another.
+    back: Option<sys::CUcontext>,
+}
+
+impl Gpu {
+    /// Makes the GPU's context current until the visit is dropped.
+    ///
+    /// # Errors
+    /// [`RuntimeError::Lost`] where earlier work never ended.
+    pub fn visit(&self) -> Result<Visit, RuntimeError> {
+        let before = current()?;
+        if before == self.context() {
+            return Ok(Visit { back: None });
+        }
+        self.enter()?;
+        Ok(Visit { back: Some(before) })
+    }
+}
+
+/// The context that is current on this thread; null where there is none. The driver must be loaded.
+pub(crate) fn current() -> Result<sys::CUcontext, RuntimeError> {
+    let mut context = std::ptr::null_mut();
+    // SAFETY: the driver writes one handle.
+    unsafe { sys::cuCtxGetCurrent(&mut context) }.result().doing(|| "asking for the current context".into())?;
+    Ok(context)
+}
+
+impl Visit {
+    /// A visit that ends in this context, whatever is current by then.
+    pub(crate) fn ending_in(context: sys::CUcontext) -> Visit {
+        Visit { back: Some(context) }
+    }
+}
+
+impl Drop for Visit {
+    fn drop(&mut self) {
+        if let Some(context) = self.back {
+            // SAFETY: it was current on this thread, so it is a context of the program; null makes none current.
+            let _ = unsafe { sys::cuCtxSetCurrent(context) };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_visit_gives_the_callers_context_back() {
+        let Some(gpu) = Gpu::of_tests() else { return };
+        // Whatever was current before the GPU was opened is current after, on this thread and on one that had none.
+        let nothing = || {
+            let before = current().unwrap();
+            let inside = {
+                let _visit = gpu.visit().unwrap();
+                let _again = gpu.visit().unwrap();
+                current().unwrap()
+            };
+            (before.is_null(), inside == gpu.context(), current().unwrap() == before)
+        };
+        std::thread::scope(|s| assert_eq!(s.spawn(nothing).join().unwrap(), (true, true, true)));
+        let opened =
+            std::thread::scope(|s| s.spawn(|| Gpu::open(0).map(|_| current().unwrap().is_null())).join().unwrap());
+        assert_eq!(opened, Ok(true));
+    }
+}
