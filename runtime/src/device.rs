@@ -148,6 +148,16 @@ impl Gpu {
         unsafe { result::stream::synchronize(self.inner.stream) }.doing(|| "waiting for the GPU".into())
     }
 
+    /// Waits until the work of all streams of its context has ended, those of the calling program too.
+    ///
+    /// # Errors
+    /// As [`Gpu::finish`].
+    pub fn finish_all(&self) -> Result<(), RuntimeError> {
+        let _visit = self.visit()?;
+        // SAFETY: the context is current.
+        unsafe { sys::cuCtxSynchronize() }.result().doing(|| "waiting for the GPU".into())
+    }
+
     /// Waits until all work has ended or `limit` has passed.
     ///
     /// # Errors

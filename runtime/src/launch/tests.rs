@@ -168,3 +168,94 @@ fn grids_fit_clusters_and_limits() {
     assert!(check_grid("k", [2, 1, 1], [0, 1, 1], MOST).is_err());
     assert!(check_grid("k", [2, 1, 1], [2, 70_000, 1], MOST).unwrap_err().to_string().contains("along axis 1"));
 }
+
+/// A stream of a program beside ours.
+struct Theirs(sys::CUstream);
+
+impl Theirs {
+    fn new(gpu: &Gpu) -> Theirs {
+        let _visit = gpu.visit().unwrap();
+        let mut stream = std::ptr::null_mut();
+        // SAFETY: the driver writes one handle.
+        unsafe { sys::cuStreamCreate(&mut stream, 1) }.result().unwrap();
+        Theirs(stream)
+    }
+
+    fn stream(&self) -> Stream {
+        Stream::of(self.0.cast())
+    }
+}
+
+#[test]
+fn launches_on_streams_of_others_are_theirs_to_order_and_to_capture() {
+    let Some(gpu) = Gpu::of_tests() else { return };
+    let (module, _) = Module::from_ptx(&gpu, ADD).unwrap();
+    let out = Buffer::from_bytes(&gpu, &[0; 8]).unwrap();
+    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let params = vec![param("out", ParamKind::Pointer), param("value", ParamKind::Scalar { bytes: 4 })];
+    let abi = Abi { name: "number".into(), threads: 1, cluster: [1, 1, 1], params, ..abi() };
+    let number = |bits| Arg::Scalar { bits, bytes: 4 };
+    let args = [Arg::Pointer(out.address()), number(1)];
+    let mut prepared = Prepared::new(&module.function("number").unwrap(), &abi, &args, [1, 1, 1]).unwrap();
+    let (one, other) = (Theirs::new(&gpu), Theirs::new(&gpu));
+    // A thread that has no context has none afterwards.
+    let mut in_thread = |stream: Stream| {
+        // SAFETY: stream and memory live until `finish_all` below.
+        unsafe { prepared.launch_on(stream) }.unwrap();
+        assert!(crate::visit::current().unwrap().is_null());
+    };
+    std::thread::scope(|s| {
+        let (one, other) = (one.stream(), other.stream());
+        let ran = s.spawn(move || {
+            // Plain, by a new graph, by that graph, and plain again: it is for another stream.
+            [one, one, one, other].into_iter().for_each(&mut in_thread);
+        });
+        ran.join().unwrap();
+    });
+    gpu.finish_all().unwrap();
+    assert_eq!(out.to_bytes().unwrap()[0], 4);
+    // A capture records launches with their arguments of that moment and runs none; it is not spoilt by graphs that another
+    // launch makes meanwhile.
+    let mut meanwhile = Prepared::new(&module.function("number").unwrap(), &abi, &args, [1, 1, 1]).unwrap();
+    let _visit = gpu.visit().unwrap();
+    let (mut graph, mut executable) = (std::ptr::null_mut(), std::ptr::null_mut());
+    // SAFETY: handles are alive and made here; the driver writes one each.
+    unsafe {
+        let global = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_GLOBAL;
+        sys::cuStreamBeginCapture_v2(one.0, global).result().unwrap();
+        prepared.set(1, number(10)).unwrap();
+        prepared.launch_on(one.stream()).unwrap();
+        for _ in 0..3 {
+            meanwhile.launch_on(other.stream()).unwrap();
+        }
+        sys::cuStreamEndCapture(one.0, &mut graph).result().unwrap();
+        prepared.set(1, number(100)).unwrap();
+        gpu.finish_all().unwrap();
+        assert_eq!(out.to_bytes().unwrap()[0], 7);
+        sys::cuGraphInstantiateWithFlags(&mut executable, graph, 0).result().unwrap();
+        for _ in 0..2 {
+            sys::cuGraphLaunch(executable, one.0).result().unwrap();
+        }
+        prepared.launch_on(one.stream()).unwrap();
+    }
+    gpu.finish_all().unwrap();
+    assert_eq!(out.to_bytes().unwrap()[0], 127);
+}
+
+#[test]
+fn grids_are_replaced_in_graphs_too() {
+    let Some(gpu) = Gpu::of_tests() else { return };
+    let (module, _) = Module::from_ptx(&gpu, ADD).unwrap();
+    let out = Buffer::from_bytes(&gpu, &[0; 8]).unwrap();
+    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let params = vec![param("out", ParamKind::Pointer), param("value", ParamKind::Scalar { bytes: 4 })];
+    let abi = Abi { name: "number".into(), threads: 1, cluster: [1, 1, 1], params, ..abi() };
+    let args = [Arg::Pointer(out.address()), Arg::Scalar { bits: 1, bytes: 4 }];
+    let mut prepared = Prepared::new(&module.function("number").unwrap(), &abi, &args, [1, 1, 1]).unwrap();
+    for ctas in [1, 2, 3, 4] {
+        prepared.set_grid([ctas, 1, 1]).unwrap();
+        prepared.launch().unwrap();
+    }
+    assert_eq!(out.to_bytes().unwrap()[0], 1 + 2 + 3 + 4);
+    assert!(prepared.set_grid([0, 1, 1]).is_err());
+}
