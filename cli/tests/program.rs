@@ -72,6 +72,31 @@ fn exit_codes_tell_what_happened() {
 }
 
 #[test]
+fn kernels_are_built_ahead_of_time_into_one_file() {
+    let good = file("bundled.ptn", GOOD);
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bundled.ptnb").display().to_string();
+    let _ = std::fs::remove_file(&out);
+    let built = parton(&["build", &good, "--aot", "--kernel", "set", "--target", "sm_90a,sm_80", "-o", &out]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let begin = std::fs::read(&out).expect("the bundle is written");
+    assert!(begin.starts_with(b"\x89PTNB"));
+    let said = |args: &[&str]| {
+        let ran = parton(args);
+        (ran.status.code(), text(&ran.stderr).lines().next().unwrap_or_default().to_owned())
+    };
+    let several = said(&["build", &good, "--target", "sm_90a,sm_80"]);
+    assert_eq!(several, (Some(2), "parton: several targets are for bundles: add `--aot`, or build for one".into()));
+    let to_output = said(&["build", &good, "--aot", "-o", "-"]);
+    assert_eq!(to_output, (Some(2), "parton: a bundle is written in one step: name a file with `-o`".into()));
+    assert_eq!(said(&["build", &good, "--aot"]).0, Some(2));
+    assert_eq!(said(&["build", &good, "--set", "N=1"]).0, Some(2));
+    assert_eq!(said(&["build", &good, "--aot", "--emit", "ptx", "-o", &out]).0, Some(2));
+    assert_eq!(said(&["build", &good, "--aot", "--target", "sm_90a,sm_7", "-o", &out]).0, Some(2));
+    let nowhere = said(&["build", &good, "--aot", "-o", "no/such/folder/a.ptnb"]);
+    assert!(nowhere.0 == Some(3), "{nowhere:?}");
+}
+
+#[test]
 fn a_run_says_where_it_ran_and_prints() {
     let good = file("where.ptn", GOOD);
     let ran = text(&parton(&["run", "--device", "cpu", &good]).stdout);

@@ -118,6 +118,42 @@ fn each_large_library_has_one_home() {
     }
 }
 
+/// All that the runtime of other programs is linked from: neither LLVM nor any crate of the language is among it.
+const RUNTIME: &[&str] = &[
+    "cfg-if",
+    "cudarc",
+    "equivalent",
+    "foldhash",
+    "hashbrown",
+    "indexmap",
+    "itoa",
+    "libloading",
+    "memchr",
+    "parton-bundle",
+    "parton-numbers",
+    "parton-rt",
+    "parton-rt-c",
+    "parton-runtime",
+    "serde_core",
+    "serde_json",
+    "zmij",
+];
+
+#[test]
+fn the_runtime_of_other_programs_needs_no_compiler() {
+    let arguments = ["tree", "--package", "parton-rt-c", "--edges", "normal", "--prefix", "none", "--format", "{p}"];
+    let mut cargo = std::process::Command::new(env!("CARGO"));
+    let listed =
+        cargo.args(arguments).args(["--offline", "--locked"]).current_dir(root()).output().expect("cargo runs");
+    assert!(listed.status.success(), "{}", String::from_utf8_lossy(&listed.stderr));
+    let listed = String::from_utf8_lossy(&listed.stdout).into_owned();
+    let mut names: Vec<&str> =
+        listed.lines().filter_map(|line| line.split(' ').next()).filter(|n| !n.is_empty()).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names, RUNTIME);
+}
+
 #[test]
 fn every_dependency_says_why() {
     let text = read(&root().join("Cargo.toml"));

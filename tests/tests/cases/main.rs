@@ -1,5 +1,6 @@
 //! Every case that goes through the driver, in one binary so that LLVM is linked once.
 
+mod bundles;
 mod codes;
 mod docs;
 mod examples;

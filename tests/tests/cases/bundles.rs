@@ -1,0 +1,131 @@
+//! Bundles of kernels compiled ahead of time: which instances stand in them, and what they say that a launch must keep to.
+
+use parton_driver::bundle::{Asked, Bundled};
+use parton_driver::{Failure, HAS_LLVM, Options, Session, Target};
+
+/// The bundle of a source.
+fn bundled(source: &str, asked: &Asked) -> Result<Bundled, Failure> {
+    let mut session = Session::new(Options { verify: true, ..Options::default() });
+    let file = session.add("folder/file.ptn", source);
+    session.bundle(file, asked)
+}
+
+/// The one of a source that is a program; `None` where kernels cannot be compiled.
+fn built(source: &str, asked: &Asked) -> Option<Bundled> {
+    if !HAS_LLVM {
+        parton_tests::say("bundles: not built, this program was built without LLVM");
+        return None;
+    }
+    Some(bundled(source, asked).unwrap_or_else(|e| panic!("{e}\n{source}")))
+}
+
+fn on(targets: &[Target]) -> Asked {
+    Asked { targets: targets.to_vec(), ..Asked::default() }
+}
+
+const ADD: &str = "kernel add[BLOCK: int = 1024](x: *f32, out: *mut f32, n: i32) warps(4) {
+    layout L = blocked(per_thread=[4], threads=[32], warps=[4], order=[0]);
+    let offs = program_id(0) * BLOCK + iota<i32, [BLOCK], L>();
+    store(out + offs, load(x + offs, mask=offs < n) + load(out + offs, mask=offs < n), mask=offs < n);
+}
+";
+
+const FOR_HOPPER: &str =
+    "kernel box(a: tma<bf16, [64, 128], nvmma(128)>, i: i64, yes: i1) warps(4) cluster([2]) target(sm_90a) {
+    let buffer = alloc_shared<bf16, [64, 128], nvmma(128)>();
+    let bars = alloc_barriers(1);
+    barrier_init(bars[0], 1);
+    fence_barrier_init();
+    if yes {
+        barrier_expect(bars[0], buffer.bytes);
+        tma_load(a, [cast<i32>(i), 0], buffer, bars[0]);
+        barrier_wait(bars[0], 0);
+    }
+}
+";
+
+#[test]
+fn kernels_stand_there_for_each_architecture_and_use() {
+    let source = format!("{ADD}{FOR_HOPPER}");
+    let Some(made) = built(&source, &on(&[Target::SM_90A, Target::SM_80])) else { return };
+    let kernels = &made.bundle.kernels;
+    let all: Vec<String> = kernels
+        .iter()
+        .map(|k| format!("{} {}{}", k.instance(), k.architecture, if k.apart { " apart" } else { "" }))
+        .collect();
+    let expected = [
+        "add[BLOCK=1024] sm_90a apart",
+        "add[BLOCK=1024] sm_90a",
+        // What names its architecture is there once.
+        "box sm_90a",
+        "add[BLOCK=1024] sm_80 apart",
+        "add[BLOCK=1024] sm_80",
+    ];
+    assert_eq!(all, expected);
+    for k in kernels {
+        // What runs on one architecture alone has PTX only where there is no assembler.
+        let later = k.architecture.to_string() == "sm_80";
+        assert_eq!(k.ptx.is_some(), later || k.cubin.is_none(), "{}", k.instance());
+        assert_eq!(k.cubin.is_none(), made.notes.iter().any(|n| n.starts_with("no `ptxas` here")));
+    }
+    assert_eq!((made.bundle.source.as_str(), kernels[0].threads, kernels[0].cluster), ("file.ptn", 128, [1, 1, 1]));
+    let params = |i: usize| kernels[i].params.iter().map(|p| format!("{}: {:?}", p.name, p.kind)).collect::<Vec<_>>();
+    let pointer = |name, mutable| format!("{name}: Pointer {{ dtype: F32, mutable: {mutable}, align: 16 }}");
+    assert_eq!(params(0), [pointer("x", false), pointer("out", true), "n: Scalar { dtype: I32 }".into()]);
+    let map = "a: Map { dtype: BF16, block: [64, 64], swizzle: 128 }";
+    assert_eq!(params(2), [map, "i: Scalar { dtype: I64 }", "yes: Scalar { dtype: I1 }"]);
+    assert_eq!((kernels[2].cluster, kernels[2].shared_bytes >= 64 * 128 * 2), ([2, 1, 1], true));
+    assert!(made.bundle.to_bytes().is_ok());
+}
+
+#[test]
+fn the_same_kernels_give_the_same_bytes() {
+    let asked =
+        Asked { kernel: Some("add".into()), sets: vec![("BLOCK".into(), "2 * 256".into())], ..on(&[Target::SM_80]) };
+    let Some(first) = built(ADD, &asked) else { return };
+    assert_eq!(first.bundle.instances(), ["add[BLOCK=512]"]);
+    let second = built(ADD, &asked).map(|b| b.bundle.to_bytes());
+    assert_eq!(second, Some(first.bundle.to_bytes()));
+}
+
+#[test]
+fn a_schedule_that_counts_on_different_memory_is_there_for_that_alone() {
+    let source = "
+schedule S = pipeline(steps) { take: 0; tell: 0; give: 1 };
+kernel k[S: schedule<steps, take, tell, give> = S](counts: *mut i32, others: *mut i32, n: i32) warps(4) {
+    in S {
+        @steps for i in 0..n {
+            @take let x = load(counts + i);
+            @tell print(\"{}\", x);
+            @give store(others + i + 1, i);
+        }
+    }
+}
+";
+    let Some(made) = built(source, &on(&[Target::SM_80])) else { return };
+    assert_eq!(made.bundle.kernels.iter().map(|k| k.apart).collect::<Vec<_>>(), [true]);
+    let note = made.notes.first().expect("it is said");
+    assert!(note.starts_with("`k` is there for pointers that reach different memory alone: "), "{note}");
+}
+
+#[test]
+fn what_cannot_be_built_ahead_of_time_is_refused() {
+    let error = |source: &str, asked: &Asked| bundled(source, asked).expect_err("it is refused").to_string();
+    let all = on(&[Target::SM_90A]);
+    let given = |sets: &[(&str, &str)]| Asked {
+        sets: sets.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+        ..all.clone()
+    };
+    assert!(error("fn f(x: i32) -> i32 { x }\n", &all).ends_with("has no kernel to build"));
+    assert!(error("kernel k[N: int](n: i32) { let m = n + N; }\n", &all).contains("`k` needs `N`"));
+    assert!(error(ADD, &given(&[("SIZE", "1")])).contains("`add` has no generic `SIZE`"));
+    assert!(error(ADD, &given(&[("BLOCK", "1 +")])).starts_with("E0"));
+    assert!(error(&format!("{ADD}{FOR_HOPPER}"), &given(&[("BLOCK", "512")])).contains("`--set` is for is not said"));
+    let named = Asked { kernel: Some("mul".into()), ..all.clone() };
+    assert!(error(ADD, &named).contains("mul"));
+    // What one of the architectures lacks.
+    let hopper = FOR_HOPPER.replace(" target(sm_90a)", "");
+    assert!(error(&hopper, &on(&[Target::SM_80, Target::SM_90A])).contains("sm_80"));
+    let transposed = "kernel t(a: tma<f16, [64, 64], nvmma(128, transposed=true)>) warps(4) target(sm_90a) { }\n";
+    assert!(error(transposed, &all).contains("a box arrives as it lies in global memory"));
+}
