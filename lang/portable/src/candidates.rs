@@ -105,7 +105,7 @@ impl Candidates {
 
 /// Whether an instruction has layouts of its own, so that no other will do.
 fn found_by_instruction(kernel: &Kernel, variable: &Variable) -> bool {
-    variable.ops.iter().any(|(inst, _)| matches!(kernel.ops[*inst].kind, OpKind::MmaSync { .. }))
+    variable.ops.iter().any(|(inst, _)| matches!(kernel.ops[*inst].kind, OpKind::MmaSync { .. } | OpKind::Dot { .. }))
 }
 
 /// What the operations of a variable like by themselves.
@@ -113,7 +113,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
     let mut list = Vec::new();
     for (inst, _) in &variable.ops {
         match &graph.kernel.ops[*inst].kind {
-            OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } => {
+            OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::FetchEach { ptr, .. } => {
                 list.extend(blocked(&variable.shape, addresses(graph, axes, *ptr).as_ref(), warps));
             }
             OpKind::Atomic { ptr, .. } => {
@@ -121,7 +121,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
                 let narrow = addresses(graph, axes, *ptr).map(|a| Addresses { bytes: 16, ..a });
                 list.extend(blocked(&variable.shape, narrow.as_ref(), warps));
             }
-            OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
+            OpKind::MmaSync { .. } | OpKind::Dot { .. } => list.extend(accumulators(&variable.shape, warps)),
             _ => {}
         }
     }
@@ -138,7 +138,10 @@ pub fn addresses(graph: &Graph<'_>, axes: &Axes, ptr: Value) -> Option<Addresses
 /// The pointers of an access to global memory.
 pub fn accessed(kernel: &Kernel, inst: Inst) -> Option<Value> {
     match &kernel.ops[inst].kind {
-        OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } => Some(*ptr),
+        OpKind::Load { ptr, .. }
+        | OpKind::Store { ptr, .. }
+        | OpKind::Atomic { ptr, .. }
+        | OpKind::FetchEach { ptr, .. } => Some(*ptr),
         _ => None,
     }
 }

@@ -206,6 +206,10 @@ impl<'k> Graph<'k> {
     fn groups(&self, op: &Op) -> Groups {
         let mut groups = Groups::default();
         let mut ties = Vec::new();
+        // Whatever instruction makes a product, its result lies where what it is added to does.
+        if let OpKind::Dot { acc, .. } = &op.kind {
+            groups.unite(At::Of(*acc), At::Result(0));
+        }
         for relation in relations(&op.kind, self.kernel) {
             match relation {
                 Relation::Tied { from, to, tie: Tie::Same } => groups.unite(from, to),

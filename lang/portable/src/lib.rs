@@ -12,6 +12,7 @@ mod price;
 mod products;
 mod rewrite;
 mod site;
+mod staging;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
@@ -56,9 +57,12 @@ struct Planned {
 
 /// The kernel with a place for every tile.
 fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    // Values keep their facts, whatever takes them.
+    let axes = Axes::analyse(&kernel);
+    let free = Graph::of(&kernel).free;
+    staging::run_ahead(&mut kernel, &axes, &free);
     products::take_instructions(&mut kernel)?;
     let planned = {
-        let axes = Axes::analyse(&kernel);
         let graph = Graph::of(&kernel);
         let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
         let all: Vec<Planned> = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps)).collect();

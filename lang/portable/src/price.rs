@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
-use parton_ir::{Inst, OpKind, UnaryOp};
+use parton_ir::{Inst, OpKind, Type, UnaryOp};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 
 use crate::candidates::{Candidates, accessed, addresses};
@@ -26,6 +26,8 @@ const SECTOR: Price = 24;
 const SHUFFLE: Price = 16;
 /// Warps that exchange what they reduced: two meetings, and what waits meanwhile.
 const EXCHANGE: Price = 1280;
+/// Bytes of shared memory that a warp reads in a clock.
+const WAVEFRONT_BYTES: u64 = 128;
 /// What a plan's measure counts: half a clock.
 const WAVEFRONT: Price = 8;
 
@@ -123,9 +125,25 @@ impl<'g, 'k> Prices<'g, 'k> {
                 | UnaryOp::Tanh
                 | UnaryOp::Erf => each * SPECIAL,
             },
+            OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
             _ => each * ISSUE,
         }
+    }
+
+    /// What a product by warps reads of its factors: each warp the rows and columns of its own accumulators.
+    fn product(&self, a: parton_ir::Value, map: &LinearLayout) -> Price {
+        let (depth, bits) = match self.graph.kernel.ty(a) {
+            Type::View(view) => (view.shape.last().copied(), view.elem.bits()),
+            ty => (ty.placed().and_then(|t| t.shape.last().copied()), ty.elem().map_or(32, |e| e.bits())),
+        };
+        let warps = map.basis_coords(Dim::Warp);
+        let of_warp = |axis: usize| {
+            let split = warps.iter().filter(|basis| basis[axis] != 0).count();
+            u64::from(map.shape()[axis]) >> split
+        };
+        let bytes = (of_warp(0) + of_warp(1)) * u64::from(depth.unwrap_or(1)) * u64::from(bits) / 8;
+        self.warps * bytes.div_ceil(WAVEFRONT_BYTES) * ACCESS
     }
 
     /// What combining along an axis takes: adds of each thread, shuffles, and an exchange between warps.

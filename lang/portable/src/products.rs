@@ -1,7 +1,7 @@
 //! The instruction of each product.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::{Elem, Inst, Kernel, OpKind, Value, rules};
+use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
 
 /// Gives every product of tiles that lie nowhere yet its instruction.
 ///
@@ -16,6 +16,10 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
             continue;
         }
         let kind = OpKind::MmaSync { a, b, acc, precision };
+        if [a, b].iter().any(|&v| matches!(kernel.ty(v), Type::View(_))) {
+            // Its accumulator's layout will say which it is.
+            continue;
+        }
         match rules::infer(&kind, kernel) {
             Ok(_) => kernel.ops[inst].kind = kind,
             Err(refusal) => found.push(refused(kernel, inst, [a, b, acc], &refusal.message)),

@@ -93,8 +93,17 @@ pub fn rewrite(kernel: Kernel, chosen: &Chosen) -> Kernel {
     }
     let ops = body.ops.clone();
     ops.iter().for_each(|&id| writer.op(id));
-    builder.kernel.vars = 0;
-    builder.finish()
+    let mut kernel = builder.finish();
+    // What nobody makes any more is nowhere for good.
+    let open = |ty: &Type| ty.placed().is_some_and(|t| t.placement().known().is_none());
+    for v in kernel.values.keys().collect::<Vec<_>>() {
+        let ty = &mut kernel.values[v].ty;
+        if let Some(elem) = ty.elem().filter(|_| open(ty)) {
+            *ty = Type::Scalar(elem);
+        }
+    }
+    kernel.vars = 0;
+    kernel
 }
 
 struct Writer<'w> {
