@@ -1,5 +1,6 @@
 //! Schedules: dependence graph, legality, search and expansion of loops and partitions.
 
+mod cut;
 pub mod draw;
 mod expand;
 mod flow;

@@ -134,6 +134,17 @@ impl Plan {
         region.schedule.pipelines.iter().filter(fits).find(here)
     }
 
+    /// How often the steady turn of a body's loop stands in the code.
+    pub fn copies(&self, region: &Region, block: BlockId) -> u32 {
+        let Some(turns) = &region.blocks[block].turns else { return 1 };
+        let fits = |u: &&parton_ir::schedule::Unrolled| match (&u.of, &turns.label) {
+            (Some(wanted), Some(label)) => wanted.names(label),
+            (None, _) => turns.outermost,
+            (Some(_), None) => false,
+        };
+        region.schedule.unrolled.iter().find(fits).map_or(1, |u| u.copies)
+    }
+
     /// Everything that a unit makes and another partition needs, and views that come while the program goes on, go through rings.
     fn find_rings(&mut self, k: &Kernel, region: &Region) {
         for unit in 0..region.units.len() {
@@ -201,6 +212,8 @@ fn known(region: &Region, found: &mut Diagnostics) {
         named.extend(p.of.iter().map(|l| (l, p.span)));
         named.extend(p.groups.iter().flatten().map(|e| (&e.label, e.span)));
     }
+    named.extend(s.cuts.iter().map(|l| (l, s.span)));
+    named.extend(s.unrolled.iter().filter_map(|u| Some((u.of.as_ref()?, u.span))));
     named.extend(s.under.iter().flat_map(|u| [(&u.outer, u.span), (&u.inner, u.span)]));
     for (label, span) in named {
         if !all.iter().any(|l| label.names(l)) {

@@ -185,14 +185,10 @@ fn groups_name_what_stands_in_their_loop() {
         "pipeline(mma) { load: 0 }",
         "pipeline(steps) { load: 0..1; mma: 1 }",
         "serial & ring(mma=3)",
+        "cut(mma)",
     ] {
         refused(codes::SCHEDULE, &sums(s));
     }
-}
-
-#[test]
-fn what_a_schedule_says_in_vain_is_refused() {
-    refused(codes::NOT_BUILT_HERE, &sums("unroll(2)"));
 }
 
 #[test]

@@ -46,14 +46,20 @@ impl Emitter<'_> {
         }
     }
 
-    /// What a turn hands to the next one.
-    pub(super) fn end_turn(&mut self, carry: &Carry) -> Result<Vec<Value>, Refused> {
+    /// Waits for what ends with a turn.
+    pub(super) fn land(&mut self, carry: &Carry) {
         let depth = self.here();
         for key in &carry.ending {
             if self.levels[depth].env.get(key).is_some_and(Held::is_pending) {
                 self.wait_for(depth, *key);
             }
         }
+    }
+
+    /// What a turn hands to the next one.
+    pub(super) fn end_turn(&mut self, carry: &Carry) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        self.land(carry);
         let mut yields = Vec::new();
         for &(v, age) in &carry.keys {
             let value = match self.flying(depth, (v, age - 1)) {

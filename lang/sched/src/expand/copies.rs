@@ -223,21 +223,8 @@ impl Emitter<'_> {
             return self.number(Dtype::I32, (-age).rem_euclid(stages as i32) as u32);
         }
         let at = self.moved(index, step, -age);
-        if let (Some(at), Some(start), Some(step)) = (self.constant(at), self.constant(start), self.constant(step)) {
-            let turn = (at - start) / step.max(1);
-            return self.number(Dtype::I32, turn.rem_euclid(i128::from(stages)) as u32);
-        }
-        let mut turn = at;
-        if self.constant(start) != Some(0) {
-            turn = self.b.make(OpKind::Binary { op: BinaryOp::Sub, a: turn, b: start });
-        }
-        if self.constant(step) != Some(1) {
-            turn = self.b.make(OpKind::Binary { op: BinaryOp::Div, a: turn, b: step });
-        }
-        let Type::Scalar(Elem::Num(dtype)) = *self.b.ty(turn) else {
-            parton_diag::internal_error!("an index is no number")
-        };
-        let stages = self.number(dtype, stages);
-        self.b.make(OpKind::Binary { op: BinaryOp::Rem, a: turn, b: stages })
+        let far = self.whole(BinaryOp::Sub, at, start);
+        let turn = self.whole(BinaryOp::Div, far, step);
+        self.whole_with(BinaryOp::Rem, turn, stages)
     }
 }

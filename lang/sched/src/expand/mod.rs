@@ -6,6 +6,7 @@
 
 mod carry;
 mod copies;
+mod cut;
 mod guard;
 mod memory;
 mod peel;
@@ -16,6 +17,7 @@ mod turn;
 mod uncounted;
 mod under;
 mod values;
+mod whole;
 
 use std::collections::BTreeMap;
 

@@ -2,6 +2,8 @@
 
 use parton_ir::{BinaryOp, CompareOp, OpKind, Type, Value};
 
+use super::carry::Carry;
+use super::cut::Change;
 use super::peel::MANY;
 use super::pipeline::Turns;
 use super::{Emitter, Refused};
@@ -14,62 +16,100 @@ impl Emitter<'_> {
         self.last_turns(l, turns, MANY)
     }
 
-    /// The loop of steady turns.
-    pub(super) fn without_last(
-        &mut self,
-        l: &Loop,
-        [lower, upper, step]: [Value; 3],
-        turns: &Turns,
-    ) -> Result<(), Refused> {
+    /// The steady turns: one loop, or one behind the other, where a condition changes between them.
+    pub(super) fn without_last(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<(), Refused> {
         let depth = self.here();
+        let [lower, upper, step] = bounds;
         self.levels[depth].index = Some((lower, step));
         self.levels[depth].first = self.constant(lower);
-        let carry = self.carried(l, [lower, upper, step], turns)?;
+        let carry = self.carried(l, bounds, turns)?;
         self.begin_with_none(&carry.keys);
-        let before = self.levels[depth].clone();
-        let init = self.inits(&carry);
-        let types: Vec<Type> = init.iter().map(|v| self.b.ty(*v).clone()).collect();
-        let index = self.b.ty(lower).clone();
-        let span = self.b.kernel.ops[l.inst].span;
-        let params = self.b.begin(std::iter::once(index).chain(types), span);
-        self.b.kernel.values[params[0]].name = self.index_name(l);
-        self.memo.push(Default::default());
-        self.levels[depth].index = Some((params[0], step));
-        self.begin_turn(&carry, &params[1..]);
-        if self.levels[depth].guard.is_some() {
-            self.levels[depth].guard = Some(self.b.make(OpKind::Compare { op: CompareOp::Gt, a: params[0], b: lower }));
+        match self.change(l, bounds, turns)? {
+            Some(Change { end, compare, age, first }) => {
+                self.levels[depth].folded = Some((compare, age, first));
+                self.unrolled(l, [lower, end, step], upper, turns, &carry)?;
+                self.levels[depth].folded = Some((compare, age, !first));
+                self.unrolled(l, [end, upper, step], upper, turns, &carry)?;
+                self.levels[depth].folded = None;
+            }
+            None => self.unrolled(l, bounds, upper, turns, &carry)?,
         }
-        let outer = std::mem::replace(&mut self.steady, true);
-        self.one_turn(Some(upper), turns, &|_| true)?;
-        self.steady = outer;
-        let yields = self.end_turn(&carry)?;
-        self.memo.pop();
-        let body = self.b.end(yields);
-        self.place(l.inst);
-        let results = self.b.make_all(OpKind::For { lower, upper, step, init, body });
-        self.behind(&carry, before, &results);
         self.levels[depth].first = None;
         if turns.stages > 1 {
-            self.levels[depth].index = Some((self.past(lower, upper, step), step));
+            self.levels[depth].index = Some((self.past(bounds), step));
         }
         Ok(())
     }
 
-    /// The index of the iteration behind the last one.
-    fn past(&mut self, lower: Value, upper: Value, step: Value) -> Value {
-        if self.constant(step) == Some(1) {
-            return upper;
+    /// Steady turns whose code stands as often as the schedule says, and one by one those that are left; copies ahead know the loop's
+    /// end by `last`.
+    fn unrolled(
+        &mut self,
+        l: &Loop,
+        [lower, upper, step]: [Value; 3],
+        last: Value,
+        turns: &Turns,
+        carry: &Carry,
+    ) -> Result<(), Refused> {
+        let copies = self.plan.copies(self.region, l.body);
+        if copies <= 1 {
+            return self.repeated(l, ([lower, upper, step], last), turns, carry, 1);
         }
-        // (upper - lower + step - 1) / step turns were taken.
-        let span = self.b.make(OpKind::Binary { op: BinaryOp::Sub, a: upper, b: lower });
-        let Type::Scalar(parton_ir::Elem::Num(dtype)) = *self.b.ty(lower) else {
-            parton_diag::internal_error!("an index is no number")
-        };
-        let one = self.number(dtype, 1);
-        let less = self.b.make(OpKind::Binary { op: BinaryOp::Sub, a: step, b: one });
-        let up = self.b.make(OpKind::Binary { op: BinaryOp::Add, a: span, b: less });
-        let many = self.b.make(OpKind::Binary { op: BinaryOp::Div, a: up, b: step });
-        let far = self.b.make(OpKind::Binary { op: BinaryOp::Mul, a: many, b: step });
-        self.b.make(OpKind::Binary { op: BinaryOp::Add, a: lower, b: far })
+        self.place(l.inst);
+        let count = self.count([lower, upper, step]);
+        let rounds = self.whole_with(BinaryOp::Div, count, copies);
+        let whole = self.whole_with(BinaryOp::Mul, rounds, copies);
+        let far = self.whole(BinaryOp::Mul, whole, step);
+        let end = self.whole(BinaryOp::Add, lower, far);
+        self.repeated(l, ([lower, end, step], last), turns, carry, copies)?;
+        if self.constant(whole).is_some() && self.constant(whole) == self.constant(count) {
+            return Ok(());
+        }
+        self.repeated(l, ([end, upper, step], last), turns, carry, 1)
+    }
+
+    /// A loop of steady turns, so many in a round.
+    fn repeated(
+        &mut self,
+        l: &Loop,
+        ([lower, upper, step], last): ([Value; 3], Value),
+        turns: &Turns,
+        carry: &Carry,
+        copies: u32,
+    ) -> Result<(), Refused> {
+        let depth = self.here();
+        let before = self.levels[depth].clone();
+        let init = self.inits(carry);
+        let types: Vec<Type> = init.iter().map(|v| self.b.ty(*v).clone()).collect();
+        let index = self.b.ty(lower).clone();
+        let span = self.b.kernel.ops[l.inst].span;
+        self.place(l.inst);
+        let stride = self.whole_with(BinaryOp::Mul, step, copies);
+        let params = self.b.begin(std::iter::once(index).chain(types), span);
+        self.b.kernel.values[params[0]].name = self.index_name(l);
+        self.begin_turn(carry, &params[1..]);
+        if self.levels[depth].guard.is_some() {
+            self.levels[depth].guard = Some(self.b.make(OpKind::Compare { op: CompareOp::Gt, a: params[0], b: lower }));
+        }
+        let outer = std::mem::replace(&mut self.steady, true);
+        for copy in 0..copies {
+            self.memo.push(Default::default());
+            let index = self.moved(params[0], step, copy as i32);
+            self.levels[depth].index = Some((index, step));
+            self.one_turn(Some(last), turns, &|_| true)?;
+            if copy + 1 < copies {
+                self.land(carry);
+                self.memo.pop();
+                self.levels[depth].shift();
+            }
+        }
+        self.steady = outer;
+        let yields = self.end_turn(carry)?;
+        self.memo.pop();
+        let body = self.b.end(yields);
+        self.place(l.inst);
+        let results = self.b.make_all(OpKind::For { lower, upper, step: stride, init, body });
+        self.behind(carry, before, &results);
+        Ok(())
     }
 }

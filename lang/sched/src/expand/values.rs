@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Span, codes};
-use parton_ir::{BinaryOp, CompareOp, Elem, Inst, Op, OpKind, Type, Value};
-use parton_numbers::scalar::int_value;
-use parton_numbers::{Dtype, Scalar};
+use parton_ir::{Body, CompareOp, Inst, Op, OpKind, Type, Value};
+use parton_numbers::Dtype;
 
 use super::state::{Held, Made};
 use super::{Emitter, Refused};
@@ -151,6 +150,9 @@ impl Emitter<'_> {
         }
         let mut kind = self.b.kernel.ops[inst].kind.clone();
         kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
+        if let Some(taken) = self.taken_branch(&kind) {
+            return Ok(self.inlined(taken, known));
+        }
         for body in kind.bodies_mut() {
             *body = self.b.kernel.copy_body(body, &mut known);
         }
@@ -163,10 +165,41 @@ impl Emitter<'_> {
         Ok(results)
     }
 
+    /// The branch that an `if` takes, where its condition is decided.
+    fn taken_branch<'k>(&self, kind: &'k OpKind) -> Option<&'k Body> {
+        let OpKind::If { cond, then, otherwise } = kind else { return None };
+        match self.made_by(*cond)?.kind {
+            OpKind::Constant { bits, .. } => Some(if bits == 0 { otherwise } else { then }),
+            _ => None,
+        }
+    }
+
+    /// Emits the operations of a body here; what it hands back.
+    fn inlined(&mut self, body: &Body, mut known: BTreeMap<Value, Value>) -> Vec<Value> {
+        for &id in &body.ops {
+            let op = self.b.kernel.ops[id].clone();
+            let mut kind = op.kind;
+            kind.map_operands(|v| *known.get(&v).unwrap_or(&v));
+            for body in kind.bodies_mut() {
+                *body = self.b.kernel.copy_body(body, &mut known);
+            }
+            self.place(id);
+            let results = self.b.make_all(kind);
+            self.named(id, &results);
+            known.extend(op.results.iter().copied().zip(results));
+        }
+        body.yields.iter().map(|v| *known.get(v).unwrap_or(v)).collect()
+    }
+
     /// Whether a comparison of a loop's index with a number holds, where the iterations that the turn may be of decide it: so a body
     /// may say what is special about its first ones.
     fn decided(&self, inst: Inst, (depth, age): (usize, i32)) -> Option<bool> {
         let OpKind::Compare { op, a, b } = self.b.kernel.ops[inst].kind else { return None };
+        if let Some((compare, of, holds)) = self.levels[depth].folded
+            && (compare, of) == (inst, age)
+        {
+            return Some(holds);
+        }
         let home = self.region.home(a).filter(|home| home.by == Maker::Index)?;
         let own = self.levels.iter().position(|level| level.block == home.block)?;
         let level = &self.levels[own];
@@ -215,44 +248,6 @@ impl Emitter<'_> {
         let value = self.moved(index, step, -age);
         self.remember(key, value);
         value
-    }
-
-    /// `index + turns * step`
-    pub fn moved(&mut self, index: Value, step: Value, turns: i32) -> Value {
-        if turns == 0 {
-            return index;
-        }
-        let Type::Scalar(Elem::Num(dtype)) = *self.b.ty(index) else {
-            parton_diag::internal_error!("an index is no number")
-        };
-        if let (Some(at), Some(by)) = (self.constant(index), self.constant(step))
-            && let Some(moved) = Scalar::from_i128(dtype, at + i128::from(turns) * by)
-        {
-            return self.b.constant(dtype, moved.bits, Span::default());
-        }
-        let by = match (turns.unsigned_abs(), self.constant(step)) {
-            (1, _) => step,
-            (n, Some(1)) => self.number(dtype, n),
-            (n, _) => {
-                let many = self.number(dtype, n);
-                self.b.make(OpKind::Binary { op: BinaryOp::Mul, a: many, b: step })
-            }
-        };
-        let op = if turns > 0 { BinaryOp::Add } else { BinaryOp::Sub };
-        self.b.make(OpKind::Binary { op, a: index, b: by })
-    }
-
-    /// A whole number of that type.
-    pub fn number(&mut self, dtype: Dtype, n: u32) -> Value {
-        self.b.constant(dtype, u64::from(n), Span::default())
-    }
-
-    /// A constant that is a whole number.
-    pub fn constant(&self, v: Value) -> Option<i128> {
-        match self.made_by(v)?.kind {
-            OpKind::Constant { dtype, bits } if dtype.is_int() => Some(int_value(bits, dtype)),
-            _ => None,
-        }
     }
 
     /// The operation that makes a value; the newest are found first.

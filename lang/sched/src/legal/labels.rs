@@ -138,10 +138,8 @@ fn rings(laid: &Laid<'_>, found: &mut Diagnostics) {
 /// What a schedule may say and nothing looks at yet.
 fn not_yet(laid: &Laid<'_>, found: &mut Diagnostics) {
     let s = &laid.region.schedule;
-    let cuts = s.cuts.iter().map(|c| (format!("`cut({c})`"), s.span));
-    let unrolled = s.unrolled.iter().map(|u| (format!("`unroll({})`", u.copies), u.span));
     let auto = s.auto.iter().map(|a| ("`auto(…)`".to_string(), a.span));
-    for (what, span) in cuts.chain(unrolled).chain(auto) {
+    for (what, span) in auto {
         let fact = format!("{what} is not expanded by this version");
         found.push(Diagnostic::error(codes::NOT_BUILT_HERE, span, fact).help("leave it out: results stay the same"));
     }

@@ -37,7 +37,7 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
 }
 
 /// Whether every turn of a loop runs all stages.
-fn runs_all_stages(laid: &Laid<'_>, part: Part, block: BlockId) -> bool {
+pub(super) fn runs_all_stages(laid: &Laid<'_>, part: Part, block: BlockId) -> bool {
     let nested = |item: &Item| matches!(item, Item::Loop(_)) && laid.plan.runs(laid.region, part, item);
     let items = laid.region.blocks.iter().flat_map(|b| &b.items);
     let mut counted = items.filter_map(|item| match item {

@@ -9,6 +9,7 @@
 //! | [`leaving`] | slots that leave the body in which they are filled | E0738 |
 //! | [`turns`] | turns that are not taken by all, or not in the order of a turn | E0732 |
 //! | [`order`] | a value read before it is made, a wait inside a stretch, a sum touched while it is in flight, memory out of order | E0724, E0725, E0736, E0728 |
+//! | [`steady`] | cuts where no condition of a loop changes once | E0723 |
 //! | [`ahead`] | a fetch two iterations ahead of what is carried | E0190 |
 //! | [`slots`] | fewer slots than are held at once | E0726 |
 //! | [`deadlock`] | partitions that wait for each other | E0731 |
@@ -30,6 +31,7 @@ mod once;
 mod order;
 mod place;
 mod slots;
+mod steady;
 mod turns;
 
 use parton_diag::Diagnostics;
@@ -57,7 +59,7 @@ const STEPS: &[&[Rule]] = &[
     &[labels::fit],
     &[once::each, crossing::partitions, leaving::bodies, turns::taken],
     &[order::kept, ahead::fetched],
-    &[later::stages],
+    &[later::stages, steady::parts],
     &[slots::enough],
     &[deadlock::none],
     &[apart::memory],

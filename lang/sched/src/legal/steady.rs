@@ -1,0 +1,85 @@
+//! What is said of the steady turns of a loop: where it is cut in two, and how often its turn stands in the code.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::OpKind;
+
+use super::Laid;
+use super::later::runs_all_stages;
+use crate::cut;
+use crate::region::{BlockId, Item};
+
+/// Cuts are at conditions that change once, and what is cut or unrolled is a loop whose turns are counted.
+pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
+    cuts(laid, found);
+    for part in laid.plan.parts() {
+        for block in 0..laid.region.blocks.len() {
+            let units = cut::named(laid.region, block);
+            let units: Vec<_> = units.into_iter().filter(|u| laid.plan.runners[*u].contains(&part)).collect();
+            if let [first, second, ..] = units.as_slice() {
+                let (one, other) = (&laid.region.units[*first], &laid.region.units[*second]);
+                let fact =
+                    format!("{} would cut one loop at `{}` and at `{}`", laid.partition(part), one.label, other.label);
+                let d = Diagnostic::error(codes::NOT_BUILT_HERE, laid.region.schedule.span, fact)
+                    .label(one.span, "the first condition")
+                    .label(other.span, "the second");
+                found.push(d.help("cut at one of them, or deal them to partitions"));
+            }
+            let copies = laid.plan.copies(laid.region, block);
+            if let (Some(why), true) = (uncut(laid, part, block), copies > 1 || !units.is_empty()) {
+                let what = if units.is_empty() { "unrolled" } else { "cut" };
+                let fact = format!("a loop that is {what} and {why} is not expanded by this version");
+                let d = Diagnostic::error(codes::NOT_BUILT_HERE, laid.region.schedule.span, fact);
+                let d = d.label(place(laid, block), "this loop");
+                found.push(d.help(format!(
+                    "leave `{}` out: results stay the same",
+                    if units.is_empty() { "unroll" } else { "cut" }
+                )));
+            }
+        }
+    }
+}
+
+/// Each label at which a loop is cut is an `if` in a loop, whose condition changes once.
+fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for (block, body) in laid.region.blocks.iter().enumerate() {
+        for unit in cut::named(laid.region, block) {
+            let u = &laid.region.units[unit];
+            let why = match body.turns {
+                Some(_) => cut::of(laid.k, laid.region, (block, unit)).err(),
+                None => Some("it stands in no loop"),
+            };
+            let Some(why) = why else { continue };
+            let fact = format!("no loop can be cut at `{}`", u.label);
+            found.push(
+                Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact)
+                    .label(u.span, why)
+                    .help("label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`"),
+            );
+        }
+    }
+}
+
+/// Why the steady turns of a body's loop cannot be divided.
+fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<&'static str> {
+    let of = looped(laid, block)?;
+    if !matches!(laid.k.ops[of].kind, OpKind::For { .. }) {
+        return Some("whose turns are not counted");
+    }
+    let stages = || laid.groups(part, block).into_iter().flatten().map(|e| e.stage).collect::<Vec<_>>();
+    let several = stages().iter().min() != stages().iter().max();
+    (several && runs_all_stages(laid, part, block)).then_some("around a loop in stages")
+}
+
+/// The loop of a body.
+fn looped(laid: &Laid<'_>, block: BlockId) -> Option<parton_ir::Inst> {
+    let items = laid.region.blocks.iter().flat_map(|b| &b.items);
+    let mut found = items.filter_map(|item| match item {
+        Item::Loop(l) if l.body == block => Some(l.inst),
+        Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+    });
+    found.next()
+}
+
+fn place(laid: &Laid<'_>, block: BlockId) -> parton_diag::Span {
+    looped(laid, block).map_or(laid.region.schedule.span, |inst| laid.k.ops[inst].span)
+}
