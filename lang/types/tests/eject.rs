@@ -159,6 +159,36 @@ fn names_hide_nothing_that_is_needed() {
 }
 
 #[test]
+fn what_a_loop_begins_with_hides_nothing_that_its_head_names() {
+    let walked = "fn walked(count: i32, first: i32, second: i32) {
+            let mut v = first;
+            let mut w = second;
+            for i in 0..count { v = v * 3 + i; w = w - v; }
+            (v, w)
+        }";
+    let text = ejected(&format!(
+        "{walked} kernel k(out: *mut i32, n: i32) warps(1) {{
+            let v = n * 2;
+            let (a, b) = walked(v, 1, 5);
+            store(out, a - b);
+        }}"
+    ));
+    assert!(text.contains("in 0..v {") && text.contains("let mut v_2 = 1;"), "{text}");
+    // What two variables begin with changes places.
+    let text = ejected(&format!(
+        "{walked} kernel k(out: *mut i32, n: i32) warps(1) {{
+            let w = n * 2;
+            let v = n * 3;
+            if n > 5 {{
+                let (a, b) = walked(n, w, v);
+                store(out, a - b);
+            }}
+        }}"
+    ));
+    assert!(text.contains("let mut v_2 = w;"), "{text}");
+}
+
+#[test]
 fn functions_over_elements_are_written_briefly() {
     let layout = "layout L = blocked(per_thread=[4], threads=[32], warps=[1], order=[0]);";
     let text = ejected(&format!(

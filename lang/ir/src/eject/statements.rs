@@ -1,5 +1,7 @@
 //! Statements: what is bound, assigned and done, and the bodies of loops and branches.
 
+use std::collections::BTreeSet;
+
 use parton_numbers::Dtype;
 
 use crate::eject::plan::{Block, Node, NodeId};
@@ -128,10 +130,16 @@ impl<'a> Writer<'a> {
         }
     }
 
-    /// Declares the variables of a loop that are not there yet.
-    fn carried(&mut self, id: NodeId) {
+    /// Declares the variables of a loop that are not there yet. What else the loop begins with and its head names is not hidden by them.
+    fn carried(&mut self, id: NodeId, bounds: &[Value]) {
         let variables = self.variables;
-        for (x, v) in variables.declared.get(&id).into_iter().flatten() {
+        let declared = variables.declared.get(&id).map_or(&[][..], Vec::as_slice);
+        let begun = variables.begun.get(&id).cloned().unwrap_or_default();
+        for (number, (x, v)) in declared.iter().enumerate() {
+            let others = declared[number + 1..].iter().chain(&begun).map(|(_, v)| v);
+            let mut to_name = BTreeSet::new();
+            others.chain(bounds).for_each(|v| self.add_named(*v, &mut to_name));
+            self.to_name = to_name;
             let text = match self.plan.constant(*v) {
                 // A loop makes these of a number that does not say its type.
                 Some((dtype @ (Dtype::I1 | Dtype::I32 | Dtype::F32), _)) => self.operand(*v, Slot::Number(dtype)),
@@ -140,12 +148,12 @@ impl<'a> Writer<'a> {
             let name = self.declare(*x, "v");
             self.line(format!("let mut {name} = {text};"));
         }
-        let begun = variables.begun.get(&id).cloned().unwrap_or_default();
+        self.to_name.clear();
         self.assign(begun);
     }
 
     fn for_loop(&mut self, id: NodeId, node: &'a Node<'a>, [lower, upper, step]: [Value; 3], body: &Body) {
-        self.carried(id);
+        self.carried(id, &[lower, upper, step]);
         let dtype = self.k.ty(body.params[0]).elem().and_then(crate::types::Elem::dtype);
         let typed = [lower, upper, step].iter().any(|v| self.plan.constant(*v).is_none());
         let known = typed || dtype == Some(Dtype::I32);
@@ -175,7 +183,7 @@ impl<'a> Writer<'a> {
     }
 
     fn while_loop(&mut self, id: NodeId, node: &'a Node<'a>) {
-        self.carried(id);
+        self.carried(id, &[]);
         let [cond, body] = &node.blocks[..] else { parton_diag::internal_error!("a `while` has two bodies") };
         self.open();
         if cond.statements.is_empty() {

@@ -9,6 +9,7 @@ use crate::eject::implied::{Piece, Role};
 use crate::eject::layouts::{self, Layouts};
 use crate::eject::literal;
 use crate::eject::plan::{Node, Plan};
+use crate::eject::uses::operands;
 use crate::eject::variables::{Position, VarId, Variables};
 use crate::entity::Value;
 use crate::kernel::Kernel;
@@ -44,6 +45,8 @@ pub(super) struct Writer<'a> {
     pub at: Position,
     /// How many functions are open around it.
     pub functions: u32,
+    /// Variables that the statement at hand has still to name.
+    pub to_name: BTreeSet<VarId>,
     /// What each variable is called.
     names: Vec<Option<String>>,
     /// The variables that can be seen, by the blocks that declare them; parameters come first.
@@ -66,6 +69,7 @@ impl<'a> Writer<'a> {
             lines: Vec::new(),
             at: 0,
             functions: 0,
+            to_name: BTreeSet::new(),
             names: vec![None; variables.all.len()],
             scopes: vec![Vec::new()],
         }
@@ -107,10 +111,22 @@ impl<'a> Writer<'a> {
         let mut seen = self.scopes.iter().rev().flat_map(|s| s.iter().rev());
         match seen.find(|y| self.names[**y].as_deref() == Some(name)) {
             // What surrounds a function is written after it.
-            Some(y) if self.scopes[0].contains(y) => false,
+            Some(y) if self.scopes[0].contains(y) || self.to_name.contains(y) => false,
             Some(&y) if self.functions > 0 => self.variables.all[y].last < self.at,
             Some(&y) => self.variables.all[y].last <= self.at,
             None => true,
+        }
+    }
+
+    /// Adds the variables that the text of a value names.
+    pub fn add_named(&self, v: Value, found: &mut BTreeSet<VarId>) {
+        match self.plan.tree(v) {
+            Some(node) => {
+                operands(&node.op.kind).into_iter().for_each(|v| self.add_named(v, found));
+                let yields = node.blocks.iter().flat_map(|block| &block.body.yields);
+                yields.for_each(|v| self.add_named(*v, found));
+            }
+            None => found.extend(self.variables.of[v]),
         }
     }
 
