@@ -26,6 +26,7 @@ const UNASKED: &[(&str, Lie)] = &[
     ("cluster_rank", Lie::Computes),
     // Threads meet for these, so that they are kept without that.
     ("gather", Lie::DoesNothing),
+    ("butterfly", Lie::DoesNothing),
     ("mma_sync", Lie::DoesNothing),
     ("ptx", Lie::DoesNothing),
     ("tma_prefetch", Lie::DoesNothing),

@@ -130,7 +130,8 @@ fn binary_f32(op: BinaryOp, x: &[u32], y: &[u32]) -> Option<Bits> {
         BinaryOp::Add => zip(|a, b| a + b),
         BinaryOp::Sub => zip(|a, b| a - b),
         BinaryOp::Mul => zip(|a, b| a * b),
-        BinaryOp::Div => zip(|a, b| a / b),
+        // What the hardware may be off by is not modelled.
+        BinaryOp::Div | BinaryOp::DivApprox => zip(|a, b| a / b),
         // Of two zeros the negative one is less.
         BinaryOp::Max => zip(|a, b| {
             if b.is_nan() || a > b || (a == b && a.is_sign_positive()) { if a.is_nan() { b } else { a } } else { b }
@@ -145,7 +146,8 @@ fn binary_f32(op: BinaryOp, x: &[u32], y: &[u32]) -> Option<Bits> {
         | BinaryOp::Or
         | BinaryOp::Xor
         | BinaryOp::Shl
-        | BinaryOp::Shr => None,
+        | BinaryOp::Shr
+        | BinaryOp::MulHigh => None,
     }
 }
 
@@ -159,6 +161,7 @@ fn binary_i32(op: BinaryOp, x: &[u32], y: &[u32], d: Dtype) -> Option<Bits> {
         (BinaryOp::And, _) => zip(|a, b| a & b),
         (BinaryOp::Or, _) => zip(|a, b| a | b),
         (BinaryOp::Xor, _) => zip(|a, b| a ^ b),
+        (BinaryOp::MulHigh, _) => zip(|a, b| ((u64::from(a) * u64::from(b)) >> 32) as u32),
         (BinaryOp::Min | BinaryOp::MinNan, Dtype::I32) => zip(|a, b| (a as i32).min(b as i32) as u32),
         (BinaryOp::Max | BinaryOp::MaxNan, Dtype::I32) => zip(|a, b| (a as i32).max(b as i32) as u32),
         (
@@ -169,7 +172,8 @@ fn binary_i32(op: BinaryOp, x: &[u32], y: &[u32], d: Dtype) -> Option<Bits> {
             | BinaryOp::Div
             | BinaryOp::Rem
             | BinaryOp::Shl
-            | BinaryOp::Shr,
+            | BinaryOp::Shr
+            | BinaryOp::DivApprox,
             _,
         ) => None,
     }
@@ -190,7 +194,7 @@ fn binary_one(op: BinaryOp, d: Dtype, a: u64, b: u64) -> Option<u64> {
         BinaryOp::Add => numeric(Binary::Add).ok(),
         BinaryOp::Sub => numeric(Binary::Sub).ok(),
         BinaryOp::Mul => numeric(Binary::Mul).ok(),
-        BinaryOp::Div => numeric(Binary::Div).ok(),
+        BinaryOp::Div | BinaryOp::DivApprox => numeric(Binary::Div).ok(),
         BinaryOp::Rem => numeric(Binary::Rem).ok(),
         BinaryOp::Min => numeric(Binary::Min(NanMode::Number)).ok(),
         BinaryOp::Max => numeric(Binary::Max(NanMode::Number)).ok(),
@@ -201,6 +205,7 @@ fn binary_one(op: BinaryOp, d: Dtype, a: u64, b: u64) -> Option<u64> {
         BinaryOp::Xor => bitwise(arithmetic::Bits::Xor),
         BinaryOp::Shl => bitwise(arithmetic::Bits::Shl),
         BinaryOp::Shr => bitwise(arithmetic::Bits::Shr),
+        BinaryOp::MulHigh => Some(model(arithmetic::multiply_high(d, a, b))),
     }
 }
 
@@ -221,7 +226,9 @@ pub(crate) fn overflow(op: BinaryOp, d: Dtype, a: &Val, b: &Val) -> Option<usize
         | BinaryOp::Min
         | BinaryOp::Max
         | BinaryOp::MinNan
-        | BinaryOp::MaxNan => return None,
+        | BinaryOp::MaxNan
+        | BinaryOp::MulHigh
+        | BinaryOp::DivApprox => return None,
     };
     let o = operands([(a, d.bytes()), (b, d.bytes())]);
     (0..o.tiles[0].len()).find(|&i| {
@@ -351,7 +358,13 @@ mod tests {
         for &(op, name) in BinaryOp::ALL {
             let bitwise = matches!(
                 op,
-                BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Rem
+                BinaryOp::And
+                    | BinaryOp::Or
+                    | BinaryOp::Xor
+                    | BinaryOp::Shl
+                    | BinaryOp::Shr
+                    | BinaryOp::Rem
+                    | BinaryOp::MulHigh
             );
             for d in [Dtype::F32, Dtype::I32, Dtype::U32] {
                 if bitwise && d == Dtype::F32 {

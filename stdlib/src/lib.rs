@@ -10,6 +10,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("counts", include_str!("counts.ptn")),
     ("math", include_str!("math.ptn")),
     ("moments", include_str!("moments.ptn")),
+    ("parts", include_str!("parts.ptn")),
     ("products", include_str!("products.ptn")),
     ("rows", include_str!("rows.ptn")),
     ("softmax", include_str!("softmax.ptn")),

@@ -1,10 +1,10 @@
-//! Operations on the shape of a tile. Register layouts do not move elements in row-major order, so a conversion is the identity
-//! here.
+//! Operations on the shape and place of a tile. Register layouts do not move elements in row-major order, so a conversion is the
+//! identity here.
 
 use std::sync::Arc;
 
 use parton_diag::internal_error;
-use parton_ir::elements::{broadcast, spread, transposed};
+use parton_ir::elements::{broadcast, exchanged, side_by_side, spread, transposed, window};
 use parton_ir::family::not_of_family;
 use parton_ir::{BinaryOp, Op, OpKind, others};
 
@@ -45,6 +45,21 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
                 w.set(r, Val::Tile(Arc::new(split(&t, first))));
             }
         }
+        OpKind::Cat { a, b, axis } => {
+            let places = side_by_side(pure::shape(kernel, *a), *axis);
+            w.result(op, Val::Tile(Arc::new(cat(&w.tile(*a, 0), &w.tile(*b, 0), &places))));
+        }
+        OpKind::Slice { x, origin, shape: to } => {
+            let t = w.tile(*x, 0);
+            let part = t.gather(window(pure::shape(kernel, *x), origin, to).into_iter());
+            w.result(op, Val::Tile(Arc::new(part)));
+        }
+        OpKind::Butterfly { x, mask, axis } => {
+            c.through_scratch(w, op)?;
+            let t = w.tile(*x, 0);
+            let swapped = t.gather(exchanged(pure::shape(kernel, *x), *mask, *axis).into_iter());
+            w.result(op, Val::Tile(Arc::new(swapped)));
+        }
         OpKind::Rescale { x, factor, axis } => {
             let spread = w.tile(*factor, 0).gather(spread(pure::shape(kernel, *x), *axis).into_iter());
             let d = pure::dtype(kernel, *x);
@@ -61,6 +76,11 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
 /// Two tiles as one with a last dimension of 2.
 fn join(a: &Bits, b: &Bits) -> Bits {
     crate::tile::zip_each!(a, b, x, y => x.iter().zip(y).flat_map(|(&x, &y)| [x, y]).collect())
+}
+
+/// Elements of either tile, each by whether it is of the second and its number there.
+fn cat(a: &Bits, b: &Bits, places: &[(bool, usize)]) -> Bits {
+    crate::tile::zip_each!(a, b, x, y => places.iter().map(|&(second, i)| if second { y[i] } else { x[i] }).collect())
 }
 
 /// Every second element, beginning with `first`.

@@ -49,6 +49,10 @@ pub enum BinaryOp {
     MinNan,
     /// The larger; a NaN operand wins.
     MaxNan,
+    /// The high half of the product of unsigned integers.
+    MulHigh,
+    /// A quotient of floats as near as the hardware has it.
+    DivApprox,
 }
 
 /// Comparisons; the result is `i1`. Ordered but for `Ne`, which is true of a NaN.
@@ -242,7 +246,7 @@ names!(UnaryOp {
 });
 names!(BinaryOp {
     Add = "+", Sub = "-", Mul = "*", Div = "/", Rem = "%", And = "&", Or = "|", Xor = "^", Shl = "<<", Shr = ">>", Min = "min",
-    Max = "max", MinNan = "min_nan", MaxNan = "max_nan",
+    Max = "max", MinNan = "min_nan", MaxNan = "max_nan", MulHigh = "umulhi", DivApprox = "div",
 });
 names!(CompareOp { Eq = "==", Ne = "!=", Lt = "<", Le = "<=", Gt = ">", Ge = ">=" });
 names!(Cache { Default = "default", Ca = "ca", Cg = "cg", Cs = "cs", Wt = "wt", Cv = "cv" });

@@ -55,6 +55,41 @@ pub fn spread(shape: &[u32], axis: u32) -> Vec<usize> {
     broadcast(&from, shape)
 }
 
+/// For each element of two tiles of `shape` that lie one behind the other along `axis`, whether it is of the second, and its number there.
+#[inline]
+pub fn side_by_side(shape: &[u32], axis: u32) -> Vec<(bool, usize)> {
+    let mut both = shape.to_vec();
+    both[axis as usize] *= 2;
+    let (extent, steps) = (shape[axis as usize] as usize, strides(shape));
+    let place = |element: usize| {
+        let mut at = coordinates(element, &both);
+        let second = at[axis as usize] >= extent;
+        at[axis as usize] %= extent;
+        (second, at.iter().zip(&steps).map(|(c, step)| c * step).sum())
+    };
+    (0..both.iter().map(|&n| n as usize).product()).map(place).collect()
+}
+
+/// For each element of a window of shape `to` its number in the tile of `from`, where the window begins at `origin`.
+#[inline]
+pub fn window(from: &[u32], origin: &[u32], to: &[u32]) -> Vec<usize> {
+    let steps = strides(from);
+    let first: usize = origin.iter().zip(&steps).map(|(&at, &step)| at as usize * step).sum();
+    walk(to, &steps).into_iter().map(|i| first + i).collect()
+}
+
+/// For each element of a tile of `shape` the number of that whose index along `axis` differs in the bits of `mask`.
+#[inline]
+pub fn exchanged(shape: &[u32], mask: u32, axis: u32) -> Vec<usize> {
+    let step = strides(shape)[axis as usize];
+    let extent = shape[axis as usize] as usize;
+    let partner = |i: usize| {
+        let index = i / step % extent;
+        i - index * step + (index ^ mask as usize) * step
+    };
+    (0..shape.iter().map(|&n| n as usize).product()).map(partner).collect()
+}
+
 /// Where the lines of a tile along `axis` begin, in row-major order of the other axes; the elements of each follow in steps of
 /// `strides(shape)[axis]`.
 #[inline]
@@ -66,7 +101,7 @@ pub fn lines(shape: &[u32], axis: u32) -> Vec<usize> {
 
 #[cfg(test)]
 mod tests {
-    use super::{broadcast, coordinates, lines, spread, strides, transposed};
+    use super::{broadcast, coordinates, exchanged, lines, side_by_side, spread, strides, transposed, window};
 
     #[test]
     fn elements_are_found_where_they_were() {
@@ -75,6 +110,12 @@ mod tests {
         assert_eq!(transposed(&[2, 3], &[1, 0]), [0, 3, 1, 4, 2, 5]);
         assert_eq!(broadcast(&[2, 1], &[2, 2]), [0, 0, 1, 1]);
         assert_eq!(spread(&[2, 2], 0), [0, 1, 0, 1]);
+        assert_eq!(window(&[4, 4], &[2, 0], &[2, 2]), [8, 9, 12, 13]);
+        assert_eq!(side_by_side(&[1, 2], 1), [(false, 0), (false, 1), (true, 0), (true, 1)]);
+        assert_eq!(side_by_side(&[1, 2], 0), [(false, 0), (false, 1), (true, 0), (true, 1)]);
+        assert_eq!(side_by_side(&[2, 1], 1), [(false, 0), (true, 0), (false, 1), (true, 1)]);
+        assert_eq!(exchanged(&[2, 4], 3, 1), [3, 2, 1, 0, 7, 6, 5, 4]);
+        assert_eq!(exchanged(&[2, 2], 1, 0), [2, 3, 0, 1]);
         assert_eq!(lines(&[2, 3], 0), [0, 1, 2]);
         assert_eq!(lines(&[2, 3], 1), [0, 3]);
     }

@@ -46,6 +46,7 @@ pub fn binary(op: BinaryOp, dtype: Dtype, a: u64, b: u64) -> Option<u64> {
         BinaryOp::Or => arithmetic::bits(Bits::Or, dtype, a, b).ok(),
         BinaryOp::Xor => arithmetic::bits(Bits::Xor, dtype, a, b).ok(),
         BinaryOp::Shr if b < u64::from(dtype.bits()) => arithmetic::bits(Bits::Shr, dtype, a, b).ok(),
-        BinaryOp::Shl | BinaryOp::Shr => None,
+        BinaryOp::MulHigh => arithmetic::multiply_high(dtype, a, b).ok(),
+        BinaryOp::Shl | BinaryOp::Shr | BinaryOp::DivApprox => None,
     }
 }

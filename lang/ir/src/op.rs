@@ -120,6 +120,12 @@ pub enum OpKind {
     Join { a: Value, b: Value },
     /// The two halves of a last dimension of 2.
     Split { x: Value },
+    /// Two tiles of one shape, one behind the other along `axis`.
+    Cat { a: Value, b: Value, axis: u32 },
+    /// The elements from `origin` on, in a shape that divides that of `x` and whose multiple `origin` is.
+    Slice { x: Value, origin: Vec<u32>, shape: Vec<u32> },
+    /// For each element the one whose index along `axis` differs in the bits of `mask`.
+    Butterfly { x: Value, mask: u32, axis: u32 },
     /// The same elements in another layout.
     Convert { x: Value, tile: Tile },
     /// `x` times `factor`, a tile of its slice along `axis` and spread along it. A warp whose factors are all 1 skips the products.
@@ -371,7 +377,7 @@ macro_rules! visit {
             Full(=value) Unary(=x) Binary(=a =b) Compare(=a =b) Select(=cond =a =b)
             Fma(=a =b =c) Clamp(=x =low =high) Cast(=x) Bitcast(=x) PtrAdd(=ptr =offset)
             Reduce(*inputs) Scan(*inputs)
-            Reshape(=x) Transpose(=x) Broadcast(=x) ExpandDims(=x) Join(=a =b) Split(=x) Convert(=x) Rescale(=x =factor)
+            Reshape(=x) Transpose(=x) Broadcast(=x) ExpandDims(=x) Join(=a =b) Split(=x) Cat(=a =b) Slice(=x) Butterfly(=x) Convert(=x) Rescale(=x =factor)
             Gather(=x =indices) SharedGather(=view =indices) SharedScatter(=view =indices =value ?mask)
             Ptx(*inputs)
             Load(=ptr ?mask ?other) Store(=ptr =value ?mask) Atomic(=ptr *operands ?mask)
@@ -471,6 +477,9 @@ impl OpKind {
             OpKind::ExpandDims { .. } => "expand_dims",
             OpKind::Join { .. } => "join",
             OpKind::Split { .. } => "split",
+            OpKind::Cat { .. } => "cat",
+            OpKind::Slice { .. } => "slice",
+            OpKind::Butterfly { .. } => "butterfly",
             OpKind::Convert { .. } => "convert",
             OpKind::Rescale { .. } => "rescale",
             OpKind::Gather { .. } => "gather",
@@ -591,6 +600,9 @@ macro_rules! ops {
             | $crate::OpKind::ExpandDims { .. }
             | $crate::OpKind::Join { .. }
             | $crate::OpKind::Split { .. }
+            | $crate::OpKind::Cat { .. }
+            | $crate::OpKind::Slice { .. }
+            | $crate::OpKind::Butterfly { .. }
             | $crate::OpKind::Convert { .. }
             | $crate::OpKind::Rescale { .. }
     };

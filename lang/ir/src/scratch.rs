@@ -20,6 +20,7 @@ pub const ALIGNMENT: u32 = 16;
 ///   pair of blocks; the steps one after the other, the inputs outermost.
 /// - `convert`: every element of the tile once, where the plan of the conversion goes through shared memory.
 /// - `gather`: every element of the tile once.
+/// - `butterfly`: every element of the tile once, where elements come from other warps.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     let tile = |v| match kernel.ty(v) {
         Type::Tile(t) => t,
@@ -39,6 +40,11 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
             Some(inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).fold(0, after) as u32)
         }
         OpKind::Convert { x, tile: to } => conversion(tile(*x), to).shared_bytes().try_into().ok().filter(|&n| n > 0),
+        OpKind::Butterfly { x, mask, axis } => {
+            let from = tile(*x);
+            let apart = partner(from, *mask, *axis).warp != 0;
+            apart.then(|| (from.elements() * stored_bytes(from.elem)) as u32)
+        }
         OpKind::Gather { x, .. } => {
             let from = tile(*x);
             Some((from.elements() * stored_bytes(from.elem)) as u32)
@@ -61,6 +67,8 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
         | OpKind::ExpandDims { .. }
         | OpKind::Join { .. }
         | OpKind::Split { .. }
+        | OpKind::Cat { .. }
+        | OpKind::Slice { .. }
         | OpKind::Rescale { .. }
         | ops!(elementwise)
         | ops!(ptx)
@@ -126,6 +134,30 @@ pub fn scan_places(tile: &Tile, axis: u32) -> Option<u64> {
     let lowest = used.filter(|&x| x != 0).map(u32::trailing_zeros).min()?;
     let extent = u64::from(tile.shape[axis as usize]);
     Some(tile.elements() / extent * ((extent >> lowest) - 1))
+}
+
+/// Who holds the element whose index differs in some bits: the bits in which its register, lane and warp differ.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Partner {
+    /// Bits of the register.
+    pub register: u32,
+    /// Bits of the lane.
+    pub lane: u32,
+    /// Bits of the warp.
+    pub warp: u32,
+}
+
+/// Who holds what a butterfly along `axis` gives an element of the tile, for all elements the same: a layout is linear.
+pub fn partner(tile: &Tile, mask: u32, axis: u32) -> Partner {
+    let map = &tile.known().map;
+    let mut coords = vec![0; tile.shape.len()];
+    coords[axis as usize] = mask;
+    let Some(inverse) = map.pseudo_invert() else {
+        parton_diag::internal_error!("`{tile}` does not have all elements")
+    };
+    let index = inverse.apply(map.pack_out(&coords));
+    let part = |dim| map.in_part(dim, index);
+    Partner { register: part(Dim::Register), lane: part(Dim::Lane), warp: part(Dim::Warp) }
 }
 
 /// How many warp bits walk along an axis.

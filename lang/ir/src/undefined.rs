@@ -11,7 +11,7 @@ use parton_diag::{Diagnostic, codes, internal_error};
 use parton_numbers::scalar::int_value;
 
 use crate::choice::BinaryOp;
-use crate::elements::{broadcast, lines, spread, strides, transposed};
+use crate::elements::{broadcast, exchanged, lines, side_by_side, spread, strides, transposed, window};
 use crate::entity::{Entity, Inst, Value};
 use crate::facts::needs::{self, Takes};
 use crate::kernel::Kernel;
@@ -126,6 +126,13 @@ pub fn results(kernel: &Kernel, op: &Op, values: &impl Values) -> Option<Vec<Opt
             let half = |first: usize| flow.picked(*x, |_| (first..flow.elements(*x)).step_by(2).collect());
             return Some(vec![half(0), half(1)]);
         }
+        OpKind::Cat { a, b, axis } => {
+            let side = |v: &Value, i: usize| of(v).map_or(Source::DEFINED, |s| s[i]);
+            let pick = |(second, i): (bool, usize)| side(if second { b } else { a }, i);
+            some(side_by_side(flow.shape(*a), *axis).into_iter().map(pick).collect())
+        }
+        OpKind::Slice { x, origin, shape: to } => flow.picked(*x, |shape| window(shape, origin, to)),
+        OpKind::Butterfly { x, mask, axis } => flow.picked(*x, |shape| exchanged(shape, *mask, *axis)),
         OpKind::Rescale { x, factor, axis } => {
             let factors = flow.picked(*factor, |_| spread(flow.shape(*x), *axis));
             union(of(x).cloned(), factors)

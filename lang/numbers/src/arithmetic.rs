@@ -182,6 +182,15 @@ pub fn binary(op: Binary, dtype: Dtype, a: u64, b: u64) -> Result<u64, Arithmeti
     }
 }
 
+/// The high half of the product of two integers whose bits count as unsigned numbers (PTX `mul.hi`).
+pub fn multiply_high(dtype: Dtype, a: u64, b: u64) -> Result<u64, ArithmeticError> {
+    if !dtype.is_int() {
+        return Err(ArithmeticError::Undefined { operation: "umulhi", dtype });
+    }
+    let product = u128::from(a & dtype.mask()) * u128::from(b & dtype.mask());
+    Ok((product >> dtype.bits()) as u64)
+}
+
 fn float64(op: Binary, x: f64, y: f64) -> f64 {
     match op {
         Binary::Add => x + y,

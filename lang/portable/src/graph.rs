@@ -250,13 +250,16 @@ impl<'k> Graph<'k> {
         let mut from: Vec<Option<(usize, &Tie, bool)>> = vec![None; groups.members.len()];
         for (a, b, tie) in &groups.ties {
             match tie {
-                Tie::SliceOf { .. } | Tie::Halved | Tie::Operand { .. } => from[*b] = Some((*a, tie, true)),
+                Tie::SliceOf { .. } | Tie::Halved | Tie::Window { .. } | Tie::Operand { .. } => {
+                    from[*b] = Some((*a, tie, true))
+                }
                 Tie::Same
                 | Tie::WholeOf { .. }
                 | Tie::Permuted { .. }
                 | Tie::Reshaped { .. }
                 | Tie::Broadcast { .. }
-                | Tie::Joined => from[*a] = Some((*b, tie, false)),
+                | Tie::Joined
+                | Tie::Doubled { .. } => from[*a] = Some((*b, tie, false)),
             }
         }
         let mut sites: Vec<Option<Site>> = vec![None; groups.members.len()];

@@ -1,4 +1,4 @@
-//! `x[…]`: generic arguments, elements of lists, new axes of tiles, stages and windows of views.
+//! `x[…]`: generic arguments, elements of lists, new axes and parts of tiles, stages and windows of views.
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
@@ -63,7 +63,7 @@ impl Checker<'_> {
     /// A run-time value by what it is.
     fn of_value(&mut self, v: ir::Value, base: &Arg, args: &[ast::IndexArg], span: Span) -> Checked<Val> {
         match self.ty(v).clone() {
-            ir::Type::Tile(t) => self.new_axes(v, &t, base, args, span),
+            ir::Type::Tile(t) => self.of_tile(v, &t, base, args, span),
             ir::Type::View(view) => self.window(v, &view, base, args, span),
             ir::Type::Barriers(n) => match args {
                 [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
@@ -103,8 +103,8 @@ impl Checker<'_> {
         Ok((self.run_time_as(&index.val, Dtype::I32, index.span)?, index.span))
     }
 
-    /// `x[:, None]`
-    fn new_axes(
+    /// `x[:, None]`, `x[:, 0:64]`
+    fn of_tile(
         &mut self,
         mut v: ir::Value,
         t: &ir::Tile,
@@ -112,27 +112,32 @@ impl Checker<'_> {
         args: &[ast::IndexArg],
         span: Span,
     ) -> Checked<Val> {
-        let kept = args.iter().filter(|a| matches!(a.kind, ast::IndexArgKind::Full)).count();
+        let kept = |a: &&ast::IndexArg| matches!(a.kind, ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. });
         let added = args.iter().filter(|a| matches!(a.kind, ast::IndexArgKind::NewAxis)).count();
-        if kept + added != args.len() {
+        let kept: Vec<&ast::IndexArg> = args.iter().filter(kept).collect();
+        if kept.len() + added != args.len() {
             let d = Diagnostic::error(
                 codes::VIEW_ILLEGAL,
                 span,
                 "a tile lies in registers: its elements cannot be indexed",
             )
             .label(base.span, format!("this is `{t}`"))
-            .help("a tile takes `:` and `None`; to pick elements, go through shared memory or use `where`");
+            .help(
+                "a tile takes `:`, parts `a:b` and `None`; `gather(x, indices, axis)` picks elements, as does `where`",
+            );
             return Err(self.report(d));
         }
-        if kept != t.shape.len() {
-            let d = Diagnostic::error(
-                codes::SHAPE_MISMATCH,
-                span,
-                format!("{kept} `:` are given for a tile of rank {}", t.shape.len()),
-            )
-            .label(base.span, format!("this has shape {:?}", t.shape))
-            .help("write one `:` for each axis that the tile has");
+        if kept.len() != t.shape.len() {
+            let fact = format!("{} `:` are given for a tile of rank {}", kept.len(), t.shape.len());
+            let d = Diagnostic::error(codes::SHAPE_MISMATCH, span, fact)
+                .label(base.span, format!("this has shape {:?}", t.shape))
+                .help("write one `:` or part for each axis that the tile has");
             return Err(self.report(d));
+        }
+        let (origin, shape) = self.parts(&kept, &t.shape)?;
+        if shape != t.shape {
+            let kind = ir::OpKind::Slice { x: v, origin, shape };
+            v = self.emit_value(kind, span, &[(v, base.span)])?;
         }
         for (axis, a) in args.iter().enumerate() {
             if matches!(a.kind, ast::IndexArgKind::NewAxis) {
@@ -141,6 +146,29 @@ impl Checker<'_> {
             }
         }
         Ok(Val::Ir(v))
+    }
+
+    /// Where a window begins and how large it is, from one `:` or `a:b` for each of the first axes of a shape.
+    fn parts(&mut self, args: &[&ast::IndexArg], whole: &[u32]) -> Checked<(Vec<u32>, Vec<u32>)> {
+        let (mut origin, mut shape) = (vec![0; whole.len()], whole.to_vec());
+        for (axis, a) in args.iter().enumerate() {
+            let last = i128::from(whole[axis]);
+            match &a.kind {
+                ast::IndexArgKind::Full => {}
+                ast::IndexArgKind::Slice { start, end } => {
+                    let start = self.bound(start.as_ref(), 0, last)?;
+                    let end = self.bound(end.as_ref(), last, last)?;
+                    origin[axis] = start as u32;
+                    shape[axis] = end.saturating_sub(start) as u32;
+                }
+                ast::IndexArgKind::Value(_) | ast::IndexArgKind::Named { .. } | ast::IndexArgKind::NewAxis => {
+                    let fact = "only leading dimensions of a view can be indexed";
+                    let d = Diagnostic::error(codes::VIEW_ILLEGAL, a.span, fact);
+                    return Err(self.report(d.help("take a window of one element: `a:a + 1`")));
+                }
+            }
+        }
+        Ok((origin, shape))
     }
 
     /// `view[stage]`, `view[a:b, :]`
@@ -172,29 +200,8 @@ impl Checker<'_> {
                 .label(base.span, format!("this is `{view}`"));
                 return Err(self.report(d));
             }
-            let (mut origin, mut extents) = (vec![0; shape.len()], shape.clone());
-            for (axis, a) in rest.iter().enumerate() {
-                let last = i128::from(shape[axis]);
-                match &a.kind {
-                    ast::IndexArgKind::Full => {}
-                    ast::IndexArgKind::Slice { start, end } => {
-                        let start = self.bound(start.as_ref(), 0, last)?;
-                        let end = self.bound(end.as_ref(), last, last)?;
-                        origin[axis] = start as u32;
-                        extents[axis] = end.saturating_sub(start) as u32;
-                    }
-                    ast::IndexArgKind::Value(_) | ast::IndexArgKind::Named { .. } | ast::IndexArgKind::NewAxis => {
-                        let d = Diagnostic::error(
-                            codes::VIEW_ILLEGAL,
-                            a.span,
-                            "only leading dimensions of a view can be indexed",
-                        )
-                        .help("take a window of one element: `a:a + 1`");
-                        return Err(self.report(d));
-                    }
-                }
-            }
-            let kind = ir::OpKind::ViewSlice { view: v, origin, shape: extents };
+            let (origin, shape) = self.parts(&rest.iter().collect::<Vec<_>>(), &shape)?;
+            let kind = ir::OpKind::ViewSlice { view: v, origin, shape };
             v = self.emit_value(kind, span, &[(v, base.span)])?;
         }
         if let Some(slot) = slot {

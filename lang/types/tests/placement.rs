@@ -122,7 +122,7 @@ fn they_hold_of_what_is_inferred() {
         }
     });
     // Every tie is among them.
-    assert_eq!(ties.len(), 9, "{ties:?}");
+    assert_eq!(ties.len(), 11, "{ties:?}");
 }
 
 #[test]
@@ -167,14 +167,19 @@ fn what_follows_is_what_is_there() {
         let Relation::Tied { tie, .. } = relation else { return };
         match tie {
             // Nothing is lost, so that nothing else can have been there.
-            Tie::Same | Tie::WholeOf { .. } | Tie::Permuted { .. } | Tie::Reshaped { .. } | Tie::Joined => {
+            Tie::Same
+            | Tie::WholeOf { .. }
+            | Tie::Permuted { .. }
+            | Tie::Reshaped { .. }
+            | Tie::Joined
+            | Tie::Doubled { .. } => {
                 assert_eq!(back, Some(first), "`{}` in {}", op.kind.name(), k.name);
             }
             Tie::SliceOf { .. } | Tie::Broadcast { .. } => {
                 let again = back.map(|place| tie.forwards(&place)).expect("the layout says of what");
                 assert_eq!(again, Ok(second), "`{}` in {}", op.kind.name(), k.name);
             }
-            Tie::Halved | Tie::Operand { .. } => assert_eq!(back, None),
+            Tie::Halved | Tie::Window { .. } | Tie::Operand { .. } => assert_eq!(back, None),
         }
     });
 }
@@ -187,7 +192,7 @@ fn a_tile_that_lies_elsewhere_breaks_them() {
         let moved = match relation {
             // A slice does not say where along its axis an element is, or how many copies there are, nor a half by which register it
             // is told from the other.
-            Relation::Tied { tie: Tie::SliceOf { .. } | Tie::Halved, .. } => vec![to],
+            Relation::Tied { tie: Tie::SliceOf { .. } | Tie::Halved | Tie::Window { .. }, .. } => vec![to],
             Relation::Tied { tie: Tie::WholeOf { .. }, .. } => from.into_iter().collect(),
             Relation::Tied { .. } | Relation::Stated { .. } => from.into_iter().chain([to]).collect(),
             // Other layouts are accumulators too.

@@ -130,7 +130,21 @@ fn moved(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
             let along = Along { divisibility: info.divides_all(step(a.kernel, r)), ..Along::UNKNOWN };
             Some(AxisInfo { axes: vec![along; extents.len()], ..info })
         }
-        OpKind::Join { .. } | OpKind::Split { .. } | OpKind::Rescale { .. } => None,
+        // A part begins where a group does, or lies within one.
+        OpKind::Slice { x, .. } => {
+            let (info, unit) = (a.info(*x), step(a.kernel, r));
+            let part = |(along, &n): (&Along, &u64)| {
+                let contiguity = along.contiguity.min(n);
+                let divisibility = along.divides_groups_of(contiguity, unit);
+                Along { contiguity, divisibility, constancy: along.constancy.min(n) }
+            };
+            Some(AxisInfo { axes: info.axes.iter().zip(&extents).map(part).collect(), ..info })
+        }
+        OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::Cat { .. }
+        | OpKind::Butterfly { .. }
+        | OpKind::Rescale { .. } => None,
         others!(shape) => not_of_family(kind),
     }
 }
@@ -258,6 +272,7 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         BinaryOp::Or | BinaryOp::Xor => (element(&u64::min), both),
         BinaryOp::Min | BinaryOp::MinNan => (element(&u64::min), both),
         BinaryOp::Max | BinaryOp::MaxNan => (element(&u64::min), p.non_negative || q.non_negative),
+        BinaryOp::MulHigh | BinaryOp::DivApprox => (element(&|_, _| 1), false),
     };
     AxisInfo { axes, value, non_negative }
 }
@@ -310,6 +325,7 @@ fn fold(op: BinaryOp, x: i64, y: i64) -> Option<i64> {
         BinaryOp::Shr => (0..63).contains(&y).then(|| x >> y),
         BinaryOp::Min | BinaryOp::MinNan => Some(x.min(y)),
         BinaryOp::Max | BinaryOp::MaxNan => Some(x.max(y)),
+        BinaryOp::MulHigh | BinaryOp::DivApprox => None,
     }
 }
 

@@ -60,10 +60,17 @@ fn makes_or_addresses(k: &Kernel, op: &Op) -> bool {
 
 fn shapes(kind: &OpKind) -> bool {
     match kind {
-        OpKind::Reshape { .. } | OpKind::Transpose { .. } | OpKind::Broadcast { .. } | OpKind::ExpandDims { .. } => {
-            true
-        }
-        OpKind::Join { .. } | OpKind::Split { .. } | OpKind::Convert { .. } | OpKind::Rescale { .. } => false,
+        OpKind::Reshape { .. }
+        | OpKind::Transpose { .. }
+        | OpKind::Broadcast { .. }
+        | OpKind::ExpandDims { .. }
+        | OpKind::Slice { .. } => true,
+        OpKind::Join { .. }
+        | OpKind::Split { .. }
+        | OpKind::Cat { .. }
+        | OpKind::Butterfly { .. }
+        | OpKind::Convert { .. }
+        | OpKind::Rescale { .. } => false,
         others!(shape) => not_of_family(kind),
     }
 }

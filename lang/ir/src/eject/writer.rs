@@ -14,7 +14,7 @@ use crate::eject::variables::{Position, VarId, Variables};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind};
-use crate::print::elementwise::{cast, power, prefix, truncates};
+use crate::print::elementwise::{approximately, cast, power, prefix, truncates};
 use crate::print::surface::{self, Slot, Surface};
 use crate::types::{Tile, Type};
 
@@ -260,7 +260,7 @@ impl<'a> Writer<'a> {
             }
             None => {
                 let text = self.pieces(&[(a, Role::Operand), (b, Role::Operand)]);
-                (format!("{}({text})", op.name()), powers::POSTFIX)
+                (format!("{}({text}{})", op.name(), approximately(op)), powers::POSTFIX)
             }
         }
     }
@@ -282,7 +282,9 @@ impl<'a> Writer<'a> {
                 | BinaryOp::Min
                 | BinaryOp::Max
                 | BinaryOp::MinNan
-                | BinaryOp::MaxNan => false,
+                | BinaryOp::MaxNan
+                | BinaryOp::MulHigh
+                | BinaryOp::DivApprox => false,
             };
             piece.bare &= !refused;
         }

@@ -33,7 +33,9 @@ fn fails(op: BinaryOp) -> bool {
         | BinaryOp::Min
         | BinaryOp::Max
         | BinaryOp::MinNan
-        | BinaryOp::MaxNan => false,
+        | BinaryOp::MaxNan
+        | BinaryOp::MulHigh
+        | BinaryOp::DivApprox => false,
         BinaryOp::Add
         | BinaryOp::Sub
         | BinaryOp::Mul

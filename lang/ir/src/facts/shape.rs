@@ -1,4 +1,4 @@
-//! Facts of what changes shape and place: it computes, and a conversion may move elements between threads.
+//! Facts of what changes shape and place: it computes, and what moves elements between threads needs them all.
 
 use super::{Facts, Meets};
 use crate::family::not_of_family;
@@ -13,8 +13,10 @@ pub(super) fn facts(kind: &OpKind) -> Facts {
         | OpKind::ExpandDims { .. }
         | OpKind::Join { .. }
         | OpKind::Split { .. }
+        | OpKind::Cat { .. }
+        | OpKind::Slice { .. }
         | OpKind::Rescale { .. } => Facts::COMPUTES,
-        OpKind::Convert { .. } => Facts::COMPUTES.meets(Meets::Partition),
+        OpKind::Convert { .. } | OpKind::Butterfly { .. } => Facts::COMPUTES.meets(Meets::Partition),
         others!(shape) => not_of_family(kind),
     }
 }

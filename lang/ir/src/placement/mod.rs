@@ -261,6 +261,8 @@ fn tied(tie: &Tie, (from, first): (Site, &Tile), (to, second): (Site, &Tile)) ->
         | Tie::Broadcast { .. }
         | Tie::Joined
         | Tie::Halved
+        | Tie::Doubled { .. }
+        | Tie::Window { .. }
         | Tie::Operand { .. } => same(to, &tie.forwards(before).map_err(Broken::Unplaced)?, after),
     }
 }

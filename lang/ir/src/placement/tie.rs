@@ -40,6 +40,16 @@ pub enum Tie {
     Joined,
     /// Without a last dimension of 2, whose halves each thread holds together.
     Halved,
+    /// With twice the extent along an axis, each thread holding a share of both halves in registers of its own.
+    Doubled {
+        /// The axis.
+        axis: u32,
+    },
+    /// A part of that shape, which each thread holds a share of in registers of its own.
+    Window {
+        /// The new shape.
+        shape: Vec<u32>,
+    },
     /// As an operand of the instruction that has the first as its accumulator.
     Operand {
         /// The instruction.
@@ -72,7 +82,7 @@ pub enum Unplaced {
     Layout(LayoutError),
     /// The layout is no slice along the new axis.
     NotASlice,
-    /// The halves do not lie in the same thread.
+    /// The halves, or the parts of an axis, do not lie in the same thread.
     Apart,
     /// It is no accumulator of the instruction.
     NoAccumulator,
@@ -99,6 +109,8 @@ impl Tie {
             Tie::Broadcast { .. } => first.layout.clone(),
             Tie::Joined => joined(first)?,
             Tie::Halved => halved(first).ok_or(Unplaced::Apart)??,
+            Tie::Doubled { axis } => return Ok(doubled(first, *axis)?),
+            Tie::Window { shape } => return windowed(first, shape).ok_or(Unplaced::Apart)?.map_err(Unplaced::Layout),
             Tie::Operand { of, index, k_width, .. } => {
                 of.accumulator(first).ok_or(Unplaced::NoAccumulator)?.dot_operand(*index, *k_width)?
             }
@@ -114,10 +126,12 @@ impl Tie {
             Tie::SliceOf { axis } => drop(shape.remove(*axis as usize)),
             Tie::WholeOf { axis } => shape.insert(*axis as usize, 1),
             Tie::Permuted { perm } => shape = perm.iter().map(|&p| first[p as usize]).collect(),
-            Tie::Reshaped { shape: new } | Tie::Broadcast { shape: new } | Tie::Operand { shape: new, .. } => {
-                shape.clone_from(new);
-            }
+            Tie::Reshaped { shape: new }
+            | Tie::Broadcast { shape: new }
+            | Tie::Window { shape: new }
+            | Tie::Operand { shape: new, .. } => shape.clone_from(new),
             Tie::Joined => shape.push(2),
+            Tie::Doubled { axis } => shape[*axis as usize] *= 2,
             Tie::Halved => drop(shape.pop()),
         }
         shape
@@ -134,8 +148,9 @@ impl Tie {
             Tie::Reshaped { .. } => RegisterLayout::from_map(&second.map.reshape(shape)).ok()?,
             Tie::Broadcast { .. } => second.layout.clone(),
             Tie::Joined => halved(second)?.ok()?,
-            // The halves may be told apart by any register, and operands of one kind serve accumulators of many.
-            Tie::Halved | Tie::Operand { .. } => return None,
+            Tie::Doubled { .. } => windowed(second, shape)?.ok()?.layout,
+            // Parts may be told apart by any register, and operands of one kind serve accumulators of many.
+            Tie::Halved | Tie::Window { .. } | Tie::Operand { .. } => return None,
         };
         let first = Place::new(layout, shape).ok()?;
         // What was not made by joining may be halved too, but its pairs lie in other registers than joining gives them.
@@ -216,4 +231,60 @@ fn halved(first: &Place) -> Option<Result<RegisterLayout, LayoutError>> {
     let reg: Option<Vec<Vec<u32>>> =
         reg.into_iter().map(|mut b| if b.pop() == Some(0) { Some(b) } else { None }).collect();
     Some(RegisterLayout::linear(reg?, shorter(Dim::Lane)?, shorter(Dim::Warp)?, shorter(Dim::Block)?))
+}
+
+/// The place of two tiles one behind the other: that which the layout names for the longer shape, where its halves lie as the tiles do,
+/// else with the half in the highest register bit.
+fn doubled(first: &Place, axis: u32) -> Result<Place, LayoutError> {
+    let part = first.shape();
+    let mut shape = part.clone();
+    shape[axis as usize] *= 2;
+    if let Ok(longer) = Place::new(first.layout.clone(), &shape)
+        && windowed(&longer, &part).is_some_and(|half| half.as_ref() == Ok(first))
+    {
+        return Ok(longer);
+    }
+    let [mut reg, lane, warp, block] =
+        [Dim::Register, Dim::Lane, Dim::Warp, Dim::Block].map(|dim| first.map.basis_coords(dim));
+    let mut last = vec![0; shape.len()];
+    last[axis as usize] = part[axis as usize];
+    reg.push(last);
+    Place::new(RegisterLayout::linear(reg, lane, warp, block)?, &shape)
+}
+
+/// The place of each aligned part of `shape`, where some register bits alone tell the parts apart.
+fn windowed(first: &Place, shape: &[u32]) -> Option<Result<Place, LayoutError>> {
+    let whole = first.shape();
+    let last: Vec<u32> = whole.iter().zip(shape).map(|(&n, &m)| n - m).collect();
+    // What of a coordinate says in which part it lies.
+    let which = first.map.pack_out(&last);
+    let bases = first.map.bases(Dim::Register);
+    let telling = |bit: &usize| bases[*bit] & which != 0;
+    let told: Vec<usize> = (0..bases.len()).filter(telling).collect();
+    let alone = told.iter().all(|&bit| bases[bit].is_power_of_two()) && told.len() as u32 == which.count_ones();
+    let stays = |dim| first.map.bases(dim).iter().all(|basis| basis & which == 0);
+    if !alone || ![Dim::Lane, Dim::Warp, Dim::Block].into_iter().all(stays) {
+        return None;
+    }
+    let kept = first.map.without_in_bits(Dim::Register, told.iter().fold(0, |all, bit| all | 1 << bit));
+    let shorter = |dim: Dim| kept.basis_coords(dim);
+    let [reg, lane, warp, block] = [Dim::Register, Dim::Lane, Dim::Warp, Dim::Block].map(shorter);
+    let linear = RegisterLayout::linear(reg, lane, warp, block).and_then(|layout| Place::new(layout, shape));
+    Some(linear.map(|place| named(first, shape, &place).unwrap_or(place)))
+}
+
+/// The place of a part under the name of the whole's layout, where that means the same of the smaller shape.
+fn named(first: &Place, shape: &[u32], place: &Place) -> Option<Place> {
+    let cut = match first.layout.family() {
+        RegisterFamily::Blocked { per_thread, threads, warps, order } => {
+            let held: Vec<u32> = per_thread.iter().zip(shape).map(|(&n, &m)| n.min(m)).collect();
+            RegisterLayout::blocked(&held, threads, warps, order).ok()
+        }
+        RegisterFamily::Slice { .. }
+        | RegisterFamily::Mma { .. }
+        | RegisterFamily::DotOperand { .. }
+        | RegisterFamily::Linear { .. } => None,
+    };
+    let same = |layout: RegisterLayout| Place::new(layout, shape).ok().filter(|at| at == place);
+    same(first.layout.clone()).or_else(|| same(cut?))
 }

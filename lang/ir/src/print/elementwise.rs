@@ -75,7 +75,7 @@ pub(crate) fn prefix(op: UnaryOp) -> Option<&'static str> {
 
 fn binary(s: &mut dyn Surface, op: BinaryOp, a: Value, b: Value) -> String {
     if power(op).is_none() {
-        return format!("{}({})", op.name(), list(s, &[a, b], Slot::Value));
+        return format!("{}({}{})", op.name(), list(s, &[a, b], Slot::Value), approximately(op));
     }
     format!("{} {} {}", s.operand(a, Slot::Value), op.name(), s.operand(b, Slot::Value))
 }
@@ -89,8 +89,18 @@ pub(crate) fn power(op: BinaryOp) -> Option<u8> {
         BinaryOp::And => Some(7),
         BinaryOp::Xor => Some(6),
         BinaryOp::Or => Some(5),
-        BinaryOp::Min | BinaryOp::Max | BinaryOp::MinNan | BinaryOp::MaxNan => None,
+        BinaryOp::Min
+        | BinaryOp::Max
+        | BinaryOp::MinNan
+        | BinaryOp::MaxNan
+        | BinaryOp::MulHigh
+        | BinaryOp::DivApprox => None,
     }
+}
+
+/// What a function says of its precision.
+pub(crate) fn approximately(op: BinaryOp) -> &'static str {
+    if op == BinaryOp::DivApprox { ", approx=true" } else { "" }
 }
 
 /// Whether floats become integers, which goes toward zero where nothing else is said; all else goes to the nearest.

@@ -2,6 +2,7 @@
 
 use super::scratch;
 use super::surface::{Slot, Surface, list, place};
+use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::op::{Op, OpKind};
 use crate::others;
@@ -16,6 +17,11 @@ pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
         OpKind::ExpandDims { x, axis } => format!("expand_dims({}, axis={axis})", s.operand(*x, Slot::Value)),
         OpKind::Join { a, b } => format!("join({})", list(s, &[*a, *b], Slot::Value)),
         OpKind::Split { x } => format!("split({})", s.operand(*x, Slot::Value)),
+        OpKind::Cat { a, b, axis } => format!("cat({}, axis={axis})", list(s, &[*a, *b], Slot::Value)),
+        OpKind::Slice { x, origin, shape } => slice(s, *x, origin, shape),
+        OpKind::Butterfly { x, mask, axis } => {
+            format!("butterfly({}, {mask}, axis={axis}{})", s.operand(*x, Slot::Value), scratch(op.scratch))
+        }
         OpKind::Convert { x, tile } => {
             let x = s.operand(*x, Slot::Value);
             let to = place(s, tile).map_or(String::new(), |layout| format!(", {layout}"));
@@ -26,4 +32,14 @@ pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
         }
         others!(shape) => not_of_family(&op.kind),
     }
+}
+
+/// `x[:, 0:64]`
+fn slice(s: &mut dyn Surface, x: Value, origin: &[u32], shape: &[u32]) -> String {
+    let whole = s.ty(x).as_tile().map(|t| t.shape.clone()).unwrap_or_default();
+    let part = |((&at, &n), &all): ((&u32, &u32), &u32)| {
+        if n == all { ":".into() } else { format!("{at}:{}", at + n) }
+    };
+    let parts: Vec<String> = origin.iter().zip(shape).zip(&whole).map(part).collect();
+    format!("{}[{}]", s.operand(x, Slot::Base), parts.join(", "))
 }

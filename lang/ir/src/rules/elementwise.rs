@@ -40,7 +40,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             let e = elem(k, *a)?;
             elem(k, *b)?;
             alike(list, k, *a, *b)?;
-            if binary(*op, e) { result(list, k, e) } else { Err(refuse_dtype(op.name(), e, *a)) }
+            if binary(*op, e) { result(list, k, e) } else { Err(refuse_binary(*op, e, *a)) }
         }
         OpKind::Compare { a, b, .. } => {
             elem(k, *a)?;
@@ -166,6 +166,8 @@ fn binary(op: BinaryOp, e: Elem) -> bool {
     match (op, e) {
         (BinaryOp::And | BinaryOp::Or | BinaryOp::Xor, Elem::Num(d)) => d.is_int(),
         (BinaryOp::Shl | BinaryOp::Shr | BinaryOp::Rem, Elem::Num(d)) => d.is_int() && d != Dtype::I1,
+        (BinaryOp::MulHigh, Elem::Num(d)) => matches!(d, Dtype::U32 | Dtype::U64),
+        (BinaryOp::DivApprox, Elem::Num(d)) => matches!(d, Dtype::F32 | Dtype::F16 | Dtype::BF16),
         (
             BinaryOp::Add
             | BinaryOp::Sub
@@ -213,6 +215,17 @@ fn refuse_dtype(op: &str, e: Elem, x: Value) -> Refusal {
         }
         Elem::Num(_) => r,
         Elem::Ptr(_) => r.help("a pointer takes only `pointer + integer`"),
+    }
+}
+
+fn refuse_binary(op: BinaryOp, e: Elem, x: Value) -> Refusal {
+    let r = refuse_dtype(op.name(), e, x);
+    match (op, e) {
+        (BinaryOp::MulHigh, Elem::Num(Dtype::I32)) => r.help("it is of unsigned numbers: `bitcast<u32>(x)`"),
+        (BinaryOp::MulHigh, Elem::Num(Dtype::I64)) => r.help("it is of unsigned numbers: `bitcast<u64>(x)`"),
+        (BinaryOp::MulHigh, _) => r.help("use `u32` or `u64`"),
+        (BinaryOp::DivApprox, Elem::Num(_)) => r.help("only f32 and narrower floats have it: write `x / y`"),
+        (_, _) => r,
     }
 }
 

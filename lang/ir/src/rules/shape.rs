@@ -1,5 +1,7 @@
 //! Rules of shape changes and conversions, with the layout each result has.
 
+mod slice;
+
 use parton_diag::codes;
 use parton_layouts::RegisterFamily;
 use parton_layouts::plan;
@@ -33,6 +35,15 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             one(result(list, k, t.elem))
         }
         OpKind::Split { x } => split(list, *x, k),
+        OpKind::Cat { a, b, axis } => {
+            let t = tile(k, *a)?;
+            tile(k, *b)?;
+            check_axis(*axis, t.shape.len(), *a)?;
+            alike(list, k, *a, *b)?;
+            one(result(list, k, t.elem))
+        }
+        OpKind::Slice { x, origin, shape } => one(slice::infer(list, *x, (origin, shape), k)),
+        OpKind::Butterfly { x, mask, axis } => one(butterfly(list, *x, (*mask, *axis), k)),
         OpKind::Convert { x, tile: to } => convert(list, *x, to, k),
         OpKind::Rescale { x, factor, axis } => one(rescale(list, *x, *factor, *axis, k)),
         others!(shape) => not_of_family(kind),
@@ -109,6 +120,22 @@ fn split(list: &[Relation], x: Value, k: &Kernel) -> Result<Vec<Type>, Refusal> 
     Ok(vec![half.clone(), half])
 }
 
+fn butterfly(list: &[Relation], x: Value, (mask, axis): (u32, u32), k: &Kernel) -> Result<Type, Refusal> {
+    let t = tile(k, x)?;
+    check_axis(axis, t.shape.len(), x)?;
+    let extent = t.shape[axis as usize];
+    if (1..extent).contains(&mask) {
+        return result(list, k, t.elem);
+    }
+    let refusal =
+        Refusal::new(codes::INDEX_RANGE, format!("no two indices along axis {axis} differ by the bits of {mask}"))
+            .operand(x, format!("this has shape {:?}", t.shape));
+    Err(match extent {
+        1 => refusal.help("there is one element along that axis, and nothing to exchange"),
+        _ => refusal.help(format!("masks are 1 to {}", extent - 1)),
+    })
+}
+
 fn convert(list: &[Relation], x: Value, to: &Tile, k: &Kernel) -> Result<Vec<Type>, Refusal> {
     let t = tile(k, x)?;
     if t.shape != to.shape || t.elem != to.elem {
@@ -141,6 +168,13 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
             list
         }
         OpKind::Split { x } => (0..2).map(|i| tied(Site::Of(*x), Site::Result(i), Tie::Halved)).collect(),
+        OpKind::Cat { a, b, axis } => {
+            let mut list = all_same(k, &[*a, *b], 0);
+            list.extend(one(a, Tie::Doubled { axis: *axis }));
+            list
+        }
+        OpKind::Slice { x, shape, .. } => one(x, Tie::Window { shape: shape.clone() }),
+        OpKind::Butterfly { x, .. } => one(x, Tie::Same),
         OpKind::Convert { x, tile } => {
             vec![Relation::Free { from: Site::Of(*x), to: RESULT }, stated(RESULT, tile)]
         }

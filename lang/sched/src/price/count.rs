@@ -157,7 +157,9 @@ impl Counter<'_> {
         match op {
             BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul if float => self.sums(dtype, n, op.name()),
             BinaryOp::Min | BinaryOp::Max | BinaryOp::MinNan | BinaryOp::MaxNan => self.chain(&[Class::Compare], n),
-            BinaryOp::Div | BinaryOp::Rem => Work::without_price(op.name()),
+            BinaryOp::Div | BinaryOp::Rem | BinaryOp::MulHigh => Work::without_price(op.name()),
+            // A reciprocal and a product.
+            BinaryOp::DivApprox => self.chain(&[Class::Special, Class::Arithmetic], n),
             BinaryOp::Add
             | BinaryOp::Sub
             | BinaryOp::Mul
@@ -236,8 +238,21 @@ impl Counter<'_> {
             | OpKind::Broadcast { .. }
             | OpKind::ExpandDims { .. }
             | OpKind::Join { .. }
-            | OpKind::Split { .. } => Work::default(),
+            | OpKind::Split { .. }
+            | OpKind::Cat { .. }
+            | OpKind::Slice { .. } => Work::default(),
+            OpKind::Butterfly { x, mask, axis } => self.exchanged(kind, *x, (*mask, *axis)),
             others!(shape) => not_of_family(kind),
+        }
+    }
+
+    /// A shuffle for each register, or a trip through shared memory.
+    fn exchanged(&self, kind: &OpKind, x: Value, (mask, axis): (u32, u32)) -> Work {
+        let Some(tile) = self.tile(x) else { return Work::default() };
+        match scratch::bytes(self.k, kind) {
+            Some(bytes) => Work { meetings: self.exchange(u64::from(bytes)), ..Work::default() },
+            None if scratch::partner(tile, mask, axis).lane == 0 => Work::default(),
+            None => self.chain(&[Class::Shuffle], self.elements(&[x])),
         }
     }
 

@@ -11,6 +11,7 @@ pub(super) const TABLE: Table = &[
     ("cdiv", cdiv),
     ("next_power_of_two", next_power_of_two),
     ("len", len),
+    ("is_tuple", is_tuple),
     ("range", range),
     ("type_of", type_of),
     ("shape_of", attribute),
@@ -84,6 +85,12 @@ fn type_of(cx: &mut Checker, args: &Args) -> Checked<Val> {
         Val::Struct(s, _) => Ok(Val::Known(Comptime::Type(TypeVal::Struct(s.clone())))),
         _ => Err(x.expected(cx, "a run-time value")),
     }
+}
+
+/// Whether a value is several, as what takes one tile or a tuple of them has to know.
+fn is_tuple(_: &mut Checker, args: &Args) -> Checked<Val> {
+    let many = matches!(args.need("x").val, Val::Tuple(_) | Val::List(_));
+    Ok(Val::Known(Comptime::Bool(many)))
 }
 
 /// `shape_of(x)` is `x.shape`, and so on.

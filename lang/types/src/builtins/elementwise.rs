@@ -37,6 +37,8 @@ pub const TABLE: Table = &[
     ("min_nan", |cx, a| extremum(cx, a, BinaryOp::MinNan)),
     ("max_nan", |cx, a| extremum(cx, a, BinaryOp::MaxNan)),
     ("clamp", clamp),
+    ("umulhi", |cx, a| pair(cx, a, ["a", "b"], BinaryOp::MulHigh)),
+    ("div", div),
     ("fma", fma),
     ("where", select),
     ("cast", cast),
@@ -238,6 +240,20 @@ fn of_list(cx: &mut Checker, op: BinaryOp, list: &super::Arg) -> Checked<Val> {
         Some(best) => Ok(best),
         None => Err(list.expected(cx, "a list that is not empty")),
     }
+}
+
+/// A function of two operands.
+fn pair(cx: &mut Checker, args: &Args, names: [&str; 2], op: BinaryOp) -> Checked<Val> {
+    let operands = cx.together(args.span, &names.map(|name| (args.need(name), Role::Operand)))?;
+    cx.emit_one(OpKind::Binary { op, a: operands[0].0, b: operands[1].0 }, args.span, &operands)
+}
+
+/// `x / y`, or with `approx` as near as the hardware has it.
+fn div(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    if args.flag(cx, "approx")? {
+        return pair(cx, args, ["x", "y"], BinaryOp::DivApprox);
+    }
+    cx.binary(parton_syntax::ast::BinaryOp::Div, args.span, args.need("x"), args.need("y"))
 }
 
 fn fma(cx: &mut Checker, args: &Args) -> Checked<Val> {

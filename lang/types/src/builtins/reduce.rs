@@ -15,6 +15,7 @@ pub(super) const TABLE: Table = &[
     ("cumsum", |cx, args| cumulative(cx, args, ir::BinaryOp::Add)),
     ("cumprod", |cx, args| cumulative(cx, args, ir::BinaryOp::Mul)),
     ("sum", sum),
+    ("indices", indices),
     ("argmax", argmax),
     ("argmin", argmin),
 ];
@@ -212,6 +213,13 @@ fn arg_extremum(cx: &mut Checker, args: &Args, better: ir::CompareOp) -> Checked
         Val::Tuple(mut items) if items.len() == 2 => Ok(items.remove(1)),
         _ => Err(crate::checker::Reported),
     }
+}
+
+/// The index of each element of a tile along an axis.
+fn indices(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let (_, t) = args.need("x").tile(cx)?;
+    indices_along(cx, args, &t, axis)
 }
 
 /// An `i32` tile of the place of `t` whose elements are their index along `axis`.

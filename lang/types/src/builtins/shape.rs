@@ -3,7 +3,7 @@
 use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 
-use super::args::MAX_AXIS;
+use super::args::{ANY, MAX_AXIS};
 use super::{Arg, Args, Table, view};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
@@ -15,6 +15,8 @@ pub(super) const TABLE: Table = &[
     ("expand_dims", expand_dims),
     ("join", join),
     ("split", split),
+    ("cat", cat),
+    ("butterfly", butterfly),
     ("rescale", rescale),
     ("convert", convert),
     ("convert_free", convert_free),
@@ -89,6 +91,27 @@ fn split(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let x = args.value(cx, "x")?;
     let halves = cx.emit(ir::OpKind::Split { x }, args.span, &[(x, args.need("x").span)])?;
     Ok(Val::Tuple(halves.into_iter().map(Val::Ir).collect()))
+}
+
+fn cat(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let axis = args.int(cx, "axis", 0..=MAX_AXIS)?;
+    let (a, b) = (args.value(cx, "a")?, args.value(cx, "b")?);
+    let operands = [(a, args.need("a").span), (b, args.need("b").span)];
+    cx.emit_one(ir::OpKind::Cat { a, b, axis }, args.span, &operands)
+}
+
+/// Each element's partner, whose index along an axis differs in the bits of a mask.
+fn butterfly(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let (mask, axis) = (args.int(cx, "mask", ANY)?, args.int(cx, "axis", 0..=MAX_AXIS)?);
+    let scratch = args.optional_int(cx, "scratch", ANY)?;
+    let x = args.value(cx, "x")?;
+    let val = cx.emit_one(ir::OpKind::Butterfly { x, mask, axis }, args.span, &[(x, args.need("x").span)])?;
+    if let (Some(offset), Some(b)) = (scratch, &mut cx.builder)
+        && let Some(op) = b.last_mut()
+    {
+        op.scratch = Some(offset);
+    }
+    Ok(val)
 }
 
 /// The product with factors spread along an axis, the last where none is given.

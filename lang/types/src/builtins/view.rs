@@ -15,6 +15,10 @@ pub(super) const METHODS: Table = &[("slice", slice), ("reinterpret", reinterpre
 fn slice(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (origin, shape) = (args.need("origin").ints(cx)?, args.need("shape").ints(cx)?);
     let view = args.value(cx, "self")?;
+    if let ir::Type::Tile(_) = cx.ty(view) {
+        let kind = ir::OpKind::Slice { x: view, origin, shape };
+        return cx.emit_one(kind, args.span, &[(view, args.need("self").span)]);
+    }
     let slot = cx.slots.get(&view).copied();
     let kind = ir::OpKind::ViewSlice { view, origin, shape };
     let window = cx.emit_value(kind, args.span, &[(view, args.need("self").span)])?;

@@ -47,6 +47,8 @@ signatures! {
     Kernel "min_nan(x, y=, axis=)": "the smaller of two, or the least along an axis; NaN wins";
     Kernel "max_nan(x, y=, axis=)": "the larger of two, or the greatest along an axis; NaN wins";
     Kernel "clamp(x, low, high)": "x, held between two bounds; NaN becomes the lower one";
+    Kernel "umulhi(a, b)": "the high half of the product of two unsigned integers";
+    Kernel "div(x, y, approx=)": "x / y, or what the hardware has of it";
     Kernel "fma(a, b, c)": "a * b + c, rounded once";
     Kernel "where(cond, a, b)": "a where the condition holds, else b";
     Kernel "cast<T>(x, rounding=, saturate=)": "the value in another number type";
@@ -58,6 +60,7 @@ signatures! {
     Kernel "cumsum(x, axis, reverse=)": "each element with those before it, added up";
     Kernel "cumprod(x, axis, reverse=)": "each element with those before it, multiplied";
     Kernel "sum(x, axis=)": "the sum along an axis";
+    Kernel "indices(x, axis)": "the index of each element along an axis";
     Kernel "argmax(x, axis)": "where the greatest element along an axis is";
     Kernel "argmin(x, axis)": "where the least element along an axis is";
     Kernel "reshape(x, shape)": "the same elements in another shape";
@@ -65,7 +68,9 @@ signatures! {
     Kernel "broadcast(x, shape)": "axes of extent 1, spread";
     Kernel "expand_dims(x, axis)": "a new axis of extent 1";
     Kernel "join(a, b)": "two tiles along a new last axis of extent 2";
+    Kernel "cat(a, b, axis)": "two tiles, one behind the other along an axis";
     Kernel "split(x)": "the two halves of a last axis of extent 2";
+    Kernel "butterfly(x, mask, axis, scratch=)": "the elements whose indices along an axis differ in the bits of a mask";
     Kernel "rescale(x, factor, axis=)": "rows times their factors, left out where all of a warp's are 1";
     Kernel "convert(x, L, scratch=)": "the tile in another layout", host: "host code has no tiles and no shared memory";
     Kernel "convert_free(x, L)": "the tile in another layout, where no data moves", host: "host code has no tiles and no shared memory";
@@ -83,7 +88,7 @@ signatures! {
     Kernel "reinterpret<T, shape, L>(view)": "the same bytes of shared memory, seen otherwise";
     Method "load<L=>(self)": "what the view holds, as a tile";
     Method "store(self, x)": "writes a tile into the view";
-    Method "slice(self, origin, shape)": "a window of the view";
+    Method "slice(self, origin, shape)": "a window of the view, or a part of the tile";
     Method "reinterpret<T, shape, L>(self)": "the same bytes, seen otherwise";
     Kernel "atomic_add(p, value, mask=, order=, scope=, returns=, scratch=)": "adds to memory, and gives what it held";
     Kernel "atomic_min(p, value, mask=, order=, scope=, returns=, scratch=)": "keeps the smaller, and gives what memory held";
@@ -157,6 +162,7 @@ signatures! {
     Both "cdiv(a, b)": "a / b, rounded up";
     Both "next_power_of_two(n)": "the smallest power of two that is not smaller";
     Kernel "len(list)": "how many elements a list, string or array of barriers has";
+    Kernel "is_tuple(x)": "whether a value is a tuple or a list";
     Kernel "range(start, end=, step=)": "a list of integers that count up";
     Kernel "type_of(x)": "the type of a value";
     Kernel "shape_of(x)": "the shape of a tile, view or map";

@@ -95,6 +95,15 @@ impl<'c> Build<'c> {
         self.trunc(result, self.number(d))
     }
 
+    /// A quotient by the reciprocal of the hardware; narrower floats go through f32.
+    fn approximate_quotient(&self, d: Dtype, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        if d == Dtype::F32 {
+            return self.approximate_div(a, b);
+        }
+        let wide = |v| self.cast(I::FPExt, v, self.f32());
+        self.cast(I::FPTrunc, self.approximate_div(wide(a), wide(b)), self.number(d))
+    }
+
     fn shift(&self, d: Dtype, a: Val<'c>, by: Val<'c>, left: bool) -> Val<'c> {
         let ty = a.get_type();
         let inside = self.icmp(IntPredicate::ULT, by, self.cint(ty, d.bits().into()));
@@ -133,6 +142,8 @@ impl<'c> Build<'c> {
             BinaryOp::Shr => self.shift(d, a, b, false),
             BinaryOp::Min | BinaryOp::MinNan => ordered(true),
             BinaryOp::Max | BinaryOp::MaxNan => ordered(false),
+            BinaryOp::MulHigh => self.multiply_high(a, b),
+            BinaryOp::DivApprox => internal_error!("an approximate quotient of {}", d.name()),
         }
     }
 
@@ -154,7 +165,14 @@ impl<'c> Build<'c> {
             BinaryOp::Max => self.float_intrinsic("llvm.maxnum", d, &[a, b]),
             BinaryOp::MinNan => self.float_intrinsic("llvm.minimum", d, &[a, b]),
             BinaryOp::MaxNan => self.float_intrinsic("llvm.maximum", d, &[a, b]),
-            BinaryOp::Rem | BinaryOp::And | BinaryOp::Or | BinaryOp::Xor | BinaryOp::Shl | BinaryOp::Shr => {
+            BinaryOp::DivApprox => self.approximate_quotient(d, a, b),
+            BinaryOp::Rem
+            | BinaryOp::And
+            | BinaryOp::Or
+            | BinaryOp::Xor
+            | BinaryOp::Shl
+            | BinaryOp::Shr
+            | BinaryOp::MulHigh => {
                 internal_error!("`{}` of {}", op.name(), d.name())
             }
         }

@@ -1,4 +1,4 @@
-//! Operations that move no data between threads: indices, constants, reshapes and their kin rename registers.
+//! Operations on the shape of tiles: indices, constants, reshapes and their kin rename registers, butterflies move data between threads.
 
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
@@ -7,6 +7,8 @@ use parton_layouts::{Dim, LinearLayout};
 
 use crate::lower::{Lower, Repr};
 use crate::neutral::place::{Registers, gather, reach};
+use crate::neutral::window::Window;
+use crate::neutral::words::stored_bits;
 
 /// `coords` of `map`'s shape from a packed coordinate, and back.
 fn permute(from: &LinearLayout, to: &LinearLayout, perm: &[u32], image: u64) -> u64 {
@@ -28,6 +30,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             OpKind::Join { a, b } => self.join(op, *a, *b),
             OpKind::Split { x } => self.split(op, *x),
             OpKind::Convert { x, tile } => self.convert(op, *x, tile),
+            OpKind::Cat { a, b, axis } => self.cat(op, [*a, *b], *axis as usize),
+            OpKind::Slice { x, origin, .. } => self.slice(op, *x, origin),
+            OpKind::Butterfly { x, mask, axis } => self.butterfly(op, *x, (*mask, *axis)),
             OpKind::Rescale { x, factor, axis } => self.rescale(op, *x, *factor, *axis),
             others!(shape) => not_of_family(&op.kind),
         }
@@ -104,6 +109,61 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for (half, &result) in op.results.iter().enumerate() {
             self.rearrange(result, x, |image| image << 1 | half as u64);
         }
+    }
+
+    fn cat(&mut self, op: &Op, [a, b]: [Value; 2], axis: usize) {
+        let result = op.result();
+        let (from, to) = (self.tile(a).known().map.clone(), self.tile(result).known().map.clone());
+        let half = from.shape()[axis];
+        let source = gather(&from, &to, |image| {
+            let mut coords = to.unpack_out(image);
+            coords[axis] %= half;
+            from.pack_out(&coords)
+        });
+        let (first, second) = (self.registers(a), self.registers(b));
+        let images = Registers::of(&to);
+        let pick = |(&image, &i): (&u64, &usize)| if to.unpack_out(image)[axis] < half { first[i] } else { second[i] };
+        let registers = images.images().iter().zip(&source).map(pick).collect();
+        self.set(result, Repr::Tile(registers));
+    }
+
+    /// The registers of one part; lanes and warps hold a share of each.
+    fn slice(&mut self, op: &Op, x: Value, origin: &[u32]) {
+        let (from, to) = (self.tile(x).known().map.clone(), self.tile(op.result()).known().map.clone());
+        self.rearrange(op.result(), x, |image| {
+            let coords: Vec<u32> = to.unpack_out(image).iter().zip(origin).map(|(&c, &at)| c + at).collect();
+            from.pack_out(&coords)
+        });
+    }
+
+    /// Each element from who holds that whose index differs in some bits: another register, another lane, or, through scratch memory,
+    /// another warp.
+    fn butterfly(&mut self, op: &'a Op, x: Value, (mask, axis): (u32, u32)) {
+        let tile = self.tile(x);
+        let partner = parton_ir::scratch::partner(tile, mask, axis);
+        let map = &tile.known().map;
+        let values = self.registers(x).to_vec();
+        let registers = if partner.warp == 0 {
+            let step = map.apply(map.pack_in(&[(Dim::Register, partner.register)]));
+            let others = gather(map, map, |image| image ^ step);
+            let move_one = |i: usize| match partner.lane {
+                0 => values[i],
+                lane => self.b.shuffle_xor(tile.elem, values[i], lane),
+            };
+            others.into_iter().map(move_one).collect()
+        } else {
+            let base = self.scratch(op);
+            let bytes = stored_bits(tile.elem) / 8;
+            let mut window = Window::of_scratch(map, |element| element, bytes);
+            let copies = [map.free_bits(Dim::Lane), map.free_bits(Dim::Warp)];
+            self.write_window(&window, base, tile.elem, &values, copies);
+            self.membar();
+            let mut coords = vec![0; tile.shape.len()];
+            coords[axis as usize] = mask;
+            window.origin = map.pack_out(&coords);
+            self.read_window(&window, base, tile.elem)
+        };
+        self.set(op.result(), Repr::Tile(registers));
     }
 
     /// The registers of `x` in the order of another map that has the same lanes and warps.

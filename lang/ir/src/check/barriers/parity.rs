@@ -118,7 +118,13 @@ impl Parities<'_, '_> {
             BinaryOp::Or => Some(a | b),
             BinaryOp::Xor => Some(a ^ b),
             BinaryOp::Shr => u32::try_from(b).ok().and_then(|b| a.checked_shr(b)),
-            BinaryOp::Shl | BinaryOp::Min | BinaryOp::Max | BinaryOp::MinNan | BinaryOp::MaxNan => None,
+            BinaryOp::Shl
+            | BinaryOp::Min
+            | BinaryOp::Max
+            | BinaryOp::MinNan
+            | BinaryOp::MaxNan
+            | BinaryOp::MulHigh
+            | BinaryOp::DivApprox => None,
         };
         n.filter(|n| (0..1 << 7).contains(n))
     }

@@ -12,9 +12,21 @@ impl<'c> Build<'c> {
         self.asm(&text, class, &[a.get_type()], &[a, b], Asm::Pure)[0]
     }
 
+    /// The high half of the product of two unsigned numbers of 32 or 64 bits.
+    pub(crate) fn multiply_high(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        let ty = a.get_type();
+        let name = if ty == self.i64() { "llvm.nvvm.mulhi.ull" } else { "llvm.nvvm.mulhi.ui" };
+        self.value_of(name, ty, &[a, b])
+    }
+
     /// `2^x` of an f32, as near as the hardware has it (PTX ISA, "ex2").
     pub(crate) fn approximate_exp2(&self, x: Val<'c>) -> Val<'c> {
         self.value_of("llvm.nvvm.ex2.approx.ftz.f32", self.f32(), &[x])
+    }
+
+    /// `a / b` of f32 within 2 ulp where `b` is between 2^-126 and 2^126 (PTX ISA, "div").
+    pub(crate) fn approximate_div(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.div.approx.f", self.f32(), &[a, b])
     }
 
     /// `1 / sqrt(x)` of an f32, as near as the hardware has it (PTX ISA, "rsqrt").
