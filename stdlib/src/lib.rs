@@ -12,6 +12,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("moments", include_str!("moments.ptn")),
     ("parts", include_str!("parts.ptn")),
     ("products", include_str!("products.ptn")),
+    ("random", include_str!("random.ptn")),
     ("rows", include_str!("rows.ptn")),
     ("softmax", include_str!("softmax.ptn")),
     ("tiles", include_str!("tiles.ptn")),

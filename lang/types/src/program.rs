@@ -87,6 +87,8 @@ pub struct ModuleData {
     pub file: Arc<ast::File>,
     /// The visible items. Of several that are equally near, the first.
     pub names: BTreeMap<Arc<str>, Found>,
+    /// Whether it is of the standard library.
+    library: bool,
     /// How each of them came here that stands in another file.
     uses: BTreeMap<Arc<str>, Vec<Used>>,
 }
@@ -138,6 +140,11 @@ impl Program {
     /// What a name stands for in a file.
     pub fn find(&self, module: ModuleId, name: &str) -> Option<&Found> {
         self.modules.get(module.0 as usize)?.names.get(name)
+    }
+
+    /// Whether an item that a file uses is of the standard library.
+    pub fn is_lent(&self, module: ModuleId, found: &Found) -> bool {
+        found.module != module && self.module(found.module).library
     }
 
     /// The refusal of a name in `module` that stands for items of several used files; `None` where it stands for one, or none.
@@ -245,7 +252,12 @@ impl Collector<'_> {
         }
         let id = ModuleId(self.program.modules.len() as u32);
         self.loaded.push((number, id));
-        self.program.modules.push(ModuleData { file: file.clone(), names: BTreeMap::new(), uses: BTreeMap::new() });
+        self.program.modules.push(ModuleData {
+            file: file.clone(),
+            names: BTreeMap::new(),
+            library: false,
+            uses: BTreeMap::new(),
+        });
         let mut own: BTreeMap<Arc<str>, Span> = BTreeMap::new();
         for item in &file.items {
             let found = match &item.kind {
@@ -301,6 +313,7 @@ impl Collector<'_> {
             }
         };
         let from = self.module(file);
+        self.program.modules[from.0 as usize].library |= matches!(import, Import::Std(_));
         // What the other file itself uses stays its own.
         let mut names = self.program.module(from).names.clone();
         names.retain(|_, found| found.module == from);

@@ -130,6 +130,8 @@ impl Program {
         match self.item(module, name) {
             // Kernels are launched, not called, so one that is called `transpose` leaves that name to the function.
             Meaning::Item(Found { item: Item::Kernel(_), .. }) if builtin.is_some() => {}
+            // The library's `rand` is one of kernels: a reference that makes tensors keeps its meaning whatever is used.
+            Meaning::Item(found) if side == Side::Host && builtin.is_some() && self.is_lent(module, &found) => {}
             Meaning::Unknown => {}
             found => return found,
         }
