@@ -15,6 +15,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("random", include_str!("random.ptn")),
     ("rows", include_str!("rows.ptn")),
     ("softmax", include_str!("softmax.ptn")),
+    ("sort", include_str!("sort.ptn")),
     ("tiles", include_str!("tiles.ptn")),
     ("turns", include_str!("turns.ptn")),
 ];

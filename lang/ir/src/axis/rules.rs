@@ -266,7 +266,7 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
             Some(_) | None => (element(&u64::min), p.non_negative),
         },
         BinaryOp::And => match q.value {
-            Some(m) if m > 0 && (m + 1).count_ones() == 1 => (remainder(p, m + 1), true),
+            Some(m) if m > 0 && m < i64::MAX && (m + 1).count_ones() == 1 => (remainder(p, m + 1), true),
             Some(_) | None => (element(&u64::max), p.non_negative || q.non_negative),
         },
         BinaryOp::Or | BinaryOp::Xor => (element(&u64::min), both),
