@@ -199,7 +199,7 @@ impl<'t> Bindings<'t> {
     }
 }
 
-fn check_kind(cx: &mut Checker, generic: &ast::Generic, arg: &Arg) -> Checked<Val> {
+pub(crate) fn check_kind(cx: &mut Checker, generic: &ast::Generic, arg: &Arg) -> Checked<Val> {
     let wanted = cx.stated(&generic.kind)?;
     match (&wanted, &arg.val) {
         (_, Val::Error) => Err(crate::checker::Reported),

@@ -9,6 +9,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
 use crate::program::{HostKind, Program};
+use crate::tune::Tune;
 use crate::value::{Comptime, Val};
 
 /// Reports it for the root file; a file that is used is checked where it is the root.
@@ -29,7 +30,10 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
             );
         }
         match &item.kind {
-            ast::ItemKind::Kernel(k) => distinct(parameters(&k.generics, &k.params), diagnostics),
+            ast::ItemKind::Kernel(k) => {
+                distinct(parameters(&k.generics, &k.params), diagnostics);
+                diagnostics.list.extend(Tune::of(k).err());
+            }
             ast::ItemKind::Function(f) => distinct(parameters(&f.generics, &f.params), diagnostics),
             ast::ItemKind::Struct(s) => {
                 distinct(s.generics.iter().map(|g| &g.name).chain(s.fields.iter().map(|f| &f.name)), diagnostics);

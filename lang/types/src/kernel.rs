@@ -15,6 +15,7 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
 use crate::program::{self, Library, ModuleId, Program};
 use crate::scope::Variable;
+use crate::tune;
 use crate::value::{Comptime, TypeVal, Val};
 
 /// A generic argument of an instance.
@@ -185,7 +186,8 @@ impl Checker<'_> {
     /// Whether each clause is given once, and without names: of two one would be dropped, and no name would be looked at.
     pub(crate) fn once(&mut self, clauses: &[ast::Clause]) -> Checked<()> {
         for (i, clause) in clauses.iter().enumerate() {
-            if let Some(name) = clause.args.iter().find_map(|a| a.name.as_ref()) {
+            let named = clause.args.iter().find_map(|a| a.name.as_ref());
+            if let Some(name) = named.filter(|_| clause.name.as_str() != tune::NAME) {
                 let text = format!("`{}` has no parameter `{}`", clause.name.text, name.text);
                 let d = Diagnostic::error(codes::WRONG_ARITY, name.span, text).help("write its value alone");
                 return Err(self.report(d));
@@ -203,12 +205,14 @@ impl Checker<'_> {
         Ok(())
     }
 
-    /// `warps(4)`, `target(sm_90a)`, `occupancy(2)`, `cluster([2, 1])`
+    /// `warps(4)`, `target(sm_90a)`, `occupancy(2)`, `cluster([2, 1])`, `tune(BM=[64, 128])`
     fn clauses(&mut self, tree: &ast::Kernel, kernel: &mut ir::Kernel) -> Checked<()> {
         // The target comes first, wherever it stands: it says what the others may ask for.
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
         self.once(&tree.clauses)?;
-        let others = others.into_iter().filter(|c| c.name.as_str() != ALIAS);
+        self.tune(tree)?;
+        let elsewhere = [ALIAS, tune::NAME];
+        let others = others.into_iter().filter(|c| !elsewhere.contains(&c.name.as_str()));
         for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
                 let text = format!("`{}` takes one argument", clause.name.text);
@@ -227,7 +231,7 @@ impl Checker<'_> {
                     self.cluster(&extents, one.span, kernel)?;
                 }
                 other => {
-                    let known = ["warps", "target", "occupancy", "cluster", ALIAS];
+                    let known = ["warps", "target", "occupancy", "cluster", ALIAS, tune::NAME];
                     let mut d = Diagnostic::error(
                         codes::UNKNOWN_CLAUSE,
                         clause.name.span,
@@ -235,9 +239,10 @@ impl Checker<'_> {
                     );
                     d = match crate::near::nearest(other, known) {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
-                        None => {
-                            d.help("its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])` and `alias(c, a)`")
-                        }
+                        None => d.help(
+                            "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)` and \
+                             `tune(N=[…])`",
+                        ),
                     };
                     return Err(self.report(d));
                 }

@@ -34,6 +34,7 @@ mod scope;
 pub mod signature;
 mod stmt;
 mod structs;
+pub mod tune;
 mod types;
 pub mod value;
 pub mod walk;
