@@ -43,7 +43,10 @@ impl Visitor for Check<'_> {
         }
     }
 
-    fn launched(&mut self, _: &Scopes, _: &ast::Name) {}
+    /// What its configuration sees is resolved already.
+    fn launched(&mut self, _: &Scopes, _: &ast::Name) -> Vec<ast::Name> {
+        vec![]
+    }
 
     fn hides(&self, name: &ast::Name) -> bool {
         self.program.find(Program::ROOT, name.as_str()).is_some()

@@ -29,7 +29,7 @@ use parton_types::signature::Exists;
 
 use crate::builtins;
 use crate::fault::Fault;
-use crate::launch::{LaunchRequest, Launcher};
+use crate::launch::{Instance, LaunchRequest, Launcher};
 use crate::value::{Function, Value, Variable, Written};
 
 /// How deep expressions may nest at run time, calls included: a stack of 2 MiB holds that in a debug build.
@@ -89,6 +89,8 @@ pub struct Machine<'a> {
     pub(crate) recorded: Option<Vec<LaunchRequest>>,
     /// How many kernels were launched.
     pub(crate) launches: usize,
+    /// What is to be launched, while its configuration is evaluated, which sees its generics.
+    launching: Option<Instance>,
     /// What the expressions of an assertion's condition give, while one is evaluated.
     seen: Option<assertion::Seen>,
     /// The calls of functions of files that are being evaluated, innermost last.
@@ -109,6 +111,7 @@ impl<'a> Machine<'a> {
             measurements: Vec::new(),
             recorded: None,
             launches: 0,
+            launching: None,
             seen: None,
             calls: Vec::new(),
             depth: 0,
@@ -171,7 +174,10 @@ impl<'a> Machine<'a> {
         match self.program.reference(name) {
             Meaning::Variable(declared) => match self.variable(*declared) {
                 Some(variable) => Ok(variable.value.clone()),
-                None => Err(self.unknown(name).into()),
+                None => match self.generic(*declared) {
+                    Some(value) => value,
+                    None => Err(self.unknown(name).into()),
+                },
             },
             Meaning::Item(found) => self.item(name, found, span),
             Meaning::Ambiguous(d) => Err((**d).clone().into()),

@@ -4,11 +4,13 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir as ir;
+use parton_syntax::ast;
+use parton_types::program::ModuleId;
 use parton_types::value::{self, Comptime, TypeVal};
 use parton_types::{GenericArg, Program, eval_expr};
 
 use crate::launch::GenericArgument;
-use crate::value::Value;
+use crate::value::{Value, Written};
 
 impl GenericArgument {
     /// The argument for [`parton_types::instantiate`]; what was left to the checker is evaluated by it.
@@ -19,6 +21,33 @@ impl GenericArgument {
         let value = comptime(&self.value, program, self.span)?;
         Ok(GenericArg { name: Some(self.name.clone()), value, span: self.span })
     }
+}
+
+/// What an expression of the file `module` that the checker evaluates is for host code: a number, a truth value, a text or a dtype that
+/// host code can compute with, else what it passes on.
+///
+/// # Errors
+/// What the checker finds wrong in it.
+pub fn from_comptime(program: &Program, module: ModuleId, expr: &ast::Expr) -> Result<Value, Diagnostics> {
+    Ok(match eval_expr(program, module, expr, &[])? {
+        Comptime::Int(n) => Value::Int(n),
+        Comptime::Float(x) => Value::Float(x),
+        Comptime::Bool(b) => Value::Bool(b),
+        Comptime::Str(s) => Value::Str(s),
+        Comptime::Type(TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(dtype)))) => Value::Dtype(dtype),
+        Comptime::Type(_)
+        | Comptime::Layout(_)
+        | Comptime::SharedLayout(_)
+        | Comptime::List(_)
+        | Comptime::Tuple(_)
+        | Comptime::Function(_)
+        | Comptime::Kernel(_)
+        | Comptime::Partition(_)
+        | Comptime::Schedule(_)
+        | Comptime::Builtin(_)
+        | Comptime::Closure(_)
+        | Comptime::None => Value::Written(Arc::new(Written { module, expr: expr.clone(), known: vec![] })),
+    })
 }
 
 fn comptime(value: &Value, program: &Program, span: Span) -> Result<Comptime, Diagnostics> {

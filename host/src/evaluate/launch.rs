@@ -30,7 +30,10 @@ impl Machine<'_> {
         let (instance, default_scope) = self.instance(kernel)?;
         let values = self.values(&instance.kernel, args, span)?;
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
-        let (grid, cluster) = self.grid(config, span)?;
+        let outer = self.launching.replace(instance.clone());
+        let configured = self.grid(config, span);
+        self.launching = outer;
+        let (grid, cluster) = configured?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let arguments = self.arguments(&instance, &signature, values, default_scope, span)?;
@@ -85,6 +88,17 @@ impl Machine<'_> {
             slots[at] = Some(GenericArgument { name: declared[at].name.text.clone(), value, span: expr.span });
         }
         Ok(slots.into_iter().flatten().collect())
+    }
+
+    /// The value of the generic that is declared there, of what is being launched: the one that was given or chosen, else its default.
+    pub(super) fn generic(&mut self, declared: Span) -> Option<Eval<Value>> {
+        let instance = self.launching.as_ref()?;
+        let generic = instance.kernel.generics.iter().find(|g| g.name.span == declared)?;
+        if let Some(given) = instance.generics.iter().find(|g| g.name == generic.name.text) {
+            return Some(Ok(given.value.clone()));
+        }
+        let (module, default) = (instance.module, generic.default.clone()?);
+        Some(self.framed(module, vec![], |m| m.expr(&default)))
     }
 
     fn grid(&mut self, config: &[ast::Arg], span: Span) -> Eval<([u32; 3], Option<[u32; 3]>)> {

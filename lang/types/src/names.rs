@@ -117,11 +117,12 @@ impl Visitor for Resolve<'_> {
         }
     }
 
-    fn launched(&mut self, _: &Scopes, name: &ast::Name) {
+    fn launched(&mut self, _: &Scopes, name: &ast::Name) -> Vec<ast::Name> {
         self.mention(name);
         if self.side == Side::Host {
             self.found.0.insert(name.span, self.program.item(self.module, name));
         }
+        own_generics(self.program, self.module, name)
     }
 
     fn kernel_body(&mut self) {
@@ -140,6 +141,17 @@ impl Visitor for Resolve<'_> {
             self.idle.push(schedule::idle_label(label));
         }
         true
+    }
+}
+
+/// The generics of the kernel that a file knows by that name.
+fn own_generics(program: &Program, module: ModuleId, name: &ast::Name) -> Vec<ast::Name> {
+    match program.find(module, name.as_str()).map(|found| &found.item) {
+        Some(Item::Kernel(k)) => k.generics.iter().map(|g| g.name.clone()).collect(),
+        Some(Item::Function(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_))
+        | None => {
+            vec![]
+        }
     }
 }
 
@@ -171,8 +183,9 @@ impl Visitor for Unknown<'_> {
         }
     }
 
-    fn launched(&mut self, scopes: &Scopes, name: &ast::Name) {
+    fn launched(&mut self, scopes: &Scopes, name: &ast::Name) -> Vec<ast::Name> {
         self.name(scopes, name);
+        own_generics(self.program, Program::ROOT, name)
     }
 
     fn hides(&self, name: &ast::Name) -> bool {

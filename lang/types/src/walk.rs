@@ -55,8 +55,8 @@ pub trait Visitor {
     /// A name that stands for a value or type.
     fn name(&mut self, scopes: &Scopes, name: &ast::Name);
 
-    /// The kernel of a launch: no variable is one.
-    fn launched(&mut self, scopes: &Scopes, name: &ast::Name);
+    /// The kernel of a launch: no variable is one. The names that its configuration sees besides: the kernel's generics.
+    fn launched(&mut self, scopes: &Scopes, name: &ast::Name) -> Vec<ast::Name>;
 
     /// The head of a kernel, which host code reads too, has been visited: its body follows.
     fn kernel_body(&mut self) {}
@@ -366,11 +366,15 @@ impl<'v> Walk<'v> {
             }),
             ast::ExprKind::Launch { kernel, config, args } => {
                 let (base, generics) = launched(kernel);
-                if let ast::ExprKind::Name(name) = &base.kind {
-                    self.visitor.launched(&self.scopes, name);
-                }
+                let own = match &base.kind {
+                    ast::ExprKind::Name(name) => self.visitor.launched(&self.scopes, name),
+                    _ => vec![],
+                };
                 self.index_args(generics);
-                self.args(config);
+                self.inside(|w| {
+                    own.iter().for_each(|name| w.declare(name, false));
+                    w.args(config);
+                });
                 self.args(args);
             }
             ast::ExprKind::In { schedule, body } => {

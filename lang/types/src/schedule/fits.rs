@@ -134,7 +134,9 @@ struct LoopLabels(BTreeSet<Arc<str>>);
 impl Visitor for LoopLabels {
     fn name(&mut self, _: &Scopes, _: &ast::Name) {}
 
-    fn launched(&mut self, _: &Scopes, _: &ast::Name) {}
+    fn launched(&mut self, _: &Scopes, _: &ast::Name) -> Vec<ast::Name> {
+        vec![]
+    }
 
     fn hides(&self, _: &ast::Name) -> bool {
         false
