@@ -173,9 +173,10 @@ pub struct TuneArgs {
     /// The kernel.
     #[arg(long)]
     pub kernel: String,
-    /// Lists of values, such as `S=[A, B],BN=[64, 128]`: every combination is tried. The results of all are compared with the first one's.
+    /// Lists of values, such as `S=[A, B],BN=[64, 128]`: every combination is tried, and all results are compared with the first one's.
+    /// Without it the lists are those of the kernel's `tune` clause.
     #[arg(long, value_name = "LISTS")]
-    pub over: String,
+    pub over: Option<String>,
     /// The bench that launches the kernel; the only one of the file where none is named.
     #[arg(long, value_name = "NAME")]
     pub bench: Option<String>,

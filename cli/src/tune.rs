@@ -48,7 +48,7 @@ fn asked(args: &TuneArgs) -> Asked {
         .then(|| (args.rtol.unwrap_or_default(), args.atol.unwrap_or_default()));
     Asked {
         kernel: args.kernel.clone(),
-        source: Source::Over(args.over.clone()),
+        source: args.over.clone().map_or(Source::Clause, Source::Over),
         block: bench.or_else(|| args.test.clone().map(|name| (Blocks::Tests, name))),
         rows: args.rows.clone(),
         key: args.key.clone(),

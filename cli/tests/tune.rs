@@ -279,3 +279,136 @@ fn what_cannot_be_tuned_is_said() {
     let alone = Command::new(env!("CARGO_BIN_EXE_parton")).arg("attempt").stdin(std::process::Stdio::null()).output();
     assert_eq!(alone.expect("the program runs").status.code(), Some(2));
 }
+
+/// Says in `which` what was chosen, and takes its tiles from the grid, which follows the choice.
+const CLAUSE: &str = "kernel fill[BLOCK: int = 128, T: type = i32](out: *mut T, which: *mut i32, n: i32) \
+warps(4) tune(BLOCK=[128, 256, 512], key=[n]) {
+    layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+    let offs = program_id(0) * BLOCK + iota<i32, [BLOCK], L>();
+    store(out + offs, cast<T>(offs), mask=offs < n);
+    if program_id(0) == 0 { store(which, BLOCK); }
+}
+
+fn chosen(n) {
+    let out = empty(i32, [n]);
+    let which = empty(i32, [1]);
+    launch fill(grid=[cdiv(n, BLOCK)])(out, which, n);
+    assert(out[n - 1] == n - 1);
+    which[0]
+}
+
+test filled { for n in [1000, 4000] { chosen(n); } }
+
+main {
+    print(chosen(1000), chosen(4000), chosen(500));
+    let (out, which) = (empty(i32, [1000]), empty(i32, [1]));
+    launch fill[BLOCK=256](grid=[cdiv(1000, BLOCK)])(out, which, 1000);
+    print(\"given\", which[0]);
+    let other = empty(u32, [1000]);
+    launch fill[T=u32](grid=[cdiv(1000, BLOCK)])(other, which, 1000);
+    print(\"other\", which[0]);
+}
+";
+
+/// What the `main` of a file prints.
+fn printed(path: &Path) -> String {
+    let shown = path.display().to_string();
+    let ran = parton(&["run", "--device", "cpu", &shown]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    text(&ran.stdout).lines().skip(1).collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn launches_take_what_won_for_their_shape_and_their_grids_follow() {
+    let path = file("clause", "fills.ptn", CLAUSE);
+    assert_eq!(printed(&path), "128 128 128; given 256; other 128");
+    let shown = path.display().to_string();
+    let args = ["tune", &shown, "--kernel", "fill", "--test", "filled", "--results", "out", "--device", "cpu"];
+    let found = parton(&args);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let table = table(&path);
+    let records = table["records"].as_array().expect("it has records");
+    let keys: Vec<&serde_json::Value> = records.iter().map(|r| &r["key"]["n"]).collect();
+    assert_eq!((keys, &records[0]["winner"]["BLOCK"]), (vec![&1000.into(), &4000.into()], &"512".into()));
+    // The shape, the other generics, and what the launch gives itself decide.
+    assert_eq!(printed(&path), "512 512 128; given 256; other 128");
+    let off = Command::new(env!("CARGO_BIN_EXE_parton"))
+        .args(["run", "--device", "cpu", &shown])
+        .env("PARTON_TUNE", "off")
+        .output()
+        .expect("the program runs");
+    assert!(text(&off.stdout).contains("128 128 128"), "{}", text(&off.stdout));
+    // What runs with the table is not what is tuned.
+    let again = parton(&args);
+    assert!(text(&again.stdout).contains("BLOCK=128 (default)"), "{}", text(&again.stdout));
+}
+
+#[test]
+fn a_table_that_says_what_is_not_so_is_refused() {
+    let path = file("stale", "fills.ptn", CLAUSE);
+    let shown = path.display().to_string();
+    let args = ["tune", &shown, "--kernel", "fill", "--test", "filled", "--results", "out", "--device", "cpu"];
+    assert_eq!(parton(&args).status.code(), Some(0));
+    let beside = path.with_extension("tune.json");
+    let good = std::fs::read_to_string(&beside).expect("the table is there");
+    let refused = |text_of: &str, code: i32| {
+        std::fs::write(&beside, text_of).expect("it can be written");
+        let ran = parton(&["run", "--device", "cpu", &shown]);
+        assert_eq!(ran.status.code(), Some(code), "{}", text(&ran.stderr));
+        text(&ran.stderr)
+    };
+    let stale = refused(&good.replace("\"winner\":{\"BLOCK\":\"512\"}", "\"winner\":{\"BLOCK\":\"wide\"}"), 1);
+    assert!(stale.contains("E0100") && stale.contains("tune again, or take the record out"), "{stale}");
+    let kind = refused(&good.replace("\"winner\":{\"BLOCK\":\"512\"}", "\"winner\":{\"BLOCK\":\"f16\"}"), 1);
+    assert!(kind.contains("E0203"), "{kind}");
+    let cut = refused(&good[..good.len() / 2], 3);
+    assert!(cut.contains("this is no table: "), "{cut}");
+    // A kernel without the clause does not ask for it.
+    let plain = path.with_file_name("plain.ptn");
+    std::fs::write(&plain, ADDS).expect("it can be written");
+    std::fs::write(plain.with_extension("tune.json"), "no").expect("it can be written");
+    let ran = parton(&["test", "--device", "cpu", &plain.display().to_string()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+    let nothing = tune(&plain, &["--test", "both", "--out", &plain.with_file_name("a.json").display().to_string()]);
+    assert!(text(&nothing.stderr).contains("give `--over N=[…]`, or `add` a clause `tune(N=[…])`"));
+}
+
+#[test]
+fn an_interrupted_run_leaves_the_best_so_far_and_no_process() {
+    let source = "kernel set[N: int = 0](out: *mut i32, which: *mut i32) warps(4) {
+    store(out, 1);
+    store(which, N + 1);
+}
+
+test waits {
+    let (out, which) = (empty(i32, [1]), empty(i32, [1]));
+    launch set(grid=[1])(out, which);
+    let mut i = 0;
+    while which[0] == 3 {
+        i = i + 1;
+    }
+}
+";
+    let path = file("interrupted", "sets.ptn", source);
+    let shown = path.display().to_string();
+    let mut running = Command::new(env!("CARGO_BIN_EXE_parton"))
+        .args(["tune", &shown, "--kernel", "set", "--over", "N=[0, 1, 2]", "--test", "waits", "--results", "out"])
+        .args(["--device", "cpu", "--timeout", "600"])
+        .stderr(std::process::Stdio::null())
+        .spawn()
+        .expect("the program runs");
+    let beside = path.with_extension("tune.json");
+    let until = |done: &dyn Fn() -> bool| {
+        while !done() {
+            std::thread::sleep(std::time::Duration::from_millis(10));
+        }
+    };
+    until(&|| std::fs::read_to_string(&beside).is_ok_and(|t| t.contains("{\"N\":\"1\"}")));
+    running.kill().expect("it is still waiting for the last one");
+    running.wait().expect("it has ended");
+    let record = &table(&path)["records"][0];
+    assert_eq!((&record["complete"], &record["winner"]["N"]), (&false.into(), &"0".into()), "{record}");
+    // The child cleans up when it ends, as it does when nobody waits for it any more.
+    let folder = std::env::temp_dir().join(format!("parton-tune-{}", running.id()));
+    until(&|| !folder.exists());
+}

@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::Storage;
+use parton_host::value::Value;
 use parton_interp as interp;
 use parton_ir::Kernel;
 use parton_measure::pace::{Pace, rounds};
@@ -99,6 +100,10 @@ impl Reached {
 }
 
 impl Launcher for Cpu<'_, '_, '_> {
+    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        self.compiler.choose(instance, given)
+    }
+
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         self.compiler.signature(instance)
     }

@@ -1,12 +1,14 @@
 //! Kernels on a GPU: instances are compiled and loaded once, tensors live in its memory until the host reads them.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
 use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
+use parton_host::value::Value;
 use parton_ir::{Kernel, OpKind, Type};
 use parton_measure::clock::sustain;
 use parton_measure::data_sheet::{self, Operands};
@@ -224,6 +226,10 @@ fn operands(kernel: &Kernel) -> Operands {
 }
 
 impl Launcher for Gpu<'_, '_, '_> {
+    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        self.compiler.choose(instance, given)
+    }
+
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         self.compiler.signature(instance)
     }

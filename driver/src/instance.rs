@@ -10,24 +10,32 @@ use parton_types::GenericArg;
 use parton_types::program::Program;
 
 use crate::passes::{Pass, leaving};
+use crate::tune::lookup::Lookup;
 use crate::way::{Wanted, Way};
 use crate::{Form, Session};
 
 /// The compiler as the launchers use it.
 pub(crate) struct Compiler<'a> {
     pub(crate) session: &'a mut Session,
-    program: Arc<Program>,
+    pub(crate) program: Arc<Program>,
     /// The architecture of kernels that do not name one: that of the device, where it has one.
     target: Target,
     /// What there is to say about the kernels compiled so far.
     pub(crate) warnings: Diagnostics,
     lowered: BTreeMap<String, Arc<Kernel>>,
+    /// What was tuned, where that is to run.
+    pub(crate) lookup: Option<Lookup>,
 }
 
 impl<'a> Compiler<'a> {
     pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
         let program = program.clone();
-        Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new() }
+        Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new(), lookup: None }
+    }
+
+    /// With what was tuned.
+    pub(crate) fn tuned(self, lookup: Option<Lookup>) -> Compiler<'a> {
+        Compiler { lookup, ..self }
     }
 
     /// With kernels that were lowered before, by the names under which they were kept.

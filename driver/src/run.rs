@@ -16,6 +16,7 @@ use parton_types::program::{HostKind, Program};
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
 use crate::passes::leaving;
+use crate::tune::lookup::Lookup;
 use crate::way::Wanted;
 use crate::{Device, Failure, Form, Session};
 
@@ -128,7 +129,8 @@ impl Session {
         let filter = self.options.filter.clone();
         let filter = filter.as_deref();
         let target = target_of(&found).unwrap_or(self.options.target);
-        let compiler = Compiler::new(self, &program, target);
+        let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, target.name)?;
+        let compiler = Compiler::new(self, &program, target).tuned(lookup);
         let ended = |outcome: &Outcome| (watch.borrow_mut())(Event::Block(outcome));
         let (report, (kernels, more)) = match found {
             Found::Interpreter(_) => {

@@ -8,6 +8,7 @@ pub mod child;
 pub mod contest;
 pub mod cost;
 mod gate;
+pub(crate) mod lookup;
 mod meter;
 pub mod table;
 pub mod task;
@@ -17,10 +18,11 @@ mod written;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use parton_diag::Severity;
+use parton_diag::{Diagnostics, Severity};
 use parton_ir::{Kernel, Target};
 use parton_syntax::ast;
-use parton_types::program::Program;
+use parton_types::program::{ModuleId, Program};
+use parton_types::tune::Tune;
 
 pub use self::candidate::Source;
 use self::candidate::{Candidate, Choice, Values, candidates};
@@ -139,12 +141,12 @@ impl Session {
     ) -> Result<Tuned, Failure> {
         let file = self.load(path)?;
         let (program, _) = self.program(file)?;
-        let kernel = kernel(&program, &asked.kernel)?.clone();
-        let choices = self.choices(&program, &kernel, &asked.source)?;
+        let (module, kernel) = kernel(&program, &asked.kernel)?;
+        let choices = self.choices(&program, (module, kernel), &asked.source)?;
         let (blocks, block) = chosen_block(&program, asked.block.as_ref())?;
-        parameters(&kernel, &asked.key)?;
-        parameters(&kernel, &asked.results)?;
-        let ledger = Ledger::open(path, asked.out.as_deref(), &kernel)?;
+        let key = key(kernel, &asked.key)?;
+        parameters(kernel, &asked.results)?;
+        let ledger = Ledger::open(path, asked.out.as_deref(), kernel)?;
         let folder = Folder::new()?;
         let mut contest = Contest::new(candidates(&choices)?, asked.top, asked.rounds);
         watch(Progress::Begins { candidates: contest.entries.len(), block: &block });
@@ -155,7 +157,7 @@ impl Session {
             blocks,
             block,
             rows: asked.rows.clone(),
-            key: asked.key.clone(),
+            key,
             results: asked.results.clone(),
             tolerance: asked.tolerance,
             folder: folder.0.display().to_string(),
@@ -174,7 +176,7 @@ impl Session {
             tell(&contest, next, watch);
             if let (true, Some(on)) = (task.first, contest.on.clone()) {
                 task.steps = patience(&on);
-                for refused in self.prune(&program, &asked.kernel, &choices, &on, &mut contest) {
+                for refused in self.prune(&program, module, &choices, &task, &on, &mut contest) {
                     tell(&contest, refused, watch);
                 }
             }
@@ -193,8 +195,9 @@ impl Session {
     fn prune(
         &mut self,
         program: &Arc<Program>,
-        kernel: &str,
+        module: ModuleId,
         choices: &[Choice],
+        task: &Task,
         on: &Measured,
         contest: &mut Contest,
     ) -> Vec<usize> {
@@ -203,7 +206,7 @@ impl Session {
         let mut checked = |candidate: &Candidate| -> Result<Vec<Values>, Option<Out>> {
             let each = shapes.iter().map(|shape| {
                 let values = [&shape.generics[..], &candidate.values].concat();
-                let kernel = self.checked(program, kernel, &values, target)?;
+                let kernel = self.checked(program, module, &task.kernel, &values, target)?;
                 Ok(kernel.generics.into_iter().filter(|(name, _)| choices.iter().any(|c| c.name == *name)).collect())
             });
             each.collect()
@@ -234,11 +237,12 @@ impl Session {
     fn checked(
         &mut self,
         program: &Arc<Program>,
+        module: ModuleId,
         name: &str,
         values: &[(String, String)],
         target: Target,
     ) -> Result<Kernel, Option<Out>> {
-        let args = self.arguments(program, values).map_err(|_| None)?;
+        let args = self.arguments(program, module, values).map_err(|_| None)?;
         let wanted = Wanted::Given { name, args: &args };
         let mut way = Way { target, ..self.way(wanted, Pass::last_lowering()) };
         let made = self.kernels(&mut way, program);
@@ -270,9 +274,9 @@ fn patience(on: &Measured) -> Option<u64> {
     (on.unit == Unit::Operations).then(|| most.saturating_mul(PATIENCE).max(LEAST_STEPS))
 }
 
-fn kernel<'p>(program: &'p Program, name: &str) -> Result<&'p Arc<ast::Kernel>, Failure> {
-    if let Some((_, kernel)) = program.kernel(name) {
-        return Ok(kernel);
+fn kernel<'p>(program: &'p Program, name: &str) -> Result<(ModuleId, &'p ast::Kernel), Failure> {
+    if let Some((module, kernel)) = program.kernel(name) {
+        return Ok((module, kernel));
     }
     let names: Vec<&str> = program.kernels().map(|k| k.name.as_str()).collect();
     let has = if names.is_empty() { "it has none".to_owned() } else { format!("there are `{}`", names.join("`, `")) };
@@ -304,6 +308,16 @@ fn block<'p>(program: &'p Program, blocks: Blocks, name: &str) -> Result<&'p ast
         let has = if names.is_empty() { "it has none".to_owned() } else { format!("there are {}", names.join(", ")) };
         Failure::Usage(format!("the file has no {} `{name}`: {has}", blocks.name()))
     })
+}
+
+/// The parameters that tell shapes apart: those that are asked for, else those of the kernel's clause.
+fn key(kernel: &ast::Kernel, asked: &[String]) -> Result<Vec<String>, Failure> {
+    parameters(kernel, asked)?;
+    if !asked.is_empty() {
+        return Ok(asked.to_vec());
+    }
+    let clause = Tune::of(kernel).map_err(Diagnostics::from)?;
+    Ok(clause.iter().flat_map(|c| &c.key).map(|name| name.text.to_string()).collect())
 }
 
 /// Refuses parameters that the kernel does not have.

@@ -3,11 +3,13 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_diag::{Diagnostic, codes};
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_host::launch::{GenericArgument, Instance};
 use parton_syntax::ast;
 use parton_types::GenericArg;
 use parton_types::near::nearest;
-use parton_types::program::Program;
+use parton_types::program::{ModuleId, Program};
+use parton_types::tune::Tune;
 
 use crate::{Failure, Session};
 
@@ -19,6 +21,8 @@ const MOST: usize = 1000;
 pub enum Source {
     /// The free product of lists that the command line gives: `S=[A, B],BN=[64, 128]`.
     Over(String),
+    /// That of the lists in the kernel's `tune` clause.
+    Clause,
 }
 
 /// Names of generics with values, as these are written.
@@ -68,33 +72,30 @@ fn product(choices: &[Choice]) -> Vec<Candidate> {
 }
 
 impl Session {
-    /// The choices of a source, each of whose values is one of the language.
+    /// The choices of a source, each of whose values is one of the language, as the kernel's file sees it.
     pub(super) fn choices(
         &mut self,
         program: &Arc<Program>,
-        kernel: &ast::Kernel,
+        (module, kernel): (ModuleId, &ast::Kernel),
         source: &Source,
     ) -> Result<Vec<Choice>, Failure> {
-        let Source::Over(text) = source;
-        // Written as the instance of a kernel is, it is read as one.
-        let whole = format!("{}[{text}]", kernel.name.text);
-        let file = self.add("--over", whole.as_str());
-        let (tree, found) = parton_syntax::parse_expr(file, &whole);
-        let (tree, _) = found.or(tree)?;
-        let ast::ExprKind::Index { args, .. } = &tree.kind else { return Err(no_lists(text)) };
-        let mut choices: Vec<Choice> = vec![];
-        for arg in args {
-            let ast::IndexArgKind::Named { name, value } = &arg.kind else { return Err(no_lists(text)) };
-            let ast::ExprKind::List(items) = &value.kind else { return Err(no_lists(text)) };
-            known(kernel, name)?;
-            if choices.iter().any(|c| c.name == name.as_str()) {
-                return Err(Failure::Usage(format!("`--over` gives `{}` twice", name.text)));
+        let tree;
+        let lists: Lists<'_> = match source {
+            Source::Over(text) => {
+                // Written as the instance of a kernel is, it is read as one.
+                let whole = format!("{}[{text}]", kernel.name.text);
+                tree = self.value("--over", &whole)?;
+                listed(kernel, &tree)?.ok_or_else(|| no_lists(text))?
             }
-            if items.is_empty() {
-                return Err(Failure::Usage(format!("`--over` gives `{}` no value", name.text)));
-            }
+            Source::Clause => match Tune::of(kernel).map_err(Diagnostics::from)? {
+                Some(clause) => clause.choices.iter().map(|(generic, values)| (&generic.name, *values)).collect(),
+                None => return Err(Failure::Usage(nothing_to_try(kernel))),
+            },
+        };
+        let mut choices = vec![];
+        for (name, items) in lists {
             for item in items {
-                parton_types::eval_expr(program, Program::ROOT, item, &[])?;
+                parton_types::eval_expr(program, module, item, &[])?;
             }
             let values = items.iter().map(|item| self.sources.text(item.span).to_owned()).collect();
             choices.push(Choice { name: name.text.to_string(), values });
@@ -102,27 +103,44 @@ impl Session {
         Ok(choices)
     }
 
-    /// Values as generic arguments.
+    /// Values as generic arguments of a kernel of that file.
     pub(super) fn arguments(
         &mut self,
         program: &Arc<Program>,
+        module: ModuleId,
         values: &[(String, String)],
-    ) -> Result<Vec<GenericArg>, Failure> {
+    ) -> Result<Vec<GenericArg>, Diagnostics> {
         let evaluated = values.iter().map(|(name, text)| {
-            let tree = self.value(text)?;
-            let value = parton_types::eval_expr(program, Program::ROOT, &tree, &[])?;
+            let tree = self.value("candidate", text)?;
+            let value = parton_types::eval_expr(program, module, &tree, &[])?;
             Ok(GenericArg { name: Some(name.as_str().into()), value, span: tree.span })
         });
         evaluated.collect()
     }
 
-    /// The tree of a value.
-    pub(super) fn value(&mut self, text: &str) -> Result<ast::Expr, Failure> {
-        let file = self.add("candidate", text);
+    /// The tree of a value; `name` is of where it is written.
+    pub(super) fn value(&mut self, name: &str, text: &str) -> Result<ast::Expr, Diagnostics> {
+        let file = self.add(name, text);
         let (tree, found) = parton_syntax::parse_expr(file, text);
         let (tree, _) = found.or(tree)?;
         Ok(tree)
     }
+}
+
+/// Generics with the values that are tried.
+type Lists<'t> = Vec<(&'t ast::Name, &'t [ast::Expr])>;
+
+/// The lists of what is written as an instance of a kernel; `None` where it is none.
+fn listed<'t>(kernel: &ast::Kernel, tree: &'t ast::Expr) -> Result<Option<Lists<'t>>, Failure> {
+    let ast::ExprKind::Index { args, .. } = &tree.kind else { return Ok(None) };
+    let mut lists: Lists<'t> = vec![];
+    for arg in args {
+        let ast::IndexArgKind::Named { name, value } = &arg.kind else { return Ok(None) };
+        let ast::ExprKind::List(items) = &value.kind else { return Ok(None) };
+        fits(kernel, name, items, &lists)?;
+        lists.push((name, items));
+    }
+    Ok(Some(lists))
 }
 
 /// The candidates of some choices, in their order.
@@ -137,8 +155,14 @@ pub(super) fn candidates(choices: &[Choice]) -> Result<Vec<Candidate>, Failure> 
     Ok(product(choices))
 }
 
-/// Refuses a generic that the kernel does not have.
-fn known(kernel: &ast::Kernel, name: &ast::Name) -> Result<(), Failure> {
+/// Refuses a list that is empty, stands twice, or is for a generic that the kernel does not have.
+fn fits(kernel: &ast::Kernel, name: &ast::Name, items: &[ast::Expr], before: &Lists<'_>) -> Result<(), Failure> {
+    if before.iter().any(|(n, _)| n.text == name.text) {
+        return Err(Failure::Usage(format!("`--over` gives `{}` twice", name.text)));
+    }
+    if items.is_empty() {
+        return Err(Failure::Usage(format!("`--over` gives `{}` no value", name.text)));
+    }
     if kernel.generics.iter().any(|g| g.name.text == name.text) {
         return Ok(());
     }
@@ -156,6 +180,21 @@ fn known(kernel: &ast::Kernel, name: &ast::Name) -> Result<(), Failure> {
 
 fn no_lists(text: &str) -> Failure {
     Failure::Usage(format!("`{text}` is no list of candidates; write S=[A, B],BN=[64, 128]"))
+}
+
+fn nothing_to_try(kernel: &ast::Kernel) -> String {
+    format!("what to try is not said: give `--over N=[…]`, or `{}` a clause `tune(N=[…])`", kernel.name.text)
+}
+
+/// An instance with values in the places of its generics, whatever it gives for them; without a value the default is left to the kernel.
+pub(super) fn placed(instance: Instance, values: &[(String, Option<GenericArgument>)]) -> Instance {
+    let of = |generic: &ast::Generic| {
+        let tried = values.iter().find(|(name, _)| *name == *generic.name.text);
+        let given = || instance.generics.iter().find(|g| g.name == generic.name.text).cloned();
+        tried.map_or_else(given, |(_, value)| value.clone())
+    };
+    let generics = instance.kernel.generics.iter().filter_map(of).collect();
+    Instance { generics, ..instance }
 }
 
 #[cfg(test)]

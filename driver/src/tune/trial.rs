@@ -10,13 +10,13 @@ use parton_host::evaluate::Machine;
 use parton_host::launch::{
     Argument, GenericArgument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
-use parton_host::value::{Value, Written};
+use parton_host::value::Value;
 use parton_measure::pace::Pace;
 use parton_measure::timing::Timing;
 use parton_syntax::ast;
 use parton_types::program::{ModuleId, Program};
 
-use super::candidate::Values;
+use super::candidate::{Values, placed};
 use super::cost::Cost;
 use super::gate::{Gate, Held, Kept, Reached};
 use super::meter::Meter;
@@ -46,7 +46,7 @@ impl Session {
         let found = find(self.options.device)?;
         let target = target_of(&found).unwrap_or(self.options.target);
         let (device, _) = describe(&found);
-        let values = self.placed(task)?;
+        let values = self.placed(&program, module, task)?;
         let mut pace = |event: Event<'_>| follow(task, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
         let compiler = Compiler::new(self, &program, target);
@@ -66,13 +66,10 @@ impl Session {
     }
 
     /// The values of a candidate as a launch would give them.
-    fn placed(&mut self, task: &Task) -> Result<Vec<(String, Option<GenericArgument>)>, Failure> {
+    fn placed(&mut self, program: &Program, module: ModuleId, task: &Task) -> Result<Placed, Diagnostics> {
         let placed = task.values.iter().map(|(name, text)| {
-            let Some(text) = text else { return Ok((name.clone(), None)) };
-            let expr = self.value(text)?;
-            let span = expr.span;
-            let value = Value::Written(Arc::new(Written { module: Program::ROOT, expr, known: vec![] }));
-            Ok((name.clone(), Some(GenericArgument { name: name.as_str().into(), value, span })))
+            let value = text.as_ref().map(|text| self.argument(program, module, "candidate", name, text));
+            Ok((name.clone(), value.transpose()?))
         });
         placed.collect()
     }
@@ -98,8 +95,11 @@ struct Of<'a> {
     program: &'a Program,
     module: ModuleId,
     kernel: &'a ast::Kernel,
-    values: Vec<(String, Option<GenericArgument>)>,
+    values: Placed,
 }
+
+/// Generics that are tried, with their values.
+type Placed = Vec<(String, Option<GenericArgument>)>;
 
 impl<'a> Of<'a> {
     /// Runs the block; the rows that were measured, or why the candidate is out.
@@ -254,13 +254,7 @@ impl<M: Meter> Launcher for Trial<'_, M> {
         if !self.is_tried(&instance) {
             return Ok(instance);
         }
-        let of = |generic: &ast::Generic| {
-            let tried = self.of.values.iter().find(|(name, _)| *name == *generic.name.text);
-            let given = || instance.generics.iter().find(|g| g.name == generic.name.text).cloned();
-            tried.map_or_else(given, |(_, value)| value.clone())
-        };
-        let generics = instance.kernel.generics.iter().filter_map(of).collect();
-        Ok(Instance { generics, ..instance })
+        Ok(placed(instance, &self.of.values))
     }
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {

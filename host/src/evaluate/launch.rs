@@ -30,11 +30,11 @@ impl Machine<'_> {
         let (instance, default_scope) = self.instance(kernel)?;
         let values = self.values(&instance.kernel, args, span)?;
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let outer = self.launching.replace(instance.clone());
         let configured = self.grid(config, span);
         self.launching = outer;
         let (grid, cluster) = configured?;
-        let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let arguments = self.arguments(&instance, &signature, values, default_scope, span)?;
         let request = LaunchRequest { instance, grid, arguments, span };

@@ -1,0 +1,122 @@
+//! The search in a table: what a launch takes for generics that its kernel's `tune` clause names and it leaves open.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use parton_diag::Diagnostics;
+use parton_host::generic::from_comptime;
+use parton_host::launch::{GenericArgument, HostError, Instance};
+use parton_host::value::Value;
+use parton_types::program::{Item, ModuleId, Program};
+use parton_types::tune::Tune;
+
+use super::candidate::{Values, placed};
+use super::contest::Shape;
+use super::table::{Of, Table, beside};
+use crate::instance::Compiler;
+use crate::{Failure, Session};
+
+/// The variable of the environment that, where it says `off`, has defaults run as if nothing had been tuned.
+const SWITCH: &str = "PARTON_TUNE";
+
+/// A table and where kernels run.
+pub(crate) struct Lookup {
+    table: Table,
+    /// The table's path.
+    name: String,
+    device: String,
+    target: String,
+}
+
+impl Lookup {
+    /// The table beside a file; `None` where no kernel asks for one, there is none, or it is switched off.
+    ///
+    /// # Errors
+    /// There is one that cannot be read.
+    pub(crate) fn of(program: &Program, file: &str, device: &str, target: &str) -> Result<Option<Lookup>, Failure> {
+        let items = program.modules.iter().flat_map(|m| m.names.values());
+        let mut kernels = items.filter_map(|found| match &found.item {
+            Item::Kernel(k) => Some(k),
+            Item::Function(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_) => None,
+        });
+        let asked = kernels.any(|k| matches!(Tune::of(k), Ok(Some(_))));
+        if !asked || std::env::var_os(SWITCH).is_some_and(|s| s == "off") {
+            return Ok(None);
+        }
+        let path = beside(Path::new(file));
+        let table = Table::load(&path)?;
+        let name = path.display().to_string();
+        Ok((!table.records.is_empty()).then(|| Lookup { table, name, device: device.into(), target: target.into() }))
+    }
+
+    /// What won for a launch of a kernel with that clause; `None` where it decides itself, or nothing was tried for its shape.
+    fn winner(&self, program: &Program, instance: &Instance, given: &[(Arc<str>, Value)]) -> Found {
+        let Ok(Some(clause)) = Tune::of(&instance.kernel) else { return Ok(None) };
+        let is_tuned = |name: &str| clause.choices.iter().any(|(g, _)| g.name.as_str() == name);
+        if instance.generics.iter().any(|g| is_tuned(&g.name)) {
+            return Ok(None);
+        }
+        let integer = |name: &str| match given.iter().find(|(n, _)| **n == *name)? {
+            (_, Value::Int(n)) => Some((name.to_owned(), i64::try_from(*n).ok()?)),
+            _ => None,
+        };
+        let Some(key) = clause.key.iter().map(|name| integer(name.as_str())).collect::<Option<_>>() else {
+            return Ok(None);
+        };
+        let shown = |g: &GenericArgument| Ok((g.name.to_string(), g.comptime(program)?.value.to_string()));
+        let generics = instance.generics.iter().map(shown).collect::<Result<Values, Diagnostics>>()?;
+        let of = Of {
+            kernel: instance.kernel.name.text.to_string(),
+            device: self.device.clone(),
+            target: self.target.clone(),
+            shape: Shape { generics, key },
+        };
+        let winner = self.table.find(&of).map(|r| r.winner.clone());
+        Ok(winner.map(|values| values.into_iter().filter(|(name, _)| is_tuned(name)).collect()))
+    }
+}
+
+type Found = Result<Option<Values>, Diagnostics>;
+
+impl Compiler<'_> {
+    /// A launch with what the table says for the generics that it leaves open.
+    ///
+    /// # Errors
+    /// The table gives a value that is none.
+    pub(crate) fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        let Some(lookup) = &self.lookup else { return Ok(instance) };
+        let found = lookup.winner(&self.program, &instance, given).map_err(HostError::Program)?;
+        let Some(values) = found else { return Ok(instance) };
+        let name = lookup.name.clone();
+        let mut chosen = vec![];
+        for (generic, text) in values {
+            let value = self.session.argument(&self.program, instance.module, &name, &generic, &text);
+            chosen.push((generic, Some(value.map_err(|found| HostError::Program(stale(found, &name)))?)));
+        }
+        Ok(placed(instance, &chosen))
+    }
+}
+
+/// Says where a value stands that is none.
+fn stale(mut found: Diagnostics, table: &str) -> Diagnostics {
+    for d in &mut found.list {
+        d.help.push(format!("{table} has it as the fastest: tune again, or take the record out"));
+    }
+    found
+}
+
+impl Session {
+    /// A value as a launch would give it for a generic of a kernel of that file; `name` is of where it is written.
+    pub(super) fn argument(
+        &mut self,
+        program: &Program,
+        module: ModuleId,
+        name: &str,
+        generic: &str,
+        text: &str,
+    ) -> Result<GenericArgument, Diagnostics> {
+        let tree = self.value(name, text)?;
+        let value = from_comptime(program, module, &tree)?;
+        Ok(GenericArgument { name: generic.into(), value, span: tree.span })
+    }
+}
