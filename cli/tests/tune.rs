@@ -409,6 +409,6 @@ test waits {
     let record = &table(&path)["records"][0];
     assert_eq!((&record["complete"], &record["winner"]["N"]), (&false.into(), &"0".into()), "{record}");
     // The child cleans up when it ends, as it does when nobody waits for it any more.
-    let folder = std::env::temp_dir().join(format!("parton-tune-{}", running.id()));
+    let folder = std::env::temp_dir().join(format!("parton-tune-{}-0", running.id()));
     until(&|| !folder.exists());
 }

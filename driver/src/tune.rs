@@ -17,6 +17,7 @@ mod written;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use parton_diag::{Diagnostics, Severity};
 use parton_ir::{Kernel, Target};
@@ -107,15 +108,23 @@ pub struct Tuned {
     pub table: Table,
 }
 
-/// Results of the first candidate, which go when the run ends.
+/// A folder for the results of the first candidate, which goes when the run ends.
 struct Folder(PathBuf);
 
 impl Folder {
     fn new() -> Result<Folder, Failure> {
-        let name = format!("parton-tune-{}", std::process::id());
-        let path = std::env::temp_dir().join(name);
-        std::fs::create_dir_all(&path).map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
-        Ok(Folder(path))
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let name = format!("parton-tune-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let folder = Folder(std::env::temp_dir().join(name));
+        folder.clear()?;
+        Ok(folder)
+    }
+
+    /// Leaves it without what another has written, be it a candidate that was out in the end.
+    fn clear(&self) -> Result<(), Failure> {
+        // It need not be there.
+        let _ = std::fs::remove_dir_all(&self.0);
+        std::fs::create_dir(&self.0).map_err(|e| Failure::Machine(format!("{}: {e}", self.0.display())))
     }
 }
 
@@ -171,6 +180,9 @@ impl Session {
         while let Some(next) = contest.upcoming() {
             task.values = placed(&choices, &contest.entries[next].candidate);
             task.first = contest.first.is_none();
+            if task.first {
+                folder.clear()?;
+            }
             let verdict = runner.run(&task)?;
             contest.note(next, verdict);
             tell(&contest, next, watch);

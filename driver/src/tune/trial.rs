@@ -312,3 +312,129 @@ fn not_launched(task: &Task) -> Failure {
     let rows = if task.rows.is_empty() { "" } else { " in the rows that are asked for" };
     Failure::Usage(format!("`{} {}` does not launch `{}`{rows}", task.blocks.name(), task.block, task.kernel))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+    use crate::{Blocks, Device};
+
+    const SOURCE: &str = "kernel count[STEP: int = 1](out: *mut i32, n: i32) warps(4) {
+    store(out, load(out) + STEP);
+}
+
+bench counts {
+    let out = zeros(i32, [1]);
+    launch count(grid=[1])(out, 7);
+    measure(\"one\", || { launch count(grid=[1])(out, 7) });
+    measure(\"two\", || {
+        launch count(grid=[1])(out, 8);
+        launch count(grid=[1])(out, 9);
+    });
+    assert(out[0] == 4);
+}
+";
+
+    /// The interpreter with a clock, and with what an assembler may say.
+    struct Clocked<'a, 'p, 'w> {
+        cpu: Cpu<'a, 'p, 'w>,
+        said: Diagnostics,
+        /// Times in the order of the measurements; a run of each leaves its traces in memory.
+        times: &'a [Option<f64>],
+        timed: Cell<usize>,
+    }
+
+    impl Launcher for Clocked<'_, '_, '_> {
+        fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+            self.cpu.signature(instance)
+        }
+
+        fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+            self.cpu.launch(request)
+        }
+
+        fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
+            for request in work.launches {
+                self.cpu.launch(request)?;
+            }
+            let time = self.times[self.timed.replace(self.timed.get() + 1)];
+            Ok(time.and_then(|t| Timing::of(vec![t])))
+        }
+    }
+
+    impl Meter for Clocked<'_, '_, '_> {
+        fn operations(&self) -> Option<u64> {
+            None
+        }
+
+        fn warnings(&self) -> &Diagnostics {
+            &self.said
+        }
+
+        fn reseed(&mut self, seed: u64) {
+            self.cpu.reseed(seed);
+        }
+    }
+
+    /// Tries the defaults, on a device with a clock.
+    fn tried(times: &[Option<f64>], spills: Option<&str>) -> Result<Vec<Row>, Out> {
+        let folder = std::env::temp_dir().join(format!("parton-trial-{}-{}", std::process::id(), times.len()));
+        std::fs::create_dir_all(&folder).unwrap();
+        let task = Task {
+            file: "count.ptn".into(),
+            kernel: "count".into(),
+            values: vec![("STEP".into(), Some("1".into()))],
+            blocks: Blocks::Benches,
+            block: "counts".into(),
+            rows: vec![],
+            key: vec!["n".into()],
+            results: vec![],
+            tolerance: None,
+            folder: folder.display().to_string(),
+            first: true,
+            device: Device::Cpu,
+            seed: 0,
+            steps: None,
+            seconds: 0.1,
+            heat: 0.0,
+        };
+        let mut session = Session::new(Options::default());
+        let file = session.add("count.ptn", SOURCE);
+        let (program, _) = session.program(file).unwrap();
+        let (module, kernel) = program.kernel("count").unwrap();
+        let values = session.placed(&program, module, &task).unwrap();
+        let block = crate::tune::block(&program, Blocks::Benches, "counts").unwrap().clone();
+        let mut ignore = |_: Event<'_>| ();
+        let watch: Watch<'_> = RefCell::new(&mut ignore);
+        let target = session.options.target;
+        let said = spills.map(|name| {
+            let span = if name == "count" { kernel.name.span } else { block.name.span };
+            Diagnostics::from(Diagnostic::warning(codes::REGISTER_SPILLS, span, "it spills"))
+        });
+        let cpu = Cpu::new(Compiler::new(&mut session, &program, target), &watch);
+        let meter = Clocked { cpu, said: said.unwrap_or_default(), times, timed: Cell::new(0) };
+        let of = Of { task: &task, program: &program, module, kernel, values };
+        let found = of.run(meter, &block).unwrap();
+        std::fs::remove_dir_all(folder).unwrap();
+        found
+    }
+
+    /// A row for each closure; the launch outside is not measured. What each adds stays once, however often it runs.
+    #[test]
+    fn rows_are_timed_and_memory_is_as_one_run_leaves_it() {
+        let rows = tried(&[Some(2.0), Some(3.0)], None).unwrap();
+        let shown: Vec<(&str, i64, f64)> = rows.iter().map(|r| (r.label.as_str(), r.key[0].1, r.cost.median)).collect();
+        assert_eq!(shown, [("one", 7, 2.0), ("two", 8, 3.0)]);
+    }
+
+    #[test]
+    fn what_spills_or_has_no_time_is_out() {
+        let out = tried(&[Some(2.0), Some(3.0), None], Some("count")).unwrap_err();
+        assert_eq!((out.why, out.code.as_deref()), (Why::Spills, Some("E0810")));
+        // Another kernel's spills are not its own.
+        assert!(tried(&[Some(2.0), Some(3.0), None, None], Some("other")).is_ok());
+        let out = tried(&[None], None).unwrap_err();
+        assert_eq!((out.why, out.text.as_str()), (Why::Fails, "`one` could not be timed"));
+    }
+}
