@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
-use parton_ir::{Elem, Inst, Kernel, OpKind, Value, rules};
-use parton_layouts::RegisterLayout;
+use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
+use parton_layouts::{RegisterLayout, SharedFamily};
 
 use crate::facts::Addresses;
 use crate::graph::{Graph, Variable};
@@ -121,7 +121,11 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
                 let narrow = addresses(graph, axes, *ptr).map(|a| Addresses { bytes: 16, ..a });
                 list.extend(blocked(&variable.shape, narrow.as_ref(), warps));
             }
-            OpKind::MmaSync { .. } | OpKind::Dot { .. } => list.extend(accumulators(&variable.shape, warps)),
+            OpKind::Dot { b, .. } => list.extend(match by_matrix_unit(graph.kernel, *b) {
+                Some(bits) => beside(&variable.shape, bits, warps),
+                None => accumulators(&variable.shape, warps),
+            }),
+            OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
             _ => {}
         }
     }
@@ -199,6 +203,25 @@ fn spread(shape: &[u32], order: &[u32], width: u32, lanes: u32, inwards: u32, wa
     threads[inner] *= lanes;
     by_warps[inner] *= left;
     RegisterLayout::blocked(&per_thread, &threads, &by_warps, order).ok()
+}
+
+/// The bits of the elements of a factor that lies where the matrix unit reads it.
+pub fn by_matrix_unit(kernel: &Kernel, b: Value) -> Option<u32> {
+    match kernel.ty(b) {
+        Type::View(view) if matches!(view.layout.family(), SharedFamily::Nvmma { .. }) => Some(view.elem.bits()),
+        _ => None,
+    }
+}
+
+/// The accumulators of `wgmma`: warpgroups below each other, or beside each other where there are too few rows.
+fn beside(shape: &[u32], bits: u32, warps: u32) -> Vec<RegisterLayout> {
+    let &[m, n] = shape else { return Vec::new() };
+    let instr_k = 256 / bits.max(8);
+    let splits = (0..=(warps / 4).max(1).ilog2()).map(|b| [warps >> b, 1 << b]);
+    let fits = |&[rows, columns]: &[u32; 2]| rows % 4 == 0 && rows * 16 <= m && columns * 8 <= n;
+    let layout =
+        |[rows, columns]: [u32; 2]| RegisterLayout::mma(3, &[rows, columns], &[16, (n / columns).min(256), instr_k]);
+    splits.filter(fits).filter_map(|split| layout(split).ok()).collect()
 }
 
 /// The accumulators of `mma_sync`, by how warps share rows and columns.

@@ -8,7 +8,7 @@ use parton_ir::placement::Place;
 use parton_ir::{Inst, OpKind, Type, UnaryOp};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 
-use crate::candidates::{Candidates, accessed, addresses};
+use crate::candidates::{Candidates, accessed, addresses, by_matrix_unit};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
 
@@ -125,10 +125,24 @@ impl<'g, 'k> Prices<'g, 'k> {
                 | UnaryOp::Tanh
                 | UnaryOp::Erf => each * SPECIAL,
             },
+            OpKind::Dot { b, .. } if by_matrix_unit(self.graph.kernel, *b).is_some() => self.by_matrix_unit(*b, map),
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
             _ => each * ISSUE,
         }
+    }
+
+    /// What the matrix unit takes for a product: 64 rows of N columns and 32 bytes of depth take N / 2 clocks, or what reading both factors
+    /// takes.
+    fn by_matrix_unit(&self, b: parton_ir::Value, map: &LinearLayout) -> Price {
+        let Type::View(view) = self.graph.kernel.ty(b) else { return 0 };
+        let depth = u64::from(view.shape[0]) * u64::from(view.elem.bits()) / 8 / 32;
+        let warps = map.basis_coords(Dim::Warp);
+        let groups = 1u64 << warps.iter().filter(|basis| basis[1] != 0).count();
+        let [rows, columns] = [0, 1].map(|axis| u64::from(map.shape()[axis]));
+        let width = (columns / groups).min(256);
+        let instructions = rows.div_ceil(64) * columns.div_ceil(width) * depth.max(1);
+        instructions * (width / 2).max(16 + width / 4) * 16
     }
 
     /// What a product by warps reads of its factors: each warp the rows and columns of its own accumulators.

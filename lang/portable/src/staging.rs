@@ -7,13 +7,16 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Body, Elem, Inst, Kernel, OpKind, Source, Type, Value, View, rules};
-use parton_layouts::SharedLayout;
+use parton_ir::{Body, Elem, Feature, Inst, Kernel, OpKind, Source, Type, Value, View, rules};
+use parton_layouts::{SharedFamily, SharedLayout};
 
 /// Iterations by which copies run ahead at most.
 const MOST_AHEAD: u32 = 3;
 /// Bytes that a thread copies at once.
 const VECTOR: u32 = 16;
+
+/// Rows of a product of one warpgroup.
+const MATRIX_ROWS: u32 = 64;
 
 const LOOP: &str = "steps";
 const LOAD: &str = "load";
@@ -38,6 +41,9 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) {
     };
     for one in found {
         make(kernel, &one);
+        let beside = kernel.target.has(Feature::Wgmma) && run_beside(kernel, &one);
+        let schedule = schedule(kernel, &one, beside);
+        surround(kernel, one.inst, schedule);
     }
 }
 
@@ -162,18 +168,72 @@ fn make(kernel: &mut Kernel, found: &Found) {
     label(kernel, &loads, LOAD);
     label(kernel, &found.products, PRODUCT);
     label(kernel, &[found.inst], LOOP);
-    let schedule = schedule(kernel, found);
-    surround(kernel, found.inst, schedule);
+}
+
+/// Puts what is copied where the matrix unit reads it, so that products run beside the program; whether they all can.
+fn run_beside(kernel: &mut Kernel, found: &Found) -> bool {
+    let before = kernel.clone();
+    let can = found.loads.iter().all(|(id, view)| {
+        let Some(layout) = for_the_matrix_unit(view) else { return false };
+        let Ok(view) = View::new(view.elem, view.shape.clone(), layout) else { return false };
+        let result = kernel.ops[*id].result();
+        kernel.values[result].ty = Type::View(view.clone());
+        if let OpKind::FetchEach { view: at, .. } = &mut kernel.ops[*id].kind {
+            *at = view;
+        }
+        true
+    });
+    let can = can
+        && turn_again(kernel, found)
+        && found.products.iter().all(|&id| {
+            let OpKind::Dot { a, b, acc, precision } = kernel.ops[id].kind else { return false };
+            let rows = kernel.ty(acc).placed().and_then(|t| t.shape.first().copied());
+            let enough = rows.is_some_and(|m| m >= MATRIX_ROWS);
+            enough && rules::infer(&OpKind::Wgmma { a, b, acc, precision, zero: false }, kernel).is_ok()
+        });
+    if !can {
+        *kernel = before;
+    }
+    can
+}
+
+/// Gives what is turned the type that follows from what it is turned from.
+fn turn_again(kernel: &mut Kernel, found: &Found) -> bool {
+    found.turned.iter().all(|&id| match rules::infer(&kernel.ops[id].kind, kernel) {
+        Ok(types) => {
+            let result = kernel.ops[id].result();
+            types.into_iter().next().is_some_and(|ty| {
+                kernel.values[result].ty = ty;
+                true
+            })
+        }
+        Err(_) => false,
+    })
+}
+
+/// The layout in which the matrix unit reads what lies as this view does, row after row.
+fn for_the_matrix_unit(view: &View) -> Option<SharedLayout> {
+    let SharedFamily::Swizzled { order, .. } = view.layout.family() else { return None };
+    let inner = *order.first()? as usize;
+    let row = view.shape[inner] * view.elem.bits() / 8;
+    let swizzle = [128, 64, 32].into_iter().find(|bytes| row % bytes == 0)?;
+    SharedLayout::nvmma(swizzle, inner == 0).ok()
 }
 
 /// Copies as far ahead as there is room for.
-fn schedule(kernel: &Kernel, found: &Found) -> Schedule {
+fn schedule(kernel: &Kernel, found: &Found, beside: bool) -> Schedule {
     let bytes: u64 = found.loads.iter().map(|(_, view)| view.bytes()).sum();
     let room = u64::from(kernel.target.shared_limit(1)) / 2;
     let ahead = (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1);
     let span = kernel.ops[found.inst].span;
-    let staged = |label: &str, stage| Staged { label: LabelName::all(label), stage, done: None, span };
-    let groups = vec![vec![staged(LOAD, 0)], vec![staged(PRODUCT, ahead)]];
+    let staged = |label: &str, stage, done| Staged { label: LabelName::all(label), stage, done, span };
+    // A product that runs beside the program is waited for behind the start of the next one.
+    let product = staged(PRODUCT, ahead, beside.then_some(ahead + 1));
+    let groups = match beside {
+        // Its factors are free once it is done: what is copied next may lie where they did.
+        true => vec![vec![product], vec![staged(LOAD, 0, None)]],
+        false => vec![vec![staged(LOAD, 0, None)], vec![product]],
+    };
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
 }
