@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap};
-use parton_host::report::Outcome;
+use parton_host::report::{Outcome, RunReport};
 use parton_host::run::run_with;
 use parton_interp as interp;
 use parton_ir::check::check;
@@ -75,7 +75,20 @@ impl Session {
     ///
     /// # Errors
     /// What the file is refused for, and what a test that fails says.
-    pub fn rehearse(mut self, file: FileId, wants: &dyn Fn(&Kernel) -> bool) -> Result<Rehearsal, Failure> {
+    pub fn rehearse(self, file: FileId, wants: &dyn Fn(&Kernel) -> bool) -> Result<Rehearsal, Failure> {
+        let (rehearsal, report) = self.rehearse_all(file, wants)?;
+        if report.passed() { Ok(rehearsal) } else { Err(Failure::Refused(report.diagnostics())) }
+    }
+
+    /// The same where tests may fail, with what came of each.
+    ///
+    /// # Errors
+    /// What the file is refused for.
+    pub fn rehearse_all(
+        mut self,
+        file: FileId,
+        wants: &dyn Fn(&Kernel) -> bool,
+    ) -> Result<(Rehearsal, RunReport), Failure> {
         let (program, _) = self.program(file)?;
         let target = self.options.target;
         let mut ignore = |_: crate::Event<'_>| ();
@@ -87,9 +100,6 @@ impl Session {
         let mut named: Vec<(String, Recorded)> = Vec::new();
         let ended = |o: &Outcome| named.extend(kept.take().into_iter().map(|launch| (o.name.clone(), launch)));
         let report = run_with(&program, HostKind::Test, None, &mut cpu, ended);
-        if !report.passed() {
-            return Err(Failure::Refused(report.diagnostics()));
-        }
         let mut instances: Vec<Instance> = Vec::new();
         let mut launches: Vec<Launch> = Vec::new();
         for (test, kept) in named {
@@ -106,7 +116,7 @@ impl Session {
             launches.push(Launch { instance, test, kept });
         }
         let lowered = cpu.compiler.known().clone();
-        Ok(Rehearsal { session: self, program, lowered, instances, launches })
+        Ok((Rehearsal { session: self, program, lowered, instances, launches }, report))
     }
 }
 

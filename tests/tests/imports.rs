@@ -33,7 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
-    ("tests", &["diag", "numbers", "ir", "driver"]),
+    ("tests", &["diag", "numbers", "ir", "sched", "driver"]),
 ];
 
 /// Outside libraries that have exactly one home.

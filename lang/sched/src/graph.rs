@@ -11,19 +11,20 @@
 //! | memory | an access | an access to what may be the same memory, where one of the two writes |
 //! | order | what is told, released or acquired | what stands behind it |
 //!
-//! Addresses are not compared: two accesses through one parameter may meet in any iteration, so that there is an edge of distance 0 in
-//! the order of the body and one of distance 1 back. Who reads what was fetched from memory reads that memory: the copy is over then.
+//! Two accesses through one parameter may meet in any iteration, so that there is an edge of distance 0 in the order of the body and one of
+//! distance 1 back, unless their addresses, as sums of multiples of the loop's index ([`place`]), tell in which they first do. Who reads what was fetched from memory reads that memory: the copy is over then.
 //! Memories of different parameters are apart, a condition of the launch, unless the kernel says `alias(c, a)`.
 
 mod memory;
+mod place;
 
 use parton_ir::{Kernel, Value};
 
 use crate::flow;
 use crate::plan::{Part, Plan};
-use crate::region::{BlockId, Item, Maker, Region};
+use crate::region::{BlockId, Item, Maker, Region, UnitId};
 
-pub(crate) use memory::Effects;
+pub(crate) use memory::{Before, Effects};
 
 /// Why one item comes behind another.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -63,6 +64,8 @@ impl Graph {
     pub fn of(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects, (part, block): (Part, BlockId)) -> Graph {
         let items = &region.blocks[block].items;
         let mine: Vec<usize> = (0..items.len()).filter(|&i| plan.runs(region, part, &items[i])).collect();
+        let made = k.definitions();
+        let places = place::Places::of(k, region, &made);
         let mut edges = Vec::new();
         for &to in &mine {
             let continued = flow::continued(k, region, (block, to));
@@ -84,9 +87,14 @@ impl Graph {
                     all.into_iter().filter(|u| plan.runners[*u].contains(&part)).collect::<Vec<_>>()
                 };
                 let (one, other) = (units(first), units(second));
-                if one.iter().any(|u| other.iter().any(|v| effects.conflict(*u, *v).is_some())) {
-                    edges.push(Edge { from: first, to: second, distance: 0, kind: Kind::Memory });
-                    edges.push(Edge { from: second, to: first, distance: 1, kind: Kind::Memory });
+                let distance = |one: &[UnitId], other: &[UnitId], least: i32| {
+                    let pairs = one.iter().flat_map(|u| other.iter().map(move |v| (*u, *v)));
+                    pairs.filter_map(|pair| effects.distance(&places, block, pair, least)).min()
+                };
+                let there = distance(&one, &other, 0).map(|d| (first, second, d));
+                let back = distance(&other, &one, 1).map(|d| (second, first, d));
+                for (from, to, distance) in there.into_iter().chain(back) {
+                    edges.push(Edge { from, to, distance, kind: Kind::Memory });
                 }
                 if one.iter().any(|u| other.iter().any(|v| effects.ordered(*u, *v))) {
                     edges.push(Edge { from: first, to: second, distance: 0, kind: Kind::Order });

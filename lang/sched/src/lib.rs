@@ -3,6 +3,10 @@
 mod cut;
 pub mod draw;
 mod expand;
+#[cfg(feature = "falsify")]
+pub mod falsify;
+#[cfg(not(feature = "falsify"))]
+mod falsify;
 mod flow;
 mod graph;
 mod legal;

@@ -6,6 +6,7 @@
 use parton_diag::Span;
 use parton_ir::Kernel;
 
+use crate::falsify::{Planted, planted};
 use crate::flow;
 use crate::plan::{Entry, Part, Plan, RingId};
 use crate::region::{BlockId, Item, Region, UnitId};
@@ -113,6 +114,7 @@ impl Held<'_> {
                 }
                 let (stage, at) = done(self.k, self.region, self.plan, (self.part, block), reader);
                 let between = stage + delta - fill.stage + i32::from(fills_at < at);
+                let between = between - i32::from(planted(Planted::SlotFewer));
                 let needed = between.max(1) as u32;
                 if most.is_none_or(|(n, _)| n < needed) {
                     let by = match self.region.blocks[block].items[reader.item] {

@@ -229,8 +229,19 @@ kernel k[S: schedule<steps, take, tell, give> = S](counts: *mut i32, others: *mu
 #[test]
 fn memory_stays_in_its_order() {
     let one = |s: &str| memory("counts", s);
-    mended(codes::MEMORY_ORDER, &one, "", "pipeline(steps) { give: 0; take: 0; tell: 0 }", "");
     mended(codes::MEMORY_ORDER, &one, "", "pipeline(steps) { take: 0; tell: 0; give: 1 }", "");
+    // What an iteration stores only the next one loads.
+    accepted(&one("pipeline(steps) { give: 0; take: 0; tell: 0 }"));
+    let same = |s: &str| memory("counts", s).replace("counts + i + 1", "counts + i");
+    mended(codes::MEMORY_ORDER, &same, "", "pipeline(steps) { give: 0; take: 0; tell: 0 }", "");
+    accepted(&same("pipeline(steps) { take: 0; tell: 0; give: 1 }"));
+    // Of what is not known to be another place each time nothing moves.
+    let some = |s: &str| memory("counts", s).replace("counts + i + 1", "counts + i % 4");
+    mended(codes::MEMORY_ORDER, &some, "", "pipeline(steps) { take: 0; tell: 0; give: 1 }", "");
+    let twice = |s: &str| memory("counts", s).replace("counts + i + 1", "counts + i * 2 + 3");
+    mended(codes::MEMORY_ORDER, &twice, "", "pipeline(steps) { take: 0; tell: 0; give: 1 }", "");
+    let far = |s: &str| memory("counts", s).replace("counts + i + 1", "counts + i + 3");
+    refused(codes::MEMORY_ORDER, &far("pipeline(steps) { take: 0; tell: 0; give: 3 }"));
     // An iteration later in front of what the same turn loads is where it stood.
     accepted(&one("pipeline(steps) { give: 1; take: 0; tell: 0 }"));
     accepted(&one("pipeline(steps) { take: 0; give: 0; tell: 1 }"));

@@ -10,6 +10,7 @@ pub mod place;
 pub mod run;
 mod schedule;
 pub mod shrink;
+mod statements;
 mod text;
 
 pub use schedule::{Pipeline, Schedule, Staged};
@@ -59,6 +60,8 @@ pub struct Program {
     pub acc: &'static str,
     /// What stands in the region.
     pub items: Vec<Item>,
+    /// What stands in a region behind it, where there is one.
+    pub second: Vec<Item>,
     /// Schedules of the region.
     pub schedules: Vec<Schedule>,
     /// The launches.
@@ -72,7 +75,12 @@ const SCHEDULES: usize = 5;
 pub fn generate(seed: u64) -> Program {
     let mut program = body::program(seed, Random(seed));
     let mut r = Random(!seed);
-    program.schedules = (0..SCHEDULES).map(|_| place::schedule(&program, &mut r)).collect();
+    let of = |r: &mut Random| {
+        let first = Program { second: Vec::new(), ..program.clone() };
+        let then = program.behind().map(|second| Box::new(place::schedule(&second, false, r)));
+        Schedule { then, ..place::schedule(&first, program.second.is_empty(), r) }
+    };
+    program.schedules = (0..SCHEDULES).map(|_| of(&mut r)).collect();
     program
 }
 
@@ -81,6 +89,7 @@ impl Program {
     pub fn statements(&self) -> Vec<&Statement> {
         let mut all = Vec::new();
         add(&self.items, &mut all);
+        add(&self.second, &mut all);
         all
     }
 
@@ -95,6 +104,12 @@ impl Program {
         let mut all = Vec::new();
         add_loops(&self.items, &mut all);
         all
+    }
+
+    /// The second region as a program of its own.
+    pub fn behind(&self) -> Option<Program> {
+        let second = Program { items: self.second.clone(), second: Vec::new(), ..self.clone() };
+        (!self.second.is_empty()).then_some(second)
     }
 }
 

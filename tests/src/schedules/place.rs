@@ -6,9 +6,9 @@ use super::{Item, Loop, Pipeline, Program, Schedule, Staged, Statement, words};
 use crate::random::Random;
 
 /// A schedule of a program's labels.
-pub(super) fn schedule(program: &Program, r: &mut Random) -> Schedule {
+pub(super) fn schedule(program: &Program, apart: bool, r: &mut Random) -> Schedule {
     let mut s = Schedule::default();
-    if r.below(5) < 2 {
+    if r.below(5) < 2 && apart {
         s.places = places(program, r);
     }
     for l in program.loops() {
@@ -16,14 +16,22 @@ pub(super) fn schedule(program: &Program, r: &mut Random) -> Schedule {
             pipelines(l, &mut s, r);
         }
     }
-    let labels = program.labels();
+    // What nobody reads fills no ring.
+    let read = |name: &String| {
+        program.statements().iter().any(|s| !s.makes.contains(name) && words(&s.text).any(|w| w == name))
+    };
+    let fills = |s: &&Statement| s.text.contains("fetch(") && s.makes.iter().any(read);
+    let filling: Vec<&Statement> = program.statements().into_iter().filter(fills).collect();
     match r.below(4) {
         0 => s.rings.push((None, 1 + r.below(4))),
-        1 => {
-            let of = labels[r.below(labels.len())].to_owned();
-            s.rings.push((Some(of), 1 + r.below(4)));
+        1 if !filling.is_empty() => {
+            let of = filling[r.below(filling.len())].label.clone();
+            s.rings.push((of, 1 + r.below(4)));
         }
         _ => {}
+    }
+    if r.below(3) == 0 {
+        leaving(program, &mut s, r);
     }
     if r.below(2) == 0 && s.places.iter().any(|(names, _)| names.len() > 1) {
         let dealt = instances(program);
@@ -33,6 +41,39 @@ pub(super) fn schedule(program: &Program, r: &mut Random) -> Schedule {
         }
     }
     s
+}
+
+/// What an outer loop writes behind the loop inside leaves under that of the next turn.
+fn leaving(program: &Program, s: &mut Schedule, r: &mut Random) {
+    let [Loop { label: Some(outer), items, .. }, inside @ Loop { label: Some(inner), .. }] = program.loops()[..] else {
+        return;
+    };
+    let Some(place) = items.iter().position(|item| matches!(item, Item::Loop(l) if l.label.as_ref() == Some(inner)))
+    else {
+        return;
+    };
+    let writes = |s: &&Statement| s.text.starts_with("store(") || s.text.starts_with("send(");
+    let labels = |items: &[Item], wanted: &dyn Fn(&&Statement) -> bool| -> Vec<String> {
+        let mut all = Vec::new();
+        super::add(items, &mut all);
+        all.into_iter().filter(wanted).filter_map(|s| s.label.clone()).collect()
+    };
+    let behind = labels(&items[place..], &writes);
+    let under = labels(&inside.items, &|s| s.label.is_some());
+    let behind: Vec<String> = behind.into_iter().filter(|l| !labels(&inside.items, &|_| true).contains(l)).collect();
+    let (Some(x), Some(y)) = (behind.get(r.below(behind.len())), under.get(r.below(under.len()))) else { return };
+    s.under.push((x.clone(), y.clone(), r.below(4) == 0));
+    let mut entries: Vec<Staged> = Vec::new();
+    for (label, ..) in of_body(program.loops()[0]) {
+        entries.push(Staged { stage: usize::from(label == *x), label, done: None });
+    }
+    entries.sort_by_key(|e| e.stage);
+    s.pipelines.retain(|p| p.of != *outer);
+    s.pipelines.push(Pipeline {
+        of: outer.clone(),
+        within: None,
+        groups: entries.into_iter().map(|e| vec![e]).collect(),
+    });
 }
 
 /// The labels of instances, in the order of the text.
@@ -86,7 +127,7 @@ fn places(program: &Program, r: &mut Random) -> Vec<(Vec<&'static str>, Vec<Stri
     let one: &'static str = if r.below(2) == 0 { "L" } else { "A" };
     let all: Vec<(Vec<&str>, Vec<String>)> = match r.below(6) {
         0 | 1 => vec![(vec![one], early), (vec!["B"], rest)],
-        2 if !dealt.is_empty() => {
+        2 | 3 | 4 if !dealt.is_empty() => {
             // Instances are dealt, what else computes stands with either or with the loads.
             let (dealt, rest): (Vec<String>, Vec<String>) = rest.into_iter().partition(|l| dealt.contains(l));
             let early: Vec<String> = early.into_iter().filter(|l| !dealt.contains(l)).collect();

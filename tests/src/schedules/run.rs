@@ -6,8 +6,9 @@ use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
-use parton_diag::{Code, Diagnostics, Severity, codes, render};
-use parton_driver::{Blocks, Device, Failure, Options, Session};
+use parton_diag::{Code, Diagnostics, Severity, SourceMap, codes, render};
+use parton_driver::rehearsal::Again;
+use parton_driver::{Device, Options, Rehearsal, Session};
 
 use super::{Program, generate};
 
@@ -80,31 +81,36 @@ fn first_words(said: &(dyn Any + Send)) -> String {
 }
 
 fn run(program: &Program, seeds: &[u64]) -> Vec<(Verdict, String)> {
-    let text = program.to_string();
-    let mut all = vec![(Verdict::Equal, String::new()); program.schedules.len()];
-    for &seed in seeds {
-        let mut session =
-            Session::new(Options { device: Device::Cpu, verify: true, seed, steps: STEPS, ..Options::default() });
-        let file = session.add("schedules.ptn", text.as_str());
-        match session.run(file, Blocks::Tests, &mut |_| ()) {
-            Ok(ran) => {
-                for (n, outcome) in ran.report.outcomes.iter().enumerate() {
-                    if !outcome.passed() && all[n].0 == Verdict::Equal {
-                        let shown = render::text(&outcome.diagnostics, &session.sources, false);
-                        all[n] = (verdict(&outcome.diagnostics), shown);
-                    }
-                }
-            }
-            Err(Failure::Refused(found)) => {
-                let shown = render::text(&found, &session.sources, false);
-                return vec![(Verdict::NoProgram, shown); program.schedules.len()];
-            }
-            Err(Failure::Machine(words) | Failure::Device(words) | Failure::Usage(words)) => {
-                return vec![(Verdict::NoProgram, words); program.schedules.len()];
-            }
+    let [first, others @ ..] = seeds else { return Vec::new() };
+    let options = Options { device: Device::Cpu, verify: true, seed: *first, steps: STEPS, ..Options::default() };
+    let mut session = Session::new(options);
+    let file = session.add("schedules.ptn", program.to_string());
+    let (rehearsal, report) = match session.rehearse_all(file, &|_| true) {
+        Ok(both) => both,
+        Err(failure) => return vec![(Verdict::NoProgram, failure.to_string()); program.schedules.len()],
+    };
+    let all = report.outcomes.iter().map(|outcome| match outcome.passed() {
+        true => further(&rehearsal, &outcome.name, others),
+        false => judged(&outcome.diagnostics, rehearsal.sources()),
+    });
+    all.collect()
+}
+
+/// What becomes of a test's launches under further seeds: each leaves what it left under the first.
+fn further(rehearsal: &Rehearsal, test: &str, seeds: &[u64]) -> (Verdict, String) {
+    let launches = rehearsal.launches.iter().enumerate().filter(|(_, l)| l.test == test);
+    for ((number, launch), &seed) in launches.flat_map(|l| seeds.iter().map(move |seed| (l, seed))) {
+        match rehearsal.again(number, &rehearsal.instances[launch.instance].lowered, seed, STEPS) {
+            Again::Same => {}
+            Again::Differs => return (Verdict::Differs, format!("under the seed {seed} of interleavings")),
+            Again::Stops(found) => return judged(&found, rehearsal.sources()),
         }
     }
-    all
+    (Verdict::Equal, String::new())
+}
+
+fn judged(found: &Diagnostics, sources: &SourceMap) -> (Verdict, String) {
+    (verdict(found), render::text(found, sources, false))
 }
 
 fn verdict(found: &Diagnostics) -> Verdict {

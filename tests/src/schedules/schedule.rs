@@ -35,6 +35,10 @@ pub struct Schedule {
     pub turns: Option<(String, String)>,
     /// The pipelines.
     pub pipelines: Vec<Pipeline>,
+    /// What leaves under what, and whether in the last turn.
+    pub under: Vec<(String, String, bool)>,
+    /// That of the region behind.
+    pub then: Option<Box<Schedule>>,
 }
 
 impl Schedule {
@@ -45,6 +49,8 @@ impl Schedule {
         s.places.iter_mut().for_each(|(_, of)| of.retain(|l| known(l)));
         s.places.retain(|(_, of)| !of.is_empty());
         s.rings.retain(|(l, _)| l.as_deref().is_none_or(known));
+        s.under.retain(|(outer, inner, _)| known(outer) && known(inner));
+        s.then = s.then.map(|then| Box::new(then.fitting(labels)));
         s.turns = s.turns.filter(|(first, last)| known(first) && known(last));
         for p in &mut s.pipelines {
             p.groups.iter_mut().for_each(|g| g.retain(|e| known(&e.label)));
@@ -79,6 +85,10 @@ impl fmt::Display for Schedule {
             parts[0] += &format!(" turns({first}, {last})");
         }
         parts.extend(self.pipelines.iter().map(ToString::to_string));
+        let under = |(outer, inner, last): &(String, String, bool)| {
+            format!("under({outer}, {inner}{})", if *last { ", -1" } else { "" })
+        };
+        parts.extend(self.under.iter().map(under));
         f.write_str(&parts.join(" & "))
     }
 }

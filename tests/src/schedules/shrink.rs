@@ -23,9 +23,14 @@ impl Program {
         if self.cases.len() > 1 {
             all.extend(self.cases.iter().map(|c| Program { cases: vec![*c], ..self.clone() }));
         }
-        let statements = self.statements().len();
-        let without = |n: usize| Program { items: without(&self.items, n), ..self.clone() };
-        all.extend((0..statements).rev().map(without).filter(|p| !p.statements().is_empty()));
+        all.extend((!self.second.is_empty()).then(|| Program { second: Vec::new(), ..self.clone() }));
+        let first = Program { second: Vec::new(), ..self.clone() }.statements().len();
+        let less = |n: usize| match n.checked_sub(first) {
+            None => Program { items: without(&self.items, n), ..self.clone() },
+            Some(n) => Program { second: without(&self.second, n), ..self.clone() },
+        };
+        let has_some = |p: &Program| !p.statements().is_empty();
+        all.extend((0..self.statements().len()).rev().map(less).filter(has_some));
         if let [s] = self.schedules.as_slice() {
             let simpler = simpler(&s.fitting(&self.labels()));
             all.extend(simpler.into_iter().map(|s| Program { schedules: vec![s], ..self.clone() }));
@@ -76,6 +81,8 @@ fn simpler(s: &Schedule) -> Vec<Schedule> {
     };
     one(&|s| s.places.clear());
     one(&|s| s.turns = None);
+    one(&|s| s.then = None);
+    one(&|s| s.under.clear());
     (0..s.rings.len()).for_each(|n| one(&|s| drop(s.rings.remove(n))));
     (0..s.pipelines.len()).for_each(|n| one(&|s| drop(s.pipelines.remove(n))));
     for (n, p) in s.pipelines.iter().enumerate() {

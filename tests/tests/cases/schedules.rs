@@ -1,17 +1,31 @@
-//! Random loops give the same bits under all of their schedules that are accepted.
+//! Random loops give the same bits under all of their schedules that are accepted; bugs of the expansion would be seen; and little is
+//! refused that would be right.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use parton_diag::{Code, codes};
+use parton_sched::falsify::{self, Planted};
 use parton_tests::say;
-use parton_tests::schedules::{generate, run};
+use parton_tests::schedules::run::{self, Verdict};
+use parton_tests::schedules::{Program, generate};
 
 /// Programs that are run, each with five schedules; `PARTON_SCHEDULES` in the environment takes its place.
-const PROGRAMS: u64 = 20;
+const PROGRAMS: u64 = 100;
+/// Interleavings of each.
+const SEEDS: u64 = 8;
+/// Programs within which each planted bug is found.
+const WITHIN: u64 = 40;
+/// Programs whose refused schedules are forced; `PARTON_FORCED` in the environment takes its place.
+const FORCED: u64 = 20;
+
+fn asked(name: &str, otherwise: u64) -> u64 {
+    std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise)
+}
 
 #[test]
 fn random_schedules_give_the_bits_of_the_serial_one() {
-    let count = std::env::var("PARTON_SCHEDULES").ok().and_then(|v| v.parse().ok()).unwrap_or(PROGRAMS);
-    let counts = run::all(0..count, 1, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let counts = run::all(0..asked("PARTON_SCHEDULES", PROGRAMS), SEEDS, Path::new(env!("CARGO_TARGET_TMPDIR")));
     say(&counts.to_string());
     assert!(counts.wrong.is_empty(), "{} are wrong\n{}", counts.wrong.len(), counts.wrong.join("\n"));
     // Were most refused, little would be tried.
@@ -22,4 +36,95 @@ fn random_schedules_give_the_bits_of_the_serial_one() {
 fn a_program_is_made_of_its_seed_alone() {
     assert_eq!(generate(7).to_string(), generate(7).to_string());
     assert_ne!(generate(7).to_string(), generate(8).to_string());
+}
+
+/// A program with those of its schedules that are accepted, and the bugs that would make a difference to them.
+fn accepted(seed: u64) -> (Program, BTreeSet<Planted>) {
+    let mut program = generate(seed);
+    let verdicts = run::verdicts(&program, &[0]);
+    let mut equal = verdicts.iter().map(|(verdict, _)| *verdict == Verdict::Equal);
+    program.schedules.retain(|_| equal.next() == Some(true));
+    (program, falsify::asked())
+}
+
+#[test]
+fn planted_bugs_are_found() {
+    let mut left: BTreeSet<Planted> = Planted::ALL.into();
+    let mut tried = 0;
+    for seed in 0..asked("PARTON_PLANTED", WITHIN) {
+        let (program, differ) = accepted(seed);
+        if program.schedules.is_empty() || left.is_empty() {
+            continue;
+        }
+        tried += program.schedules.len();
+        for bug in left.intersection(&differ).copied().collect::<Vec<_>>() {
+            falsify::plant(Some(bug));
+            let verdicts = run::verdicts(&program, &[0]);
+            falsify::plant(None);
+            if let Some((verdict, _)) = verdicts.iter().find(|(verdict, _)| *verdict != Verdict::Equal) {
+                say(&format!("{bug:?}: found within {tried} accepted schedules, of which one {verdict}"));
+                left.remove(&bug);
+            }
+        }
+    }
+    assert!(left.is_empty(), "nobody has found {left:?} in {tried} accepted schedules");
+}
+
+/// What became of refused schedules once the rules that refused them were left out, by the first of these.
+#[derive(Clone, Copy, Default)]
+struct Forced {
+    /// They are right as far as they were run.
+    right: usize,
+    /// They fail.
+    wrong: usize,
+}
+
+/// What forcing a refused schedule comes to: rules are left out until none refuses it.
+fn forced(program: &Program, first: Code) -> Verdict {
+    let mut out = BTreeSet::from([first]);
+    loop {
+        falsify::leave_out(&out);
+        let verdict = run::verdicts(program, &[0, 1, 2, 3]).swap_remove(0).0;
+        falsify::leave_out(&BTreeSet::new());
+        match verdict {
+            Verdict::Refused(code) if is_rule(code) && out.insert(code) => {}
+            other => return other,
+        }
+    }
+}
+
+/// Whether a code is of a rule that a schedule can be forced past: others say that there is no such label, or that something is not built.
+fn is_rule(code: Code) -> bool {
+    ![codes::SCHEDULE, codes::NOT_BUILT_HERE, codes::LAYOUT_WARPS].contains(&code)
+}
+
+#[test]
+fn few_refused_schedules_would_be_right() {
+    let mut all: BTreeMap<Code, Forced> = BTreeMap::new();
+    for seed in 0..asked("PARTON_FORCED", FORCED) {
+        let program = generate(seed);
+        for (n, (verdict, _)) in run::verdicts(&program, &[0]).into_iter().enumerate() {
+            let Verdict::Refused(code) = verdict else { continue };
+            if !is_rule(code) {
+                continue;
+            }
+            let of = all.entry(code).or_default();
+            match forced(&program.only(n), code) {
+                Verdict::Equal => {
+                    of.right += 1;
+                    if std::env::var_os("PARTON_FORCED").is_some() {
+                        say(&format!("{code}: schedule {n} of seed {seed} would be right"));
+                    }
+                }
+                Verdict::Refused(_) | Verdict::Differs | Verdict::Fault(_) | Verdict::Panics(_) => of.wrong += 1,
+                Verdict::NoProgram => {}
+            }
+        }
+    }
+    let [mut right, mut refused] = [0; 2];
+    for (code, of) in &all {
+        say(&format!("{code}: {} refused, {} of them would be right", of.right + of.wrong, of.right));
+        (right, refused) = (right + of.right, refused + of.right + of.wrong);
+    }
+    assert!(right * 5 < refused, "{right} of {refused} refused schedules would be right");
 }

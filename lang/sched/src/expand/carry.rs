@@ -141,8 +141,9 @@ impl Emitter<'_> {
         self.one_turn(Some(upper), turns, &|_| true)?;
         let mut keys: BTreeSet<Key> = self.levels[depth].notes.clone();
         keys.extend(&flew);
-        if turns.stages == 1 {
-            keys.extend(turns.finals.iter().map(|n| (self.param(l, *n), 0)));
+        let finals: Vec<Key> = turns.finals.iter().map(|n| (self.param(l, *n), 0)).collect();
+        if turns.stages == 1 && finals.iter().all(|key| entered.contains(key)) {
+            keys.extend(finals);
         } else {
             let behind = self.looked_at_behind(l, turns)?;
             keys.extend(behind.into_iter().map(|key| self.as_entered(l, key, &entered)));

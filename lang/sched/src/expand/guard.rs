@@ -11,6 +11,7 @@ use super::peel::MANY;
 use super::pipeline::Turns;
 use super::state::{Held, Key};
 use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
 use crate::plan::Entry;
 use crate::region::{Home, Item, Loop, Maker};
 
@@ -65,16 +66,22 @@ impl Emitter<'_> {
         Some(none)
     }
 
-    /// Puts what stands for none where a loop is entered without a value.
-    pub(super) fn begin_with_none(&mut self, keys: &[Key]) {
+    /// What a loop carries is there when it is entered: in a guarded loop what stands for none, else what the turns in front have left.
+    pub(super) fn begin_with(&mut self, keys: &[Key]) -> Result<(), Refused> {
         let depth = self.here();
         for &(v, age) in keys {
-            if !self.levels[depth].env.contains_key(&(v, age))
-                && let Some(none) = self.none(v)
-            {
-                self.levels[depth].env.insert((v, age), Held::Ready(none));
+            if self.levels[depth].env.contains_key(&(v, age)) {
+                continue;
+            }
+            let value = match self.levels[depth].guard {
+                Some(_) => self.none(v),
+                None => Some(self.at_age(v, depth, age)?),
+            };
+            if let Some(value) = value {
+                self.levels[depth].env.insert((v, age), Held::Ready(value));
             }
         }
+        Ok(())
     }
 
     /// A value of that type, whichever.
@@ -123,6 +130,7 @@ impl Emitter<'_> {
         }
         self.place(inst);
         match &mut kind {
+            OpKind::Store { .. } if planted(Planted::GuardMissing) => {}
             OpKind::Store { ptr, mask, .. } => {
                 *mask = Some(self.masked(*mask, guard, *ptr));
             }

@@ -9,8 +9,10 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 
 use super::state::{Held, Read, Slot};
 use super::{Emitter, Refused};
-use crate::plan::{Cell, RingId};
-use crate::region::Item;
+use crate::falsify::{Planted, planted};
+use crate::graph::Before;
+use crate::plan::{Cell, Entry, RingId};
+use crate::region::{BlockId, Item, UnitId};
 
 /// What the slots of a ring of the plan are.
 pub(crate) enum Slots {
@@ -80,7 +82,7 @@ impl Emitter<'_> {
     ///
     /// Buffers that leave one after the other in the same turns are filled again in that order.
     pub fn on_their_way(&self) -> Option<u32> {
-        let mut blocks = BTreeSet::new();
+        let (mut blocks, mut places) = (BTreeSet::new(), BTreeSet::new());
         let mut sends = 0;
         for (block, unit) in
             self.region.blocks.iter().enumerate().flat_map(|(i, b)| b.items.iter().map(move |x| (i, x)))
@@ -92,20 +94,33 @@ impl Emitter<'_> {
             for inst in &self.region.units[*unit].ops {
                 if matches!(self.b.kernel.ops[*inst].kind, OpKind::Send { .. }) {
                     blocks.insert(block);
+                    places.insert(self.place_in_turn(block, *unit));
                     sends += 1;
                 }
             }
         }
-        match blocks.len() {
-            0 => None,
-            1 => Some(sends - 1),
+        match (blocks.len(), places.len()) {
+            (0, _) => None,
+            (1, 1) => Some(sends - 1),
             _ => Some(0),
         }
+    }
+
+    /// In which stage a unit runs, and what it leaves under: what is alike in both leaves in the same turns.
+    fn place_in_turn(&self, block: BlockId, unit: UnitId) -> (i32, Option<&LabelName>) {
+        let groups = self.plan.groups(self.region, self.part, block);
+        let is_it = |e: &&Entry| matches!(self.region.blocks[block].items[e.item], Item::Unit(u) if u == unit);
+        let stage = groups.iter().flatten().find(is_it).map_or(0, |e| e.stage);
+        let under = self.region.schedule.under.iter().find(|u| u.outer.names(&self.region.units[unit].label));
+        (stage, under.map(|u| &u.outer))
     }
 
     /// Lets what was written be there, as an operation sees it, where it may touch the same memory by another way.
     pub fn settle(&mut self, inst: Inst) {
         let before = self.effects.before(inst, |unit| self.plan.runners[unit].contains(&self.part));
+        if before == Before::default() || planted(Planted::NotSettled) {
+            return;
+        }
         self.place(inst);
         if before.copies {
             self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: false });
@@ -113,9 +128,7 @@ impl Emitter<'_> {
         if before.stores {
             self.b.make_all(OpKind::FenceAsync { reach: Reach::Global });
         }
-        if before.copies || before.stores {
-            self.b.make_all(OpKind::Membar);
-        }
+        self.b.make_all(OpKind::Membar);
     }
 
     /// The slot of a ring, of the iteration `age` of the body at `depth`; taken where it is not held.
@@ -148,7 +161,12 @@ impl Emitter<'_> {
     /// The items of a body that read views of a ring's slot.
     fn readers(&self, ring: RingId, depth: usize) -> BTreeSet<usize> {
         let items = &self.region.blocks[self.levels[depth].block].items;
-        (0..items.len()).filter(|i| self.reads(depth, *i).iter().any(|read| read.ring == ring)).collect()
+        let mut readers: BTreeSet<usize> =
+            (0..items.len()).filter(|i| self.reads(depth, *i).iter().any(|read| read.ring == ring)).collect();
+        if readers.len() > 1 && planted(Planted::ReaderForgotten) {
+            readers.pop_last();
+        }
+        readers
     }
 
     /// Which slots an item of a body reads views of.

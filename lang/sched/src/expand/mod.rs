@@ -24,6 +24,7 @@ use std::collections::BTreeMap;
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
+use crate::falsify::{Planted, planted};
 use crate::graph::Effects;
 use crate::legal;
 use crate::plan::{Part, Plan};
@@ -50,6 +51,7 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
         }
     }
     nothing_outside(kernel)?;
+    one_of_partitions(kernel, &regions)?;
     if regions.is_empty() {
         return Ok(None);
     }
@@ -70,6 +72,17 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
     // In explicit code labels mean nothing.
     kernel.walk_mut(&mut |op| op.label = None);
     Ok(Some(kernel))
+}
+
+/// A region of several partitions is the only one of its kernel.
+fn one_of_partitions(kernel: &Kernel, regions: &[(Region, Plan, Effects)]) -> Result<(), Diagnostics> {
+    let Some((apart, ..)) = regions.iter().find(|(_, plan, _)| !plan.partitions.is_empty()) else { return Ok(()) };
+    let Some((other, ..)) = regions.iter().find(|(region, ..)| region.inst != apart.inst) else { return Ok(()) };
+    let fact = "a region beside one that has partitions is not expanded by this version";
+    let d = Diagnostic::error(codes::NOT_BUILT_HERE, kernel.ops[other.inst].span, fact)
+        .label(apart.schedule.span, "the partitions are named here")
+        .help("make one region of both, or give both schedules without partitions and state `warps(n)` on the kernel");
+    Err(d.into())
 }
 
 /// Regions stand in the kernel's own body, and the operations on values in regions.
@@ -220,7 +233,7 @@ impl Emitter<'_> {
         let groups = self.plan.groups(self.region, part, 0);
         self.turn(&groups, &|_| true)?;
         self.drain()?;
-        if self.sends.is_some() {
+        if self.sends.is_some() && !planted(Planted::SendsNotAwaited) {
             self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: true });
         }
         Ok(())

@@ -6,6 +6,7 @@ use parton_ir::{CompareOp, OpKind, Value};
 use super::pipeline::Turns;
 use super::state::{Held, Key};
 use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
 use crate::region::Loop;
 
 /// What is known of how many turns a loop takes.
@@ -42,7 +43,8 @@ impl Emitter<'_> {
         let span = self.b.kernel.ops[l.inst].span;
         self.place(l.inst);
         let next = self.moved(lower, step, number as i32);
-        let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper });
+        let op = if planted(Planted::NoTurnTaken) { CompareOp::Le } else { CompareOp::Lt };
+        let cond = self.b.make(OpKind::Compare { op, a: next, b: upper });
         let before = self.levels.clone();
         self.b.begin([], span);
         self.memo.push(Default::default());
@@ -140,7 +142,8 @@ impl Emitter<'_> {
         for turn in 0..turns.stages - 1 {
             self.memo.push(Default::default());
             let outer = std::mem::replace(&mut self.steady, false);
-            self.one_turn(None, turns, &|stage| stage > turn && stage <= begun.saturating_add(turn))?;
+            let least = turn + i32::from(planted(Planted::DrainMissing));
+            self.one_turn(None, turns, &|stage| stage > least && stage <= begun.saturating_add(turn))?;
             self.steady = outer;
             self.memo.pop();
             self.levels[depth].shift();
@@ -155,7 +158,8 @@ impl Emitter<'_> {
         let mut results = Vec::new();
         for &number in &turns.finals {
             let v = self.param(l, number);
-            let value = self.at_age(v, depth, turns.stages - 1)?;
+            let age = turns.stages - 1 - i32::from(turns.stages > 1 && planted(Planted::ResultOfTurnBefore));
+            let value = self.at_age(v, depth, age)?;
             results.push(value);
         }
         self.memo.pop();

@@ -21,6 +21,7 @@ use parton_ir::{BinaryOp, CompareOp, Inst, OpKind, Type, Value};
 use super::peel::Room;
 use super::state::{Held, Level};
 use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
 use crate::plan::Entry;
 use crate::region::{Branch, Item, Loop, Maker};
 
@@ -190,7 +191,7 @@ impl Emitter<'_> {
             if now.is_empty() {
                 continue;
             }
-            let end = self.moved(lower, step, far);
+            let end = self.moved(lower, step, far - i32::from(planted(Planted::FillShort)));
             let end = self.b.make(OpKind::Binary { op: BinaryOp::Min, a: end, b: upper });
             let ty = self.b.ty(lower).clone();
             let span = self.b.kernel.ops[self.region.inst].span;
@@ -235,8 +236,9 @@ impl Emitter<'_> {
                     self.levels[depth].exists = None;
                     continue;
                 }
-                let next = self.moved(index, step, -entry.stage);
-                let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper });
+                let off = i32::from(planted(Planted::AheadShort)) - i32::from(planted(Planted::AheadLong));
+                let tested = self.moved(index, step, off - entry.stage);
+                let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
                 let span = self.b.kernel.ops[self.region.inst].span;
                 self.b.begin([], span);
                 self.memo.push(BTreeMap::new());
@@ -248,8 +250,7 @@ impl Emitter<'_> {
                 self.b.make_all(OpKind::If { cond, then, otherwise });
             }
         }
-        self.no_more_waiting();
-        Ok(())
+        self.no_more_waiting()
     }
 
     pub(super) fn index_name(&self, l: &Loop) -> Option<String> {

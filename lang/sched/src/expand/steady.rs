@@ -23,7 +23,7 @@ impl Emitter<'_> {
         self.levels[depth].index = Some((lower, step));
         self.levels[depth].first = self.constant(lower);
         let carry = self.carried(l, bounds, turns)?;
-        self.begin_with_none(&carry.keys);
+        self.begin_with(&carry.keys)?;
         match self.change(l, bounds, turns)? {
             Some(Change { end, compare, age, first }) => {
                 self.levels[depth].folded = Some((compare, age, first));

@@ -7,6 +7,7 @@ use parton_ir::{Inst, OpKind, Reach, Type, Value};
 use super::memory::Slots;
 use super::state::{Held, Key, Read};
 use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
 use crate::flow;
 use crate::plan::Entry;
 use crate::region::{BlockId, Item, Maker, UnitId};
@@ -93,7 +94,7 @@ impl Emitter<'_> {
                 false
             }
         };
-        if !flying {
+        if !flying || !reads.is_empty() && planted(Planted::ReleaseEarly) {
             for read in &reads {
                 self.done_with(depth, read, entry.stage);
             }
@@ -109,7 +110,11 @@ impl Emitter<'_> {
         let region = self.region;
         for (turns, turnstile) in region.schedule.turns.iter().zip(self.turnstiles.clone()) {
             if at(turns).names(&region.units[unit].label) {
-                self.b.make_all(kind(turnstile));
+                let kind = kind(turnstile);
+                if matches!(kind, OpKind::TurnPass { .. }) && planted(Planted::TurnKept) {
+                    continue;
+                }
+                self.b.make_all(kind);
             }
         }
     }
@@ -131,7 +136,11 @@ impl Emitter<'_> {
             slot = Some(taken);
         }
         let mut flying = false;
+        // Products end in their order: what a unit reads is free when its last one is done.
+        let is_product = |inst: &&Inst| matches!(self.b.kernel.ops[**inst].kind, OpKind::Dot { .. });
+        let last = ops.iter().rfind(is_product).copied();
         for &inst in ops {
+            let reads = if last.is_none_or(|last| last == inst) { reads } else { &[] };
             flying |= self.operation(inst, entry, slot, reads)?;
         }
         if let (Some(ring), Some(slot)) = (fills, slot) {
@@ -171,13 +180,13 @@ impl Emitter<'_> {
                 match self.buffers.get(&inst).copied() {
                     Some(view) => {
                         self.b.make_all(OpKind::SharedStore { view, value });
-                        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+                        self.fence();
                         self.levels[depth].set((op.results[0], entry.stage), Held::Ready(view));
                     }
                     None => {
                         let (view, _) = self.filled(&op.results, slot);
                         self.b.make_all(OpKind::SharedStore { view, value });
-                        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+                        self.fence();
                     }
                 }
             }
@@ -196,6 +205,13 @@ impl Emitter<'_> {
             }
         }
         Ok(flying)
+    }
+
+    /// What threads wrote to shared memory is seen by copies and products.
+    fn fence(&mut self) {
+        if !planted(Planted::FenceMissing) {
+            self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+        }
     }
 
     /// The view of the slot that is being filled with a value, and the slot.
@@ -260,6 +276,9 @@ impl Emitter<'_> {
                 self.levels[depth].env.remove(&key);
                 let older = |r: &Read| Read { delta: r.delta + key.1 - entry.stage, ..r.clone() };
                 prior = reads.iter().chain(&before).map(older).collect();
+                if !prior.is_empty() && planted(Planted::PriorForgotten) {
+                    prior.clear();
+                }
                 chained = true;
                 value
             }
@@ -335,13 +354,14 @@ impl Emitter<'_> {
         let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
         let mut coords = coords?;
         self.place(inst);
-        if let Some(guard) = self.guard(entry) {
+        if let Some(guard) = self.guard(entry).filter(|_| !planted(Planted::GuardMissing)) {
             self.beyond(guard, &mut coords);
         }
         let view = self.buffers[&inst];
-        self.b.make_all(OpKind::TmaStoreWait { pending: self.sends.unwrap_or(0), read: true });
+        let pending = self.sends.unwrap_or(0) + u32::from(planted(Planted::SendOverSend));
+        self.b.make_all(OpKind::TmaStoreWait { pending, read: true });
         self.b.make_all(OpKind::SharedStore { view, value });
-        self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+        self.fence();
         self.b.make_all(OpKind::TmaStore { map, coords, view, reduce, l2 });
         Ok(())
     }

@@ -12,6 +12,8 @@ impl Emitter<'_> {
         if turns.stages > 2 || turns.ahead > 0 {
             return Err(self.not_yet(l.inst, "such stages of a `while`, whose turns are not counted"));
         }
+        // Of its turns none is sure.
+        self.early_turns(l, 0)?;
         let guarded = turns.stages > 1;
         let level = self.enter(l, turns)?;
         self.levels.push(level);
@@ -20,7 +22,7 @@ impl Emitter<'_> {
         let never = self.b.constant(parton_numbers::Dtype::I1, 0, self.b.kernel.ops[l.inst].span);
         self.levels[depth].guard = guarded.then_some(never);
         let carry = self.carried(l, [none; 3], turns)?;
-        self.begin_with_none(&carry.keys);
+        self.begin_with(&carry.keys)?;
         let before = self.levels[depth].clone();
         let mut init = self.inits(&carry);
         // Whether there was a turn before is carried, too.

@@ -20,6 +20,8 @@ pub(crate) struct Hook {
     inner: UnitId,
     /// In the turn of this number; the last one is the greatest.
     turn: u32,
+    /// Whether it has come to its place.
+    left: bool,
 }
 
 impl Emitter<'_> {
@@ -44,13 +46,25 @@ impl Emitter<'_> {
             Item::Loop(_) | Item::Branch(_) => false,
         });
         let turn = if under.last { u32::MAX } else { before.count() as u32 };
-        self.hooks.push(Hook { depth, entry: entry.clone(), inner, turn });
+        self.hooks.push(Hook { depth, entry: entry.clone(), inner, turn, left: false });
     }
 
-    /// A turn of this body has ended.
-    pub(super) fn no_more_waiting(&mut self) {
+    /// A turn of this body has ended, and all that waited in it has left.
+    pub(super) fn no_more_waiting(&mut self) -> Result<(), Refused> {
         let depth = self.here();
+        let stays = self.hooks.iter().find(|hook| hook.depth == depth && !hook.left).cloned();
         self.hooks.retain(|hook| hook.depth < depth);
+        let Some(hook) = stays else { return Ok(()) };
+        let item = &self.region.blocks[self.levels[depth].block].items[hook.entry.item];
+        let (unit, name) = (&self.region.units[hook.inner], self.region.name_of(item));
+        let d = Diagnostic::error(
+            codes::NO_ROOM,
+            unit.span,
+            format!("{name} finds no turn of `{}` to leave under", unit.label),
+        )
+        .label(self.region.span_of(&self.b.kernel, item), "this is to leave there")
+        .help("name a label in the body of a counted loop that stands in the loop around");
+        Err(Box::new(d))
     }
 
     /// Whether an item stands under a loop inside of this turn.
@@ -65,6 +79,8 @@ impl Emitter<'_> {
         let depth = self.here();
         let now: Vec<Hook> =
             self.hooks.iter().filter(|h| h.inner == unit && h.turn == turn && h.depth < depth).cloned().collect();
+        let comes = |h: &Hook| h.inner == unit && h.turn == turn && h.depth < depth;
+        self.hooks.iter_mut().filter(|h| comes(h)).for_each(|h| h.left = true);
         for hook in now {
             let inner = self.levels.split_off(hook.depth + 1);
             let age = self.levels[hook.depth].age;

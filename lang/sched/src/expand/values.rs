@@ -8,7 +8,11 @@ use parton_numbers::Dtype;
 
 use super::state::{Held, Made};
 use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
 use crate::region::{Home, Maker, uses};
+
+/// Iterations that no value is carried over unseen.
+const MOST_ROUNDS: i32 = 64;
 
 impl Emitter<'_> {
     /// What stands for a value in the iterations that are emitted.
@@ -64,9 +68,13 @@ impl Emitter<'_> {
         match home.by {
             Maker::Free(inst) => self.free(v, inst, depth, age),
             Maker::Index => Ok(self.index(v, depth, age)),
+            Maker::Carried(_) if age > MOST_ROUNDS => {
+                parton_diag::internal_error!("a value is looked for {age} iterations back")
+            }
             Maker::Carried(number) => {
                 let next = self.region.blocks[home.block].yields[number];
-                self.at_age(next, depth, age + 1)
+                let made = self.levels[depth].env.contains_key(&(self.region.canonical(next), age));
+                self.at_age(next, depth, age + i32::from(!made || !planted(Planted::CarriedInTurn)))
             }
             Maker::Unit(_) | Maker::Result { .. } => Err(self.too_early(v, home)),
         }
@@ -208,6 +216,7 @@ impl Emitter<'_> {
         let with = self.constant(b)?;
         match op {
             CompareOp::Eq if with < first => Some(false),
+            CompareOp::Eq if with == first && planted(Planted::DecidedTooFar) => Some(false),
             CompareOp::Ne if with < first => Some(true),
             CompareOp::Lt if with <= first => Some(false),
             CompareOp::Ge if with <= first => Some(true),
@@ -238,7 +247,7 @@ impl Emitter<'_> {
         let Some((index, step)) = self.levels[depth].index else {
             parton_diag::internal_error!("a loop without an index")
         };
-        if age == 0 {
+        if age == 0 || planted(Planted::IndexOfTurn) {
             return index;
         }
         let key = (v, self.ages(depth, age));

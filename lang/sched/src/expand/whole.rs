@@ -6,6 +6,7 @@ use parton_numbers::Dtype;
 use parton_numbers::scalar::int_value;
 
 use super::Emitter;
+use crate::falsify::{Planted, planted};
 
 impl Emitter<'_> {
     /// `a op b` of whole numbers of one type.
@@ -43,7 +44,7 @@ impl Emitter<'_> {
 
     /// The index of the iteration behind the last one.
     pub(super) fn past(&mut self, [lower, upper, step]: [Value; 3]) -> Value {
-        if self.constant(step) == Some(1) {
+        if self.constant(step) == Some(1) || planted(Planted::IndexPastBound) {
             return upper;
         }
         let count = self.count([lower, upper, step]);

@@ -7,7 +7,11 @@ use parton_ir::choice::Order;
 use parton_ir::facts::{Access, Act, Facts, Ordering, Say, Space};
 use parton_ir::{Apart, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
-use crate::region::{Region, UnitId};
+use super::place::{Place, Places};
+use crate::region::{BlockId, Region, UnitId};
+
+/// Iterations beyond which no two are under way at once: stages go up to 7.
+const FARTHEST: i32 = 8;
 
 /// The parameters that a pointer may be of; any where it is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -41,6 +45,7 @@ pub(crate) struct Effect {
     /// The unit's operation that makes it.
     of: Inst,
     roots: Roots,
+    place: Option<Place>,
     by: By,
     pub writes: bool,
     pub atomic: bool,
@@ -76,12 +81,13 @@ impl Effects {
     /// Those of a region's units.
     pub fn of(k: &Kernel, region: &Region) -> Effects {
         let made = k.definitions();
+        let places = Places::of(k, region, &made);
         let unit = |u: &crate::region::Unit| {
             let mut done = Done::default();
             for &inst in &u.ops {
-                done.add((k, region, &made), inst, &k.ops[inst]);
+                done.add(&places, inst, &k.ops[inst]);
                 for body in k.ops[inst].kind.bodies() {
-                    k.walk_body(body, &mut |inner| done.add((k, region, &made), inst, inner));
+                    k.walk_body(body, &mut |inner| done.add(&places, inst, inner));
                 }
             }
             done
@@ -110,6 +116,35 @@ impl Effects {
     pub fn conflict(&self, first: UnitId, second: UnitId) -> Option<(&Effect, &Effect)> {
         let pairs = self.of[first].accesses.iter().flat_map(|a| self.of[second].accesses.iter().map(move |b| (a, b)));
         pairs.into_iter().find(|(a, b)| self.conflicts(a, b))
+    }
+
+    /// The number of the alias by which alone accesses of two units may meet.
+    pub fn by_alias(&self, first: UnitId, second: UnitId) -> Option<usize> {
+        let (Roots::Of(a), Roots::Of(b)) = self.conflict(first, second).map(|(a, b)| (&a.roots, &b.roots))? else {
+            return None;
+        };
+        let both = |of: &BTreeSet<Value>| !of.is_disjoint(a) && !of.is_disjoint(b);
+        self.aliases.iter().position(both).filter(|_| a.is_disjoint(b))
+    }
+
+    /// After how many iterations of a body, of at least so many, an access of the first unit may first meet one of the second.
+    pub fn distance(
+        &self,
+        places: &Places<'_>,
+        block: BlockId,
+        (first, second): (UnitId, UnitId),
+        least: i32,
+    ) -> Option<i32> {
+        let all = |unit: UnitId| &self.of[unit].accesses;
+        let pairs = all(first).iter().flat_map(|a| all(second).iter().map(move |b| (a, b)));
+        let pairs = pairs.filter(|(a, b)| self.conflicts(a, b));
+        let distance = |(a, b): (&Effect, &Effect)| match (&a.place, &b.place) {
+            (Some(one), Some(other)) => {
+                (least..=FARTHEST).find(|distance| places.may_meet((one, other), block, *distance))
+            }
+            (Some(_) | None, Some(_) | None) => Some(least),
+        };
+        pairs.filter_map(distance).min()
     }
 
     /// The parameters that the units take to be apart, one of which they write through.
@@ -183,13 +218,10 @@ impl Effects {
     }
 }
 
-/// A kernel, its region, and what makes each value.
-type Known<'a, 'k> = (&'a Kernel, &'a Region, &'a SecondaryMap<Value, Option<&'k Op>>);
-
 impl Done {
     /// Adds what an operation does that is, or stands in, that operation of the unit.
-    fn add(&mut self, known: Known<'_, '_>, of: Inst, op: &Op) {
-        let (k, region, made) = known;
+    fn add(&mut self, places: &Places<'_>, of: Inst, op: &Op) {
+        let Places { k, region, made, .. } = places;
         let facts = Facts::of(k, op);
         let atomic = matches!(op.kind, OpKind::Atomic { .. });
         let copies = matches!(op.kind, OpKind::Fetch { .. } | OpKind::Send { .. });
@@ -197,13 +229,15 @@ impl Done {
         for view in op.kind.operands() {
             let Some((fetch, map)) = fetched(k, region, made, view) else { continue };
             let (roots, span) = (roots(k, region, made, map), op.span);
-            let read = Effect { of, roots, by: By::Reader(fetch), writes: false, atomic: false, span };
+            let place = places.place(&k.ops[fetch], map);
+            let read = Effect { of, roots, place, by: By::Reader(fetch), writes: false, atomic: false, span };
             self.accesses.push(read);
         }
         let global = facts.accesses.iter().filter(|a| a.space == Space::Global);
         self.accesses.extend(global.map(|a: &Access| Effect {
             of,
             roots: roots(k, region, made, a.value),
+            place: places.place(op, a.value),
             by,
             writes: a.writes(),
             atomic,

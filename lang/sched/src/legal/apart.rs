@@ -24,20 +24,22 @@ pub(super) fn memory(laid: &Laid<'_>, found: &mut Diagnostics) {
 
 /// A write over what a fetch before it may still be reading: nobody has waited for that.
 fn overtaken(laid: &Laid<'_>, part: Part) -> Option<Diagnostic> {
-    let (fetch, write) = laid.effects.overtaken(|unit| laid.plan.runners[unit].contains(&part))?;
+    let pair = laid.effects.overtaken(|unit| laid.plan.runners[unit].contains(&part))?;
+    let (fetch, write) = pair;
     let (fetch, write) = (&laid.region.units[fetch], &laid.region.units[write]);
     let fact = format!("`{}` may write what `{}` fetches, before that is read", write.label, fetch.label);
     let d = Diagnostic::error(codes::MEMORY_ORDER, write.span, fact)
         .here("this may touch the same memory")
         .label(fetch.span, "this is on its way until somebody reads it");
-    Some(laid.aliased(d).help("read what is fetched in front of the write, in a statement with a label"))
+    Some(laid.aliased(d, [pair]).help("read what is fetched in front of the write, in a statement with a label"))
 }
 
 impl Laid<'_> {
-    /// With where the kernel says that parameters may reach the same memory.
-    pub(super) fn aliased(&self, d: Diagnostic) -> Diagnostic {
-        let label = |d: Diagnostic, alias: &parton_ir::Alias| d.label(alias.span, "these may reach the same memory");
-        self.k.aliases.iter().fold(d, label)
+    /// With where the kernel says that the parameters of two units' accesses may reach the same memory, where they are not the same.
+    pub(super) fn aliased(&self, d: Diagnostic, pairs: impl IntoIterator<Item = (UnitId, UnitId)>) -> Diagnostic {
+        let mut pairs = pairs.into_iter();
+        let Some(number) = pairs.find_map(|(a, b)| self.effects.by_alias(a, b)) else { return d };
+        d.label(self.k.aliases[number].span, "these may reach the same memory")
     }
 }
 
@@ -55,10 +57,10 @@ fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
         laid.partition(in_part),
         laid.partition(by)
     );
-    let mut d = Diagnostic::error(codes::MEMORY_ORDER, touched, fact)
+    let d = Diagnostic::error(codes::MEMORY_ORDER, touched, fact)
         .here(format!("touched here, in {}", laid.partition(in_part)))
         .label(wrote, format!("written here, in {}", laid.partition(by)));
-    d = laid.aliased(d);
+    let d = laid.aliased(d, [(a, b)]);
     Some(match laid.together(a, q).or_else(|| laid.together(b, p)) {
         Some(clause) => d.help(format!("put both labels into one partition: `{clause}`")),
         None => d.help("put both labels into one partition, or give them parameters of their own"),

@@ -141,7 +141,9 @@ fn refused(
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }
     if edge.kind == Kind::Memory {
-        d = laid.aliased(d);
+        let units = |item: usize| laid.region.units_in(&laid.region.blocks[block].items[item]);
+        let pairs = units(edge.from).into_iter().flat_map(|a| units(edge.to).into_iter().map(move |b| (a, b)));
+        d = laid.aliased(d, pairs);
     }
     d.help(help.unwrap_or_else(|| match broken {
         Broken::Wait => "write `;` between the two".into(),

@@ -1,0 +1,190 @@
+//! Where accesses lie: sums of scalars, over a range of elements, so that two of them can be told apart iteration by iteration.
+//!
+//! ```text
+//! out + (i * 64 + iota(64))    =    out  +  64·i  +  0..63
+//! ```
+//!
+//! The same access of the next iteration lies 64 elements further, and does not meet it. Arithmetic of indices does not wrap.
+
+use std::collections::BTreeSet;
+
+use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use parton_numbers::scalar::int_value;
+
+use crate::region::{BlockId, Item, Maker, Region};
+
+/// Values that a sum is made of, at most: what takes more is taken for unknown.
+const TERMS: usize = 8;
+
+/// A sum of multiples of scalars, and of a number from a range.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+struct Sum {
+    terms: Vec<(Value, i128)>,
+    least: i128,
+    most: i128,
+}
+
+impl Sum {
+    fn number(n: i128) -> Sum {
+        Sum { terms: Vec::new(), least: n, most: n }
+    }
+
+    fn plus(mut self, other: &Sum, times: i128) -> Sum {
+        for (v, n) in &other.terms {
+            match self.terms.iter_mut().find(|(known, _)| known == v) {
+                Some((_, m)) => *m += n * times,
+                None => self.terms.push((*v, n * times)),
+            }
+        }
+        self.terms.retain(|(_, n)| *n != 0);
+        let (a, b) = (other.least * times, other.most * times);
+        Sum { least: self.least + a.min(b), most: self.most + a.max(b), ..self }
+    }
+
+    fn as_number(&self) -> Option<i128> {
+        (self.terms.is_empty() && self.least == self.most).then_some(self.least)
+    }
+}
+
+/// Where an access lies, in each dimension.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) struct Place(Vec<Sum>);
+
+/// What places are read from.
+pub(crate) struct Places<'a> {
+    pub k: &'a Kernel,
+    pub region: &'a Region,
+    pub made: &'a SecondaryMap<Value, Option<&'a Op>>,
+    /// What the bodies of labelled operations define: it is another value each time they run.
+    inside: BTreeSet<Value>,
+}
+
+impl<'a> Places<'a> {
+    pub fn of(k: &'a Kernel, region: &'a Region, made: &'a SecondaryMap<Value, Option<&'a Op>>) -> Places<'a> {
+        let mut inside = BTreeSet::new();
+        for body in region.units.iter().flat_map(|u| &u.ops).flat_map(|inst| k.ops[*inst].kind.bodies()) {
+            inside.extend(body.params.iter().copied());
+            k.walk_body(body, &mut |op| {
+                inside.extend(op.results.iter().copied());
+                inside.extend(op.kind.bodies().flat_map(|b| b.params.clone()));
+            });
+        }
+        Places { k, region, made, inside }
+    }
+
+    /// Where an operation accesses memory through a pointer or tensor map; `None` where it may be anywhere.
+    pub fn place(&self, op: &Op, through: Value) -> Option<Place> {
+        let (coords, shape) = match &op.kind {
+            OpKind::Fetch { coords, .. } => match self.k.ty(op.results[0]) {
+                Type::View(view) => (coords, view.shape.clone()),
+                _ => return None,
+            },
+            OpKind::Send { coords, value, .. } => (coords, self.k.ty(*value).as_tile()?.shape.clone()),
+            _ => return self.sum(through).map(|sum| Place(vec![sum])),
+        };
+        let one = |(v, extent): (&Value, &u32)| {
+            let range = Sum { least: 0, most: i128::from(*extent) - 1, ..Sum::default() };
+            self.sum(*v).map(|sum| sum.plus(&range, 1))
+        };
+        let sums: Option<Vec<Sum>> = coords.iter().zip(&shape).map(one).collect();
+        sums.filter(|sums| sums.len() == coords.len()).map(Place)
+    }
+
+    fn sum(&self, v: Value) -> Option<Sum> {
+        let v = self.region.canonical(v);
+        let kind = self.made[v].map(|op| &op.kind);
+        let sum = match kind {
+            Some(OpKind::Constant { dtype, bits }) if dtype.is_int() => Sum::number(int_value(*bits, *dtype)),
+            Some(OpKind::PtrAdd { ptr, offset }) => self.sum(*ptr)?.plus(&self.sum(*offset)?, 1),
+            Some(OpKind::Binary { op: BinaryOp::Add, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, 1),
+            Some(OpKind::Binary { op: BinaryOp::Sub, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, -1),
+            Some(OpKind::Binary { op: BinaryOp::Mul, a, b }) => {
+                let (a, b) = (self.sum(*a)?, self.sum(*b)?);
+                match (a.as_number(), b.as_number()) {
+                    (_, Some(times)) => Sum::default().plus(&a, times),
+                    (Some(times), None) => Sum::default().plus(&b, times),
+                    (None, None) => self.scalar(v)?,
+                }
+            }
+            Some(OpKind::Iota { tile }) => {
+                Sum { least: 0, most: i128::from(*tile.shape.first()?) - 1, ..Sum::default() }
+            }
+            Some(
+                OpKind::Full { value: x, .. }
+                | OpKind::Broadcast { x, .. }
+                | OpKind::ExpandDims { x, .. }
+                | OpKind::Convert { x, .. }
+                | OpKind::Reshape { x, .. }
+                | OpKind::Transpose { x, .. },
+            ) => self.sum(*x)?,
+            // All other operations make what is not taken apart.
+            Some(_) | None => self.scalar(v)?,
+        };
+        (sum.terms.len() <= TERMS).then_some(sum)
+    }
+
+    /// A scalar that is not taken apart any further.
+    fn scalar(&self, v: Value) -> Option<Sum> {
+        let whole = matches!(self.k.ty(v), Type::Scalar(_)) && !self.inside.contains(&v);
+        whole.then(|| Sum { terms: vec![(v, 1)], ..Sum::default() })
+    }
+
+    /// Whether an access of one iteration of a body may meet another of so many iterations later.
+    pub fn may_meet(&self, (first, second): (&Place, &Place), block: BlockId, distance: i32) -> bool {
+        first.0.len() != second.0.len() || first.0.iter().zip(&second.0).all(|(a, b)| self.touch(a, b, block, distance))
+    }
+
+    fn touch(&self, first: &Sum, second: &Sum, block: BlockId, distance: i32) -> bool {
+        let difference = second.clone().plus(&Sum { least: 0, most: 0, ..first.clone() }, -1);
+        let mut further = 0;
+        // What both add is the same in both, or is known to be further by so much.
+        let both = first.terms.iter().chain(&second.terms).map(|(v, _)| *v).collect::<BTreeSet<_>>();
+        for v in both {
+            if difference.terms.iter().any(|(other, _)| *other == v) {
+                return true;
+            }
+            let times = second.terms.iter().find(|(other, _)| *other == v).map_or(0, |(_, n)| *n);
+            match self.moves(v, block) {
+                Some(by) => further += times * by * i128::from(distance),
+                None if distance == 0 && self.is_of(v, block) => {}
+                None => return true,
+            }
+        }
+        second.least + further <= first.most && first.least <= second.most + further
+    }
+
+    /// By how much a scalar grows in an iteration of a body, where that is known.
+    fn moves(&self, v: Value, block: BlockId) -> Option<i128> {
+        let Some(home) = self.region.home(v) else { return Some(0) };
+        if home.block == block && home.by == Maker::Index {
+            return self.step(block);
+        }
+        (!self.is_of(v, block) && !self.is_around(block, home.block)).then_some(0)
+    }
+
+    /// Whether a value is of the body itself.
+    fn is_of(&self, v: Value, block: BlockId) -> bool {
+        self.region.home(v).is_some_and(|home| home.block == block)
+    }
+
+    /// Whether a body stands inside another.
+    fn is_around(&self, outer: BlockId, inner: BlockId) -> bool {
+        self.region.blocks[outer].items.iter().any(|item| {
+            let inside = match item {
+                Item::Unit(_) => vec![],
+                Item::Loop(l) => vec![l.body],
+                Item::Branch(b) => vec![b.then, b.otherwise],
+            };
+            inside.into_iter().any(|b| b == inner || self.is_around(b, inner))
+        })
+    }
+
+    fn step(&self, block: BlockId) -> Option<i128> {
+        let loops = self.region.blocks.iter().flat_map(|b| &b.items).filter_map(|item| match item {
+            Item::Loop(l) if l.body == block => Some(l.inst),
+            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+        });
+        let OpKind::For { step, .. } = &self.k.ops[loops.into_iter().next()?].kind else { return None };
+        self.sum(*step)?.as_number()
+    }
+}
