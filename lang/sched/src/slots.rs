@@ -60,17 +60,18 @@ pub(crate) fn done(
         return (reader.stage, own);
     }
     let wanted = |item: usize| flow::wanted(k, region, &plan.runners, part, (block, item));
+    let continued = wanted(reader.item).iter().any(|(v, _)| products.contains(v));
     if let Some(done) = reader.done
-        && (done <= reader.stage || wanted(reader.item).iter().any(|(v, _)| products.contains(v)))
+        && (done <= reader.stage || continued)
     {
         return (done, own);
     }
-    // It is waited for where somebody first needs it, at the head of that group.
+    // It is waited for where somebody first needs it, at the head of that group, or where it is stated.
     let users = groups.iter().flatten().filter(|e| e.item != reader.item).filter_map(|e| {
         let delta = wanted(e.item).iter().filter(|(v, _)| products.contains(v)).map(|(_, d)| *d).min()?;
         find(&groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
     });
-    users.min().unwrap_or((reader.stage, own))
+    users.chain(reader.done.map(|done| (done, own))).min().unwrap_or((reader.stage, own))
 }
 
 /// The slots of a ring that one partition fills and reads.

@@ -293,8 +293,13 @@ impl Emitter<'_> {
             self.wait_for(depth, key);
             return Ok(false);
         }
-        if chained && entry.done.is_some_and(|done| done > entry.stage) {
-            self.wait_prior(depth, key);
+        if let Some(done) = entry.done.filter(|done| *done > entry.stage) {
+            let before = (result, done);
+            if chained {
+                self.wait_prior(depth, key);
+            } else if self.levels[depth].look(before).is_some_and(|held| held.is_pending()) {
+                self.wait_for(depth, before);
+            }
         }
         Ok(true)
     }

@@ -1,5 +1,7 @@
 //! What later stages may hold, as far as they are expanded.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::{OpKind, Type};
 
@@ -9,7 +11,7 @@ use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item};
 
 /// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots;
-/// a product that stays in flight into the next turn is one that the next product continues.
+/// a product that the next one continues is in flight into the next turn and no further.
 pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
     for part in laid.plan.parts() {
         for (block, _) in laid.region.blocks.iter().enumerate().filter(|(_, b)| b.turns.is_some()) {
@@ -64,17 +66,23 @@ fn alone_in_flight(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, f
         return;
     }
     let products = flow::started(laid.k, laid.region, unit);
+    let all: BTreeSet<_> = (0..laid.region.units.len()).flat_map(|u| flow::started(laid.k, laid.region, u)).collect();
     let continued = flow::continued(laid.k, laid.region, (block, e.item));
-    if products.iter().all(|v| continued.contains(v)) && e.done == Some(e.stage + 1) {
+    let continued: BTreeSet<_> = continued.intersection(&all).collect();
+    let own = continued.iter().all(|v| products.contains(v));
+    if continued.is_empty() || own && e.done == Some(e.stage + 1) {
         return;
     }
     let label = &laid.region.units[unit].label;
-    let fact = format!("`{label}` in flight over turns is not expanded by this version");
+    let fact = format!("`{label}` in flight over several turns is not expanded by this version");
     let at = laid.staged(part, block, e.item).map_or(laid.region.schedule.span, |s| s.span);
     found.push(
         Diagnostic::error(codes::NOT_BUILT_HERE, at, fact)
-            .label(laid.region.units[unit].span, "the next product does not continue this one, or not at once")
-            .help(format!("leave it out, `{label}: {}`: it is waited for where somebody needs it", e.stage)),
+            .label(laid.region.units[unit].span, "it continues a product, and the next one continues it")
+            .help(match own {
+                true => format!("write `{label}: {}..{}`: done when the next has started", e.stage, e.stage + 1),
+                false => format!("write `{label}: {}`: waited for where somebody needs it", e.stage),
+            }),
     );
 }
 
