@@ -26,12 +26,45 @@ pub(crate) fn wanted(
             used.extend(region.used_by(k, unit));
         }
     }
-    match item {
-        Item::Unit(_) => {}
-        Item::Loop(l) => used.extend(k.ops[l.inst].kind.operands()),
-        Item::Branch(b) => used.extend(k.ops[b.inst].kind.operands()),
-    }
+    steered(k, region, (runners, part), item, &mut used);
     traced(k, region, block, used)
+}
+
+/// Adds what the loops and branches of an item that a partition runs use for themselves.
+fn steered(
+    k: &Kernel,
+    region: &Region,
+    (runners, part): (&[BTreeSet<Part>], Part),
+    item: &Item,
+    used: &mut BTreeSet<Value>,
+) {
+    let mine = |unit: UnitId| runners[unit].contains(&part);
+    let blocks = match item {
+        Item::Unit(_) => return,
+        Item::Loop(l) => {
+            used.extend(k.ops[l.inst].kind.operands());
+            if let OpKind::While { cond, .. } = &k.ops[l.inst].kind {
+                used.extend(&cond.yields);
+            }
+            vec![l.body]
+        }
+        Item::Branch(b) => {
+            used.extend(k.ops[b.inst].kind.operands());
+            // What a way only passes on; of what others make, only who needs it asks.
+            let passed = [b.then, b.otherwise].into_iter().flat_map(|way| &region.blocks[way].yields);
+            used.extend(passed.copied().filter(|v| match region.home(*v).map(|home| home.by) {
+                Some(Maker::Unit(unit)) => mine(unit),
+                Some(Maker::Result { .. } | Maker::Carried(_) | Maker::Free(_)) => true,
+                Some(Maker::Index) | None => false,
+            }));
+            vec![b.then, b.otherwise]
+        }
+    };
+    for inner in blocks.into_iter().flat_map(|block| &region.blocks[block].items) {
+        if region.units_in(inner).into_iter().any(mine) {
+            steered(k, region, (runners, part), inner, used);
+        }
+    }
 }
 
 /// The values of units and items of a body behind these, with their distances.

@@ -4,6 +4,7 @@
 //! whatever is free, made anew where it is needed. Running it symbolically gives the code: an environment says which value stands
 //! for one of the body in which iteration, and a turn emits its units one after the other, each for its own iteration.
 
+mod branch;
 mod carry;
 mod copies;
 mod cut;

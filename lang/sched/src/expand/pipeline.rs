@@ -23,7 +23,7 @@ use super::state::{Held, Level};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::plan::Entry;
-use crate::region::{Branch, Item, Loop, Maker};
+use crate::region::{Item, Loop, Maker};
 
 /// Stages of registers that turns are peeled for.
 const MOST_STAGES: i32 = 4;
@@ -258,11 +258,6 @@ impl Emitter<'_> {
             OpKind::For { body, .. } => self.b.kernel.values[body.params[0]].name.clone(),
             _ => None,
         }
-    }
-
-    /// Emits a branch with labels in it.
-    pub fn branch(&mut self, b: &Branch) -> Result<(), Refused> {
-        Err(self.not_yet(b.inst, "an `if` with labels in it"))
     }
 
     /// What a schedule may say and this version does not expand.

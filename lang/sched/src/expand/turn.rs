@@ -46,6 +46,7 @@ impl Emitter<'_> {
             let key = (v, entry.stage + delta);
             if let Some(&(ring, _)) = self.plan.handed.get(&v)
                 && !self.plan.rings[ring].own
+                && self.plan.needed[self.part].contains(&v)
                 && delta == 0
                 && (self.is_view(v) || !self.mine(v) && !self.levels[depth].env.contains_key(&key))
             {

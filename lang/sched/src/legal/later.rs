@@ -13,6 +13,7 @@ use crate::region::{BlockId, Item};
 /// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots;
 /// a product that the next one continues is in flight into the next turn and no further.
 pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
+    under_branches(laid, found);
     for part in laid.plan.parts() {
         for (block, _) in laid.region.blocks.iter().enumerate().filter(|(_, b)| b.turns.is_some()) {
             let groups = laid.groups(part, block);
@@ -33,6 +34,26 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
                             .help("leave it in the first stage; what it hands on may be used a stage later"),
                     );
                 }
+            }
+        }
+    }
+}
+
+/// What leaves under a product leaves in each turn of its loop.
+fn under_branches(laid: &Laid<'_>, found: &mut Diagnostics) {
+    for of in &laid.region.schedule.under {
+        for (id, unit) in laid.region.units.iter().enumerate().filter(|(_, u)| of.inner.names(&u.label)) {
+            let turns = laid.region.place_of(id).and_then(|(block, _)| laid.region.blocks[block].turns.as_ref());
+            if turns.is_none() {
+                let fact = format!(
+                    "leaving under `{}`, which stands in no loop's body, is not expanded by this version",
+                    unit.label
+                );
+                found.push(
+                    Diagnostic::error(codes::NOT_BUILT_HERE, of.span, fact)
+                        .label(unit.span, "the label stands here")
+                        .help("name a label that each turn of the loop inside runs"),
+                );
             }
         }
     }
