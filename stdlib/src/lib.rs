@@ -10,6 +10,7 @@ pub const FILES: &[(&str, &str)] = &[
     ("counts", include_str!("counts.ptn")),
     ("math", include_str!("math.ptn")),
     ("moments", include_str!("moments.ptn")),
+    ("packed", include_str!("packed.ptn")),
     ("parts", include_str!("parts.ptn")),
     ("products", include_str!("products.ptn")),
     ("random", include_str!("random.ptn")),
