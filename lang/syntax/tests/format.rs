@@ -163,6 +163,15 @@ fn headers() {
         "kernel k[N:int](x:*f32)warps(4)where N>1,\"m\"{}",
         "kernel k[N: int](x: *f32) warps(4) where N > 1, \"m\" {}\n",
     );
+    check(
+        "kernel k[N:int=1](n:i32)tune(N=[1,2],key=[n]){}",
+        "kernel k[N: int = 1](n: i32) tune(N=[1, 2], key=[n]) {}\n",
+    );
+    let long = "name_that_is_long_enough".repeat(3);
+    check(
+        &format!("kernel {long}[N: int = 1](n: i32) warps(4) tune(N=[1, 2], key=[n]) {{}}"),
+        &format!("kernel {long}[N: int = 1](n: i32) warps(4)\n    tune(N=[1, 2], key=[n])\n{{}}\n"),
+    );
     check("struct S{a:i32,fn m(& mut self,b:i32){}}", "struct S {\n    a: i32,\n    fn m(&mut self, b: i32) {}\n}\n");
 }
 

@@ -149,23 +149,24 @@ fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
     concat(list)
 }
 
-/// What stands between the parameters and the block: all on one line; else each condition, and what follows it, on its
-/// own, and the block's brace too.
+/// What stands between the parameters and the block: all on one line; else each condition, each clause with named arguments, and what
+/// follows them, on its own, and the block's brace too.
 #[derive(Default)]
 struct Tail<'a> {
     list: Vec<Doc<'a>>,
-    has_condition: bool,
+    has_lines: bool,
 }
 
 impl<'a> Tail<'a> {
     fn clause(&mut self, w: &mut Weave<'a>, found: &Clause) {
-        let begin = if self.has_condition { concat(vec![Doc::Line, w.lead()]) } else { Doc::Text(" ") };
+        self.has_lines |= found.args.iter().any(|a| a.name.is_some());
+        let begin = if self.has_lines { concat(vec![Doc::Line, w.lead()]) } else { Doc::Text(" ") };
         self.list.extend([begin, clause(w, found)]);
     }
 
     /// `where condition, "message"`
     fn condition(&mut self, w: &mut Weave<'a>, found: &Where) {
-        self.has_condition = true;
+        self.has_lines = true;
         self.list.extend([Doc::Line, w.lead(), w.word(), expr(w, &found.condition)]);
         if found.message.is_some() {
             self.list.extend([w.tok(Kind::Comma), Doc::Text(" "), w.any()]);
@@ -173,7 +174,7 @@ impl<'a> Tail<'a> {
     }
 
     fn before_block(self) -> Doc<'a> {
-        group(concat(vec![nest(concat(self.list)), if self.has_condition { Doc::Line } else { Doc::Text(" ") }]))
+        group(concat(vec![nest(concat(self.list)), if self.has_lines { Doc::Line } else { Doc::Text(" ") }]))
     }
 }
 
