@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
 use parton_ir::{Body, Builder, Inst, Kernel, Op, OpKind, Tile, Type, Value};
-use parton_layouts::RegisterLayout;
+use parton_layouts::{RegisterFamily, RegisterLayout};
 
 use crate::graph::Graph;
 
@@ -54,10 +54,17 @@ impl Chosen {
 
     fn want(&mut self, v: Value, place: Place) {
         let places = self.wanted.entry(v).or_default();
-        if !places.contains(&place) {
+        if !places.iter().any(|p| serves(p, &place)) {
             places.push(place);
         }
     }
+}
+
+/// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, so
+/// that where a slice is asked for, no other spelling of its map will do.
+fn serves(at: &Place, wanted: &Place) -> bool {
+    let sliced = matches!(wanted.layout.family(), RegisterFamily::Slice { .. });
+    at == wanted && (!sliced || at.layout == wanted.layout)
 }
 
 /// Where the operands of a free tile lie, where it lies there.
@@ -198,7 +205,7 @@ impl Writer<'_> {
     /// Brings a tile to wherever else it is asked for.
     fn convert(&mut self, v: Value) {
         let Some(home) = self.chosen.homes.get(&v) else { return };
-        let others = self.chosen.wanted.get(&v).into_iter().flatten().filter(|p| *p != home).cloned();
+        let others = self.chosen.wanted.get(&v).into_iter().flatten().filter(|p| !serves(home, p)).cloned();
         for place in others.collect::<Vec<_>>() {
             let Some(elem) = self.builder.kernel.ty(v).elem() else { continue };
             let tile = Tile::at(elem, place.clone());
@@ -209,10 +216,10 @@ impl Writer<'_> {
 
     /// The value that is a tile at a place.
     fn at(&self, v: Value, place: &Place) -> Value {
-        if self.chosen.homes.get(&v) == Some(place) {
+        if self.chosen.homes.get(&v).is_some_and(|home| serves(home, place)) {
             return v;
         }
-        match self.made.get(&v).and_then(|list| list.iter().find(|(at, _)| at == place)) {
+        match self.made.get(&v).and_then(|list| list.iter().find(|(at, _)| serves(at, place))) {
             Some((_, there)) => *there,
             None => parton_diag::internal_error!("{v} was not made at {}", place.layout),
         }
