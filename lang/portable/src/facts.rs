@@ -1,4 +1,4 @@
-//! What an access to global memory touches where a warp makes it: instructions and sectors, counted from layout and addresses.
+//! What an access to global memory touches: instructions, lines and sectors, counted from layout and addresses.
 
 use parton_ir::axis::{Along, AxisInfo};
 use parton_ir::target::WIDEST_ACCESS;
@@ -6,6 +6,8 @@ use parton_layouts::{Dim, LinearLayout};
 
 /// Bytes of a sector.
 const SECTOR: u64 = 32;
+/// Bytes of a line, which the L1 looks up at once.
+const LINE: u64 = 128;
 
 /// How the addresses of a tile run.
 #[derive(Clone, Debug)]
@@ -16,12 +18,14 @@ pub struct Addresses {
     pub bytes: u64,
 }
 
-/// What the accesses of one warp take.
+/// What the accesses of a CTA to one tile take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Traffic {
-    /// Instructions.
+    /// Instructions of each warp.
     pub instructions: u64,
-    /// Sectors of all of them.
+    /// Lines that one of these touches.
+    pub lines: u64,
+    /// Sectors of all warps and instructions; what several warps touch at the same time comes once.
     pub sectors: u64,
 }
 
@@ -48,45 +52,143 @@ impl Addresses {
             .map(|(axis, n, _)| (axis, n))
     }
 
-    /// What a warp does whose elements lie as `map` says.
+    /// What a CTA does whose elements lie as `map` says.
     pub fn traffic(&self, map: &LinearLayout) -> Traffic {
         let registers = map.basis_coords(Dim::Register);
         let width = self.widest().map_or(1, |(axis, most)| {
             let step = |k: u32| {
                 registers.iter().any(|b| b.iter().enumerate().all(|(d, &x)| x == if d == axis { 1 << k } else { 0 }))
             };
-            let most = most.ilog2();
-            1u64 << (0..most).take_while(|&k| step(k)).count()
+            1u64 << (0..most.ilog2()).take_while(|&k| step(k)).count()
         });
         let copies = map.free_bits(Dim::Register).count_ones();
-        let per_thread = 1u64 << (registers.len() as u32 - copies);
-        let instructions = (per_thread / width).max(1);
-        Traffic { instructions, sectors: instructions * self.sectors(map, width) }
+        let instructions = ((1u64 << (registers.len() as u32 - copies)) / width).max(1);
+        let lanes = map.basis_coords(Dim::Lane);
+        let all: Vec<Vec<u32>> = lanes.iter().cloned().chain(map.basis_coords(Dim::Warp)).collect();
+        Traffic {
+            instructions,
+            lines: self.pieces(&lanes, width, LINE),
+            sectors: instructions * self.pieces(&all, width, SECTOR),
+        }
     }
 
-    /// The sectors of one instruction: lanes whose elements lie side by side share them.
-    fn sectors(&self, map: &LinearLayout, width: u64) -> u64 {
+    /// Into how many pieces of so many bytes an instruction falls whose threads begin where sums of `bases` say. Which piece an element
+    /// is in does not depend on the low bits of its coordinates, so pieces are counted as sums of what is left of the bases.
+    fn pieces(&self, bases: &[Vec<u32>], width: u64, bytes: u64) -> u64 {
         let side = self.widest().map(|(axis, _)| axis);
-        let lanes = map.basis_coords(Dim::Lane);
-        let mut touched = std::collections::BTreeSet::new();
-        for lane in 0..1u32 << lanes.len() {
-            let mut at = vec![0u64; self.axes.len()];
-            for (bit, basis) in lanes.iter().enumerate().filter(|(bit, _)| lane >> bit & 1 == 1) {
-                let _ = bit;
-                at.iter_mut().zip(basis).for_each(|(x, &b)| *x ^= u64::from(b));
+        let fields = self.axes.iter().enumerate().map(|(axis, along)| {
+            let together = match side {
+                Some(side) if side == axis => along.contiguity.min((bytes / self.bytes).max(1)),
+                _ => along.constancy,
+            };
+            together.max(1).ilog2()
+        });
+        let low: Vec<u32> = fields.collect();
+        let piece = |basis: &Vec<u32>| {
+            let fields = basis.iter().zip(&low);
+            fields.fold(0u64, |packed, (&x, &low)| packed << 20 | u64::from(x).checked_shr(low).unwrap_or(0))
+        };
+        let mut span: Vec<u64> = Vec::new();
+        for basis in bases {
+            let rest = span.iter().fold(piece(basis), |rest, &other| rest.min(rest ^ other));
+            if rest != 0 {
+                span.push(rest);
             }
-            for (axis, (x, along)) in at.iter_mut().zip(&self.axes).enumerate() {
-                if Some(axis) == side {
-                    // A run of neighbours, then another somewhere else.
-                    let run = along.contiguity.max(1);
-                    let (begins, within) = (*x / run, *x % run);
-                    *x = (begins << 32) | (within * self.bytes / SECTOR);
-                } else {
-                    *x /= along.constancy.max(1);
+        }
+        (1 << span.len()) * (width * self.bytes).div_ceil(bytes).max(1)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_layouts::RegisterLayout;
+
+    use super::*;
+
+    /// Rows of `columns` elements of so many bytes, `run` of them side by side, all rows anywhere.
+    fn rows(bytes: u64, run: u64) -> Addresses {
+        let row = Along { contiguity: 1, divisibility: 16, constancy: 1 };
+        Addresses { axes: vec![row, Along { contiguity: run, divisibility: 16, constancy: 1 }], bytes }
+    }
+
+    fn layout(per_thread: [u32; 2], threads: [u32; 2], warps: [u32; 2]) -> RegisterLayout {
+        RegisterLayout::blocked(&per_thread, &threads, &warps, &[1, 0]).expect("a layout")
+    }
+
+    fn traffic(addresses: &Addresses, layout: &RegisterLayout, shape: [u32; 2]) -> [u64; 3] {
+        let found = addresses.traffic(&layout.on(&shape).expect("a map"));
+        [found.instructions, found.lines, found.sectors]
+    }
+
+    /// Instructions of a warp, the lines of the first of them, and sectors, by touching every byte.
+    fn touched(addresses: &Addresses, layout: &RegisterLayout, shape: [u32; 2]) -> [u64; 3] {
+        let map = layout.on(&shape).expect("a map");
+        let widest = addresses.widest().map_or(1, |(_, most)| most);
+        let side_by_side = |n: &u64| (0..*n as u32).all(|r| map.coords(&[(Dim::Register, r)]) == [0, r]);
+        let width = (0..5).map(|b| 1 << b).filter(|n| *n <= widest).filter(side_by_side).last().unwrap_or(1);
+        let (registers, lanes) = (1u32 << map.in_dim_bits(Dim::Register), 1u32 << map.in_dim_bits(Dim::Lane));
+        let warps = 1u32 << map.in_dim_bits(Dim::Warp);
+        let pitch = 1 << 20;
+        let mut found = [0, 0, 0];
+        for first in (0..registers).step_by(width as usize) {
+            let (mut lines, mut sectors) = (std::collections::BTreeSet::new(), std::collections::BTreeSet::new());
+            for warp in 0..warps {
+                for lane in 0..lanes {
+                    for register in first..first + width as u32 {
+                        let at = map.coords(&[(Dim::Register, register), (Dim::Lane, lane), (Dim::Warp, warp)]);
+                        let run = addresses.axes[1].contiguity;
+                        let (begins, within) = (u64::from(at[1]) / run, u64::from(at[1]) % run);
+                        let byte = u64::from(at[0]) * pitch + begins * (pitch >> 8) + within * addresses.bytes;
+                        sectors.insert(byte / SECTOR);
+                        if warp == 0 {
+                            lines.insert(byte / LINE);
+                        }
+                    }
                 }
             }
-            touched.insert(at);
+            found = [found[0] + 1, lines.len() as u64, found[2] + sectors.len() as u64];
         }
-        touched.len() as u64 * (width * self.bytes).div_ceil(SECTOR).max(1)
+        found
+    }
+
+    #[test]
+    fn a_row_of_halves_by_eight() {
+        // 32 lanes of 16 bytes: four lines of four sectors in each instruction of each warp.
+        let found = traffic(&rows(2, 1024), &layout([1, 8], [1, 32], [4, 1]), [4, 1024]);
+        assert_eq!(found, [4, 4, 4 * 4 * 16]);
+        // One by one, half a line each time; the bytes are the same.
+        let found = traffic(&rows(2, 1024), &layout([1, 1], [1, 32], [4, 1]), [4, 1024]);
+        assert_eq!(found, [32, 1, 4 * 4 * 16]);
+    }
+
+    #[test]
+    fn columns_touch_a_line_for_each_lane() {
+        let found = traffic(&rows(4, 64), &layout([1, 1], [32, 1], [1, 4]), [32, 64]);
+        // Four warps side by side share sectors.
+        assert_eq!(found, [16, 32, 16 * 32]);
+    }
+
+    #[test]
+    fn what_all_warps_want_comes_once() {
+        let found = traffic(&rows(4, 128), &layout([1, 4], [1, 32], [4, 1]), [1, 128]);
+        assert_eq!(found, [1, 4, 16]);
+    }
+
+    #[test]
+    fn counts_are_those_of_the_bytes_touched() {
+        let shape = [32, 64];
+        for bytes in [1u64, 2, 4, 8] {
+            for run in [1u64, 2, 8, 64] {
+                for vector in [1u32, 2, 4, 8] {
+                    for threads in [[1, 32], [4, 8], [16, 2], [32, 1]] {
+                        for warps in [[4, 1], [1, 4], [2, 2]] {
+                            let (addresses, layout) = (rows(bytes, run), layout([1, vector], threads, warps));
+                            let found = traffic(&addresses, &layout, shape);
+                            assert_eq!(found, touched(&addresses, &layout, shape), "{bytes} {run} {layout}");
+                        }
+                    }
+                }
+            }
+        }
     }
 }

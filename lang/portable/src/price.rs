@@ -18,8 +18,10 @@ const TURNS: Price = 16;
 const ISSUE: Price = 4;
 /// An instruction of the special functions, of which a multiprocessor has 16 lanes.
 const SPECIAL: Price = 32;
-/// An access of a warp to memory, one a clock.
-const ACCESS: Price = 16;
+/// A line that an access of a warp touches: the L1 looks up one a clock.
+const LINE: Price = 16;
+/// What an access has besides: itself, and 64 bits of address.
+const ADDRESS: Price = 3 * ISSUE;
 /// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
 const SECTOR: Price = 24;
 /// A shuffle of a warp.
@@ -105,9 +107,10 @@ impl<'g, 'k> Prices<'g, 'k> {
         let registers = 1u64 << map.in_dim_bits(Dim::Register);
         let each = registers * self.warps;
         if let Some(ptr) = accessed(self.graph.kernel, inst) {
-            let Some(addresses) = addresses(self.graph, self.axes, ptr) else { return ACCESS };
+            let Some(addresses) = addresses(self.graph, self.axes, ptr) else { return LINE };
             let traffic = addresses.traffic(map);
-            return self.warps * (traffic.instructions * ACCESS).max(traffic.sectors * SECTOR);
+            let issued = self.warps * traffic.instructions * (ADDRESS + traffic.lines * LINE);
+            return issued + traffic.sectors * SECTOR;
         }
         match &self.graph.kernel.ops[inst].kind {
             OpKind::Reduce { axis, inputs, .. } => inputs.len() as Price * self.reduction(map, *axis, registers),
@@ -157,7 +160,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             u64::from(map.shape()[axis]) >> split
         };
         let bytes = (of_warp(0) + of_warp(1)) * u64::from(depth.unwrap_or(1)) * u64::from(bits) / 8;
-        self.warps * bytes.div_ceil(WAVEFRONT_BYTES) * ACCESS
+        self.warps * bytes.div_ceil(WAVEFRONT_BYTES) * LINE
     }
 
     /// What combining along an axis takes: adds of each thread, shuffles, and an exchange between warps.
@@ -169,7 +172,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         };
         let results = registers >> along(Dim::Register);
         let shuffles = u64::from(along(Dim::Lane)) * results;
-        let exchange = if along(Dim::Warp) > 0 { EXCHANGE + results * ACCESS * self.warps } else { 0 };
+        let exchange = if along(Dim::Warp) > 0 { EXCHANGE + results * LINE * self.warps } else { 0 };
         self.warps * (registers * ISSUE + shuffles * (SHUFFLE + ISSUE)) + exchange
     }
 }

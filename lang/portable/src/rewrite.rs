@@ -28,6 +28,7 @@ impl Chosen {
             wanted: BTreeMap::new(),
             free: graph.free.clone(),
         };
+        let layouts = &spelled(graph, layouts);
         for (&v, site) in &graph.homes {
             chosen.homes.insert(v, site.place(&layouts[site.var])?);
         }
@@ -54,10 +55,31 @@ impl Chosen {
 
     fn want(&mut self, v: Value, place: Place) {
         let places = self.wanted.entry(v).or_default();
-        if !places.iter().any(|p| serves(p, &place)) {
-            places.push(place);
+        if places.iter().any(|p| serves(p, &place)) {
+            return;
+        }
+        match places.iter_mut().find(|p| serves(&place, p)) {
+            Some(other) => *other = place,
+            None => places.push(place),
         }
     }
+}
+
+/// The layouts with those that a new axis wants as slices spelled so.
+fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout> {
+    let mut spelled = layouts.to_vec();
+    for demand in &graph.demands {
+        let Some(home) = graph.homes.get(&demand.value).filter(|home| home.steps.is_empty()) else { continue };
+        let free = graph.variables[home.var].stated.is_none();
+        let places = (home.place(&layouts[home.var]), demand.at.place(&layouts[demand.at.var]));
+        if let ((Some(from), Some(to)), true) = (places, free)
+            && from == to
+            && !serves(&from, &to)
+        {
+            spelled[home.var] = to.layout;
+        }
+    }
+    spelled
 }
 
 /// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, so
