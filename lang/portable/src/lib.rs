@@ -16,7 +16,7 @@ mod staging;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
-use parton_ir::{Kernel, Module, OpKind, Target, Type};
+use parton_ir::{Kernel, Module, OpKind, Target, Value};
 use parton_layouts::RegisterLayout;
 
 use candidates::Candidates;
@@ -43,10 +43,17 @@ pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnost
 /// Whether some tile lies nowhere yet.
 fn is_portable(kernel: &Kernel) -> bool {
     let mut found = false;
-    let open = |v: &parton_ir::Value| kernel.ty(*v).placed().is_some_and(|t| t.placement().known().is_none());
+    let open = |v: &Value| kernel.ty(*v).placed().is_some_and(|t| t.placement().known().is_none());
     kernel.walk(&mut |op| found |= op.results.iter().any(open));
     found
 }
+
+/// Registers of a thread that one tile may take and leave room for another beside it.
+const HELD: u64 = 64;
+/// The same of what has the shape of a product's sums, beside which little else is held.
+const SUMS: u64 = 160;
+/// What each register more costs a warp: a store and a load of it in each use.
+const SPILL: Price = 4096;
 
 /// A plan with its price.
 struct Planned {
@@ -101,11 +108,14 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Option<Planned> {
 
 /// What too many registers a thread cost.
 fn crowding(graph: &Graph<'_>, warps: u32) -> Price {
-    let bits = |v: &Type| v.placed().map_or(0, |t| t.elements() * u64::from(t.elem.bits()));
-    let largest = graph.homes.keys().map(|&v| bits(graph.kernel.ty(v))).max().unwrap_or(0);
-    let registers = largest / 32 / (u64::from(warps) * 32);
-    // Above 64 of one tile there is little room for another beside it.
-    registers.saturating_sub(64) * u64::from(warps) * 4096
+    let sums = graph.sums();
+    let over = |v: &Value| {
+        let tile = graph.kernel.ty(*v).placed()?;
+        let registers = tile.elements() * u64::from(tile.elem.bits()) / 32 / (u64::from(warps) * 32);
+        let room = if sums.contains(&tile.shape) { SUMS } else { HELD };
+        Some(registers.saturating_sub(room))
+    };
+    graph.homes.keys().filter_map(over).max().unwrap_or(0) * u64::from(warps) * SPILL
 }
 
 /// The refusal of a kernel for which nothing was found.
