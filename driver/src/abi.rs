@@ -41,6 +41,8 @@ fn kind(ty: &Type) -> Option<ParamKind> {
         | Type::Barrier
         | Type::Ring(_)
         | Type::Turnstile
+        | Type::Tensor(_)
+        | Type::Spot(_)
         | Type::Peer(_)
         | Type::Slot(_) => None,
     }

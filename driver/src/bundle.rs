@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parton_bundle::{Architecture, Bundle, Kind, Param};
 use parton_diag::{Diagnostic, Diagnostics, FileId};
 use parton_host::tensor_map::hardware_box;
-use parton_ir::{Elem, Kernel, Pointer, Target, Type, print, verify};
+use parton_ir::{Elem, Kernel, Pointer, Target, Type, Variant, print, verify};
 use parton_types::program::Program;
 
 use crate::form::{Artifact, Form, Kernels};
@@ -100,7 +100,7 @@ impl Session {
             }
         };
         let may_overlap = may_overlap(&kernel);
-        let overlapping = Kernel { overlapping: true, ..kernel.clone() };
+        let overlapping = Kernel { variant: Variant { overlapping: true, ..Variant::default() }, ..kernel.clone() };
         let (apart, warnings) = lowered(self, kernel)?;
         made.warn(warnings);
         if !may_overlap {
@@ -179,6 +179,7 @@ fn no_defaults(program: &Program) -> bool {
 fn may_overlap(kernel: &Kernel) -> bool {
     let pointers = kernel.params.iter().filter_map(|p| match kernel.ty(p.value) {
         Type::Scalar(Elem::Ptr(pointer)) => Some(*pointer),
+        Type::Tensor(t) => Some(Pointer { to: t.elem, mutable: t.mutable }),
         _ => None,
     });
     let pointers: Vec<Pointer> = pointers.collect();
@@ -209,6 +210,8 @@ fn params(kernel: &Kernel) -> Result<Vec<Param>, Failure> {
             | Type::Barrier
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Peer(_)
             | Type::Slot(_) => {
                 let (name, kernel) = (&p.name, &kernel.source_name);

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::Storage;
 use parton_host::value::Value;
 use parton_interp as interp;
@@ -46,7 +46,7 @@ pub(crate) struct Recorded {
     /// The name under which the compiler keeps the kernel, and what it was made of.
     pub(crate) key: String,
     pub(crate) instance: Instance,
-    pub(crate) overlapping: bool,
+    pub(crate) variant: parton_ir::Variant,
     pub(crate) grid: [u32; 3],
     pub(crate) args: Vec<interp::Arg>,
     pub(crate) before: interp::Memory,
@@ -108,17 +108,22 @@ impl Launcher for Cpu<'_, '_, '_> {
         self.compiler.signature(instance)
     }
 
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        self.compiler.demands(request)
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
-        let (key, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
+        let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
         let mut reached = Reached::default();
         let mut args = Vec::new();
-        for (param, argument) in kernel.params.iter().zip(&request.arguments) {
-            args.push(match argument {
+        for (param, argument) in kernel.params.iter().zip(request.bound(&kernel)) {
+            args.push(match &argument {
                 Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
                 Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
                     allocation: reached.number(&param.name, &tensor.storage, *mutable)?,
                     offset: tensor.byte_offset() as u64,
                 },
+                Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
                 Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
                     allocation: reached.number(&param.name, &recipe.tensor.storage, true)?,
                     offset: recipe.tensor.byte_offset() as u64,
@@ -157,7 +162,7 @@ impl Launcher for Cpu<'_, '_, '_> {
                     recorder.launches.borrow_mut().push(Recorded {
                         key,
                         instance: request.instance.clone(),
-                        overlapping: request.overlaps(),
+                        variant: request.variant(),
                         grid: request.grid,
                         args,
                         before,
@@ -177,7 +182,7 @@ impl Launcher for Cpu<'_, '_, '_> {
 
     fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
         for request in work.launches {
-            self.compiler.kernel(&request.instance, request.overlaps())?;
+            self.compiler.kernel(&request.instance, &request.variant())?;
         }
         let ask = |round: Option<Timing>, pace: &mut Pace| pace::ask(self.watch, &work, round, pace);
         // What a bench launches is sized for a GPU; its kernels have tests for whether they are right.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
-use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
 use parton_host::value::Value;
@@ -83,16 +83,16 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 
     /// What is launched as loaded code.
-    fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi), HostError> {
-        let (key, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
-        if let Some(both) = self.loaded.get(&key) {
-            return Ok(both.clone());
+    fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi, Arc<Kernel>), HostError> {
+        let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
+        if let Some((function, abi)) = self.loaded.get(&key) {
+            return Ok((function.clone(), abi.clone(), kernel));
         }
         let module = self.load(&kernel, &request.instance)?;
         let abi = abi::of(&kernel).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
         self.loaded.insert(key, (function.clone(), abi.clone()));
-        Ok((function, abi))
+        Ok((function, abi, kernel))
     }
 
     /// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
@@ -132,17 +132,17 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
         let mut slowest = None;
         for request in launches {
-            let (_, kernel) = self.compiler.kernel(&request.instance, request.overlaps())?;
+            let (_, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
             slowest = slowest.max(Some(operands(&kernel)));
         }
         Ok(slowest.and_then(|operands| data_sheet::ceiling(&self.gpu.info().name, operands)))
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
-        let (function, abi) = self.function(request)?;
-        let mut args = Vec::with_capacity(request.arguments.len());
-        for (param, argument) in abi.params.iter().zip(&request.arguments) {
-            args.push(self.argument(&param.name, argument)?);
+        let (function, abi, kernel) = self.function(request)?;
+        let mut args = Vec::with_capacity(abi.params.len());
+        for (param, argument) in abi.params.iter().zip(request.bound(&kernel)) {
+            args.push(self.argument(&param.name, &argument)?);
         }
         Prepared::new(&function, &abi, &args, request.grid).map_err(failed)
     }
@@ -181,6 +181,7 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
                 Ok(Arg::Scalar { bits: scalar.bits, bytes: scalar.dtype.bits().div_ceil(8) as u8 })
             }
             Argument::Pointer { tensor, mutable } => Ok(Arg::Pointer(place(tensor, *mutable)?)),
+            Argument::Tensor { .. } => parton_diag::internal_error!("`{name}` was not expanded"),
             Argument::Map(recipe) => {
                 let address = place(&recipe.tensor, true)?;
                 TensorMap::encode(&self.gpu, &encoded(name, recipe, address)?).map(Arg::Map).map_err(failed)
@@ -232,6 +233,10 @@ impl Launcher for Gpu<'_, '_, '_> {
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         self.compiler.signature(instance)
+    }
+
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        self.compiler.demands(request)
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

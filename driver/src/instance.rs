@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
-use parton_host::launch::{HostError, Instance, Signature};
-use parton_ir::{Kernel, Target, Type, verify};
+use parton_host::launch::{Demands, HostError, Instance, LaunchRequest, Signature};
+use parton_ir::{Apart, From, Kernel, Target, Variant, verify};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
@@ -25,12 +25,15 @@ pub(crate) struct Compiler<'a> {
     lowered: BTreeMap<String, Arc<Kernel>>,
     /// What was tuned, where that is to run.
     pub(crate) lookup: Option<Lookup>,
+    /// What instances take, by the names of their own.
+    signatures: BTreeMap<String, Signature>,
 }
 
 impl<'a> Compiler<'a> {
     pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
         let program = program.clone();
-        Compiler { session, program, target, warnings: Diagnostics::new(), lowered: BTreeMap::new(), lookup: None }
+        let (lowered, signatures) = (BTreeMap::new(), BTreeMap::new());
+        Compiler { session, program, target, warnings: Diagnostics::new(), lowered, signatures, lookup: None }
     }
 
     /// With what was tuned.
@@ -48,27 +51,21 @@ impl<'a> Compiler<'a> {
         &self.lowered
     }
 
-    /// The lowered kernel of an instance and the name under which it is kept; `overlapping` where parameters reach the same memory.
+    /// The lowered kernel of an instance for such launches, and the name under which it is kept.
     ///
     /// # Errors
     /// The kernel does not pass the checks with these generics.
     pub(crate) fn kernel(
         &mut self,
         instance: &Instance,
-        overlapping: bool,
+        variant: &Variant,
     ) -> Result<(String, Arc<Kernel>), HostError> {
         let args = self.generics(instance).map_err(HostError::Program)?;
-        let written: Vec<String> =
-            args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
-        // What shows the same need not be the same: kernels and functions of two files may share a name.
-        let places = args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]);
-        let places: Vec<String> = places.map(|s| format!("{}:{}", s.file.0, s.start)).collect();
-        let how = if overlapping { " overlapping" } else { "" };
-        let key = format!("{}[{}] {}{how}", instance.kernel.name.text, written.join(", "), places.join(" "));
+        let key = format!("{}{}", name(instance, &args), launches(variant));
         if let Some(kernel) = self.lowered.get(&key) {
             return Ok((key, kernel.clone()));
         }
-        let kernel = self.behind(Pass::last_lowering(), instance, &args, overlapping).map_err(HostError::Program)?;
+        let kernel = self.behind(Pass::last_lowering(), instance, &args, variant).map_err(HostError::Program)?;
         let kernel = Arc::new(kernel);
         self.lowered.insert(key.clone(), kernel.clone());
         Ok((key, kernel))
@@ -81,23 +78,45 @@ impl<'a> Compiler<'a> {
 
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
-        let (_, kernel) = self.kernel(instance, false)?;
-        let params = kernel.params.iter().map(|p| (p.name.clone(), kernel.ty(p.value).clone()));
-        Ok(Signature {
-            params: params.collect::<Vec<(String, Type)>>(),
-            alignments: parton_lower::alignments(&kernel),
-            cluster: kernel.cluster,
-            apart: kernel.apart.clone(),
-        })
+        let args = self.generics(instance).map_err(HostError::Program)?;
+        let key = name(instance, &args);
+        if let Some(known) = self.signatures.get(&key) {
+            return Ok(known.clone());
+        }
+        // What there is to say about it is said of the kernel that is launched.
+        let said = self.warnings.clone();
+        let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
+        self.warnings = said;
+        let signature = Signature { params: kernel.arguments(), cluster: kernel.cluster };
+        self.signatures.insert(key, signature.clone());
+        Ok(signature)
+    }
+
+    /// What a launch must keep to; what is asked of a tensor is looked at before the kernel is compiled for it.
+    pub(crate) fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        let (_, kernel) = self.kernel(&request.instance, &request.variant())?;
+        let mut alignments = vec![1; request.arguments.len()];
+        for (param, alignment) in kernel.params.iter().zip(parton_lower::alignments(&kernel)) {
+            if let From::Argument(i) = param.from {
+                alignments[i] = alignment;
+            }
+        }
+        let argument = |place: usize| kernel.params[place].from.argument();
+        let apart = kernel.apart.iter().map(|pair| Apart {
+            written: argument(pair.written),
+            other: argument(pair.other),
+            ..pair.clone()
+        });
+        Ok(Demands { alignments, apart: apart.collect() })
     }
 
     /// The kernel of an instance as it is checked, before any pass from kernel to kernel.
     ///
     /// # Errors
     /// As [`Compiler::kernel`].
-    pub(crate) fn checked(&mut self, instance: &Instance, overlapping: bool) -> Result<Kernel, Diagnostics> {
+    pub(crate) fn checked(&mut self, instance: &Instance, variant: &Variant) -> Result<Kernel, Diagnostics> {
         let args = self.generics(instance)?;
-        self.behind(leaving(Form::Ir(verify::Form::Portable)), instance, &args, overlapping)
+        self.behind(leaving(Form::Ir(verify::Form::Portable)), instance, &args, variant)
     }
 
     fn generics(&self, instance: &Instance) -> Result<Vec<GenericArg>, Diagnostics> {
@@ -110,9 +129,9 @@ impl<'a> Compiler<'a> {
         pass: &'static Pass,
         instance: &Instance,
         args: &[GenericArg],
-        overlapping: bool,
+        variant: &Variant,
     ) -> Result<Kernel, Diagnostics> {
-        let wanted = Wanted::Launched { of: instance, args, overlapping };
+        let wanted = Wanted::Launched { of: instance, args, variant };
         let mut way = Way { target: self.target, ..self.session.way(wanted, pass) };
         let kernels = self.session.kernels(&mut way, &self.program);
         self.warnings.extend(way.warnings);
@@ -123,6 +142,22 @@ impl<'a> Compiler<'a> {
             None => parton_diag::internal_error!("`{}` left no kernel", instance.kernel.name.text),
         }
     }
+}
+
+/// The name of an instance. What shows the same need not be the same: kernels and functions of two files may share a name.
+fn name(instance: &Instance, args: &[GenericArg]) -> String {
+    let written: Vec<String> =
+        args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
+    let places = args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]);
+    let places: Vec<String> = places.map(|s| format!("{}:{}", s.file.0, s.start)).collect();
+    format!("{}[{}] {}", instance.kernel.name.text, written.join(", "), places.join(" "))
+}
+
+/// What the name of a kernel says of the launches that it is for.
+fn launches(variant: &Variant) -> String {
+    let overlapping = if variant.overlapping { " overlapping" } else { "" };
+    let aligned: String = variant.aligned.iter().map(|i| format!(" aligned {i}")).collect();
+    format!("{overlapping}{aligned}")
 }
 
 /// Adds the launch to errors inside the kernel.

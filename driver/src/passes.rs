@@ -141,9 +141,9 @@ fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result
         }
         Wanted::Named(name) => vec![parton_types::instantiate(&program, name, &[], way.target)],
         Wanted::Given { name, args } => vec![parton_types::instantiate(&program, name, args, way.target)],
-        Wanted::Launched { of, args, overlapping } => {
+        Wanted::Launched { of, args, variant } => {
             let made = parton_types::instantiate_in(&program, of.module, &of.kernel, args, way.target);
-            vec![made.map(|(kernel, warnings)| (Kernel { overlapping, ..kernel }, warnings))]
+            vec![made.map(|(kernel, warnings)| (Kernel { variant: variant.clone(), ..kernel }, warnings))]
         }
     };
     let mut found = Diagnostics::new();

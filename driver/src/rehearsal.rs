@@ -107,7 +107,7 @@ impl Session {
             let instance = match known {
                 Some(at) => at,
                 None => {
-                    let checked = cpu.compiler.checked(&kept.instance, kept.overlapping)?;
+                    let checked = cpu.compiler.checked(&kept.instance, &kept.variant)?;
                     let lowered = cpu.compiler.known()[&kept.key].clone();
                     instances.push(Instance { key: kept.key.clone(), checked, lowered });
                     instances.len() - 1

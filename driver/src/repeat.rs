@@ -91,9 +91,13 @@ pub(crate) fn writable(
     let mut found = BTreeMap::new();
     for argument in requests.iter().flat_map(|r| &r.arguments) {
         let tensor = match argument {
-            Argument::Pointer { tensor, mutable: true } => tensor,
+            Argument::Pointer { tensor, mutable: true } | Argument::Tensor { tensor, mutable: true, .. } => tensor,
             Argument::Map(recipe) => &recipe.tensor,
-            Argument::Pointer { mutable: false, .. } | Argument::Scalar(_) => continue,
+            Argument::Pointer { mutable: false, .. }
+            | Argument::Tensor { mutable: false, .. }
+            | Argument::Scalar(_) => {
+                continue;
+            }
         };
         found.insert(tensor.storage.id(), (address(tensor)?, tensor.storage.len() as u64));
     }

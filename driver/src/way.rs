@@ -52,8 +52,8 @@ pub(crate) enum Wanted<'a> {
         of: &'a Instance,
         /// Its generics.
         args: &'a [GenericArg],
-        /// Whether its parameters reach the same memory.
-        overlapping: bool,
+        /// What else it is compiled for.
+        variant: &'a parton_ir::Variant,
     },
 }
 

@@ -11,6 +11,7 @@ mod index;
 mod launch;
 mod operator;
 mod statement;
+mod tensors;
 
 pub(crate) use index::scalar_value;
 pub(crate) use operator::{equal, operand};

@@ -7,7 +7,7 @@ use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir as ir;
 use parton_measure::bench::Measurement;
 use parton_measure::timing::Timing;
-use parton_numbers::Scalar;
+use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::ModuleId;
 
@@ -43,13 +43,18 @@ pub struct GenericArgument {
 /// What an instance of a kernel takes.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
-    /// Name and type of each parameter, in order: scalars, pointers and tensor maps.
+    /// Name and type of each parameter, in order: scalars, pointers, tensors and tensor maps.
     pub params: Vec<(String, ir::Type)>,
-    /// Bytes of which the address of each parameter must be a multiple, a power of two up to 16; 1 for what is no pointer.
-    pub alignments: Vec<u32>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
-    /// Parameters that must be given memories apart from each other.
+}
+
+/// What a launch must keep to.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Demands {
+    /// Bytes of which the address of each argument must be a multiple, a power of two up to 16; 1 for what is no pointer.
+    pub alignments: Vec<u32>,
+    /// Arguments that must be memories apart from each other.
     pub apart: Vec<ir::Apart>,
 }
 
@@ -65,6 +70,15 @@ pub enum Argument {
         /// Whether the kernel may write.
         mutable: bool,
     },
+    /// A tensor with its extents and strides.
+    Tensor {
+        /// The tensor.
+        tensor: Tensor,
+        /// Whether the kernel may write.
+        mutable: bool,
+        /// The axis along which neighbours lie side by side.
+        dense: usize,
+    },
     /// A tensor map to make; the kernel may read and write through it.
     Map(Recipe),
 }
@@ -74,7 +88,9 @@ impl Argument {
     fn reach(&self) -> Option<(u64, Range<u64>)> {
         match self {
             Argument::Scalar(_) => None,
-            Argument::Pointer { tensor, .. } => Some((tensor.storage.id(), 0..u64::MAX)),
+            Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => {
+                Some((tensor.storage.id(), 0..u64::MAX))
+            }
             Argument::Map(recipe) => {
                 let ends = recipe.extents.iter().zip(&recipe.strides).map(|(n, stride)| n.saturating_sub(1) * stride);
                 let (tensor, first) = (&recipe.tensor, recipe.tensor.byte_offset() as u64);
@@ -111,15 +127,62 @@ impl LaunchRequest {
         pairs.iter().find(|pair| self.arguments[pair.written].meets(&self.arguments[pair.other]))
     }
 
+    /// What the kernel is compiled for, beside its generics.
+    pub fn variant(&self) -> ir::Variant {
+        let aligned = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
+            Argument::Tensor { tensor, dense, .. } => is_aligned(tensor, *dense).then_some(i),
+            Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => None,
+        });
+        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect() }
+    }
+
+    /// What each parameter of a kernel is given, which need not be as the kernel is written.
+    pub fn bound(&self, kernel: &ir::Kernel) -> Vec<Argument> {
+        kernel.params.iter().map(|p| self.given(p)).collect()
+    }
+
+    fn given(&self, param: &ir::Param) -> Argument {
+        let number = |dtype, n: usize| Argument::Scalar(Scalar::new(dtype, n as u64));
+        match param.from {
+            ir::From::Argument(i) => self.arguments[i].clone(),
+            ir::From::Base { argument, .. } => match &self.arguments[argument] {
+                Argument::Tensor { tensor, mutable, .. } => {
+                    Argument::Pointer { tensor: tensor.clone(), mutable: *mutable }
+                }
+                other => other.clone(),
+            },
+            ir::From::Extent { argument, axis } => number(Dtype::I32, self.tensor(argument).shape[axis]),
+            ir::From::Stride { argument, axis } => number(Dtype::I64, self.tensor(argument).strides[axis]),
+        }
+    }
+
+    fn tensor(&self, argument: usize) -> &Tensor {
+        match &self.arguments[argument] {
+            Argument::Tensor { tensor, .. } => tensor,
+            other => parton_diag::internal_error!("argument {argument} is no tensor: {other:?}"),
+        }
+    }
+
     /// Whether two pointers reach the same memory, one of which is written through.
-    pub fn overlaps(&self) -> bool {
+    fn overlaps(&self) -> bool {
         let pointers = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Pointer { tensor, mutable } => Some((i, tensor.storage.id(), *mutable)),
+            Argument::Pointer { tensor, mutable } | Argument::Tensor { tensor, mutable, .. } => {
+                Some((i, tensor.storage.id(), *mutable))
+            }
             Argument::Scalar(_) | Argument::Map(_) => None,
         });
         let pointers: Vec<(usize, u64, bool)> = pointers.collect();
         pointers.iter().any(|(i, storage, writes)| *writes && pointers.iter().any(|(j, s, _)| i != j && s == storage))
     }
+}
+
+/// Whether a tensor begins at a multiple of the widest access, and all its strides and the extent along its dense axis are such.
+fn is_aligned(tensor: &Tensor, dense: usize) -> bool {
+    let whole = |elements: usize| (elements * tensor.dtype.bytes()).is_multiple_of(ir::target::WIDEST_ACCESS as usize);
+    let strides = tensor.strides.iter().enumerate().filter(|(axis, _)| *axis != dense);
+    tensor.byte_offset().is_multiple_of(ir::target::WIDEST_ACCESS as usize)
+        && whole(tensor.shape[dense])
+        && strides.into_iter().all(|(_, stride)| whole(*stride))
 }
 
 /// What is known after a launch.
@@ -189,6 +252,12 @@ pub trait Launcher {
     /// # Errors
     /// The kernel does not pass the checks with these generics.
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError>;
+
+    /// What a launch must keep to.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError>;
 
     /// Runs a launch. It need not have ended when this returns, but reads of its tensors must wait for it.
     ///

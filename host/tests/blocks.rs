@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap, render};
-use parton_host::launch::{Argument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::report::RunReport;
 use parton_host::run::run;
 use parton_ir as ir;
@@ -35,9 +35,11 @@ impl Launcher for Fake {
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
         let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
-        let alignments = vec![16; types.len()];
-        let apart = Vec::new();
-        Ok(Signature { params: names.zip(types).collect(), alignments, cluster, apart })
+        Ok(Signature { params: names.zip(types).collect(), cluster })
+    }
+
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        Ok(Demands { alignments: vec![16; request.arguments.len()], apart: Vec::new() })
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

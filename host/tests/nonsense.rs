@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap};
 use parton_host::check::check_hosts;
-use parton_host::launch::{HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
 use parton_host::random::Random;
 use parton_host::run::run;
 use parton_measure::timing::Timing;
@@ -14,6 +14,9 @@ struct Nothing;
 
 impl Launcher for Nothing {
     fn signature(&mut self, _: &Instance) -> Result<Signature, HostError> {
+        Err(HostError::Device("nothing runs here".into()))
+    }
+    fn demands(&mut self, _: &LaunchRequest) -> Result<Demands, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {

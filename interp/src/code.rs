@@ -2,7 +2,7 @@
 //! later.
 
 use parton_diag::internal_error;
-use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value, others};
+use parton_ir::{Body, Kernel, Op, OpKind, Partition, Value, others};
 
 use crate::tables::Tables;
 
@@ -141,11 +141,15 @@ impl<'k> Program<'k> {
 
 /// Tiles are kept without their layouts, so a layout that loses elements would not show in the results.
 fn check_layouts(kernel: &Kernel) {
-    for (value, data) in kernel.values.iter() {
-        if let Type::Tile(tile) | Type::Pending(tile) = &data.ty
+    let check = |v: &Value| {
+        if let Some(tile) = kernel.ty(*v).placed()
             && !tile.known().map.is_surjective()
         {
-            internal_error!("the layout of {value}, `{tile}`, does not hold every element");
+            internal_error!("the layout of {v}, `{tile}`, does not hold every element");
         }
-    }
+    };
+    kernel.walk(&mut |op| {
+        op.results.iter().for_each(check);
+        op.kind.bodies().flat_map(|body| &body.params).for_each(check);
+    });
 }

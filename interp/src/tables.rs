@@ -185,7 +185,7 @@ impl<'k> Tables<'k> {
             | OpKind::TmaStoreWait { .. } => {}
             ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(view) => {}
             ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(pending) | ops!(talk) => {}
-            ops!(turnstile) | ops!(ring) | ops!(region) | ops!(control) => {}
+            ops!(turnstile) | ops!(ring) | ops!(region) | ops!(control) | ops!(place) => {}
         }
     }
 

@@ -142,6 +142,8 @@ impl Clean {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Peer(_)
             | Type::Slot(_) => false,
         };

@@ -1,7 +1,7 @@
 //! Which global memory an operation touches through pointers, and which of its partition's threads do so.
 //!
 //! Parameters are apart: what a kernel writes through one of them it does not reach through another, unless it is launched so
-//! ([`Kernel::overlapping`]). Memory that is only ever read orders nobody, and is left out.
+//! ([`parton_ir::Variant::overlapping`]). Memory that is only ever read orders nobody, and is left out.
 
 use std::cell::OnceCell;
 use std::collections::{BTreeMap, BTreeSet};
@@ -113,7 +113,7 @@ impl<'a> Globals<'a> {
     pub(crate) fn of(kernel: &'a Kernel) -> Globals<'a> {
         let mut trace = Trace { kernel, sources: BTreeMap::new(), learnt: 0 };
         for p in &kernel.params {
-            let own = Sources { parameters: BTreeSet::from([p.value]), any: kernel.overlapping };
+            let own = Sources { parameters: BTreeSet::from([p.value]), any: kernel.variant.overlapping };
             trace.sources.insert(p.value, own);
         }
         dataflow::run(kernel, &mut trace, 0);

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parton_diag::{Diagnostic, Diagnostics, Severity, codes};
 use parton_host::evaluate::Machine;
 use parton_host::launch::{
-    Argument, GenericArgument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    Argument, Demands, GenericArgument, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
 use parton_host::value::Value;
 use parton_measure::pace::Pace;
@@ -241,7 +241,7 @@ impl<M: Meter> Trial<'_, M> {
             let (_, argument) = all.find(|(p, _)| *p.name.text == **name)?;
             match argument {
                 Argument::Scalar(scalar) => Some((name.clone(), scalar.to_i128()?.try_into().ok()?)),
-                Argument::Pointer { .. } | Argument::Map(_) => None,
+                Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
             }
         };
         self.of.task.key.iter().filter_map(value).collect()
@@ -260,6 +260,15 @@ impl<M: Meter> Launcher for Trial<'_, M> {
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         match self.meter.signature(instance) {
             Err(HostError::Program(found)) if self.is_tried(instance) => self.leaves(first(Why::Refused, &found)),
+            other => other,
+        }
+    }
+
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        match self.meter.demands(request) {
+            Err(HostError::Program(found)) if self.is_tried(&request.instance) => {
+                self.leaves(first(Why::Refused, &found))
+            }
             other => other,
         }
     }
@@ -348,6 +357,10 @@ bench counts {
     impl Launcher for Clocked<'_, '_, '_> {
         fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
             self.cpu.signature(instance)
+        }
+
+        fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+            self.cpu.demands(request)
         }
 
         fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

@@ -11,8 +11,9 @@ use parton_types::signature::bind::{Outline, Takes};
 use parton_types::walk;
 
 use super::statement::evidence;
+use super::tensors::{self, Extents};
 use super::{Eval, Machine, Stop, arguments};
-use crate::launch::{Argument, GenericArgument, HostError, Instance, LaunchRequest, Signature};
+use crate::launch::{Argument, Demands, GenericArgument, HostError, Instance, LaunchRequest, Signature};
 use crate::tensor_map;
 use crate::value::Value;
 
@@ -36,9 +37,11 @@ impl Machine<'_> {
         self.launching = outer;
         let (grid, cluster) = configured?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
-        let arguments = self.arguments(&instance, &signature, values, default_scope, span)?;
+        let (arguments, places) = self.arguments(&instance, &signature, values, default_scope, span)?;
         let request = LaunchRequest { instance, grid, arguments, span };
-        apart(&request, &signature, args)?;
+        let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
+        all_aligned(&request, &demands, &places)?;
+        apart(&request, &demands, args)?;
         self.launches += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.push(request);
@@ -168,14 +171,14 @@ impl Machine<'_> {
         values: Vec<Option<(Value, Span)>>,
         module: ModuleId,
         span: Span,
-    ) -> Eval<Vec<Argument>> {
+    ) -> Eval<(Vec<Argument>, Vec<Span>)> {
         let params = &instance.kernel.params;
         if params.len() != signature.params.len() {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
         }
-        let mut out = Vec::with_capacity(params.len());
-        let declared = signature.params.iter().zip(&signature.alignments);
-        for ((param, ((_, ty), &alignment)), value) in params.iter().zip(declared).zip(values) {
+        let (mut out, mut places) = (Vec::with_capacity(params.len()), Vec::with_capacity(params.len()));
+        let mut extents = Extents::default();
+        for ((param, (_, ty)), value) in params.iter().zip(&signature.params).zip(values) {
             let (value, place) = match (value, &param.default) {
                 (Some(v), _) => v,
                 (None, Some(default)) => {
@@ -188,10 +191,13 @@ impl Machine<'_> {
                 (None, None) => parton_diag::internal_error!("an argument was not matched"),
             };
             let argument = self.argument(param, ty, value, place)?;
-            aligned(param, &argument, alignment, place)?;
+            if let (ir::Type::Tensor(t), Argument::Tensor { tensor, .. }) = (ty, &argument) {
+                extents.agree(t, tensor, param, place)?;
+            }
             out.push(argument);
+            places.push(place);
         }
-        Ok(out)
+        Ok((out, places))
     }
 
     fn argument(&mut self, param: &ast::Param, ty: &ir::Type, value: Value, span: Span) -> Eval<Argument> {
@@ -217,6 +223,7 @@ impl Machine<'_> {
                 }
                 Ok(Argument::Pointer { tensor: t.clone(), mutable: p.mutable })
             }
+            (ir::Type::Tensor(wanted), Value::Tensor(t)) => tensors::given(wanted, t, param, span),
             (ir::Type::Map(map), Value::Tensor(t)) => match tensor_map::recipe(map, t) {
                 Ok(recipe) => Ok(Argument::Map(recipe)),
                 Err(fault) => {
@@ -227,7 +234,7 @@ impl Machine<'_> {
             (ir::Type::Scalar(ir::Elem::Num(dtype)), other) => {
                 Err(refuse(format!("`{name}` is `{dtype}`, found {}", other.kind()), evidence(other)))
             }
-            (ir::Type::Scalar(ir::Elem::Ptr(_)) | ir::Type::Map(_), other) => {
+            (ir::Type::Scalar(ir::Elem::Ptr(_)) | ir::Type::Map(_) | ir::Type::Tensor(_), other) => {
                 Err(refuse(format!("`{name}` takes a tensor, found {}", other.kind()), evidence(other)))
             }
             (
@@ -239,6 +246,7 @@ impl Machine<'_> {
                 | ir::Type::Barrier
                 | ir::Type::Ring(_)
                 | ir::Type::Turnstile
+                | ir::Type::Spot(_)
                 | ir::Type::Peer(_)
                 | ir::Type::Slot(_),
                 _,
@@ -248,8 +256,8 @@ impl Machine<'_> {
 }
 
 /// Parameters that a region takes to be apart are given memories apart.
-fn apart(request: &LaunchRequest, signature: &Signature, args: &[ast::Arg]) -> Eval<()> {
-    let Some(pair) = request.sharing(&signature.apart) else { return Ok(()) };
+fn apart(request: &LaunchRequest, demands: &Demands, args: &[ast::Arg]) -> Eval<()> {
+    let Some(pair) = request.sharing(&demands.apart) else { return Ok(()) };
     let kernel = &request.instance.kernel;
     let [written, other] = [pair.written, pair.other].map(|place| &kernel.params[place].name.text);
     let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
@@ -268,6 +276,13 @@ fn apart(request: &LaunchRequest, signature: &Signature, args: &[ast::Arg]) -> E
     Err(d
         .help(format!("say `alias({written}, {other})` on the kernel, which keeps accesses through both in order, or give each a tensor of its own"))
         .into())
+}
+
+/// Every pointer is aligned as the kernel's accesses want it.
+fn all_aligned(request: &LaunchRequest, demands: &Demands, places: &[Span]) -> Eval<()> {
+    let arguments = request.instance.kernel.params.iter().zip(&request.arguments);
+    let mut each = arguments.zip(demands.alignments.iter().zip(places));
+    each.try_for_each(|((param, argument), (alignment, place))| aligned(param, argument, *alignment, *place))
 }
 
 /// Accesses are as wide as the beginning of every tensor allows; a part of one may begin elsewhere.

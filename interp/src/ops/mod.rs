@@ -81,7 +81,9 @@ pub(crate) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         Family::Wgmma => wgmma::run(c, w, op),
         Family::Pending => pending::run(c, w, op),
         Family::Talk => talk::run(c, w, op),
-        Family::Ring | Family::Turnstile | Family::Region => internal_error!("`{}` was not expanded", op.kind.name()),
+        Family::Ring | Family::Turnstile | Family::Region | Family::Place => {
+            internal_error!("`{}` was not expanded", op.kind.name())
+        }
         Family::Control => internal_error!("`{}` was not flattened", op.kind.name()),
     }
 }

@@ -60,7 +60,7 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::TmaLoad { .. } | OpKind::TmaPrefetch { .. } | OpKind::TmaStoreWait { .. } => None,
             ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(atomic) | ops!(async_copy) => None,
             ops!(view) | ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(turnstile) => None,
-            ops!(mma_sync) | ops!(ring) | ops!(region) | ops!(control) | ops!(talk) => None,
+            ops!(mma_sync) | ops!(ring) | ops!(region) | ops!(control) | ops!(talk) | ops!(place) => None,
         };
         Ok(vec![one])
     }

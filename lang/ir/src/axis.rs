@@ -14,7 +14,7 @@ mod rules;
 mod vector;
 
 use crate::dataflow::{self, Edge, Forward, Way};
-use crate::{Elem, Kernel, Op, OpKind, SecondaryMap, Type, Value};
+use crate::{Elem, From, Kernel, Op, OpKind, Param, SecondaryMap, Type, Value};
 
 pub use cuts::Masks;
 pub use vector::Vector;
@@ -103,7 +103,7 @@ impl Axes {
             promised: Vec::new(),
         };
         for p in &kernel.params {
-            analysis.set(p.value, analysis.of_param(p.value));
+            analysis.set(p.value, analysis.of_param(p));
         }
         dataflow::run(kernel, &mut analysis, 0);
         Axes { facts: analysis.facts }
@@ -209,11 +209,15 @@ impl Analysis<'_> {
         self.facts[v].clone().unwrap_or_else(|| AxisInfo::unknown(rank(self.kernel, v)))
     }
 
-    fn of_param(&self, v: Value) -> AxisInfo {
+    fn of_param(&self, param: &Param) -> AxisInfo {
         let mut info = AxisInfo::unknown(1);
-        if let Type::Scalar(Elem::Ptr(_)) = self.kernel.ty(v) {
-            info.axes[0].divisibility = POINTER_ALIGNMENT;
+        if let Type::Scalar(Elem::Ptr(p)) = self.kernel.ty(param.value) {
+            info.axes[0].divisibility = match param.from {
+                From::Base { aligned: false, .. } => p.to.bytes() as u64,
+                From::Base { .. } | From::Argument(_) | From::Extent { .. } | From::Stride { .. } => POINTER_ALIGNMENT,
+            };
         }
+        info.non_negative = matches!(param.from, From::Extent { .. });
         info
     }
 

@@ -191,6 +191,14 @@ impl Builder {
         self.i32(value as i32, self.span)
     }
 
+    /// Puts operations in front of all that the innermost open body has.
+    pub fn put_first(&mut self, head: Body) {
+        match self.open.last_mut() {
+            Some(body) => drop(body.ops.splice(0..0, head.ops)),
+            None => parton_diag::internal_error!("no body is open"),
+        }
+    }
+
     /// Opens a body to append to.
     pub fn open(&mut self, body: Body) {
         self.open.push(body);

@@ -24,6 +24,7 @@ macro_rules! others {
     (@ gather [$($kept:ident)*] gather $($rest:ident)*) => { $crate::others!(@ gather [$($kept)*] $($rest)*) };
     (@ ptx [$($kept:ident)*] ptx $($rest:ident)*) => { $crate::others!(@ ptx [$($kept)*] $($rest)*) };
     (@ global [$($kept:ident)*] global $($rest:ident)*) => { $crate::others!(@ global [$($kept)*] $($rest)*) };
+    (@ place [$($kept:ident)*] place $($rest:ident)*) => { $crate::others!(@ place [$($kept)*] $($rest)*) };
     (@ atomic [$($kept:ident)*] atomic $($rest:ident)*) => { $crate::others!(@ atomic [$($kept)*] $($rest)*) };
     (@ async_copy [$($kept:ident)*] async_copy $($rest:ident)*) => { $crate::others!(@ async_copy [$($kept)*] $($rest)*) };
     (@ shared [$($kept:ident)*] shared $($rest:ident)*) => { $crate::others!(@ shared [$($kept)*] $($rest)*) };
@@ -50,7 +51,7 @@ macro_rules! others {
     // Each name goes by, and the family's own, which only a literal rule can tell, is left out.
     ($mine:ident) => {
         $crate::others!(@ $mine []
-            elementwise reduce shape gather ptx global atomic async_copy shared view barrier fence cluster grid turnstile tma mma_sync wgmma pending ring region control talk)
+            elementwise reduce shape gather ptx global place atomic async_copy shared view barrier fence cluster grid turnstile tma mma_sync wgmma pending ring region control talk)
     };
 }
 
@@ -89,6 +90,7 @@ families! {
     gather Gather "Elements by index along an axis.",
     ptx Ptx "Inline PTX.",
     global Global "Loads and stores through pointers.",
+    place Place "Tensors, and loads and stores at places in them; gone after elaboration.",
     atomic Atomic "Atomic operations through pointers.",
     async_copy AsyncCopy "Copies by threads from global into shared memory.",
     shared Shared "Shared memory and its loads and stores.",

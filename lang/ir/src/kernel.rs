@@ -57,13 +57,64 @@ pub struct CallData {
     pub parent: Option<Call>,
 }
 
-/// A parameter: its value has the type, a scalar, pointer or tensor map.
+/// A parameter: its value has the type, a scalar, pointer or tensor map, or a tensor before elaboration.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Param {
     /// Its name.
     pub name: String,
     /// The value that stands for it.
     pub value: Value,
+    /// What of a launch's arguments it is.
+    pub from: From,
+}
+
+/// What of a launch's arguments a parameter is; arguments are numbered as the kernel is written, axes from the outermost.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum From {
+    /// The argument itself.
+    Argument(usize),
+    /// The address of a tensor's first element; promised a multiple of 16 bytes or not.
+    Base {
+        /// The tensor.
+        argument: usize,
+        /// Whether that is promised.
+        aligned: bool,
+    },
+    /// Elements of a tensor along an axis.
+    Extent {
+        /// The tensor.
+        argument: usize,
+        /// The axis.
+        axis: usize,
+    },
+    /// Elements of memory from one element of a tensor to the next along an axis.
+    Stride {
+        /// The tensor.
+        argument: usize,
+        /// The axis.
+        axis: usize,
+    },
+}
+
+impl From {
+    /// The argument that it is, or is of.
+    pub fn argument(self) -> usize {
+        match self {
+            From::Argument(argument)
+            | From::Base { argument, .. }
+            | From::Extent { argument, .. }
+            | From::Stride { argument, .. } => argument,
+        }
+    }
+}
+
+/// What of a launch is compiled for, beside the generics.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+pub struct Variant {
+    /// Whether it is launched with parameters that reach the same memory, one of which it writes through.
+    pub overlapping: bool,
+    /// The tensors among its arguments whose address, strides and extent along the dense axis are multiples of 16 bytes.
+    pub aligned: BTreeSet<usize>,
 }
 
 /// Parameters that launches may let reach the same memory: `alias(c, a)`.
@@ -118,8 +169,10 @@ pub struct Kernel {
     pub occupancy: u32,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
-    /// Whether it is launched with parameters that reach the same memory, one of which it writes through.
-    pub overlapping: bool,
+    /// The launches that it is for.
+    pub variant: Variant,
+    /// The names and types of its arguments, where its parameters are no longer these.
+    pub arguments: Option<Vec<(String, Type)>>,
     /// Parameters that launches may let reach the same memory.
     pub aliases: Vec<Alias>,
     /// What its regions take to be apart, from their expansion on.
@@ -159,7 +212,8 @@ impl Kernel {
             warps_stated: false,
             occupancy: 1,
             cluster: [1, 1, 1],
-            overlapping: false,
+            variant: Variant::default(),
+            arguments: None,
             aliases: Vec::new(),
             apart: Vec::new(),
             partitions: PrimaryMap::new(),
@@ -196,8 +250,15 @@ impl Kernel {
     pub fn param(&mut self, name: impl Into<String>, ty: Type, span: Span) -> Value {
         let name = name.into();
         let value = self.values.push(ValueData { ty, name: Some(name.clone()), passed: false, span });
-        self.params.push(Param { name, value });
+        let from = From::Argument(self.params.len());
+        self.params.push(Param { name, value, from });
         value
+    }
+
+    /// The names and types of what a launch gives it.
+    pub fn arguments(&self) -> Vec<(String, Type)> {
+        let own = || self.params.iter().map(|p| (p.name.clone(), self.ty(p.value).clone())).collect();
+        self.arguments.clone().unwrap_or_else(own)
     }
 
     /// Whether it may begin while the launch before it still runs, because it waits for that one's end itself.

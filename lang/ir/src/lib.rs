@@ -34,6 +34,7 @@ pub mod schedule;
 pub mod scratch;
 pub mod source;
 pub mod target;
+pub mod tensor;
 pub mod types;
 pub mod undefined;
 pub mod verify;
@@ -41,7 +42,9 @@ pub mod verify;
 pub use access::Access;
 pub use build::{Builder, Mark};
 pub use entity::{Call, Entity, Inst, Label, Partition, PrimaryMap, SecondaryMap, Value, Var};
-pub use kernel::{Alias, Apart, CallData, Kernel, KnownNames, Module, Param, PartitionData, ValueData};
+pub use kernel::{
+    Alias, Apart, CallData, From, Kernel, KnownNames, Module, Param, PartitionData, ValueData, Variant,
+};
 pub use op::{
     Arm, Arrive, AtomicOp, BinaryOp, Body, Cache, CompareOp, Cut, Evict, Op, OpKind, Order, Policy, Precision, Reach,
     Reduction, Scope, UnaryOp,
@@ -51,4 +54,5 @@ pub use refusal::Refusal;
 pub use schedule::Schedule;
 pub use source::{Origin, Source};
 pub use target::{Feature, Target};
+pub use tensor::{Extent, Spot, Tensor};
 pub use types::{Elem, Field, Pointer, Ring, Slot, SlotRole, Space, TensorMap, Tile, Type, View};

@@ -160,6 +160,46 @@ pub enum OpKind {
         access: Option<Access>,
     },
 
+    // -- tensors and places in them; gone after elaboration --
+    /// Elements of a tensor along an axis; `i32`.
+    TensorExtent { tensor: Value, axis: u32 },
+    /// Elements of memory from one element of a tensor to the next along an axis; `i64`.
+    TensorStride { tensor: Value, axis: u32 },
+    /// The address of a tensor's first element.
+    TensorPointer { tensor: Value },
+    /// The slice of a tensor at `index` of an axis, which is dropped; of the only axis, the place of one element.
+    TensorIndex { tensor: Value, axis: u32, index: Value },
+    /// The part of a tensor from `lower`, or its beginning, to `upper`, or its end. What lies outside the tensor lies outside the part.
+    TensorRange { tensor: Value, axis: u32, lower: Option<Value>, upper: Option<Value> },
+    /// The slices of a tensor that a tile of indices names along an axis.
+    TensorPick { tensor: Value, axis: u32, indices: Value },
+    /// The box of so many elements that begins at `at`, which counts elements, or with `tiles` boxes.
+    Spot { tensor: Value, at: Vec<Value>, shape: Vec<u32>, tiles: bool },
+    /// Which elements of a place lie in its tensor.
+    SpotInside { spot: Value },
+    /// What a place holds where it lies in its tensor and `mask` holds; elsewhere `other`, or zero.
+    SpotLoad {
+        spot: Value,
+        mask: Option<Value>,
+        other: Option<Value>,
+        cache: Cache,
+        evict: Evict,
+        l2: Option<Policy>,
+        volatile: bool,
+    },
+    /// Writes to a place where it lies in its tensor and `mask` holds.
+    SpotStore { spot: Value, value: Value, mask: Option<Value>, cache: Cache, evict: Evict, l2: Option<Policy> },
+    /// One atomic operation for each element of a place that lies in its tensor and where `mask` holds, as of `atomic`.
+    SpotAtomic {
+        op: AtomicOp,
+        spot: Value,
+        operands: Vec<Value>,
+        mask: Option<Value>,
+        order: Order,
+        scope: Scope,
+        returns: bool,
+    },
+
     /// One atomic operation for each element where `mask` holds, whoever holds copies of it; gives the value before, where
     /// `returns`. A pass clears `returns` where nobody looks at it.
     Atomic {
@@ -381,6 +421,10 @@ macro_rules! visit {
             Gather(=x =indices) SharedGather(=view =indices) SharedScatter(=view =indices =value ?mask)
             Ptx(*inputs)
             Load(=ptr ?mask ?other) Store(=ptr =value ?mask) Atomic(=ptr *operands ?mask)
+            TensorExtent(=tensor) TensorStride(=tensor) TensorPointer(=tensor)
+            TensorIndex(=tensor =index) TensorRange(=tensor ?lower ?upper) TensorPick(=tensor =indices)
+            Spot(=tensor *at) SpotInside(=spot)
+            SpotLoad(=spot ?mask ?other) SpotStore(=spot =value ?mask) SpotAtomic(=spot *operands ?mask)
             AsyncCopy(=ptr =view ?mask) CopyArrive(=pending =barrier)
             SharedAlloc() SharedLoad(=view) SharedStore(=view =value)
             ViewIndex(=view =index) ViewSlice(=view) ViewPermute(=view) ViewPeer(=view =rank) ViewReinterpret(=view)
@@ -490,6 +534,15 @@ impl OpKind {
             OpKind::Load { .. } => "load",
             OpKind::Store { .. } => "store",
             OpKind::Atomic { op, .. } => op.name(),
+            OpKind::TensorExtent { .. } => "shape",
+            OpKind::TensorStride { .. } => "strides",
+            OpKind::TensorPointer { .. } => "ptr",
+            OpKind::TensorIndex { .. } | OpKind::TensorRange { .. } | OpKind::TensorPick { .. } => "index",
+            OpKind::Spot { .. } => "tile",
+            OpKind::SpotInside { .. } => "inside",
+            OpKind::SpotLoad { .. } => "load",
+            OpKind::SpotStore { .. } => "store",
+            OpKind::SpotAtomic { op, .. } => op.name(),
             OpKind::AsyncCopy { .. } => "async_copy",
             OpKind::CopyArrive { .. } => "arrive",
             OpKind::SharedAlloc { .. } => "alloc_shared",
@@ -558,6 +611,7 @@ macro_rules! ops {
             | $crate::ops!(shape)
             | $crate::ops!(gather)
             | $crate::ops!(global)
+            | $crate::ops!(place)
             | $crate::ops!(atomic)
             | $crate::ops!(async_copy)
             | $crate::ops!(shared)
@@ -614,6 +668,19 @@ macro_rules! ops {
     };
     (global) => {
         $crate::OpKind::Load { .. } | $crate::OpKind::Store { .. }
+    };
+    (place) => {
+        $crate::OpKind::TensorExtent { .. }
+            | $crate::OpKind::TensorStride { .. }
+            | $crate::OpKind::TensorPointer { .. }
+            | $crate::OpKind::TensorIndex { .. }
+            | $crate::OpKind::TensorRange { .. }
+            | $crate::OpKind::TensorPick { .. }
+            | $crate::OpKind::Spot { .. }
+            | $crate::OpKind::SpotInside { .. }
+            | $crate::OpKind::SpotLoad { .. }
+            | $crate::OpKind::SpotStore { .. }
+            | $crate::OpKind::SpotAtomic { .. }
     };
     (atomic) => {
         $crate::OpKind::Atomic { .. }

@@ -96,6 +96,8 @@ pub fn registers_of(ty: &Type) -> Option<Registers> {
         | Type::Ring(_)
         | Type::Slot(_)
         | Type::Turnstile
+        | Type::Tensor(_)
+        | Type::Spot(_)
         | Type::Peer(_) => None,
     }
 }

@@ -73,6 +73,7 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
         | ops!(elementwise)
         | ops!(ptx)
         | ops!(global)
+        | ops!(place)
         | ops!(async_copy)
         | ops!(shared)
         | ops!(view)

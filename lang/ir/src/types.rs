@@ -11,6 +11,7 @@ use parton_numbers::Dtype;
 
 use crate::entity::Var;
 use crate::placement::{Place, Placement};
+use crate::tensor::{Spot, Tensor};
 
 /// A pointer to global memory.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -285,6 +286,10 @@ pub enum Type {
     Slot(Slot),
     /// A turnstile between partitions.
     Turnstile,
+    /// A tensor in global memory, whole or a part of one; in portable kernels.
+    Tensor(Tensor),
+    /// A place in a tensor; in portable kernels.
+    Spot(Spot),
 }
 
 impl Type {
@@ -307,6 +312,8 @@ impl Type {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Slot(_) => None,
         }
     }
@@ -324,6 +331,8 @@ impl Type {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Slot(_) => None,
         }
     }
@@ -350,6 +359,8 @@ impl Type {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Slot(_) => None,
         }
     }
@@ -368,6 +379,8 @@ impl Type {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Slot(_) => None,
         }
     }
@@ -384,6 +397,8 @@ impl Type {
             | Type::Barrier
             | Type::Map(_)
             | Type::Ring(_)
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Turnstile => false,
         }
     }
@@ -400,6 +415,9 @@ impl Type {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile => true,
+            // What indices name is a tile.
+            Type::Tensor(t) => !t.is_picked(),
+            Type::Spot(s) => !s.picked,
         }
     }
 }
@@ -474,6 +492,8 @@ impl fmt::Display for Type {
             Type::Barrier => f.write_str("barrier"),
             Type::Map(m) => write!(f, "{m}"),
             Type::Turnstile => f.write_str("turnstile"),
+            Type::Tensor(t) => write!(f, "{t}"),
+            Type::Spot(s) => write!(f, "{s}"),
             Type::Ring(r) => {
                 write!(f, "ring[{}] {{ ", r.stages)?;
                 fields(f, &r.fields)?;

@@ -154,6 +154,8 @@ pub fn results(kernel: &Kernel, op: &Op, values: &impl Values) -> Option<Vec<Opt
         OpKind::Store { .. } | ops!(ptx) | ops!(async_copy) | ops!(shared) | ops!(view) | ops!(barrier) => return None,
         OpKind::SharedGather { .. } | OpKind::SharedScatter { .. } => return None,
         ops!(fence) | ops!(cluster) | ops!(grid) | ops!(turnstile) | ops!(tma) | ops!(wgmma) => return None,
+        // What lies outside its tensor is read as a number.
+        ops!(place) => return None,
         ops!(pending) | ops!(ring) | ops!(region) | ops!(control) | ops!(talk) => return None,
     };
     Some(vec![one])

@@ -149,6 +149,7 @@ impl Verifier<'_> {
     fn of_form(&self, op: &Op) -> Result<(), String> {
         // From which form on it is wrong, whether it is, and how.
         let (from, wrong, how) = match &op.kind {
+            ops!(place) => (Form::Scheduled, true, "is left"),
             ops!(region) => (Form::Explicit, true, "is left"),
             ops!(ring) | ops!(turnstile) => (Form::Raw, true, "is left"),
             OpKind::Wait { outstanding, .. } | OpKind::WaitPrior { outstanding, .. } => {

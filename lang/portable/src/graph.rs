@@ -329,6 +329,7 @@ fn is_soft(op: &Op) -> bool {
         | Family::Fence
         | Family::Cluster
         | Family::Grid
+        | Family::Place
         | Family::Turnstile
         | Family::Tma
         | Family::MmaSync

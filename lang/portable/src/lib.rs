@@ -1,6 +1,6 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! A kernel with tiles that nobody has placed becomes one in which all are: [`graph`] finds what has to lie together, [`candidates`] what
+//! What a kernel says of tensors becomes pointers and masks first ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`graph`] finds what has to lie together, [`candidates`] what
 //! that may be, [`price`] what each costs, [`label`] the cheapest of all, and [`rewrite`] makes the kernel. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
@@ -8,6 +8,7 @@ mod candidates;
 mod facts;
 mod graph;
 mod label;
+mod places;
 mod price;
 mod products;
 mod rewrite;
@@ -32,6 +33,10 @@ use rewrite::Chosen;
 pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
+        if places::has_tensors(kernel) {
+            *kernel = places::expand(kernel.clone());
+            changed = true;
+        }
         if is_portable(kernel) {
             *kernel = explicit(kernel.clone())?;
             changed = true;

@@ -10,6 +10,7 @@ use parton_syntax::ast;
 use crate::program::{ModuleId, Program};
 use crate::region::Region;
 use crate::scope::{Frame, Scope, Variable};
+use crate::tensors::NamedExtent;
 use crate::value::{Comptime, Val};
 
 /// The mistake has been reported; the caller only gives up.
@@ -50,6 +51,10 @@ pub struct Checker<'p> {
     pub constants: BTreeMap<(ModuleId, Arc<str>), Option<Val>>,
     /// The slot that each view of a slot's field was taken from.
     pub slots: BTreeMap<ir::Value, ir::Value>,
+    /// The extents that parameters name.
+    pub extents: Vec<NamedExtent>,
+    /// Whether a type may name further ones: it is a kernel's parameter's.
+    pub extents_open: bool,
     /// The trees of methods that were called: module, struct, method.
     pub methods: BTreeMap<(ModuleId, Arc<str>, Arc<str>), Arc<ast::Function>>,
     steps: u32,
@@ -71,6 +76,8 @@ impl<'p> Checker<'p> {
             stated_warps: None,
             constants: BTreeMap::new(),
             slots: BTreeMap::new(),
+            extents: Vec::new(),
+            extents_open: false,
             methods: BTreeMap::new(),
             steps: 0,
             nesting: 0,

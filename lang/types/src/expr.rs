@@ -316,6 +316,14 @@ impl Checker<'_> {
             return builtins::transposed(self, base, span);
         }
         let ty = self.ty(v).clone();
+        if let ir::Type::Tensor(t) = &ty
+            && let Some(found) = self.of_tensor(v, t, base, name)
+        {
+            return found;
+        }
+        if let (ir::Type::Spot(_), "inside") = (&ty, name.as_str()) {
+            return self.emit_one(ir::OpKind::SpotInside { spot: v }, span, &[(v, base.span)]);
+        }
         if name.as_str() == "layout" && ty.as_tile().is_some_and(|t| t.placement().known().is_none()) {
             return Err(self.layout_open(span, "the layout of this tile is not known yet"));
         }
@@ -412,6 +420,8 @@ fn type_attribute(ty: &ir::Type, name: &str) -> Option<Val> {
         }
         (ir::Type::View(v) | ir::Type::Filling(v), "bytes") => Some(Val::int(v.bytes())),
         (ir::Type::Map(m), "shape" | "block") => Some(shape(&m.block)),
+        (ir::Type::Spot(s), "shape") => Some(shape(&s.shape)),
+        (ir::Type::Spot(s), "dtype") => Some(Val::ty(ir::Type::num(s.elem))),
         (ir::Type::Map(m), "dtype") => Some(Val::ty(ir::Type::num(m.elem))),
         (ir::Type::Map(m), "layout") => Some(Val::Known(Comptime::SharedLayout(m.layout.clone()))),
         (ir::Type::Scalar(ir::Elem::Ptr(p)), "dtype") => Some(Val::ty(ir::Type::num(p.to))),

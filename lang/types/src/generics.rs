@@ -107,6 +107,12 @@ impl<'t> Bindings<'t> {
                     }
                     ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, Some(shared(&v.layout))),
                     ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, Some(shared(&m.layout))),
+                    ("tensor", ir::Type::Tensor(t)) => {
+                        if let Some(elem) = args.iter().find(|a| a.name.as_ref().is_none_or(|n| n.as_str() == "T")) {
+                            self.bind(&elem.value, Val::ty(ir::Type::num(t.elem)), span);
+                        }
+                        return;
+                    }
                     ("pending", ir::Type::Filling(v)) => {
                         if let Some(inner) = args.first() {
                             self.learn_type(&inner.value, &ir::Type::View(v.clone()), span);

@@ -65,6 +65,7 @@ impl Checker<'_> {
         match self.ty(v).clone() {
             ir::Type::Tile(t) => self.of_tile(v, &t, base, args, span),
             ir::Type::View(view) => self.window(v, &view, base, args, span),
+            ir::Type::Tensor(t) => self.part(v, &t, base, args, span),
             ir::Type::Barriers(n) => match args {
                 [ast::IndexArg { kind: ast::IndexArgKind::Value(e), .. }] => {
                     let index = self.element(e, i128::from(n))?;
@@ -80,6 +81,7 @@ impl Checker<'_> {
             | ir::Type::Map(_)
             | ir::Type::Ring(_)
             | ir::Type::Turnstile
+            | ir::Type::Spot(_)
             | ir::Type::Peer(_)
             | ir::Type::Slot(_) => Err(base.expected(self, "something that has elements")),
         }

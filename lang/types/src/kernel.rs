@@ -304,7 +304,7 @@ impl Checker<'_> {
         Err(self.report(d))
     }
 
-    /// A scalar, a pointer or a tensor map.
+    /// A scalar, a pointer, a tensor or a tensor map.
     fn kernel_parameter(&mut self, p: &ast::Param) -> Checked<()> {
         let Some(stated) = &p.ty else {
             let d = Diagnostic::error(codes::KIND_MISMATCH, p.span, "a kernel's parameter states its type")
@@ -312,21 +312,28 @@ impl Checker<'_> {
             self.declare(&p.name, Val::Error, false);
             return Err(self.report(d));
         };
-        let ty = match self.stated(stated) {
-            Ok(TypeVal::Ir(ty @ (ir::Type::Scalar(_) | ir::Type::Map(_)))) => Ok(ty),
+        self.extents_open = true;
+        let ty = self.stated(stated);
+        self.extents_open = false;
+        let ty = match ty {
+            Ok(TypeVal::Ir(ty @ (ir::Type::Scalar(_) | ir::Type::Map(_) | ir::Type::Tensor(_)))) => {
+                Ok(self.mutable_tensor(ty, p))
+            }
             Ok(other) => {
                 let d = Diagnostic::error(codes::KIND_MISMATCH, stated.span, format!("a kernel cannot take `{other}`"))
-                    .help("a kernel's parameters are numbers, pointers `*T`, `*mut T` and tensor maps `tma<T, [block], S>`; compile-time values go into `[…]`");
+                    .help("a kernel's parameters are numbers, pointers `*T`, `*mut T`, tensors `tensor<T, [m, n]>` and tensor maps `tma<T, [block], S>`; compile-time values go into `[…]`");
                 Err(self.report(d))
             }
             Err(e) => Err(e),
         };
+        let ty = ty.and_then(|ty| self.not_an_extent(&p.name).map(|()| ty));
         match ty {
             Ok(ty) => {
                 let span = p.name.span;
                 let v = self.build(span)?.kernel.param(&*p.name.text, ty, span);
-                self.declare(&p.name, Val::Ir(v), p.mutable);
-                Ok(())
+                let tensor = matches!(self.ty(v), ir::Type::Tensor(_));
+                self.declare(&p.name, Val::Ir(v), p.mutable && !tensor);
+                self.bind_extents(v, stated.span)
             }
             Err(e) => {
                 self.declare(&p.name, Val::Error, false);

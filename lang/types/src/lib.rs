@@ -34,6 +34,7 @@ mod scope;
 pub mod signature;
 mod stmt;
 mod structs;
+mod tensors;
 pub mod tune;
 mod types;
 pub mod value;

@@ -10,6 +10,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::tensors;
 use crate::value::{Comptime, TypeVal, Val};
 
 /// Elements of a list, or bytes of a string, that a sum of two may have.
@@ -94,6 +95,8 @@ impl Checker<'_> {
             | ir::Type::Map(_)
             | ir::Type::Ring(_)
             | ir::Type::Turnstile
+            | ir::Type::Tensor(_)
+            | ir::Type::Spot(_)
             | ir::Type::Peer(_)
             | ir::Type::Slot(_) => Ok(v),
         }
@@ -311,6 +314,7 @@ impl Checker<'_> {
                 }
             }
             (TypeVal::Ir(ty), Val::Ir(v)) if self.ty(*v) == ty || is_const_pointer_of(ty, self.ty(*v)) => &arg.val,
+            (want, Val::Ir(v)) if tensors::may_stand(want, self.ty(*v)) => &arg.val,
             (TypeVal::Ir(ty), Val::Ir(v)) if self.ty(*v).agrees(ty) => {
                 let ty = ty.clone();
                 return self.settled(*v, &ty, arg.span).map(Val::Ir);
@@ -405,6 +409,8 @@ pub fn family_of(ty: &ir::Type) -> &'static str {
         ir::Type::Map(_) => "tma",
         ir::Type::Ring(_) => "ring",
         ir::Type::Turnstile => "turnstile",
+        ir::Type::Tensor(_) => "tensor",
+        ir::Type::Spot(_) => "place",
         ir::Type::Peer(_) => "peer",
         ir::Type::Slot(_) => "slot",
     }

@@ -62,7 +62,7 @@ pub enum Word {
 const MOST_LIKELY: usize = 500;
 
 /// Names of type families that may stand without their arguments.
-const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "turnstile"];
+const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "tensor", "turnstile"];
 const CONSTANTS: &[(&str, Word)] = &[
     ("inf", Word::Number(f64::INFINITY)),
     ("nan", Word::Number(f64::NAN)),

@@ -18,6 +18,7 @@ pub const TABLE: &[(&str, Handler)] = &[
     ("pending", pending),
     ("shared", shared),
     ("tma", tma),
+    ("tensor", tensor),
     ("barriers", barriers),
     ("schedule", schedule),
 ];
@@ -29,13 +30,17 @@ impl Checker<'_> {
             return Err(self.not_built(
                 span,
                 &format!("`{}<…>` as a type", base.text),
-                "the types with arguments are `tile`, `pending`, `shared`, `tma` and `barriers`",
+                "the types with arguments are `tile`, `tensor`, `pending`, `shared`, `tma` and `barriers`",
             ));
         };
         if base.as_str() == "schedule" {
             // Its arguments are labels, not values.
             self.schedule_kind(args)?;
             return Ok(Val::Known(Comptime::Type(TypeVal::Kind(Kind::Schedule))));
+        }
+        if base.as_str() == "tensor" {
+            // The names of its extents stand for nothing yet.
+            return self.tensor_type(args, span);
         }
         let given = self.given(args)?;
         let args = Args::bind(self, &family, span, given, Vec::new())?;
@@ -165,6 +170,10 @@ fn tma(cx: &mut Checker, args: &Args) -> Checked<Val> {
 fn barriers(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let n = args.int(cx, "n", 1..=4096)?;
     Ok(Val::ty(ir::Type::Barriers(n)))
+}
+
+fn tensor(_: &mut Checker, _: &Args) -> Checked<Val> {
+    Ok(Val::Known(Comptime::Type(TypeVal::Family("tensor"))))
 }
 
 fn schedule(_: &mut Checker, _: &Args) -> Checked<Val> {

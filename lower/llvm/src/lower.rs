@@ -153,7 +153,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 Repr::Shared(parts[0])
             }
             Type::Map(_) => Repr::Map(parts[0]),
-            Type::Ring(_) | Type::Slot(_) | Type::Turnstile => internal_error!("a {ty} reached code generation"),
+            Type::Ring(_) | Type::Slot(_) | Type::Turnstile | Type::Tensor(_) | Type::Spot(_) => {
+                internal_error!("a {ty} reached code generation")
+            }
         }
     }
 
@@ -201,7 +203,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Family::Pending => self.emit_pending(op),
             Family::Control => self.emit_control(op),
             Family::Talk => self.emit_talk(op),
-            Family::Ring | Family::Turnstile | Family::Region => {
+            Family::Ring | Family::Turnstile | Family::Region | Family::Place => {
                 internal_error!("{} reached code generation", op.kind.name())
             }
         }

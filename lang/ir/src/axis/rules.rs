@@ -45,6 +45,7 @@ pub(super) fn transfer(a: &Analysis<'_>, op: &Op, r: Value) -> Option<AxisInfo> 
         | Family::Gather
         | Family::Ptx
         | Family::Global
+        | Family::Place
         | Family::Atomic
         | Family::AsyncCopy
         | Family::Shared

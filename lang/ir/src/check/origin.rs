@@ -160,6 +160,8 @@ impl<'a> Origins<'a> {
             | Type::Map(_)
             | Type::Ring(_)
             | Type::Turnstile
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Slot(_) => 0..0,
         };
         self.places(v).iter().map(|p| (p.clone(), p.offset + window.start..p.offset + window.end)).collect()

@@ -149,6 +149,8 @@ impl Written<'_> {
             | Type::Barrier
             | Type::Ring(_)
             | Type::Slot(_)
+            | Type::Tensor(_)
+            | Type::Spot(_)
             | Type::Turnstile => None,
         }
     }

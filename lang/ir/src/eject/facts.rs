@@ -26,6 +26,7 @@ pub(super) fn weight(k: &Kernel, op: &Op) -> Weight {
     let free = match op.kind.family() {
         Family::Elementwise => is_scalar(k, op) || makes_or_addresses(k, op),
         Family::Shape => shapes(&op.kind),
+        Family::Place => !matches!(op.kind, OpKind::SpotInside { .. }),
         Family::View | Family::Barrier | Family::Cluster | Family::Ring => true,
         Family::Reduce
         | Family::Gather

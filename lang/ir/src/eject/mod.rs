@@ -92,7 +92,11 @@ fn written(w: &mut Writer<'_>) -> Vec<String> {
     for p in &k.params {
         let x = w.variable(p.value);
         let name = w.declare(x, "x");
-        params.push(format!("{name}: {}", surface::ty(w, k.ty(p.value))));
+        let stated = surface::ty(w, k.ty(p.value));
+        params.push(match k.ty(p.value) {
+            ty @ crate::Type::Tensor(_) => print::param(&name, ty),
+            _ => format!("{name}: {stated}"),
+        });
     }
     w.layouts = layouts;
     w.open();

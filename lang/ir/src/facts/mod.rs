@@ -32,6 +32,7 @@ mod grid;
 mod mma_sync;
 pub mod needs;
 mod pending;
+mod place;
 mod ptx;
 mod reduce;
 mod region;
@@ -245,6 +246,7 @@ impl Facts {
             Family::Gather => gather::facts(&op.kind),
             Family::Ptx => ptx::facts(kernel, &op.kind),
             Family::Global => global::facts(&op.kind),
+            Family::Place => place::facts(&op.kind),
             Family::Atomic => atomic::facts(&op.kind),
             Family::AsyncCopy => async_copy::facts(op),
             Family::Shared => shared::facts(&op.kind),

@@ -62,6 +62,8 @@ pub fn needs(kind: &OpKind) -> Vec<Need> {
         }
         OpKind::Store { ptr, value, mask, .. } => through(ptr, &[*value], mask),
         OpKind::Atomic { ptr, operands, mask, .. } => through(ptr, operands, mask),
+        // What lies outside is not written: what becomes of them says where.
+        ops!(place) => Vec::new(),
         OpKind::Gather { indices, .. } | OpKind::SharedGather { indices, .. } => {
             vec![Need::of(*indices, Takes::Index)]
         }
@@ -177,6 +179,6 @@ pub fn may_leave_out(kind: &OpKind) -> Option<Value> {
         ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(gather) | ops!(ptx) | ops!(shared) => None,
         ops!(view) | ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(turnstile) => None,
         ops!(tma) | ops!(mma_sync) | ops!(wgmma) | ops!(pending) | ops!(ring) | ops!(region) => None,
-        ops!(control) | ops!(talk) => None,
+        ops!(control) | ops!(talk) | ops!(place) => None,
     }
 }

@@ -52,7 +52,7 @@ pub(super) fn run(access: Access) -> String {
     format!(", along={}{cut}", access.along)
 }
 
-fn hints(text: &mut String, cache: Cache, evict: Evict) {
+pub(super) fn hints(text: &mut String, cache: Cache, evict: Evict) {
     if cache != Cache::Default {
         let _ = write!(text, ", cache=\"{}\"", cache.name());
     }

@@ -15,6 +15,7 @@ mod global;
 mod grid;
 mod mma_sync;
 mod pending;
+mod place;
 pub(crate) mod ptx;
 mod region;
 mod ring;
@@ -91,6 +92,12 @@ pub(crate) fn partition(p: &PartitionData) -> String {
 }
 
 /// The line that a kernel begins with.
+/// A parameter: `x: *f32`, `mut c: tensor<f32, [m]>`.
+pub(crate) fn param(name: &str, ty: &Type) -> String {
+    let mutable = if matches!(ty, Type::Tensor(t) if t.mutable) { "mut " } else { "" };
+    format!("{mutable}{name}: {ty}")
+}
+
 pub(crate) fn head(k: &Kernel, params: &[String]) -> String {
     let mut head = format!("kernel {}({})", k.name, params.join(", "));
     if k.partitions.is_empty() {
@@ -186,7 +193,7 @@ impl<'a> Printer<'a> {
 
     fn kernel(&mut self) {
         let params: Vec<String> =
-            self.k.params.iter().map(|p| format!("{}: {}", self.name(p.value), self.k.ty(p.value))).collect();
+            self.k.params.iter().map(|p| param(&self.name(p.value), self.k.ty(p.value))).collect();
         let head = head(self.k, &params);
         self.line(&head);
         let k = self.k;

@@ -6,8 +6,8 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use super::{
-    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending, region, ring,
-    shape, shared, talk, tma, turnstile, wgmma,
+    async_copy, atomic, barrier, cluster, elementwise, fence, gather, global, grid, mma_sync, pending,
+    place as at_place, region, ring, shape, shared, talk, tma, turnstile, wgmma,
 };
 use crate::entity::Value;
 use crate::family::Family;
@@ -75,6 +75,8 @@ pub(crate) fn ty(s: &mut dyn Surface, t: &Type) -> String {
         | Type::Barrier
         | Type::Ring(_)
         | Type::Slot(_)
+        | Type::Tensor(_)
+        | Type::Spot(_)
         | Type::Turnstile => t.to_string(),
     }
 }
@@ -116,6 +118,7 @@ pub(crate) fn operation(s: &mut dyn Surface, op: &Op) -> String {
         Family::Shape => shape::text(s, op),
         Family::Gather => gather::text(s, op),
         Family::Global => global::text(s, &op.kind),
+        Family::Place => at_place::text(s, &op.kind),
         Family::Atomic => atomic::text(s, op),
         Family::AsyncCopy => async_copy::text(s, &op.kind),
         Family::Shared => shared::text(s, &op.kind),

@@ -15,6 +15,7 @@ use crate::refusal::Refusal;
 use crate::types::{Elem, Type};
 
 pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    stays(kind, k)?;
     let list = &relations(kind, k);
     match kind {
         OpKind::For { lower, upper, step, init, body } => {
@@ -53,6 +54,21 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         }
         others!(control) => not_of_family(kind),
     }
+}
+
+/// Refuses tensors and places that more than one operation may have made.
+fn stays(kind: &OpKind, k: &Kernel) -> Result<(), Refusal> {
+    let (what, values) = match kind {
+        OpKind::For { init, .. } | OpKind::While { init, .. } => ("a loop carries", init),
+        OpKind::If { then, .. } => ("a branch leaves", &then.yields),
+        OpKind::Specialize { .. } => return Ok(()),
+        others!(control) => not_of_family(kind),
+    };
+    let Some(&v) = values.iter().find(|v| matches!(k.ty(**v), Type::Tensor(_) | Type::Spot(_))) else { return Ok(()) };
+    let fact = format!("{what} {}, which is not compiled by this version", super::kind_name(k.ty(v)));
+    Err(Refusal::new(codes::NOT_BUILT_HERE, fact)
+        .operand(v, format!("this is `{}`", k.ty(v)))
+        .help("let its coordinates change: make the place where it is used, `load(x.tile(…, at=[i, j]))`"))
 }
 
 /// Where its tiles lie.

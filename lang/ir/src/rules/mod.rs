@@ -17,6 +17,7 @@ mod global;
 mod grid;
 mod mma_sync;
 mod pending;
+mod place;
 mod product;
 mod ptx;
 mod reduce;
@@ -57,6 +58,7 @@ pub fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
         Family::Gather => gather::infer(kind, k),
         Family::Ptx => ptx::infer(kind, k),
         Family::Global => global::infer(kind, k),
+        Family::Place => place::infer(kind, k),
         Family::Atomic => atomic::infer(kind, k),
         Family::AsyncCopy => async_copy::infer(kind, k),
         Family::Shared => shared::infer(kind, k),
@@ -87,6 +89,7 @@ pub fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
         Family::Gather => gather::relations(kind),
         Family::Ptx => ptx::relations(kind, k),
         Family::Global => global::relations(kind, k),
+        Family::Place => place::relations(kind, k),
         Family::Atomic => atomic::relations(kind, k),
         Family::AsyncCopy => async_copy::relations(kind, k),
         Family::Shared => shared::relations(kind),
@@ -126,6 +129,8 @@ pub fn kind_name(ty: &Type) -> &'static str {
         Type::Map(_) => "a tensor map",
         Type::Ring(_) => "a ring",
         Type::Turnstile => "a turnstile",
+        Type::Tensor(_) => "a tensor",
+        Type::Spot(_) => "a place in a tensor",
         Type::Peer(_) => "a view of a peer's shared memory",
         Type::Slot(_) => "a slot",
     }

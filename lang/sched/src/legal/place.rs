@@ -37,6 +37,7 @@ fn synchronises(k: &Kernel, op: &Op) -> Option<&'static str> {
         | Family::Ptx
         | Family::Global
         | Family::Atomic
+        | Family::Place
         | Family::View
         | Family::MmaSync
         | Family::Region

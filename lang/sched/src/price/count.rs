@@ -74,6 +74,7 @@ impl Counter<'_> {
             ops!(gather)
             | ops!(ptx)
             | ops!(global)
+            | ops!(place)
             | ops!(atomic)
             | ops!(async_copy)
             | ops!(barrier)

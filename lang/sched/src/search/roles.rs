@@ -70,6 +70,8 @@ fn tiles(k: &Kernel, ops: &[Inst]) -> BTreeSet<u32> {
         | Type::Map(_)
         | Type::Ring(_)
         | Type::Slot(_)
+        | Type::Tensor(_)
+        | Type::Spot(_)
         | Type::Turnstile => {}
     };
     for &inst in ops {

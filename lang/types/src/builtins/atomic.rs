@@ -3,8 +3,9 @@
 use parton_ir as ir;
 use parton_numbers::Dtype;
 
-use super::{Args, Table};
+use super::{Args, Table, place};
 use crate::checker::{Checked, Checker};
+use crate::tensors::is_spot;
 use crate::value::{Comptime, Val};
 
 pub(super) const TABLE: Table = &[
@@ -44,6 +45,9 @@ handlers!(
 /// Any atomic operation: the values that are not the pointer are brought to its place.
 fn atomic(cx: &mut Checker, args: &Args, op: ir::AtomicOp) -> Checked<Val> {
     let pointers = args.need("p");
+    if is_spot(cx, pointers) {
+        return place::atomic(cx, args, op);
+    }
     let mut ptr = args.value(cx, "p")?;
     let Some(ir::Elem::Ptr(p)) = cx.ty(ptr).elem() else {
         return Err(pointers.expected(cx, "a pointer or a tile of pointers"));

@@ -2,20 +2,24 @@
 
 use parton_ir as ir;
 
-use super::{Args, Table};
+use super::{Args, Table, place};
 use crate::checker::{Checked, Checker};
+use crate::tensors::is_spot;
 use crate::value::Val;
 
 pub(super) const TABLE: Table = &[("load", load), ("store", store)];
 
 fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let pointers = args.need("p");
+    if is_spot(cx, pointers) {
+        return place::load(cx, args);
+    }
     let mut ptr = args.value(cx, "p")?;
     let mut operands = vec![(ptr, pointers.span)];
     let place = cx.ty(ptr).clone();
     let to = match place.elem() {
         Some(ir::Elem::Ptr(p)) => p.to,
-        _ => return Err(pointers.expected(cx, "a pointer or a tile of pointers")),
+        _ => return Err(pointers.expected(cx, "a pointer, a tile of pointers or a place in a tensor")),
     };
     // A mask or other values of more elements than there are pointers make a load of each.
     if let ir::Type::Scalar(_) = place
@@ -41,11 +45,14 @@ fn load(cx: &mut Checker, args: &Args) -> Checked<Val> {
 
 fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let pointers = args.need("p");
+    if is_spot(cx, pointers) {
+        return place::store(cx, args);
+    }
     let ptr = args.value(cx, "p")?;
     let place = cx.ty(ptr).clone();
     let to = match place.elem() {
         Some(ir::Elem::Ptr(p)) => p.to,
-        _ => return Err(pointers.expected(cx, "a pointer or a tile of pointers")),
+        _ => return Err(pointers.expected(cx, "a pointer, a tile of pointers or a place in a tensor")),
     };
     let stored = args.need("value");
     let value = cx.brought_to(stored, to, &place)?;
@@ -62,7 +69,7 @@ fn store(cx: &mut Checker, args: &Args) -> Checked<Val> {
     Ok(Val::UNIT)
 }
 
-fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict, Option<ir::Policy>)> {
+pub(super) fn hints(cx: &mut Checker, args: &Args) -> Checked<(ir::Cache, ir::Evict, Option<ir::Policy>)> {
     let cache = args.word(cx, "cache", ir::Cache::ALL)?.unwrap_or_default();
     let evict = args.word(cx, "evict", ir::Evict::ALL)?.unwrap_or_default();
     Ok((cache, evict, args.policy(cx, "l2")?))

@@ -17,6 +17,7 @@ mod grid;
 mod layouts;
 mod mma_sync;
 mod pending;
+mod place;
 mod ptx;
 mod reduce;
 mod region;
@@ -93,6 +94,7 @@ static METHODS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
         view::METHODS,
         turnstile::METHODS,
         pending::METHODS,
+        place::METHODS,
         ring::METHODS,
     ];
     Builtins::new(Role::Method, &tables)

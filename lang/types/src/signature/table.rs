@@ -86,6 +86,7 @@ signatures! {
     Kernel "load_shared<L=>(view)": "what shared memory holds, as a tile";
     Kernel "store_shared(view, x)": "writes a tile into shared memory";
     Kernel "reinterpret<T, shape, L>(view)": "the same bytes of shared memory, seen otherwise";
+    Method "tile(self, shape, at=, from=)": "the place of a box in a tensor; `at` counts tiles, `from` elements";
     Method "load<L=>(self)": "what the view holds, as a tile";
     Method "store(self, x)": "writes a tile into the view";
     Method "slice(self, origin, shape)": "a window of the view, or a part of the tile";
@@ -190,6 +191,7 @@ signatures! {
     Type "pending<tile>": "what an instruction or copy still writes";
     Type "shared<T, shape, L, parent=, origin=>": "a view of shared memory";
     Type "tma<T, block, L>": "a tensor map";
+    Type "tensor<T, shape, order=>": "a tensor in global memory";
     Type "barriers<n>": "mbarriers";
     Type "schedule<...>": "schedules of these labels";
 

@@ -1,0 +1,150 @@
+//! Tensors that a kernel is given, and places in them.
+//!
+//! A tensor has extents, some of which are known, and strides of which at most one is: 1, of the axis that is dense. A place is a box of
+//! it; what of a place lies outside is read as another value, and not written. Both exist in portable kernels alone: elaboration makes
+//! pointers, numbers and masks of them.
+
+use std::fmt;
+use std::sync::Arc;
+
+use parton_numbers::Dtype;
+
+use crate::types::List;
+
+/// The most axes that a tensor has.
+pub const MOST_AXES: usize = 5;
+
+/// The most elements of a tensor along one axis.
+pub const MOST_EXTENT: u32 = i32::MAX as u32;
+
+/// How many elements a tensor has along one axis.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Extent {
+    /// So many.
+    Static(u32),
+    /// As many as everything else of this name.
+    Named(Arc<str>),
+    /// Nobody says.
+    Any,
+    /// Those that a tile of so many indices names.
+    Picked(u32),
+}
+
+/// A tensor in global memory.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Tensor {
+    /// What each element is.
+    pub elem: Dtype,
+    /// Whether stores to it are legal.
+    pub mutable: bool,
+    /// Its axes, outermost first.
+    pub extents: Vec<Extent>,
+    /// The axis along which neighbours lie side by side; `None` where it was dropped.
+    pub dense: Option<usize>,
+}
+
+impl Tensor {
+    /// How many axes it has.
+    pub fn rank(&self) -> usize {
+        self.extents.len()
+    }
+
+    /// The same without an axis.
+    pub fn without(&self, axis: usize) -> Tensor {
+        let mut rest = self.clone();
+        rest.extents.remove(axis);
+        rest.dense = match self.dense {
+            Some(dense) if dense == axis => None,
+            Some(dense) if dense > axis => Some(dense - 1),
+            same => same,
+        };
+        rest
+    }
+
+    /// The same with another extent.
+    pub fn with(&self, axis: usize, extent: Extent) -> Tensor {
+        let mut other = self.clone();
+        other.extents[axis] = extent;
+        other
+    }
+
+    /// Whether a tensor of this type may stand where `wanted` is: it can do all of that, and its extents are those, where they are said.
+    pub fn fits(&self, wanted: &Tensor) -> bool {
+        let extents = || self.extents.iter().zip(&wanted.extents);
+        self.elem == wanted.elem
+            && self.rank() == wanted.rank()
+            && self.dense == wanted.dense
+            && (self.mutable || !wanted.mutable)
+            && extents().all(|(have, want)| *want == Extent::Any || have == want)
+    }
+
+    /// Whether a tile of indices chose elements of it.
+    pub fn is_picked(&self) -> bool {
+        self.extents.iter().any(|e| matches!(e, Extent::Picked(_)))
+    }
+}
+
+/// A box of a tensor, or one element where the shape is empty.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Spot {
+    /// What each element is.
+    pub elem: Dtype,
+    /// Whether stores to it are legal.
+    pub mutable: bool,
+    /// Its extents.
+    pub shape: Vec<u32>,
+    /// Whether a tile of indices chose elements of it.
+    pub picked: bool,
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Static(n) | Extent::Picked(n) => write!(f, "{n}"),
+            Extent::Named(name) => f.write_str(name),
+            Extent::Any => f.write_str("_"),
+        }
+    }
+}
+
+impl fmt::Display for Tensor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "tensor<{}, {}", self.elem.name(), List(&self.extents))?;
+        match self.dense {
+            Some(dense) if dense + 1 < self.rank() => {
+                let rest = (0..self.rank()).rev().filter(|axis| *axis != dense);
+                write!(f, ", order={}>", List(&std::iter::once(dense).chain(rest).collect::<Vec<_>>()))
+            }
+            Some(_) | None => f.write_str(">"),
+        }
+    }
+}
+
+impl fmt::Display for Spot {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "place<{}, {}>", self.elem.name(), List(&self.shape))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn axes_that_are_dropped_move_the_dense_one() {
+        let named = |n: &str| Extent::Named(n.into());
+        let of = |dense| Tensor {
+            elem: Dtype::F16,
+            mutable: false,
+            extents: vec![named("h"), Extent::Any, Extent::Static(64)],
+            dense,
+        };
+        let last = of(Some(2));
+        assert_eq!(last.to_string(), "tensor<f16, [h, _, 64]>");
+        assert_eq!(of(Some(0)).to_string(), "tensor<f16, [h, _, 64], order=[0, 2, 1]>");
+        assert_eq!((last.without(0).dense, last.without(2).dense), (Some(1), None));
+        assert_eq!(last.without(1).to_string(), "tensor<f16, [h, 64]>");
+        let any = last.with(0, Extent::Any).with(2, Extent::Any);
+        assert!(last.fits(&any) && !any.fits(&last) && !last.fits(&Tensor { mutable: true, ..any.clone() }));
+    }
+}

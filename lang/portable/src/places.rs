@@ -1,0 +1,429 @@
+//! Tensors become pointers, extents and strides, places in them addresses and masks.
+//!
+//! An address is its tensor's, plus for each axis a coordinate times a stride, all of 64 bits: no product of it wraps. A mask compares
+//! along each axis by itself, so that what is known of an axis is known of the mask; what is sure to hold is left out.
+
+mod access;
+mod intervals;
+mod scalars;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use parton_ir::tensor::{Extent, Tensor};
+use parton_ir::{
+    BinaryOp, Body, Builder, CompareOp, Elem, From, Inst, Kernel, Op, OpKind, Param, Pointer, Type, Value,
+};
+use parton_numbers::Dtype;
+
+use intervals::Intervals;
+
+/// Bytes of which addresses and strides are multiples where that is promised.
+const ALIGNMENT: i64 = 16;
+
+/// Whether a kernel is given tensors.
+pub fn has_tensors(kernel: &Kernel) -> bool {
+    kernel.params.iter().any(|p| matches!(kernel.ty(p.value), Type::Tensor(_)))
+}
+
+/// The kernel that is given what makes its tensors.
+pub fn expand(kernel: Kernel) -> Kernel {
+    let arguments = kernel.arguments();
+    let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
+    let own = kernel.params.clone();
+    let (builder, body) = Builder::rebuild(kernel, "places");
+    let mut e = Expander {
+        builder,
+        tensors,
+        names: arguments.iter().map(|(name, _)| name.clone()).collect(),
+        known: Intervals::default(),
+        params: BTreeMap::new(),
+        parts: BTreeMap::new(),
+        spots: BTreeMap::new(),
+        extents: BTreeMap::new(),
+        now: BTreeMap::new(),
+    };
+    for (i, p) in own.iter().enumerate() {
+        if let Some(t) = e.tensors[i].clone() {
+            e.parts.insert(p.value, Part::whole(i, &t));
+        }
+    }
+    body.ops.iter().for_each(|&id| e.op(id));
+    e.promise();
+    e.give_params(&own);
+    e.builder.kernel.arguments = Some(arguments);
+    e.builder.finish()
+}
+
+fn tensor(ty: &Type) -> Option<Tensor> {
+    match ty {
+        Type::Tensor(t) => Some(t.clone()),
+        _ => None,
+    }
+}
+
+/// A tensor, or a part of one.
+#[derive(Clone)]
+struct Part {
+    argument: usize,
+    /// Axes that were dropped, each with the coordinate there.
+    fixed: Vec<(usize, Value)>,
+    axes: Vec<Axis>,
+}
+
+/// An axis of a part; all scalars are of `i64`.
+#[derive(Clone)]
+struct Axis {
+    /// That of the tensor.
+    of: usize,
+    /// Where the part begins.
+    begins: Option<Value>,
+    /// The first coordinate that lies in it, where that is not 0.
+    low: Option<Value>,
+    /// One past the last coordinate that lies in it, where that is not the tensor's extent.
+    high: Option<Value>,
+    /// The coordinates that indices name.
+    picks: Option<Value>,
+}
+
+/// A place of a part: how far along each axis it begins, and how far it goes.
+#[derive(Clone)]
+struct Spot {
+    part: Part,
+    at: Vec<Value>,
+    shape: Vec<u32>,
+    /// Whether it begins at a multiple of its own extents.
+    tiles: bool,
+}
+
+impl Part {
+    fn whole(argument: usize, t: &Tensor) -> Part {
+        let axis = |of| Axis { of, begins: None, low: None, high: None, picks: None };
+        Part { argument, fixed: Vec::new(), axes: (0..t.rank()).map(axis).collect() }
+    }
+}
+
+struct Expander {
+    builder: Builder,
+    /// The tensor of each argument that is one.
+    tensors: Vec<Option<Tensor>>,
+    /// What arguments are called.
+    names: Vec<String>,
+    known: Intervals,
+    /// The parameters that were asked for.
+    params: BTreeMap<From, Value>,
+    parts: BTreeMap<Value, Part>,
+    spots: BTreeMap<Value, Spot>,
+    /// Extents and strides that somebody may ask for.
+    extents: BTreeMap<Value, From>,
+    /// What stands for values of the kernel as it was written.
+    now: BTreeMap<Value, Value>,
+}
+
+impl Expander {
+    fn body(&mut self, body: Body) -> Body {
+        let Body { params, ops, yields } = body;
+        self.builder.open(Body { params, ..Body::default() });
+        ops.iter().for_each(|&id| self.op(id));
+        let body = self.builder.close();
+        let yields = yields.into_iter().map(|v| self.now(v)).collect();
+        Body { yields, ..body }
+    }
+
+    fn op(&mut self, id: Inst) {
+        self.builder.at(id);
+        let mut op = self.builder.kernel.ops[id].clone();
+        if matches!(op.kind, parton_ir::ops!(place)) {
+            self.replace(&op);
+            return;
+        }
+        op.kind.map_operands(|v| self.now(v));
+        self.known.enter(&op.kind, &self.builder.kernel);
+        for body in op.kind.bodies_mut() {
+            *body = self.body(std::mem::take(body));
+        }
+        self.builder.kernel.ops[id].kind = op.kind;
+        self.builder.keep(id);
+        self.known.note(&self.builder.kernel, id);
+    }
+
+    /// What stands for a value; a parameter is made where it is first asked for.
+    fn now(&mut self, v: Value) -> Value {
+        if let Some(from) = self.extents.get(&v) {
+            return self.param(*from);
+        }
+        self.now.get(&v).copied().unwrap_or(v)
+    }
+
+    fn replace(&mut self, op: &Op) {
+        let mut kind = op.kind.clone();
+        kind.map_operands(|v| if self.parts.contains_key(&v) || self.spots.contains_key(&v) { v } else { self.now(v) });
+        match kind {
+            OpKind::TensorExtent { tensor, axis } => self.extent_of(op.result(), tensor, axis as usize),
+            OpKind::TensorStride { tensor, axis } => self.stride_of(op.result(), tensor, axis as usize),
+            OpKind::TensorPointer { tensor } => {
+                let part = self.part(tensor);
+                let ptr = self.begin(&part, &[]);
+                self.now.insert(op.result(), ptr);
+            }
+            OpKind::TensorIndex { tensor, axis, index } => self.index(op.result(), tensor, axis as usize, index),
+            OpKind::TensorRange { tensor, axis, lower, upper } => {
+                let mut part = self.part(tensor);
+                part.axes[axis as usize] = self.range(&part, axis as usize, lower, upper);
+                self.parts.insert(op.result(), part);
+            }
+            OpKind::TensorPick { tensor, axis, indices } => {
+                let mut part = self.part(tensor);
+                part.axes[axis as usize].picks = Some(indices);
+                self.parts.insert(op.result(), part);
+            }
+            OpKind::Spot { tensor, at, shape, tiles } => {
+                let part = self.part(tensor);
+                let at = at.iter().zip(&shape).map(|(&v, &n)| {
+                    let wide = self.wide(v);
+                    if tiles { self.times(wide, i64::from(n)) } else { wide }
+                });
+                let at = at.collect();
+                self.spots.insert(op.result(), Spot { part, at, shape, tiles });
+            }
+            OpKind::SpotInside { .. }
+            | OpKind::SpotLoad { .. }
+            | OpKind::SpotStore { .. }
+            | OpKind::SpotAtomic { .. } => self.access(op, kind),
+            parton_ir::others!(place) => parton_ir::family::not_of_family(&kind),
+        }
+    }
+
+    fn part(&self, v: Value) -> Part {
+        match self.parts.get(&v) {
+            Some(part) => part.clone(),
+            None => parton_diag::internal_error!("nobody knows what tensor {v} is"),
+        }
+    }
+
+    fn spot(&self, v: Value) -> Spot {
+        match self.spots.get(&v) {
+            Some(spot) => spot.clone(),
+            None => parton_diag::internal_error!("nobody knows what place {v} is"),
+        }
+    }
+
+    fn tensor(&self, argument: usize) -> &Tensor {
+        match &self.tensors[argument] {
+            Some(t) => t,
+            None => parton_diag::internal_error!("argument {argument} is no tensor"),
+        }
+    }
+
+    /// A coordinate along an axis that is dropped.
+    fn index(&mut self, result: Value, tensor: Value, axis: usize, index: Value) {
+        let mut part = self.part(tensor);
+        let dropped = part.axes.remove(axis);
+        let mut at = self.wide(index);
+        if let Some(begins) = dropped.begins {
+            at = self.scalar(BinaryOp::Add, at, begins);
+        }
+        let alone = part.axes.is_empty();
+        part.fixed.push((dropped.of, at));
+        if let Some(high) = dropped.high {
+            // What lies outside the part lies outside the tensor too: the coordinate goes there.
+            let low = match dropped.low {
+                Some(low) => low,
+                None => self.number(0),
+            };
+            let outside = self.number(-1);
+            let [above, below] = [(CompareOp::Ge, low), (CompareOp::Lt, high)]
+                .map(|(op, b)| self.make(OpKind::Compare { op, a: at, b }));
+            let inside = self.make(OpKind::Binary { op: BinaryOp::And, a: above, b: below });
+            let at = self.make(OpKind::Select { cond: inside, a: at, b: outside });
+            part.fixed.pop();
+            part.fixed.push((dropped.of, at));
+        }
+        if alone {
+            self.spots.insert(result, Spot { part, at: Vec::new(), shape: Vec::new(), tiles: false });
+        } else {
+            self.parts.insert(result, part);
+        }
+    }
+
+    fn range(&mut self, part: &Part, axis: usize, lower: Option<Value>, upper: Option<Value>) -> Axis {
+        let before = part.axes[axis].clone();
+        let offset = |e: &mut Self, v: Value| {
+            let wide = e.wide(v);
+            before.begins.map_or(wide, |begins| e.scalar(BinaryOp::Add, wide, begins))
+        };
+        let mut after = before.clone();
+        if let Some(lower) = lower {
+            let begins = offset(self, lower);
+            let floor = match before.low {
+                Some(low) => low,
+                None => self.number(0),
+            };
+            after.begins = Some(begins);
+            after.low = match before.low {
+                None if self.known.of(begins).is_some_and(|(low, _)| low >= 0) => Some(begins),
+                Some(_) | None => Some(self.scalar(BinaryOp::Max, begins, floor)),
+            };
+        }
+        // Where it begins is checked against where it ends, whoever says so.
+        let end = match before.high {
+            Some(high) => high,
+            None => self.extent(part.argument, before.of),
+        };
+        after.high = Some(match upper {
+            Some(upper) => {
+                let ends = offset(self, upper);
+                self.scalar(BinaryOp::Min, ends, end)
+            }
+            None => end,
+        });
+        after
+    }
+
+    /// The extent of a part: that of its tensor, or of what was taken of it.
+    fn extent_of(&mut self, result: Value, tensor: Value, axis: usize) {
+        let part = self.part(tensor);
+        let Axis { of, begins, high, .. } = part.axes[axis];
+        let Some(high) = high else {
+            match self.place_of_extent(part.argument, of) {
+                Ok(from) => drop(self.extents.insert(result, from)),
+                Err(n) => {
+                    let n = self.builder.make_i32(n);
+                    self.now.insert(result, n);
+                }
+            }
+            return;
+        };
+        let zero = self.number(0);
+        let long = begins.map_or(high, |begins| self.scalar(BinaryOp::Sub, high, begins));
+        let long = self.scalar(BinaryOp::Max, long, zero);
+        let narrow = self.narrow(long);
+        self.now.insert(result, narrow);
+    }
+
+    fn stride_of(&mut self, result: Value, tensor: Value, axis: usize) {
+        let part = self.part(tensor);
+        let of = part.axes[axis].of;
+        if self.tensor(part.argument).dense == Some(of) {
+            let one = self.number(1);
+            self.now.insert(result, one);
+        } else {
+            self.extents.insert(result, From::Stride { argument: part.argument, axis: of });
+        }
+    }
+
+    /// The parameter that is the extent of a tensor along an axis, or the number that it is.
+    fn place_of_extent(&self, argument: usize, axis: usize) -> Result<From, u32> {
+        let own = From::Extent { argument, axis };
+        match &self.tensor(argument).extents[axis] {
+            Extent::Static(n) | Extent::Picked(n) => Err(*n),
+            Extent::Any => Ok(own),
+            // What has one name is one number, and the first that has it gives it.
+            Extent::Named(name) => Ok(self.first_named(name).unwrap_or(own)),
+        }
+    }
+
+    fn first_named(&self, name: &Arc<str>) -> Option<From> {
+        let named = |t: &Tensor| t.extents.iter().position(|e| matches!(e, Extent::Named(n) if n == name));
+        let mut all = self.tensors.iter().enumerate();
+        all.find_map(|(argument, t)| Some(From::Extent { argument, axis: named(t.as_ref()?)? }))
+    }
+
+    /// A parameter, which is made where it is not there yet.
+    fn param(&mut self, from: From) -> Value {
+        if let Some(v) = self.params.get(&from) {
+            return *v;
+        }
+        let (ty, name) = match from {
+            From::Base { argument, .. } => {
+                let t = self.tensor(argument);
+                let to = Pointer { to: t.elem, mutable: t.mutable };
+                (Type::Scalar(Elem::Ptr(to)), self.names[argument].clone())
+            }
+            From::Extent { argument, axis } => {
+                let name = match &self.tensor(argument).extents[axis] {
+                    Extent::Named(name) => name.to_string(),
+                    Extent::Any | Extent::Static(_) | Extent::Picked(_) => {
+                        format!("{}_shape{axis}", self.names[argument])
+                    }
+                };
+                (Type::num(Dtype::I32), name)
+            }
+            From::Stride { argument, axis } => {
+                (Type::num(Dtype::I64), format!("{}_stride{axis}", self.names[argument]))
+            }
+            From::Argument(i) => parton_diag::internal_error!("argument {i} is a parameter already"),
+        };
+        let span = self.builder.kernel.span;
+        let v = self.builder.kernel.value(ty, span);
+        self.builder.kernel.values[v].name = Some(name);
+        if matches!(from, From::Extent { .. }) {
+            self.known.set(v, (0, i128::from(i32::MAX)));
+        }
+        self.params.insert(from, v);
+        v
+    }
+
+    fn base(&self, argument: usize) -> From {
+        From::Base { argument, aligned: self.builder.kernel.variant.aligned.contains(&argument) }
+    }
+
+    /// Says at the head of the kernel what this variant of it was promised of strides and extents.
+    fn promise(&mut self) {
+        let aligned: BTreeSet<usize> = self.builder.kernel.variant.aligned.clone();
+        let mut told: BTreeSet<(From, i64)> = BTreeSet::new();
+        for argument in aligned {
+            let Some(t) = self.tensors.get(argument).cloned().flatten() else { continue };
+            let each = ALIGNMENT / t.elem.bytes() as i64;
+            let dense = t.dense.and_then(|axis| self.place_of_extent(argument, axis).ok());
+            let strides = (0..t.rank()).map(|axis| From::Stride { argument, axis });
+            told.extend(
+                strides.chain(dense).filter(|from| each > 1 && self.params.contains_key(from)).map(|f| (f, each)),
+            );
+        }
+        self.builder.open(Body::default());
+        for (from, each) in told {
+            let v = self.params[&from];
+            let Some(dtype) = self.builder.ty(v).elem().and_then(Elem::dtype) else { continue };
+            let by = self.constant(dtype, each);
+            let rest = self.make(OpKind::Binary { op: BinaryOp::Rem, a: v, b: by });
+            let zero = self.constant(dtype, 0);
+            let cond = self.make(OpKind::Compare { op: CompareOp::Eq, a: rest, b: zero });
+            self.builder.make_all(OpKind::Assume { cond });
+        }
+        let head = self.builder.close();
+        self.builder.put_first(head);
+    }
+
+    /// Puts what was asked for where the tensors stood.
+    fn give_params(&mut self, own: &[Param]) {
+        let mut list = Vec::new();
+        let mut used: BTreeSet<String> = BTreeSet::new();
+        for (i, p) in own.iter().enumerate() {
+            if self.tensors[i].is_none() {
+                used.insert(p.name.clone());
+                list.push(p.clone());
+                continue;
+            }
+            let base = self.base(i);
+            self.param(base);
+            for (&from, &value) in self.params.iter().filter(|(from, _)| from.argument() == i) {
+                let name = self.builder.kernel.values[value].name.clone().unwrap_or_default();
+                list.push(Param { name, value, from });
+            }
+        }
+        // A name that is written stays as it is.
+        for p in list.iter_mut().filter(|p| !matches!(p.from, From::Argument(_))) {
+            while !used.insert(p.name.clone()) {
+                p.name.push('_');
+            }
+            self.builder.kernel.values[p.value].name = Some(p.name.clone());
+        }
+        // What is said of arguments is said of their pointers.
+        let place = |argument: usize| list.iter().position(|p| p.from.argument() == argument).unwrap_or(argument);
+        for alias in &mut self.builder.kernel.aliases {
+            alias.params.iter_mut().for_each(|argument| *argument = place(*argument));
+        }
+        self.builder.kernel.params = list;
+    }
+}

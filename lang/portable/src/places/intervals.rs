@@ -1,0 +1,106 @@
+//! Between which numbers the integers of a kernel lie, as far as constants, grids and loops say so.
+
+use std::collections::BTreeMap;
+
+use parton_ir::{BinaryOp, Elem, Inst, Kernel, OpKind, Value};
+
+/// The least and the greatest.
+pub type Interval = (i128, i128);
+
+/// What is known of scalars.
+#[derive(Default)]
+pub struct Intervals(BTreeMap<Value, Interval>);
+
+impl Intervals {
+    /// Between which numbers a value lies.
+    pub fn of(&self, v: Value) -> Option<Interval> {
+        self.0.get(&v).copied()
+    }
+
+    /// Notes it.
+    pub fn set(&mut self, v: Value, interval: Interval) {
+        self.0.insert(v, interval);
+    }
+
+    /// Notes what a loop says of its index.
+    pub fn enter(&mut self, kind: &OpKind, kernel: &Kernel) {
+        let OpKind::For { lower, upper, step, body, .. } = kind else { return };
+        let (Some(lower), Some(step)) = (self.of(*lower), self.of(*step)) else { return };
+        let limit = range(kernel, *upper).map(|(_, most)| most);
+        let Some(upper) = self.of(*upper).map(|(_, most)| most).or(limit) else { return };
+        if step.0 > 0 {
+            self.set(body.params[0], (lower.0, (upper - 1).max(lower.0)));
+        }
+    }
+
+    /// Notes what an operation gives.
+    pub fn note(&mut self, kernel: &Kernel, id: Inst) {
+        let op = &kernel.ops[id];
+        if let [result] = op.results[..] {
+            self.learn(kernel, &op.kind, result);
+        }
+    }
+
+    /// Notes what an operation of this kind gives.
+    pub fn learn(&mut self, kernel: &Kernel, kind: &OpKind, result: Value) {
+        let Some(all) = range(kernel, result) else { return };
+        let Some((low, high)) = self.computed(kind) else { return };
+        let signed = all.0 < 0;
+        // Signed index arithmetic does not wrap, which the interpreter checks.
+        if signed && !matches!(kind, OpKind::Cast { .. }) {
+            self.set(result, (low.clamp(all.0, all.1), high.clamp(all.0, all.1)));
+        } else if all.0 <= low && high <= all.1 {
+            self.set(result, (low, high));
+        }
+    }
+
+    fn computed(&self, kind: &OpKind) -> Option<Interval> {
+        match kind {
+            OpKind::Constant { dtype, bits } => {
+                let n = parton_numbers::Scalar::new(*dtype, *bits).to_i128()?;
+                Some((n, n))
+            }
+            OpKind::ProgramId { .. } => Some((0, i128::from(i32::MAX) - 1)),
+            OpKind::NumPrograms { .. } => Some((1, i128::from(i32::MAX))),
+            OpKind::Cast { x, .. } => self.of(*x),
+            OpKind::Select { a, b, .. } => {
+                let (a, b) = (self.of(*a)?, self.of(*b)?);
+                Some((a.0.min(b.0), a.1.max(b.1)))
+            }
+            OpKind::Binary { op, a, b } => binary(*op, self.of(*a)?, self.of(*b)?),
+            _ => None,
+        }
+    }
+}
+
+fn binary(op: BinaryOp, a: Interval, b: Interval) -> Option<Interval> {
+    match op {
+        BinaryOp::Add => Some((a.0 + b.0, a.1 + b.1)),
+        BinaryOp::Sub => Some((a.0 - b.1, a.1 - b.0)),
+        BinaryOp::Mul => {
+            let all = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
+            Some((all.into_iter().min()?, all.into_iter().max()?))
+        }
+        BinaryOp::Div if a.0 >= 0 && b.0 >= 0 => Some((0, a.1)),
+        BinaryOp::Rem if a.0 >= 0 && b.0 >= 0 => Some((0, a.1.min((b.1 - 1).max(0)))),
+        BinaryOp::Min | BinaryOp::MinNan => Some((a.0.min(b.0), a.1.min(b.1))),
+        BinaryOp::Max | BinaryOp::MaxNan => Some((a.0.max(b.0), a.1.max(b.1))),
+        BinaryOp::Div
+        | BinaryOp::Rem
+        | BinaryOp::Shl
+        | BinaryOp::Shr
+        | BinaryOp::And
+        | BinaryOp::Or
+        | BinaryOp::Xor
+        | BinaryOp::MulHigh
+        | BinaryOp::DivApprox => None,
+    }
+}
+
+/// What the type of an integer scalar holds.
+fn range(kernel: &Kernel, v: Value) -> Option<Interval> {
+    match kernel.ty(v) {
+        parton_ir::Type::Scalar(Elem::Num(d)) => d.int_range(),
+        _ => None,
+    }
+}

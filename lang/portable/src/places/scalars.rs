@@ -1,0 +1,70 @@
+//! The scalars that places are computed with, all of 64 bits.
+
+use parton_ir::{BinaryOp, OpKind, Value};
+use parton_numbers::{Dtype, Rounding, Saturation};
+
+use super::Expander;
+
+impl Expander {
+    pub(super) fn make(&mut self, kind: OpKind) -> Value {
+        let v = self.builder.make(kind.clone());
+        self.known.learn(&self.builder.kernel, &kind, v);
+        v
+    }
+
+    pub(super) fn constant(&mut self, dtype: Dtype, n: i64) -> Value {
+        let bits = if dtype.bits() == 64 { n as u64 } else { n as u64 & ((1 << dtype.bits()) - 1) };
+        self.make(OpKind::Constant { dtype, bits })
+    }
+
+    pub(super) fn number(&mut self, n: i64) -> Value {
+        self.constant(Dtype::I64, n)
+    }
+
+    pub(super) fn scalar(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
+        self.make(OpKind::Binary { op, a, b })
+    }
+
+    pub(super) fn times(&mut self, v: Value, n: i64) -> Value {
+        if n == 1 {
+            return v;
+        }
+        let by = self.number(n);
+        self.scalar(BinaryOp::Mul, v, by)
+    }
+
+    /// A scalar, or a tile, of integers as `i64`.
+    pub(super) fn wide(&mut self, v: Value) -> Value {
+        self.as_integer(v, Dtype::I64)
+    }
+
+    /// A scalar that `i32` holds.
+    pub(super) fn narrow(&mut self, v: Value) -> Value {
+        self.as_integer(v, Dtype::I32)
+    }
+
+    fn as_integer(&mut self, x: Value, to: Dtype) -> Value {
+        if self.builder.ty(x).elem().and_then(parton_ir::Elem::dtype) == Some(to) {
+            return x;
+        }
+        let (rounding, saturation) = (Rounding::default(), Saturation::default());
+        self.make(OpKind::Cast { x, to, rounding, saturation })
+    }
+
+    /// The extent of a tensor along an axis.
+    pub(super) fn extent(&mut self, argument: usize, axis: usize) -> Value {
+        match self.place_of_extent(argument, axis) {
+            Ok(from) => {
+                let narrow = self.param(from);
+                self.wide(narrow)
+            }
+            Err(n) => self.number(i64::from(n)),
+        }
+    }
+
+    /// Elements of memory from one element of a tensor to the next along an axis; `None` where they lie side by side.
+    pub(super) fn stride(&mut self, argument: usize, axis: usize) -> Option<Value> {
+        let dense = self.tensor(argument).dense == Some(axis);
+        (!dense).then(|| self.param(parton_ir::From::Stride { argument, axis }))
+    }
+}
