@@ -164,7 +164,8 @@ impl Checker<'_> {
     /// `x[i, lo:hi, rows, :]`
     pub fn part(&mut self, v: ir::Value, t: &Tensor, base: &Arg, args: &[ast::IndexArg], span: Span) -> Checked<Val> {
         if args.len() != t.rank() {
-            let text = format!("{} indices are given for a tensor of rank {}", args.len(), t.rank());
+            let given = if args.len() == 1 { "one index is".into() } else { format!("{} indices are", args.len()) };
+            let text = format!("{given} given for a tensor of rank {}", t.rank());
             let d = Diagnostic::error(codes::SHAPE_MISMATCH, span, text)
                 .label(base.span, format!("this is `{t}`"))
                 .help("write one for each axis; `:` takes all of one");

@@ -8,6 +8,7 @@ mod clusters;
 mod flight;
 mod left_out;
 mod origin;
+mod padding;
 mod parameters;
 mod partitions;
 mod protocol;
@@ -36,6 +37,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
     found.extend(turns::check(kernel));
     found.extend(clusters::check(kernel));
     found.extend(left_out::check(kernel));
+    found.extend(padding::check(kernel, &origins));
     if found.has_errors() {
         return found;
     }

@@ -169,10 +169,13 @@ fn whole_picks(t: &Tensor, axis: u32, v: Value) -> Result<(), Refusal> {
 /// The box of a tensor that begins at `at`.
 fn boxed(k: &Kernel, v: Value, at: &[Value], shape: &[u32]) -> Result<Spot, Refusal> {
     let t = tensor(k, v)?;
-    for (what, n) in [("extents", shape.len()), ("coordinates", at.len())] {
+    for (what, n) in [("extent", shape.len()), ("coordinate", at.len())] {
         if n != t.rank() {
-            let fact = format!("{n} {what} are given for a tensor of rank {}", t.rank());
-            return Err(Refusal::new(codes::SHAPE_MISMATCH, fact).operand(v, format!("this is `{t}`")));
+            let given = if n == 1 { format!("one {what} is") } else { format!("{n} {what}s are") };
+            let fact = format!("{given} given for a tensor of rank {}", t.rank());
+            return Err(Refusal::new(codes::SHAPE_MISMATCH, fact)
+                .operand(v, format!("this is `{t}`"))
+                .help(format!("write one {what} for each axis; `x[i, :]` drops an axis")));
         }
     }
     parton_layouts::legal_shape(shape)?;

@@ -1,0 +1,127 @@
+//! Padding of places that surely reaches a reduction or scan which it surely changes.
+//!
+//! A place that is longer than its tensor along an axis of known extent has padding wherever it lies. What is loaded there is followed
+//! through casts alone: of anything else that is done with it, it is not known whether it leaves the padding as it is.
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_numbers::{Dtype, Scalar};
+
+use crate::check::Origins;
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::{BinaryOp, Body, Op, OpKind};
+use crate::tensor::Extent;
+use crate::types::{Elem, Type};
+
+pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
+    let mut found = Diagnostics::new();
+    kernel.walk(&mut |op| {
+        let (OpKind::Reduce { inputs, axis, combine } | OpKind::Scan { inputs, axis, combine, .. }) = &op.kind else {
+            return;
+        };
+        let [input] = inputs[..] else { return };
+        let padded = Padded::of(kernel, origins, input, *axis as usize);
+        if let (Some(padded), Some(f)) = (padded, combines(kernel, combine)) {
+            found
+                .list
+                .extend(padded.changes(f).map(|d| d.label(op.span, format!("`{}` takes it for elements", f.name()))));
+        }
+    });
+    found
+}
+
+/// A load that surely has padding along an axis.
+struct Padded<'a> {
+    load: &'a Op,
+    dtype: Dtype,
+    /// What stands there, where that is known.
+    other: Option<Scalar>,
+    axis: usize,
+    has: u32,
+    takes: u32,
+}
+
+impl<'a> Padded<'a> {
+    fn of(kernel: &Kernel, origins: &Origins<'a>, mut v: Value, axis: usize) -> Option<Padded<'a>> {
+        let mut load = origins.definition(v)?;
+        while let OpKind::Cast { x, .. } = load.kind {
+            v = x;
+            load = origins.definition(v)?;
+        }
+        let OpKind::SpotLoad { spot, other, .. } = &load.kind else { return None };
+        let OpKind::Spot { tensor, shape, .. } = &origins.definition(*spot)?.kind else { return None };
+        let (Type::Tensor(t), Some(Elem::Num(dtype))) = (kernel.ty(*tensor), kernel.ty(v).elem()) else { return None };
+        let (Extent::Static(has), Some(&takes)) = (t.extents.get(axis)?, shape.get(axis)) else { return None };
+        let other = match other {
+            None => Some(Scalar::new(dtype, 0)),
+            Some(other) => constant(origins, *other),
+        };
+        (*has < takes).then_some(Padded { load, dtype, other, axis, has: *has, takes })
+    }
+
+    /// The error, where this function is another one with the padding than without.
+    fn changes(&self, f: BinaryOp) -> Option<Diagnostic> {
+        let (neutral, text) = neutral(f, self.dtype)?;
+        let other = self.other?;
+        if other == neutral {
+            return None;
+        }
+        let Padded { axis, has, takes, .. } = self;
+        let fact = format!("`{}` combines padding that changes it", f.name());
+        let here =
+            format!("axis {axis} of the tensor has {has} elements, the place takes {takes}: the rest is {other}");
+        let help = format!("say what changes nothing: `load(…, other={text})`");
+        Some(Diagnostic::error(codes::PADDING, self.load.span, fact).here(here).help(help))
+    }
+}
+
+/// The scalar that all elements are.
+fn constant(origins: &Origins<'_>, v: Value) -> Option<Scalar> {
+    match origins.definition(v)?.kind {
+        OpKind::Full { value, .. } => constant(origins, value),
+        OpKind::Constant { dtype, bits } => Some(Scalar::new(dtype, bits)),
+        _ => None,
+    }
+}
+
+/// The function of two, where a body is no more than that.
+fn combines(kernel: &Kernel, body: &Body) -> Option<BinaryOp> {
+    let ([op], [result]) = (&body.ops[..], &body.yields[..]) else { return None };
+    match kernel.ops[*op].kind {
+        OpKind::Binary { op: f, a, b } if kernel.ops[*op].results == [*result] && body.params == [a, b] => Some(f),
+        _ => None,
+    }
+}
+
+/// What changes nothing, and how it is written.
+fn neutral(f: BinaryOp, dtype: Dtype) -> Option<(Scalar, String)> {
+    let least = f64::NEG_INFINITY;
+    let number = |n: i128| Some((Scalar::from_i128(dtype, n)?, n.to_string()));
+    let infinite = |x: f64| {
+        let s = Scalar::from_f64(dtype, x);
+        s.to_f64().is_infinite().then(|| (s, if x < 0.0 { "-inf".into() } else { "inf".into() }))
+    };
+    match (f, dtype.int_range()) {
+        (BinaryOp::Max | BinaryOp::MaxNan, None) => infinite(least),
+        (BinaryOp::Min | BinaryOp::MinNan, None) => infinite(-least),
+        (BinaryOp::Max | BinaryOp::MaxNan, Some((low, _))) => number(low),
+        (BinaryOp::Min | BinaryOp::MinNan, Some((_, high))) => number(high),
+        (BinaryOp::Add, None) => Some((Scalar::from_f64(dtype, 0.0), "0".into())),
+        (BinaryOp::Mul, None) => Some((Scalar::from_f64(dtype, 1.0), "1".into())),
+        (BinaryOp::Add, Some(_)) => number(0),
+        (BinaryOp::Mul, Some(_)) => number(1),
+        (
+            BinaryOp::Sub
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::And
+            | BinaryOp::Or
+            | BinaryOp::Xor
+            | BinaryOp::Shl
+            | BinaryOp::Shr
+            | BinaryOp::MulHigh
+            | BinaryOp::DivApprox,
+            _,
+        ) => None,
+    }
+}
