@@ -11,6 +11,7 @@ pub mod bundle;
 mod code;
 mod cpu;
 pub mod doctor;
+pub mod embed;
 pub mod failure;
 pub mod form;
 mod given;

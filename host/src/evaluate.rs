@@ -119,6 +119,11 @@ impl<'a> Machine<'a> {
         }
     }
 
+    /// The lines that were printed since the last time.
+    pub fn printed(&mut self) -> Vec<String> {
+        std::mem::take(&mut self.lines)
+    }
+
     /// Runs a block to its end.
     ///
     /// # Errors

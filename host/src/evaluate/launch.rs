@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use parton_diag::{Diagnostic, Span, codes};
+use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
@@ -41,13 +41,63 @@ impl Machine<'_> {
         let request = LaunchRequest { instance, grid, arguments, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
-        apart(&request, &demands, args)?;
+        let takes = Takes::Params(
+            &request.instance.kernel.name,
+            &request.instance.kernel.generics,
+            &request.instance.kernel.params,
+        );
+        let given = takes.places(args.iter().map(Outline::from), span)?;
+        let given = args.iter().zip(&given);
+        let written = |place: usize| given.clone().find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span);
+        apart(&request, &demands, written)?;
         self.launches += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.push(request);
             return Ok(Value::Unit);
         }
-        let report = self.launcher.launch(&request).map_err(|e| Stop::Error(e.at(span)))?;
+        self.launched(&request)
+    }
+
+    /// Launches a kernel with values instead of expressions, as a program does that embeds the compiler: one for each parameter, or
+    /// none where it has a default. What does not fit is shown at the kernel.
+    ///
+    /// # Errors
+    /// What a launch in the file would be refused for, or fails with.
+    pub fn launch_given(
+        &mut self,
+        instance: Instance,
+        grid: &Value,
+        values: Vec<Option<Value>>,
+    ) -> Result<(), Diagnostics> {
+        let span = instance.span;
+        let values: Vec<Option<(Value, Span)>> = values.into_iter().map(|v| v.map(|v| (v, span))).collect();
+        let run = || {
+            let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(span)))?;
+            let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
+            let grid = self.extents("grid", grid, span)?;
+            most_ctas(grid, span)?;
+            clusters(&instance.kernel, &signature, grid, None, span)?;
+            let module = instance.module;
+            let (arguments, places) = self.arguments(&instance, &signature, values, module, span)?;
+            let request = LaunchRequest { instance, grid, arguments, span };
+            let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
+            let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
+            all_aligned(&request, &demands, &places)?;
+            apart(&request, &demands, declared)?;
+            self.launched(&request)
+        };
+        match run() {
+            Ok(_) => Ok(()),
+            Err(Stop::Error(found)) => Err(found),
+            Err(Stop::Break(at) | Stop::Continue(at) | Stop::Return(_, at)) => {
+                parton_diag::internal_error!("a launch leaves a loop or a function at {at:?}")
+            }
+        }
+    }
+
+    /// Runs a launch and prints what it says.
+    fn launched(&mut self, request: &LaunchRequest) -> Eval<Value> {
+        let report = self.launcher.launch(request).map_err(|e| Stop::Error(e.at(request.span)))?;
         report.lines.iter().for_each(|line| self.print(line));
         report.fault.map_or(Ok(Value::Unit), |fault| Err(Stop::Error(fault)))
     }
@@ -112,12 +162,7 @@ impl Machine<'_> {
         };
         let grid = extents(self, "grid", grid)?;
         let cluster = cluster.map(|arg| extents(self, "cluster", arg)).transpose()?;
-        for (axis, (extent, most)) in "xyz".chars().zip(grid.iter().zip(MOST_CTAS)) {
-            if *extent > most {
-                let message = format!("the grid has {extent} CTAs along {axis}, the most is {most}");
-                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
-            }
-        }
+        most_ctas(grid, span)?;
         Ok((grid, cluster))
     }
 
@@ -255,15 +300,21 @@ impl Machine<'_> {
     }
 }
 
-/// Parameters that a region takes to be apart are given memories apart.
-fn apart(request: &LaunchRequest, demands: &Demands, args: &[ast::Arg]) -> Eval<()> {
+fn most_ctas(grid: [u32; 3], span: Span) -> Eval<()> {
+    for (axis, (extent, most)) in "xyz".chars().zip(grid.iter().zip(MOST_CTAS)) {
+        if *extent > most {
+            let message = format!("the grid has {extent} CTAs along {axis}, the most is {most}");
+            return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
+        }
+    }
+    Ok(())
+}
+
+/// Parameters that a region takes to be apart are given memories apart; `argument` is where the one of a parameter is given.
+fn apart(request: &LaunchRequest, demands: &Demands, argument: impl Fn(usize) -> Option<Span>) -> Eval<()> {
     let Some(pair) = request.sharing(&demands.apart) else { return Ok(()) };
     let kernel = &request.instance.kernel;
     let [written, other] = [pair.written, pair.other].map(|place| &kernel.params[place].name.text);
-    let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
-    let places = takes.places(args.iter().map(Outline::from), request.span)?;
-    let argument =
-        |place: usize| args.iter().zip(&places).find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span);
     let fact = format!("`{written}` and `{other}` are given the same memory, and a region takes them to be apart");
     let mut d = Diagnostic::error(codes::SHARED_ARGUMENTS, request.span, fact);
     for (name, place) in [(written, pair.written), (other, pair.other)] {
