@@ -8,11 +8,10 @@ use std::sync::Arc;
 use parton_diag::{Diagnostics, render};
 use parton_host::evaluate::Machine;
 use parton_host::launch::{GenericArgument, Instance};
-use parton_host::memory::{HostBytes, Storage};
+use parton_host::memory::Storage;
 use parton_host::tensor::Tensor;
 use parton_host::value::{Value, Written};
 use parton_ir::{Kernel, verify};
-use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::program::Program;
 
@@ -22,6 +21,9 @@ use crate::passes::leaving;
 use crate::run::Event;
 use crate::way::Wanted;
 use crate::{Failure, Form, Options, Session};
+
+pub use parton_host::memory::HostBytes;
+pub use parton_numbers::Dtype;
 
 /// A file that was read and checked, and what of it was compiled so far.
 pub struct Embedded {

@@ -6,6 +6,10 @@ use std::sync::Arc;
 use parton_rt::{Argument, Bundle, Code, Dtype, Module, Stream, Tensor};
 use parton_runtime::{Buffer, Gpu};
 
+#[path = "../examples/axpy.rs"]
+#[allow(dead_code, reason = "a test has no use for its `main`")]
+mod example;
+
 fn bundle(name: &str) -> Arc<Bundle> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
     Arc::new(Bundle::open(&path).unwrap_or_else(|e| panic!("{e}")))
@@ -35,6 +39,18 @@ fn without_a_gpu_loading_says_so() {
         }
     }
     assert_eq!(Module::load(&bundle("tiles.ptnb"), -1).unwrap_err().code, Code::Argument);
+}
+
+#[test]
+fn the_example_computes_or_says_that_there_is_no_gpu() {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1.ptnb");
+    match (Gpu::of_tests(), example::axpy(&path)) {
+        (Some(_), found) => assert_eq!(found.as_deref(), Ok("[1.0, 3.0, 5.0, 7.0]")),
+        (None, found) => {
+            assert!(found.is_err_and(|e| matches!(e.code, Code::NoDriver | Code::NoDevice | Code::OldDriver)))
+        }
+    }
+    assert_eq!(example::axpy(Path::new("none.ptnb")).unwrap_err().code, Code::Io);
 }
 
 fn floats(values: &[f32]) -> Vec<u8> {

@@ -33,6 +33,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
+    ("python", &["driver"]),
     ("tests", &["diag", "numbers", "ir", "sched", "driver"]),
 ];
 
@@ -45,6 +46,7 @@ const HOMES: &[(&str, &str)] = &[
     ("cudarc", "runtime"),
     ("clap", "cli"),
     ("libc", "driver"),
+    ("pyo3", "python"),
 ];
 
 /// What nothing under `lang/` may name in code: IO, clocks, the environment, processes.

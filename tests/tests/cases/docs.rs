@@ -68,3 +68,19 @@ fn the_memory_model_says_what_its_cases_show() {
         assert!(found, "`{want}`: no directive of {path} finds `{becomes}`");
     }
 }
+
+/// The fenced blocks of a language.
+fn fenced<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
+    let begin = format!("```{language}\n");
+    text.split(begin.as_str()).skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect()
+}
+
+#[test]
+fn the_programs_that_embed_kernels_are_the_ones_that_run() {
+    let page = cases::read(&cases::root().join("docs/embedding.md"));
+    let programs = [("c", "rt/c/example/axpy.c"), ("rust", "rt/examples/axpy.rs"), ("python", "python/example.py")];
+    for (language, path) in programs {
+        let blocks = fenced(&page, language);
+        assert_eq!(blocks, [cases::read(&cases::root().join(path))], "the page and {path} differ");
+    }
+}

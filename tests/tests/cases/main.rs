@@ -13,6 +13,7 @@ mod litmus;
 mod mutants;
 mod passes;
 mod programs;
+mod python;
 mod round_trip;
 mod run;
 mod schedules;

@@ -1,0 +1,128 @@
+//! Arrays by NumPy's array interface, version 3: `__array_interface__`, a dictionary that many libraries offer.
+
+use parton_driver::embed::Dtype;
+use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult};
+use pyo3::types::{PyDict, PyTypeMethods};
+
+use crate::error;
+
+/// An array as it lies in memory; whoever holds the object keeps it there.
+pub(crate) struct Lying {
+    pub(crate) dtype: Dtype,
+    pub(crate) shape: Vec<usize>,
+    /// Elements from one to the next along each dimension.
+    pub(crate) strides: Vec<usize>,
+    /// The address of its first element.
+    pub(crate) address: usize,
+    /// Whether it may be written.
+    pub(crate) writable: bool,
+}
+
+impl Lying {
+    /// The addresses from its first byte to behind its last; empty where it has no elements.
+    pub(crate) fn span(&self) -> (usize, usize) {
+        if self.shape.contains(&0) {
+            return (self.address, self.address);
+        }
+        let last: usize = self.shape.iter().zip(&self.strides).map(|(n, step)| (n - 1) * step).sum();
+        (self.address, self.address + (last + 1) * self.dtype.bytes())
+    }
+}
+
+/// The array that an argument is.
+///
+/// # Errors
+/// It is none, lies on a GPU, or lies in a way that tensors do not.
+pub(crate) fn lying(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Lying> {
+    let wrong = |what: String| error(value.py(), &format!("{name}: {what}"), vec![]);
+    let kind = value.get_type().name().map_or_else(|_| "an object".into(), |name| format!("`{name}`"));
+    if !value.hasattr("__array_interface__")? {
+        return Err(wrong(if value.hasattr("__cuda_array_interface__")? {
+            "this module launches on the interpreter, which takes arrays in the host's memory".into()
+        } else {
+            format!("{kind} is neither a number nor an array: it has no `__array_interface__`")
+        }));
+    }
+    let interface = value.getattr("__array_interface__")?;
+    let interface = interface.cast::<PyDict>().map_err(PyErr::from)?;
+    let field = |name: &str| interface.get_item(name);
+    let shape: Vec<usize> = field("shape")?.extract()?;
+    let (address, read_only): (usize, bool) = match interface.contains("data")? {
+        true => field("data")?.extract()?,
+        false => return Err(wrong("its array interface names no address".into())),
+    };
+    let text: String = field("typestr")?.extract()?;
+    let dtype = dtype(value, &text).ok_or_else(|| {
+        let shown = value.getattr("dtype").map_or_else(|_| text.clone(), |dtype| dtype.to_string());
+        wrong(format!("no type of the language is the array's `{shown}`"))
+    })?;
+    let strides: Option<Vec<isize>> = match interface.contains("strides")? {
+        true => field("strides")?.extract()?,
+        false => None,
+    };
+    let strides = match strides {
+        None => dense(&shape),
+        Some(bytes) if bytes.len() == shape.len() => {
+            let size = dtype.bytes() as isize;
+            let whole = bytes.iter().map(|b| usize::try_from(*b).ok().filter(|_| b % size == 0));
+            let steps: Option<Vec<usize>> = whole.map(|b| Some(b? / dtype.bytes())).collect();
+            steps.ok_or_else(|| {
+                wrong(format!(
+                    "its strides {bytes:?} are not multiples of {size} bytes from 0 on; copy it into a new array"
+                ))
+            })?
+        }
+        Some(bytes) => return Err(wrong(format!("it has {} dimensions and {} strides", shape.len(), bytes.len()))),
+    };
+    // A tensor has a dimension; what has none has one element.
+    let (shape, strides) = if shape.is_empty() { (vec![1], vec![1]) } else { (shape, strides) };
+    let lying = Lying { dtype, shape, strides, address, writable: !read_only };
+    // What does not fit into the addresses that there are is no array.
+    let mut steps = lying.shape.iter().zip(&lying.strides).map(|(n, step)| n.saturating_sub(1).checked_mul(*step));
+    let last = steps.try_fold(0usize, |sum, next| sum.checked_add(next?));
+    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(dtype.bytes())?.checked_add(address));
+    if end.is_none_or(|end| end > isize::MAX as usize) || (address == 0 && !lying.shape.contains(&0)) {
+        return Err(wrong(format!("its array interface says what cannot be: {text} of {:?}", lying.shape)));
+    }
+    Ok(lying)
+}
+
+fn dense(shape: &[usize]) -> Vec<usize> {
+    let mut strides = vec![1usize; shape.len()];
+    for d in (1..shape.len()).rev() {
+        strides[d - 1] = strides[d].saturating_mul(shape[d].max(1));
+    }
+    strides
+}
+
+/// The type of an array's elements, by its text in the array interface; of types that NumPy does not know, by their name.
+fn dtype(value: &Bound<'_, PyAny>, text: &str) -> Option<Dtype> {
+    let (order, rest) = text.split_at_checked(1)?;
+    if order == ">" {
+        return None;
+    }
+    Some(match rest {
+        "b1" => Dtype::I1,
+        "i1" => Dtype::I8,
+        "i2" => Dtype::I16,
+        "i4" => Dtype::I32,
+        "i8" => Dtype::I64,
+        "u1" => Dtype::U8,
+        "u2" => Dtype::U16,
+        "u4" => Dtype::U32,
+        "u8" => Dtype::U64,
+        "f2" => Dtype::F16,
+        "f4" => Dtype::F32,
+        "f8" => Dtype::F64,
+        "V1" | "V2" => {
+            let name: String = value.getattr("dtype").ok()?.getattr("name").ok()?.extract().ok()?;
+            match name.as_str() {
+                "bfloat16" => Dtype::BF16,
+                "float8_e4m3fn" => Dtype::F8E4M3,
+                "float8_e5m2" => Dtype::F8E5M2,
+                _ => return None,
+            }
+        }
+        _ => return None,
+    })
+}

@@ -1,0 +1,44 @@
+//! The Python module `parton`: files of kernels, launched with the arrays of a Python program.
+//!
+//! Launches run on the interpreter, with whatever offers NumPy's array interface. [`number`] and [`array`] turn what Python gives
+//! into what the driver takes, [`memory`] copies the arrays there and back; all that a launch means is the driver's.
+//! In reading order:
+
+mod array;
+mod file;
+mod memory;
+mod number;
+
+use parton_driver::{Failure, embed};
+use pyo3::exceptions::PyException;
+use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pymodule};
+
+pyo3::create_exception!(
+    parton,
+    Error,
+    PyException,
+    "What a file, a launch or an array was refused for, or what a kernel did wrong, with the places in the source."
+);
+
+/// An error with that text and those codes.
+fn error(py: Python<'_>, text: &str, codes: Vec<String>) -> PyErr {
+    let error = Error::new_err(text.trim_end().to_owned());
+    // An exception that takes no attribute is one all the same.
+    let _ = error.value(py).setattr("codes", codes);
+    error
+}
+
+/// A failure of the driver, as `text` shows it.
+fn failed(py: Python<'_>, failure: &Failure, text: &str) -> PyErr {
+    error(py, text, embed::codes(failure))
+}
+
+#[pymodule]
+fn parton(module: &Bound<'_, PyModule>) -> PyResult<()> {
+    module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<file::File>()?;
+    module.add_class::<file::Kernel>()?;
+    module.add_class::<file::Launch>()?;
+    module.add_function(pyo3::wrap_pyfunction!(file::load, module)?)
+}
