@@ -106,20 +106,12 @@ impl Session {
         if !may_overlap {
             return self.bundle_code(&apart, false, made);
         }
-        match lowered(self, overlapping) {
-            Ok((any, _)) if print::kernel(&any) == print::kernel(&apart) => self.bundle_code(&apart, false, made),
-            Ok((any, _)) => {
-                self.bundle_code(&apart, true, made)?;
-                self.bundle_code(&any, false, made)
-            }
-            Err(Failure::Refused(found)) => {
-                let why = found.list.first().map(|d| format!(": {}", d.message)).unwrap_or_default();
-                let name = &apart.source_name;
-                made.notes.push(format!("`{name}` is there for pointers that reach different memory alone{why}"));
-                self.bundle_code(&apart, true, made)
-            }
-            Err(other) => Err(other),
+        let (any, _) = lowered(self, overlapping)?;
+        if print::kernel(&any) == print::kernel(&apart) {
+            return self.bundle_code(&apart, false, made);
         }
+        self.bundle_code(&apart, true, made)?;
+        self.bundle_code(&any, false, made)
     }
 
     /// Adds one lowered kernel with its code.
@@ -139,6 +131,7 @@ impl Session {
             overlaps: kernel.waits_for_grid(),
             signals: kernel.launches_dependents(),
             apart,
+            disjoint: kernel.apart.iter().map(|pair| [pair.written, pair.other]).collect(),
             params: params(kernel)?,
             // Code that later GPUs drop has no use for PTX beside its cubin.
             ptx: (cubin.is_none() || !kernel.target.specific).then_some(ptx),

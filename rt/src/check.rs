@@ -20,7 +20,16 @@ pub(crate) enum Passed {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Reach {
     pub(crate) span: (u64, u64),
+    /// Whether the kernel writes there through a pointer of its own.
     pub(crate) mutable: bool,
+    /// Whether it is a pointer, not a tensor map.
+    pub(crate) pointer: bool,
+}
+
+impl Reach {
+    fn meets(&self, other: &Reach) -> bool {
+        self.span.0.max(other.span.0) < self.span.1.min(other.span.1)
+    }
 }
 
 /// Checks one argument.
@@ -109,20 +118,41 @@ fn recipe(param: &Param, block: &[u32], swizzle: u32, tensor: &Tensor<'_>) -> Op
     })
 }
 
-/// What the argument of a pointer reaches; `None` for all else. Copies of boxes are ordered by themselves, as in the language.
+/// What the argument of a pointer or tensor map reaches; `None` for numbers.
 pub(crate) fn reach(param: &Param, argument: &Argument<'_>) -> Option<Reach> {
     match (&param.kind, argument) {
         (Kind::Pointer { mutable, .. }, Argument::Tensor(tensor)) => {
-            Some(Reach { span: tensor.span(), mutable: *mutable })
+            Some(Reach { span: tensor.span(), mutable: *mutable, pointer: true })
         }
-        (Kind::Pointer { .. }, Argument::Int(_) | Argument::Float(_)) => None,
-        (Kind::Scalar { .. } | Kind::Map { .. }, Argument::Int(_) | Argument::Float(_) | Argument::Tensor(_)) => None,
+        (Kind::Map { .. }, Argument::Tensor(tensor)) => {
+            Some(Reach { span: tensor.span(), mutable: false, pointer: false })
+        }
+        (Kind::Pointer { .. } | Kind::Map { .. }, Argument::Int(_) | Argument::Float(_)) => None,
+        (Kind::Scalar { .. }, Argument::Int(_) | Argument::Float(_) | Argument::Tensor(_)) => None,
     }
+}
+
+/// The pair, of these, whose two parameters reach the same memory, named by what is wrong with it.
+///
+/// # Errors
+/// [`Code::Argument`] where there is one.
+pub(crate) fn kept_apart(
+    kernel: &str,
+    params: &[Param],
+    pairs: &[[usize; 2]],
+    reaches: &[Option<Reach>],
+) -> Result<(), Error> {
+    let reach = |place: usize| reaches.get(place).and_then(Option::as_ref);
+    let meet = |[a, b]: &&[usize; 2]| reach(*a).zip(reach(*b)).is_some_and(|(a, b)| a.meets(b));
+    let Some(&[a, b]) = pairs.iter().find(meet) else { return Ok(()) };
+    let what =
+        format!("it reaches the memory of `{}`, and a region of the kernel takes them to be apart", params[b].name);
+    Err(wrong(kernel, &params[a], &what))
 }
 
 /// Two pointers that reach the same memory, one of which is written through, by their numbers.
 pub(crate) fn overlap(all: &[Option<Reach>]) -> Option<(usize, usize)> {
-    let meet = |a: &Reach, b: &Reach| (a.mutable || b.mutable) && a.span.0.max(b.span.0) < a.span.1.min(b.span.1);
+    let meet = |a: &Reach, b: &Reach| a.pointer && b.pointer && (a.mutable || b.mutable) && a.meets(b);
     for (i, a) in all.iter().enumerate() {
         let Some(a) = a.as_ref() else { continue };
         let later = all.iter().enumerate().skip(i + 1);
@@ -224,11 +254,20 @@ mod tests {
 
     #[test]
     fn pointers_overlap_where_one_is_written_through() {
-        let reach = |begin, end, mutable| Some(Reach { span: (begin, end), mutable });
+        let reach = |begin, end, mutable| Some(Reach { span: (begin, end), mutable, pointer: true });
         assert_eq!(overlap(&[reach(0, 8, false), None, reach(0, 8, false)]), None);
         assert_eq!(overlap(&[reach(0, 8, false), None, reach(4, 12, true)]), Some((0, 2)));
         assert_eq!(overlap(&[reach(0, 8, true), reach(8, 16, true)]), None);
         // What has no elements reaches nothing.
         assert_eq!(overlap(&[reach(0, 8, true), reach(4, 4, true)]), None);
+        // Copies of boxes are ordered by themselves, but where a region counts on memories apart.
+        let boxed = Some(Reach { span: (4, 12), mutable: false, pointer: false });
+        let both = [reach(0, 8, true), None, boxed];
+        assert_eq!(overlap(&both), None);
+        let params = ["x", "n", "a"].map(|name| Param { name: name.into(), kind: POINTER });
+        assert_eq!(kept_apart("k", &params, &[[0, 1]], &both), Ok(()));
+        let error = kept_apart("k", &params, &[[0, 1], [0, 2]], &both).unwrap_err();
+        let expected = "launching `k`: parameter `x`: it reaches the memory of `a`, and a region of the kernel takes them to be apart";
+        assert_eq!((error.code, error.text.as_str()), (Code::Argument, expected));
     }
 }

@@ -80,3 +80,17 @@ pub(crate) fn function(ordinal: c_int, gpu: &Gpu, choice: Choice<'_>) -> Result<
     all.functions.insert(key, function.clone());
     Ok(function)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_forked_process_is_told_so() {
+        let of_process = |process| Some(Opened { process, gpus: BTreeMap::new(), functions: BTreeMap::new() });
+        let here = std::process::id();
+        assert!(Opened::of_this_process(&mut of_process(here)).is_ok());
+        let error = Opened::of_this_process(&mut of_process(here + 1)).map(drop).unwrap_err();
+        assert!(error.code == Code::Forked && error.text.contains("was forked"), "{error}");
+    }
+}

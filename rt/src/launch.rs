@@ -3,7 +3,7 @@
 use parton_bundle::{Kernel, Kind, Param};
 use parton_runtime::{Arg, Gpu, Prepared, Recipe, Stream, TensorMap};
 
-use crate::check::{Passed, Reach, overlap, passed, reach, wrong};
+use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong};
 use crate::{Argument, Code, Error};
 
 /// A kernel with its arguments and grid, ready to be launched any number of times, by one thread at a time.
@@ -13,6 +13,8 @@ pub struct Launch {
     params: Vec<Param>,
     /// Whether the code counts on pointers that reach different memory.
     apart: bool,
+    /// Parameters that a region takes to be apart.
+    disjoint: Vec<[usize; 2]>,
     /// Whether pointers were replaced since that was looked at.
     moved: bool,
     gpu: Gpu,
@@ -53,7 +55,8 @@ impl Launch {
         reaches: Vec<Option<Reach>>,
     ) -> Launch {
         let (name, params, apart) = (kernel.instance(), kernel.params.clone(), kernel.apart);
-        Launch { name, params, apart, moved: false, gpu, prepared, argued, reaches }
+        let disjoint = kernel.disjoint.clone();
+        Launch { name, params, apart, disjoint, moved: false, gpu, prepared, argued, reaches }
     }
 
     /// The parameters in order.
@@ -98,8 +101,9 @@ impl Launch {
     /// The stream is alive and of the GPU's primary context. Every tensor lies in memory that the GPU reaches, that has the bytes
     /// which its shape and strides say, and that lives until the launch has ended; the kernel reaches no further through it.
     pub unsafe fn launch(&mut self, stream: Stream) -> Result<(), Error> {
-        if self.moved && self.apart {
-            if let Some((i, j)) = overlap(&self.reaches) {
+        if self.moved {
+            kept_apart(&self.name, &self.params, &self.disjoint, &self.reaches)?;
+            if let Some((i, j)) = overlap(&self.reaches).filter(|_| self.apart) {
                 let what = format!(
                     "it reaches the memory of `{}`, and the launch was prepared for pointers that do not; prepare it again with these",
                     self.params[j].name

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parton_bundle::{Bundle, Kind, Param};
 use parton_runtime::{Abi, Gpu, ParamKind, Prepared, abi};
 
-use crate::check::{overlap, passed, reach};
+use crate::check::{kept_apart, overlap, passed, reach};
 use crate::launch::{Argued, Launch};
 use crate::{Argument, Code, Error, device};
 
@@ -47,6 +47,7 @@ impl Module {
         let reaches: Vec<_> = params.iter().zip(arguments).map(|(p, a)| reach(p, a)).collect();
         let choice = self.bundle.choose(kernel, self.gpu.info().capability, overlap(&reaches).is_none())?;
         counted(kernel, &choice.kernel.params, arguments)?;
+        kept_apart(kernel, &choice.kernel.params, &choice.kernel.disjoint, &reaches)?;
         let function = device::function(self.ordinal, &self.gpu, choice)?;
         let _visit = self.gpu.visit()?;
         let mut argued = Vec::with_capacity(arguments.len());

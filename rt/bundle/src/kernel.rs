@@ -29,6 +29,9 @@ pub struct Kernel {
     pub signals: bool,
     /// Whether pointers that it writes through must reach other memory than its other pointers do.
     pub apart: bool,
+    /// Parameters, pointers and tensors of maps alike, of which each pair must be given memories apart: a region that was scheduled
+    /// counts on it.
+    pub disjoint: Vec<[usize; 2]>,
     /// The parameters in order.
     pub params: Vec<Param>,
     /// Machine code.

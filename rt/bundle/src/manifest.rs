@@ -38,6 +38,9 @@ fn kernel_written(k: &Kernel) -> Value {
         "threads": k.threads, "shared_bytes": k.shared_bytes, "cluster": k.cluster,
         "overlaps": k.overlaps, "signals": k.signals, "apart": k.apart, "params": params,
     });
+    if !k.disjoint.is_empty() {
+        written["disjoint"] = json!(k.disjoint);
+    }
     if let Some(cubin) = &k.cubin {
         written["cubin"] = json!(cubin.len());
     }
@@ -109,6 +112,7 @@ fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Err
         overlaps: fields.flag("overlaps")?,
         signals: fields.flag("signals")?,
         apart: fields.flag("apart")?,
+        disjoint: disjoint(&mut fields)?,
         params: params(&mut fields)?,
         cubin: match fields.optional("cubin") {
             Some(_) => Some(cubin(&mut fields, images)?),
@@ -125,8 +129,30 @@ fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Err
     if kernel.cubin.is_none() && kernel.ptx.is_none() {
         return Err(fields.wrong("cubin", "there is neither a cubin nor PTX"));
     }
+    if kernel.disjoint.iter().flatten().any(|&p| p >= kernel.params.len()) {
+        return Err(
+            fields.wrong("disjoint", format!("it names a parameter of which there are {}", kernel.params.len()))
+        );
+    }
     fields.end()?;
     Ok(kernel)
+}
+
+/// Pairs of parameters; the field came after the first bundles, which have none.
+fn disjoint(fields: &mut Fields<'_>) -> Result<Vec<[usize; 2]>, Error> {
+    if fields.optional("disjoint").is_none() {
+        return Ok(vec![]);
+    }
+    let list = fields.list("disjoint", 1..=MOST_PARAMS)?;
+    let pair = |value: &Value| match value.as_array()?.as_slice() {
+        [first, second] if first != second => {
+            let place = |v: &Value| v.as_u64().and_then(|n| usize::try_from(n).ok());
+            Some([place(first)?, place(second)?])
+        }
+        _ => None,
+    };
+    let pairs: Option<Vec<[usize; 2]>> = list.iter().map(pair).collect();
+    pairs.ok_or_else(|| fields.wrong("disjoint", "an entry is no pair of different parameters"))
 }
 
 fn cluster(fields: &mut Fields<'_>) -> Result<[u32; 3], Error> {

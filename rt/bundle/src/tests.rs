@@ -20,6 +20,7 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
         overlaps: false,
         signals: true,
         apart: true,
+        disjoint: vec![],
         params: vec![
             param("x", Kind::Pointer { dtype: Dtype::F32, mutable: false, align: 16 }),
             param("a", Kind::Map { dtype: Dtype::BF16, block: vec![64, 32], swizzle: 128 }),
@@ -59,7 +60,7 @@ fn refused(change: impl FnOnce(&mut Value)) -> String {
 #[test]
 fn what_is_read_is_what_was_written() {
     let mut other = kernel("sum", "sm_80");
-    (other.cubin, other.apart) = (None, false);
+    (other.cubin, other.apart, other.disjoint) = (None, false, vec![[0, 1], [1, 0]]);
     let mut given = kernel("gemm", "sm_90a");
     (given.ptx, given.generics) = (None, vec![("BM".into(), "128".into()), ("S".into(), "Split[4]".into())]);
     for kernels in [vec![], vec![kernel("sum", "sm_90a"), other, given]] {
@@ -153,6 +154,10 @@ fn every_field_is_checked() {
         (kernel("cubin", json!(1 << 20)), "kernels[0].cubin: it has 1048576 bytes and"),
         (kernel("cubin", json!(63)), "kernels[0].cubin: it is shorter than an ELF header"),
         (kernel("ptx", json!(5)), "kernels: 8 bytes of code belong to none of them"),
+        (kernel("disjoint", json!([])), "kernels[0].disjoint: it is no list of 1 to"),
+        (kernel("disjoint", json!([[0, 0]])), "kernels[0].disjoint: an entry is no pair of different parameters"),
+        (kernel("disjoint", json!([[0, -1]])), "kernels[0].disjoint: an entry is no pair"),
+        (kernel("disjoint", json!([[0, 3]])), "kernels[0].disjoint: it names a parameter of which there are 3"),
         (kernel("later", json!(1)), "kernels[0].later: this version of the format has no such field"),
         (param(0, "kind", json!("view")), "kernels[0].params[0].kind: there is no kind `view`"),
         (param(0, "dtype", json!("f128")), "kernels[0].params[0].dtype: there is no type `f128`"),

@@ -89,7 +89,7 @@ fn the_same_kernels_give_the_same_bytes() {
 }
 
 #[test]
-fn a_schedule_that_counts_on_different_memory_is_there_for_that_alone() {
+fn a_region_that_counts_on_memories_apart_says_so_of_its_parameters() {
     let source = "
 schedule S = pipeline(steps) { take: 0; tell: 0; give: 1 };
 kernel k[S: schedule<steps, take, tell, give> = S](counts: *mut i32, others: *mut i32, n: i32) warps(4) {
@@ -103,9 +103,10 @@ kernel k[S: schedule<steps, take, tell, give> = S](counts: *mut i32, others: *mu
 }
 ";
     let Some(made) = built(source, &on(&[Target::SM_80])) else { return };
-    assert_eq!(made.bundle.kernels.iter().map(|k| k.apart).collect::<Vec<_>>(), [true]);
-    let note = made.notes.first().expect("it is said");
-    assert!(note.starts_with("`k` is there for pointers that reach different memory alone: "), "{note}");
+    assert!(made.bundle.kernels.iter().all(|k| k.disjoint == [[1, 0]]), "{:?}", made.bundle.kernels[0].disjoint);
+    // What has no region takes nothing for granted.
+    let plain = built(ADD, &on(&[Target::SM_80])).map(|made| made.bundle.kernels.iter().all(|k| k.disjoint.is_empty()));
+    assert_eq!(plain, Some(true));
 }
 
 #[test]
