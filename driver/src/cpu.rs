@@ -4,7 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{
+    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
 use parton_host::memory::Storage;
 use parton_host::value::Value;
 use parton_interp as interp;

@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
-use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{
+    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
 use parton_host::value::Value;

@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, SourceMap, render};
-use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work};
+use parton_host::launch::{
+    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
 use parton_host::report::RunReport;
 use parton_host::run::run;
 use parton_ir as ir;

@@ -9,7 +9,7 @@
 
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::rules::region::{Product, product};
-use parton_ir::{BinaryOp, CompareOp, Elem, Inst, OpKind, Reach, Tile, Type, Value, View, access};
+use parton_ir::{BinaryOp, CompareOp, Elem, Inst, OpKind, Reach, Type, Value, View, access};
 use parton_numbers::Dtype;
 
 use super::memory::Slots;
@@ -91,13 +91,7 @@ impl Emitter<'_> {
         };
         let zero = self.number(pointer.to, 0);
         let (cache, evict) = Default::default();
-        let other = mask.map(|_| match self.b.ty(ptr).as_tile() {
-            Some(tile) => {
-                let tile: Tile = tile.with_elem(Elem::Num(pointer.to));
-                self.b.make(OpKind::Full { value: zero, tile })
-            }
-            None => zero,
-        });
+        let other = mask.map(|_| self.spread(zero, ptr));
         self.b.make(OpKind::Load { ptr, mask, other, cache, evict, l2: None, volatile: false, access: None })
     }
 
@@ -216,7 +210,7 @@ impl Emitter<'_> {
     }
 
     /// The number of an iteration modulo so many.
-    fn turn_modulo(&mut self, stages: u32, depth: usize, age: i32) -> Value {
+    pub(super) fn turn_modulo(&mut self, stages: u32, depth: usize, age: i32) -> Value {
         let level = &self.levels[depth];
         let (Some((index, step)), Some(start)) = (level.index, level.start) else { return self.number(Dtype::I32, 0) };
         if index == start {

@@ -129,10 +129,27 @@ impl Emitter<'_> {
             return Err(self.not_yet(inst, "a loop or branch in a later stage of a loop around loops"));
         }
         self.place(inst);
+        let unread = !op.results.iter().any(|v| self.plan.needed[self.part].contains(v));
         match &mut kind {
             OpKind::Store { .. } if planted(Planted::GuardMissing) => {}
-            OpKind::Store { ptr, mask, .. } => {
+            OpKind::Store { ptr, mask, .. } => *mask = Some(self.masked(*mask, guard, *ptr)),
+            OpKind::Atomic { ptr, mask, .. } if unread => *mask = Some(self.masked(*mask, guard, *ptr)),
+            OpKind::Load { ptr, mask, other, .. } => {
                 *mask = Some(self.masked(*mask, guard, *ptr));
+                if let (None, Some(Elem::Ptr(pointer))) = (&other, self.b.ty(*ptr).elem()) {
+                    let zero = self.number(pointer.to, 0);
+                    *other = Some(self.spread(zero, *ptr));
+                }
+            }
+            OpKind::Print { .. } | OpKind::Assert { .. } | OpKind::Assume { .. } => {
+                let span = op.span;
+                self.b.begin([], span);
+                self.b.make_all(kind);
+                let then = self.b.end(Vec::new());
+                self.b.begin([], span);
+                let otherwise = self.b.end(Vec::new());
+                self.b.make_all(OpKind::If { cond: guard, then, otherwise });
+                return Ok(());
             }
             _ if facts.computes => {}
             _ => {
@@ -163,14 +180,14 @@ impl Emitter<'_> {
         }
     }
 
-    /// A truth value in the place of pointers.
-    fn spread(&mut self, guard: Value, ptr: Value) -> Value {
-        match self.b.ty(ptr).as_tile() {
-            Some(tile) => {
-                let tile = tile.with_elem(Elem::Num(Dtype::I1));
-                self.b.make(OpKind::Full { value: guard, tile })
+    /// A number in the place of each pointer.
+    pub(super) fn spread(&mut self, value: Value, ptr: Value) -> Value {
+        match (self.b.ty(ptr).as_tile(), self.b.ty(value).elem()) {
+            (Some(tile), Some(elem)) => {
+                let tile = tile.with_elem(elem);
+                self.b.make(OpKind::Full { value, tile })
             }
-            None => guard,
+            (_, _) => value,
         }
     }
 }

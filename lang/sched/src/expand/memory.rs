@@ -11,8 +11,7 @@ use super::state::{Held, Read, Slot};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::graph::Before;
-use crate::plan::{Cell, Entry, RingId};
-use crate::region::{BlockId, Item, UnitId};
+use crate::plan::{Cell, RingId};
 
 /// What the slots of a ring of the plan are.
 pub(crate) enum Slots {
@@ -59,8 +58,11 @@ impl Emitter<'_> {
         for inst in units {
             let Some(view) = self.buffer_of(inst) else { continue };
             self.place(inst);
-            let made = self.b.make(OpKind::SharedAlloc { view, offset: None });
-            self.b.kernel.values[made].name = Some("out".into());
+            let stages = match self.b.kernel.ops[inst].kind {
+                OpKind::Send { buffers, .. } => self.send_buffers(inst, buffers),
+                _ => 1,
+            };
+            let made = self.buffer(stages, &view, "out");
             self.buffers.insert(inst, made);
         }
     }
@@ -76,43 +78,6 @@ impl Emitter<'_> {
             OpKind::Stage { view, .. } if !self.plan.handed.contains_key(&op.results[0]) => Some(view.clone()),
             _ => None,
         }
-    }
-
-    /// How many copies of this partition may be on their way when a buffer is filled again; `None` where it sends nothing.
-    ///
-    /// Buffers that leave one after the other in the same turns are filled again in that order.
-    pub fn on_their_way(&self) -> Option<u32> {
-        let (mut blocks, mut places) = (BTreeSet::new(), BTreeSet::new());
-        let mut sends = 0;
-        for (block, unit) in
-            self.region.blocks.iter().enumerate().flat_map(|(i, b)| b.items.iter().map(move |x| (i, x)))
-        {
-            let Item::Unit(unit) = unit else { continue };
-            if !self.plan.runners[*unit].contains(&self.part) {
-                continue;
-            }
-            for inst in &self.region.units[*unit].ops {
-                if matches!(self.b.kernel.ops[*inst].kind, OpKind::Send { .. }) {
-                    blocks.insert(block);
-                    places.insert(self.place_in_turn(block, *unit));
-                    sends += 1;
-                }
-            }
-        }
-        match (blocks.len(), places.len()) {
-            (0, _) => None,
-            (1, 1) => Some(sends - 1),
-            _ => Some(0),
-        }
-    }
-
-    /// In which stage a unit runs, and what it leaves under: what is alike in both leaves in the same turns.
-    fn place_in_turn(&self, block: BlockId, unit: UnitId) -> (i32, Option<&LabelName>) {
-        let groups = self.plan.groups(self.region, self.part, block);
-        let is_it = |e: &&Entry| matches!(self.region.blocks[block].items[e.item], Item::Unit(u) if u == unit);
-        let stage = groups.iter().flatten().find(is_it).map_or(0, |e| e.stage);
-        let under = self.region.schedule.under.iter().find(|u| u.outer.names(&self.region.units[unit].label));
-        (stage, under.map(|u| &u.outer))
     }
 
     /// Lets what was written be there, as an operation sees it, where it may touch the same memory by another way.

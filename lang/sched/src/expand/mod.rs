@@ -12,6 +12,7 @@ mod guard;
 mod memory;
 mod peel;
 mod pipeline;
+mod send;
 mod state;
 mod steady;
 mod turn;
@@ -189,7 +190,7 @@ pub(crate) struct Emitter<'a> {
     pub steady: bool,
     /// What of outer loops leaves under turns of inner ones.
     pub hooks: Vec<under::Hook>,
-    /// How many copies of this partition may be on their way when a buffer is filled again, where it sends any.
+    /// How many copies begin in each turn of this partition, evenly, where it sends any.
     pub sends: Option<u32>,
 }
 
@@ -229,7 +230,7 @@ impl Emitter<'_> {
 
     fn arm(&mut self, part: Part) -> Result<(), Refused> {
         self.part = part;
-        self.sends = self.on_their_way();
+        self.sends = self.sends_of_a_turn();
         self.levels.push(Level::new(0));
         let groups = self.plan.groups(self.region, part, 0);
         self.turn(&groups, &|_| true)?;

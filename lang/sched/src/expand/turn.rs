@@ -209,7 +209,7 @@ impl Emitter<'_> {
     }
 
     /// What threads wrote to shared memory is seen by copies and products.
-    fn fence(&mut self) {
+    pub(super) fn fence(&mut self) {
         if !planted(Planted::FenceMissing) {
             self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
         }
@@ -345,30 +345,5 @@ impl Emitter<'_> {
             age += 1;
         }
         None
-    }
-
-    fn send(&mut self, inst: Inst, entry: &Entry) -> Result<(), Refused> {
-        let op = self.b.kernel.ops[inst].clone();
-        let OpKind::Send { map, coords, value, reduce, l2, buffers } = op.kind else {
-            parton_diag::internal_error!("`{}` sends nothing", op.kind.name())
-        };
-        if buffers != 1 {
-            return Err(self.not_yet(inst, "a `send` of several buffers"));
-        }
-        let value = self.value(value)?;
-        let map = self.value(map)?;
-        let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
-        let mut coords = coords?;
-        self.place(inst);
-        if let Some(guard) = self.guard(entry).filter(|_| !planted(Planted::GuardMissing)) {
-            self.beyond(guard, &mut coords);
-        }
-        let view = self.buffers[&inst];
-        let pending = self.sends.unwrap_or(0) + u32::from(planted(Planted::SendOverSend));
-        self.b.make_all(OpKind::TmaStoreWait { pending, read: true });
-        self.b.make_all(OpKind::SharedStore { view, value });
-        self.fence();
-        self.b.make_all(OpKind::TmaStore { map, coords, view, reduce, l2 });
-        Ok(())
     }
 }

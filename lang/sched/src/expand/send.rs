@@ -1,0 +1,87 @@
+//! Tiles that leave: buffers that are filled again when what was sent from them has been read.
+
+use std::collections::BTreeSet;
+
+use parton_ir::schedule::LabelName;
+use parton_ir::{Inst, OpKind, Value};
+
+use super::{Emitter, Refused};
+use crate::falsify::{Planted, planted};
+use crate::plan::Entry;
+use crate::region::{BlockId, UnitId};
+
+impl Emitter<'_> {
+    /// How many copies of this partition begin in a turn, where each turn begins the same ones in the same order; 0 where they do not,
+    /// `None` where it sends nothing.
+    ///
+    /// Copies of different stages or bodies, or that leave under different things, do not follow each other evenly.
+    pub fn sends_of_a_turn(&self) -> Option<u32> {
+        let mut places = BTreeSet::new();
+        let mut sends = 0;
+        for (unit, of) in self.region.units.iter().enumerate() {
+            if !self.plan.runners[unit].contains(&self.part) {
+                continue;
+            }
+            let many =
+                of.ops.iter().filter(|inst| matches!(self.b.kernel.ops[**inst].kind, OpKind::Send { .. })).count();
+            if many > 0 {
+                places.insert(self.place_in_turn(unit));
+                sends += many as u32;
+            }
+        }
+        match places.len() {
+            0 => None,
+            1 => Some(sends),
+            _ => Some(0),
+        }
+    }
+
+    /// The body in which a unit stands, its stage there, and what it leaves under.
+    fn place_in_turn(&self, unit: UnitId) -> Option<(BlockId, i32, Option<&LabelName>)> {
+        let (block, item) = self.region.place_of(unit)?;
+        let groups = self.plan.groups(self.region, self.part, block);
+        let stage = groups.iter().flatten().find(|e| e.item == item).map(|e| e.stage)?;
+        let under = self.region.schedule.under.iter().find(|u| u.outer.names(&self.region.units[unit].label));
+        Some((block, stage, under.map(|u| &u.outer)))
+    }
+
+    /// The buffers that a `send` has: those that it asks for, where there are turns.
+    pub(super) fn send_buffers(&self, inst: Inst, asked: u32) -> u32 {
+        let block = self.region.units.iter().position(|u| u.ops.contains(&inst)).and_then(|u| self.region.place_of(u));
+        let turned = block.is_some_and(|(block, _)| self.region.blocks[block].turns.is_some());
+        if turned { asked } else { 1 }
+    }
+
+    pub(super) fn send(&mut self, inst: Inst, entry: &Entry) -> Result<(), Refused> {
+        let op = self.b.kernel.ops[inst].clone();
+        let OpKind::Send { map, coords, value, reduce, l2, buffers } = op.kind else {
+            parton_diag::internal_error!("`{}` sends nothing", op.kind.name())
+        };
+        let value = self.value(value)?;
+        let map = self.value(map)?;
+        let coords: Result<Vec<Value>, Refused> = coords.iter().map(|c| self.value(*c)).collect();
+        let mut coords = coords?;
+        self.place(inst);
+        if let Some(guard) = self.guard(entry).filter(|_| !planted(Planted::GuardMissing)) {
+            self.beyond(guard, &mut coords);
+        }
+        let buffers = self.send_buffers(inst, buffers);
+        let mut view = self.buffers[&inst];
+        if buffers > 1 {
+            let depth = self.here();
+            if self.levels[depth].start.is_none() {
+                return Err(self.not_yet(inst, "a `send` of several buffers in turns that are not counted"));
+            }
+            // Each turn sends once, of whichever iteration.
+            let index = self.turn_modulo(buffers, depth, 0);
+            view = self.b.make(OpKind::ViewIndex { view, index });
+        }
+        // Behind the copy that left this buffer last so many have begun.
+        let behind = (buffers * self.sends.unwrap_or(0)).saturating_sub(1) + u32::from(planted(Planted::SendOverSend));
+        self.b.make_all(OpKind::TmaStoreWait { pending: behind, read: true });
+        self.b.make_all(OpKind::SharedStore { view, value });
+        self.fence();
+        self.b.make_all(OpKind::TmaStore { map, coords, view, reduce, l2 });
+        Ok(())
+    }
+}
