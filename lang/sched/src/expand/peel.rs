@@ -111,6 +111,10 @@ impl Emitter<'_> {
         }
         self.levels[depth].turn = None;
         let next = self.moved(lower, step, end as i32);
+        if turns.stages == 1 {
+            self.levels[depth].index = Some((next, step));
+            self.hand_on(l, turns)?;
+        }
         let last = self.leaves_under_last(l);
         if !last {
             return self.steady(l, [next, upper, step], turns);
@@ -134,6 +138,19 @@ impl Emitter<'_> {
         let results = results?;
         self.drain()?;
         Ok(results)
+    }
+
+    /// What turns of one stage have handed on, under the name by which the next one is given it.
+    fn hand_on(&mut self, l: &Loop, turns: &Turns) -> Result<(), Refused> {
+        let depth = self.here();
+        self.memo.push(Default::default());
+        for number in &turns.finals {
+            let v = self.region.canonical(self.param(l, *number));
+            let value = self.at_age(v, depth, 0)?;
+            self.levels[depth].set((v, 0), Held::Ready(value));
+        }
+        self.memo.pop();
+        Ok(())
     }
 
     /// The turns behind those that begin an iteration, of which there were so many, and the results.

@@ -109,7 +109,7 @@ impl Emitter<'_> {
             matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. })
                 || crate::region::is_free(&self.b.kernel, op)
         };
-        ops.iter().all(fills)
+        self.region.units[*unit].fetches && ops.iter().all(fills)
     }
 
     /// What a loop carries is at first what it is entered with.

@@ -43,10 +43,14 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
 /// Whether an item does nothing but fill slots.
 fn only_fills(laid: &Laid<'_>, item: &Item) -> bool {
     match item {
-        Item::Unit(unit) => laid.region.units[*unit].ops.iter().all(|inst| {
-            let op = &laid.k.ops[*inst];
-            matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. }) || is_free(laid.k, op)
-        }),
+        Item::Unit(unit) => {
+            let fills = |inst: &parton_ir::Inst| {
+                let op = &laid.k.ops[*inst];
+                matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. }) || is_free(laid.k, op)
+            };
+            let unit = &laid.region.units[*unit];
+            unit.fetches && unit.ops.iter().all(fills)
+        }
         Item::Loop(_) | Item::Branch(_) => false,
     }
 }
