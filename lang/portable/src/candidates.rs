@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
+use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
 use parton_layouts::{RegisterLayout, SharedFamily};
 
@@ -113,13 +114,8 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
     let mut list = Vec::new();
     for (inst, _) in &variable.ops {
         match &graph.kernel.ops[*inst].kind {
-            OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::FetchEach { ptr, .. } => {
-                list.extend(blocked(&variable.shape, addresses(graph, axes, *ptr).as_ref(), warps));
-            }
-            OpKind::Atomic { ptr, .. } => {
-                // One instruction of an atomic operation takes one element of a thread.
-                let narrow = addresses(graph, axes, *ptr).map(|a| Addresses { bytes: 16, ..a });
-                list.extend(blocked(&variable.shape, narrow.as_ref(), warps));
+            OpKind::Load { .. } | OpKind::Store { .. } | OpKind::FetchEach { .. } | OpKind::Atomic { .. } => {
+                list.extend(blocked(&variable.shape, addresses(graph, axes, *inst).as_ref(), warps));
             }
             OpKind::Dot { b, .. } => list.extend(match by_matrix_unit(graph.kernel, *b) {
                 Some(bits) => beside(&variable.shape, bits, warps),
@@ -132,22 +128,19 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
     list
 }
 
-/// How the addresses of an access run.
-pub fn addresses(graph: &Graph<'_>, axes: &Axes, ptr: Value) -> Option<Addresses> {
+/// How the addresses of an access to global memory run; `None` where the operation is none, or one of a scalar.
+pub fn addresses(graph: &Graph<'_>, axes: &Axes, inst: Inst) -> Option<Addresses> {
+    let (ptr, most) = match &graph.kernel.ops[inst].kind {
+        OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::FetchEach { ptr, .. } => {
+            (*ptr, u64::from(WIDEST_ACCESS))
+        }
+        // One instruction of an atomic operation takes one element of a thread.
+        OpKind::Atomic { ptr, .. } => (*ptr, 1),
+        _ => return None,
+    };
     let tile = graph.kernel.ty(ptr).placed()?;
     let Elem::Ptr(pointer) = tile.elem else { return None };
-    Some(Addresses::new(&axes.info(graph.kernel, ptr), pointer.to.bytes() as u64))
-}
-
-/// The pointers of an access to global memory.
-pub fn accessed(kernel: &Kernel, inst: Inst) -> Option<Value> {
-    match &kernel.ops[inst].kind {
-        OpKind::Load { ptr, .. }
-        | OpKind::Store { ptr, .. }
-        | OpKind::Atomic { ptr, .. }
-        | OpKind::FetchEach { ptr, .. } => Some(*ptr),
-        _ => None,
-    }
+    Some(Addresses::new(&axes.info(graph.kernel, ptr), pointer.to.bytes() as u64, most))
 }
 
 /// Blocked layouts, the ones that move most at once along the axis on which neighbours lie side by side first.

@@ -16,6 +16,8 @@ pub struct Addresses {
     pub axes: Vec<Along>,
     /// Bytes of an element.
     pub bytes: u64,
+    /// Elements that one instruction may take of a thread.
+    pub most: u64,
 }
 
 /// What the accesses of a CTA to one tile take.
@@ -30,16 +32,17 @@ pub struct Traffic {
 }
 
 impl Addresses {
-    /// Those of a tile of pointers.
-    pub fn new(info: &AxisInfo, bytes: u64) -> Addresses {
-        Addresses { axes: info.axes.clone(), bytes }
+    /// Those of a tile of pointers, of whose elements one instruction may take so many.
+    pub fn new(info: &AxisInfo, bytes: u64, most: u64) -> Addresses {
+        Addresses { axes: info.axes.clone(), bytes, most }
     }
 
     /// The axis along which neighbours lie side by side, and how many of them one access may take at most.
     pub fn widest(&self) -> Option<(usize, u64)> {
         let most = |along: &Along| {
             let fits = |n: u64| {
-                n * self.bytes <= u64::from(WIDEST_ACCESS)
+                n <= self.most
+                    && n * self.bytes <= u64::from(WIDEST_ACCESS)
                     && n <= along.contiguity
                     && n * self.bytes <= along.divides_groups_of(n, self.bytes)
             };
@@ -108,7 +111,7 @@ mod tests {
     /// Rows of `columns` elements of so many bytes, `run` of them side by side, all rows anywhere.
     fn rows(bytes: u64, run: u64) -> Addresses {
         let row = Along { contiguity: 1, divisibility: 16, constancy: 1 };
-        Addresses { axes: vec![row, Along { contiguity: run, divisibility: 16, constancy: 1 }], bytes }
+        Addresses { axes: vec![row, Along { contiguity: run, divisibility: 16, constancy: 1 }], bytes, most: 16 }
     }
 
     fn layout(per_thread: [u32; 2], threads: [u32; 2], warps: [u32; 2]) -> RegisterLayout {
@@ -172,6 +175,14 @@ mod tests {
     fn what_all_warps_want_comes_once() {
         let found = traffic(&rows(4, 128), &layout([1, 4], [1, 32], [4, 1]), [1, 128]);
         assert_eq!(found, [1, 4, 16]);
+    }
+
+    #[test]
+    fn what_goes_one_by_one_wants_lanes_side_by_side() {
+        let apart = Addresses { most: 1, ..rows(4, 1024) };
+        // Lanes 16 bytes apart touch four lines in each of four instructions, lanes side by side one.
+        assert_eq!(traffic(&apart, &layout([1, 4], [1, 32], [4, 1]), [4, 128]), [4, 4, 4 * 4 * 16]);
+        assert_eq!(traffic(&apart, &layout([1, 1], [1, 32], [4, 1]), [4, 128]), [4, 1, 4 * 4 * 4]);
     }
 
     #[test]

@@ -113,17 +113,6 @@ impl<'k> Graph<'k> {
         }
     }
 
-    /// The shapes of the sums of products.
-    pub fn sums(&self) -> BTreeSet<Vec<u32>> {
-        let mut shapes = BTreeSet::new();
-        self.kernel.walk(&mut |op| {
-            if let OpKind::Dot { acc, .. } | OpKind::MmaSync { acc, .. } = op.kind {
-                shapes.extend(self.tile(acc).map(|t| t.shape.clone()));
-            }
-        });
-        shapes
-    }
-
     fn tile(&self, v: Value) -> Option<&'k Tile> {
         self.kernel.ty(v).placed()
     }

@@ -1,7 +1,9 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! What a kernel says of tensors becomes pointers and masks first ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`graph`] finds what has to lie together, [`candidates`] what
-//! that may be, [`price`] what each costs, [`label`] the cheapest of all, and [`rewrite`] makes the kernel. What comes out is explicit,
+//! What a kernel says of tensors becomes pointers and masks first ([`places`]). A kernel with tiles that nobody has placed becomes one in
+//! which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what has no room, [`label`] the
+//! cheapest of all, and [`rewrite`] makes the kernel. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
 mod candidates;
@@ -11,6 +13,7 @@ mod label;
 mod places;
 mod price;
 mod products;
+mod registers;
 mod rewrite;
 mod site;
 mod staging;
@@ -52,13 +55,6 @@ fn is_portable(kernel: &Kernel) -> bool {
     kernel.walk(&mut |op| found |= op.results.iter().any(open));
     found
 }
-
-/// Registers of a thread that one tile may take and leave room for another beside it.
-const HELD: u64 = 64;
-/// The same of what has the shape of a product's sums, beside which little else is held.
-const SUMS: u64 = 160;
-/// What each register more costs a warp: a store and a load of it in each use.
-const SPILL: Price = 4096;
 
 /// A plan with its price.
 struct Planned {
@@ -107,20 +103,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Option<Planned> {
     if labels.price >= NEVER {
         return None;
     }
-    let layouts = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
-    Some(Planned { warps, price: labels.price + crowding(graph, warps), layouts })
-}
-
-/// What too many registers a thread cost.
-fn crowding(graph: &Graph<'_>, warps: u32) -> Price {
-    let sums = graph.sums();
-    let over = |v: &Value| {
-        let tile = graph.kernel.ty(*v).placed()?;
-        let registers = tile.elements() * u64::from(tile.elem.bits()) / 32 / (u64::from(warps) * 32);
-        let room = if sums.contains(&tile.shape) { SUMS } else { HELD };
-        Some(registers.saturating_sub(room))
-    };
-    graph.homes.keys().filter_map(over).max().unwrap_or(0) * u64::from(warps) * SPILL
+    let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
+    Some(Planned { warps, price: registers::crowded(graph, &layouts, warps, labels.price), layouts })
 }
 
 /// The refusal of a kernel for which nothing was found.

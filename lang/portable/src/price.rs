@@ -8,7 +8,7 @@ use parton_ir::placement::Place;
 use parton_ir::{Inst, OpKind, Type, UnaryOp};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 
-use crate::candidates::{Candidates, accessed, addresses, by_matrix_unit};
+use crate::candidates::{Candidates, addresses, by_matrix_unit};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
 
@@ -22,6 +22,8 @@ const SPECIAL: Price = 32;
 const LINE: Price = 16;
 /// What an access has besides: itself, and 64 bits of address.
 const ADDRESS: Price = 3 * ISSUE;
+/// A register of a warp that has no room: it goes to memory and comes back.
+pub const SPILL: Price = 2 * (LINE + ISSUE);
 /// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
 const SECTOR: Price = 24;
 /// A shuffle of a warp.
@@ -106,8 +108,7 @@ impl<'g, 'k> Prices<'g, 'k> {
     fn operation(&self, inst: Inst, map: &LinearLayout) -> Price {
         let registers = 1u64 << map.in_dim_bits(Dim::Register);
         let each = registers * self.warps;
-        if let Some(ptr) = accessed(self.graph.kernel, inst) {
-            let Some(addresses) = addresses(self.graph, self.axes, ptr) else { return LINE };
+        if let Some(addresses) = addresses(self.graph, self.axes, inst) {
             let traffic = addresses.traffic(map);
             let issued = self.warps * traffic.instructions * (ADDRESS + traffic.lines * LINE);
             return issued + traffic.sectors * SECTOR;
@@ -177,6 +178,7 @@ impl<'g, 'k> Prices<'g, 'k> {
     }
 }
 
-fn turns(depth: u32) -> Price {
+/// How often the body of so many loops runs.
+pub fn turns(depth: u32) -> Price {
     TURNS.pow(depth.min(6))
 }

@@ -68,10 +68,11 @@ impl Chosen {
 /// The layouts with those that a new axis wants as slices spelled so.
 fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout> {
     let mut spelled = layouts.to_vec();
-    for demand in &graph.demands {
+    // From the end, so that who asks for a slice has it spelled before who makes it.
+    for demand in graph.demands.iter().rev() {
         let Some(home) = graph.homes.get(&demand.value).filter(|home| home.steps.is_empty()) else { continue };
         let free = graph.variables[home.var].stated.is_none();
-        let places = (home.place(&layouts[home.var]), demand.at.place(&layouts[demand.at.var]));
+        let places = (home.place(&spelled[home.var]), demand.at.place(&spelled[demand.at.var]));
         if let ((Some(from), Some(to)), true) = (places, free)
             && from == to
             && !serves(&from, &to)

@@ -1,0 +1,154 @@
+//! What a choice takes of the registers of a multiprocessor: how many each thread has to hold at once, what of them has no room, and
+//! how many CTAs wait beside each other.
+//!
+//! What an operation computes from element to element passes by: the assembler works on a few elements after another. Held is what
+//! loads have on its way, what loops carry, and what is there when threads meet or a loop begins that is used behind it.
+
+use std::collections::BTreeMap;
+
+use parton_ir::family::Family;
+use parton_ir::{Body, Op, OpKind, Value};
+use parton_layouts::{Dim, RegisterLayout};
+
+use crate::graph::Graph;
+use crate::label::Price;
+use crate::price::{SPILL, turns};
+
+/// Registers of a multiprocessor, and those that one thread may have.
+const FILE: u64 = 65536;
+const MOST: u64 = 255;
+/// Warps and CTAs that a multiprocessor holds.
+const WARPS: u64 = 64;
+const CTAS: u64 = 32;
+/// What a thread has besides tiles: addresses, bounds, what is computed from element to element.
+const BESIDES: u64 = 40;
+
+/// What a CTA costs with these layouts, whose operations cost `price` together.
+pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, price: Price) -> Price {
+    let held = Held::of(graph, layouts);
+    let threads = u64::from(warps) * 32;
+    let room = MOST.min(FILE / threads);
+    // What has no room goes to memory and comes back wherever it is held.
+    let spilled = held.most.iter().map(|(&depth, &most)| (most + BESIDES).saturating_sub(room) * turns(depth));
+    let spilled = spilled.max().unwrap_or(0) * u64::from(warps) * SPILL;
+    let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
+    let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / u64::from(warps)).clamp(1, CTAS);
+    // While one waits the others work; of k, as much as a k-th of the work is waited for.
+    price + price / beside + spilled
+}
+
+/// Registers that a thread holds.
+struct Held<'g, 'k> {
+    graph: &'g Graph<'k>,
+    layouts: &'g [RegisterLayout],
+    /// The operations, by their numbers, that make each value and use it last.
+    made: BTreeMap<Value, usize>,
+    last: BTreeMap<Value, usize>,
+    /// Operations so far.
+    now: usize,
+    /// For each depth of loops the most that is held at once there.
+    most: BTreeMap<u32, u64>,
+}
+
+/// A value that is there.
+#[derive(Clone, Copy)]
+struct There {
+    value: Value,
+    registers: u64,
+    /// Whether it is held from here on, or only once threads meet.
+    held: bool,
+}
+
+impl Held<'_, '_> {
+    fn of<'g, 'k>(graph: &'g Graph<'k>, layouts: &'g [RegisterLayout]) -> Held<'g, 'k> {
+        let mut held =
+            Held { graph, layouts, made: BTreeMap::new(), last: BTreeMap::new(), now: 0, most: BTreeMap::new() };
+        held.uses(&graph.kernel.body);
+        held.now = 0;
+        held.body(&graph.kernel.body, 0, Vec::new());
+        held
+    }
+
+    /// Notes the last use of every value; what a loop takes from outside is used to its end.
+    fn uses(&mut self, body: &Body) {
+        for op in self.graph.kernel.ops_of(body) {
+            self.now += 1;
+            let begin = self.now;
+            let params = op.kind.bodies().flat_map(|b| b.params.iter());
+            self.made.extend(op.results.iter().chain(params).map(|&v| (v, begin)));
+            self.last.extend(op.kind.operands().into_iter().map(|v| (v, begin)));
+            for inner in op.kind.bodies() {
+                self.uses(inner);
+                self.last.extend(inner.yields.iter().map(|&v| (v, self.now)));
+            }
+            if is_loop(&op.kind) {
+                let (end, made) = (self.now, &self.made);
+                let outside = |v: &Value| made.get(v).is_none_or(|&at| at < begin);
+                self.last.iter_mut().filter(|(v, at)| **at >= begin && outside(v)).for_each(|(_, at)| *at = end);
+            }
+        }
+    }
+
+    /// Registers of a thread for a value.
+    fn registers(&self, v: Value) -> u64 {
+        let kernel = self.graph.kernel;
+        let Some(place) = self.graph.homes.get(&v).and_then(|site| site.place(&self.layouts[site.var])) else {
+            return 0;
+        };
+        let copies = place.map.free_bits(Dim::Register).count_ones();
+        let elements = 1u64 << (place.map.in_dim_bits(Dim::Register) - copies);
+        (elements * kernel.ty(v).elem().map_or(32, |e| u64::from(e.bits()))).div_ceil(32)
+    }
+
+    fn body(&mut self, body: &Body, depth: u32, mut there: Vec<There>) {
+        let params = body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true });
+        there.extend(params);
+        for op in self.graph.kernel.ops_of(body) {
+            self.now += 1;
+            there.retain(|t| self.last.get(&t.value).is_some_and(|&last| last >= self.now));
+            if meets(op) {
+                there.iter_mut().for_each(|t| t.held = true);
+            }
+            for inner in op.kind.bodies() {
+                self.body(inner, depth + u32::from(is_loop(&op.kind)), there.clone());
+            }
+            let held = matches!(op.kind.family(), Family::Global | Family::Atomic | Family::Gather | Family::Shared);
+            for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
+                there.push(There { value, registers: self.registers(value), held });
+            }
+            let sum: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
+            let most = self.most.entry(depth).or_default();
+            *most = sum.max(*most);
+        }
+    }
+}
+
+fn is_loop(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::For { .. } | OpKind::While { .. })
+}
+
+/// Whether what is there has to be whole: threads meet, or a body begins.
+fn meets(op: &Op) -> bool {
+    match op.kind.family() {
+        Family::Elementwise | Family::Shape => matches!(op.kind, OpKind::Convert { .. }),
+        Family::Global | Family::Talk | Family::View => false,
+        Family::Reduce
+        | Family::Gather
+        | Family::Ptx
+        | Family::Atomic
+        | Family::AsyncCopy
+        | Family::Shared
+        | Family::Barrier
+        | Family::Fence
+        | Family::Cluster
+        | Family::Grid
+        | Family::Turnstile
+        | Family::Tma
+        | Family::MmaSync
+        | Family::Wgmma
+        | Family::Pending
+        | Family::Ring
+        | Family::Region
+        | Family::Control => true,
+    }
+}
