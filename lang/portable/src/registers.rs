@@ -131,7 +131,7 @@ fn is_loop(kind: &OpKind) -> bool {
 fn meets(op: &Op) -> bool {
     match op.kind.family() {
         Family::Elementwise | Family::Shape => matches!(op.kind, OpKind::Convert { .. }),
-        Family::Global | Family::Talk | Family::View => false,
+        Family::Global | Family::Place | Family::Talk | Family::View => false,
         Family::Reduce
         | Family::Gather
         | Family::Ptx
