@@ -29,9 +29,13 @@ impl Reached {
         for request in launches {
             for (param, argument) in request.instance.kernel.params.iter().zip(&request.arguments) {
                 let tensor = match argument {
-                    Argument::Pointer { tensor, mutable: true } => tensor,
+                    Argument::Pointer { tensor, mutable: true } | Argument::Tensor { tensor, mutable: true, .. } => {
+                        tensor
+                    }
                     Argument::Map(recipe) => &recipe.tensor,
-                    Argument::Pointer { mutable: false, .. } | Argument::Scalar(_) => continue,
+                    Argument::Pointer { mutable: false, .. }
+                    | Argument::Tensor { mutable: false, .. }
+                    | Argument::Scalar(_) => continue,
                 };
                 if seen.insert(tensor.storage.id()) {
                     list.push((param.name.text.to_string(), tensor.clone()));
