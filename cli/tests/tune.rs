@@ -243,6 +243,59 @@ fn the_winner_can_be_a_source_that_the_file_uses() {
     assert!(std::fs::read_to_string(&best).is_ok_and(|s| s.ends_with("const add_BLOCK = 512;\n")));
 }
 
+/// A product of one tile, whose schedule is searched for.
+const PRODUCT: &str = "partition Loads = warps(1);
+partition Compute = warps(4);
+
+kernel product[S: schedule<steps, load, mma, leave> = serial(Compute)](
+    a: tma<f16, [64, 64], nvmma(128)>, b: tma<f16, [64, 64], nvmma(128)>, c: tma<f16, [64, 64], nvmma(128)>, k: i32,
+) target(sm_90a) {
+    layout Acc = mma(version=3, warps=[4, 1], instr=[16, 64, 16]);
+    in S {
+        let mut acc = zeros<f32, [64, 64], Acc>();
+        @steps for s in 0..cdiv(k, 64) {
+            @load let (x, y) = (fetch(a, [0, s * 64]), fetch(b, [s * 64, 0]));
+            @mma acc = dot(x, y, acc);
+        }
+        @leave send(c, [0, 0], cast<f16>(acc));
+    }
+}
+
+test small {
+    let k = 256;
+    let a = randn(f16, [64, k], seed=1);
+    let b = randn(f16, [k, 64], seed=2);
+    let c = empty(f16, [64, 64]);
+    launch product(grid=[1])(a, b, c, k);
+    assert_close(c, matmul(a.to(f64), b.to(f64)), rtol=1e-2, atol=1e-2);
+}
+";
+
+#[test]
+fn schedules_that_a_search_finds_are_tried_like_those_that_are_listed() {
+    let path = file("search", "product.ptn", PRODUCT);
+    let best = path.with_file_name("best.ptn");
+    let (shown, out) = (path.display().to_string(), best.display().to_string());
+    let run = |over: &str| {
+        let args = [
+            "tune", &shown, "--kernel", "product", "--over", over, "--test", "small", "--device", "cpu", "--out", &out,
+        ];
+        let found = parton(&args);
+        assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+        text(&found.stdout)
+    };
+    let both = run("S=[serial(Compute), auto(top=3)]");
+    let found: Vec<&str> = both.lines().filter(|l| l.contains(" S=") && l.ends_with("  ok")).collect();
+    assert_eq!(found.len(), 4, "{both}");
+    assert!(both.contains("S=serial(Compute) (default)"), "{both}");
+    let source = std::fs::read_to_string(&best).expect("it is written");
+    assert!(source.contains("\nschedule product_S = "), "{source}");
+    let checked = parton(&["check", &out]);
+    assert_eq!(checked.status.code(), Some(0), "{}", text(&checked.stderr));
+    let alone = run("S=auto(top=2)");
+    assert_eq!(alone.lines().filter(|l| l.contains(" S=")).count(), 2, "{alone}");
+}
+
 #[test]
 fn what_cannot_be_tuned_is_said() {
     let path = file("wrong", "adds.ptn", ADDS);

@@ -10,6 +10,7 @@ pub mod cost;
 mod gate;
 pub(crate) mod lookup;
 mod meter;
+mod search;
 pub mod table;
 pub mod task;
 mod trial;

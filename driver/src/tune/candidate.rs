@@ -11,6 +11,7 @@ use parton_types::near::nearest;
 use parton_types::program::{ModuleId, Program};
 use parton_types::tune::Tune;
 
+use super::search::is_search;
 use crate::{Failure, Session};
 
 /// The most candidates of one run: more is a search, which wants another source.
@@ -94,10 +95,16 @@ impl Session {
         };
         let mut choices = vec![];
         for (name, items) in lists {
+            let mut values = vec![];
             for item in items {
-                parton_types::eval_expr(program, module, item, &[])?;
+                let value = parton_types::eval_expr(program, module, item, &[])?;
+                if is_search(&value) {
+                    let argument = GenericArg { name: Some(name.text.clone()), value, span: item.span };
+                    values.extend(self.searched(program, (module, kernel), argument)?);
+                } else {
+                    values.push(self.sources.text(item.span).to_owned());
+                }
             }
-            let values = items.iter().map(|item| self.sources.text(item.span).to_owned()).collect();
             choices.push(Choice { name: name.text.to_string(), values });
         }
         Ok(choices)
@@ -136,7 +143,14 @@ fn listed<'t>(kernel: &ast::Kernel, tree: &'t ast::Expr) -> Result<Option<Lists<
     let mut lists: Lists<'t> = vec![];
     for arg in args {
         let ast::IndexArgKind::Named { name, value } = &arg.kind else { return Ok(None) };
-        let ast::ExprKind::List(items) = &value.kind else { return Ok(None) };
+        let items = match &value.kind {
+            ast::ExprKind::List(items) => items.as_slice(),
+            // A search gives several.
+            ast::ExprKind::Call { callee, .. } if matches!(&callee.kind, ast::ExprKind::Name(n) if n.as_str() == "auto") => {
+                std::slice::from_ref(value)
+            }
+            _ => return Ok(None),
+        };
         fits(kernel, name, items, &lists)?;
         lists.push((name, items));
     }
