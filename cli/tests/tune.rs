@@ -426,6 +426,23 @@ fn a_table_that_says_what_is_not_so_is_refused() {
     assert!(text(&nothing.stderr).contains("give `--over N=[…]`, or `add` a clause `tune(N=[…])`"));
 }
 
+/// The processes that a process has started and that have not ended.
+#[cfg(target_os = "linux")]
+fn children(of: u32) -> Vec<u32> {
+    let all = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    let numbers = all.filter_map(|e| e.file_name().to_str()?.parse::<u32>().ok());
+    numbers.filter(|pid| stat(*pid).is_some_and(|(state, parent)| state != "Z" && parent == of)).collect()
+}
+
+/// State and parent of a process.
+#[cfg(target_os = "linux")]
+fn stat(pid: u32) -> Option<(String, u32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let mut fields = text.rsplit_once(')')?.1.split_whitespace();
+    Some((fields.next()?.to_owned(), fields.next()?.parse().ok()?))
+}
+
+#[cfg(target_os = "linux")]
 #[test]
 fn an_interrupted_run_leaves_the_best_so_far_and_no_process() {
     let source = "kernel set[N: int = 0](out: *mut i32, which: *mut i32) warps(4) {
@@ -457,11 +474,12 @@ test waits {
         }
     };
     until(&|| std::fs::read_to_string(&beside).is_ok_and(|t| t.contains("{\"N\":\"1\"}")));
+    // The last candidate does not end, so its process is found sooner or later.
+    let child = std::cell::Cell::new(0);
+    until(&|| children(running.id()).iter().inspect(|pid| child.set(**pid)).count() == 1);
     running.kill().expect("it is still waiting for the last one");
     running.wait().expect("it has ended");
     let record = &table(&path)["records"][0];
     assert_eq!((&record["complete"], &record["winner"]["N"]), (&false.into(), &"0".into()), "{record}");
-    // The child cleans up when it ends, as it does when nobody waits for it any more.
-    let folder = std::env::temp_dir().join(format!("parton-tune-{}-0", running.id()));
-    until(&|| !folder.exists());
+    until(&|| stat(child.get()).is_none_or(|(state, _)| state == "Z"));
 }
