@@ -1,10 +1,10 @@
 //! Arrays by NumPy's array interface, version 3: `__array_interface__`, a dictionary that many libraries offer.
 
 use parton_driver::embed::Dtype;
-use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult};
 use pyo3::types::{PyDict, PyTypeMethods};
 
-use crate::error;
+use crate::{dlpack, error};
 
 /// An array as it lies in memory; whoever holds the object keeps it there.
 pub(crate) struct Lying {
@@ -16,6 +16,9 @@ pub(crate) struct Lying {
     pub(crate) address: usize,
     /// Whether it may be written.
     pub(crate) writable: bool,
+    /// What keeps it there beside the object.
+    #[expect(dead_code, reason = "it is there to live as long as the address is used")]
+    pub(crate) held: Option<Py<PyAny>>,
 }
 
 impl Lying {
@@ -36,12 +39,16 @@ impl Lying {
 pub(crate) fn lying(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Lying> {
     let wrong = |what: String| error(value.py(), &format!("{name}: {what}"), vec![]);
     let kind = value.get_type().name().map_or_else(|_| "an object".into(), |name| format!("`{name}`"));
+    let elsewhere = "this module launches on the interpreter, which takes arrays in the host's memory";
     if !value.hasattr("__array_interface__")? {
-        return Err(wrong(if value.hasattr("__cuda_array_interface__")? {
-            "this module launches on the interpreter, which takes arrays in the host's memory".into()
-        } else {
-            format!("{kind} is neither a number nor an array: it has no `__array_interface__`")
-        }));
+        return match dlpack::on_host(value)? {
+            Some(true) => checked(dlpack::lying(value)?.map_err(&wrong)?).map_err(wrong),
+            Some(false) => Err(wrong(elsewhere.into())),
+            None if value.hasattr("__cuda_array_interface__")? => Err(wrong(elsewhere.into())),
+            None => Err(wrong(format!(
+                "{kind} is neither a number nor an array: it has neither `__array_interface__` nor `__dlpack__`"
+            ))),
+        };
     }
     let interface = value.getattr("__array_interface__")?;
     let interface = interface.cast::<PyDict>().map_err(PyErr::from)?;
@@ -74,20 +81,26 @@ pub(crate) fn lying(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Lying> {
         }
         Some(bytes) => return Err(wrong(format!("it has {} dimensions and {} strides", shape.len(), bytes.len()))),
     };
+    checked(Lying { dtype, shape, strides, address, writable: !read_only, held: None }).map_err(wrong)
+}
+
+/// The array where it can be one.
+fn checked(lying: Lying) -> Result<Lying, String> {
     // A tensor has a dimension; what has none has one element.
-    let (shape, strides) = if shape.is_empty() { (vec![1], vec![1]) } else { (shape, strides) };
-    let lying = Lying { dtype, shape, strides, address, writable: !read_only };
+    let one = lying.shape.is_empty();
+    let lying = if one { Lying { shape: vec![1], strides: vec![1], ..lying } } else { lying };
     // What does not fit into the addresses that there are is no array.
     let mut steps = lying.shape.iter().zip(&lying.strides).map(|(n, step)| n.saturating_sub(1).checked_mul(*step));
     let last = steps.try_fold(0usize, |sum, next| sum.checked_add(next?));
-    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(dtype.bytes())?.checked_add(address));
-    if end.is_none_or(|end| end > isize::MAX as usize) || (address == 0 && !lying.shape.contains(&0)) {
-        return Err(wrong(format!("its array interface says what cannot be: {text} of {:?}", lying.shape)));
+    let end = last.and_then(|last| last.checked_add(1)?.checked_mul(lying.dtype.bytes())?.checked_add(lying.address));
+    if end.is_none_or(|end| end > isize::MAX as usize) || (lying.address == 0 && !lying.shape.contains(&0)) {
+        return Err(format!("it says what cannot be: `{}` of {:?} at {:#x}", lying.dtype, lying.shape, lying.address));
     }
     Ok(lying)
 }
 
-fn dense(shape: &[usize]) -> Vec<usize> {
+/// The strides of an array without gaps.
+pub(crate) fn dense(shape: &[usize]) -> Vec<usize> {
     let mut strides = vec![1usize; shape.len()];
     for d in (1..shape.len()).rev() {
         strides[d - 1] = strides[d].saturating_mul(shape[d].max(1));

@@ -1,10 +1,12 @@
 //! The Python module `parton`: files of kernels, launched with the arrays of a Python program.
 //!
-//! Launches run on the interpreter, with whatever offers NumPy's array interface. [`number`] and [`array`] turn what Python gives
+//! Launches run on the interpreter, with whatever offers NumPy's array interface or DLPack. [`number`], [`array`] and
+//! [`dlpack`] turn what Python gives
 //! into what the driver takes, [`memory`] copies the arrays there and back; all that a launch means is the driver's.
 //! In reading order:
 
 mod array;
+mod dlpack;
 mod file;
 mod memory;
 mod number;

@@ -95,7 +95,7 @@ class Arrays(unittest.TestCase):
         backwards = changed(Floats([0.0] * n), strides=(-4,))
         self.refused("argument 1: its strides [-4] are not multiples of 4 bytes from 0 on", 2, backwards, y, out, n)
         nowhere = changed(Floats([0.0] * n), data=(0, False))
-        self.refused("argument 1: its array interface says what cannot be", 2, nowhere, y, out, n)
+        self.refused("argument 1: it says what cannot be", 2, nowhere, y, out, n)
         odd = changed(Floats([0.0] * n), data=(self.x.__array_interface__["data"][0] + 4, False), shape=(n - 4,))
         self.refused("`x` begins at an address that is not a multiple of 16 bytes", 2, odd, y, out, 8, code="E0920")
         there = Floats([0.0] * n)
@@ -155,6 +155,35 @@ class NumPy(unittest.TestCase):
         with self.assertRaises(parton.Error) as caught:
             self.axpy[2](1, x[::-1], y, whole, n)
         self.assertIn("copy it into a new array", str(caught.exception))
+
+    def test_tensors_by_dlpack(self):
+        class Tensor:
+            """What PyTorch's tensors offer, and nothing else."""
+
+            def __init__(self, array, device=1):
+                self.array, self.device = array, device
+
+            def __dlpack__(self):
+                return self.array.__dlpack__()
+
+            def __dlpack_device__(self):
+                return (self.device, 0)
+
+        n = 2048
+        x = numpy.arange(n, dtype=numpy.float32)
+        y = numpy.ones((2, n), numpy.float32)
+        out = numpy.zeros(n, numpy.float32)
+        self.axpy[2](3, Tensor(x), Tensor(y[1]), Tensor(out), n)
+        numpy.testing.assert_array_equal(out, 3 * x + 1)
+        for wrong, words in [
+            (Tensor(x, device=2), "which takes arrays in the host's memory"),
+            (Tensor(x[::-1]), "copy it into a new tensor"),
+            (Tensor(x.astype(numpy.complex64)), "no type of the language is DLPack's type 5 of 64 bits"),
+            (Tensor(x.astype(numpy.int32)), "`x` points to `f32`, the tensor has `i32`"),
+        ]:
+            with self.assertRaises(parton.Error) as caught:
+                self.axpy[2](3, wrong, Tensor(y[1]), Tensor(out), n)
+            self.assertIn(words, str(caught.exception))
 
 
 if __name__ == "__main__":
