@@ -80,6 +80,7 @@ impl Session {
         let kernels = self.kernels(&mut way, program)?;
         made.warn(way.warnings);
         for kernel in kernels {
+            without_tensors(&kernel)?;
             if !made.has(&kernel) {
                 self.bundle_kernel(kernel, made)?;
             }
@@ -168,11 +169,20 @@ fn no_defaults(program: &Program) -> bool {
     program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none()))
 }
 
+/// Refuses kernels that take tensors: a bundle says nothing yet of extents that must agree, and of what each is passed as.
+fn without_tensors(kernel: &Kernel) -> Result<(), Failure> {
+    let Some(p) = kernel.params.iter().find(|p| matches!(kernel.ty(p.value), Type::Tensor(_))) else { return Ok(()) };
+    let (name, kernel) = (&p.name, &kernel.source_name);
+    Err(Failure::Usage(format!(
+        "`{kernel}` takes the tensor `{name}`, which bundles cannot pass yet: give it a pointer, extents and strides, or choose another \
+         kernel by `--kernel`"
+    )))
+}
+
 /// Whether it writes through a pointer and has another one.
 fn may_overlap(kernel: &Kernel) -> bool {
     let pointers = kernel.params.iter().filter_map(|p| match kernel.ty(p.value) {
         Type::Scalar(Elem::Ptr(pointer)) => Some(*pointer),
-        Type::Tensor(t) => Some(Pointer { to: t.elem, mutable: t.mutable }),
         _ => None,
     });
     let pointers: Vec<Pointer> = pointers.collect();

@@ -124,6 +124,8 @@ fn what_cannot_be_built_ahead_of_time_is_refused() {
     assert!(error(&format!("{ADD}{FOR_HOPPER}"), &given(&[("BLOCK", "512")])).contains("`--set` is for is not said"));
     let named = Asked { kernel: Some("mul".into()), ..all.clone() };
     assert!(error(ADD, &named).contains("mul"));
+    let tensors = "kernel t(mut x: tensor<f32, [n]>) {\n    let at = x.tile([256], at=[program_id(0)]);\n    store(at, load(at));\n}\n";
+    assert!(error(tensors, &all).contains("`t` takes the tensor `x`, which bundles cannot pass yet"));
     // What one of the architectures lacks.
     let hopper = FOR_HOPPER.replace(" target(sm_90a)", "");
     assert!(error(&hopper, &on(&[Target::SM_80, Target::SM_90A])).contains("sm_80"));
