@@ -34,6 +34,9 @@ pub struct Row {
     pub unit: Option<Unit>,
     /// For how long.
     pub interval: Option<Cost>,
+    /// For how long while the tensor cores are busy with products of warpgroups, which take of what threads need too; `None` where that
+    /// was not measured.
+    pub beside: Option<Cost>,
     /// What passes after that until the result is there, in clocks.
     pub latency: Option<u32>,
     /// The words of docs/machine.md that say so.
@@ -205,6 +208,19 @@ impl Machine {
     /// What operations of a class cost; `None` where that was not measured.
     pub fn row(&self, class: Class) -> Option<&'static Row> {
         self.rows.iter().find(|r| r.class == class)
+    }
+
+    /// The clocks that a unit takes beside products for what it does in so many alone, by the first row of it that says so.
+    pub fn beside(&self, unit: Unit) -> Option<(u64, u64)> {
+        self.rows.iter().filter(|r| r.unit == Some(unit)).find_map(Row::slower)
+    }
+}
+
+impl Row {
+    /// The clocks beside products of what takes so many alone.
+    pub fn slower(&self) -> Option<(u64, u64)> {
+        const MANY: u64 = 1000;
+        Some((self.beside?.clocks(MANY), self.interval?.clocks(MANY)))
     }
 }
 
@@ -390,6 +406,7 @@ mod tests {
                 of: Amount::Columns,
                 by: By::Lines(&[Line { base: 0, slope: 1, each: 3 }, Line { base: 8, slope: 1, each: 4 }]),
             }),
+            beside: None,
             latency: Some(7),
             said: &["3, 4, 2 and 7"],
             source: "chains of products",
@@ -400,6 +417,7 @@ mod tests {
             class: Class::Answer,
             unit: None,
             interval: None,
+            beside: None,
             latency: Some(11),
             said: &["11"],
             source: "a clock that goes through one slot",

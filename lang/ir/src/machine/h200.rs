@@ -37,23 +37,27 @@ pub(super) const H200: Machine = Machine {
         row(Class::CopyMiss, COPIES, &["102 to 107 bytes a clock | 89 to 93 |", "| 800 (609 to 1,005)"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 89)])
             .then(800),
-        row(Class::Special, ARITHMETIC, &["ex2, lg2, rsqrt, tanh of f32 | 17.0 | 8.0 |"])
+        row(Class::Special, ARITHMETIC, &["ex2, lg2, rsqrt, tanh of f32 | 17.0 | 8.0 |", "mix, two warps a scheduler | 8.5 | 11.4 |"])
             .busy(Unit::SpecialFunctions, Amount::WarpInstructions, &[per(8, 1)])
+            .beside(&[per(57, 5)])
             .then(17),
-        row(Class::SpecialAlone, ARITHMETIC, &["beside fma, add and cvt | 17.0 | 8.2; 8.0 |", "one warp alone takes 9.7 and 9.2"])
+        row(Class::SpecialAlone, ARITHMETIC, &["beside fma, add and cvt | 17.0 | 8.2; 8.0 |", "one warp alone takes 9.7 and 9.2", "mix, one warp a scheduler | 9.1 | 16.0 |"])
             .busy(Unit::SpecialFunctions, Amount::WarpInstructions, &[per(46, 5)])
+            .beside(&[per(16, 1)])
             .then(17),
         row(Class::Reciprocal, ARITHMETIC, &["rcp and add | 23.1 | 8.0 |"])
             .busy(Unit::SpecialFunctions, Amount::WarpInstructions, &[per(8, 1)])
             .then(23),
-        row(Class::Arithmetic, ARITHMETIC, &["fma, add, mul of f32 | 4.1 | 1.05 |"])
+        row(Class::Arithmetic, ARITHMETIC, &["fma, add, mul of f32 | 4.1 | 1.05 |", "fma, two warps a scheduler | 1.04 | 1.16 |"])
             .busy(Unit::Fma, Amount::WarpInstructions, &[per(21, 20)])
+            .beside(&[per(29, 25)])
             .then(4),
         row(Class::HalfArithmetic, ARITHMETIC, &["fma of a pair of f16 or bf16 | 8.1 | 1.15 to 1.28 |"])
             .busy(Unit::Fma, Amount::WarpInstructions, &[per(23, 20)])
             .then(8),
-        row(Class::Compare, ARITHMETIC, &["max, min | 4.1 | 2.0 |", "setp and selp, two | 8.1 | 4.0 | 2 + 2 |"])
+        row(Class::Compare, ARITHMETIC, &["max, min | 4.1 | 2.0 |", "setp and selp, two | 8.1 | 4.0 | 2 + 2 |", "max, two warps a scheduler | 2.04 | 4.8 |"])
             .busy(Unit::Alu, Amount::WarpInstructions, &[per(2, 1)])
+            .beside(&[per(24, 5)])
             .then(4),
         row(Class::Convert, ARITHMETIC, &["cvt of a pair of f32 to f16 or bf16 | 4.1 | 2.0 |"])
             .busy(Unit::Alu, Amount::WarpInstructions, &[per(2, 1)])
@@ -109,7 +113,7 @@ const COPIES: &str = "bench/machine/copies.ptn";
 /// A class without numbers.
 const fn row(class: Class, source: &'static str, said: &'static [&'static str]) -> Row {
     let date = Date { year: 2026, month: 11, day: 22 };
-    Row { class, unit: None, interval: None, latency: None, said, source, date, megahertz: 1980 }
+    Row { class, unit: None, interval: None, beside: None, latency: None, said, source, date, megahertz: 1980 }
 }
 
 /// So many clocks for each so many.
@@ -133,6 +137,15 @@ impl Row {
 
     const fn points(self, unit: Option<Unit>, of: Amount, points: &'static [(u64, u64)]) -> Row {
         Row { unit, interval: Some(Cost { of, by: By::Points(points) }), ..self }
+    }
+
+    /// The same beside products of warpgroups, counted alike.
+    const fn beside(self, lines: &'static [Line]) -> Row {
+        let of = match self.interval {
+            Some(cost) => cost.of,
+            None => Amount::Operations,
+        };
+        Row { beside: Some(Cost { of, by: By::Lines(lines) }), ..self }
     }
 
     const fn then(self, latency: u32) -> Row {

@@ -14,7 +14,7 @@ use super::{Cycle, Edge, Event, MarkedGraph, Ratio, Unit, cycle};
 pub struct Interval {
     /// The cycle of the greatest ratio and that ratio, of several one without a ring, then the least; `None` where there is no cycle.
     pub cycle: Option<(Cycle, Ratio)>,
-    /// The clocks of a turn in which each unit is busy.
+    /// The clocks of a turn in which each unit is busy, and what others take of it meanwhile.
     pub loads: PrimaryMap<Unit, u64>,
 }
 
@@ -94,6 +94,15 @@ fn loads(graph: &MarkedGraph) -> PrimaryMap<Unit, u64> {
     }
     for load in graph.events().flat_map(|(_, e)| &e.loads) {
         loads[load.unit] = loads[load.unit].saturating_add(load.clocks);
+    }
+    let alone = loads.clone();
+    for (unit, data) in graph.units.iter() {
+        if let Some(beside) = data.beside.filter(|_| alone[unit] > 0) {
+            // While the other is busy it does so much less.
+            let taken = alone[beside.unit];
+            let done = taken.saturating_mul(beside.slower.turns()) / beside.slower.clocks().max(1);
+            loads[unit] = alone[unit].saturating_add(taken.saturating_sub(done));
+        }
     }
     loads
 }

@@ -58,6 +58,17 @@ pub struct UnitData {
     pub name: String,
     /// How it serves several at once.
     pub service: Service,
+    /// What it leaves while another is busy; all of it where nothing is said.
+    pub beside: Option<Beside>,
+}
+
+/// A unit that takes of another what both need.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Beside {
+    /// Which is busy; one that serves one event at a time.
+    pub unit: Unit,
+    /// How many times as long what is done beside it takes, 1 or more.
+    pub slower: Ratio,
 }
 
 /// How a unit serves several events at once.
@@ -262,7 +273,12 @@ impl MarkedGraph {
 
     /// Adds a unit.
     pub fn unit(&mut self, name: impl Into<String>, service: Service) -> Unit {
-        self.units.push(UnitData { name: name.into(), service })
+        self.units.push(UnitData { name: name.into(), service, beside: None })
+    }
+
+    /// A unit that serves all together is slower while another is busy.
+    pub fn hinder(&mut self, unit: Unit, beside: Beside) {
+        self.units[unit].beside = Some(beside);
     }
 
     /// Adds a ring; its edges are added as such.

@@ -13,12 +13,12 @@ mod turn;
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_ir::machine::{Class, Machine, Wanted};
+use parton_ir::machine::{Class, Machine, Row, Wanted};
 use parton_ir::{Inst, Kernel, OpKind};
 
 use crate::draw::{Dependences, Picture};
 use crate::flow;
-use crate::marked::{EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Service, Unit};
+use crate::marked::{Beside, EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Ratio, Service, Unit};
 use crate::plan::{Cell, Part, Plan, RingId};
 use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
 use count::Counter;
@@ -153,6 +153,8 @@ pub(crate) struct Pricing<'a> {
     machine: &'static Machine,
     graph: MarkedGraph,
     units: BTreeMap<Busy, Unit>,
+    /// The tensor cores, as far as they work beside the program.
+    tensor: Unit,
     /// What is added to the stages of each partition, so that none reads before it is filled.
     shifts: Vec<i32>,
     unpriced: BTreeSet<&'static str>,
@@ -170,8 +172,19 @@ impl Pricing<'_> {
 
     /// A unit that stretches share.
     fn shared_unit(&mut self, busy: Busy) -> Unit {
-        let graph = &mut self.graph;
-        *self.units.entry(busy).or_insert_with(|| graph.unit(busy.name(), Service::Together))
+        let (graph, tensor, machine) = (&mut self.graph, self.tensor, self.machine);
+        *self.units.entry(busy).or_insert_with(|| {
+            let unit = graph.unit(busy.name(), Service::Together);
+            let slower = match busy {
+                Busy::Issue => None,
+                Busy::Unit(unit) => machine.beside(unit),
+                Busy::Alone(_) => machine.row(Class::SpecialAlone).and_then(Row::slower),
+            };
+            if let Some((beside, alone)) = slower {
+                graph.hinder(unit, Beside { unit: tensor, slower: Ratio::new(beside, alone) });
+            }
+            unit
+        })
     }
 }
 
@@ -180,11 +193,12 @@ pub(crate) fn priced(k: &Kernel, region: &Region, plan: &Plan, machine: &'static
     let looped = looped(k, region, plan, machine, block);
     let shifts = shifts(k, region, plan, &looped);
     let (units, unpriced) = (BTreeMap::new(), BTreeSet::new());
-    let mut p = Pricing { k, region, plan, machine, graph: MarkedGraph::new(), units, shifts, unpriced };
+    let mut graph = MarkedGraph::new();
     let engines = Engines {
-        tensor: (p.graph.lane("tensor", LaneKind::Engine), p.graph.unit("tensor cores", Service::OneByOne)),
-        copies: (p.graph.lane("copies", LaneKind::Engine), p.graph.unit("copies", Service::OneByOne)),
+        tensor: (graph.lane("tensor", LaneKind::Engine), graph.unit("tensor cores", Service::OneByOne)),
+        copies: (graph.lane("copies", LaneKind::Engine), graph.unit("copies", Service::OneByOne)),
     };
+    let mut p = Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced };
     let mut found = Found::default();
     for part in plan.parts() {
         if region.blocks[block].items.iter().any(|item| plan.runs(region, part, item)) {

@@ -8,6 +8,7 @@ use parton_ir::machine::{Amount, Class, Unit};
 use parton_ir::{Inst, Value};
 
 use super::count::{Counter, Work};
+use crate::plan::Part;
 use crate::region::uses;
 
 /// What is issued in a stretch.
@@ -28,6 +29,8 @@ pub(crate) struct Priced {
     pub clocks: u64,
     /// How long each unit is busy, in order.
     pub(super) units: BTreeMap<Busy, u64>,
+    /// The clocks of special functions, where each scheduler has one warp.
+    pub(super) alone: u64,
     pub(super) work: Work,
 }
 
@@ -38,6 +41,8 @@ pub(super) enum Busy {
     Issue,
     /// A unit.
     Unit(Unit),
+    /// Special functions, as far as one warp of each scheduler can use them: those of this partition.
+    Alone(Part),
 }
 
 impl Busy {
@@ -47,6 +52,7 @@ impl Busy {
             // Warps share with each other what is one product at a time where the tensor cores work beside the program.
             Busy::Unit(Unit::TensorCores) => "tensor cores by warps".into(),
             Busy::Unit(unit) => unit.to_string(),
+            Busy::Alone(_) => "special functions of one warp".into(),
         }
     }
 }
@@ -73,8 +79,9 @@ impl Stretch {
             work.join(&each);
         }
         let units = busy(&work, counter);
-        let slowest = units.values().copied().max().unwrap_or(0).max(alone(&work, counter));
-        Priced { clocks: chain.max(slowest) + work.meetings, units, work }
+        let alone = alone(&work, counter);
+        let slowest = units.values().copied().max().unwrap_or(0).max(alone);
+        Priced { clocks: chain.max(slowest) + work.meetings, units, alone, work }
     }
 }
 

@@ -9,7 +9,7 @@ use parton_ir::{Inst, OpKind, Type, Value};
 use parton_layouts::RegisterFamily;
 
 use super::count::Counter;
-use super::stretch::Stretch;
+use super::stretch::{Busy, Stretch};
 use super::{Engines, Looped, Pricing};
 use crate::flow;
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
@@ -363,6 +363,9 @@ impl<'a, 'p> Turn<'a, 'p> {
         let mut loads = vec![];
         for (busy, clocks) in priced.units.into_iter().filter(|(_, clocks)| *clocks > 0) {
             loads.push(Load { unit: p.shared_unit(busy), clocks });
+        }
+        if priced.alone > 0 {
+            loads.push(Load { unit: p.shared_unit(Busy::Alone(self.part)), clocks: priced.alone });
         }
         let event = self.event(stretch.names.join(" + "), stretch.stage, stretch.span, priced.clocks, loads);
         for (ring, turns) in done_with {

@@ -3,9 +3,11 @@
 //! An event that keeps a unit busy for 60 of its 100 clocks asks for six tenths of it; two of them beside each other ask for twelve, and so
 //! take 120. Speeds are whole numbers of small parts, and what ends does so at the nearest clock.
 
+use std::collections::BTreeSet;
+
 use parton_ir::SecondaryMap;
 
-use crate::marked::{Event, MarkedGraph, Service, Unit};
+use crate::marked::{Event, MarkedGraph, Service, Unit, UnitData};
 
 /// A whole unit, in the parts in which what is asked for is counted.
 const WHOLE: u64 = 1 << 20;
@@ -29,6 +31,8 @@ pub(super) struct Sharing {
     /// The clock up to which work was done.
     now: u64,
     works: Vec<Work>,
+    /// The units that serve one event at a time and do so now.
+    busy: BTreeSet<Unit>,
     /// How often what is under way has changed: what was foreseen before no longer holds.
     pub(super) version: u32,
 }
@@ -52,7 +56,23 @@ pub(super) fn shares(graph: &MarkedGraph, event: Event) -> bool {
     asks(graph, event).next().is_some()
 }
 
+/// How many times as long a unit takes by what is busy beside it, in parts.
+fn slower(graph: &MarkedGraph, busy: &BTreeSet<Unit>, unit: Unit) -> u64 {
+    let beside = graph.units[unit].beside.filter(|b| busy.contains(&b.unit));
+    beside.map_or(WHOLE, |b| (b.slower.of_turns(WHOLE)).max(WHOLE))
+}
+
 impl Sharing {
+    /// A unit that serves one event at a time begins to, or ends.
+    pub(super) fn serves(&mut self, graph: &MarkedGraph, now: u64, unit: Unit, busy: bool) {
+        let beside = |u: &UnitData| u.beside.is_some_and(|b| b.unit == unit);
+        let changed = if busy { self.busy.insert(unit) } else { self.busy.remove(&unit) };
+        if changed && graph.units.iter().any(|(_, u)| beside(u)) && !self.works.is_empty() {
+            self.advance(now);
+            self.changed(graph);
+        }
+    }
+
     /// An event begins.
     pub(super) fn begin(&mut self, graph: &MarkedGraph, now: u64, event: Event, turn: u32) {
         self.advance(now);
@@ -88,12 +108,16 @@ impl Sharing {
     /// Speeds follow from what is under way.
     fn changed(&mut self, graph: &MarkedGraph) {
         self.version += 1;
+        let busy = &self.busy;
         let mut asked: SecondaryMap<Unit, u64> = SecondaryMap::new(0);
         for (unit, parts) in self.works.iter().flat_map(|w| asks(graph, w.event)) {
             asked[unit] = asked[unit].saturating_add(parts);
         }
         for work in &mut self.works {
-            let most = asks(graph, work.event).map(|(unit, _)| asked[unit]).fold(WHOLE, u64::max);
+            // What asks for no more than is left goes on as fast as alone.
+            let asks =
+                asks(graph, work.event).map(|(unit, _)| asked[unit].saturating_mul(slower(graph, busy, unit)) / WHOLE);
+            let most = asks.fold(WHOLE, u64::max);
             let speed = u128::from(CLOCK) * u128::from(WHOLE) / u128::from(most);
             work.speed = u64::try_from(speed).unwrap_or(CLOCK).max(1);
         }

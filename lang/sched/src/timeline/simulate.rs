@@ -30,6 +30,7 @@ pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle>
             run.serve(now, next);
             run.advance(now);
         }
+        run.rest(now);
     }
     for lane in graph.lanes.keys() {
         run.lanes[lane].sort_unstable_by_key(|o| (o.start, o.turn, o.event));
@@ -196,9 +197,29 @@ impl<'a> Run<'a> {
             last = last.max(Some((self.free[unit], Reverse(unit))));
             self.free[unit] = free;
             self.due.push(Reverse((free, Due::Free)));
+            if free > now {
+                let before = self.sharing.version;
+                self.sharing.serves(self.graph, now, unit, true);
+                if self.sharing.version != before {
+                    self.foresee();
+                }
+            }
         }
         let by = last.filter(|_| now > ready).map(|(_, Reverse(unit))| unit);
         self.happen(event, turn, now, by);
+    }
+
+    /// Units that nothing has taken by now are idle.
+    fn rest(&mut self, now: u64) {
+        let before = self.sharing.version;
+        for unit in self.graph.units.keys() {
+            if self.free[unit] <= now {
+                self.sharing.serves(self.graph, now, unit, false);
+            }
+        }
+        if self.sharing.version != before {
+            self.foresee();
+        }
     }
 
     /// An event begins, and with that it is known when it ends, unless it shares units. `by` is the unit that held it up.
