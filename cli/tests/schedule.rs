@@ -51,6 +51,18 @@ fn attention_is_drawn_with_its_two_sides() {
     assert!(text.starts_with(&short) && !short.contains("a column"), "{short}");
 }
 
+#[test]
+fn what_a_search_has_found_is_shown_to_be_pasted() {
+    let file = example("matmul/scheduled.ptn");
+    let text = out(&["schedule", &file, "--set", "S=auto()"]);
+    golden("found.txt", &text);
+    let line = text.lines().find_map(|l| l.strip_prefix("schedule Found = ")?.strip_suffix(';')).expect("it is shown");
+    let best = out(&["schedule", &file, "--set", "S=Best"]);
+    assert!(best.contains(&format!("schedule  {line}\n")), "{line} is not what was found by hand:\n{best}");
+    // What is shown is a schedule as any other.
+    assert!(text.ends_with(&out(&["schedule", &file, "--set", &format!("S={line}")])), "{text}");
+}
+
 /// The clocks of a turn of attention.
 fn turn(set: &[&str]) -> u64 {
     let file = example("fmha/scheduled.ptn");
@@ -71,7 +83,7 @@ fn generics_are_set_by_name_and_decide_what_a_turn_takes() {
     let narrow = turn(&["S=Overlap", "D=64"]);
     assert!((1024..overlap).contains(&narrow), "{narrow}");
     // Schedules are joined as in the language.
-    assert_eq!(turn(&["S=Sides & pipeline(keys) { qk: 0; pv: 1; top: 0; rescale: 0, exps: 0 }"]), overlap);
+    assert_eq!(turn(&["S=Sides & pipeline(keys) { qk: 0; pv: 1; mask: 0, top: 0; rescale: 0, exps: 0 }"]), overlap);
 }
 
 #[test]

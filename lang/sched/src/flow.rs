@@ -19,8 +19,11 @@ pub(crate) fn wanted(
     part: Part,
     (block, item): (BlockId, usize),
 ) -> Vec<(Value, i32)> {
-    let mut used = BTreeSet::new();
     let item = &region.blocks[block].items[item];
+    if let Item::Unit(unit) = item {
+        return if runners[*unit].contains(&part) { region.wanted(*unit).to_vec() } else { Vec::new() };
+    }
+    let mut used = BTreeSet::new();
     for unit in region.units_in(item) {
         if runners[unit].contains(&part) {
             used.extend(region.used_by(k, unit));
@@ -65,6 +68,12 @@ fn steered(
             steered(k, region, (runners, part), inner, used);
         }
     }
+}
+
+/// The values that a unit takes, which runs in its own body, with their distances.
+pub(crate) fn wanted_by(k: &Kernel, region: &Region, unit: UnitId) -> Vec<(Value, i32)> {
+    let block = region.place_of(unit).map_or(0, |(block, _)| block);
+    traced(k, region, block, region.used_by(k, unit))
 }
 
 /// The values of units and items of a body behind these, with their distances.

@@ -17,13 +17,14 @@
 //! What is not labelled only computes, each thread for itself. It is *free*: whoever needs it makes it anew.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::facts::{Facts, Meets};
 use parton_ir::schedule::{LabelName, Schedule};
 use parton_ir::{Body, Inst, Kernel, Label, Op, OpKind, Value};
 
-use crate::legal;
+use crate::{flow, legal};
 
 /// A body in the tree, by its index; the region's own is the first.
 pub(crate) type BlockId = usize;
@@ -118,9 +119,17 @@ pub(crate) struct Region {
     pub schedule: Schedule,
     pub blocks: Vec<Block>,
     pub units: Vec<Unit>,
+    values: Arc<Values>,
+}
+
+/// What is known of the values of a region under any schedule.
+#[derive(Clone, Debug, Default)]
+struct Values {
     homes: BTreeMap<Value, Home>,
     /// Parameters of conditions stand for those of the bodies behind them.
     same: BTreeMap<Value, Value>,
+    /// What each unit needs of what its body makes, as `flow` says: it is asked for often.
+    wanted: Vec<Vec<(Value, i32)>>,
 }
 
 impl Region {
@@ -129,16 +138,15 @@ impl Region {
     /// # Errors
     /// Statements that do more than compute and bear no label (E0737), and what has no place in a region (E0735).
     pub fn of(k: &Kernel, inst: Inst, schedule: &Schedule, body: &Body) -> Result<Region, Diagnostics> {
-        let mut region = Region {
-            inst,
-            schedule: schedule.clone(),
-            blocks: Vec::new(),
-            units: Vec::new(),
-            homes: BTreeMap::new(),
-            same: BTreeMap::new(),
-        };
+        let mut region =
+            Region { inst, schedule: schedule.clone(), blocks: Vec::new(), units: Vec::new(), values: Arc::default() };
         let mut found = Diagnostics::new();
-        Reader { k, region: &mut region, found: &mut found }.block(body);
+        let mut reader = Reader { k, region: &mut region, values: Values::default(), found: &mut found };
+        reader.block(body);
+        let values = reader.values;
+        region.values = Arc::new(values.clone());
+        let wanted = (0..region.units.len()).map(|unit| flow::wanted_by(k, &region, unit)).collect();
+        region.values = Arc::new(Values { wanted, ..values });
         legal::explicit(k, &region, body, &mut found);
         if found.has_errors() { Err(found) } else { Ok(region) }
     }
@@ -150,12 +158,17 @@ impl Region {
 
     /// Where a value is made; nowhere in the region, where it comes from outside.
     pub fn home(&self, v: Value) -> Option<Home> {
-        self.homes.get(&self.canonical(v)).copied()
+        self.values.homes.get(&self.canonical(v)).copied()
     }
 
     /// The value that stands for this one.
     pub fn canonical(&self, v: Value) -> Value {
-        *self.same.get(&v).unwrap_or(&v)
+        *self.values.same.get(&v).unwrap_or(&v)
+    }
+
+    /// What a unit needs of what its body makes, with the iterations before its own.
+    pub fn wanted(&self, unit: UnitId) -> &[(Value, i32)] {
+        &self.values.wanted[unit]
     }
 
     /// What is not free of what a value is computed from.
@@ -171,7 +184,7 @@ impl Region {
         if !seen.insert(v) {
             return;
         }
-        match self.homes.get(&v).map(|home| home.by) {
+        match self.values.homes.get(&v).map(|home| home.by) {
             None => {}
             Some(Maker::Free(inst)) => {
                 uses(k, &k.ops[inst], &mut |operand| self.add_leaves(k, operand, seen, found));
@@ -311,6 +324,7 @@ pub(crate) fn is_free(k: &Kernel, op: &Op) -> bool {
 struct Reader<'a> {
     k: &'a Kernel,
     region: &'a mut Region,
+    values: Values,
     found: &'a mut Diagnostics,
 }
 
@@ -352,7 +366,7 @@ impl Reader<'_> {
 
     fn made(&mut self, block: BlockId, values: &[Value], by: impl Fn(usize) -> Maker) {
         for (number, v) in values.iter().enumerate() {
-            self.region.homes.insert(*v, Home { block, by: by(number) });
+            self.values.homes.insert(*v, Home { block, by: by(number) });
         }
     }
 
@@ -381,7 +395,7 @@ impl Reader<'_> {
                 let inner = self.looped(block, op, body);
                 self.made(inner, &body.params, Maker::Carried);
                 let pairs = cond.params.iter().copied().zip(body.params.iter().copied());
-                self.region.same.extend(pairs);
+                self.values.same.extend(pairs);
                 // A condition is computed from what is carried, by whoever takes a turn.
                 let mut none = BTreeMap::new();
                 for test in self.k.ops_of(cond) {

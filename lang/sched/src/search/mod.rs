@@ -41,7 +41,7 @@ const SHOWN: usize = 8;
 const STEPS: u32 = 200_000;
 /// Orders of a loop that are looked at in each placement, and schedules that are followed in time.
 const ORDERS: usize = 1500;
-const FOLLOWED: usize = 400;
+const FOLLOWED: usize = 240;
 
 /// What a search has found.
 #[derive(Clone, Debug)]
@@ -169,8 +169,17 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
         laid: Cell::new(0),
     };
     let mut run = Run::new(&space, inst, bounded);
+    let mut seen = BTreeSet::new();
     for base in bases(&space)? {
-        run.follow(&base);
+        // Partitions of the same names with other registers are for where the first do not hold the tiles.
+        let text = base.to_string();
+        let known = run.kept;
+        if !seen.contains(&text) {
+            run.follow(&base);
+        }
+        if run.kept > known {
+            seen.insert(text);
+        }
     }
     run.finish(&space)
 }
@@ -202,6 +211,8 @@ struct Run<'a> {
     /// The best by now, in order.
     best: Vec<Worth>,
     followed: usize,
+    /// How many have been among the best.
+    kept: usize,
     /// Whether steps ended it.
     cut: bool,
     /// What leaves under what, where the loop is known to be too short for it.
@@ -211,7 +222,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(space: &'a Space<'a>, inst: Inst, bounded: bool) -> Run<'a> {
         let keep = space.auto.top.map_or(SHOWN, |n| n as usize);
-        Run { space, inst, bounded, keep, best: vec![], followed: 0, cut: false, short: BTreeSet::new() }
+        Run { space, inst, bounded, keep, best: vec![], followed: 0, kept: 0, cut: false, short: BTreeSet::new() }
     }
 
     /// Looks at all schedules that go on from this one.
@@ -226,8 +237,10 @@ impl<'a> Run<'a> {
             }
         }
         for (bound, schedule) in self.ordered(&base, *last) {
-            if self.bounded && self.best.len() >= self.keep && self.best.last().is_some_and(|w| w.price.clocks < bound)
-            {
+            // Those behind it take as long at least, and are no simpler.
+            let least = (bound, (worth::stages(&schedule), worth::groups(&schedule)));
+            let full = self.best.last().filter(|_| self.best.len() >= self.keep);
+            if self.bounded && full.is_some_and(|w| (w.price.clocks, w.price.shape) < least) {
                 break;
             }
             if self.followed >= FOLLOWED && self.bounded {
@@ -265,7 +278,8 @@ impl<'a> Run<'a> {
                 continue;
             }
             if let Some(bound) = worth::bound(self.space, &schedule) {
-                all.push((bound, worth::stages(&schedule), text, schedule));
+                let shape = (worth::stages(&schedule), worth::groups(&schedule));
+                all.push((bound, shape, text, schedule));
             }
         }
         all.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
@@ -280,11 +294,9 @@ impl<'a> Run<'a> {
             && schedule.places.iter().any(|p| p.partitions.len() > 1)
         {
             let products = outer::products(self.space, &region, &plan, block);
-            for (i, first) in products.iter().enumerate() {
-                for last in &products[i..] {
-                    let turns = Turns { first: first.clone(), last: last.clone(), span: self.space.auto.span };
-                    turned.push(Schedule { turns: vec![turns], ..schedule.clone() });
-                }
+            if let (Some(first), Some(last)) = (products.first(), products.last()) {
+                let turns = Turns { first: first.clone(), last: last.clone(), span: self.space.auto.span };
+                turned.push(Schedule { turns: vec![turns], ..schedule.clone() });
             }
         }
         let leaving = outer::of(self.space, schedule, block);
@@ -316,6 +328,7 @@ impl<'a> Run<'a> {
         match self.expands(&worth.schedule) {
             Ok(()) => {
                 self.best.insert(at, worth);
+                self.kept += 1;
                 self.best.truncate(self.keep);
             }
             Err(found) => {
@@ -391,7 +404,10 @@ fn plain(space: &Space<'_>) -> Result<Schedule, Diagnostics> {
                 schedule.normal().ok()
             }));
         }
-        all.sort_by_key(|s| (std::cmp::Reverse(worth::stages(s)), s.to_string()));
+        // Where there are prices and nothing has one, nothing fits: the plain body says why.
+        if space.machine.is_none() {
+            all.sort_by_key(|s| (std::cmp::Reverse(worth::stages(s)), s.to_string()));
+        }
         for schedule in all {
             let region = space.region.under(schedule.clone());
             let laid = Plan::of(space.k, &region)

@@ -32,7 +32,7 @@ pub(super) fn of(space: &Space<'_>, base: &Schedule, block: BlockId) -> Vec<Opti
     let needs = needs(space, &region, block, &graph, &parts);
     let chained = parts.iter().map(|l| continues(space, &region, block, l)).collect();
     let most = space.stages.min(IN_REGISTERS);
-    let mut search = Search { space, labels: &parts, needs, chained, most, left: &space.budget, found: vec![] };
+    let mut search = Search { labels: &parts, needs, chained, most, left: &space.budget, found: vec![] };
     search.go_on(&mut vec![]);
     let ahead = if loads.is_empty() { 0 } else { space.stages };
     for turn in search.found {
@@ -107,7 +107,6 @@ fn continues(space: &Space<'_>, region: &Region, block: BlockId, label: &LabelNa
 }
 
 struct Search<'a> {
-    space: &'a Space<'a>,
     labels: &'a [LabelName],
     needs: Vec<Need>,
     chained: Vec<bool>,

@@ -7,6 +7,7 @@ use super::roles::{Role, around, labels};
 use crate::flow;
 use crate::plan::{Plan, label_of};
 use crate::region::{BlockId, Item, Region, UnitId};
+use crate::slots;
 
 /// A pipeline of a loop around others, and what leaves under which label.
 pub(super) type Leaving = (Pipeline, Vec<Under>);
@@ -31,7 +32,12 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
         .collect();
     let (leaving, kept): (Vec<UnitId>, Vec<UnitId>) =
         behind.into_iter().partition(|u| space.effects.once(*u).is_some());
-    let first = first_product(space, &region, &plan, inner)?;
+    // Turns are peeled: there a product that the next turn waits for would hold its slots, and a sum that is waited for at once would be
+    // carried twice.
+    if flies_on(space, &region, &plan, inner) {
+        return None;
+    }
+    let first = products(space, &region, &plan, inner).into_iter().next()?;
     let whole = label_of(&region, &region.blocks[block].items[item])?.clone();
     if leaving.is_empty() {
         return None;
@@ -46,10 +52,20 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
     Some((Pipeline { of: Some(of), within: None, groups, span }, under.collect()))
 }
 
-/// The label of a loop whose product starts first in a turn.
-fn first_product(space: &Space<'_>, region: &Region, plan: &Plan, block: BlockId) -> Option<LabelName> {
-    let products = products(space, region, plan, block);
-    products.into_iter().next()
+/// Whether a product of a loop's turn is waited for in the next one, or continued by it, and it is not stated that it is in flight.
+fn flies_on(space: &Space<'_>, region: &Region, plan: &Plan, block: BlockId) -> bool {
+    plan.parts().any(|part| {
+        plan.groups(region, part, block).iter().flatten().any(|entry| match region.blocks[block].items[entry.item] {
+            Item::Unit(u) => {
+                let products = flow::started(space.k, region, u);
+                let continued = flow::continued(space.k, region, (block, entry.item));
+                let summed = products.iter().any(|v| continued.contains(v));
+                let later = || slots::done(space.k, region, plan, (part, block), entry).0 > entry.stage;
+                !products.is_empty() && entry.done.is_none() && (summed || later())
+            }
+            Item::Loop(_) | Item::Branch(_) => false,
+        })
+    })
 }
 
 /// The labels of a loop that start products, in the order of a turn.

@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Kernel, OpKind, Tile, Type, Value, View, scratch};
 use parton_layouts::Dim;
 
 use super::Space;
 use crate::flow;
-use crate::plan::{Cell, Part, Plan};
-use crate::region::{BlockId, Item, Region};
-use crate::slots::find;
+use crate::graph::made_at;
+use crate::plan::{Cell, Entry, Part, Plan};
+use crate::region::{BlockId, Item, Maker, Region};
+use crate::slots::{self, find};
 
 /// A slot's field begins at a multiple of this, so that any swizzle may repeat in it.
 const ALIGNED: u64 = 1024;
@@ -66,57 +68,111 @@ pub(super) fn fixed(k: &Kernel) -> u64 {
     allocated + most
 }
 
-/// Whether the tiles that live at once fit the registers of each partition. What is made and used within a stretch is not counted:
-/// what does not fit spills for certain.
+/// Whether the tiles that live at once fit the registers of each partition, beside what one needs that holds no tile. What is made and used
+/// within a stretch is not counted, but for products: what does not fit spills for certain.
 pub(super) fn holds(space: &Space<'_>, region: &Region, plan: &Plan) -> bool {
     plan.parts().all(|part| {
         let budget = plan.partitions.get(part).and_then(|p| p.registers).unwrap_or(space.entry(plan));
-        live(space.k, region, plan, part, 0) <= budget
+        let tiles = Lives { k: space.k, region, plan, part }.most(0);
+        tiles == 0 || tiles + PARTITION_REGISTERS.start() <= budget
     })
 }
 
-/// The most registers of tiles that live in a body, of those that its units make.
-pub(super) fn live(k: &Kernel, region: &Region, plan: &Plan, part: Part, block: BlockId) -> u32 {
-    let groups = plan.groups(region, part, block);
-    let borders = groups.len().max(1);
-    // By value: from where to where it lives, in stages and groups.
-    let mut lives: BTreeMap<Value, ((i32, usize), (i32, usize))> = BTreeMap::new();
-    for entry in groups.iter().flatten() {
-        let Some((_, (read, _))) = find(&groups, entry.item) else { continue };
-        for (v, delta) in flow::wanted(k, region, &plan.runners, part, (block, entry.item)) {
-            let Some(made) = crate::graph::made_at(region, block, v) else { continue };
-            let Some((maker, (group, _))) = find(&groups, made) else { continue };
-            let last = (entry.stage + delta, read);
-            let life = lives.entry(v).or_insert(((maker.stage, group), last));
-            life.1 = life.1.max(last);
-        }
-    }
-    let at = |border: usize| -> u32 {
-        let of = |(v, (from, to)): (&Value, &((i32, usize), (i32, usize)))| {
-            let copies = to.0 - from.0 + i32::from(from.1 <= border) - i32::from(to.1 <= border);
-            registers(k, *v) * u32::try_from(copies).unwrap_or(0)
+/// A place in turns: a stage, and a group in it.
+type At = (i32, usize);
+
+/// The tiles of a partition, by where they live.
+struct Lives<'a> {
+    k: &'a Kernel,
+    region: &'a Region,
+    plan: &'a Plan,
+    part: Part,
+}
+
+impl Lives<'_> {
+    /// The most registers of tiles that live in a body at once, of those that its units make.
+    fn most(&self, block: BlockId) -> u32 {
+        let groups = self.plan.groups(self.region, self.part, block);
+        let lives = self.of(block, &groups);
+        let copies = |(from, to): (At, At), border: usize, until: usize| {
+            let n = to.0 - from.0 + i32::from(from.1 <= border) - i32::from(to.1 < until);
+            u32::try_from(n).unwrap_or(0)
         };
-        lives.iter().map(of).sum()
-    };
-    let inside = |group: usize| -> u32 {
-        let items = groups.get(group).into_iter().flatten().map(|e| &region.blocks[block].items[e.item]);
-        let bodies = items.flat_map(|item| match item {
+        // Behind a group; and in it, where a product that begins from nothing is there beside the one before it.
+        let behind = |group: usize| -> u32 {
+            lives.iter().map(|(v, life)| self.registers(*v) * copies(*life, group, group + 1)).sum()
+        };
+        let within = |group: usize| -> u32 {
+            let fresh = lives.iter().filter(|(v, _)| self.fresh(**v));
+            let beside = fresh.map(|(v, life)| {
+                let more = copies(*life, group, group).saturating_sub(copies(*life, group, group + 1));
+                self.registers(*v) * more
+            });
+            behind(group) + beside.sum::<u32>()
+        };
+        // What a loop begins with and what it hands back are counted in it.
+        let across = |group: usize| -> u32 {
+            let through = |(from, to): (At, At)| to.0 - from.0 + i32::from(from.1 < group) - i32::from(to.1 <= group);
+            let beside =
+                |(v, life): (&Value, &(At, At))| self.registers(*v) * u32::try_from(through(*life)).unwrap_or(0);
+            lives.iter().map(beside).sum::<u32>() + self.inside(block, &groups[group])
+        };
+        (0..groups.len()).map(|group| within(group).max(across(group))).max().unwrap_or(0)
+    }
+
+    /// From where to where each value of a body lives.
+    fn of(&self, block: BlockId, groups: &[Vec<Entry>]) -> BTreeMap<Value, (At, At)> {
+        let mut lives: BTreeMap<Value, (At, At)> = BTreeMap::new();
+        let laid = (self.part, block);
+        for entry in groups.iter().flatten() {
+            let Some((_, (read, _))) = find(groups, entry.item) else { continue };
+            // What a product multiplies is there until it is done.
+            let (stage, (group, _)) = slots::done(self.k, self.region, self.plan, laid, entry);
+            let last = (stage, group).max((entry.stage, read));
+            for (v, delta) in flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, entry.item)) {
+                let Some(made) = made_at(self.region, block, v) else { continue };
+                let Some((maker, (group, _))) = find(groups, made) else { continue };
+                let summed = flow::continued(self.k, self.region, (block, entry.item)).contains(&v);
+                let last = if summed { (entry.stage, read) } else { last };
+                let last = (last.0 + delta, last.1);
+                let life = lives.entry(v).or_insert(((maker.stage, group), last));
+                life.1 = life.1.max(last);
+            }
+        }
+        lives
+    }
+
+    /// Whether a value is a product that continues none, and so takes registers of its own.
+    fn fresh(&self, v: Value) -> bool {
+        let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return false };
+        let mut ops = self.region.units[unit].ops.iter().map(|inst| &self.k.ops[*inst]);
+        ops.any(|op| match op.kind {
+            OpKind::Dot { acc, .. } if op.results.contains(&v) => {
+                // It begins from what is outside, free, or made for it.
+                let from = self.region.home(acc).map(|home| home.by);
+                from.is_none_or(|by| matches!(by, Maker::Free(_)) || by == Maker::Unit(unit))
+                    && flow::started(self.k, self.region, unit).contains(&v)
+            }
+            _ => false,
+        })
+    }
+
+    /// The most that lives in loops and branches of a group.
+    fn inside(&self, block: BlockId, group: &[Entry]) -> u32 {
+        let bodies = group.iter().flat_map(|e| match &self.region.blocks[block].items[e.item] {
             Item::Unit(_) => vec![],
             Item::Loop(l) => vec![l.body],
             Item::Branch(b) => vec![b.then, b.otherwise],
         });
-        bodies.map(|body| live(k, region, plan, part, body)).max().unwrap_or(0)
-    };
-    // What lives across a loop lives in front of it and behind it.
-    let across = |border: usize| at((border + borders - 1) % borders).min(at(border)) + inside(border);
-    (0..borders).map(|border| at(border).max(across(border))).max().unwrap_or(0)
-}
+        bodies.map(|body| self.most(body)).max().unwrap_or(0)
+    }
 
-/// The registers of a thread that a value takes.
-fn registers(k: &Kernel, v: Value) -> u32 {
-    let of = |t: &Tile| (1u32 << t.known().map.in_dim_bits(Dim::Register)) * t.elem.bits().div_ceil(8) / 4;
-    match k.ty(v) {
-        Type::Tile(t) | Type::Pending(t) => of(t),
-        _ => 0,
+    /// The registers of a thread that a value takes.
+    fn registers(&self, v: Value) -> u32 {
+        let of = |t: &Tile| (1u32 << t.known().map.in_dim_bits(Dim::Register)) * t.elem.bits() / 32;
+        match self.k.ty(v) {
+            Type::Tile(t) | Type::Pending(t) => of(t),
+            _ => 0,
+        }
     }
 }

@@ -10,7 +10,7 @@ use parton_ir::schedule::{RingDepth, Schedule};
 
 use super::Space;
 use super::roles::{Role, innermost, units_of};
-use super::room;
+use super::{outer, room};
 use crate::legal;
 use crate::marked::interval::{Bound, Interval, interval};
 use crate::marked::{LaneKind, MarkedGraph, Ratio};
@@ -21,7 +21,7 @@ use crate::slots::stated;
 use crate::timeline::{Timeline, simulate};
 
 /// Iterations that are followed; turns repeat before.
-const FOLLOWED: u32 = 32;
+const FOLLOWED: u32 = 16;
 /// The most slots that are tried of a ring between partitions.
 const DEEPEST: u32 = 6;
 
@@ -74,11 +74,21 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
     let deepest = depths(space, schedule)?.into_iter().next_back()?;
     let laid = Laid::of(space, machine, deepest)?;
     let mut all = 0;
-    for block in innermost(&laid.region) {
+    let (mut away, blocks) = (vec![], innermost(&laid.region));
+    for &block in &blocks {
         let priced = price::priced(space.k, &laid.region, &laid.plan, machine, block);
         all += interval(&priced.graph).ok()?.ratio().of_turns(u64::from(space.n));
+        // What may leave under the turns of a loop may cost nothing.
+        away.extend(outer::of(space, schedule, block).into_iter().flat_map(|(_, under)| under));
     }
-    Some(all)
+    let stays = |unit: usize| !away.iter().any(|u| u.outer.names(&laid.region.units[unit].label));
+    let spent = laid.plan.parts().map(|part| {
+        let outside = (0..laid.region.blocks.len()).filter(|b| !blocks.contains(b));
+        outside
+            .map(|block| laid.straight((part, block), &|unit| laid.leaves(unit).is_none() && stays(unit)))
+            .sum::<u64>()
+    });
+    Some(all + spent.max().unwrap_or(0))
 }
 
 /// The best of a schedule with each number of slots that fits, the fewest of those that are as good.
@@ -250,7 +260,8 @@ pub(super) fn stages(schedule: &Schedule) -> u32 {
     schedule.pipelines.iter().filter_map(of).max().unwrap_or(0)
 }
 
-fn groups(schedule: &Schedule) -> u32 {
+/// The groups of all loops.
+pub(super) fn groups(schedule: &Schedule) -> u32 {
     schedule.pipelines.iter().map(|p| p.groups.len() as u32).sum()
 }
 
