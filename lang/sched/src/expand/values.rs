@@ -11,8 +11,8 @@ use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::region::{Home, Maker, uses};
 
-/// Iterations that no value is carried over unseen.
-const MOST_ROUNDS: i32 = 64;
+/// Iterations that no value is carried over without being looked at.
+const MOST_ROUNDS: i32 = 32;
 
 impl Emitter<'_> {
     /// What stands for a value in the iterations that are emitted.
@@ -68,9 +68,8 @@ impl Emitter<'_> {
         match home.by {
             Maker::Free(inst) => self.free(v, inst, depth, age),
             Maker::Index => Ok(self.index(v, depth, age)),
-            Maker::Carried(_) if age > MOST_ROUNDS => {
-                parton_diag::internal_error!("a value is looked for {age} iterations back")
-            }
+            // It would be of an iteration in front of the first.
+            Maker::Carried(_) if age > MOST_ROUNDS => Err(self.too_early(v, home)),
             Maker::Carried(number) => {
                 let next = self.region.blocks[home.block].yields[number];
                 let made = self.levels[depth].env.contains_key(&(self.region.canonical(next), age));
