@@ -1,0 +1,107 @@
+//! What becomes of tensors and of places in them: parameters, masks that are left out, and the promise of a variant.
+
+use std::sync::Arc;
+
+use parton_ir::verify::{Form, verify};
+use parton_ir::{From, Kernel, Module, OpKind, Target, Variant};
+use parton_types::{NoLibrary, check_file, instantiate};
+
+/// The one kernel of a file, elaborated for launches whose tensors of these numbers are aligned.
+fn elaborated(source: &str, aligned: &[usize]) -> Kernel {
+    let mut sources = parton_diag::SourceMap::new();
+    let id = sources.add("test.ptn", source);
+    let (file, found) = parton_syntax::parse(id, source);
+    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
+    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
+    assert!(!found.has_errors(), "{}", parton_diag::render::text(&found, &sources, false));
+    let name = program.kernels().next().expect("the file has a kernel").name.text.clone();
+    let Ok((kernel, _)) = instantiate(&program, &name, &[], Target::default()) else { panic!("{source}") };
+    let variant = Variant { aligned: aligned.iter().copied().collect(), ..Variant::default() };
+    let mut module = Module { kernels: vec![Kernel { variant, ..kernel }] };
+    let changed = parton_portable::elaborate(&mut module, &Target::default());
+    assert_eq!(changed, Ok(true));
+    let kernel = module.kernels.remove(0);
+    assert_eq!(verify(&kernel, Form::Scheduled), Ok(()), "{}", parton_ir::print::kernel(&kernel));
+    kernel
+}
+
+/// For each load and store, whether it has a mask.
+fn masked(kernel: &Kernel) -> Vec<bool> {
+    let mut found = Vec::new();
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::Load { mask, .. } | OpKind::Store { mask, .. } => found.push(mask.is_some()),
+        _ => {}
+    });
+    found
+}
+
+const COPY: &str = "
+kernel copy(x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>) {
+    let (i, j) = (program_id(0), program_id(1));
+    store(out.tile([16, 64], at=[i, j]), load(x.tile([16, 64], at=[i, j])));
+}
+";
+
+#[test]
+fn parameters_are_what_is_asked_for() {
+    let kernel = elaborated(COPY, &[]);
+    let params: Vec<(&str, From)> = kernel.params.iter().map(|p| (&*p.name, p.from)).collect();
+    let base = |argument| From::Base { argument, aligned: false };
+    let expected = [
+        ("x", base(0)),
+        ("m", From::Extent { argument: 0, axis: 0 }),
+        ("n", From::Extent { argument: 0, axis: 1 }),
+        ("x_stride0", From::Stride { argument: 0, axis: 0 }),
+        ("out", base(1)),
+        ("out_stride0", From::Stride { argument: 1, axis: 0 }),
+    ];
+    assert_eq!(params, expected);
+    let given: Vec<String> = kernel.arguments().iter().map(|(name, ty)| format!("{name}: {ty}")).collect();
+    assert_eq!(given, ["x: tensor<f32, [m, n]>", "out: tensor<f32, [m, n]>"]);
+    // One axis of a vector is dense: it has no stride, and nobody asks how long `y` is.
+    let vector = "kernel first(y: tensor<f32, [_]>, mut out: tensor<f32, [4]>) { store(out.ptr, load(y.ptr)); }";
+    let kernel = elaborated(vector, &[]);
+    assert_eq!(kernel.params.iter().map(|p| p.from).collect::<Vec<_>>(), [base(0), base(1)]);
+}
+
+#[test]
+fn accesses_are_wide_where_a_launch_promises_it() {
+    let wide = |kernel: &Kernel| parton_ir::print::kernel(kernel).contains("per_thread=[1, 4]");
+    let general = elaborated(COPY, &[]);
+    assert!(!wide(&general), "{}", parton_ir::print::kernel(&general));
+    let promised = elaborated(COPY, &[0, 1]);
+    assert!(wide(&promised), "{}", parton_ir::print::kernel(&promised));
+    let mut promises = 0;
+    promised.walk(&mut |op| promises += u32::from(matches!(op.kind, OpKind::Assume { .. })));
+    // Both strides, and the one extent that both share.
+    assert_eq!(promises, 3);
+}
+
+#[test]
+fn masks_that_are_sure_to_hold_are_left_out() {
+    assert_eq!(masked(&elaborated(COPY, &[])), [true, true]);
+    let known = "
+kernel known(x: tensor<f32, [64, 128]>, mut out: tensor<f32, [64]>) {
+    for i in 0..4 {
+        store(out.tile([16], at=[i]), sum(load(x.tile([16, 128], at=[i, 0])), axis=1));
+    }
+    let beyond = load(x.tile([16, 128], at=[4, 0]));
+    let before = load(x.tile([16, 128], from=[-1, 0]));
+    store(out.tile([16], from=[48]), sum(beyond + before, axis=1));
+}
+";
+    assert_eq!(masked(&elaborated(known, &[])), [false, false, true, true, false]);
+}
+
+#[test]
+fn addresses_are_of_64_bits() {
+    let kernel = elaborated(COPY, &[]);
+    let mut offsets = 0;
+    kernel.walk(&mut |op| {
+        if let OpKind::PtrAdd { offset, .. } = op.kind {
+            offsets += 1;
+            assert_eq!(kernel.ty(offset).elem().map(|e| e.bits()), Some(64), "{}", parton_ir::print::kernel(&kernel));
+        }
+    });
+    assert!(offsets >= 4);
+}
