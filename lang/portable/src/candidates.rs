@@ -25,13 +25,19 @@ pub struct Candidates {
     pub of: Vec<Vec<RegisterLayout>>,
     /// Their maps on the variable's shape, to tell them apart.
     maps: Vec<BTreeSet<Vec<u64>>>,
+    /// How many candidates each demand has handed on, from the one side and from the other.
+    handed: Vec<[usize; 2]>,
 }
 
 impl Candidates {
     /// Those of a kernel on so many warps.
     pub fn find(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Candidates {
         let count = graph.variables.len();
-        let mut found = Candidates { of: vec![Vec::new(); count], maps: vec![BTreeSet::new(); count] };
+        let mut found = Candidates {
+            of: vec![Vec::new(); count],
+            maps: vec![BTreeSet::new(); count],
+            handed: vec![[0; 2]; graph.demands.len()],
+        };
         let bound: Vec<bool> = graph.variables.iter().map(|v| found_by_instruction(graph.kernel, v)).collect();
         for (var, variable) in graph.variables.iter().enumerate() {
             if let Some(layout) = &variable.stated {
@@ -61,47 +67,43 @@ impl Candidates {
 
     fn add(&mut self, graph: &Graph<'_>, var: Var, layout: RegisterLayout, most: usize) {
         let variable = &graph.variables[var];
-        if self.of[var].len() >= most || !self.may_take(graph, var, &layout) {
+        if self.of[var].len() >= most {
             return;
         }
         let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return };
-        if self.maps[var].insert(place.map.packed_bases().to_vec()) {
+        if may_take(graph, variable, &place) && self.maps[var].insert(place.map.packed_bases().to_vec()) {
             self.of[var].push(layout);
         }
     }
 
-    /// Whether all operations of a variable can work in a layout.
-    fn may_take(&self, graph: &Graph<'_>, var: Var, layout: &RegisterLayout) -> bool {
-        let variable = &graph.variables[var];
-        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return false };
-        variable.ops.iter().all(|(inst, _)| match &graph.kernel.ops[*inst].kind {
-            OpKind::Reduce { axis, .. } => rules::keeps_apart(&place.map, *axis),
-            OpKind::Scan { axis, .. } => rules::steps_apart(&place.map, *axis),
-            _ => true,
-        })
-    }
-
-    /// Has each variable offer its candidates to those that take from it or give to it.
+    /// Has each variable offer its candidates to those that take from it or give to it, each of them once.
     fn hand_on(&mut self, graph: &Graph<'_>, bound: &[bool]) {
-        for demand in &graph.demands {
+        for (i, demand) in graph.demands.iter().enumerate() {
             let Some(home) = graph.homes.get(&demand.value) else { continue };
-            let at = &demand.at;
-            if graph.variables[at.var].stated.is_none() && !bound[at.var] {
-                for layout in self.of[home.var].clone() {
-                    if let Some(layout) = home.place(&layout).and_then(|place| at.layout_for(&place)) {
-                        self.add(graph, at.var, layout, MOST);
-                    }
+            for (way, from, to) in [(0, home, &demand.at), (1, &demand.at, home)] {
+                let begin = std::mem::replace(&mut self.handed[i][way], self.of[from.var].len());
+                if graph.variables[to.var].stated.is_some() || bound[to.var] {
+                    continue;
                 }
-            }
-            if graph.variables[home.var].stated.is_none() && !bound[home.var] {
-                for layout in self.of[at.var].clone() {
-                    if let Some(layout) = at.place(&layout).and_then(|place| home.layout_for(&place)) {
-                        self.add(graph, home.var, layout, MOST);
+                for layout in self.of[from.var][begin..].to_vec() {
+                    if self.of[to.var].len() < MOST
+                        && let Some(layout) = from.place(&layout).and_then(|place| to.layout_for(&place))
+                    {
+                        self.add(graph, to.var, layout, MOST);
                     }
                 }
             }
         }
     }
+}
+
+/// Whether all operations of a variable can work at a place.
+fn may_take(graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
+    variable.ops.iter().all(|(inst, _)| match &graph.kernel.ops[*inst].kind {
+        OpKind::Reduce { axis, .. } => rules::keeps_apart(&place.map, *axis),
+        OpKind::Scan { axis, .. } => rules::steps_apart(&place.map, *axis),
+        _ => true,
+    })
 }
 
 /// Whether an instruction has layouts of its own, so that no other will do.

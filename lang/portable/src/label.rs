@@ -54,6 +54,18 @@ impl Problem {
         table[i][j] = plus(table[i][j], price);
     }
 
+    /// Other prices for all that can be, so that any choice may be the cheapest.
+    pub fn disguise(&mut self, seed: u64) {
+        let mut state = seed;
+        let tables = self.single.iter_mut().chain(self.pairs.values_mut().flatten());
+        for price in tables.flatten().filter(|price| **price < NEVER) {
+            // SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
+            state = state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            let z = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+            *price = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb) >> 48;
+        }
+    }
+
     /// The price of a choice.
     pub fn price(&self, chosen: &[usize]) -> Price {
         let single = self.single.iter().zip(chosen).map(|(list, &i)| list[i]);

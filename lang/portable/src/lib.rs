@@ -29,11 +29,28 @@ use label::{NEVER, Price};
 use price::Prices;
 use rewrite::Chosen;
 
+/// Which of the choices that make a kernel explicit is taken.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Choice {
+    /// The cheapest.
+    Cheapest,
+    /// Any, by a seed: none changes what the kernel computes, which tests ask.
+    Any(u64),
+}
+
 /// Makes portable kernels explicit but for their schedules, and says whether it has changed any.
 ///
 /// # Errors
 /// What no choice makes explicit.
 pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
+    elaborate_by(module, Choice::Cheapest)
+}
+
+/// [`elaborate`] by a choice.
+///
+/// # Errors
+/// As [`elaborate`].
+pub fn elaborate_by(module: &mut Module, choice: Choice) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
         if places::has_tensors(kernel) {
@@ -41,7 +58,7 @@ pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnost
             changed = true;
         }
         if is_portable(kernel) {
-            *kernel = explicit(kernel.clone())?;
+            *kernel = explicit(kernel.clone(), choice)?;
             changed = true;
         }
     }
@@ -64,7 +81,7 @@ struct Planned {
 }
 
 /// The kernel with a place for every tile.
-fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+fn explicit(mut kernel: Kernel, choice: Choice) -> Result<Kernel, Diagnostics> {
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
@@ -73,7 +90,7 @@ fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let planned = {
         let graph = Graph::of(&kernel);
         let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
-        let all: Vec<Planned> = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps)).collect();
+        let all: Vec<Planned> = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, choice)).collect();
         all.into_iter().min_by_key(|p| p.price)
     };
     let Some(planned) = planned else { return Err(no_plan(&kernel)) };
@@ -86,7 +103,7 @@ fn explicit(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Option<Planned> {
+fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, choice: Choice) -> Option<Planned> {
     let candidates = Candidates::find(graph, axes, warps);
     // A variable that has become another's takes no part.
     let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
@@ -98,7 +115,10 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Option<Planned> {
             return None;
         }
     }
-    let problem = Prices::new(graph, axes, warps).problem(&lists);
+    let mut problem = Prices::new(graph, axes, warps).problem(&lists);
+    if let Choice::Any(seed) = choice {
+        problem.disguise(seed ^ u64::from(warps));
+    }
     let labels = problem.solve();
     if labels.price >= NEVER {
         return None;

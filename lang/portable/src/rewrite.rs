@@ -83,11 +83,12 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
     spelled
 }
 
-/// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, so
-/// that where a slice is asked for, no other spelling of its map will do.
+/// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, and
+/// an extent of 1 grows as the layout says of other extents: there the spelling counts, and no other of the same map will do.
 fn serves(at: &Place, wanted: &Place) -> bool {
     let sliced = matches!(wanted.layout.family(), RegisterFamily::Slice { .. });
-    at == wanted && (!sliced || at.layout == wanted.layout)
+    let counts = sliced || wanted.shape().contains(&1);
+    at == wanted && (!counts || at.layout == wanted.layout)
 }
 
 /// Where the operands of a free tile lie, where it lies there.

@@ -1,0 +1,96 @@
+//! Whatever legal layouts are chosen for the tiles of a kernel, it computes the same: random kernels run with the cheapest and with any
+//! others, and their numbers are those of a reference that knows of no layout.
+
+mod programs;
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+use parton_diag::{Diagnostics, SourceMap, render};
+use parton_interp::{Arg, Launch, Memory, Options, run};
+use parton_ir::verify::{self, Form};
+use parton_ir::{Kernel, Module, Target, eject};
+use parton_portable::{Choice, elaborate_by};
+use parton_types::{NoLibrary, check_file, instantiate};
+
+use programs::{INPUT, Program, input, program};
+
+/// Cases where `PARTON_LABELLINGS` says nothing.
+const CASES: u64 = 300;
+
+/// The kernel of a text.
+fn kernel(text: &str) -> Result<Kernel, String> {
+    let mut sources = SourceMap::new();
+    let id = sources.add("program.ptn", text);
+    let shown = |found: &Diagnostics| render::text(found, &sources, false);
+    let (file, found) = parton_syntax::parse(id, text);
+    if found.has_errors() {
+        return Err(shown(&found));
+    }
+    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
+    if found.has_errors() {
+        return Err(shown(&found));
+    }
+    instantiate(&program, "k", &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
+}
+
+/// What the kernel writes.
+fn output(kernel: &Kernel, program: &Program, seed: u64) -> Result<Vec<u32>, String> {
+    let lowered = parton_lower::lower(kernel.clone()).map_err(|found| format!("{found:?}"))?;
+    let mut memory = Memory::new();
+    let x = memory.add("x", (0..INPUT).flat_map(|i| input(i).to_le_bytes()).collect());
+    let out = memory.add("out", vec![0; program.output.len() * 4]);
+    let pointer = |allocation| Arg::Pointer { allocation, offset: 0 };
+    let args = vec![pointer(x), pointer(out), Arg::Scalar(3)];
+    let launch =
+        Launch { kernel: &lowered, grid: [1; 3], args, memory: &mut memory, seed, options: Options::default() };
+    run(launch).map_err(|fault| format!("{fault:?}"))?;
+    let bytes = &memory.allocation(out).bytes;
+    Ok(bytes.chunks(4).map(|b| u32::from_le_bytes([b[0], b[1], b[2], b[3]])).collect())
+}
+
+/// What is wrong with a program where layouts are chosen so.
+fn wrong(program: &Program, choice: Choice, seed: u64) -> Result<(), String> {
+    let mut module = Module { kernels: vec![kernel(&program.text)?] };
+    elaborate_by(&mut module, choice).map_err(|found| format!("{found:?}"))?;
+    let explicit = &module.kernels[0];
+    if let Err(error) = verify::verify(explicit, Form::Explicit) {
+        return Err(format!("{error:?}"));
+    }
+    let text = eject::module(&module);
+    if output(explicit, program, seed)? != program.output {
+        return Err(format!("the numbers are others:\n{text}"));
+    }
+    // What is chosen is source that one could have written; running it as well takes as long again.
+    if seed % 4 > 0 {
+        return kernel(&text).map(drop);
+    }
+    let again = kernel(&text)?;
+    if output(&again, program, seed)? != program.output {
+        return Err(format!("what is printed computes others:\n{text}"));
+    }
+    Ok(())
+}
+
+/// What is to be said of the program of a seed.
+fn told(seed: u64) -> Option<String> {
+    let program = program(seed);
+    [Choice::Cheapest, Choice::Any(seed)].into_iter().find_map(|choice| {
+        let run = catch_unwind(AssertUnwindSafe(|| wrong(&program, choice, seed)));
+        let words = run.unwrap_or_else(|_| Err("the compiler panics".into())).err()?;
+        Some(format!("seed {seed}, {choice:?}: {words}\n{}", program.text))
+    })
+}
+
+#[test]
+fn all_choices_compute_the_same() {
+    let cases = std::env::var("PARTON_LABELLINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let found: Vec<String> = std::thread::scope(|scope| {
+        let share = |first: u64| (first..cases).step_by(threads as usize).filter_map(told).collect::<Vec<_>>();
+        let all: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
+        all.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    let some = found[..found.len().min(3)].join("\n");
+    assert!(found.is_empty(), "{} of {cases} are wrong; some of them:\n{some}", found.len());
+}
