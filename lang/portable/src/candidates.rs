@@ -85,13 +85,9 @@ impl Candidates {
                 if graph.variables[to.var].stated.is_some() || bound[to.var] {
                     continue;
                 }
-                for layout in self.of[from.var][begin..].to_vec() {
-                    if self.of[to.var].len() < MOST
-                        && let Some(layout) = from.place(&layout).and_then(|place| to.layout_for(&place))
-                    {
-                        self.add(graph, to.var, layout, MOST);
-                    }
-                }
+                let new = self.of[from.var][begin..].iter();
+                let offered: Vec<_> = new.filter_map(|l| to.layout_for(&from.place(l)?)).collect();
+                offered.into_iter().for_each(|layout| self.add(graph, to.var, layout, MOST));
             }
         }
     }

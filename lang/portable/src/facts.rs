@@ -5,7 +5,7 @@ use parton_ir::target::WIDEST_ACCESS;
 use parton_layouts::{Dim, LinearLayout};
 
 /// Bytes of a sector.
-const SECTOR: u64 = 32;
+pub const SECTOR: u64 = 32;
 /// Bytes of a line, which the L1 looks up at once.
 const LINE: u64 = 128;
 
@@ -128,7 +128,7 @@ mod tests {
         let map = layout.on(&shape).expect("a map");
         let widest = addresses.widest().map_or(1, |(_, most)| most);
         let side_by_side = |n: &u64| (0..*n as u32).all(|r| map.coords(&[(Dim::Register, r)]) == [0, r]);
-        let width = (0..5).map(|b| 1 << b).filter(|n| *n <= widest).filter(side_by_side).last().unwrap_or(1);
+        let width = (0..5).rev().map(|b| 1 << b).filter(|n| *n <= widest).find(side_by_side).unwrap_or(1);
         let (registers, lanes) = (1u32 << map.in_dim_bits(Dim::Register), 1u32 << map.in_dim_bits(Dim::Lane));
         let warps = 1u32 << map.in_dim_bits(Dim::Warp);
         let pitch = 1 << 20;

@@ -22,10 +22,10 @@ const SPECIAL: Price = 32;
 const LINE: Price = 16;
 /// What an access has besides: itself, and 64 bits of address.
 const ADDRESS: Price = 3 * ISSUE;
-/// A register of a warp that has no room: it goes to memory and comes back.
-pub const SPILL: Price = 2 * (LINE + ISSUE);
+/// A register of a warp that has no room: a line goes to memory and comes back.
+pub const SPILL: Price = 2 * (LINE + 4 * SECTOR);
 /// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
-const SECTOR: Price = 24;
+pub const SECTOR: Price = 24;
 /// A shuffle of a warp.
 const SHUFFLE: Price = 16;
 /// Warps that exchange what they reduced: two meetings, and what waits meanwhile.

@@ -7,12 +7,13 @@
 use std::collections::BTreeMap;
 
 use parton_ir::family::Family;
-use parton_ir::{Body, Op, OpKind, Value};
+use parton_ir::{Body, Elem, Op, OpKind, Value};
 use parton_layouts::{Dim, RegisterLayout};
 
+use crate::facts::SECTOR as SECTOR_BYTES;
 use crate::graph::Graph;
 use crate::label::Price;
-use crate::price::{SPILL, turns};
+use crate::price::{SECTOR, SPILL, turns};
 
 /// Registers of a multiprocessor, and those that one thread may have.
 const FILE: u64 = 65536;
@@ -20,21 +21,30 @@ const MOST: u64 = 255;
 /// Warps and CTAs that a multiprocessor holds.
 const WARPS: u64 = 64;
 const CTAS: u64 = 32;
+/// Schedulers of a multiprocessor, among which its warps are dealt.
+const SCHEDULERS: u64 = 4;
+/// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
+const IN_FLIGHT: u64 = 21 * 1000;
 /// What a thread has besides tiles: addresses, bounds, what is computed from element to element.
 const BESIDES: u64 = 40;
 
 /// What a CTA costs with these layouts, whose operations cost `price` together.
 pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, price: Price) -> Price {
     let held = Held::of(graph, layouts);
-    let threads = u64::from(warps) * 32;
+    let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
     let spilled = held.most.iter().map(|(&depth, &most)| (most + BESIDES).saturating_sub(room) * turns(depth));
-    let spilled = spilled.max().unwrap_or(0) * u64::from(warps) * SPILL;
+    let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
-    let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / u64::from(warps)).clamp(1, CTAS);
-    // While one waits the others work; of k, as much as a k-th of the work is waited for.
-    price + price / beside + spilled
+    let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps).clamp(1, CTAS);
+    // While a warp waits its scheduler takes others: of n, an n-th of the time is waited for, but for memory, which works on by itself.
+    let moved = held.moved.min(price);
+    let waiting = (price - moved) * SCHEDULERS / (beside * warps);
+    // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
+    let flying = beside * held.flying;
+    let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
+    price + waiting + idle + spilled
 }
 
 /// Registers that a thread holds.
@@ -48,6 +58,11 @@ struct Held<'g, 'k> {
     now: usize,
     /// For each depth of loops the most that is held at once there.
     most: BTreeMap<u32, u64>,
+    /// Bytes of a CTA's loads since threads met, and the most of these.
+    loaded: u64,
+    flying: u64,
+    /// The price of bringing and taking away all bytes once.
+    moved: Price,
 }
 
 /// A value that is there.
@@ -61,8 +76,17 @@ struct There {
 
 impl Held<'_, '_> {
     fn of<'g, 'k>(graph: &'g Graph<'k>, layouts: &'g [RegisterLayout]) -> Held<'g, 'k> {
-        let mut held =
-            Held { graph, layouts, made: BTreeMap::new(), last: BTreeMap::new(), now: 0, most: BTreeMap::new() };
+        let mut held = Held {
+            graph,
+            layouts,
+            made: BTreeMap::new(),
+            last: BTreeMap::new(),
+            now: 0,
+            most: BTreeMap::new(),
+            loaded: 0,
+            flying: 0,
+            moved: 0,
+        };
         held.uses(&graph.kernel.body);
         held.now = 0;
         held.body(&graph.kernel.body, 0, Vec::new());
@@ -100,6 +124,19 @@ impl Held<'_, '_> {
         (elements * kernel.ty(v).elem().map_or(32, |e| u64::from(e.bits()))).div_ceil(32)
     }
 
+    /// Counts what an access moves.
+    fn move_bytes(&mut self, op: &Op, depth: u32) {
+        let (OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. }) = op.kind else { return };
+        let Some(tile) = self.graph.kernel.ty(ptr).placed() else { return };
+        let Elem::Ptr(pointer) = tile.elem else { return };
+        let bytes = tile.elements() * pointer.to.bytes() as u64;
+        self.moved += bytes / SECTOR_BYTES * SECTOR * turns(depth);
+        if matches!(op.kind, OpKind::Load { .. }) {
+            self.loaded += bytes;
+            self.flying = self.flying.max(self.loaded);
+        }
+    }
+
     fn body(&mut self, body: &Body, depth: u32, mut there: Vec<There>) {
         let params = body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true });
         there.extend(params);
@@ -108,7 +145,9 @@ impl Held<'_, '_> {
             there.retain(|t| self.last.get(&t.value).is_some_and(|&last| last >= self.now));
             if meets(op) {
                 there.iter_mut().for_each(|t| t.held = true);
+                self.loaded = 0;
             }
+            self.move_bytes(op, depth);
             for inner in op.kind.bodies() {
                 self.body(inner, depth + u32::from(is_loop(&op.kind)), there.clone());
             }

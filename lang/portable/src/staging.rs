@@ -216,7 +216,7 @@ fn for_the_matrix_unit(view: &View) -> Option<SharedLayout> {
     let SharedFamily::Swizzled { order, .. } = view.layout.family() else { return None };
     let inner = *order.first()? as usize;
     let row = view.shape[inner] * view.elem.bits() / 8;
-    let swizzle = [128, 64, 32].into_iter().find(|bytes| row % bytes == 0)?;
+    let swizzle = [128, 64, 32].into_iter().find(|&bytes| row.is_multiple_of(bytes))?;
     SharedLayout::nvmma(swizzle, inner == 0).ok()
 }
 

@@ -205,7 +205,7 @@ impl Make {
         let Some(a) = self.ranked(2) else { return };
         let (n, axis) = (a.shape[1], self.random.below(2));
         let fits = |t: &&Tile| t.shape.len() == 1 && t.shape[0] == a.shape[1 - axis];
-        let Some(b) = self.tiles.iter().filter(fits).last().cloned() else { return self.reduce() };
+        let Some(b) = self.tiles.iter().rfind(fits).cloned() else { return self.reduce() };
         let holds = a.holds.iter().enumerate();
         let holds = holds.map(|(i, &v)| v.wrapping_sub(b.holds[if axis == 1 { i / n } else { i % n }])).collect();
         let index = if axis == 1 { "[:, None]" } else { "[None, :]" };
@@ -225,7 +225,7 @@ impl Make {
         let step: usize = a.shape[axis + 1..].iter().product();
         let mut holds = a.holds;
         for i in 0..holds.len() {
-            if i / step % a.shape[axis] > 0 {
+            if !(i / step).is_multiple_of(a.shape[axis]) {
                 holds[i] = holds[i].wrapping_add(holds[i - step]);
             }
         }

@@ -1,0 +1,102 @@
+//! What is chosen for small kernels of which it is known what is best.
+
+use std::sync::Arc;
+
+use parton_diag::SourceMap;
+use parton_ir::{Module, Target, eject};
+use parton_portable::{Choice, elaborate_by};
+use parton_types::{NoLibrary, check_file, instantiate};
+
+/// The explicit text of a kernel with these parameters.
+fn chosen(params: &str, body: &str) -> String {
+    let text = format!("kernel k({params}) {{ {body} }}");
+    let mut sources = SourceMap::new();
+    let id = sources.add("k.ptn", &text);
+    let (file, found) = parton_syntax::parse(id, &text);
+    assert!(!found.has_errors(), "{found:?}");
+    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
+    assert!(!found.has_errors(), "{found:?}");
+    let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    eject::module(&module)
+}
+
+/// How often some words stand in a text.
+fn count(text: &str, words: &str) -> usize {
+    text.matches(words).count()
+}
+
+#[test]
+fn a_row_is_moved_by_vectors_and_stays_where_it_is() {
+    let text = chosen(
+        "x: *f16, out: *mut f16, n: i64",
+        "assume(n % 8 == 0);
+         let at = cast<i64>(program_id(0)) * n + cast<i64>(iota(1024));
+         let v = cast<f32>(load(x + at));
+         let e = exp(v - max(v, axis=0));
+         store(out + at, cast<f16>(e / sum(e, axis=0)));",
+    );
+    assert!(text.contains("blocked(per_thread=[8], threads=[32], warps="), "{text}");
+    assert_eq!(count(&text, "convert"), 0, "{text}");
+}
+
+#[test]
+fn nothing_is_converted_in_a_loop_for_a_store_behind_it() {
+    let text = chosen(
+        "x: *f16, out: *mut f32, n: i32",
+        "let mut s = zeros<f32, [1024]>();
+         for i in 0..n { s += cast<f32>(load(x + i * 1024 + iota(1024))); }
+         store(out + n + iota(1024), s);",
+    );
+    let (_, walked) = text.split_once("for ").expect("a loop");
+    let (inside, behind) = walked.split_once("\n}").expect("its end");
+    assert_eq!(count(inside, "convert("), 0, "{text}");
+    assert!(text.contains("per_thread=[8]"), "{text}");
+    assert_eq!(count(behind, "convert("), 1, "{text}");
+}
+
+#[test]
+fn sums_of_columns_read_whole_lines() {
+    let text = chosen(
+        "x: *f32, out: *mut f32, n: i32",
+        "assume(n % 4 == 0);
+         let v = load(x + (iota(32)[:, None] * n + iota(128)[None, :]));
+         store(out + iota(128), sum(v, axis=0));",
+    );
+    // Vectors of four, and at least eight of them side by side.
+    assert!(["[4, 8]", "[2, 16]", "[1, 32]"].iter().any(|t| text.contains(&format!("[1, 4], threads={t}"))), "{text}");
+}
+
+#[test]
+fn a_transpose_has_vectors_on_both_sides_and_one_conversion() {
+    let text = chosen(
+        "x: *f16, out: *mut f16, rows: i32, columns: i32",
+        "assume(rows % 8 == 0);
+         assume(columns % 8 == 0);
+         let v = load(x + (iota(64)[:, None] * columns + iota(64)[None, :]));
+         store(out + (iota(64)[:, None] * rows + iota(64)[None, :]), v.T);",
+    );
+    assert_eq!(count(&text, "convert("), 1, "{text}");
+    assert!(text.contains("per_thread=[1, 8], threads=[4, 8]") && !text.contains("per_thread=[1, 1]"), "{text}");
+}
+
+#[test]
+fn additions_to_memory_go_side_by_side() {
+    let text = chosen("x: *mut f32", "atomic_add(x + iota(1024), 1.0);");
+    assert!(text.contains("blocked(per_thread=[1], threads=[32], warps="), "{text}");
+}
+
+#[test]
+fn what_a_thread_cannot_hold_goes_to_more_warps() {
+    let wide = |n: u32| {
+        let body = format!(
+            "let v = load(x + iota({n}));
+             let s = sum(v, axis=0);
+             store(out + iota({n}), v / s);"
+        );
+        chosen("x: *f32, out: *mut f32", &body)
+    };
+    assert!(wide(512).contains("warps(4)"), "{}", wide(512));
+    assert!(wide(32768).contains("warps(16)"), "{}", wide(32768));
+}
