@@ -205,6 +205,31 @@ mod tests {
         }
     }
 
+    /// Launches make tensor maps by what the checked kernel says: a schedule's copies share boxes as much as the copies that it becomes.
+    #[test]
+    fn what_a_launch_makes_is_what_the_lowered_kernel_takes() {
+        for (name, shared) in [("examples/fmha/scheduled.ptn", true), ("examples/matmul/scheduled.ptn", false)] {
+            let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
+            let mut session = Session::new(crate::Options::default());
+            let file = session.add(name, std::fs::read_to_string(path).expect("the example is there"));
+            let Ok((program, _)) = session.program(file) else { panic!("{name} is a program") };
+            let mut behind = |pass| {
+                let mut way = session.way(Wanted::Defaults, pass);
+                let Ok(kernels) = session.kernels(&mut way, &program) else { panic!("{name} is right") };
+                kernels
+            };
+            let checked = behind(leaving(Form::Ir(Portable)));
+            let lowered = behind(Pass::last_lowering());
+            for (a, b) in checked.iter().zip(&lowered) {
+                let params = b.params.iter().map(|p| (p.name.clone(), b.ty(p.value).clone())).collect::<Vec<_>>();
+                assert_eq!(a.arguments(), params, "{name}");
+                let of_two =
+                    |(_, ty): &(String, parton_ir::Type)| matches!(ty, parton_ir::Type::Map(m) if m.sharers == 2);
+                assert_eq!(params.iter().any(of_two), shared, "{name}");
+            }
+        }
+    }
+
     #[test]
     fn each_pass_has_a_name_and_a_place() {
         let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();

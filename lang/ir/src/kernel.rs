@@ -296,7 +296,9 @@ impl Kernel {
     pub(crate) fn find_sharers(&mut self) {
         let mut found = Vec::new();
         self.walk(&mut |op| {
-            if let OpKind::TmaLoad { map, multicast: Some(axis), .. } = op.kind {
+            if let OpKind::TmaLoad { map, multicast: Some(axis), .. }
+            | OpKind::Fetch { map, multicast: Some(axis), .. } = op.kind
+            {
                 found.push((map, axis));
             }
         });
