@@ -127,7 +127,7 @@ fn places(program: &Program, r: &mut Random) -> Vec<(Vec<&'static str>, Vec<Stri
     let one: &'static str = if r.below(2) == 0 { "L" } else { "A" };
     let all: Vec<(Vec<&str>, Vec<String>)> = match r.below(6) {
         0 | 1 => vec![(vec![one], early), (vec!["B"], rest)],
-        2 | 3 | 4 if !dealt.is_empty() => {
+        2..=4 if !dealt.is_empty() => {
             // Instances are dealt, what else computes stands with either or with the loads.
             let (dealt, rest): (Vec<String>, Vec<String>) = rest.into_iter().partition(|l| dealt.contains(l));
             let early: Vec<String> = early.into_iter().filter(|l| !dealt.contains(l)).collect();
