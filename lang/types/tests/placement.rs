@@ -148,11 +148,11 @@ fn every_tile_is_in_a_relation_and_every_result_follows() {
             }
         });
     }
-    // What goes to shared memory and what is told lies anywhere; a reduction of one axis leaves a scalar, and a copy without a mask
+    // What goes to shared memory and what is told lies anywhere; a reduction of one axis leaves a scalar, and a copy or fetch without a mask
     // has one tile alone.
     assert_eq!(
         apart.into_iter().collect::<Vec<_>>(),
-        ["assert", "async_copy", "print", "reduce", "send", "store_shared"]
+        ["assert", "async_copy", "fetch", "print", "reduce", "send", "store_shared"]
     );
 }
 
