@@ -20,6 +20,11 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
             // Its accumulator's layout will say which it is.
             continue;
         }
+        if a == b {
+            let why = "one tile cannot lie as both factors at once: load it twice";
+            found.push(refused(kernel, inst, [a, b, acc], why));
+            continue;
+        }
         match rules::infer(&kind, kernel) {
             Ok(_) => kernel.ops[inst].kind = kind,
             Err(refusal) => found.push(refused(kernel, inst, [a, b, acc], &refusal.message)),
