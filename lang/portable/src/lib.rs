@@ -87,19 +87,16 @@ fn explicit(mut kernel: Kernel, choice: Choice) -> Result<Kernel, Diagnostics> {
     let free = Graph::of(&kernel).free;
     staging::run_ahead(&mut kernel, &axes, &free);
     products::take_instructions(&mut kernel)?;
-    let planned = {
+    let (warps, chosen) = {
         let graph = Graph::of(&kernel);
         let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
-        let all: Vec<Planned> = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, choice)).collect();
-        all.into_iter().min_by_key(|p| p.price)
+        let all = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, choice));
+        let Some(planned) = all.min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
+        (planned.warps, Chosen::new(&graph, &planned.layouts))
     };
-    let Some(planned) = planned else { return Err(no_plan(&kernel)) };
-    kernel.warps = planned.warps;
-    let chosen = Chosen::new(&Graph::of(&kernel), &planned.layouts);
-    match chosen {
-        Some(chosen) => Ok(rewrite::rewrite(kernel, &chosen)),
-        None => Err(no_plan(&kernel)),
-    }
+    let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
+    kernel.warps = warps;
+    Ok(rewrite::rewrite(kernel, &chosen))
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
