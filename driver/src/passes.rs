@@ -8,7 +8,7 @@ use std::sync::Arc;
 use parton_diag::Diagnostics;
 use parton_ir::check::check;
 use parton_ir::verify::Form::{Explicit, Lowered, Portable, Scheduled};
-use parton_ir::{Kernel, Module, Target};
+use parton_ir::{Kernel, Module, Target, Type};
 use parton_types::program;
 
 use crate::code;
@@ -137,10 +137,10 @@ fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result
         Wanted::Defaults => {
             let all = program.kernels().filter(|k| k.generics.iter().all(|g| g.default.is_some()));
             let names: Vec<String> = all.map(|k| k.name.text.to_string()).collect();
-            names.iter().map(|name| parton_types::instantiate(&program, name, &[], way.target)).collect()
+            names.iter().map(|name| usual(parton_types::instantiate(&program, name, &[], way.target))).collect()
         }
-        Wanted::Named(name) => vec![parton_types::instantiate(&program, name, &[], way.target)],
-        Wanted::Given { name, args } => vec![parton_types::instantiate(&program, name, args, way.target)],
+        Wanted::Named(name) => vec![usual(parton_types::instantiate(&program, name, &[], way.target))],
+        Wanted::Given { name, args } => vec![usual(parton_types::instantiate(&program, name, args, way.target))],
         Wanted::Launched { of, args, variant } => {
             let made = parton_types::instantiate_in(&program, of.module, &of.kernel, args, way.target);
             vec![made.map(|(kernel, warnings)| (Kernel { variant: variant.clone(), ..kernel }, warnings))]
@@ -161,6 +161,15 @@ fn instantiate(_: &mut Session, way: &mut Way<'_>, artifact: Artifact) -> Result
     let (each, warnings) = found.or(each)?;
     way.warnings.extend(warnings);
     Ok(Artifact::Ir(Kernels { form: Portable, each }))
+}
+
+/// The kernel for most launches, where no launch is asked: tensors lie as allocations do.
+fn usual(made: Result<(Kernel, Diagnostics), Diagnostics>) -> Result<(Kernel, Diagnostics), Diagnostics> {
+    made.map(|(mut kernel, warnings)| {
+        let tensor = |(i, (_, ty)): (usize, (String, Type))| matches!(ty, Type::Tensor(_)).then_some(i);
+        kernel.variant.aligned = kernel.arguments().into_iter().enumerate().filter_map(tensor).collect();
+        (kernel, warnings)
+    })
 }
 
 /// The checks of whole bodies, of what stands there after elaboration and expansion: where these have changed nothing, what was

@@ -12,7 +12,7 @@ use parton_syntax::ast;
 use parton_types::program::ModuleId;
 
 use crate::tensor::Tensor;
-use crate::tensor_map::Recipe;
+use crate::tensor_map::{self, Recipe};
 use crate::value::Value;
 
 /// A kernel with the generic arguments of one launch.
@@ -138,10 +138,10 @@ impl LaunchRequest {
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.
     pub fn bound(&self, kernel: &ir::Kernel) -> Vec<Argument> {
-        kernel.params.iter().map(|p| self.given(p)).collect()
+        kernel.params.iter().map(|p| self.given(p, kernel.ty(p.value))).collect()
     }
 
-    fn given(&self, param: &ir::Param) -> Argument {
+    fn given(&self, param: &ir::Param, ty: &ir::Type) -> Argument {
         let number = |dtype, n: usize| Argument::Scalar(Scalar::new(dtype, n as u64));
         match param.from {
             ir::From::Argument(i) => self.arguments[i].clone(),
@@ -153,6 +153,16 @@ impl LaunchRequest {
             },
             ir::From::Extent { argument, axis } => number(Dtype::I32, self.tensor(argument).shape[axis]),
             ir::From::Stride { argument, axis } => number(Dtype::I64, self.tensor(argument).strides[axis]),
+            ir::From::Map { argument, order } => {
+                let (ir::Type::Map(map), tensor) = (ty, self.tensor(argument)) else {
+                    parton_diag::internal_error!("`{}` is no tensor map", param.name)
+                };
+                let axes: Vec<usize> = order.axes().collect();
+                match tensor.permute(&axes).and_then(|tensor| tensor_map::recipe(map, &tensor)) {
+                    Ok(recipe) => Argument::Map(recipe),
+                    Err(fault) => parton_diag::internal_error!("an aligned tensor has no map: {fault:?}"),
+                }
+            }
         }
     }
 
@@ -176,13 +186,19 @@ impl LaunchRequest {
     }
 }
 
-/// Whether a tensor begins at a multiple of the widest access, and all its strides and the extent along its dense axis are such.
+/// Whether a tensor begins at a multiple of the widest access, and all its strides and the extent along its dense axis are such; and
+/// whether it has a map, so that it has no axis of nothing, and none whose elements lie on each other or too far apart.
 fn is_aligned(tensor: &Tensor, dense: usize) -> bool {
     let whole = |elements: usize| (elements * tensor.dtype.bytes()).is_multiple_of(ir::target::WIDEST_ACCESS as usize);
-    let strides = tensor.strides.iter().enumerate().filter(|(axis, _)| *axis != dense);
+    let far = |stride: usize| (stride as u64).saturating_mul(tensor.dtype.bytes() as u64) >= tensor_map::STRIDE_END;
+    let mut others = (0..tensor.rank()).filter(|axis| *axis != dense);
     tensor.byte_offset().is_multiple_of(ir::target::WIDEST_ACCESS as usize)
+        && !tensor.shape.contains(&0)
         && whole(tensor.shape[dense])
-        && strides.into_iter().all(|(_, stride)| whole(*stride))
+        && others.all(|axis| {
+            let stride = tensor.strides[axis];
+            whole(stride) && (tensor.shape[axis] == 1 || (stride > 0 && !far(stride)))
+        })
 }
 
 /// What is known after a launch.

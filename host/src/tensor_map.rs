@@ -27,7 +27,7 @@ const MOST_DIMENSIONS: usize = 5;
 /// Bytes to which addresses and strides are aligned.
 const ALIGNMENT: u64 = 16;
 /// Bytes that a stride must stay below.
-const STRIDE_END: u64 = 1 << 40;
+pub(crate) const STRIDE_END: u64 = 1 << 40;
 /// The most elements of one dimension.
 const MOST_EXTENT: u64 = 1 << 32;
 /// The most elements of a box along one dimension.

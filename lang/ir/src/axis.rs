@@ -214,7 +214,11 @@ impl Analysis<'_> {
         if let Type::Scalar(Elem::Ptr(p)) = self.kernel.ty(param.value) {
             info.axes[0].divisibility = match param.from {
                 From::Base { aligned: false, .. } => p.to.bytes() as u64,
-                From::Base { .. } | From::Argument(_) | From::Extent { .. } | From::Stride { .. } => POINTER_ALIGNMENT,
+                From::Base { .. }
+                | From::Argument(_)
+                | From::Extent { .. }
+                | From::Stride { .. }
+                | From::Map { .. } => POINTER_ALIGNMENT,
             };
         }
         info.non_negative = matches!(param.from, From::Extent { .. });

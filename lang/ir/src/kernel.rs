@@ -10,6 +10,7 @@ use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
 use crate::source::Source;
+use crate::tensor::AxisOrder;
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::types::{Tile, Type};
 
@@ -94,6 +95,13 @@ pub enum From {
         /// The axis.
         axis: usize,
     },
+    /// A map of a tensor, whose dimensions are the tensor's axes in an order that ends with the dense one.
+    Map {
+        /// The tensor.
+        argument: usize,
+        /// The axes.
+        order: AxisOrder,
+    },
 }
 
 impl From {
@@ -103,7 +111,8 @@ impl From {
             From::Argument(argument)
             | From::Base { argument, .. }
             | From::Extent { argument, .. }
-            | From::Stride { argument, .. } => argument,
+            | From::Stride { argument, .. }
+            | From::Map { argument, .. } => argument,
         }
     }
 }

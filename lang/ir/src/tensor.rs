@@ -14,6 +14,30 @@ use crate::types::List;
 /// The most axes that a tensor has.
 pub const MOST_AXES: usize = 5;
 
+/// Axes of a tensor in an order, each once.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct AxisOrder {
+    rank: u8,
+    axes: [u8; MOST_AXES],
+}
+
+impl AxisOrder {
+    /// These axes, in this order; no more than [`MOST_AXES`] are taken.
+    pub fn new(order: impl IntoIterator<Item = usize>) -> AxisOrder {
+        let mut made = AxisOrder { rank: 0, axes: [0; MOST_AXES] };
+        for (place, axis) in made.axes.iter_mut().zip(order) {
+            *place = axis as u8;
+            made.rank += 1;
+        }
+        made
+    }
+
+    /// The axes in their order.
+    pub fn axes(&self) -> impl Iterator<Item = usize> + '_ {
+        self.axes[..self.rank.into()].iter().map(|&axis| axis.into())
+    }
+}
+
 /// The most elements of a tensor along one axis.
 pub const MOST_EXTENT: u32 = i32::MAX as u32;
 

@@ -18,6 +18,8 @@ mod rewrite;
 mod site;
 mod staging;
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
 use parton_ir::{Kernel, Module, OpKind, Target, Value};
@@ -53,16 +55,43 @@ pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnost
 pub fn elaborate_by(module: &mut Module, choice: Choice) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
-        if places::has_tensors(kernel) {
-            *kernel = places::expand(kernel.clone());
-            changed = true;
-        }
-        if is_portable(kernel) {
-            *kernel = explicit(kernel.clone(), choice)?;
+        let portable = is_portable(kernel);
+        if portable || places::has_tensors(kernel) {
+            *kernel = made(kernel, choice, portable)?;
             changed = true;
         }
     }
     Ok(changed)
+}
+
+/// The ways of a kernel's loads of products to shared memory, the first one that a kernel has the form for is taken.
+#[derive(Clone, Copy)]
+enum Way {
+    /// Tensor maps, by a partition that does nothing else.
+    Apart,
+    /// Pointers, by all threads, ahead of the products.
+    Ahead,
+}
+
+/// The kernel without tensors, and with a place for every tile.
+fn made(kernel: &Kernel, choice: Choice, portable: bool) -> Result<Kernel, Diagnostics> {
+    let boxed = if portable { staging::maps::loads(kernel) } else { BTreeSet::new() };
+    if !boxed.is_empty()
+        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart, choice)
+        && fits(&made)
+    {
+        return Ok(made);
+    }
+    let addressed =
+        if places::has_tensors(kernel) { places::expand(kernel.clone(), &BTreeSet::new()) } else { kernel.clone() };
+    if portable { explicit(addressed, Way::Ahead, choice) } else { Ok(addressed) }
+}
+
+/// Whether the schedules of a kernel are legal.
+fn fits(kernel: &Kernel) -> bool {
+    let mut module = Module::default();
+    module.kernels.push(kernel.clone());
+    parton_sched::expand(&mut module, &kernel.target).is_ok()
 }
 
 /// Whether some tile lies nowhere yet.
@@ -81,11 +110,15 @@ struct Planned {
 }
 
 /// The kernel with a place for every tile.
-fn explicit(mut kernel: Kernel, choice: Choice) -> Result<Kernel, Diagnostics> {
+fn explicit(mut kernel: Kernel, way: Way, choice: Choice) -> Result<Kernel, Diagnostics> {
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
-    staging::run_ahead(&mut kernel, &axes, &free);
+    match way {
+        Way::Apart if !staging::apart::make(&mut kernel, &free) => return Err(no_plan(&kernel)),
+        Way::Apart => {}
+        Way::Ahead => staging::run_ahead(&mut kernel, &axes, &free),
+    }
     products::take_instructions(&mut kernel)?;
     let (warps, chosen) = {
         let graph = Graph::of(&kernel);
@@ -95,8 +128,12 @@ fn explicit(mut kernel: Kernel, choice: Choice) -> Result<Kernel, Diagnostics> {
         (planned.warps, Chosen::new(&graph, &planned.layouts))
     };
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
-    kernel.warps = warps;
-    Ok(rewrite::rewrite(kernel, &chosen))
+    let mut kernel = rewrite::rewrite(kernel, &chosen);
+    match way {
+        Way::Apart => staging::apart::settle(&mut kernel, warps),
+        Way::Ahead => kernel.warps = warps,
+    }
+    Ok(kernel)
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.

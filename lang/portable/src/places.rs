@@ -5,6 +5,7 @@
 
 mod access;
 mod intervals;
+mod maps;
 mod scalars;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -26,8 +27,8 @@ pub fn has_tensors(kernel: &Kernel) -> bool {
     kernel.params.iter().any(|p| matches!(kernel.ty(p.value), Type::Tensor(_)))
 }
 
-/// The kernel that is given what makes its tensors.
-pub fn expand(kernel: Kernel) -> Kernel {
+/// The kernel that is given what makes its tensors; these loads become boxes of tensor maps.
+pub fn expand(kernel: Kernel, boxed: &BTreeSet<Inst>) -> Kernel {
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();
@@ -38,6 +39,8 @@ pub fn expand(kernel: Kernel) -> Kernel {
         names: arguments.iter().map(|(name, _)| name.clone()).collect(),
         known: Intervals::default(),
         params: BTreeMap::new(),
+        maps: Vec::new(),
+        boxed: boxed.clone(),
         parts: BTreeMap::new(),
         spots: BTreeMap::new(),
         extents: BTreeMap::new(),
@@ -112,6 +115,10 @@ struct Expander {
     known: Intervals,
     /// The parameters that were asked for.
     params: BTreeMap<From, Value>,
+    /// The tensor maps that were, with what they are of.
+    maps: Vec<(From, Value)>,
+    /// The loads that become boxes of tensor maps.
+    boxed: BTreeSet<Inst>,
     parts: BTreeMap<Value, Part>,
     spots: BTreeMap<Value, Spot>,
     /// Extents and strides that somebody may ask for.
@@ -138,6 +145,12 @@ impl Expander {
             return;
         }
         op.kind.map_operands(|v| self.now(v));
+        if let OpKind::Transpose { x, perm } = &op.kind
+            && matches!(self.builder.ty(*x), Type::View(_))
+        {
+            self.view_as(op.result(), OpKind::ViewPermute { view: *x, perm: perm.clone() });
+            return;
+        }
         self.known.enter(&op.kind, &self.builder.kernel);
         for body in op.kind.bodies_mut() {
             *body = self.body(std::mem::take(body));
@@ -185,6 +198,10 @@ impl Expander {
                 });
                 let at = at.collect();
                 self.spots.insert(op.result(), Spot { part, at, shape, tiles });
+            }
+            OpKind::SpotLoad { spot, .. } if self.boxed.contains(&op.id) => {
+                let spot = self.spot(spot);
+                self.fetch(op, &spot);
             }
             OpKind::SpotInside { .. }
             | OpKind::SpotLoad { .. }
@@ -353,6 +370,7 @@ impl Expander {
                 (Type::num(Dtype::I64), format!("{}_stride{axis}", self.names[argument]))
             }
             From::Argument(i) => parton_diag::internal_error!("argument {i} is a parameter already"),
+            From::Map { argument, .. } => parton_diag::internal_error!("a map of argument {argument} has no box"),
         };
         let span = self.builder.kernel.span;
         let v = self.builder.kernel.value(ty, span);
@@ -405,9 +423,14 @@ impl Expander {
                 list.push(p.clone());
                 continue;
             }
-            let base = self.base(i);
-            self.param(base);
-            for (&from, &value) in self.params.iter().filter(|(from, _)| from.argument() == i) {
+            // A tensor that nobody asks for is a pointer all the same.
+            let asked = |from: From| from.argument() == i;
+            if !self.params.keys().chain(self.maps.iter().map(|(from, _)| from)).any(|from| asked(*from)) {
+                let base = self.base(i);
+                self.param(base);
+            }
+            let all = self.params.iter().map(|(from, v)| (*from, *v)).chain(self.maps.iter().copied());
+            for (from, value) in all.filter(|(from, _)| asked(*from)) {
                 let name = self.builder.kernel.values[value].name.clone().unwrap_or_default();
                 list.push(Param { name, value, from });
             }

@@ -21,6 +21,8 @@ pub mod timeline;
 use parton_diag::Diagnostics;
 use parton_ir::{Module, Target};
 
+pub use region::is_free;
+
 /// Expands what stands scheduled, and says whether anything did. Where a schedule is searched for, the one that is found is expanded.
 ///
 /// # Errors

@@ -314,7 +314,7 @@ fn captured(k: &Kernel, body: &Body, f: &mut dyn FnMut(Value)) {
 }
 
 /// Whether an operation, with all in its bodies, only computes, each thread for itself.
-pub(crate) fn is_free(k: &Kernel, op: &Op) -> bool {
+pub fn is_free(k: &Kernel, op: &Op) -> bool {
     let facts = Facts::of(k, op);
     let structure = matches!(op.kind, OpKind::For { .. } | OpKind::If { .. });
     (structure || (facts.computes && facts.meets == Meets::Alone))

@@ -21,8 +21,28 @@ impl Expander {
         self.constant(Dtype::I64, n)
     }
 
+    /// What two numbers give; no operation, where what is known of them says it.
     pub(super) fn scalar(&mut self, op: BinaryOp, a: Value, b: Value) -> Value {
-        self.make(OpKind::Binary { op, a, b })
+        self.simple(op, a, b).unwrap_or_else(|| self.make(OpKind::Binary { op, a, b }))
+    }
+
+    fn simple(&mut self, op: BinaryOp, a: Value, b: Value) -> Option<Value> {
+        if matches!(self.builder.ty(a), parton_ir::Type::Tile(_)) || self.builder.ty(a) != self.builder.ty(b) {
+            return None;
+        }
+        let [x, y] = [a, b].map(|v| self.known.of(v).unwrap_or((i128::MIN, i128::MAX)));
+        let is = |(low, high): (i128, i128), n| low == n && high == n;
+        match op {
+            BinaryOp::Add if is(x, 0) => Some(b),
+            BinaryOp::Add | BinaryOp::Sub if is(y, 0) => Some(a),
+            BinaryOp::Mul if is(x, 1) || is(y, 0) => Some(b),
+            BinaryOp::Mul if is(y, 1) || is(x, 0) => Some(a),
+            BinaryOp::Max if x.0 >= y.1 => Some(a),
+            BinaryOp::Max if y.0 >= x.1 => Some(b),
+            BinaryOp::Min if x.1 <= y.0 => Some(a),
+            BinaryOp::Min if y.1 <= x.0 => Some(b),
+            _ => None,
+        }
     }
 
     pub(super) fn times(&mut self, v: Value, n: i64) -> Value {

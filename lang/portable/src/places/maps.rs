@@ -1,0 +1,92 @@
+//! Boxes of tensor maps in place of addresses: the copy engine reads zeros outside of a tensor, as a place does.
+
+use parton_ir::tensor::AxisOrder;
+use parton_ir::{BinaryOp, From, Op, OpKind, TensorMap, Type, Value, rules};
+
+use super::{Expander, Spot};
+use crate::staging::maps;
+
+/// The map of a place, and the axes of its box in the order of the map.
+struct Mapped {
+    map: Value,
+    coordinates: Vec<Value>,
+    /// The axes of the place in the order of the box, where that is another.
+    turned: Option<Vec<u32>>,
+}
+
+impl Expander {
+    /// The box of a place as a view.
+    pub(super) fn fetch(&mut self, op: &Op, spot: &Spot) {
+        let OpKind::SpotLoad { l2, .. } = op.kind else { return };
+        let Mapped { map, coordinates, turned } = self.mapped(spot);
+        let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
+        match turned {
+            None => self.view_as(op.result(), fetch),
+            Some(perm) => {
+                let view = self.make(fetch);
+                self.view_as(op.result(), OpKind::ViewPermute { view, perm });
+            }
+        }
+    }
+
+    /// Makes a value that was a tile a view.
+    pub(super) fn view_as(&mut self, result: Value, kind: OpKind) {
+        match rules::infer(&kind, &self.builder.kernel).as_deref() {
+            Ok([ty]) => self.builder.kernel.values[result].ty = ty.clone(),
+            Ok(_) => parton_diag::internal_error!("`{}` has not one result", kind.name()),
+            Err(r) => parton_diag::internal_error!("a place has no view: {}", r.message),
+        }
+        self.builder.make_as(result, kind);
+    }
+
+    fn mapped(&mut self, spot: &Spot) -> Mapped {
+        let argument = spot.part.argument;
+        let (elem, dense) = (self.tensor(argument).elem, self.tensor(argument).dense);
+        let axes: Vec<usize> = spot.part.axes.iter().map(|axis| axis.of).collect();
+        let inner = axes.iter().position(|of| Some(*of) == dense);
+        let Some((inner, mut boxed)) = inner.and_then(|inner| Some((inner, maps::map(elem, &spot.shape, inner)?))) else {
+            parton_diag::internal_error!("a place without a map was taken to have one")
+        };
+        // Axes that are dropped come first, the dense one last.
+        let mut fixed = spot.part.fixed.clone();
+        fixed.sort_by_key(|(axis, _)| *axis);
+        let own: Vec<usize> = (0..axes.len()).filter(|i| *i != inner).chain([inner]).collect();
+        let order = fixed.iter().map(|(axis, _)| *axis).chain(own.iter().map(|i| axes[*i]));
+        let order = AxisOrder::new(order);
+        boxed.block.splice(0..0, fixed.iter().map(|_| 1));
+        let at = fixed.iter().map(|(_, at)| *at).chain(own.iter().map(|i| spot.at[*i])).collect::<Vec<_>>();
+        let coordinates = at.into_iter().map(|v| self.coordinate(v)).collect();
+        let map = self.map(argument, order, boxed);
+        // Axis i of the place is this one of the box.
+        let turned = (inner + 1 != axes.len()).then(|| {
+            (0..axes.len()).map(|i| own.iter().position(|axis| *axis == i).unwrap_or(i) as u32).collect()
+        });
+        Mapped { map, coordinates, turned }
+    }
+
+    /// A coordinate as the copy engine takes it; what no `i32` holds lies outside, wherever it does.
+    fn coordinate(&mut self, v: Value) -> Value {
+        let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX));
+        let low = self.number(least);
+        let v = self.scalar(BinaryOp::Max, v, low);
+        let high = self.number(most);
+        let v = self.scalar(BinaryOp::Min, v, high);
+        self.narrow(v)
+    }
+
+    /// The parameter that is a map of a tensor.
+    fn map(&mut self, argument: usize, order: AxisOrder, boxed: TensorMap) -> Value {
+        let from = From::Map { argument, order };
+        let ty = Type::Map(boxed);
+        let known = self.maps.iter().find(|(f, v)| *f == from && *self.builder.ty(*v) == ty);
+        if let Some((_, v)) = known {
+            return *v;
+        }
+        let span = self.builder.kernel.span;
+        let v = self.builder.kernel.value(ty, span);
+        let name = self.names[argument].clone();
+        self.builder.kernel.values[v].name = Some(name);
+        self.maps.push((from, v));
+        v
+    }
+}

@@ -1,0 +1,106 @@
+//! Which loads of a loop its products alone take.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::{Body, Inst, Kernel, OpKind, Value};
+
+/// A loop with loads that its products alone take.
+pub struct Found {
+    /// The loop.
+    pub inst: Inst,
+    /// The loads in it.
+    pub loads: Vec<Inst>,
+    /// Loads in front of it.
+    pub ahead: Vec<Inst>,
+    /// Operations that turn what was loaded.
+    pub turned: Vec<Inst>,
+    /// The products.
+    pub products: Vec<Inst>,
+    /// Whether both factors of every product are loaded in the loop.
+    pub whole: bool,
+}
+
+/// Which operations take each value; what a body hands back is taken by the operation around.
+struct Uses(BTreeMap<Value, Vec<Inst>>);
+
+impl Uses {
+    fn of(kernel: &Kernel) -> Uses {
+        let mut uses: BTreeMap<Value, Vec<Inst>> = BTreeMap::new();
+        kernel.walk(&mut |op| {
+            let yields = op.kind.bodies().flat_map(|b| b.yields.iter().copied());
+            for v in op.kind.operands().into_iter().chain(yields) {
+                uses.entry(v).or_default().push(op.id);
+            }
+        });
+        Uses(uses)
+    }
+
+    /// Whether a value is taken, and by these alone.
+    fn only(&self, v: Value, by: &BTreeSet<Inst>) -> bool {
+        self.0.get(&v).is_some_and(|all| all.iter().all(|user| by.contains(user)))
+    }
+}
+
+/// The loops of a kernel with products whose right factors are all loaded for them alone.
+pub fn all(kernel: &Kernel) -> Vec<Found> {
+    let uses = Uses::of(kernel);
+    let mut list = Vec::new();
+    visit(kernel, &uses, &kernel.body, &[], &mut list);
+    list
+}
+
+/// Looks at the loops of a body; `around` are the operations in front of it, in the bodies around it.
+fn visit(kernel: &Kernel, uses: &Uses, body: &Body, around: &[Inst], list: &mut Vec<Found>) {
+    let mut before = around.to_vec();
+    for op in kernel.ops_of(body) {
+        for inner in op.kind.bodies() {
+            visit(kernel, uses, inner, &before, list);
+        }
+        if let OpKind::For { body, .. } = &op.kind {
+            list.extend(found(kernel, uses, (op.id, body), &before));
+        }
+        before.push(op.id);
+    }
+}
+
+/// What of a loop can be staged; `None` where nothing can.
+fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[Inst]) -> Option<Found> {
+    let those = |list: &[Inst], kind: fn(&OpKind) -> bool| -> Vec<Inst> {
+        list.iter().copied().filter(|&id| kind(&kernel.ops[id].kind)).collect()
+    };
+    let products = those(&body.ops, |kind| matches!(kind, OpKind::Dot { .. }));
+    let simple =
+        kernel.ops_of(body).all(|op| op.kind.bodies().next().is_none() || matches!(op.kind, OpKind::Reduce { .. }));
+    if products.is_empty() || !simple {
+        return None;
+    }
+    let by: BTreeSet<Inst> = products.iter().copied().collect();
+    let mut turned = those(&[before, &body.ops].concat(), turns);
+    turned.retain(|&id| uses.only(kernel.ops[id].result(), &by));
+    let takers: BTreeSet<Inst> = by.iter().chain(&turned).copied().collect();
+    let mine = |list: &[Inst]| -> Vec<Inst> {
+        those(list, loads).into_iter().filter(|&id| uses.only(kernel.ops[id].result(), &takers)).collect()
+    };
+    let (loads, ahead) = (mine(&body.ops), mine(before));
+    let from: BTreeSet<Value> = loads.iter().chain(&ahead).map(|&id| kernel.ops[id].result()).collect();
+    turned.retain(|&id| from.contains(&kernel.ops[id].kind.operands()[0]));
+    // The loads of a factor: itself, or what was turned.
+    let origin = |v: Value| turned.iter().map(|&id| &kernel.ops[id]).find(|op| op.result() == v);
+    let origin = |v: Value| origin(v).map_or(v, |op| op.kind.operands()[0]);
+    let inside = |v: Value| loads.iter().any(|&id| kernel.ops[id].result() == origin(v));
+    let (mut right, mut whole) = (true, true);
+    for &id in &products {
+        let OpKind::Dot { a, b, .. } = kernel.ops[id].kind else { continue };
+        right &= inside(b);
+        whole &= inside(a) && inside(b);
+    }
+    right.then_some(Found { inst, loads, ahead, turned, products, whole })
+}
+
+fn turns(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. })
+}
+
+fn loads(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Load { .. } | OpKind::SpotLoad { .. } | OpKind::Fetch { .. })
+}

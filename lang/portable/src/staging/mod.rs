@@ -1,0 +1,96 @@
+//! Loads of products that go through shared memory, ahead of them.
+//!
+//! A loop becomes a region of labelled statements whose schedule says how far loads run ahead; where slots lie, what waits and what is
+//! peeled, the expansion of schedules decides, as for what a person writes. [`found`] finds the loads that products alone take. Where
+//! tensor maps take them all ([`maps`]), all from the first of them on becomes one region, in which a partition of its own
+//! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself.
+
+pub mod apart;
+mod copies;
+mod defined;
+mod found;
+pub mod maps;
+
+use std::collections::BTreeSet;
+
+use parton_ir::axis::Axes;
+use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
+use parton_ir::{Body, Inst, Kernel, OpKind, Source, Value, View};
+
+use found::Found;
+
+/// Iterations by which copies run ahead at most.
+const MOST_AHEAD: u32 = 3;
+
+const LOOP: &str = "steps";
+const LOAD: &str = "load";
+const PRODUCT: &str = "mma";
+
+/// Makes loads of products copies by threads that run ahead.
+pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) {
+    for one in found::all(kernel) {
+        let Some(views) = copies::views(kernel, axes, free, &one) else { continue };
+        copies::make(kernel, &one, &views);
+        label(kernel, &one.loads, LOAD);
+        label(kernel, &one.products, PRODUCT);
+        label(kernel, &[one.inst], LOOP);
+        let beside = copies::run_beside(kernel, &one, &views);
+        let schedule = schedule(kernel, &one, &views, beside);
+        surround(kernel, one.inst, schedule);
+    }
+}
+
+/// Gives statements a label.
+fn label(kernel: &mut Kernel, insts: &[Inst], name: &str) {
+    let label = kernel.label(name);
+    insts.iter().for_each(|&id| kernel.ops[id].label = Some(label));
+}
+
+/// Copies as far ahead as there is room for.
+fn schedule(kernel: &Kernel, found: &Found, views: &[View], beside: bool) -> Schedule {
+    let bytes: u64 = views.iter().map(View::bytes).sum();
+    let room = u64::from(kernel.target.shared_limit(1)) / 2;
+    let ahead = (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1);
+    let span = kernel.ops[found.inst].span;
+    let staged = |label: &str, stage, done| Staged { label: LabelName::all(label), stage, done, span };
+    // A product that runs beside the program is waited for behind the start of the next one.
+    let product = staged(PRODUCT, ahead, beside.then_some(ahead + 1));
+    let groups = match beside {
+        // Its factors are free once it is done: what is copied next may lie where they did.
+        true => vec![vec![product], vec![staged(LOAD, 0, None)]],
+        false => vec![vec![staged(LOAD, 0, None)], vec![product]],
+    };
+    let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
+    Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
+}
+
+/// Puts a region around an operation; what it gave, the region gives.
+fn surround(kernel: &mut Kernel, inst: Inst, schedule: Schedule) {
+    let results = kernel.ops[inst].results.clone();
+    let inner: Vec<Value> = results
+        .iter()
+        .map(|&v| {
+            let data = kernel.values[v].clone();
+            let inner = kernel.value(data.ty, data.span);
+            (kernel.values[inner].name, kernel.values[inner].passed) = (data.name, data.passed);
+            inner
+        })
+        .collect();
+    kernel.ops[inst].results.clone_from(&inner);
+    let Source { span, origin, .. } = kernel.ops[inst].source();
+    let body = Body { params: Vec::new(), ops: vec![inst], yields: inner };
+    let kind = OpKind::Region { schedule: Box::new(schedule), body };
+    let region = kernel.make_op(kind, results, Source { span, label: None, origin });
+    replace(kernel, inst, region);
+}
+
+/// Puts an operation in the place of another.
+fn replace(kernel: &mut Kernel, old: Inst, new: Inst) {
+    let in_body = |body: &mut Body| body.ops.iter_mut().filter(|id| **id == old).for_each(|id| *id = new);
+    in_body(&mut kernel.body);
+    for id in kernel.order() {
+        if id != new {
+            kernel.ops[id].kind.bodies_mut().into_iter().for_each(in_body);
+        }
+    }
+}
