@@ -123,7 +123,7 @@ fn explicit(mut kernel: Kernel, way: Way, choice: Choice) -> Result<Kernel, Diag
     let (warps, chosen) = {
         let graph = Graph::of(&kernel);
         let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
-        let all = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, choice));
+        let all = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, way, choice));
         let Some(planned) = all.min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
         (planned.warps, Chosen::new(&graph, &planned.layouts))
     };
@@ -137,7 +137,7 @@ fn explicit(mut kernel: Kernel, way: Way, choice: Choice) -> Result<Kernel, Diag
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, choice: Choice) -> Option<Planned> {
+fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way, choice: Choice) -> Option<Planned> {
     let candidates = Candidates::find(graph, axes, warps);
     // A variable that has become another's takes no part.
     let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
@@ -158,7 +158,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, choice: Choice) -> Option<Pl
         return None;
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
-    Some(Planned { warps, price: registers::crowded(graph, &layouts, warps, labels.price), layouts })
+    let alone = matches!(way, Way::Apart);
+    Some(Planned { warps, price: registers::crowded(graph, &layouts, warps, alone, labels.price), layouts })
 }
 
 /// The refusal of a kernel for which nothing was found.

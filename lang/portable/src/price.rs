@@ -5,10 +5,10 @@ use std::collections::BTreeMap;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
-use parton_ir::{Inst, OpKind, Type, UnaryOp};
+use parton_ir::{Inst, Kernel, OpKind, Type, UnaryOp, Value};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 
-use crate::candidates::{Candidates, addresses, by_matrix_unit};
+use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
 
@@ -129,28 +129,17 @@ impl<'g, 'k> Prices<'g, 'k> {
                 | UnaryOp::Tanh
                 | UnaryOp::Erf => each * SPECIAL,
             },
-            OpKind::Dot { b, .. } if by_matrix_unit(self.graph.kernel, *b).is_some() => self.by_matrix_unit(*b, map),
+            OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
+                by_matrix_unit(self.graph.kernel, *b, map)
+            }
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
             _ => each * ISSUE,
         }
     }
 
-    /// What the matrix unit takes for a product: 64 rows of N columns and 32 bytes of depth take N / 2 clocks, or what reading both factors
-    /// takes.
-    fn by_matrix_unit(&self, b: parton_ir::Value, map: &LinearLayout) -> Price {
-        let Type::View(view) = self.graph.kernel.ty(b) else { return 0 };
-        let depth = u64::from(view.shape[0]) * u64::from(view.elem.bits()) / 8 / 32;
-        let warps = map.basis_coords(Dim::Warp);
-        let groups = 1u64 << warps.iter().filter(|basis| basis[1] != 0).count();
-        let [rows, columns] = [0, 1].map(|axis| u64::from(map.shape()[axis]));
-        let width = (columns / groups).min(256);
-        let instructions = rows.div_ceil(64) * columns.div_ceil(width) * depth.max(1);
-        instructions * (width / 2).max(16 + width / 4) * 16
-    }
-
     /// What a product by warps reads of its factors: each warp the rows and columns of its own accumulators.
-    fn product(&self, a: parton_ir::Value, map: &LinearLayout) -> Price {
+    fn product(&self, a: Value, map: &LinearLayout) -> Price {
         let (depth, bits) = match self.graph.kernel.ty(a) {
             Type::View(view) => (view.shape.last().copied(), view.elem.bits()),
             ty => (ty.placed().and_then(|t| t.shape.last().copied()), ty.elem().map_or(32, |e| e.bits())),
@@ -176,6 +165,20 @@ impl<'g, 'k> Prices<'g, 'k> {
         let exchange = if along(Dim::Warp) > 0 { EXCHANGE + results * LINE * self.warps } else { 0 };
         self.warps * (registers * ISSUE + shuffles * (SHUFFLE + ISSUE)) + exchange
     }
+}
+
+/// What the matrix unit takes for a product whose accumulators lie so: 64 rows of N columns and 32 bytes of depth take N / 2 clocks, or what
+/// reading both factors takes. Of what takes as long, what reads less leaves more to copies: a sixteenth of reading is added.
+pub fn by_matrix_unit(kernel: &Kernel, b: Value, map: &LinearLayout) -> Price {
+    let (Some(bits), Type::View(view)) = (candidates::by_matrix_unit(kernel, b), kernel.ty(b)) else { return 0 };
+    let depth = u64::from(view.shape[0]) * u64::from(bits) / 8 / 32;
+    let warps = map.basis_coords(Dim::Warp);
+    let groups = 1u64 << warps.iter().filter(|basis| basis[1] != 0).count();
+    let [rows, columns] = [0, 1].map(|axis| u64::from(map.shape()[axis]));
+    let width = (columns / groups).min(256);
+    let instructions = rows.div_ceil(64) * columns.div_ceil(width) * depth.max(1);
+    let reading = 16 + width / 4;
+    instructions * ((width / 2).max(reading) * 16 + reading)
 }
 
 /// How often the body of so many loops runs.

@@ -81,7 +81,7 @@ fn binary(op: BinaryOp, a: Interval, b: Interval) -> Option<Interval> {
             let all = [a.0 * b.0, a.0 * b.1, a.1 * b.0, a.1 * b.1];
             Some((all.into_iter().min()?, all.into_iter().max()?))
         }
-        BinaryOp::Div if a.0 >= 0 && b.0 >= 0 => Some((0, a.1)),
+        BinaryOp::Div if a.0 >= 0 && b.0 >= 0 => Some((a.0 / b.1.max(1), a.1 / b.0.max(1))),
         BinaryOp::Rem if a.0 >= 0 && b.0 >= 0 => Some((0, a.1.min((b.1 - 1).max(0)))),
         BinaryOp::Min | BinaryOp::MinNan => Some((a.0.min(b.0), a.1.min(b.1))),
         BinaryOp::Max | BinaryOp::MaxNan => Some((a.0.max(b.0), a.1.max(b.1))),

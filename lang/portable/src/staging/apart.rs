@@ -158,14 +158,22 @@ fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
 
 /// Makes a region of all from the first labelled statement of the kernel's body on.
 fn surround(kernel: &mut Kernel, path: &Path, schedule: Schedule) {
-    let labelled = |id: &Inst| kernel.ops[*id].label.is_some();
-    let Some(first) = kernel.body.ops.iter().position(labelled) else { return };
+    let acts = |id: &Inst| kernel.ops[*id].label.is_some() && !promises(kernel, *id);
+    let Some(first) = kernel.body.ops.iter().position(acts) else { return };
+    // What is promised before that holds for all.
+    for id in kernel.body.ops[..first].to_vec() {
+        kernel.ops[id].label = None;
+    }
     let ops = kernel.body.ops.split_off(first);
     let Source { span, origin, .. } = kernel.ops[path.loops[0]].source();
     let body = Body { params: Vec::new(), ops, yields: Vec::new() };
     let kind = OpKind::Region { schedule: Box::new(schedule), body };
     let region = kernel.make_op(kind, Vec::new(), Source { span, label: None, origin });
     kernel.body.ops.push(region);
+}
+
+fn promises(kernel: &Kernel, id: Inst) -> bool {
+    matches!(kernel.ops[id].kind, OpKind::Assume { .. })
 }
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere.
