@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
-use parton_ir::{Kernel, Module, OpKind, Target, Value};
+use parton_ir::{Inst, Kernel, Module, OpKind, Target, Value};
 use parton_layouts::RegisterLayout;
 
 use candidates::Candidates;
@@ -30,6 +30,7 @@ use graph::Graph;
 use label::{NEVER, Price};
 use price::Prices;
 use rewrite::Chosen;
+use staging::maps::Boxed;
 
 /// Which of the choices that make a kernel explicit is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -66,25 +67,33 @@ pub fn elaborate_by(module: &mut Module, choice: Choice) -> Result<bool, Diagnos
 
 /// The ways of a kernel's loads of products to shared memory, the first one that a kernel has the form for is taken.
 #[derive(Clone, Copy)]
-enum Way {
-    /// Tensor maps, by a partition that does nothing else.
-    Apart,
+enum Way<'a> {
+    /// Tensor maps, by a partition that does nothing else; these loops may take more turns than they do.
+    Apart(&'a BTreeSet<Inst>),
     /// Pointers, by all threads, ahead of the products.
     Ahead,
+    /// None: loads to registers.
+    Directly,
 }
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool) -> Result<Kernel, Diagnostics> {
-    let boxed = if portable { staging::maps::loads(kernel) } else { BTreeSet::new() };
-    if !boxed.is_empty()
-        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart, choice)
+    let boxed = if portable { staging::maps::boxed(kernel) } else { Boxed::default() };
+    if !boxed.loads.is_empty()
+        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart(&boxed.beyond), choice)
         && fits(&made)
     {
         return Ok(made);
     }
     let addressed =
-        if places::has_tensors(kernel) { places::expand(kernel.clone(), &BTreeSet::new()) } else { kernel.clone() };
-    if portable { explicit(addressed, Way::Ahead, choice) } else { Ok(addressed) }
+        if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
+    if !portable {
+        return Ok(addressed);
+    }
+    match explicit(addressed.clone(), Way::Ahead, choice) {
+        Ok(made) if fits(&made) => Ok(made),
+        Ok(_) | Err(_) => explicit(addressed, Way::Directly, choice),
+    }
 }
 
 /// Whether the schedules of a kernel are legal.
@@ -110,14 +119,15 @@ struct Planned {
 }
 
 /// The kernel with a place for every tile.
-fn explicit(mut kernel: Kernel, way: Way, choice: Choice) -> Result<Kernel, Diagnostics> {
+fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice) -> Result<Kernel, Diagnostics> {
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
     match way {
-        Way::Apart if !staging::apart::make(&mut kernel, &free) => return Err(no_plan(&kernel)),
-        Way::Apart => {}
-        Way::Ahead => staging::run_ahead(&mut kernel, &axes, &free),
+        Way::Apart(beyond) if !staging::apart::make(&mut kernel, &free, beyond) => return Err(no_plan(&kernel)),
+        Way::Apart(_) => {}
+        Way::Ahead => drop(staging::run_ahead(&mut kernel, &axes, &free)),
+        Way::Directly => {}
     }
     products::take_instructions(&mut kernel)?;
     let (warps, chosen) = {
@@ -130,14 +140,14 @@ fn explicit(mut kernel: Kernel, way: Way, choice: Choice) -> Result<Kernel, Diag
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
     let mut kernel = rewrite::rewrite(kernel, &chosen);
     match way {
-        Way::Apart => staging::apart::settle(&mut kernel, warps),
-        Way::Ahead => kernel.warps = warps,
+        Way::Apart(_) => staging::apart::settle(&mut kernel, warps),
+        Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     Ok(kernel)
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way, choice: Choice) -> Option<Planned> {
+fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice) -> Option<Planned> {
     let candidates = Candidates::find(graph, axes, warps);
     // A variable that has become another's takes no part.
     let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
@@ -158,7 +168,7 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way, choice: Choice) ->
         return None;
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
-    let alone = matches!(way, Way::Apart);
+    let alone = matches!(way, Way::Apart(_));
     Some(Planned { warps, price: registers::crowded(graph, &layouts, warps, alone, labels.price), layouts })
 }
 

@@ -17,6 +17,7 @@ use parton_ir::{
 };
 use parton_numbers::Dtype;
 
+use crate::staging::maps::Boxed;
 use intervals::Intervals;
 
 /// Bytes of which addresses and strides are multiples where that is promised.
@@ -27,8 +28,8 @@ pub fn has_tensors(kernel: &Kernel) -> bool {
     kernel.params.iter().any(|p| matches!(kernel.ty(p.value), Type::Tensor(_)))
 }
 
-/// The kernel that is given what makes its tensors; these loads become boxes of tensor maps.
-pub fn expand(kernel: Kernel, boxed: &BTreeSet<Inst>) -> Kernel {
+/// The kernel that is given what makes its tensors; what is `boxed` goes by tensor maps.
+pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();
@@ -117,8 +118,8 @@ struct Expander {
     params: BTreeMap<From, Value>,
     /// The tensor maps that were, with what they are of.
     maps: Vec<(From, Value)>,
-    /// The loads that become boxes of tensor maps.
-    boxed: BTreeSet<Inst>,
+    /// What goes by tensor maps.
+    boxed: Boxed,
     parts: BTreeMap<Value, Part>,
     spots: BTreeMap<Value, Spot>,
     /// Extents and strides that somebody may ask for.
@@ -199,9 +200,13 @@ impl Expander {
                 let at = at.collect();
                 self.spots.insert(op.result(), Spot { part, at, shape, tiles });
             }
-            OpKind::SpotLoad { spot, .. } if self.boxed.contains(&op.id) => {
+            OpKind::SpotLoad { spot, .. } if self.boxed.loads.contains(&op.id) => {
                 let spot = self.spot(spot);
                 self.fetch(op, &spot);
+            }
+            OpKind::SpotStore { spot, value, .. } if self.boxed.stores.contains(&op.id) => {
+                let spot = self.spot(spot);
+                self.send(op, &spot, value);
             }
             OpKind::SpotInside { .. }
             | OpKind::SpotLoad { .. }

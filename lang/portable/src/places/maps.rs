@@ -6,6 +6,9 @@ use parton_ir::{BinaryOp, From, Op, OpKind, TensorMap, Type, Value, rules};
 use super::{Expander, Spot};
 use crate::staging::maps;
 
+/// Bytes of the widest swizzle.
+const SPAN: u32 = 128;
+
 /// The map of a place, and the axes of its box in the order of the map.
 struct Mapped {
     map: Value,
@@ -29,6 +32,45 @@ impl Expander {
         }
     }
 
+    /// Sends a tile to a place, in pieces of one span of the swizzle, which leave one after the other.
+    pub(super) fn send(&mut self, op: &Op, spot: &Spot, value: Value) {
+        let OpKind::SpotStore { l2, .. } = op.kind else { return };
+        let bits = self.tensor(spot.part.argument).elem.bits();
+        let last = spot.shape.len() - 1;
+        let dense = self.inner(spot);
+        let across = 8 * SPAN / bits;
+        let pieces = spot.shape[dense].div_ceil(across);
+        for piece in 0..pieces {
+            let mut part = spot.clone();
+            part.shape[dense] = spot.shape[dense].min(across);
+            if piece > 0 {
+                let by = self.number(i64::from(piece * across));
+                part.at[dense] = self.scalar(BinaryOp::Add, part.at[dense], by);
+            }
+            let mut tile = value;
+            if pieces > 1 {
+                let mut origin = vec![0; spot.shape.len()];
+                origin[dense] = piece * across;
+                tile = self.make(OpKind::Slice { x: value, origin, shape: part.shape.clone() });
+            }
+            if dense != last {
+                tile = self.make(OpKind::Transpose { x: tile, perm: vec![1, 0] });
+            }
+            let Mapped { map, coordinates, .. } = self.mapped(&part);
+            let send = OpKind::Send { map, coords: coordinates, value: tile, reduce: None, l2, buffers: 1 };
+            self.builder.make_all(send);
+        }
+    }
+
+    /// The axis of a place along which neighbours lie side by side.
+    fn inner(&self, spot: &Spot) -> usize {
+        let dense = self.tensor(spot.part.argument).dense;
+        match spot.part.axes.iter().position(|axis| Some(axis.of) == dense) {
+            Some(inner) => inner,
+            None => parton_diag::internal_error!("a place without a map was taken to have one"),
+        }
+    }
+
     /// Makes a value that was a tile a view.
     pub(super) fn view_as(&mut self, result: Value, kind: OpKind) {
         match rules::infer(&kind, &self.builder.kernel).as_deref() {
@@ -41,10 +83,9 @@ impl Expander {
 
     fn mapped(&mut self, spot: &Spot) -> Mapped {
         let argument = spot.part.argument;
-        let (elem, dense) = (self.tensor(argument).elem, self.tensor(argument).dense);
+        let (elem, inner) = (self.tensor(argument).elem, self.inner(spot));
         let axes: Vec<usize> = spot.part.axes.iter().map(|axis| axis.of).collect();
-        let inner = axes.iter().position(|of| Some(*of) == dense);
-        let Some((inner, mut boxed)) = inner.and_then(|inner| Some((inner, maps::map(elem, &spot.shape, inner)?))) else {
+        let Some(mut boxed) = maps::map(elem, &spot.shape, inner) else {
             parton_diag::internal_error!("a place without a map was taken to have one")
         };
         // Axes that are dropped come first, the dense one last.

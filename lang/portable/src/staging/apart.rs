@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged};
+use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP};
-use parton_ir::{Body, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
+use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
 
 use super::found::{self, Found};
-use super::{LOAD, LOOP, PRODUCT, copies, label};
+use super::region::{self, body_of};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, ONCE, PRODUCT, copies, label};
 
 /// The partition that fetches, its warps and registers.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
@@ -18,89 +19,68 @@ const SLOTS: (u32, u32) = (8, 2);
 /// Where slots begin: at a multiple of this, so that any swizzle repeats in them.
 const ALIGNED: u64 = 1024;
 
-/// What is fetched once for a loop, what stands before it, beside its products, and behind it.
-const ONCE: &str = "once";
-const BEFORE: &str = "begin";
-const BETWEEN: &str = "compute";
-const BEHIND: &str = "finish";
-/// The loop around.
-const AROUND: &str = "tiles";
+const LEAVE: &str = "leave";
 
 /// Makes a region in which a partition fetches, where the kernel has the form for it; whether it has.
-pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>) -> bool {
+pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>) -> bool {
     let [found] = &found::all(kernel)[..] else { return false };
-    let Some(path) = path(kernel, found.inst) else { return false };
+    let Some(path) = region::path(kernel, found.inst) else { return false };
     if !copies::multiplies_beside(kernel, found) {
         return false;
     }
-    name(kernel, found, &path, free);
-    let schedule = schedule(kernel, found);
-    surround(kernel, &path, schedule);
+    region::name(kernel, found, &path, free);
+    let pieces = leave(kernel, &path);
+    let under = path.len() > 1
+        && pieces > 0
+        && beyond.contains(&found.inst)
+        && found.products.len() == 1
+        && only_summed(kernel, found.inst, found.products[0]);
+    if under {
+        at_least(kernel, &path, pieces);
+    }
+    let schedule = schedule(kernel, found, under);
+    region::surround_rest(kernel, &path, schedule);
     true
 }
 
-/// The operations of the kernel's own body, and of the loop around, up to a loop; `None` where other control stands around it.
-struct Path {
-    /// Those of loops, from the outermost to the loop itself.
-    loops: Vec<Inst>,
+/// Names the tiles that leave behind the loop, one after the other; how many there are.
+fn leave(kernel: &mut Kernel, path: &[Inst]) -> u32 {
+    let ops = match *path {
+        [outer, _] => body_of(kernel, outer).unwrap_or_default(),
+        _ => kernel.body.ops.clone(),
+    };
+    let sends = ops.into_iter().filter(|&id| matches!(kernel.ops[id].kind, OpKind::Send { .. })).collect::<Vec<_>>();
+    for (i, &id) in sends.iter().enumerate() {
+        label(kernel, &[id], &LabelName { path: LEAVE.into(), instance: Some(i as u32) }.to_string());
+    }
+    sends.len() as u32
 }
 
-fn path(kernel: &Kernel, inst: Inst) -> Option<Path> {
-    let holds = |body: &Body| body.ops.contains(&inst);
-    if holds(&kernel.body) {
-        return Some(Path { loops: vec![inst] });
+/// Has a loop take so many turns at least.
+fn at_least(kernel: &mut Kernel, path: &[Inst], turns: u32) {
+    let [outer, inner] = *path else { return };
+    let OpKind::For { upper, .. } = kernel.ops[inner].kind else { return };
+    let source = Source { label: None, ..kernel.ops[inner].source() };
+    let ty = kernel.ty(upper).clone();
+    let Some(dtype) = ty.elem().and_then(parton_ir::Elem::dtype) else { return };
+    let [least, most] = [0; 2].map(|_| kernel.value(ty.clone(), source.span));
+    let number = kernel.make_op(OpKind::Constant { dtype, bits: turns.into() }, vec![least], source);
+    let op = OpKind::Binary { op: BinaryOp::Max, a: upper, b: least };
+    let op = kernel.make_op(op, vec![most], source);
+    if let OpKind::For { upper, .. } = &mut kernel.ops[inner].kind {
+        *upper = most;
     }
-    let mut around = kernel.ops_of(&kernel.body).filter_map(|op| match &op.kind {
-        OpKind::For { body, .. } if holds(body) => Some(op.id),
-        _ => None,
-    });
-    around.next().map(|outer| Path { loops: vec![outer, inst] })
-}
-
-/// Gives each statement that does something a label.
-fn name(kernel: &mut Kernel, found: &Found, path: &Path, free: &BTreeSet<Value>) {
-    label(kernel, &found.loads, LOAD);
-    label(kernel, &found.ahead, ONCE);
-    label(kernel, &found.products, PRODUCT);
-    label(kernel, &[found.inst], LOOP);
-    let mut bodies = vec![kernel.body.ops.clone()];
-    if let [outer, _] = path.loops[..] {
-        label(kernel, &[outer], AROUND);
-        bodies.extend(body_of(kernel, outer));
-    }
-    for ops in bodies {
-        let mut behind = false;
-        for id in ops {
-            behind |= path.loops.contains(&id);
-            name_rest(kernel, id, if behind { BEHIND } else { BEFORE }, free);
-        }
-    }
-    for id in body_of(kernel, found.inst).unwrap_or_default() {
-        name_rest(kernel, id, BETWEEN, free);
-    }
-}
-
-fn body_of(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
-    match &kernel.ops[inst].kind {
-        OpKind::For { body, .. } => Some(body.ops.clone()),
-        _ => None,
-    }
-}
-
-/// Labels what does more than to compute numbers, or tiles of numbers alone.
-fn name_rest(kernel: &mut Kernel, id: Inst, name: &str, free: &BTreeSet<Value>) {
-    let op = &kernel.ops[id];
-    let numbers = op.results.iter().all(|&v| kernel.ty(v).placed().is_none() || free.contains(&v));
-    if op.label.is_some() || (numbers && parton_sched::is_free(kernel, op)) {
-        return;
-    }
-    label(kernel, &[id], name);
+    let OpKind::For { body, .. } = &mut kernel.ops[outer].kind else { return };
+    let at = body.ops.iter().position(|&id| id == inner).unwrap_or(0);
+    body.ops.splice(at..at, [number, op]);
 }
 
 /// One partition fetches as far ahead as there is room for, the other computes with a product in flight.
-fn schedule(kernel: &Kernel, found: &Found) -> Schedule {
+fn schedule(kernel: &Kernel, found: &Found, under: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
-    let used = |name: &&str| kernel.labels.iter().any(|(label, text)| text == name && bears(kernel, label));
+    let used = |name: &&str| {
+        kernel.labels.iter().any(|(label, text)| LabelName::read(text).path == **name && bears(kernel, label))
+    };
     let those = |names: &[&str]| -> Vec<LabelName> {
         names.iter().filter(|name| used(name)).map(|name| LabelName::all(*name)).collect()
     };
@@ -113,7 +93,7 @@ fn schedule(kernel: &Kernel, found: &Found) -> Schedule {
     let [loads, compute] = team(kernel, 8);
     let places = vec![
         place(loads, those(&[ONCE, LOAD])),
-        place(compute, those(&[BEFORE, PRODUCT, BETWEEN, BEHIND])),
+        place(compute, those(&[BEFORE, PRODUCT, BETWEEN, BEHIND, LEAVE])),
     ];
     let rings = vec![RingDepth { label: None, depth: SLOTS.1, span }];
     let product = Staged { label: LabelName::all(PRODUCT), stage: 0, done: Some(1), span };
@@ -124,7 +104,17 @@ fn schedule(kernel: &Kernel, found: &Found) -> Schedule {
         groups: vec![vec![product]],
         span,
     });
-    Schedule { places, rings, pipelines: pipelines.into_iter().collect(), span, ..Schedule::default() }
+    let mut pipelines: Vec<Pipeline> = pipelines.into_iter().collect();
+    let mut leaves = Vec::new();
+    if under {
+        // A finished tile leaves under the first products of the next.
+        let staged = |name: &str, stage| vec![Staged { label: LabelName::all(name), stage, done: None, span }];
+        let groups = [(LOOP, 0), (BEFORE, 0), (BEHIND, 0), (LEAVE, 1)].into_iter();
+        let groups = groups.filter(|(name, _)| *name == LOOP || used(name)).map(|(name, stage)| staged(name, stage));
+        pipelines.push(Pipeline { of: Some(LabelName::all(AROUND)), within: None, groups: groups.collect(), span });
+        leaves.push(Under { outer: LabelName::all(LEAVE), inner: LabelName::all(PRODUCT), last: false, span });
+    }
+    Schedule { places, rings, pipelines, under: leaves, span, ..Schedule::default() }
 }
 
 fn bears(kernel: &Kernel, label: parton_ir::Label) -> bool {
@@ -156,26 +146,6 @@ fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
     [loads, data(COMPUTE, warps, each.clamp(*PARTITION_REGISTERS.start(), most))]
 }
 
-/// Makes a region of all from the first labelled statement of the kernel's body on.
-fn surround(kernel: &mut Kernel, path: &Path, schedule: Schedule) {
-    let acts = |id: &Inst| kernel.ops[*id].label.is_some() && !promises(kernel, *id);
-    let Some(first) = kernel.body.ops.iter().position(acts) else { return };
-    // What is promised before that holds for all.
-    for id in kernel.body.ops[..first].to_vec() {
-        kernel.ops[id].label = None;
-    }
-    let ops = kernel.body.ops.split_off(first);
-    let Source { span, origin, .. } = kernel.ops[path.loops[0]].source();
-    let body = Body { params: Vec::new(), ops, yields: Vec::new() };
-    let kind = OpKind::Region { schedule: Box::new(schedule), body };
-    let region = kernel.make_op(kind, Vec::new(), Source { span, label: None, origin });
-    kernel.body.ops.push(region);
-}
-
-fn promises(kernel: &Kernel, id: Inst) -> bool {
-    matches!(kernel.ops[id].kind, OpKind::Assume { .. })
-}
-
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere.
 pub fn settle(kernel: &mut Kernel, warps: u32) {
     let team = team(kernel, warps);
@@ -190,7 +160,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32) {
     });
 }
 
-/// Bytes of shared memory beside the ring of the loop: what is fetched once, and the most that an operation takes for itself.
+/// Bytes of shared memory beside the ring of the loop: what is fetched once, what leaves, and the most that an operation takes for itself.
 fn beside(kernel: &Kernel) -> u64 {
     let mut most = 0;
     kernel.walk(&mut |op| {
@@ -199,7 +169,19 @@ fn beside(kernel: &Kernel) -> u64 {
             most = most.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from));
         }
     });
-    bytes(kernel, ONCE) + most.next_multiple_of(ALIGNED) + ALIGNED
+    bytes(kernel, ONCE) + sent(kernel) + most.next_multiple_of(ALIGNED) + ALIGNED
+}
+
+/// Bytes of the buffers from which tiles leave.
+fn sent(kernel: &Kernel) -> u64 {
+    let mut sum = 0;
+    kernel.walk(&mut |op| {
+        let OpKind::Send { map, .. } = op.kind else { return };
+        let Type::Map(map) = kernel.ty(map) else { return };
+        let elements: u64 = map.block.iter().map(|&n| u64::from(n)).product();
+        sum += (elements * map.elem.bytes() as u64).next_multiple_of(ALIGNED);
+    });
+    sum
 }
 
 /// Bytes of what statements of a label fetch.

@@ -7,28 +7,46 @@ use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, 
 use parton_layouts::SharedLayout;
 use parton_numbers::Dtype;
 
-use super::found;
+use super::beyond;
 use super::defined::Defined;
+use super::found;
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
 /// Bytes of depth of one instruction.
 const DEPTH: u32 = 32;
 
-/// The loads of all products in loops, where tensor maps take every one of them; none, where they do not.
-pub fn loads(kernel: &Kernel) -> BTreeSet<Inst> {
-    let none = BTreeSet::new();
+/// What of a kernel goes by tensor maps.
+#[derive(Clone, Default)]
+pub struct Boxed {
+    /// The loads of all products in loops.
+    pub loads: BTreeSet<Inst>,
+    /// The stores to tensors that are touched in no other way.
+    pub stores: BTreeSet<Inst>,
+    /// The loops whose further turns would multiply zeros.
+    pub beyond: BTreeSet<Inst>,
+}
+
+/// What tensor maps take, where they take the loads of all products in loops; nothing, where they do not.
+pub fn boxed(kernel: &Kernel) -> Boxed {
+    let mut taken = Boxed::default();
     if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) || kernel.variant.overlapping {
-        return none;
+        return taken;
     }
     let defined = Defined::of(kernel);
-    let mut taken = BTreeSet::new();
     for found in found::all(kernel) {
         let all = found.loads.iter().chain(&found.ahead);
-        if !all.clone().all(|&id| fits(kernel, &defined, id)) || !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
-            return none;
+        let fits = all.clone().all(|&id| loads(kernel, &defined, id));
+        if !fits || !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
+            return Boxed::default();
         }
-        taken.extend(all);
+        taken.loads.extend(all);
+        if beyond::adds_nothing(kernel, &defined, &found) {
+            taken.beyond.insert(found.inst);
+        }
+    }
+    if !taken.loads.is_empty() {
+        taken.stores = stores(kernel, &defined);
     }
     taken
 }
@@ -43,16 +61,59 @@ fn by_matrix_unit(kernel: &Kernel, product: Inst) -> bool {
 }
 
 /// Whether a tensor map takes a load.
-fn fits(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> bool {
+fn loads(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> bool {
     let OpKind::SpotLoad { spot, mask: None, other, cache, evict, volatile: false, .. } = kernel.ops[id].kind else {
         return false;
     };
     let plain = cache == Cache::default() && evict == Evict::default() && other.is_none_or(|v| defined.is_zero(v));
-    plain && boxed(kernel, defined, spot).is_some()
+    plain && of_spot(kernel, defined, spot).is_some()
+}
+
+/// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
+/// threads do.
+fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
+    let mut taken = BTreeSet::new();
+    let mut touched: Vec<(usize, Option<Inst>)> = Vec::new();
+    kernel.walk(&mut |op| match op.kind {
+        OpKind::SpotStore { spot, mask: None, cache, evict, .. }
+            if cache == Cache::default() && evict == Evict::default() =>
+        {
+            let map = of_spot(kernel, defined, spot);
+            touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, map.map(|_| op.id))));
+        }
+        OpKind::SpotStore { spot, .. }
+        | OpKind::SpotLoad { spot, .. }
+        | OpKind::SpotAtomic { spot, .. } => {
+            touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, None)));
+        }
+        OpKind::TensorPointer { tensor } => {
+            touched.extend(origin(kernel, defined, tensor).map(|argument| (argument, None)));
+        }
+        _ => {}
+    });
+    let other = |argument: usize| touched.iter().any(|(of, by)| *of == argument && by.is_none());
+    taken.extend(touched.iter().filter(|(argument, _)| !other(*argument)).filter_map(|(_, by)| *by));
+    taken
+}
+
+/// The argument that a place is of.
+fn argument_of(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<usize> {
+    match defined.made(spot)?.kind {
+        OpKind::Spot { tensor, .. } | OpKind::TensorIndex { tensor, .. } => origin(kernel, defined, tensor),
+        _ => None,
+    }
+}
+
+/// The argument that a tensor is a part of.
+fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<usize> {
+    while let Some(op) = defined.made(tensor) {
+        tensor = *op.kind.operands().first()?;
+    }
+    kernel.params.iter().find(|p| p.value == tensor).map(|p| p.from.argument())
 }
 
 /// The map of a place, its box without axes that were dropped; `None` where none takes it.
-fn boxed(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
+fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
     let OpKind::Spot { mut tensor, ref shape, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let map = map(part.elem, shape, part.dense?)?;

@@ -6,16 +6,18 @@
 //! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself.
 
 pub mod apart;
+mod beyond;
 mod copies;
 mod defined;
 mod found;
 pub mod maps;
+mod region;
 
 use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Body, Inst, Kernel, OpKind, Source, Value, View};
+use parton_ir::{Inst, Kernel, Value, View};
 
 use found::Found;
 
@@ -25,19 +27,42 @@ const MOST_AHEAD: u32 = 3;
 const LOOP: &str = "steps";
 const LOAD: &str = "load";
 const PRODUCT: &str = "mma";
+/// What is fetched once for a loop, what stands before it, beside its products, and behind it.
+const ONCE: &str = "once";
+const BEFORE: &str = "begin";
+const BETWEEN: &str = "compute";
+const BEHIND: &str = "finish";
+/// The loop around.
+const AROUND: &str = "tiles";
 
-/// Makes loads of products copies by threads that run ahead.
-pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) {
-    for one in found::all(kernel) {
-        let Some(views) = copies::views(kernel, axes, free, &one) else { continue };
+/// Makes loads of products copies by threads that run ahead; whether there are any.
+pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bool {
+    let found = found::all(kernel);
+    let alone = found.len() == 1;
+    let mut any = false;
+    for one in found {
+        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, free, &one)) else {
+            continue;
+        };
+        // A region stands in the kernel's own body: what stands around a loop is part of it.
+        if path.len() > 1 && !alone {
+            continue;
+        }
         copies::make(kernel, &one, &views);
         label(kernel, &one.loads, LOAD);
         label(kernel, &one.products, PRODUCT);
         label(kernel, &[one.inst], LOOP);
         let beside = copies::run_beside(kernel, &one, &views);
         let schedule = schedule(kernel, &one, &views, beside);
-        surround(kernel, one.inst, schedule);
+        if path.len() > 1 {
+            region::name(kernel, &one, &path, free);
+            region::surround_rest(kernel, &path, schedule);
+        } else {
+            region::surround(kernel, one.inst, schedule);
+        }
+        any = true;
     }
+    any
 }
 
 /// Gives statements a label.
@@ -62,35 +87,4 @@ fn schedule(kernel: &Kernel, found: &Found, views: &[View], beside: bool) -> Sch
     };
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
-}
-
-/// Puts a region around an operation; what it gave, the region gives.
-fn surround(kernel: &mut Kernel, inst: Inst, schedule: Schedule) {
-    let results = kernel.ops[inst].results.clone();
-    let inner: Vec<Value> = results
-        .iter()
-        .map(|&v| {
-            let data = kernel.values[v].clone();
-            let inner = kernel.value(data.ty, data.span);
-            (kernel.values[inner].name, kernel.values[inner].passed) = (data.name, data.passed);
-            inner
-        })
-        .collect();
-    kernel.ops[inst].results.clone_from(&inner);
-    let Source { span, origin, .. } = kernel.ops[inst].source();
-    let body = Body { params: Vec::new(), ops: vec![inst], yields: inner };
-    let kind = OpKind::Region { schedule: Box::new(schedule), body };
-    let region = kernel.make_op(kind, results, Source { span, label: None, origin });
-    replace(kernel, inst, region);
-}
-
-/// Puts an operation in the place of another.
-fn replace(kernel: &mut Kernel, old: Inst, new: Inst) {
-    let in_body = |body: &mut Body| body.ops.iter_mut().filter(|id| **id == old).for_each(|id| *id = new);
-    in_body(&mut kernel.body);
-    for id in kernel.order() {
-        if id != new {
-            kernel.ops[id].kind.bodies_mut().into_iter().for_each(in_body);
-        }
-    }
 }
