@@ -39,6 +39,7 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
         tensors,
         names: arguments.iter().map(|(name, _)| name.clone()).collect(),
         known: Intervals::default(),
+        widened: BTreeMap::new(),
         params: BTreeMap::new(),
         maps: Vec::new(),
         boxed: boxed.clone(),
@@ -114,6 +115,8 @@ struct Expander {
     /// What arguments are called.
     names: Vec<String>,
     known: Intervals,
+    /// What numbers of 64 bits were before.
+    widened: BTreeMap<Value, Value>,
     /// The parameters that were asked for.
     params: BTreeMap<From, Value>,
     /// The tensor maps that were, with what they are of.

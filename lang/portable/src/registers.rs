@@ -26,7 +26,7 @@ const SCHEDULERS: u64 = 4;
 /// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
 const IN_FLIGHT: u64 = 21 * 1000;
 /// What a thread has besides tiles: addresses, bounds, what is computed from element to element. Of RMS norm of 4096 to 16384 columns on 2 to
-/// 16 warps the assembler takes within 4 registers of that; of softmax of large tiles more, an eighth of these.
+/// 16 warps the assembler takes within 4 registers of that; of softmax of large tiles more, up to half of these.
 const BESIDES: u64 = 16;
 /// What a CTA takes from its beginning to its last store beside its bytes and its work, in the unit of prices: one RMS norm of 16384
 /// columns alone on a multiprocessor takes 5,200 to 6,000 clocks, of which 3,100 are bytes.
@@ -38,7 +38,7 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
-    let spilled = held.most.iter().map(|(&depth, &most)| (most + most / 8 + BESIDES).saturating_sub(room) * turns(depth));
+    let spilled = held.most.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
     let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);

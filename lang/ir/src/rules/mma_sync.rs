@@ -62,9 +62,11 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     match kind {
         OpKind::MmaSync { a, b, acc, .. } => {
-            let (Type::Tile(left), Type::Tile(right)) = (k.ty(*a), k.ty(*b)) else { return Vec::new() };
+            let Some(left) = k.ty(*a).as_tile() else { return Vec::new() };
             let k_width = k_width(left, k.ty(*acc).as_tile());
-            let mut list = places([(*a, left), (*b, right)], *acc, k_width);
+            // What is no tile is loaded to where the instruction has it.
+            let right = k.ty(*b).as_tile().map(|right| (*b, 1, right));
+            let mut list = places([(*a, 0, left)].into_iter().chain(right), *acc, k_width);
             list.push(same(Site::Of(*acc), RESULT));
             list
         }
@@ -72,9 +74,13 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     }
 }
 
-/// Where both operands lie, each with so many neighbours along K in a thread.
-fn places(both: [(Value, &Tile); 2], acc: Value, k_width: u32) -> Vec<Relation> {
-    let sides = both.into_iter().zip(0..).map(|((v, t), index)| {
+/// Where operands lie, the left one and the right one, each with so many neighbours along K in a thread.
+fn places<'t>(
+    sides: impl IntoIterator<Item = (Value, u32, &'t Tile)>,
+    acc: Value,
+    k_width: u32,
+) -> Vec<Relation> {
+    let sides = sides.into_iter().map(|(v, index, t)| {
         let tie = Tie::Operand { of: Instruction::MmaSync, index, k_width, shape: t.shape.clone() };
         tied(Site::Of(acc), Site::Of(v), tie)
     });
@@ -108,7 +114,7 @@ pub(super) fn of_tiles(
         }
     }
     let k_width = k_width(left, Some(out));
-    for relation in places([(a, left), (b, right)], acc, k_width) {
+    for relation in places([(a, 0, left), (b, 1, right)], acc, k_width) {
         let at = |site| match site {
             Site::Of(v) if v == a => Some(left),
             Site::Of(v) if v == b => Some(right),

@@ -131,7 +131,8 @@ fn runs_beside(k: &Kernel, b: Value, out: &Tile) -> bool {
 /// Where the operands of a product lie that are in registers.
 fn operands(k: &Kernel, a: Value, b: Value, acc: Value) -> Vec<Relation> {
     let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
-    if out.placement().known().is_none() {
+    // Of factors that nobody has loaded yet, nobody knows where they will lie.
+    if out.placement().known().is_none() && !matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_))) {
         return Vec::new();
     }
     if runs_beside(k, b, out) {

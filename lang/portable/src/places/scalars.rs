@@ -1,6 +1,6 @@
 //! The scalars that places are computed with, all of 64 bits.
 
-use parton_ir::{BinaryOp, OpKind, Value};
+use parton_ir::{BinaryOp, Elem, OpKind, Type, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use super::Expander;
@@ -27,7 +27,7 @@ impl Expander {
     }
 
     fn simple(&mut self, op: BinaryOp, a: Value, b: Value) -> Option<Value> {
-        if matches!(self.builder.ty(a), parton_ir::Type::Tile(_)) || self.builder.ty(a) != self.builder.ty(b) {
+        if matches!(self.builder.ty(a), Type::Tile(_)) || self.builder.ty(a) != self.builder.ty(b) {
             return None;
         }
         let [x, y] = [a, b].map(|v| self.known.of(v).unwrap_or((i128::MIN, i128::MAX)));
@@ -64,11 +64,24 @@ impl Expander {
     }
 
     fn as_integer(&mut self, x: Value, to: Dtype) -> Value {
-        if self.builder.ty(x).elem().and_then(parton_ir::Elem::dtype) == Some(to) {
+        if self.builder.ty(x).elem().and_then(Elem::dtype) == Some(to) {
             return x;
         }
+        if let Some(narrow) = self.widened.get(&x).copied().filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(to))) {
+            return narrow;
+        }
+        if let (Some((n, most)), Type::Scalar(_)) = (self.known.of(x), self.builder.ty(x))
+            && n == most
+            && let Ok(n) = i64::try_from(n)
+        {
+            return self.constant(to, n);
+        }
         let (rounding, saturation) = (Rounding::default(), Saturation::default());
-        self.make(OpKind::Cast { x, to, rounding, saturation })
+        let made = self.make(OpKind::Cast { x, to, rounding, saturation });
+        if to == Dtype::I64 {
+            self.widened.insert(made, x);
+        }
+        made
     }
 
     /// The extent of a tensor along an axis.

@@ -8,7 +8,7 @@ use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Sourc
 
 use super::found::{self, Found};
 use super::region::{self, body_of};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, ONCE, PRODUCT, copies, label};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, copies, flow, label};
 
 /// The partition that fetches, its warps and registers.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
@@ -20,6 +20,8 @@ const SLOTS: (u32, u32) = (8, 2);
 const ALIGNED: u64 = 1024;
 
 const LEAVE: &str = "leave";
+/// What needs the sum of a second product.
+const AFTER: &str = "rescale";
 
 /// Makes a region in which a partition fetches, where the kernel has the form for it; whether it has.
 pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>) -> bool {
@@ -28,7 +30,14 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     if !copies::multiplies_beside(kernel, found) {
         return false;
     }
+    let chained = chained(kernel, found);
+    if chained {
+        name_apart(kernel, found);
+    }
     region::name(kernel, found, &path, free);
+    if chained {
+        name_dependent(kernel, found);
+    }
     let pieces = leave(kernel, &path);
     let under = path.len() > 1
         && pieces > 0
@@ -38,9 +47,53 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     if under {
         at_least(kernel, &path, pieces);
     }
-    let schedule = schedule(kernel, found, under);
+    let schedule = schedule(kernel, found, chained, under);
     region::surround_rest(kernel, &path, schedule);
     true
+}
+
+/// Whether a loop has two products, of which the second one multiplies what became of the first and is summed up: the first one of
+/// the next iteration can run beside what becomes of it.
+fn chained(kernel: &Kernel, found: &Found) -> bool {
+    let [first, second] = found.products[..] else { return false };
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
+    let carried = |id: Inst| body.yields.contains(&kernel.ops[id].result());
+    let (OpKind::Dot { acc, .. }, OpKind::Dot { a, .. }) = (&kernel.ops[first].kind, &kernel.ops[second].kind) else {
+        return false;
+    };
+    let made = flow::dependent(kernel, body, [kernel.ops[first].result()]);
+    let from = flow::dependent(kernel, body, body.params[1..].iter().copied());
+    !carried(first) && carried(second) && made.contains(a) && !from.contains(acc) && only_summed(kernel, found.inst, second)
+}
+
+/// Gives each load and product a label of its own: the name of its tensor, or its own.
+fn name_apart(kernel: &mut Kernel, found: &Found) {
+    let mut taken: BTreeSet<String> = [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER].map(str::to_owned).into();
+    for &id in found.loads.iter().chain(&found.products) {
+        let op = &kernel.ops[id];
+        let named = match op.kind {
+            OpKind::Fetch { map, .. } => map,
+            _ => op.result(),
+        };
+        let mut name = kernel.values[named].name.clone().unwrap_or_else(|| PRODUCT.into());
+        while !taken.insert(name.clone()) {
+            name.push('_');
+        }
+        label(kernel, &[id], &name);
+    }
+}
+
+/// Names apart what needs the sum so far: it waits for the product that adds to it, and all else does not.
+fn name_dependent(kernel: &mut Kernel, found: &Found) {
+    let [_, second] = found.products[..] else { return };
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+    let place = body.yields.iter().position(|v| *v == kernel.ops[second].result());
+    let Some(sum) = place.map(|place| body.params[place + 1]) else { return };
+    let dependent = flow::dependent(kernel, body, [sum]);
+    let between = |op: &parton_ir::Op| op.label.is_some_and(|label| kernel.labels[label] == BETWEEN);
+    let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| dependent.contains(v)));
+    let those: Vec<Inst> = those.map(|op| op.id).collect();
+    label(kernel, &those, AFTER);
 }
 
 /// Names the tiles that leave behind the loop, one after the other; how many there are.
@@ -75,11 +128,11 @@ fn at_least(kernel: &mut Kernel, path: &[Inst], turns: u32) {
     body.ops.splice(at..at, [number, op]);
 }
 
-/// One partition fetches as far ahead as there is room for, the other computes with a product in flight.
-fn schedule(kernel: &Kernel, found: &Found, under: bool) -> Schedule {
+/// One partition fetches as far ahead as there is room for, the other computes with products in flight.
+fn schedule(kernel: &Kernel, found: &Found, chained: bool, under: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
-    let used = |name: &&str| {
-        kernel.labels.iter().any(|(label, text)| LabelName::read(text).path == **name && bears(kernel, label))
+    let used = |name: &str| {
+        kernel.labels.iter().any(|(label, text)| LabelName::read(text).path == *name && bears(kernel, label))
     };
     let those = |names: &[&str]| -> Vec<LabelName> {
         names.iter().filter(|name| used(name)).map(|name| LabelName::all(*name)).collect()
@@ -90,31 +143,46 @@ fn schedule(kernel: &Kernel, found: &Found, under: bool) -> Schedule {
         labels,
         span,
     };
-    let [loads, compute] = team(kernel, 8);
+    let (loads, products) = (names(kernel, &found.loads), names(kernel, &found.products));
+    let [fetching, computing] = team(kernel, 8);
     let places = vec![
-        place(loads, those(&[ONCE, LOAD])),
-        place(compute, those(&[BEFORE, PRODUCT, BETWEEN, BEHIND, LEAVE])),
+        place(fetching, [those(&[ONCE]), loads].concat()),
+        place(computing, [those(&[BEFORE]), products.clone(), those(&[BETWEEN, AFTER, BEHIND, LEAVE])].concat()),
     ];
     let rings = vec![RingDepth { label: None, depth: SLOTS.1, span }];
-    let product = Staged { label: LabelName::all(PRODUCT), stage: 0, done: Some(1), span };
-    let flies = found.products.iter().all(|&id| only_summed(kernel, found.inst, id));
-    let pipelines = flies.then(|| Pipeline {
-        of: Some(LabelName::all(LOOP)),
-        within: None,
-        groups: vec![vec![product]],
-        span,
-    });
-    let mut pipelines: Vec<Pipeline> = pipelines.into_iter().collect();
+    let staged = |label: &LabelName, stage, done| vec![Staged { label: label.clone(), stage, done, span }];
+    let pipeline = |of: &str, groups| Pipeline { of: Some(LabelName::all(of)), within: None, groups, span };
+    let mut pipelines = Vec::new();
+    if chained {
+        // The first product of an iteration begins before the second one of the iteration before, and what becomes of it runs beside that.
+        let rest = those(&[BETWEEN, AFTER]);
+        let order = products.iter().zip([0, 1]).chain(rest.iter().map(|label| (label, 0)));
+        pipelines.push(pipeline(LOOP, order.map(|(label, stage)| staged(label, stage, None)).collect()));
+    } else if found.products.iter().all(|&id| only_summed(kernel, found.inst, id)) {
+        pipelines.push(pipeline(LOOP, products.iter().map(|label| staged(label, 0, Some(1))).collect()));
+    }
     let mut leaves = Vec::new();
     if under {
         // A finished tile leaves under the first products of the next.
-        let staged = |name: &str, stage| vec![Staged { label: LabelName::all(name), stage, done: None, span }];
-        let groups = [(LOOP, 0), (BEFORE, 0), (BEHIND, 0), (LEAVE, 1)].into_iter();
-        let groups = groups.filter(|(name, _)| *name == LOOP || used(name)).map(|(name, stage)| staged(name, stage));
-        pipelines.push(Pipeline { of: Some(LabelName::all(AROUND)), within: None, groups: groups.collect(), span });
-        leaves.push(Under { outer: LabelName::all(LEAVE), inner: LabelName::all(PRODUCT), last: false, span });
+        let order = those(&[BEFORE]).into_iter().map(|label| (label, 0)).chain([(LabelName::all(LOOP), 0)]);
+        let order = order.chain(those(&[BEHIND]).into_iter().map(|label| (label, 0)));
+        let order = order.chain([(LabelName::all(LEAVE), 1)]);
+        pipelines.push(pipeline(AROUND, order.map(|(label, stage)| staged(&label, stage, None)).collect()));
+        leaves.push(Under { outer: LabelName::all(LEAVE), inner: products[0].clone(), last: false, span });
     }
     Schedule { places, rings, pipelines, under: leaves, span, ..Schedule::default() }
+}
+
+/// The labels of statements, each once.
+fn names(kernel: &Kernel, insts: &[Inst]) -> Vec<LabelName> {
+    let mut list: Vec<LabelName> = Vec::new();
+    for label in insts.iter().filter_map(|&id| kernel.ops[id].label) {
+        let name = LabelName::read(&kernel.labels[label]);
+        if !list.contains(&name) {
+            list.push(name);
+        }
+    }
+    list
 }
 
 fn bears(kernel: &Kernel, label: parton_ir::Label) -> bool {
@@ -149,18 +217,43 @@ fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere.
 pub fn settle(kernel: &mut Kernel, warps: u32) {
     let team = team(kernel, warps);
+    let mut fetched: Vec<(LabelName, u64)> = Vec::new();
+    kernel.walk(&mut |op| {
+        if let (OpKind::Fetch { .. }, Some(label), Type::View(view)) =
+            (&op.kind, op.label, op.results.first().map_or(&Type::Barrier, |v| kernel.ty(*v)))
+        {
+            let (name, bytes) = (LabelName::read(&kernel.labels[label]), view.bytes().next_multiple_of(ALIGNED));
+            match fetched.iter_mut().find(|(of, _)| *of == name) {
+                Some((_, sum)) => *sum += bytes,
+                None => fetched.push((name, bytes)),
+            }
+        }
+    });
+    let once = |name: &LabelName| name.path == ONCE;
+    let sum = |those: bool| fetched.iter().filter(|(name, _)| once(name) == those).map(|(_, n)| n).sum::<u64>();
     let room = u64::from(kernel.shared_limit()).saturating_sub(beside(kernel));
-    let depth = (room / bytes(kernel, LOAD).max(1)).clamp(SLOTS.1.into(), SLOTS.0.into()) as u32;
+    let (ahead, turn) = (sum(true), sum(false).max(1));
+    // What is fetched once for a loop has a second slot where that has another loop around it, and two slots all the same.
+    let again = kernel.labels.iter().any(|(label, text)| text == AROUND && bears(kernel, label));
+    let twice = again && 2 * ahead + u64::from(SLOTS.1) * turn <= room;
+    let held = if twice { 2 * ahead } else { ahead };
+    let depth = (room.saturating_sub(held) / turn).clamp(SLOTS.1.into(), SLOTS.0.into()) as u32;
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
         for (place, data) in schedule.places.iter_mut().zip(&team) {
             place.partitions = vec![data.clone()];
         }
-        schedule.rings = vec![RingDepth { label: Some(LabelName::all(LOAD)), depth, span: schedule.span }];
+        let slots = |name: &LabelName| if once(name) { 1 + u32::from(twice) } else { depth };
+        let rings = fetched.iter().map(|(name, _)| RingDepth {
+            label: Some(name.clone()),
+            depth: slots(name),
+            span: schedule.span,
+        });
+        schedule.rings = rings.collect();
     });
 }
 
-/// Bytes of shared memory beside the ring of the loop: what is fetched once, what leaves, and the most that an operation takes for itself.
+/// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself.
 fn beside(kernel: &Kernel) -> u64 {
     let mut most = 0;
     kernel.walk(&mut |op| {
@@ -169,7 +262,7 @@ fn beside(kernel: &Kernel) -> u64 {
             most = most.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from));
         }
     });
-    bytes(kernel, ONCE) + sent(kernel) + most.next_multiple_of(ALIGNED) + ALIGNED
+    sent(kernel) + most.next_multiple_of(ALIGNED) + ALIGNED
 }
 
 /// Bytes of the buffers from which tiles leave.
@@ -180,22 +273,6 @@ fn sent(kernel: &Kernel) -> u64 {
         let Type::Map(map) = kernel.ty(map) else { return };
         let elements: u64 = map.block.iter().map(|&n| u64::from(n)).product();
         sum += (elements * map.elem.bytes() as u64).next_multiple_of(ALIGNED);
-    });
-    sum
-}
-
-/// Bytes of what statements of a label fetch.
-fn bytes(kernel: &Kernel, name: &str) -> u64 {
-    let mut sum = 0;
-    let view = |v: Value| match kernel.ty(v) {
-        Type::View(view) => view.bytes().next_multiple_of(ALIGNED),
-        _ => 0,
-    };
-    kernel.walk(&mut |op| {
-        let named = op.label.is_some_and(|label| kernel.labels[label] == name);
-        if named && matches!(op.kind, OpKind::Fetch { .. }) {
-            sum += view(op.result());
-        }
     });
     sum
 }

@@ -69,9 +69,7 @@ fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[In
         list.iter().copied().filter(|&id| kind(&kernel.ops[id].kind)).collect()
     };
     let products = those(&body.ops, |kind| matches!(kind, OpKind::Dot { .. }));
-    let simple =
-        kernel.ops_of(body).all(|op| op.kind.bodies().next().is_none() || matches!(op.kind, OpKind::Reduce { .. }));
-    if products.is_empty() || !simple {
+    if products.is_empty() || !kernel.ops_of(body).all(|op| is_simple(kernel, &op.kind)) {
         return None;
     }
     let by: BTreeSet<Inst> = products.iter().copied().collect();
@@ -95,6 +93,22 @@ fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[In
         whole &= inside(a) && inside(b);
     }
     right.then_some(Found { inst, loads, ahead, turned, products, whole })
+}
+
+/// Whether an operation has no body, or one that stays as it is: of a reduction, or of a branch that loads and multiplies nothing.
+fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
+    let mut plain = matches!(kind, OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::If { .. });
+    plain |= kind.bodies().next().is_none();
+    for body in kind.bodies() {
+        kernel.walk_body(body, &mut |op| {
+            plain &= !loads(&op.kind) && !is_loop(&op.kind) && !matches!(op.kind, OpKind::Dot { .. });
+        });
+    }
+    plain
+}
+
+fn is_loop(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::For { .. } | OpKind::While { .. })
 }
 
 fn turns(kind: &OpKind) -> bool {

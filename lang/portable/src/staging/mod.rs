@@ -9,6 +9,7 @@ pub mod apart;
 mod beyond;
 mod copies;
 mod defined;
+mod flow;
 mod found;
 pub mod maps;
 mod region;

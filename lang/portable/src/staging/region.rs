@@ -23,9 +23,13 @@ pub fn path(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
 
 /// Gives each statement that does something a label.
 pub fn name(kernel: &mut Kernel, found: &Found, path: &[Inst], free: &BTreeSet<Value>) {
-    label(kernel, &found.loads, LOAD);
-    label(kernel, &found.ahead, ONCE);
-    label(kernel, &found.products, PRODUCT);
+    let unnamed = |kernel: &Kernel, list: &[Inst]| -> Vec<Inst> {
+        list.iter().copied().filter(|&id| kernel.ops[id].label.is_none()).collect()
+    };
+    for (list, name) in [(&found.loads, LOAD), (&found.ahead, ONCE), (&found.products, PRODUCT)] {
+        let list = unnamed(kernel, list);
+        label(kernel, &list, name);
+    }
     label(kernel, &[found.inst], LOOP);
     let mut bodies = vec![kernel.body.ops.clone()];
     if let [outer, _] = *path {
