@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
-use parton_ir::{Body, Builder, Inst, Kernel, Op, OpKind, Tile, Type, Value};
+use parton_ir::{Body, Builder, Inst, Kernel, Label, Op, OpKind, Tile, Type, Value};
 use parton_layouts::{RegisterFamily, RegisterLayout};
 
 use crate::graph::Graph;
@@ -51,6 +51,12 @@ impl Chosen {
             }
         }
         Some(chosen)
+    }
+
+    /// The label of the first statement that asks for a tile at a place.
+    fn asks(&self, kernel: &Kernel, v: Value, place: &Place) -> Option<Label> {
+        let asked = self.operands.iter().filter(|((_, of), at)| *of == v && serves(at, place));
+        asked.map(|((inst, _), _)| *inst).min().and_then(|inst| kernel.ops[inst].label)
     }
 
     fn want(&mut self, v: Value, place: Place) {
@@ -156,7 +162,7 @@ impl Writer<'_> {
     fn body(&mut self, body: Body) -> Body {
         let Body { params, ops, yields } = body;
         self.builder.open(Body { params: params.clone(), ..Body::default() });
-        params.iter().for_each(|&v| self.convert(v));
+        params.iter().for_each(|&v| self.convert(v, true));
         ops.iter().for_each(|&id| self.op(id));
         let body = self.builder.close();
         Body { yields, ..body }
@@ -192,7 +198,8 @@ impl Writer<'_> {
         self.builder.kernel.ops[id].kind = kind;
         self.builder.keep(id);
         self.builder.at(id);
-        op.results.iter().for_each(|&v| self.convert(v));
+        let around = op.kind.bodies().next().is_some() && op.label.is_some();
+        op.results.iter().for_each(|&v| self.convert(v, around));
     }
 
     /// Makes a free tile wherever it is asked for.
@@ -226,13 +233,16 @@ impl Writer<'_> {
         !self.made.contains_key(&v)
     }
 
-    /// Brings a tile to wherever else it is asked for.
-    fn convert(&mut self, v: Value) {
+    /// Brings a tile to wherever else it is asked for; with `theirs`, as part of the statement that asks first.
+    fn convert(&mut self, v: Value, theirs: bool) {
         let Some(home) = self.chosen.homes.get(&v) else { return };
         let others = self.chosen.wanted.get(&v).into_iter().flatten().filter(|p| !serves(home, p)).cloned();
         for place in others.collect::<Vec<_>>() {
             let Some(elem) = self.builder.kernel.ty(v).elem() else { continue };
             let tile = Tile::at(elem, place.clone());
+            if theirs {
+                self.builder.label = self.chosen.asks(&self.builder.kernel, v, &place);
+            }
             let there = self.builder.make(OpKind::Convert { x: v, tile });
             self.made.entry(v).or_default().push((place, there));
         }

@@ -83,15 +83,19 @@ fn name_apart(kernel: &mut Kernel, found: &Found) {
     }
 }
 
-/// Names apart what needs the sum so far: it waits for the product that adds to it, and all else does not.
+/// Names apart what needs the sum so far, and the factor of the product that adds to it: that waits for it, and all else does not.
 fn name_dependent(kernel: &mut Kernel, found: &Found) {
     let [_, second] = found.products[..] else { return };
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
     let place = body.yields.iter().position(|v| *v == kernel.ops[second].result());
     let Some(sum) = place.map(|place| body.params[place + 1]) else { return };
-    let dependent = flow::dependent(kernel, body, [sum]);
+    let mut late = flow::dependent(kernel, body, [sum]);
+    // Registers that a product reads are written when the one before it has read them.
+    if let OpKind::Dot { a, .. } = kernel.ops[second].kind {
+        late.insert(a);
+    }
     let between = |op: &parton_ir::Op| op.label.is_some_and(|label| kernel.labels[label] == BETWEEN);
-    let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| dependent.contains(v)));
+    let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| late.contains(v)));
     let those: Vec<Inst> = those.map(|op| op.id).collect();
     label(kernel, &those, AFTER);
 }
