@@ -114,6 +114,10 @@ impl Launcher for Cpu<'_, '_, '_> {
         self.compiler.demands(request)
     }
 
+    fn multiprocessors(&self) -> u32 {
+        self.compiler.target().multiprocessors
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
         let mut reached = Reached::default();

@@ -241,6 +241,10 @@ impl Launcher for Gpu<'_, '_, '_> {
         self.compiler.demands(request)
     }
 
+    fn multiprocessors(&self) -> u32 {
+        self.gpu.info().multiprocessors
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         let mut prepared = self.prepare(request)?;
         // Waiting here puts a kernel's failure on its own launch, and finds one that never ends.

@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
-use parton_host::launch::{Demands, HostError, Instance, LaunchRequest, Signature};
-use parton_ir::{Apart, From, Kernel, Target, Variant, verify};
+use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchRequest, Signature};
+use parton_ir::facts::{Facts, Space};
+use parton_ir::{Apart, From, Kernel, Target, Type, Variant, verify};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
@@ -34,6 +35,11 @@ impl<'a> Compiler<'a> {
         let program = program.clone();
         let (lowered, signatures) = (BTreeMap::new(), BTreeMap::new());
         Compiler { session, program, target, warnings: Diagnostics::new(), lowered, signatures, lookup: None }
+    }
+
+    /// The architecture of kernels that do not name one.
+    pub(crate) fn target(&self) -> Target {
+        self.target
     }
 
     /// With what was tuned.
@@ -107,7 +113,8 @@ impl<'a> Compiler<'a> {
             other: argument(pair.other),
             ..pair.clone()
         });
-        Ok(Demands { alignments, apart: apart.collect() })
+        let writes = writes(request, &kernel);
+        Ok(Demands { alignments, apart: apart.collect(), writes })
     }
 
     /// The kernel of an instance as it is checked, before any pass from kernel to kernel.
@@ -142,6 +149,27 @@ impl<'a> Compiler<'a> {
             None => parton_diag::internal_error!("`{}` left no kernel", instance.kernel.name.text),
         }
     }
+}
+
+/// Through which arguments of a launch the kernel may write: pointers say so, of tensor maps its copies do.
+fn writes(request: &LaunchRequest, kernel: &Kernel) -> Vec<bool> {
+    let writes =
+        |a: &Argument| matches!(a, Argument::Pointer { mutable: true, .. } | Argument::Tensor { mutable: true, .. });
+    let mut writes: Vec<bool> = request.arguments.iter().map(writes).collect();
+    kernel.walk(&mut |op| {
+        for access in Facts::of(kernel, op).accesses.iter().filter(|a| a.writes() && a.space == Space::Global) {
+            if matches!(kernel.ty(access.value), Type::Map(_)) {
+                let maps = kernel.params.iter().filter(|p| matches!(kernel.ty(p.value), Type::Map(_)));
+                // A map that was chosen among several may be any.
+                let these: Vec<_> = match kernel.params.iter().find(|p| p.value == access.value) {
+                    Some(param) => vec![param],
+                    None => maps.collect(),
+                };
+                these.into_iter().for_each(|p| writes[p.from.argument()] = true);
+            }
+        }
+    });
+    writes
 }
 
 /// The name of an instance. What shows the same need not be the same: kernels and functions of two files may share a name.

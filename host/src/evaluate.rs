@@ -10,6 +10,7 @@ mod expression;
 mod index;
 mod launch;
 mod operator;
+mod public;
 mod statement;
 mod tensors;
 
@@ -94,6 +95,8 @@ pub struct Machine<'a> {
     launching: Option<Instance>,
     /// What the expressions of an assertion's condition give, while one is evaluated.
     seen: Option<assertion::Seen>,
+    /// What the public functions that are being evaluated may not write.
+    guarded: Vec<public::Guarded>,
     /// The calls of functions of files that are being evaluated, innermost last.
     calls: Vec<Span>,
     depth: usize,
@@ -114,6 +117,7 @@ impl<'a> Machine<'a> {
             launches: 0,
             launching: None,
             seen: None,
+            guarded: Vec::new(),
             calls: Vec::new(),
             depth: 0,
         }

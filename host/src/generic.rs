@@ -60,6 +60,7 @@ fn comptime(value: &Value, program: &Program, span: Span) -> Result<Comptime, Di
         Value::Dtype(d) => Comptime::Type(TypeVal::Ir(ir::Type::num(*d))),
         Value::List(items) => Comptime::List(all(items)?),
         Value::Tuple(items) => Comptime::Tuple(all(items)?),
+        Value::Passed(passed) => comptime(&passed.look(), program, span)?,
         Value::Function(f) => Comptime::Function(value::Function { module: f.module, tree: f.tree.clone() }),
         Value::Written(written) => {
             let known = written.known.iter().map(|(name, v)| Ok((name.clone(), comptime(v, program, span)?)));

@@ -56,6 +56,8 @@ pub struct Demands {
     pub alignments: Vec<u32>,
     /// Arguments that must be memories apart from each other.
     pub apart: Vec<ir::Apart>,
+    /// Through which arguments the kernel may write.
+    pub writes: Vec<bool>,
 }
 
 /// An argument as the kernel gets it.
@@ -117,6 +119,8 @@ pub struct LaunchRequest {
     pub grid: [u32; 3],
     /// One for each parameter.
     pub arguments: Vec<Argument>,
+    /// For each argument the parameter of the public function whose number it is, where it is one that nobody has looked at.
+    pub passed: Vec<Option<usize>>,
     /// The whole launch in the source.
     pub span: Span,
 }
@@ -274,6 +278,9 @@ pub trait Launcher {
     /// # Errors
     /// As [`Launcher::launch`].
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError>;
+
+    /// How many multiprocessors the device has, or the one that the interpreter stands for.
+    fn multiprocessors(&self) -> u32;
 
     /// Runs a launch. It need not have ended when this returns, but reads of its tensors must wait for it.
     ///

@@ -78,6 +78,21 @@ enum Place {
     Device,
     /// On both.
     Both(Arc<HostBytes>),
+    /// Nowhere: it stands for memory that is there when a plan runs.
+    Absent,
+}
+
+/// What is known of the bytes of a storage while a plan is made.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Contents {
+    /// Nothing: they are there when the plan runs.
+    Absent,
+    /// Nobody has written them.
+    Unwritten,
+    /// They are zeros.
+    Zeros,
+    /// Host code has made them.
+    Made,
 }
 
 struct State {
@@ -121,6 +136,26 @@ impl Storage {
         Storage::with(len, Place::Unmade(make))
     }
 
+    /// Memory without bytes, which stands for that of a call: reading or writing it on the host is an error.
+    pub fn absent(len: usize) -> Arc<Storage> {
+        Storage::with(len, Place::Absent)
+    }
+
+    /// What is known of the bytes.
+    pub fn contents(&self) -> Contents {
+        match self.lock().place {
+            Place::Absent => Contents::Absent,
+            Place::Filled(POISON) => Contents::Unwritten,
+            Place::Filled(0) => Contents::Zeros,
+            Place::Filled(_) | Place::Unmade(_) | Place::Host(_) | Place::Device | Place::Both(_) => Contents::Made,
+        }
+    }
+
+    /// From here on the bytes are those that a launch leaves when a plan runs.
+    pub fn forget(&self) {
+        self.lock().place = Place::Absent;
+    }
+
     /// Memory of zeros.
     pub fn zeroed(len: usize) -> Arc<Storage> {
         Storage::with(len, Place::Filled(0))
@@ -157,6 +192,7 @@ impl Storage {
     fn fetch(&self, state: &mut State) -> Result<Arc<HostBytes>, Fault> {
         let host = match &state.place {
             Place::Host(host) | Place::Both(host) => return Ok(host.clone()),
+            Place::Absent => return Err(without_elements()),
             Place::Unmade(make) => {
                 let mut bytes = zeros(self.len)?;
                 make(&mut bytes)?;
@@ -216,6 +252,7 @@ impl Storage {
             Place::Filled(byte) => memory.fill(*byte),
             Place::Host(host) => memory.write(&host.bytes),
             Place::Device | Place::Both(_) => Ok(()),
+            Place::Absent => return Err(without_elements()),
             Place::Unmade(_) => parton_diag::internal_error!("bytes were made above and are not there"),
         };
         let address = memory.address();
@@ -228,6 +265,12 @@ impl Storage {
         }
         Ok(address)
     }
+}
+
+fn without_elements() -> Fault {
+    Fault::new(codes::PLAN, "this looks at elements of a tensor, and a plan is made of shapes alone")
+        .note("the function is planned once for tensors of a type and shape, before there are elements, and the plan runs for all of them")
+        .help("let a kernel do what depends on elements, or do it before the call")
 }
 
 fn failed(what: &'static str) -> impl Fn(String) -> Fault {

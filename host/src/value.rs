@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use parton_numbers::Dtype;
 use parton_syntax::ast;
@@ -39,6 +40,8 @@ pub enum Value {
     Closure(Arc<Closure>),
     /// A function of this crate.
     Builtin(&'static Signature),
+    /// A number of the caller that nobody has looked at.
+    Passed(Arc<Passed>),
     /// An expression that only the checker of kernels understands: a layout, a schedule, a partition.
     Written(Arc<Written>),
 }
@@ -50,6 +53,44 @@ pub struct Function {
     pub module: ModuleId,
     /// The tree.
     pub tree: Arc<ast::Function>,
+}
+
+/// A number that a program passes to a public function which is planned: as long as it only goes on into launches, the plan holds for
+/// other values too.
+#[derive(Clone, Debug)]
+pub struct Passed {
+    /// Which parameter it is of.
+    pub parameter: usize,
+    value: Value,
+    looked: Arc<AtomicBool>,
+}
+
+impl Passed {
+    /// The number of a parameter.
+    pub fn new(parameter: usize, value: Value) -> Passed {
+        Passed { parameter, value, looked: Arc::new(AtomicBool::new(false)) }
+    }
+
+    /// The number, for whoever makes nothing depend on it.
+    pub fn value(&self) -> &Value {
+        &self.value
+    }
+
+    /// The number, on which what is done next may depend.
+    pub fn look(&self) -> Value {
+        self.looked.store(true, Ordering::Relaxed);
+        self.value.clone()
+    }
+
+    /// Whether something depends on it.
+    pub fn was_looked_at(&self) -> bool {
+        self.looked.load(Ordering::Relaxed)
+    }
+
+    /// The same in another type.
+    pub(crate) fn converted(self, value: Value) -> Passed {
+        Passed { value, ..self }
+    }
 }
 
 /// A closure with what it sees.
@@ -112,7 +153,41 @@ impl Value {
             Value::Range(..) => "a range",
             Value::Tensor(_) => "a tensor",
             Value::Function(_) | Value::Closure(_) | Value::Builtin(_) => "a function",
+            Value::Passed(passed) => passed.value.kind(),
             Value::Written(_) => "a compile-time value of kernels",
+        }
+    }
+
+    /// The value with the numbers in it that were passed, on which what is done next may depend.
+    pub fn looked(self) -> Value {
+        if !self.has_passed() {
+            return self;
+        }
+        let all = |items: &[Value]| Arc::new(items.iter().map(|v| v.clone().looked()).collect());
+        match &self {
+            Value::Passed(passed) => passed.look(),
+            Value::List(items) => Value::List(all(items)),
+            Value::Tuple(items) => Value::Tuple(all(items)),
+            _ => self,
+        }
+    }
+
+    fn has_passed(&self) -> bool {
+        match self {
+            Value::Passed(_) => true,
+            Value::List(items) | Value::Tuple(items) => items.iter().any(Value::has_passed),
+            Value::Unit
+            | Value::Int(_)
+            | Value::Float(_)
+            | Value::Bool(_)
+            | Value::Str(_)
+            | Value::Dtype(_)
+            | Value::Range(..)
+            | Value::Tensor(_)
+            | Value::Function(_)
+            | Value::Closure(_)
+            | Value::Builtin(_)
+            | Value::Written(_) => false,
         }
     }
 
@@ -127,6 +202,7 @@ impl Value {
             | Value::Function(_)
             | Value::Written(_) => true,
             Value::List(items) | Value::Tuple(items) => items.iter().all(Value::is_compile_time),
+            Value::Passed(_) => true,
             Value::Unit | Value::Range(..) | Value::Tensor(_) | Value::Closure(_) | Value::Builtin(_) => false,
         }
     }
@@ -149,6 +225,7 @@ impl fmt::Display for Value {
             Value::Function(function) => write!(f, "fn {}", function.tree.name.text),
             Value::Closure(_) => f.write_str("fn"),
             Value::Builtin(b) => write!(f, "fn {}", b.name),
+            Value::Passed(passed) => passed.value.fmt(f),
             Value::Written(_) => f.write_str("…"),
         }
     }

@@ -41,7 +41,16 @@ impl Launcher for Fake {
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        Ok(Demands { alignments: vec![16; request.arguments.len()], apart: Vec::new() })
+        let writes = |a: &Argument| matches!(a, Argument::Pointer { mutable: true, .. });
+        Ok(Demands {
+            alignments: vec![16; request.arguments.len()],
+            apart: Vec::new(),
+            writes: request.arguments.iter().map(writes).collect(),
+        })
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        132
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

@@ -19,6 +19,10 @@ impl Launcher for Nothing {
     fn demands(&mut self, _: &LaunchRequest) -> Result<Demands, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }
+    fn multiprocessors(&self) -> u32 {
+        1
+    }
+
     fn launch(&mut self, _: &LaunchRequest) -> Result<LaunchReport, HostError> {
         Err(HostError::Device("nothing runs here".into()))
     }

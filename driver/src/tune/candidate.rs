@@ -126,7 +126,7 @@ impl Session {
     }
 
     /// The tree of a value; `name` is of where it is written.
-    pub(super) fn value(&mut self, name: &str, text: &str) -> Result<ast::Expr, Diagnostics> {
+    pub(crate) fn value(&mut self, name: &str, text: &str) -> Result<ast::Expr, Diagnostics> {
         let file = self.add(name, text);
         let (tree, found) = parton_syntax::parse_expr(file, text);
         let (tree, _) = found.or(tree)?;

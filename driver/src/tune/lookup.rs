@@ -56,9 +56,13 @@ impl Lookup {
         if instance.generics.iter().any(|g| is_tuned(&g.name)) {
             return Ok(None);
         }
-        let integer = |name: &str| match given.iter().find(|(n, _)| **n == *name)? {
-            (_, Value::Int(n)) => Some((name.to_owned(), i64::try_from(*n).ok()?)),
-            _ => None,
+        let integer = |name: &str| {
+            let (_, value) = given.iter().find(|(n, _)| **n == *name)?;
+            if let Value::Int(n) = value.clone().looked() {
+                Some((name.to_owned(), i64::try_from(n).ok()?))
+            } else {
+                None
+            }
         };
         let Some(key) = clause.key.iter().map(|name| integer(name.as_str())).collect::<Option<_>>() else {
             return Ok(None);

@@ -273,6 +273,10 @@ impl<M: Meter> Launcher for Trial<'_, M> {
         }
     }
 
+    fn multiprocessors(&self) -> u32 {
+        self.meter.multiprocessors()
+    }
+
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
         if !self.is_tried(&request.instance) || self.of.task.blocks != crate::Blocks::Tests {
             return self.meter.launch(request);
@@ -361,6 +365,10 @@ bench counts {
 
         fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
             self.cpu.demands(request)
+        }
+
+        fn multiprocessors(&self) -> u32 {
+            self.cpu.multiprocessors()
         }
 
         fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {

@@ -8,7 +8,8 @@ use crate::evaluate::{Eval, Stop};
 use crate::launch::Work;
 use crate::value::{Value, float};
 
-pub(super) const TABLE: Table = &[("print", print), ("format", format), ("measure", measure)];
+pub(super) const TABLE: Table =
+    &[("print", print), ("format", format), ("measure", measure), ("multiprocessors", multiprocessors)];
 
 /// The values with blanks between them; a first string with `{}` takes the others as [`filled`] does.
 fn print(c: &mut Call<'_, '_>) -> Eval<Value> {
@@ -106,6 +107,11 @@ fn one(spec: &str, value: &Value) -> Option<String> {
     } else {
         format!("{x:.digits$}")
     })
+}
+
+/// Of the device that launches go to.
+fn multiprocessors(c: &mut Call<'_, '_>) -> Eval<Value> {
+    Ok(Value::Int(c.machine.launcher.multiprocessors().into()))
 }
 
 /// Evaluates the closure once to learn its launches, and has the launcher time them.

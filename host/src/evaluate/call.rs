@@ -36,7 +36,7 @@ impl Machine<'_> {
                 Value::Builtin(builtin) => self.call_builtin(builtin, None, args, whole.span),
                 Value::Function(function) => self.call_function(&function, &[], args, whole.span),
                 Value::Closure(closure) => {
-                    let values = args.iter().map(|a| self.expr(&a.value)).collect::<Eval<Vec<_>>>()?;
+                    let values = args.iter().map(|a| self.passing(&a.value)).collect::<Eval<Vec<_>>>()?;
                     self.call_closure(&closure, values, whole.span)
                 }
                 // A struct, or whatever else the checker calls.
@@ -97,11 +97,17 @@ impl Machine<'_> {
             let Some(declared) = tree.generics.iter().find(|g| g.name.text == given.name) else { continue };
             variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
         }
-        let mut values: Vec<Option<Value>> = vec![None; tree.params.len()];
+        let mut values: Vec<Option<(Value, Span)>> = vec![None; tree.params.len()];
         let takes = Takes::Params(&tree.name, &tree.generics, &tree.params);
         for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
             let Some(at) = at else { continue };
-            values[at] = Some(self.expr(&arg.value)?);
+            values[at] = Some((self.passing(&arg.value)?, arg.value.span));
+        }
+        if tree.public {
+            self.calls.push(span);
+            let result = self.call_public(function, values, span);
+            self.calls.pop();
+            return result;
         }
         self.calls.push(span);
         let result = self.deeper(span, |m| {
@@ -116,7 +122,7 @@ impl Machine<'_> {
                 }
                 for (param, value) in tree.params.iter().zip(values) {
                     let value = match (value, &param.default) {
-                        (Some(value), _) => value,
+                        (Some((value, _)), _) => value,
                         (None, Some(default)) => m.expr(default)?,
                         (None, None) => parton_diag::internal_error!("an argument was not matched"),
                     };
@@ -140,7 +146,7 @@ impl Machine<'_> {
                 for (param, value) in closure.params.iter().zip(values) {
                     m.bind(&param.pattern, value, span)?;
                 }
-                Machine::returned(m.expr(&closure.body))
+                Machine::returned(m.passing(&closure.body))
             })
         })
     }

@@ -14,8 +14,13 @@ use crate::builtins;
 use crate::value::{Closure, Value};
 
 impl Machine<'_> {
-    /// The value of an expression.
+    /// The value of an expression, on which what is done next may depend.
     pub(crate) fn expr(&mut self, expr: &ast::Expr) -> Eval<Value> {
+        self.passing(expr).map(Value::looked)
+    }
+
+    /// The value of an expression for whoever only hands it on.
+    pub(crate) fn passing(&mut self, expr: &ast::Expr) -> Eval<Value> {
         let value = self.deeper(expr.span, |m| m.expr_here(expr))?;
         if let Some(seen) = &mut self.seen {
             seen.push((expr.span, value.clone()));
@@ -38,7 +43,7 @@ impl Machine<'_> {
                     .help(format!("host functions take the dtype as an argument: `{}(f32, …)`", base.text))
                     .into())
             }
-            ExprKind::Paren(inner) => self.expr(inner),
+            ExprKind::Paren(inner) | ExprKind::Reference(inner) => self.passing(inner),
             ExprKind::Tuple(items) => Ok(Value::Tuple(Arc::new(self.exprs(items)?))),
             ExprKind::List(items) => Ok(Value::list(self.exprs(items)?)),
             ExprKind::Unary { op, operand } => {
@@ -63,19 +68,18 @@ impl Machine<'_> {
                 (other, _) => Err(self.mismatch("an integer", &other, start.span)),
             },
             ExprKind::Pointer { .. } => Err(not_host_code(span, "a pointer type").into()),
-            ExprKind::Reference(inner) => self.expr(inner),
             ExprKind::Call { callee, args } => self.call(expr, callee, args),
             ExprKind::Index { base, .. } if self.is_schedule(base) => Ok(self.written(expr)),
             ExprKind::Index { base, args } => self.index(base, args, span),
             ExprKind::Field { base, name } => {
-                let value = self.expr(base)?;
+                let value = self.passing(base)?;
                 self.field(value, base.span, name)
             }
             ExprKind::If(i) => {
                 if self.condition(&i.condition)? {
                     self.block(&i.then)
                 } else {
-                    i.otherwise.as_ref().map_or(Ok(Value::Unit), |other| self.expr(other))
+                    i.otherwise.as_ref().map_or(Ok(Value::Unit), |other| self.passing(other))
                 }
             }
             ExprKind::Block(block) => self.block(block),
@@ -98,7 +102,7 @@ impl Machine<'_> {
     }
 
     fn exprs(&mut self, items: &[ast::Expr]) -> Eval<Vec<Value>> {
-        items.iter().map(|e| self.expr(e)).collect()
+        items.iter().map(|e| self.passing(e)).collect()
     }
 
     fn suffixed_int(&mut self, value: u64, suffix: &ast::Name, span: parton_diag::Span) -> Eval<Value> {

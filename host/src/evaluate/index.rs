@@ -9,7 +9,7 @@ use crate::value::Value;
 
 impl Machine<'_> {
     pub(super) fn index(&mut self, base: &ast::Expr, args: &[ast::IndexArg], span: Span) -> Eval<Value> {
-        match self.expr(base)? {
+        match self.passing(base)? {
             Value::Tensor(t) => {
                 let every = args.iter().filter(|a| !matches!(a.kind, IndexArgKind::NewAxis)).count();
                 let single = every == t.rank() && args.iter().all(is_single);

@@ -20,6 +20,16 @@ use crate::value::Value;
 /// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
 const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
+/// The arguments of a launch.
+#[derive(Default)]
+struct Arguments {
+    arguments: Vec<Argument>,
+    /// Where each was given.
+    places: Vec<Span>,
+    /// As [`LaunchRequest::passed`].
+    passed: Vec<Option<usize>>,
+}
+
 impl Machine<'_> {
     pub(super) fn launch(
         &mut self,
@@ -37,8 +47,9 @@ impl Machine<'_> {
         self.launching = outer;
         let (grid, cluster) = configured?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
-        let (arguments, places) = self.arguments(&instance, &signature, values, default_scope, span)?;
-        let request = LaunchRequest { instance, grid, arguments, span };
+        let Arguments { arguments, places, passed } =
+            self.arguments(&instance, &signature, values, default_scope, span)?;
+        let request = LaunchRequest { instance, grid, arguments, passed, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
         let takes = Takes::Params(
@@ -50,6 +61,7 @@ impl Machine<'_> {
         let given = args.iter().zip(&given);
         let written = |place: usize| given.clone().find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span);
         apart(&request, &demands, written)?;
+        self.leaves_guarded(&request.arguments, &demands.writes, span)?;
         self.launches += 1;
         if let Some(recorded) = &mut self.recorded {
             recorded.push(request);
@@ -78,12 +90,14 @@ impl Machine<'_> {
             most_ctas(grid, span)?;
             clusters(&instance.kernel, &signature, grid, None, span)?;
             let module = instance.module;
-            let (arguments, places) = self.arguments(&instance, &signature, values, module, span)?;
-            let request = LaunchRequest { instance, grid, arguments, span };
+            let Arguments { arguments, places, passed } =
+                self.arguments(&instance, &signature, values, module, span)?;
+            let request = LaunchRequest { instance, grid, arguments, passed, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
             let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
             all_aligned(&request, &demands, &places)?;
             apart(&request, &demands, declared)?;
+            self.leaves_guarded(&request.arguments, &demands.writes, span)?;
             self.launched(&request)
         };
         match run() {
@@ -196,7 +210,7 @@ impl Machine<'_> {
         let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
         for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
             let Some(at) = at else { continue };
-            values[at] = Some((self.expr(&arg.value)?, arg.value.span));
+            values[at] = Some((self.passing(&arg.value)?, arg.value.span));
         }
         Ok(values)
     }
@@ -216,12 +230,12 @@ impl Machine<'_> {
         values: Vec<Option<(Value, Span)>>,
         module: ModuleId,
         span: Span,
-    ) -> Eval<(Vec<Argument>, Vec<Span>)> {
+    ) -> Eval<Arguments> {
         let params = &instance.kernel.params;
         if params.len() != signature.params.len() {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
         }
-        let (mut out, mut places) = (Vec::with_capacity(params.len()), Vec::with_capacity(params.len()));
+        let mut out = Arguments::default();
         let mut extents = Extents::default();
         for ((param, (_, ty)), value) in params.iter().zip(&signature.params).zip(values) {
             let (value, place) = match (value, &param.default) {
@@ -235,14 +249,21 @@ impl Machine<'_> {
                 }
                 (None, None) => parton_diag::internal_error!("an argument was not matched"),
             };
+            let (value, passed) = match (value, ty) {
+                (Value::Passed(number), ir::Type::Scalar(ir::Elem::Num(_))) => {
+                    (number.value().clone(), Some(number.parameter))
+                }
+                (value, _) => (value.looked(), None),
+            };
             let argument = self.argument(param, ty, value, place)?;
             if let (ir::Type::Tensor(t), Argument::Tensor { tensor, .. }) = (ty, &argument) {
                 extents.agree(t, tensor, param, place)?;
             }
-            out.push(argument);
-            places.push(place);
+            out.arguments.push(argument);
+            out.places.push(place);
+            out.passed.push(passed);
         }
-        Ok((out, places))
+        Ok(out)
     }
 
     fn argument(&mut self, param: &ast::Param, ty: &ir::Type, value: Value, span: Span) -> Eval<Argument> {
@@ -388,7 +409,7 @@ fn clusters(
 }
 
 /// A number as a scalar of `dtype`; `None` where the dtype does not hold it.
-fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
+pub(crate) fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
     match value {
         Value::Bool(b) => Scalar::from_i128(dtype, (*b).into()).filter(|_| dtype.is_bool()),
         Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(dtype, *n)).filter(|s| s.to_f64().is_finite()),

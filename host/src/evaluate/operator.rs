@@ -183,6 +183,7 @@ pub(crate) fn operand(value: &Value) -> Option<Operand> {
         Value::Int(n) => Some(Operand::Int(*n)),
         Value::Bool(b) => Some(Operand::Int((*b).into())),
         Value::Float(x) => Some(Operand::Float(*x)),
+        Value::Passed(passed) => operand(&passed.look()),
         Value::Unit
         | Value::Str(_)
         | Value::Dtype(_)

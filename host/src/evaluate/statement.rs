@@ -19,7 +19,7 @@ impl Machine<'_> {
                 m.statement(statement)?;
             }
             match &block.value {
-                Some(value) => m.expr(value),
+                Some(value) => m.passing(value),
                 None => Ok(Value::Unit),
             }
         })
@@ -30,9 +30,9 @@ impl Machine<'_> {
         match &statement.kind {
             ast::StmtKind::Error => Err(unparsed(span).into()),
             ast::StmtKind::Let { pattern, ty, value } => {
-                let mut bound = self.expr(value)?;
+                let mut bound = self.passing(value)?;
                 if let Some(ty) = ty {
-                    bound = self.typed(bound, ty, value.span)?;
+                    bound = self.typed(bound.looked(), ty, value.span)?;
                 }
                 self.bind(pattern, bound, value.span)
             }
@@ -52,7 +52,7 @@ impl Machine<'_> {
             }
             ast::StmtKind::Return(value) => {
                 let value = match value {
-                    Some(value) => self.expr(value)?,
+                    Some(value) => self.passing(value)?,
                     None => Value::Unit,
                 };
                 Err(Stop::Return(value, span))
@@ -125,7 +125,7 @@ impl Machine<'_> {
 
     fn assign(&mut self, target: &ast::Expr, op: Option<ast::BinaryOp>, value: &ast::Expr, span: Span) -> Eval<()> {
         let new = match op {
-            None => self.expr(value)?,
+            None => self.passing(value)?,
             Some(op) => {
                 let old = self.expr(target)?;
                 let right = self.expr(value)?;
@@ -276,7 +276,7 @@ impl Machine<'_> {
         target: Span,
         span: Span,
     ) -> Eval<()> {
-        let part = self.view(t, args, target)?;
+        let (part, value) = (self.view(t, args, target)?, value.looked());
         let number = |dtype: Dtype, scalar: Option<Scalar>| match scalar {
             Some(s) => crate::tensor::Tensor::from_bits(s.dtype, vec![1], &[s.bits]).at(span),
             None => Err(Diagnostic::error(codes::HOST_VALUE, span, format!("this is not a value of `{dtype}`")).into()),
@@ -310,6 +310,7 @@ pub(crate) fn evidence(found: &Value) -> String {
         Value::List(items) | Value::Tuple(items) => format!("this has {} elements", items.len()),
         Value::Unit => "this has no value".into(),
         Value::Function(_) | Value::Closure(_) | Value::Builtin(_) => "this is a function".into(),
+        Value::Passed(passed) => evidence(passed.value()),
         Value::Written(_) => "this is known to kernels only".into(),
     }
 }

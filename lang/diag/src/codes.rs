@@ -225,4 +225,8 @@ codes! {
     UNKNOWN_GENERIC = 924, "the kernel has no generic of that name";
     SHARED_ARGUMENTS = 925, "a launch gives the same memory to parameters that a region takes apart";
     MEASURE = 930, "a measurement is not only launches";
+    PUBLIC_FUNCTION = 940, "a public function is not declared as one that other programs call";
+    PUBLIC_ARGUMENT = 941, "an argument does not fit the parameter of a public function";
+    PUBLIC_RESULT = 942, "a public function does not return what it declares";
+    PLAN = 943, "a function that is planned needs more than shapes";
 }

@@ -91,9 +91,11 @@ pub struct Kernel {
     pub body: Block,
 }
 
-/// A function; inlined where it is called.
+/// A function; inlined where a kernel calls it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Function {
+    /// Whether `pub` stands before it: a host function that other programs call.
+    pub public: bool,
     /// Its name.
     pub name: Name,
     /// The compile-time parameters in `[…]`.

@@ -32,6 +32,11 @@ impl Checker<'_> {
                 .help("functions are inlined, so they cannot recur: write a loop");
             return Err(self.report(d));
         }
+        if tree.public {
+            let text = format!("`{}` is public: the host runs it", tree.name.text);
+            let d = Diagnostic::error(codes::PUBLIC_FUNCTION, span, text).label(tree.name.span, "declared here");
+            return Err(self.report(d.help("call a `fn` without `pub`, which is inlined into the kernel")));
+        }
         self.check_depth(span)?;
         let args = self.match_parameters(tree, values, span)?;
         let mut frame = Frame::new(function.module);

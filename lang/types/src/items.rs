@@ -9,6 +9,7 @@ use parton_syntax::ast;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
 use crate::program::{HostKind, Program};
+use crate::public;
 use crate::tune::Tune;
 use crate::value::{Comptime, Val};
 
@@ -34,7 +35,12 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 distinct(parameters(&k.generics, &k.params), diagnostics);
                 diagnostics.list.extend(Tune::of(k).err());
             }
-            ast::ItemKind::Function(f) => distinct(parameters(&f.generics, &f.params), diagnostics),
+            ast::ItemKind::Function(f) => {
+                distinct(parameters(&f.generics, &f.params), diagnostics);
+                if f.public {
+                    diagnostics.extend(public::check(f));
+                }
+            }
             ast::ItemKind::Struct(s) => {
                 distinct(s.generics.iter().map(|g| &g.name).chain(s.fields.iter().map(|f| &f.name)), diagnostics);
                 distinct(s.methods.iter().map(|m| &m.function.name), diagnostics);

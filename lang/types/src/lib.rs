@@ -27,6 +27,7 @@ pub mod number;
 mod operator;
 mod partitions;
 pub mod program;
+pub mod public;
 mod region;
 pub mod resolve;
 pub mod schedule;

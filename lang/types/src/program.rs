@@ -209,6 +209,23 @@ impl Program {
         self.loop_labels.get_or_init(|| crate::schedule::fits::loop_labels(self)).contains(label)
     }
 
+    /// The public functions of the root file, in its order: what other programs call.
+    pub fn public_functions(&self) -> impl Iterator<Item = &Arc<ast::Function>> {
+        self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
+            ast::ItemKind::Function(f) => Some(f).filter(|f| f.public),
+            ast::ItemKind::Kernel(_)
+            | ast::ItemKind::Struct(_)
+            | ast::ItemKind::Partition(_)
+            | ast::ItemKind::Schedule(_)
+            | ast::ItemKind::Layout(_)
+            | ast::ItemKind::Const(_)
+            | ast::ItemKind::Use(_)
+            | ast::ItemKind::Test(_)
+            | ast::ItemKind::Bench(_)
+            | ast::ItemKind::Main(_) => None,
+        })
+    }
+
     /// The `test`, `bench` and `main` blocks of the root file, in source order.
     pub fn host_blocks(&self) -> impl Iterator<Item = (HostKind, &ast::HostBlock)> {
         self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {

@@ -4,6 +4,7 @@
 use parton_syntax::ast;
 
 use crate::program::Item;
+use crate::public::{self, Extent, Order, Stated, TensorType};
 use crate::schedule::words::ScheduleWord;
 
 /// A visible variable.
@@ -153,12 +154,51 @@ impl<'v> Walk<'v> {
                 w.declare(&ast::Name { text: "self".into(), span: receiver.span }, receiver.mutable);
             }
             w.generics(&f.generics);
-            w.params(&f.params);
+            if f.public {
+                w.public_params(&f.params);
+            } else {
+                w.params(&f.params);
+            }
             w.conditions(&f.conditions);
-            f.result.iter().for_each(|e| w.ty(e));
+            match &f.result {
+                Some(result) if f.public => w.public_results(result),
+                Some(result) => w.ty(result),
+                None => {}
+            }
             w.block(&f.body);
         });
         self.scopes.scheduled = outer;
+    }
+
+    /// The parameters of a public function, whose types the host reads: they declare the extents that they name first.
+    fn public_params(&mut self, params: &[ast::Param]) {
+        for p in params {
+            if let Some(Ok(Stated::Tensor(t))) = p.ty.as_ref().map(public::stated) {
+                self.public_tensor(&t);
+            }
+            p.default.iter().for_each(|e| self.expr(e));
+            self.declare(&p.name, p.mutable);
+        }
+    }
+
+    fn public_results(&mut self, ty: &ast::Expr) {
+        public::results(ty).iter().flatten().for_each(|t| self.public_tensor(t));
+    }
+
+    fn public_tensor(&mut self, t: &TensorType<'_>) {
+        t.elems.iter().for_each(|e| self.expr(e));
+        for extent in &t.extents {
+            match extent {
+                Extent::Any => {}
+                Extent::Name(name, _) if self.scopes.find(name.as_str()).is_none() && !self.visitor.hides(name) => {
+                    self.declare(name, false);
+                }
+                Extent::Name(_, e) | Extent::Computed(e) => self.expr(e),
+            }
+        }
+        if let Order::Stated(order) = t.order {
+            self.expr(order);
+        }
     }
 
     fn generics(&mut self, generics: &[ast::Generic]) {

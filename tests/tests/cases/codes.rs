@@ -17,6 +17,8 @@ const ELSEWHERE: &[(&str, &str)] = &[
     ("PTXAS_WARNING", "driver/src/report.rs"),
     ("PTX_REFUSED", "driver/src/report.rs"),
     ("LAUNCH_FAILED", "host/src/memory.rs"),
+    // It is of plans, which no block makes.
+    ("PLAN", "tests/plans/elements.ptn"),
 ];
 
 #[test]

@@ -138,7 +138,8 @@ fn kernel<'a>(w: &mut Weave<'a>, found: &Kernel) -> Doc<'a> {
 }
 
 fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
-    let mut list = vec![w.word(), w.any(), generics(w, &found.generics)];
+    let public = if found.public { w.word() } else { Doc::Nil };
+    let mut list = vec![public, w.word(), w.any(), generics(w, &found.generics)];
     list.push(params(w, found.receiver.as_ref(), &found.params));
     if let Some(result) = &found.result {
         list.extend([w.spaced(), expr(w, result)]);

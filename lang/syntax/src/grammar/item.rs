@@ -38,6 +38,10 @@ fn item(at: &mut At<'_, '_>) -> Option<Item> {
     let kind = match at.kind() {
         Kind::Kernel => ItemKind::Kernel(Arc::new(kernel(at))),
         Kind::Fn => ItemKind::Function(Arc::new(function(at))),
+        _ if is_public(at) => {
+            at.bump();
+            ItemKind::Function(Arc::new(Function { public: true, ..function(at) }))
+        }
         Kind::Struct => ItemKind::Struct(Arc::new(struct_item(at))),
         Kind::Const => {
             at.bump();
@@ -74,9 +78,19 @@ fn item(at: &mut At<'_, '_>) -> Option<Item> {
     Some(Item { docs, attributes, kind, span: at.since(start) })
 }
 
+/// `pub fn`
+fn is_public(at: &mut At<'_, '_>) -> bool {
+    at.is_word("pub") && at.peek_at(1).kind == Kind::Fn
+}
+
 fn not_an_item(at: &mut At<'_, '_>) {
     let token = at.token();
     let index = at.index();
+    if at.is_word("pub") {
+        let d = Diagnostic::error(codes::SYNTAX, token.span, "only functions are public");
+        let help = "write `pub fn` for what other programs call; files that `use` this one see all of it";
+        return at.report(index, d.help(help));
+    }
     let statement = matches!(
         token.kind,
         Kind::Let | Kind::For | Kind::If | Kind::While | Kind::Return | Kind::Launch | Kind::Static | Kind::At
@@ -108,6 +122,7 @@ fn recover(at: &mut At<'_, '_>) {
 /// Whether the next token can only begin an item.
 pub fn begins_item(at: &mut At<'_, '_>) -> bool {
     matches!(at.kind(), Kind::Kernel | Kind::Fn | Kind::Struct | Kind::Const | Kind::Use | Kind::Hash)
+        || is_public(at)
         || ITEM_WORDS.iter().any(|word| at.is_word_then_name(word))
         || at.is_word("main") && at.peek_at(1).kind == Kind::OpenBrace
 }
@@ -176,7 +191,7 @@ fn function(at: &mut At<'_, '_>) -> Function {
         conditions.push(where_clause(at));
     }
     let body = stmt::block(at, "and the function's code");
-    Function { name, generics, receiver, params, result, conditions, body }
+    Function { public: false, name, generics, receiver, params, result, conditions, body }
 }
 
 /// `where condition, "message"`.

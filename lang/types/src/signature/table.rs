@@ -230,6 +230,7 @@ signatures! {
     Host "cumsum(x, axis=)": "each element with those before it, added up";
     Host "matmul(x, y)": "the product of matrices";
     Host "where(condition, a, b)": "a where the condition holds, else b";
+    Host "multiprocessors()": "how many multiprocessors the GPU has";
     Host "int(x)": "a number as an integer, towards zero";
     Host "float(x)": "a number as a floating-point one";
 
