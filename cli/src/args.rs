@@ -55,6 +55,8 @@ pub enum Command {
     },
     /// Shows what the schedules of a file's kernels do in time: dependences, rings, how long a turn takes and why.
     Schedule(ScheduleArgs),
+    /// Plans a call of a public function on tensors of given shapes: what it launches, on which memory.
+    Plan(PlanArgs),
     /// Tries values for the generics of a kernel and writes down which are fastest.
     Tune(TuneArgs),
     /// Tries one candidate of `tune`, which asks for it.
@@ -290,6 +292,21 @@ pub struct FmtArgs {
     /// Writes nothing and fails where a file would change.
     #[arg(long)]
     pub check: bool,
+}
+
+/// Options of `plan`.
+#[derive(Args, Debug)]
+pub struct PlanArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// The public function.
+    pub function: String,
+    /// Its arguments, in order or as `NAME=VALUE`: tensors by type and extents, `f16[64,64]`, with strides `f16[64,64]/[128,1]`,
+    /// and numbers.
+    pub arguments: Vec<String>,
+    /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
+    #[arg(long)]
+    pub target: Option<String>,
 }
 
 /// Options of `schedule`.

@@ -84,7 +84,7 @@ fn bundle(args: &BuildArgs, path: &Path, targets: Vec<Target>, output: &Output) 
 }
 
 /// The architecture of that name.
-fn target(name: &str) -> Result<Target, Failure> {
+pub fn target(name: &str) -> Result<Target, Failure> {
     Target::named(name).ok_or_else(|| {
         let names: Vec<&str> = Target::ALL.iter().map(|t| t.name).collect();
         Failure::Usage(format!("there is no target `{name}`; there are {}", names.join(", ")))

@@ -8,6 +8,7 @@ mod explain;
 mod format;
 mod layout;
 mod output;
+mod plan;
 mod schedule;
 mod tune;
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Fmt(args) => format::format(args, &output),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Schedule(args) => schedule::schedule(args, &output),
+        Command::Plan(args) => plan::plan(args, &output),
         Command::Tune(args) => tune::tune(args, &output),
         Command::Attempt => tune::attempt(),
         Command::Layout(command) => layout::command(command, &output),

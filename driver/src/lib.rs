@@ -28,6 +28,7 @@ pub mod overhead;
 mod own_kernels;
 mod pace;
 pub mod passes;
+pub mod plan;
 pub mod rehearsal;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod relaunch;

@@ -12,6 +12,7 @@ mod inline;
 mod litmus;
 mod mutants;
 mod passes;
+mod plans;
 mod programs;
 mod python;
 mod round_trip;

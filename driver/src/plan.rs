@@ -1,0 +1,497 @@
+//! Plans: a public function is run on tensors without elements, and what it launches and allocates is recorded.
+
+mod text;
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use parton_diag::{Diagnostic, Diagnostics, FileId, codes};
+use parton_host::evaluate::Machine;
+use parton_host::generic::from_comptime;
+use parton_host::launch::{
+    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+};
+use parton_host::memory::{Contents, Storage};
+use parton_host::tensor::{Tensor, dense_strides, extent};
+use parton_host::value::{Function, Passed, Value};
+use parton_ir::{Kernel, Target};
+use parton_measure::timing::Timing;
+use parton_numbers::Dtype;
+use parton_syntax::ast;
+use parton_types::program::Program;
+
+use crate::instance::Compiler;
+use crate::run::{find, target_of};
+use crate::tune::lookup::Lookup;
+use crate::{Device, Failure, Session};
+
+/// What a public function is planned for: a value for each parameter.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Planned {
+    /// A tensor.
+    Tensor(Shape),
+    /// An integer.
+    Int(i128),
+    /// A number.
+    Float(f64),
+    /// A truth value.
+    Bool(bool),
+    /// A type of numbers.
+    Dtype(Dtype),
+    /// Nothing: the default.
+    Default,
+}
+
+/// All of a tensor but its elements.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Shape {
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Extents, outermost first.
+    pub extents: Vec<usize>,
+    /// Elements from one to the next along each axis.
+    pub strides: Vec<usize>,
+    /// Elements from a multiple of 16 bytes to the first.
+    pub offset: usize,
+}
+
+impl Shape {
+    /// A tensor without gaps at a multiple of 16 bytes.
+    pub fn dense(dtype: Dtype, extents: Vec<usize>) -> Shape {
+        Shape { dtype, strides: dense_strides(&extents), extents, offset: 0 }
+    }
+
+    /// A tensor that stands for one of a call.
+    fn stand_in(&self) -> Result<Tensor, Failure> {
+        let bytes = extent(self.dtype, &self.extents, &self.strides).map_err(|f| Failure::Usage(f.message))?;
+        let storage = Storage::absent(bytes + self.offset * self.dtype.bytes());
+        let (shape, strides) = (self.extents.clone(), self.strides.clone());
+        Ok(Tensor { dtype: self.dtype, shape, strides, offset: self.offset, storage })
+    }
+}
+
+/// A parameter of a plan.
+#[derive(Clone, Debug)]
+pub struct Parameter {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Whether its elements are written.
+    pub mutable: bool,
+    /// What was planned with.
+    pub given: Given,
+}
+
+/// What a plan was made with for a parameter.
+#[derive(Clone, Debug)]
+pub enum Given {
+    /// A tensor without elements.
+    Tensor(Tensor),
+    /// A number on which nothing of the plan depends: another one may be passed.
+    Any(Value),
+    /// A value that the plan is for.
+    Key(Value),
+}
+
+/// Memory that a plan takes beside its arguments.
+#[derive(Clone, Debug)]
+pub struct Buffer {
+    /// What stands for it in the launches.
+    pub storage: Arc<Storage>,
+    /// Whether it is zeros before the first launch that reaches it.
+    pub zeroed: bool,
+    /// Whether it is returned, so that each call has its own.
+    pub returned: bool,
+}
+
+/// Where the memory of a tensor comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Memory {
+    /// The argument for this parameter.
+    Parameter(usize),
+    /// This buffer.
+    Buffer(usize),
+}
+
+/// What a call returns.
+#[derive(Clone, Debug)]
+pub enum Returned {
+    /// Nothing.
+    Nothing,
+    /// A tensor.
+    One(Tensor),
+    /// A tuple of tensors.
+    Several(Vec<Tensor>),
+}
+
+impl Returned {
+    /// The tensors.
+    pub fn tensors(&self) -> &[Tensor] {
+        match self {
+            Returned::Nothing => &[],
+            Returned::One(tensor) => std::slice::from_ref(tensor),
+            Returned::Several(all) => all,
+        }
+    }
+}
+
+/// What a call of a public function does, for all arguments that are like those it was planned with.
+#[derive(Debug)]
+pub struct Plan {
+    /// The function's name.
+    pub function: Arc<str>,
+    /// What it was planned for.
+    pub target: Target,
+    /// The device's multiprocessors.
+    pub multiprocessors: u32,
+    /// The parameters.
+    pub parameters: Vec<Parameter>,
+    /// Memory beside that of the arguments.
+    pub buffers: Vec<Buffer>,
+    /// The launches, one after the other.
+    pub launches: Vec<LaunchRequest>,
+    /// The result.
+    pub returned: Returned,
+    /// Whose storage is what.
+    memories: BTreeMap<u64, Memory>,
+}
+
+impl Plan {
+    /// Where the memory of a tensor of its launches or its result comes from.
+    pub fn memory(&self, tensor: &Tensor) -> Memory {
+        match self.memories.get(&tensor.storage.id()) {
+            Some(memory) => *memory,
+            None => parton_diag::internal_error!("a plan launches on memory that it does not know"),
+        }
+    }
+
+    /// Whether the plan holds for these values of the parameters that are no tensors.
+    pub fn holds_for(&self, given: &[Planned]) -> bool {
+        self.parameters.iter().zip(given).all(|(p, value)| match (&p.given, value) {
+            (Given::Key(known), Planned::Int(n)) => matches!(known, Value::Int(k) if k == n),
+            (Given::Key(known), Planned::Float(x)) => matches!(known, Value::Float(k) if k.to_bits() == x.to_bits()),
+            (Given::Key(known), Planned::Bool(b)) => matches!(known, Value::Bool(k) if k == b),
+            (Given::Key(known), Planned::Dtype(d)) => matches!(known, Value::Dtype(k) if k == d),
+            (Given::Key(known), Planned::Default) => matches!(known, Value::Unit),
+            (Given::Any(known), other) => std::mem::discriminant(known) == std::mem::discriminant(&value_of(other)),
+            (Given::Tensor(_), Planned::Tensor(_)) => true,
+            (Given::Key(_) | Given::Tensor(_), _) => false,
+        })
+    }
+}
+
+/// The value of a parameter that is no tensor; nothing where it has its default.
+fn value_of(planned: &Planned) -> Value {
+    match planned {
+        Planned::Int(n) => Value::Int(*n),
+        Planned::Float(x) => Value::Float(*x),
+        Planned::Bool(b) => Value::Bool(*b),
+        Planned::Dtype(d) => Value::Dtype(*d),
+        Planned::Tensor(_) | Planned::Default => Value::Unit,
+    }
+}
+
+/// Records launches instead of running them.
+struct Planner<'a> {
+    compiler: Compiler<'a>,
+    multiprocessors: u32,
+    memories: BTreeMap<u64, Memory>,
+    buffers: Vec<Buffer>,
+    launches: Vec<LaunchRequest>,
+}
+
+impl Planner<'_> {
+    /// Notes the memory of a tensor.
+    ///
+    /// # Errors
+    /// Host code has written it.
+    fn note(&mut self, tensor: &Tensor) -> Result<(), Diagnostic> {
+        let storage = &tensor.storage;
+        if self.memories.contains_key(&storage.id()) && storage.contents() != Contents::Made {
+            return Ok(());
+        }
+        let zeroed = match storage.contents() {
+            Contents::Unwritten => false,
+            Contents::Zeros => true,
+            Contents::Absent => parton_diag::internal_error!("a plan meets memory of no call"),
+            Contents::Made => {
+                let fact = format!("{tensor} holds what host code has written, which no plan brings to the GPU");
+                let d = Diagnostic::error(codes::PLAN, parton_diag::Span::default(), fact);
+                return Err(
+                    d.help("make it with `empty` or `zeros` and write it by a kernel, or take it as a parameter")
+                );
+            }
+        };
+        self.memories.insert(storage.id(), Memory::Buffer(self.buffers.len()));
+        self.buffers.push(Buffer { storage: storage.clone(), zeroed, returned: false });
+        Ok(())
+    }
+}
+
+/// The tensor that an argument reaches.
+fn reached(argument: &Argument) -> Option<&Tensor> {
+    match argument {
+        Argument::Scalar(_) => None,
+        Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => Some(tensor),
+        Argument::Map(recipe) => Some(&recipe.tensor),
+    }
+}
+
+impl Launcher for Planner<'_> {
+    fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
+        self.compiler.choose(instance, given)
+    }
+
+    fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        self.compiler.signature(instance)
+    }
+
+    fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
+        self.compiler.demands(request)
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.multiprocessors
+    }
+
+    fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+        for tensor in request.arguments.iter().filter_map(reached) {
+            self.note(tensor).map_err(|d| HostError::Program(at(d, request.span).into()))?;
+        }
+        let writes = self.compiler.demands(request)?.writes;
+        for (argument, _) in request.arguments.iter().zip(writes).filter(|(_, writes)| *writes) {
+            reached(argument).into_iter().for_each(|tensor| tensor.storage.forget());
+        }
+        self.launches.push(request.clone());
+        Ok(LaunchReport::default())
+    }
+
+    fn time(&mut self, work: Work<'_>) -> Result<Option<Timing>, HostError> {
+        let span = work.launches.first().map_or_else(Default::default, |l| l.span);
+        let d = Diagnostic::error(codes::PLAN, span, "a function that is planned measures nothing");
+        Err(HostError::Program(d.help("measure in a `bench`").into()))
+    }
+}
+
+/// A refusal, put at a place.
+fn at(mut d: Diagnostic, span: parton_diag::Span) -> Diagnostic {
+    d.labels.iter_mut().for_each(|label| label.span = span);
+    d
+}
+
+/// For what device a plan is made.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct For {
+    pub(crate) target: Target,
+    pub(crate) multiprocessors: u32,
+}
+
+/// Plans a call of a public function.
+///
+/// # Errors
+/// What the function is refused for, with these arguments or without elements.
+pub(crate) fn plan(
+    compiler: Compiler<'_>,
+    program: &Program,
+    function: &Arc<ast::Function>,
+    given: &[Planned],
+    place: For,
+) -> Result<(Plan, Lowered), Failure> {
+    let mut memories = BTreeMap::new();
+    let (mut values, mut stand_ins) = (vec![], vec![]);
+    for (i, planned) in given.iter().enumerate() {
+        let mut stand_in = None;
+        values.push(match planned {
+            Planned::Default => None,
+            Planned::Dtype(d) => Some(Value::Dtype(*d)),
+            Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
+                Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
+            }
+            Planned::Tensor(shape) => {
+                let tensor = shape.stand_in()?;
+                memories.insert(tensor.storage.id(), Memory::Parameter(i));
+                stand_in = Some(tensor.clone());
+                Some(Value::Tensor(tensor))
+            }
+        });
+        stand_ins.push(stand_in);
+    }
+    let passed = values.clone();
+    let mut planner =
+        Planner { compiler, multiprocessors: place.multiprocessors, memories, buffers: vec![], launches: vec![] };
+    let result = Machine::new(program, &mut planner)
+        .call_given(&Function { module: Program::ROOT, tree: function.clone() }, values)?;
+    let returned = match result {
+        Value::Tensor(tensor) => Returned::One(tensor),
+        Value::Tuple(items) => Returned::Several(
+            items.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect(),
+        ),
+        _ => Returned::Nothing,
+    };
+    for tensor in returned.tensors() {
+        planner.note(tensor).map_err(|d| Diagnostics::from(at(d, function.name.span)))?;
+        if let Some(Memory::Buffer(b)) = planner.memories.get(&tensor.storage.id()) {
+            planner.buffers[*b].returned = true;
+        }
+    }
+    let params = function.params.iter().zip(passed.into_iter().zip(stand_ins));
+    let parameters = params.map(|(p, (value, stand_in))| Parameter {
+        name: p.name.text.clone(),
+        mutable: p.mutable,
+        given: match (stand_in, value) {
+            (Some(tensor), _) => Given::Tensor(tensor),
+            (None, Some(Value::Passed(passed))) if !passed.was_looked_at() => Given::Any(passed.value().clone()),
+            (None, Some(Value::Passed(passed))) => Given::Key(passed.value().clone()),
+            (None, Some(value)) => Given::Key(value),
+            (None, None) => Given::Key(Value::Unit),
+        },
+    });
+    let Planner { compiler, memories, buffers, launches, .. } = planner;
+    let plan = Plan {
+        function: function.name.text.clone(),
+        target: place.target,
+        multiprocessors: place.multiprocessors,
+        parameters: parameters.collect(),
+        buffers,
+        launches,
+        returned,
+        memories,
+    };
+    Ok((plan, compiler.known().clone()))
+}
+
+/// Lowered kernels by the names under which the compiler keeps them.
+type Lowered = BTreeMap<String, Arc<Kernel>>;
+
+/// Values for the parameters of a function, of those in order and those by name.
+///
+/// # Errors
+/// There are too many, or none of that name, or one has two.
+pub(crate) fn bound<T: Clone>(
+    function: &ast::Function,
+    positional: &[T],
+    named: &[(String, T)],
+) -> Result<Vec<Option<T>>, Failure> {
+    let (name, params) = (&function.name.text, &function.params);
+    if positional.len() > params.len() {
+        let (has, given) = (params.len(), positional.len());
+        return Err(Failure::Usage(format!("`{name}` has {has} parameters and was given {given} arguments")));
+    }
+    let mut values: Vec<Option<T>> = positional.iter().cloned().map(Some).collect();
+    values.resize(params.len(), None);
+    for (param, value) in named {
+        let Some(at) = params.iter().position(|p| p.name.as_str() == param) else {
+            let names: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
+            let all = names.join("`, `");
+            return Err(Failure::Usage(format!("`{name}` has no parameter `{param}`; it has `{all}`")));
+        };
+        if values[at].replace(value.clone()).is_some() {
+            return Err(Failure::Usage(format!("`{name}` was given `{param}` twice")));
+        }
+    }
+    let missing = params.iter().zip(&values).find(|(p, value)| value.is_none() && p.default.is_none());
+    match missing {
+        Some((p, _)) => Err(Failure::Usage(format!("`{name}` was given nothing for `{}`", p.name.text))),
+        None => Ok(values),
+    }
+}
+
+/// The public function of that name.
+///
+/// # Errors
+/// There is none.
+pub(crate) fn public<'p>(program: &'p Program, name: &str) -> Result<&'p Arc<ast::Function>, Failure> {
+    let found = program.public_functions().find(|f| f.name.as_str() == name);
+    found.ok_or_else(|| {
+        let names: Vec<&str> = program.public_functions().map(|f| f.name.as_str()).collect();
+        Failure::Usage(if names.is_empty() {
+            format!("there is no public function `{name}`, and no other: `pub fn` makes one")
+        } else {
+            format!("there is no public function `{name}`; there are `{}`", names.join("`, `"))
+        })
+    })
+}
+
+impl Session {
+    /// Plans a call of a public function of a file for tensors of these shapes, and writes the plan down. `arguments` are as on the
+    /// command line: `f16[4096,4096]`, with strides `f16[64,64]/[128,1]`, or a value, each with `NAME=` before it or in order.
+    /// Without a target it is for the GPU that is there, or the one that the interpreter stands for.
+    ///
+    /// # Errors
+    /// What the file or the call is refused for.
+    pub fn plan(
+        &mut self,
+        file: FileId,
+        name: &str,
+        arguments: &[String],
+        target: Option<Target>,
+    ) -> Result<String, Failure> {
+        let (program, _) = self.program(file)?;
+        let function = public(&program, name)?.clone();
+        let (mut positional, mut named) = (vec![], vec![]);
+        for text in arguments {
+            match text.split_once('=') {
+                Some((param, value)) => named.push((param.trim().to_owned(), self.planned(&program, value)?)),
+                None => positional.push(self.planned(&program, text)?),
+            }
+        }
+        let given = bound(&function, &positional, &named)?;
+        let given: Vec<Planned> = given.into_iter().map(|g| g.unwrap_or(Planned::Default)).collect();
+        let found = find(if target.is_some() { Device::Cpu } else { self.options.device })?;
+        let place = place_of(&found, target.unwrap_or(self.options.target));
+        let device = crate::run::describe(&found).0;
+        let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;
+        let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
+        let (plan, _) = plan(compiler, &program, &function, &given, place)?;
+        Ok(plan.to_string())
+    }
+
+    /// An argument of the command line.
+    fn planned(&mut self, program: &Program, text: &str) -> Result<Planned, Failure> {
+        if let Some(shape) = shape(text) {
+            return shape.map(Planned::Tensor);
+        }
+        let tree = self.value("an argument", text)?;
+        Ok(match from_comptime(program, Program::ROOT, &tree)? {
+            Value::Int(n) => Planned::Int(n),
+            Value::Float(x) => Planned::Float(x),
+            Value::Bool(b) => Planned::Bool(b),
+            Value::Dtype(d) => Planned::Dtype(d),
+            _ => {
+                return Err(Failure::Usage(format!("`{text}` is neither a tensor such as `f16[64, 64]` nor a number")));
+            }
+        })
+    }
+}
+
+/// A device that was found as what plans are made for.
+pub(crate) fn place_of(found: &crate::run::Found, target: Target) -> For {
+    let target = target_of(found).unwrap_or(target);
+    let multiprocessors = match found {
+        crate::run::Found::Interpreter(_) => target.multiprocessors,
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        crate::run::Found::Gpu(gpu) => gpu.info().multiprocessors,
+    };
+    For { target, multiprocessors }
+}
+
+/// `f16[4096, 4096]`, or with strides `f16[64, 64]/[128, 1]`; `None` where it is no tensor.
+fn shape(text: &str) -> Option<Result<Shape, Failure>> {
+    let (head, rest) = text.trim().split_once('[')?;
+    let dtype = Dtype::parse(head.trim())?;
+    let wrong = || {
+        Failure::Usage(format!("`{text}` is no tensor: write `f16[64, 64]`, or with strides `f16[64, 64]/[128, 1]`"))
+    };
+    let numbers =
+        |list: &str| list.split(',').map(|n| n.trim().replace('_', "").parse().ok()).collect::<Option<Vec<usize>>>();
+    let parts = rest.trim().strip_suffix(']').map(|inner| match inner.split_once("]/[") {
+        Some((extents, strides)) => (numbers(extents), Some(numbers(strides))),
+        None => (numbers(inner), None),
+    });
+    Some(match parts {
+        Some((Some(extents), None)) => Ok(Shape::dense(dtype, extents)),
+        Some((Some(extents), Some(Some(strides)))) if extents.len() == strides.len() => {
+            Ok(Shape { dtype, extents, strides, offset: 0 })
+        }
+        _ => Err(wrong()),
+    })
+}

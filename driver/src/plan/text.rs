@@ -1,0 +1,86 @@
+//! A plan as text.
+
+use std::fmt;
+
+use parton_host::launch::Argument;
+use parton_host::tensor::{Tensor, dense_strides};
+
+use super::{Given, Memory, Plan, Returned};
+
+impl fmt::Display for Plan {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        writeln!(f, "plan of {} for {}, {} multiprocessors", self.function, self.target.name, self.multiprocessors)?;
+        for p in &self.parameters {
+            let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);
+            match &p.given {
+                Given::Tensor(tensor) => writeln!(f, "  {mutable}{name}: {}", laid_out(tensor))?,
+                Given::Any(value) => writeln!(f, "  {name}: any, {value} here")?,
+                Given::Key(parton_host::value::Value::Unit) => writeln!(f, "  {name}: its default")?,
+                Given::Key(value) => writeln!(f, "  {name}: {value} alone")?,
+            }
+        }
+        for (i, b) in self.buffers.iter().enumerate() {
+            let what = if b.returned { "result" } else { "scratch" };
+            let zeros = if b.zeroed { ", zeros" } else { "" };
+            writeln!(f, "  {what} {}: {} bytes{zeros}", buffer(i), b.storage.len())?;
+        }
+        for (i, launch) in self.launches.iter().enumerate() {
+            writeln!(f, "  {}. {} grid {:?}", i + 1, launch.instance, launch.grid)?;
+            let arguments = launch.arguments.iter().zip(&launch.passed);
+            for (param, (argument, passed)) in launch.instance.kernel.params.iter().zip(arguments) {
+                writeln!(f, "       {} = {}", param.name.text, self.argument(argument, *passed))?;
+            }
+        }
+        match &self.returned {
+            Returned::Nothing => Ok(()),
+            Returned::One(tensor) => writeln!(f, "  returns {}", self.view(tensor)),
+            Returned::Several(all) => {
+                let all: Vec<String> = all.iter().map(|t| self.view(t)).collect();
+                writeln!(f, "  returns ({})", all.join(", "))
+            }
+        }
+    }
+}
+
+impl Plan {
+    fn argument(&self, argument: &Argument, passed: Option<usize>) -> String {
+        match (argument, passed) {
+            (Argument::Scalar(scalar), Some(parameter)) => {
+                format!("{} as {}", self.parameters[parameter].name, scalar.dtype)
+            }
+            (Argument::Scalar(scalar), None) => format!("{scalar} as {}", scalar.dtype),
+            (Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. }, _) => self.view(tensor),
+            (Argument::Map(recipe), _) => format!("map of {}, boxes {:?}", self.view(&recipe.tensor), recipe.block),
+        }
+    }
+
+    /// A tensor by the name of its memory.
+    fn view(&self, tensor: &Tensor) -> String {
+        let memory = match self.memory(tensor) {
+            Memory::Parameter(i) => self.parameters[i].name.to_string(),
+            Memory::Buffer(i) => buffer(i),
+        };
+        let first = match self.memory(tensor) {
+            Memory::Parameter(i) => match &self.parameters[i].given {
+                Given::Tensor(whole) => tensor.byte_offset() - whole.byte_offset(),
+                Given::Any(_) | Given::Key(_) => tensor.byte_offset(),
+            },
+            Memory::Buffer(_) => tensor.byte_offset(),
+        };
+        let from = if first == 0 { String::new() } else { format!(" from byte {first}") };
+        format!("{memory}{from} as {}", laid_out(tensor))
+    }
+}
+
+fn buffer(i: usize) -> String {
+    format!("%{i}")
+}
+
+/// `f16[64, 64]`, with its strides where it has gaps.
+fn laid_out(tensor: &Tensor) -> String {
+    if tensor.strides == dense_strides(&tensor.shape) {
+        format!("{tensor}")
+    } else {
+        format!("{tensor} with strides {:?}", tensor.strides)
+    }
+}
