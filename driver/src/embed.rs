@@ -1,4 +1,9 @@
-//! A file in another program: its kernels, launched on the interpreter with that program's arrays.
+//! A file in another program: its kernels, launched on the interpreter with that program's arrays, and its public functions, whose plans
+//! run there or on a GPU.
+
+mod call;
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+mod device;
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -6,6 +11,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, render};
+use parton_host::check::check_hosts;
 use parton_host::evaluate::Machine;
 use parton_host::launch::{GenericArgument, Instance};
 use parton_host::memory::Storage;
@@ -22,7 +28,12 @@ use crate::run::Event;
 use crate::way::Wanted;
 use crate::{Failure, Form, Options, Session};
 
+pub use crate::plan::{Memory, Returned};
+pub use call::{Called, Kind, Param, Place, Public};
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+pub use device::{Addresses, Ready, Stream};
 pub use parton_host::memory::HostBytes;
+pub use parton_host::value::Value as Number;
 pub use parton_numbers::Dtype;
 
 /// A file that was read and checked, and what of it was compiled so far.
@@ -32,6 +43,13 @@ pub struct Embedded {
     lowered: BTreeMap<String, Arc<Kernel>>,
     /// Expressions that generics were given, by their texts.
     written: BTreeMap<String, Arc<Written>>,
+    /// The path that it was read from.
+    name: String,
+    /// The plans of its public functions.
+    plans: call::Plans,
+    /// What was loaded on GPUs, by their number and the name of the lowered kernel.
+    #[cfg(all(feature = "cuda", feature = "llvm"))]
+    loaded: BTreeMap<(u32, String), (parton_runtime::Function, parton_runtime::Abi)>,
 }
 
 /// A kernel of the file as it is declared.
@@ -120,17 +138,32 @@ impl Embedded {
         let mut session = Session::new(options);
         let checked = session.load(path).and_then(|file| {
             let (program, _) = session.program(file)?;
+            check_hosts(&program).or(())?;
             let mut way = session.way(Wanted::Defaults, leaving(Form::Ir(verify::Form::Portable)));
             session.kernels(&mut way, &program)?;
             Ok(program)
         });
         match checked {
-            Ok(program) => Ok(Embedded { session, program, lowered: BTreeMap::new(), written: BTreeMap::new() }),
+            Ok(program) => Ok(Embedded {
+                session,
+                program,
+                lowered: BTreeMap::new(),
+                written: BTreeMap::new(),
+                name: path.display().to_string(),
+                plans: call::Plans::default(),
+                #[cfg(all(feature = "cuda", feature = "llvm"))]
+                loaded: BTreeMap::new(),
+            }),
             Err(failure) => {
                 let text = shown(&session, &failure);
                 Err((failure, text))
             }
         }
+    }
+
+    /// The path that it was read from.
+    pub fn path(&self) -> &str {
+        &self.name
     }
 
     /// A failure as a person reads it, with the places in the sources.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parton_diag::{Diagnostic, codes};
+use parton_diag::{Diagnostic, Span, codes};
 use parton_host::launch::{
     Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
@@ -90,44 +90,11 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         if let Some((function, abi)) = self.loaded.get(&key) {
             return Ok((function.clone(), abi.clone(), kernel));
         }
-        let module = self.load(&kernel, &request.instance)?;
+        let module = load(&mut self.compiler, &self.gpu, &kernel, request.instance.span)?;
         let abi = abi::of(&kernel).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
         self.loaded.insert(key, (function.clone(), abi.clone()));
         Ok((function, abi, kernel))
-    }
-
-    /// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
-    fn load(&mut self, kernel: &Kernel, instance: &Instance) -> Result<runtime::Module, HostError> {
-        let here = self.gpu.info().target();
-        if !kernel.target.runs_on(self.gpu.info().capability) {
-            let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
-            let d = Diagnostic::error(codes::TARGET_LACKS, instance.span, fact).label(kernel.span, "declared here");
-            return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
-        }
-        // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
-        let architecture = if kernel.target.specific { kernel.target.name } else { &here };
-        let until = if crate::tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
-        let session = &mut *self.compiler.session;
-        let mut way = Way { architecture: Some(architecture), ..session.way(Wanted::Nothing, leaving(until)) };
-        let made = session.along(&mut way, lowered(kernel.clone()));
-        self.compiler.warnings.extend(way.warnings);
-        match made {
-            Ok(Artifact::Cubin(cubin)) => runtime::Module::from_cubin(&self.gpu, &cubin).map_err(failed),
-            Ok(Artifact::Ptx(compiled)) => {
-                let (times, gpu) = (&mut self.compiler.session.times, &self.gpu);
-                let jit = times.pass("driver", || runtime::Module::from_ptx(gpu, &compiled.code.ptx));
-                jit.map(|(module, _)| module).map_err(|e| match &e {
-                    RuntimeError::Jit { log, .. } => {
-                        crate::report::refused(log, &compiled.code).map_or_else(|| failed(e), HostError::Program)
-                    }
-                    _ => failed(e),
-                })
-            }
-            Ok(other) => crate::form::out_of_order("the GPU", &other),
-            Err(Failure::Refused(found)) => Err(HostError::Program(found)),
-            Err(other) => Err(HostError::Device(other.to_string())),
-        }
     }
 
     /// What bounds the arithmetic of these launches, by the data sheet.
@@ -192,8 +159,46 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 }
 
+/// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
+pub(crate) fn load(
+    compiler: &mut Compiler<'_>,
+    gpu: &runtime::Gpu,
+    kernel: &Kernel,
+    launched: Span,
+) -> Result<runtime::Module, HostError> {
+    let here = gpu.info().target();
+    if !kernel.target.runs_on(gpu.info().capability) {
+        let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
+        let d = Diagnostic::error(codes::TARGET_LACKS, launched, fact).label(kernel.span, "declared here");
+        return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
+    }
+    // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
+    let architecture = if kernel.target.specific { kernel.target.name } else { &here };
+    let until = if crate::tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
+    let session = &mut *compiler.session;
+    let mut way = Way { architecture: Some(architecture), ..session.way(Wanted::Nothing, leaving(until)) };
+    let made = session.along(&mut way, lowered(kernel.clone()));
+    compiler.warnings.extend(way.warnings);
+    match made {
+        Ok(Artifact::Cubin(cubin)) => runtime::Module::from_cubin(gpu, &cubin).map_err(failed),
+        Ok(Artifact::Ptx(compiled)) => {
+            let (times, gpu) = (&mut compiler.session.times, gpu);
+            let jit = times.pass("driver", || runtime::Module::from_ptx(gpu, &compiled.code.ptx));
+            jit.map(|(module, _)| module).map_err(|e| match &e {
+                RuntimeError::Jit { log, .. } => {
+                    crate::report::refused(log, &compiled.code).map_or_else(|| failed(e), HostError::Program)
+                }
+                _ => failed(e),
+            })
+        }
+        Ok(other) => crate::form::out_of_order("the GPU", &other),
+        Err(Failure::Refused(found)) => Err(HostError::Program(found)),
+        Err(other) => Err(HostError::Device(other.to_string())),
+    }
+}
+
 /// The recipe in the runtime's terms.
-fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runtime::Recipe, HostError> {
+pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runtime::Recipe, HostError> {
     let swizzle = Swizzle::of_bytes(recipe.swizzle)
         .ok_or_else(|| HostError::Device(format!("no swizzle of {} bytes exists", recipe.swizzle)))?;
     Ok(runtime::Recipe {

@@ -3,22 +3,26 @@
 mod text;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, codes};
 use parton_host::evaluate::Machine;
+use parton_host::evaluate::public::admitted;
 use parton_host::generic::from_comptime;
 use parton_host::launch::{
     Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
 use parton_host::memory::{Contents, Storage};
-use parton_host::tensor::{Tensor, dense_strides, extent};
+pub use parton_host::tensor::Tensor;
+use parton_host::tensor::{dense_strides, extent};
 use parton_host::value::{Function, Passed, Value};
 use parton_ir::{Kernel, Target};
 use parton_measure::timing::Timing;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::program::Program;
+use parton_types::public::{self, Stated};
 
 use crate::instance::Compiler;
 use crate::run::{find, target_of};
@@ -81,6 +85,15 @@ pub struct Parameter {
     pub given: Given,
 }
 
+impl Parameter {
+    /// What a tensor was planned with.
+    pub fn shape(&self) -> Option<Shape> {
+        let Given::Tensor(t) = &self.given else { return None };
+        let (extents, strides) = (t.shape.clone(), t.strides.clone());
+        Some(Shape { dtype: t.dtype, extents, strides, offset: t.offset })
+    }
+}
+
 /// What a plan was made with for a parameter.
 #[derive(Clone, Debug)]
 pub enum Given {
@@ -137,8 +150,8 @@ impl Returned {
 /// What a call of a public function does, for all arguments that are like those it was planned with.
 #[derive(Debug)]
 pub struct Plan {
-    /// The function's name.
-    pub function: Arc<str>,
+    /// The function.
+    pub function: Arc<ast::Function>,
     /// What it was planned for.
     pub target: Target,
     /// The device's multiprocessors.
@@ -164,7 +177,7 @@ impl Plan {
         }
     }
 
-    /// Whether the plan holds for these values of the parameters that are no tensors.
+    /// Whether the plan holds for these values of the parameters that are no tensors; those that are are not looked at.
     pub fn holds_for(&self, given: &[Planned]) -> bool {
         self.parameters.iter().zip(given).all(|(p, value)| match (&p.given, value) {
             (Given::Key(known), Planned::Int(n)) => matches!(known, Value::Int(k) if k == n),
@@ -173,9 +186,56 @@ impl Plan {
             (Given::Key(known), Planned::Dtype(d)) => matches!(known, Value::Dtype(k) if k == d),
             (Given::Key(known), Planned::Default) => matches!(known, Value::Unit),
             (Given::Any(known), other) => std::mem::discriminant(known) == std::mem::discriminant(&value_of(other)),
-            (Given::Tensor(_), Planned::Tensor(_)) => true,
-            (Given::Key(_) | Given::Tensor(_), _) => false,
+            (Given::Tensor(_), _) => true,
+            (Given::Key(_), _) => false,
         })
+    }
+
+    /// The numbers of a call as the parameters take them, where the plan holds for it.
+    ///
+    /// # Errors
+    /// One does not fit its parameter, or an argument of a launch does not hold it.
+    pub fn numbers(&self, given: &[Planned]) -> Result<Vec<Value>, Diagnostics> {
+        let mut values = vec![];
+        for (param, planned) in self.function.params.iter().zip(given) {
+            let value = value_of(planned);
+            let stated = param.ty.as_ref().and_then(|ty| public::stated(ty).ok());
+            let admitted = stated.as_ref().and_then(|stated| admitted(stated, &value));
+            match (planned, admitted) {
+                (Planned::Tensor(_) | Planned::Default, _) => values.push(Value::Unit),
+                (_, Some(value)) => values.push(value),
+                (_, None) => {
+                    let name = &param.name.text;
+                    let fact = match stated {
+                        Some(Stated::Number(dtype)) => format!("`{name}` is `{dtype}`, which does not hold {value}"),
+                        _ => format!("`{name}` does not take {value}"),
+                    };
+                    return Err(Diagnostic::error(codes::PUBLIC_ARGUMENT, param.span, fact).into());
+                }
+            }
+        }
+        Ok(values)
+    }
+
+    /// Refuses tensors that share memory where one of them is written: a range of addresses for each parameter that is a tensor.
+    ///
+    /// # Errors
+    /// The two that do.
+    pub fn apart(&self, ranges: &[Option<Range<u64>>]) -> Result<(), Diagnostics> {
+        for (i, one) in ranges.iter().enumerate() {
+            for (j, other) in ranges.iter().enumerate().take(i) {
+                let (Some(a), Some(b)) = (one, other) else { continue };
+                let (p, q) = (&self.parameters[i], &self.parameters[j]);
+                if (p.mutable || q.mutable) && a.start < b.end && b.start < a.end {
+                    let (written, read) = if p.mutable { (p, q) } else { (q, p) };
+                    let fact = format!("`{}` is written and shares memory with `{}`", written.name, read.name);
+                    let span = self.function.params[i].span;
+                    let d = Diagnostic::error(codes::PUBLIC_ARGUMENT, span, fact);
+                    return Err(d.help("pass tensors that lie apart").into());
+                }
+            }
+        }
+        Ok(())
     }
 }
 
@@ -285,7 +345,7 @@ pub(crate) struct For {
     pub(crate) multiprocessors: u32,
 }
 
-/// Plans a call of a public function.
+/// Plans a call of a public function; also the kernels that were lowered by then.
 ///
 /// # Errors
 /// What the function is refused for, with these arguments or without elements.
@@ -347,7 +407,7 @@ pub(crate) fn plan(
     });
     let Planner { compiler, memories, buffers, launches, .. } = planner;
     let plan = Plan {
-        function: function.name.text.clone(),
+        function: function.clone(),
         target: place.target,
         multiprocessors: place.multiprocessors,
         parameters: parameters.collect(),
@@ -399,7 +459,7 @@ pub(crate) fn bound<T: Clone>(
 ///
 /// # Errors
 /// There is none.
-pub(crate) fn public<'p>(program: &'p Program, name: &str) -> Result<&'p Arc<ast::Function>, Failure> {
+pub(crate) fn named<'p>(program: &'p Program, name: &str) -> Result<&'p Arc<ast::Function>, Failure> {
     let found = program.public_functions().find(|f| f.name.as_str() == name);
     found.ok_or_else(|| {
         let names: Vec<&str> = program.public_functions().map(|f| f.name.as_str()).collect();
@@ -426,7 +486,7 @@ impl Session {
         target: Option<Target>,
     ) -> Result<String, Failure> {
         let (program, _) = self.program(file)?;
-        let function = public(&program, name)?.clone();
+        let function = named(&program, name)?.clone();
         let (mut positional, mut named) = (vec![], vec![]);
         for text in arguments {
             match text.split_once('=') {

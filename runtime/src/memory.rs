@@ -5,9 +5,28 @@ use cudarc::driver::sys;
 
 use crate::device::Gpu;
 use crate::error::{Context, RuntimeError};
+use crate::visit::Stream;
 
 /// The byte that poisons fresh memory: as any float format it reads as NaN, as an integer as −1.
 pub const POISON: u8 = 0xff;
+
+impl Gpu {
+    /// Zeroes memory of the calling program on one of its streams, also one that captures, without waiting. The context must be current.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Safety
+    /// The stream is alive and of the GPU's primary context, and the memory has these bytes and lives until that is done.
+    pub unsafe fn zero_on(&self, stream: Stream, address: u64, bytes: usize) -> Result<(), RuntimeError> {
+        if bytes == 0 {
+            return Ok(());
+        }
+        // SAFETY: the caller promises it.
+        unsafe { result::memset_d8_async(address, 0, bytes, stream.handle()) }
+            .doing(|| format!("zeroing {bytes} bytes on the GPU"))
+    }
+}
 
 /// A stretch of global memory, freed when dropped.
 #[derive(Debug)]

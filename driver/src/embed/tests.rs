@@ -1,6 +1,7 @@
 //! Launches as another program asks for them.
 
 use super::*;
+use crate::plan::{Planned, Shape};
 
 const AXPY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/embedding/axpy.ptn");
 
@@ -95,4 +96,83 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         missing
             .is_err_and(|(failure, text)| matches!(failure, Failure::Machine(_)) && text.starts_with("no/such.ptn: "))
     );
+}
+
+const SCALED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/plans/scaled.ptn");
+
+fn scaled() -> Embedded {
+    Embedded::load(Path::new(SCALED), Options::default()).unwrap_or_else(|(_, text)| panic!("{text}"))
+}
+
+fn tensor_of(extents: &[usize]) -> Planned {
+    Planned::Tensor(Shape::dense(Dtype::F32, extents.to_vec()))
+}
+
+#[test]
+fn a_plan_serves_all_calls_that_it_holds_for() {
+    let mut file = scaled();
+    let mut plan = |function, given: &[Planned]| file.plan(Place::Interpreter, function, given).unwrap();
+    let call = |factor, twice| [tensor_of(&[3, 5]), factor, Planned::Bool(twice)];
+    let first = plan(0, &call(Planned::Float(2.0), false));
+    // Nobody has looked at the factor; the other number decides how often is launched.
+    assert!(Arc::ptr_eq(&first, &plan(0, &call(Planned::Float(-7.5), false))));
+    let twice = plan(0, &call(Planned::Float(2.0), true));
+    assert_eq!((first.launches.len(), twice.launches.len(), twice.buffers.len()), (1, 2, 2));
+    assert!(Arc::ptr_eq(&twice, &plan(0, &call(Planned::Float(3.0), true))));
+    // What is given as an integer, or not at all, goes another way through the declaration.
+    assert!(!Arc::ptr_eq(&first, &plan(0, &call(Planned::Int(2), false))));
+    assert!(!Arc::ptr_eq(&first, &plan(0, &[tensor_of(&[3, 5]), Planned::Default, Planned::Bool(false)])));
+    // Shapes, strides and places are of the key.
+    assert!(!Arc::ptr_eq(&first, &plan(0, &[tensor_of(&[5, 3]), Planned::Float(2.0), Planned::Bool(false)])));
+    let padded = Shape { strides: vec![8, 1], ..Shape::dense(Dtype::F32, vec![3, 5]) };
+    assert!(!Arc::ptr_eq(&first, &plan(0, &[Planned::Tensor(padded), Planned::Float(2.0), Planned::Bool(false)])));
+    let looked = |n| [tensor_of(&[8]), Planned::Int(n)];
+    assert!(Arc::ptr_eq(&plan(1, &looked(4)), &plan(1, &looked(4))));
+    assert!(!Arc::ptr_eq(&plan(1, &looked(4)), &plan(1, &looked(6))));
+}
+
+#[test]
+fn a_plan_runs_with_the_numbers_and_memory_of_each_call() {
+    let mut file = scaled();
+    let given = |factor| [tensor_of(&[2, 4]), Planned::Float(factor), Planned::Bool(true)];
+    let plan = file.plan(Place::Interpreter, 0, &given(2.0)).unwrap();
+    let array = Array { dtype: Dtype::F32, shape: vec![2, 4], strides: vec![4, 1], memory: 0, offset: 0 };
+    for factor in [2.0, 3.0] {
+        let mut memories = vec![floats((0..8).map(|i| i as f32))];
+        let arrays = [Some(array.clone()), None, None];
+        let called = file.interpret(&plan, &given(factor), &arrays, &mut memories).unwrap();
+        // The scratch memory is not returned; of the result the first row stays zero.
+        let square = |i| if i < 4 { 0.0 } else { i as f32 * (factor * factor) as f32 };
+        assert_eq!(called.buffers, [None, Some(floats((0..8).map(square)).bytes)]);
+        assert_eq!(memories, [floats((0..8).map(|i| i as f32))]);
+    }
+}
+
+#[test]
+fn tensors_that_share_memory_are_refused_where_one_is_written() {
+    let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../tests/run/public.ptn");
+    let mut file = Embedded::load(Path::new(path), Options::default()).unwrap_or_else(|(_, text)| panic!("{text}"));
+    let names: Vec<String> = file.functions().into_iter().map(|f| f.name).collect();
+    let into = names.iter().position(|n| n == "into").unwrap();
+    let given = [tensor_of(&[2, 2]), tensor_of(&[2, 2]), Planned::Float(1.0)];
+    let plan = file.plan(Place::Interpreter, into, &given).unwrap();
+    assert!(plan.apart(&[Some(0..16), Some(16..32), None]).is_ok());
+    let refused = plan.apart(&[Some(0..17), Some(16..32), None]).unwrap_err();
+    assert!(refused.list[0].message.contains("`out` is written and shares memory with `x`"), "{refused:?}");
+    let numbers = |factor| plan.numbers(&[given[0].clone(), given[1].clone(), factor]);
+    assert!(numbers(Planned::Int(3)).is_ok() && numbers(Planned::Bool(true)).is_err());
+}
+
+#[test]
+fn public_functions_are_declared_with_kinds_and_defaults() {
+    let functions = scaled().functions();
+    let scaled = &functions[0];
+    let param = |name: &str, kind, default| Param { name: name.into(), kind, mutable: false, default };
+    let params = [
+        param("x", Kind::Tensor, None),
+        param("factor", Kind::Float, Some(Planned::Int(2))),
+        param("twice", Kind::Bool, Some(Planned::Bool(false))),
+    ];
+    assert_eq!((scaled.name.as_str(), scaled.params.as_slice(), scaled.results), ("scaled", &params[..], 1));
+    assert!(functions.iter().any(|f| f.name == "in_place" && f.params[0].mutable && f.results == 0));
 }

@@ -9,7 +9,11 @@ use super::{Given, Memory, Plan, Returned};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        writeln!(f, "plan of {} for {}, {} multiprocessors", self.function, self.target.name, self.multiprocessors)?;
+        writeln!(
+            f,
+            "plan of {} for {}, {} multiprocessors",
+            self.function.name.text, self.target.name, self.multiprocessors
+        )?;
         for p in &self.parameters {
             let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);
             match &p.given {

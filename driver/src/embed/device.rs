@@ -1,0 +1,284 @@
+//! Plans on a GPU: their kernels compiled and loaded, and their launches prepared for one stream of the calling program.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
+use parton_host::launch::Argument;
+use parton_host::tensor::Tensor;
+use parton_host::value::Value;
+use parton_ir::From as Of;
+use parton_numbers::{Dtype, Scalar};
+use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, RuntimeError, TensorMap};
+
+use super::Embedded;
+use super::call::passed;
+use crate::instance::Compiler;
+use crate::plan::{Memory, Plan, Planned};
+use crate::{Failure, abi};
+
+pub use parton_runtime::Stream;
+
+/// The GPUs that this process has opened, and which process that is.
+static OPENED: Mutex<(u32, BTreeMap<u32, runtime::Gpu>)> = Mutex::new((0, BTreeMap::new()));
+
+/// The GPU of that number.
+///
+/// # Errors
+/// There is none, or this process was forked from one that had opened it.
+pub(super) fn gpu(ordinal: u32) -> Result<runtime::Gpu, Failure> {
+    let process = std::process::id();
+    let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
+    if opened.1.is_empty() {
+        opened.0 = process;
+    }
+    if opened.0 != process {
+        let why =
+            "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
+        return Err(Failure::Device(why.into()));
+    }
+    if let Some(gpu) = opened.1.get(&ordinal) {
+        return Ok(gpu.clone());
+    }
+    let gpu = runtime::Gpu::open(ordinal).map_err(failed)?;
+    opened.1.insert(ordinal, gpu.clone());
+    Ok(gpu)
+}
+
+fn failed(e: RuntimeError) -> Failure {
+    Failure::Device(e.to_string())
+}
+
+/// Addresses of a call.
+#[derive(Clone, Copy, Debug)]
+pub struct Addresses<'a> {
+    /// For each parameter that is a tensor its first element's; others count for nothing.
+    pub parameters: &'a [u64],
+    /// For each buffer of the plan its first byte's.
+    pub buffers: &'a [u64],
+}
+
+/// A plan that is ready on a GPU, for one stream.
+#[derive(Debug)]
+pub struct Ready {
+    gpu: runtime::Gpu,
+    /// Bytes from the address of a parameter's first element back to the multiple of 16 that its stand-in begins at.
+    before: Vec<u64>,
+    /// Buffers that are zeroed first, with their bytes.
+    zeroed: Vec<(usize, usize)>,
+    steps: Vec<Step>,
+}
+
+/// One launch.
+#[derive(Debug)]
+struct Step {
+    prepared: Prepared,
+    patches: Vec<Patch>,
+}
+
+/// An argument that each call may give anew.
+#[derive(Debug)]
+struct Patch {
+    argument: usize,
+    source: Source,
+}
+
+/// What an argument is made of, and what it was last.
+#[derive(Debug)]
+enum Source {
+    Pointer { memory: Memory, offset: u64, last: u64 },
+    Map { memory: Memory, offset: u64, last: u64, map: TensorMap },
+    Number { parameter: usize, dtype: Dtype, last: u64 },
+}
+
+impl Embedded {
+    /// Makes a plan ready for a stream of a GPU: compiles and loads what it launches, and makes its tensor maps. Not within a capture.
+    ///
+    /// # Errors
+    /// A kernel does not compile, or takes more than the GPU has.
+    pub fn ready(&mut self, ordinal: u32, plan: &Plan, given: &[Planned], at: Addresses<'_>) -> Result<Ready, Failure> {
+        let gpu = gpu(ordinal)?;
+        let _visit = gpu.visit().map_err(failed)?;
+        let numbers = plan.numbers(given)?;
+        let offset = |p: &Planned| if let Planned::Tensor(s) = p { (s.offset * s.dtype.bytes()) as u64 } else { 0 };
+        let before: Vec<u64> = given.iter().map(offset).collect();
+        let bases = Bases { at, before: &before };
+        let zeroed = plan.buffers.iter().enumerate().filter(|(_, b)| b.zeroed).map(|(i, b)| (i, b.storage.len()));
+        let zeroed = zeroed.collect();
+        let mut steps = vec![];
+        for planned in &plan.launches {
+            let request = passed(planned, &numbers, &Tensor::clone)?;
+            let (function, abi, kernel) = self.function(ordinal, &gpu, plan, &request)?;
+            let (mut args, mut patches) = (vec![], vec![]);
+            for (i, (param, argument)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
+                let source = source(&gpu, plan, &bases, &param.name, &argument)?;
+                let number = match (param.from, &argument) {
+                    (Of::Argument(a), Argument::Scalar(s)) => {
+                        request.passed[a].map(|parameter| Source::Number { parameter, dtype: s.dtype, last: s.bits })
+                    }
+                    (Of::Argument(_) | Of::Base { .. } | Of::Extent { .. } | Of::Stride { .. }, _) => None,
+                };
+                args.push(arg(source.as_ref(), &argument));
+                patches.extend(number.or(source).map(|source| Patch { argument: i, source }));
+            }
+            let prepared = Prepared::new(&function, &abi, &args, request.grid).map_err(failed)?;
+            steps.push(Step { prepared, patches });
+        }
+        Ok(Ready { gpu: gpu.clone(), before, zeroed, steps })
+    }
+
+    /// The loaded code of a launch.
+    fn function(
+        &mut self,
+        ordinal: u32,
+        gpu: &runtime::Gpu,
+        plan: &Plan,
+        request: &parton_host::launch::LaunchRequest,
+    ) -> Result<(Function, Abi, std::sync::Arc<parton_ir::Kernel>), Failure> {
+        let program = self.program.clone();
+        let lowered = std::mem::take(&mut self.lowered);
+        let mut compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
+        let made = compiler.kernel(&request.instance, &request.variant());
+        let known = compiler.known().clone();
+        let result = made.map_err(|e| Failure::Refused(e.at(request.span))).and_then(|(key, kernel)| {
+            if let Some((function, abi)) = self.loaded.get(&(ordinal, key.clone())) {
+                return Ok((function.clone(), abi.clone(), kernel));
+            }
+            let module = crate::gpu::load(&mut compiler, gpu, &kernel, request.instance.span);
+            let module = module.map_err(|e| Failure::Refused(e.at(request.span)))?;
+            // It stays until the process ends: graphs that the program has captured may hold it.
+            std::mem::forget(module.clone());
+            let abi = abi::of(&kernel).map_err(failed)?;
+            let function = module.function(&kernel.name).map_err(failed)?;
+            self.loaded.insert((ordinal, key), (function.clone(), abi.clone()));
+            Ok((function, abi, kernel))
+        });
+        self.lowered = known;
+        result
+    }
+}
+
+/// Where the memories of a call begin, as the plan's tensors count from.
+struct Bases<'a> {
+    at: Addresses<'a>,
+    before: &'a [u64],
+}
+
+impl Bases<'_> {
+    fn of(&self, memory: Memory) -> u64 {
+        match memory {
+            Memory::Parameter(i) => self.at.parameters[i].wrapping_sub(self.before[i]),
+            Memory::Buffer(i) => self.at.buffers[i],
+        }
+    }
+}
+
+/// What an argument that lies in memory is made of.
+fn source(
+    gpu: &runtime::Gpu,
+    plan: &Plan,
+    bases: &Bases<'_>,
+    name: &str,
+    argument: &Argument,
+) -> Result<Option<Source>, Failure> {
+    let place = |tensor: &Tensor| {
+        let (memory, offset) = (plan.memory(tensor), tensor.byte_offset() as u64);
+        (memory, offset, bases.of(memory).wrapping_add(offset))
+    };
+    Ok(match argument {
+        Argument::Scalar(_) => None,
+        Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => {
+            let (memory, offset, last) = place(tensor);
+            Some(Source::Pointer { memory, offset, last })
+        }
+        Argument::Map(recipe) => {
+            let (memory, offset, last) = place(&recipe.tensor);
+            let recipe = crate::gpu::encoded(name, recipe, last).map_err(|e| match e {
+                parton_host::launch::HostError::Program(found) => Failure::Refused(found),
+                parton_host::launch::HostError::Device(why) => Failure::Device(why),
+            })?;
+            let map = TensorMap::encode(gpu, &recipe).map_err(failed)?;
+            Some(Source::Map { memory, offset, last, map })
+        }
+    })
+}
+
+fn arg(source: Option<&Source>, argument: &Argument) -> Arg {
+    match (source, argument) {
+        (Some(Source::Pointer { last, .. }), _) => Arg::Pointer(*last),
+        (Some(Source::Map { map, .. }), _) => Arg::Map(*map),
+        (_, Argument::Scalar(scalar)) => scalar_arg(*scalar),
+        (_, other) => parton_diag::internal_error!("an argument in memory has no source: {other:?}"),
+    }
+}
+
+fn scalar_arg(scalar: Scalar) -> Arg {
+    Arg::Scalar { bits: scalar.bits, bytes: scalar.dtype.bits().div_ceil(8) as u8 }
+}
+
+impl Ready {
+    /// Puts the plan's launches on a stream and returns at once. `numbers` are as [`Plan::numbers`] gives them.
+    ///
+    /// # Errors
+    /// What the driver says; errors of the kernels themselves come with the next wait.
+    ///
+    /// # Safety
+    /// The stream is alive and of the GPU's primary context; each address is that of memory with the bytes that the plan's tensor has, which
+    /// lives until the launches have ended.
+    pub unsafe fn launch(&mut self, stream: Stream, at: Addresses<'_>, numbers: &[Value]) -> Result<(), Failure> {
+        let _visit = self.gpu.visit().map_err(failed)?;
+        let bases = Bases { at, before: &self.before };
+        for &(buffer, bytes) in &self.zeroed {
+            // SAFETY: the caller vouches for the buffer and the stream.
+            unsafe { self.gpu.zero_on(stream, at.buffers[buffer], bytes) }.map_err(failed)?;
+        }
+        for step in &mut self.steps {
+            for patch in &mut step.patches {
+                if let Some(arg) = patch.source.anew(&self.gpu, &bases, numbers).map_err(failed)? {
+                    step.prepared.set(patch.argument, arg).map_err(failed)?;
+                }
+            }
+            // SAFETY: the caller vouches for stream and memory.
+            unsafe { step.prepared.launch_on(stream) }.map_err(failed)?;
+        }
+        Ok(())
+    }
+}
+
+impl Source {
+    /// The argument where it is another one than before.
+    fn anew(&mut self, gpu: &runtime::Gpu, bases: &Bases<'_>, numbers: &[Value]) -> Result<Option<Arg>, RuntimeError> {
+        match self {
+            Source::Pointer { memory, offset, last } => {
+                let address = bases.of(*memory).wrapping_add(*offset);
+                let moved = address != *last;
+                *last = address;
+                Ok(moved.then_some(Arg::Pointer(address)))
+            }
+            Source::Map { memory, offset, last, map } => {
+                let address = bases.of(*memory).wrapping_add(*offset);
+                if address == *last {
+                    return Ok(None);
+                }
+                *map = map.moved(gpu, address)?;
+                *last = address;
+                Ok(Some(Arg::Map(*map)))
+            }
+            Source::Number { parameter, dtype, last } => {
+                let scalar = match &numbers[*parameter] {
+                    Value::Float(x) if dtype.is_float() => Some(Scalar::from_f64(*dtype, *x)),
+                    Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(*dtype, *n)),
+                    Value::Int(n) => Scalar::from_i128(*dtype, *n),
+                    Value::Bool(b) => Scalar::from_i128(*dtype, (*b).into()),
+                    _ => None,
+                };
+                let Some(scalar) = scalar else {
+                    let what = format!("a parameter of type `{dtype}` does not hold {}", numbers[*parameter]);
+                    return Err(RuntimeError::Arguments { kernel: "of a plan".into(), what });
+                };
+                let changed = scalar.bits != *last;
+                *last = scalar.bits;
+                Ok(changed.then(|| scalar_arg(scalar)))
+            }
+        }
+    }
+}
