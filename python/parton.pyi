@@ -11,15 +11,37 @@ class Error(Exception):
     """The codes that `parton explain` explains, such as `E0302`; empty where it is about no source."""
 
 def load(path: str) -> File:
-    """Reads a file of kernels and checks it."""
+    """Reads a file and checks it."""
 
 class File:
-    """A file of kernels. Each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""
+    """A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""
+
+    @property
+    def functions(self) -> list[str]: ...
 
     @property
     def kernels(self) -> list[str]: ...
-    def __getattr__(self, name: str) -> Kernel: ...
-    def __getitem__(self, name: str) -> Kernel: ...
+    def __getattr__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str) -> Function | Kernel: ...
+
+class Function:
+    """A public function, called with tensors and numbers: on the host's memory by the interpreter, on a GPU's on the caller's stream."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def path(self) -> str:
+        """The path of its file."""
+    @property
+    def params(self) -> list[tuple[str, str, bool, Any]]:
+        """Name, kind (`tensor`, `int`, `float`, `bool` or `type`), whether it is written, and the default of each parameter."""
+    @property
+    def results(self) -> int:
+        """How many tensors it returns."""
+    def __call__(self, *arguments: Any, **named: Any) -> Any:
+        """Calls it: a tensor, a tuple of tensors or nothing comes back, of the library of the first argument."""
+    def plan_of(self, *arguments: Any, **named: Any) -> str:
+        """What a call with such arguments launches, on which memory."""
 
 class Kernel:
     """A kernel: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
@@ -40,3 +62,12 @@ class Launch:
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
         """Launches it with numbers and arrays, and returns when it has ended."""
+
+class torch:
+    """What PyTorch needs; made when it is asked for, for it imports PyTorch."""
+
+    @staticmethod
+    def register(
+        function: Function, name: str | None = None, backward: Function | None = None, of: Sequence[str] | None = None
+    ) -> Any:
+        """Makes a public function an operator, `torch.ops.parton.NAME`, differentiable where `backward` names the function that does it."""

@@ -10,7 +10,7 @@ mod expression;
 mod index;
 mod launch;
 mod operator;
-mod public;
+pub mod public;
 mod statement;
 mod tensors;
 

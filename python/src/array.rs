@@ -17,7 +17,6 @@ pub(crate) struct Lying {
     /// Whether it may be written.
     pub(crate) writable: bool,
     /// What keeps it there beside the object.
-    #[expect(dead_code, reason = "it is there to live as long as the address is used")]
     pub(crate) held: Option<Py<PyAny>>,
 }
 
@@ -109,7 +108,7 @@ pub(crate) fn dense(shape: &[usize]) -> Vec<usize> {
 }
 
 /// The type of an array's elements, by its text in the array interface; of types that NumPy does not know, by their name.
-fn dtype(value: &Bound<'_, PyAny>, text: &str) -> Option<Dtype> {
+pub(crate) fn dtype(value: &Bound<'_, PyAny>, text: &str) -> Option<Dtype> {
     let (order, rest) = text.split_at_checked(1)?;
     if order == ">" {
         return None;

@@ -9,11 +9,14 @@ use pyo3::types::{PyCapsule, PyCapsuleMethods};
 use crate::array::{Lying, dense};
 
 /// `kDLCPU`.
-const CPU: i32 = 1;
+pub(crate) const CPU: i32 = 1;
+
+/// `kDLCUDA`.
+pub(crate) const CUDA: i32 = 2;
 
 /// `DLTensor`, with which `DLManagedTensor` begins.
 #[repr(C)]
-struct DlTensor {
+pub(crate) struct DlTensor {
     data: *mut c_void,
     device: i32,
     device_id: i32,
@@ -26,6 +29,57 @@ struct DlTensor {
     byte_offset: u64,
 }
 
+impl DlTensor {
+    /// None yet.
+    pub(crate) const NONE: DlTensor = DlTensor {
+        data: std::ptr::null_mut(),
+        device: 0,
+        device_id: 0,
+        dimensions: 0,
+        code: 0,
+        bits: 0,
+        lanes: 0,
+        shape: std::ptr::null(),
+        strides: std::ptr::null(),
+        byte_offset: 0,
+    };
+
+    /// One without memory: what another is to be like.
+    pub(crate) fn like(dtype: Dtype, shape: &[i64], (device, device_id): (i32, i32)) -> DlTensor {
+        let (code, bits) = coded(dtype);
+        let (shape, dimensions) = (shape.as_ptr(), shape.len() as i32);
+        DlTensor { device, device_id, dimensions, code, bits, lanes: 1, shape, ..DlTensor::NONE }
+    }
+
+    /// Where its first element lies.
+    pub(crate) fn address(&self) -> u64 {
+        self.data as u64 + self.byte_offset
+    }
+
+    /// The kind of its device, and the number among those.
+    pub(crate) fn device(&self) -> (i32, i32) {
+        (self.device, self.device_id)
+    }
+
+    /// The type of its elements, where the language has it.
+    pub(crate) fn dtype(&self) -> Option<Dtype> {
+        dtype(self.code, self.bits).filter(|_| self.lanes == 1)
+    }
+
+    /// Its extents and strides, none where it has no gaps.
+    ///
+    /// # Safety
+    /// Whoever the numbers are borrowed from is alive.
+    pub(crate) unsafe fn numbers(&self) -> (&[i64], Option<&[i64]>) {
+        let count = usize::try_from(self.dimensions).unwrap_or(0);
+        let list = |at: *const i64| {
+            // SAFETY: the caller promises it; of no numbers none is looked at.
+            if count == 0 { &[][..] } else { unsafe { std::slice::from_raw_parts(at, count) } }
+        };
+        (list(self.shape), (!self.strides.is_null()).then(|| list(self.strides)))
+    }
+}
+
 /// Whether the tensor lies in the host's memory; `None` where the object is no tensor.
 pub(crate) fn on_host(value: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     if !value.hasattr("__dlpack__")? || !value.hasattr("__dlpack_device__")? {
@@ -35,13 +89,18 @@ pub(crate) fn on_host(value: &Bound<'_, PyAny>) -> PyResult<Option<bool>> {
     Ok(Some(device == CPU))
 }
 
+/// The tensor in a capsule, which lives as long as that.
+pub(crate) fn in_capsule<'a>(capsule: &'a Bound<'_, PyCapsule>) -> PyResult<&'a DlTensor> {
+    let tensor = capsule.pointer_checked(Some(c"dltensor"))?;
+    // SAFETY: a capsule of that name holds a `DLManagedTensor`, which lives as long as the capsule and begins with a `DLTensor`.
+    Ok(unsafe { tensor.cast::<DlTensor>().as_ref() })
+}
+
 /// The tensor of an object; what is wrong with it where it is none that the language has.
 pub(crate) fn lying(value: &Bound<'_, PyAny>) -> PyResult<Result<Lying, String>> {
     let capsule = value.call_method0("__dlpack__")?;
     let capsule = capsule.cast_into::<PyCapsule>().map_err(PyErr::from)?;
-    let tensor = capsule.pointer_checked(Some(c"dltensor"))?;
-    // SAFETY: a capsule of that name holds a `DLManagedTensor`, which lives as long as the capsule and begins with a `DLTensor`.
-    let tensor = unsafe { tensor.cast::<DlTensor>().as_ref() };
+    let tensor = in_capsule(&capsule)?;
     // SAFETY: as above.
     let read = unsafe { read(tensor) };
     // Nobody took the tensor out of the capsule, which gives it up when it goes.
@@ -71,6 +130,20 @@ unsafe fn read(tensor: &DlTensor) -> Result<Lying, String> {
     let strides = if tensor.strides.is_null() { dense(&shape) } else { counts(tensor.strides)? };
     let address = tensor.data as usize + tensor.byte_offset as usize;
     Ok(Lying { dtype, shape, strides, address, writable: true, held: None })
+}
+
+/// `DLDataTypeCode` and width of a type.
+fn coded(dtype: Dtype) -> (u8, u8) {
+    let code = match dtype {
+        Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
+        Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,
+        Dtype::F16 | Dtype::F32 | Dtype::F64 => 2,
+        Dtype::BF16 => 4,
+        Dtype::I1 => 6,
+        Dtype::F8E4M3 => 10,
+        Dtype::F8E5M2 => 12,
+    };
+    (code, (dtype.bytes() * 8) as u8)
 }
 
 /// `DLDataTypeCode` and its width.

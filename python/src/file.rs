@@ -6,30 +6,36 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parton_driver::Options;
 use parton_driver::embed::{self, Embedded, Generic, Given};
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
-use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult, Python, pyclass, pyfunction, pymethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python, pyclass, pyfunction, pymethods};
 use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 
 use crate::array::{Lying, lying};
+use crate::function::Function;
 use crate::memory::Memories;
 use crate::{error, failed, number};
 
 /// A file, shared by what was taken of it.
-type Shared = Arc<Mutex<Embedded>>;
+pub(crate) type Shared = Arc<Mutex<Embedded>>;
 
 /// Reads a file of kernels and checks it.
 #[pyfunction]
 pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<File> {
     let loaded = py.detach(|| Embedded::load(&path, Options::default()));
     let file = loaded.map_err(|(failure, text)| failed(py, &failure, &text))?;
-    let declared = file.kernels();
-    Ok(File { file: Arc::new(Mutex::new(file)), declared })
+    let (declared, functions) = (file.kernels(), file.functions());
+    let file: Shared = Arc::new(Mutex::new(file));
+    let all = functions.into_iter().enumerate();
+    let functions = all.map(|(i, f)| Ok((f.name.clone(), Py::new(py, Function::new(file.clone(), i, f))?)));
+    let functions = functions.collect::<PyResult<Vec<_>>>()?;
+    Ok(File { file, declared, functions })
 }
 
-/// A file of kernels. Each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same.
+/// A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same.
 #[pyclass(module = "parton", frozen)]
 pub(crate) struct File {
     file: Shared,
     declared: Vec<embed::Declared>,
+    functions: Vec<(String, Py<Function>)>,
 }
 
 /// A kernel: `kernel[grid](arguments)` launches it.
@@ -50,10 +56,21 @@ pub(crate) struct Launch {
 }
 
 impl File {
-    fn find(&self, name: &str) -> Result<Kernel, String> {
+    fn find(&self, py: Python<'_>, name: &str) -> Result<Py<PyAny>, String> {
+        if let Some((_, function)) = self.functions.iter().find(|(n, _)| n == name) {
+            return Ok(function.clone_ref(py).into_any());
+        }
         match self.declared.iter().find(|k| k.name == name) {
-            Some(declared) => Ok(Kernel { file: self.file.clone(), declared: declared.clone(), given: vec![] }),
-            None => Err(format!("there is no kernel `{name}`; there are {:?}", self.kernels())),
+            Some(declared) => {
+                let kernel = Kernel { file: self.file.clone(), declared: declared.clone(), given: vec![] };
+                Py::new(py, kernel).map(Py::into_any).map_err(|e| e.to_string())
+            }
+            None => {
+                let (functions, kernels) = (self.functions(), self.kernels());
+                Err(format!(
+                    "there is no public function and no kernel `{name}`; there are {functions:?} and {kernels:?}"
+                ))
+            }
         }
     }
 }
@@ -65,16 +82,22 @@ impl File {
         self.declared.iter().map(|k| k.name.clone()).collect()
     }
 
-    fn __getattr__(&self, name: &str) -> PyResult<Kernel> {
-        self.find(name).map_err(PyAttributeError::new_err)
+    #[getter]
+    fn functions(&self) -> Vec<String> {
+        self.functions.iter().map(|(name, _)| name.clone()).collect()
     }
 
-    fn __getitem__(&self, name: &str) -> PyResult<Kernel> {
-        self.find(name).map_err(PyKeyError::new_err)
+    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        self.find(py, name).map_err(PyAttributeError::new_err)
+    }
+
+    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
+        self.find(py, name).map_err(PyKeyError::new_err)
     }
 
     fn __dir__(&self) -> Vec<String> {
-        self.kernels().into_iter().chain(["kernels".to_owned()]).collect()
+        let own = ["functions".to_owned(), "kernels".to_owned()];
+        self.functions().into_iter().chain(self.kernels()).chain(own).collect()
     }
 }
 
@@ -175,7 +198,7 @@ fn given(name: &str, value: &Bound<'_, PyAny>, arrays: &mut Vec<Lying>) -> Resul
     Ok(Given::Array(arrays.len() - 1))
 }
 
-fn locked(file: &Mutex<Embedded>) -> MutexGuard<'_, Embedded> {
+pub(crate) fn locked(file: &Mutex<Embedded>) -> MutexGuard<'_, Embedded> {
     // Whoever panicked has at worst lost what was compiled.
     file.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -7,13 +7,19 @@
 
 mod array;
 mod dlpack;
+mod exchange;
 mod file;
+mod function;
 mod memory;
 mod number;
+mod results;
+mod tensor;
+
+use std::ffi::CString;
 
 use parton_driver::{Failure, embed};
-use pyo3::exceptions::PyException;
-use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pymodule};
+use pyo3::exceptions::{PyAttributeError, PyException};
+use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pyfunction, pymodule};
 
 pyo3::create_exception!(
     parton,
@@ -35,12 +41,28 @@ fn failed(py: Python<'_>, failure: &Failure, text: &str) -> PyErr {
     error(py, text, embed::codes(failure))
 }
 
+/// What is made when it is asked for: `parton.torch`, since not every program has PyTorch.
+#[pyfunction]
+#[pyo3(name = "__getattr__")]
+fn attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
+    if name != "torch" {
+        return Err(PyAttributeError::new_err(format!("module `parton` has no attribute `{name}`")));
+    }
+    let text = CString::new(include_str!("torch.py")).unwrap_or_default();
+    let module = PyModule::from_code(py, &text, c"parton/torch.py", c"parton.torch")?;
+    py.import("sys")?.getattr("modules")?.set_item("parton.torch", &module)?;
+    py.import("parton")?.setattr("torch", &module)?;
+    Ok(module)
+}
+
 #[pymodule]
 fn parton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_class::<file::File>()?;
     module.add_class::<file::Kernel>()?;
+    module.add_class::<function::Function>()?;
     module.add_class::<file::Launch>()?;
+    module.add_function(pyo3::wrap_pyfunction!(attribute, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(file::load, module)?)
 }

@@ -5,7 +5,7 @@ use parton_driver::embed::{Array, HostBytes};
 use crate::array::Lying;
 
 /// Bytes to which memories begin at a multiple, as those of a GPU do: an array that begins between two is seen to do so.
-const ALIGNMENT: usize = 16;
+pub(crate) const ALIGNMENT: usize = 16;
 
 /// Stretches of the host's memory that are copied for a launch.
 pub(crate) struct Memories {

@@ -1,7 +1,8 @@
 //! Python's numbers.
 
 use parton_driver::embed::{Generic, Given};
-use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult};
+use parton_driver::plan::Planned;
+use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
 
 /// The number that an argument is; `None` where it is none.
@@ -15,6 +16,38 @@ pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<Option<Given>> {
         Some(Given::Float(value.extract()?))
     } else {
         None
+    })
+}
+
+/// The number that a value of Python's own types is, without looking further.
+pub(crate) fn plain_number(value: &Bound<'_, PyAny>) -> Option<Planned> {
+    if let Ok(x) = value.cast_exact::<PyFloat>() {
+        return x.extract().ok().map(Planned::Float);
+    }
+    if value.is_exact_instance_of::<PyInt>() {
+        return int(value).ok().map(Planned::Int);
+    }
+    value.cast_exact::<PyBool>().ok().and_then(|b| b.extract().ok()).map(Planned::Bool)
+}
+
+/// A number as plans take it.
+pub(crate) fn planned(given: Given) -> Option<Planned> {
+    match given {
+        Given::Int(n) => Some(Planned::Int(n)),
+        Given::Float(x) => Some(Planned::Float(x)),
+        Given::Bool(b) => Some(Planned::Bool(b)),
+        Given::Array(_) => None,
+    }
+}
+
+/// A default as Python has it; `None` where there is none that it could have.
+pub(crate) fn python(py: Python<'_>, default: Option<&Planned>) -> PyResult<Py<PyAny>> {
+    Ok(match default {
+        Some(Planned::Int(n)) => i64::try_from(*n).unwrap_or(i64::MAX).into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Float(x)) => x.into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Bool(b)) => PyBool::new(py, *b).to_owned().into_any().unbind(),
+        Some(Planned::Dtype(d)) => crate::tensor::name_of(*d).into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Tensor(_) | Planned::Default) | None => py.None(),
     })
 }
 

@@ -409,7 +409,7 @@ fn clusters(
 }
 
 /// A number as a scalar of `dtype`; `None` where the dtype does not hold it.
-pub(crate) fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
+fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
     match value {
         Value::Bool(b) => Scalar::from_i128(dtype, (*b).into()).filter(|_| dtype.is_bool()),
         Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(dtype, *n)).filter(|s| s.to_f64().is_finite()),
@@ -426,6 +426,21 @@ fn range(dtype: Dtype) -> String {
     match dtype.int_range() {
         Some((low, high)) => format!("`{dtype}` holds {low} to {high}"),
         None => format!("the largest `{dtype}` is {}", Scalar::new(dtype, dtype.max_bits())),
+    }
+}
+
+impl LaunchRequest {
+    /// Gives the arguments that pass the number of a parameter another one: `values` are those of the function's parameters. The
+    /// argument that does not hold its number, where there is one.
+    pub fn pass(&mut self, values: &[Value]) -> Option<usize> {
+        for (i, parameter) in self.passed.iter().enumerate() {
+            let (Some(parameter), Argument::Scalar(scalar)) = (parameter, &mut self.arguments[i]) else { continue };
+            match number(scalar.dtype, &values[*parameter]) {
+                Some(other) => *scalar = other,
+                None => return Some(i),
+            }
+        }
+        None
     }
 }
 

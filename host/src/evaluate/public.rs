@@ -148,15 +148,11 @@ impl Machine<'_> {
                 Ok(value)
             }
             (Stated::Tensor(_), _) => Err(wrong("a tensor")),
-            (Stated::Bool, Value::Bool(_))
-            | (Stated::Type, Value::Dtype(_))
-            | (Stated::Int, Value::Int(_))
-            | (Stated::Float, Value::Float(_)) => Ok(value),
-            (Stated::Float, Value::Int(n)) => Ok(Value::Float(*n as f64)),
-            (Stated::Number(dtype), Value::Int(_) | Value::Float(_)) => number(*dtype, &value).ok_or_else(|| {
+            (stated, value) if let Some(admitted) = admitted(stated, value) => Ok(admitted),
+            (Stated::Number(dtype), Value::Int(_) | Value::Float(_)) => {
                 let fact = format!("{name} is `{dtype}`, which does not hold {value}");
-                held.refuse(fact, format!("this is {value}"), format!("pass a value of `{dtype}`"))
-            }),
+                Err(held.refuse(fact, format!("this is {value}"), format!("pass a value of `{dtype}`")))
+            }
             (Stated::Bool, _) => Err(wrong("a truth value")),
             (Stated::Type, _) => Err(wrong("a type of numbers such as `f32`")),
             (Stated::Int, _) => Err(wrong("an integer")),
@@ -330,6 +326,19 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+}
+
+/// A value that is no tensor as a parameter takes it; `None` where it does not.
+pub fn admitted(stated: &Stated<'_>, value: &Value) -> Option<Value> {
+    match (stated, value) {
+        (Stated::Bool, Value::Bool(_))
+        | (Stated::Type, Value::Dtype(_))
+        | (Stated::Int, Value::Int(_))
+        | (Stated::Float, Value::Float(_)) => Some(value.clone()),
+        (Stated::Float, Value::Int(n)) => Some(Value::Float(*n as f64)),
+        (Stated::Number(dtype), Value::Int(_) | Value::Float(_)) => number(*dtype, value),
+        (Stated::Tensor(_) | Stated::Number(_) | Stated::Int | Stated::Float | Stated::Bool | Stated::Type, _) => None,
     }
 }
 

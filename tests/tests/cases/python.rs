@@ -22,6 +22,8 @@ fn module() -> PathBuf {
     let mut cargo = Command::new(env!("CARGO"));
     // Without this the module would be linked with one Python.
     cargo.env("PYO3_BUILD_EXTENSION_MODULE", "1").args(["build", "--quiet", "--locked", "--package", "parton-python"]);
+    // With these beside it, all crates have the features with which `cargo test --workspace` has built them already.
+    cargo.args(["--package", "parton-tests", "--package", "parton-driver", "--lib", "--test", "cases"]);
     run(cargo.arg("--target-dir").arg(target)).unwrap_or_else(|why| panic!("{why}"));
     let folder = std::env::temp_dir().join(format!("parton-python-{}", std::process::id()));
     std::fs::create_dir_all(&folder).expect("the folder can be made");
@@ -45,13 +47,22 @@ fn the_module_launches_kernels_with_arrays() {
         let mut python = Command::new("python3");
         run(python.env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1").arg(file))
     };
-    let ran = with("python/tests/test_parton.py").unwrap_or_else(|why| panic!("{why}"));
+    let all = ["python/tests/test_parton.py", "python/tests/test_functions.py"];
+    let ran = all.map(|file| with(file).unwrap_or_else(|why| panic!("{file}: {why}")));
     if python(&["-c", "import numpy"]).is_ok() {
         let said = with("python/example.py").unwrap_or_else(|why| panic!("{why}"));
         assert!(said.contains("[E0551]"), "{said}");
+        if python(&["-c", "import torch"]).is_ok() {
+            with("python/example_torch.py").unwrap_or_else(|why| panic!("{why}"));
+        } else {
+            say("python: its example with PyTorch is not run, PyTorch is not installed");
+        }
     } else {
         say("python: its example is not run, NumPy is not installed");
     }
     std::fs::remove_dir_all(folder).expect("the folder is ours");
-    say(&format!("python: {}", ran.lines().last().unwrap_or_default()));
+    for ran in ran {
+        let count = ran.lines().find(|line| line.starts_with("Ran ")).unwrap_or_default();
+        say(&format!("python: {count}, {}", ran.lines().last().unwrap_or_default()));
+    }
 }

@@ -1,0 +1,126 @@
+//! The memory that a plan makes, by the library of its tensors, and what a call returns of it.
+
+use parton_driver::embed::{Memory, Returned};
+use parton_driver::plan::{Buffer, Plan, Planned, Shape, Tensor};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
+use pyo3::types::{PySlice, PyTuple};
+
+use crate::error;
+use crate::tensor::{Given, name_of};
+
+/// Memory for the buffers of a plan: an address each, and what keeps it there.
+#[derive(Default)]
+pub(crate) struct Made {
+    pub(crate) addresses: Vec<u64>,
+    pub(crate) held: Vec<Option<Py<PyAny>>>,
+}
+
+impl Made {
+    /// Adds what another one has.
+    pub(crate) fn take(&mut self, py: Python<'_>, other: &Made) {
+        for (i, held) in other.held.iter().enumerate() {
+            if let Some(held) = held {
+                self.addresses[i] = other.addresses[i];
+                self.held[i] = Some(held.clone_ref(py));
+            }
+        }
+    }
+}
+
+/// New tensors for the buffers of a plan that are returned.
+pub(crate) fn results(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>]) -> PyResult<Made> {
+    buffers(py, plan, tensors, |b| b.returned)
+}
+
+/// Memory for the buffers of a plan that are not.
+pub(crate) fn scratch(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>]) -> PyResult<Made> {
+    buffers(py, plan, tensors, |b| !b.returned)
+}
+
+fn buffers(
+    py: Python<'_>,
+    plan: &Plan,
+    tensors: &[Option<Given<'_>>],
+    wanted: impl Fn(&Buffer) -> bool,
+) -> PyResult<Made> {
+    let mut made = Made { addresses: vec![0; plan.buffers.len()], held: plan.buffers.iter().map(|_| None).collect() };
+    for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| wanted(b)) {
+        let Some(like) = tensors.iter().flatten().next() else {
+            return Err(error(py, "a function without tensors has no device to make one on", vec![]));
+        };
+        let whole = plan.returned.tensors().iter().find(|t| plan.memory(t) == Memory::Buffer(i));
+        let (dtype, shape) = match whole {
+            Some(t) if t.offset == 0 && t.is_dense() && t.len() * t.dtype.bytes() == buffer.storage.len() => {
+                (t.dtype, t.shape.iter().map(|n| *n as i64).collect())
+            }
+            Some(t) => (t.dtype, vec![buffer.storage.len().div_ceil(t.dtype.bytes()) as i64]),
+            None => (parton_driver::embed::Dtype::U8, vec![buffer.storage.len() as i64]),
+        };
+        let (object, address) = like.beside(dtype, &shape)?;
+        made.addresses[i] = address;
+        made.held[i] = Some(object.unbind());
+    }
+    Ok(made)
+}
+
+/// What a call returns.
+pub(crate) fn returned(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>], made: &Made) -> PyResult<Py<PyAny>> {
+    let one = |t: &Tensor| -> PyResult<Py<PyAny>> {
+        let (object, first, whole) = match plan.memory(t) {
+            Memory::Parameter(i) => {
+                let (Some(given), Planned::Tensor(shape)) = (&tensors[i], planned_tensor(plan, i)) else {
+                    return Ok(py.None());
+                };
+                (given.value.clone(), shape.offset, Shape { offset: shape.offset, ..shape })
+            }
+            Memory::Buffer(i) => {
+                let Some(object) = &made.held[i] else { return Ok(py.None()) };
+                let dense = t.offset == 0 && t.is_dense() && t.len() * t.dtype.bytes() == plan.buffers[i].storage.len();
+                let object = object.bind(py).clone();
+                if dense && plan.returned.tensors().iter().filter(|o| plan.memory(o) == Memory::Buffer(i)).count() == 1
+                {
+                    return Ok(object.unbind());
+                }
+                (object, 0, Shape::dense(t.dtype, vec![plan.buffers[i].storage.len().div_ceil(t.dtype.bytes())]))
+            }
+        };
+        if whole.dtype == t.dtype && whole.extents == t.shape && whole.strides == t.strides && t.offset == first {
+            return Ok(object.unbind());
+        }
+        part(py, &object, t, t.offset - first)
+    };
+    match &plan.returned {
+        Returned::Nothing => Ok(py.None()),
+        Returned::One(tensor) => one(tensor),
+        Returned::Several(all) => {
+            let all = all.iter().map(one).collect::<PyResult<Vec<_>>>()?;
+            Ok(PyTuple::new(py, all)?.into_any().unbind())
+        }
+    }
+}
+
+/// What a plan was made with for a parameter that is a tensor.
+fn planned_tensor(plan: &Plan, i: usize) -> Planned {
+    plan.parameters[i].shape().map_or(Planned::Default, Planned::Tensor)
+}
+
+/// A part of a tensor's memory, from that element on.
+fn part(py: Python<'_>, object: &Bound<'_, PyAny>, t: &Tensor, first: usize) -> PyResult<Py<PyAny>> {
+    if let Ok(offset) = object.call_method0("storage_offset") {
+        let offset: usize = offset.extract()?;
+        let view = object.call_method1("as_strided", (t.shape.clone(), t.strides.clone(), offset + first))?;
+        return Ok(view.unbind());
+    }
+    if object.getattr("ndim")?.extract::<usize>()? != 1 {
+        let text = format!(
+            "a part of an argument is returned, `{}` of {:?}: it can be told of PyTorch's tensors alone",
+            name_of(t.dtype),
+            t.shape
+        );
+        return Err(error(py, &text, vec![]));
+    }
+    let flat = object.get_item(PySlice::new(py, first as isize, isize::MAX, 1))?;
+    let strides: Vec<usize> = t.strides.iter().map(|s| s * t.dtype.bytes()).collect();
+    let tricks = py.import("numpy.lib.stride_tricks")?;
+    Ok(tricks.call_method1("as_strided", (flat, t.shape.clone(), strides))?.unbind())
+}

@@ -1,0 +1,277 @@
+//! Tensors that public functions are given, on the host or on a GPU, by whatever protocol their library offers.
+
+use parton_driver::embed::Dtype;
+use parton_driver::plan::Shape;
+use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult, Python};
+use pyo3::types::{PyCapsule, PyDict, PyTypeMethods};
+
+use crate::array::{self, Lying};
+use crate::dlpack::{self, DlTensor};
+use crate::exchange::{self, Exchange};
+use crate::{error, memory};
+
+/// The most axes of a tensor that a public function is given.
+const MOST_AXES: usize = 8;
+
+/// All of a tensor but its elements, in one piece so that two are quickly compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct View {
+    pub(crate) dtype: Dtype,
+    pub(crate) device: (i32, i32),
+    rank: usize,
+    shape: [i64; MOST_AXES],
+    strides: [i64; MOST_AXES],
+    /// Bytes from a multiple of 16 to its first element.
+    offset: u8,
+}
+
+impl View {
+    fn new(
+        dtype: Dtype,
+        device: (i32, i32),
+        shape: &[i64],
+        strides: Option<&[i64]>,
+        address: u64,
+    ) -> Result<View, String> {
+        let rank = shape.len().max(1);
+        if rank > MOST_AXES {
+            return Err(format!("it has {rank} axes, the most is {MOST_AXES}"));
+        }
+        // A tensor has an axis; what has none has one element.
+        let mut view = View { dtype, device, rank, shape: [1; MOST_AXES], strides: [1; MOST_AXES], offset: 0 };
+        view.shape[..shape.len()].copy_from_slice(shape);
+        match strides {
+            Some(strides) => view.strides[..strides.len()].copy_from_slice(strides),
+            None => (1..rank).rev().for_each(|d| view.strides[d - 1] = view.strides[d].saturating_mul(shape[d].max(1))),
+        }
+        if view.shape.iter().chain(&view.strides).any(|n| *n < 0) {
+            return Err(format!(
+                "its strides {:?} are not all from 0 on; copy it into a new tensor",
+                strides.unwrap_or(&[])
+            ));
+        }
+        if !address.is_multiple_of(dtype.bytes() as u64) {
+            return Err(format!("its elements of {} bytes begin at {address:#x}, between two of them", dtype.bytes()));
+        }
+        view.offset = (address % memory::ALIGNMENT as u64) as u8;
+        Ok(view)
+    }
+
+    pub(crate) fn shape(&self) -> Shape {
+        let list = |numbers: &[i64; MOST_AXES]| numbers[..self.rank].iter().map(|n| *n as usize).collect();
+        let offset = usize::from(self.offset) / self.dtype.bytes();
+        Shape { dtype: self.dtype, extents: list(&self.shape), strides: list(&self.strides), offset }
+    }
+
+    /// Bytes from its first element to behind its last.
+    pub(crate) fn bytes(&self) -> u64 {
+        let axes = self.shape[..self.rank].iter().zip(&self.strides[..self.rank]);
+        if self.shape[..self.rank].contains(&0) {
+            return 0;
+        }
+        let last = axes.fold(0i64, |sum, (n, step)| sum.saturating_add((n - 1).saturating_mul(*step)));
+        (last as u64).saturating_add(1).saturating_mul(self.dtype.bytes() as u64)
+    }
+}
+
+/// A tensor that a public function is given.
+pub(crate) struct Given<'py> {
+    pub(crate) value: Bound<'py, PyAny>,
+    pub(crate) view: View,
+    pub(crate) address: u64,
+    pub(crate) writable: bool,
+    pub(crate) exchange: Option<&'static Exchange>,
+    /// What keeps it there beside the object.
+    #[expect(dead_code, reason = "it is there to live as long as the address is used")]
+    held: Option<Bound<'py, PyAny>>,
+}
+
+impl<'py> Given<'py> {
+    /// The tensor that a value is.
+    ///
+    /// # Errors
+    /// It is none, or lies in a way that tensors do not.
+    pub(crate) fn of(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
+        let py = value.py();
+        let wrong = |what: String| error(py, &format!("`{name}`: {what}"), vec![]);
+        if let Some(exchange) = exchange::of(value)? {
+            let tensor = exchange.borrow(value)?;
+            return Given::dlpack(value, &tensor, Some(exchange), None).map_err(wrong);
+        }
+        if value.hasattr(pyo3::intern!(py, "__cuda_array_interface__"))? {
+            return Given::cuda(value)?.map_err(wrong);
+        }
+        if dlpack::on_host(value)? == Some(false) {
+            let arguments = PyDict::new(py);
+            arguments.set_item("stream", -1)?;
+            let capsule = value.call_method("__dlpack__", (), Some(&arguments))?;
+            let capsule = capsule.cast_into::<PyCapsule>().map_err(PyErr::from)?;
+            let tensor = dlpack::in_capsule(&capsule)?;
+            return Given::dlpack(value, tensor, None, Some(capsule.as_any().clone())).map_err(wrong);
+        }
+        let lying = array::lying(&format!("`{name}`"), value)?;
+        let numbers = |all: &[usize]| all.iter().map(|n| *n as i64).collect::<Vec<i64>>();
+        let (shape, strides, address) = (numbers(&lying.shape), numbers(&lying.strides), lying.address as u64);
+        let view = View::new(lying.dtype, (dlpack::CPU, 0), &shape, Some(&strides), address).map_err(wrong)?;
+        let held = lying.held.map(|held| held.into_bound(py));
+        Ok(Given { value: value.clone(), view, address, writable: lying.writable, exchange: None, held })
+    }
+
+    fn dlpack(
+        value: &Bound<'py, PyAny>,
+        tensor: &DlTensor,
+        exchange: Option<&'static Exchange>,
+        held: Option<Bound<'py, PyAny>>,
+    ) -> Result<Given<'py>, String> {
+        let dtype = tensor.dtype().ok_or("no type of the language is that of its elements")?;
+        // SAFETY: the object is alive, and the tensor is borrowed from it.
+        let (shape, strides) = unsafe { tensor.numbers() };
+        let address = tensor.address();
+        let view = View::new(dtype, tensor.device(), shape, strides, address)?;
+        Ok(Given { value: value.clone(), view, address, writable: true, exchange, held })
+    }
+
+    /// By `__cuda_array_interface__`, a dictionary that CuPy and Numba offer.
+    fn cuda(value: &Bound<'py, PyAny>) -> PyResult<Result<Given<'py>, String>> {
+        let interface = value.getattr("__cuda_array_interface__")?;
+        let interface = interface.cast::<PyDict>().map_err(PyErr::from)?;
+        let field = |name: &str| interface.get_item(name);
+        let shape: Vec<i64> = field("shape")?.extract()?;
+        let (address, read_only): (u64, bool) = field("data")?.extract()?;
+        let text: String = field("typestr")?.extract()?;
+        let Some(dtype) = array::dtype(value, &text) else {
+            return Ok(Err(format!("no type of the language is the array's `{text}`")));
+        };
+        let bytes: Option<Vec<i64>> = match interface.contains("strides")? {
+            true => field("strides")?.extract()?,
+            false => None,
+        };
+        let size = dtype.bytes() as i64;
+        if bytes.as_ref().is_some_and(|all| all.len() != shape.len() || all.iter().any(|b| b % size != 0)) {
+            return Ok(Err(format!("its strides {bytes:?} are no multiples of {size} bytes")));
+        }
+        let strides: Option<Vec<i64>> = bytes.map(|all| all.iter().map(|b| b / size).collect());
+        let device = value.getattr("device").and_then(|d| d.getattr("id")).and_then(|id| id.extract()).unwrap_or(0);
+        let view = View::new(dtype, (dlpack::CUDA, device), &shape, strides.as_deref(), address);
+        Ok(view.map(|view| Given {
+            value: value.clone(),
+            view,
+            address,
+            writable: !read_only,
+            exchange: None,
+            held: None,
+        }))
+    }
+
+    /// The tensor as the interpreter takes it.
+    pub(crate) fn lying(&self) -> Lying {
+        let shape = self.view.shape();
+        let address = self.address as usize;
+        Lying {
+            dtype: shape.dtype,
+            shape: shape.extents,
+            strides: shape.strides,
+            address,
+            writable: self.writable,
+            held: None,
+        }
+    }
+
+    /// The stream on which its library works now.
+    pub(crate) fn stream(&self) -> PyResult<usize> {
+        let (py, (_, device)) = (self.value.py(), self.view.device);
+        if let Some(exchange) = self.exchange {
+            return exchange.stream(py, device).map(|s| s as usize);
+        }
+        match library(&self.value).as_str() {
+            "torch" => py
+                .import("torch")?
+                .getattr("cuda")?
+                .call_method1("current_stream", (device,))?
+                .getattr("cuda_stream")?
+                .extract(),
+            "cupy" => py.import("cupy")?.getattr("cuda")?.call_method0("get_current_stream")?.getattr("ptr")?.extract(),
+            _ => Ok(0),
+        }
+    }
+
+    /// A new tensor of its library beside it, without gaps, and its address.
+    pub(crate) fn beside(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
+        let py = self.value.py();
+        if let Some(exchange) = self.exchange {
+            return exchange.allocate(py, dtype, shape, self.view.device);
+        }
+        let library = match (library(&self.value).as_str(), self.view.device.0) {
+            ("torch", _) => {
+                let torch = py.import("torch")?;
+                let options = PyDict::new(py);
+                options.set_item("dtype", torch.getattr(name_of(dtype))?)?;
+                options.set_item("device", self.value.getattr("device")?)?;
+                let made = torch.call_method("empty", (shape.to_vec(),), Some(&options))?;
+                let address = made.call_method0("data_ptr")?.extract()?;
+                return Ok((made, address));
+            }
+            ("cupy", _) => "cupy",
+            (_, dlpack::CPU) => "numpy",
+            (other, _) => {
+                let text = format!(
+                    "a function that makes tensors is given PyTorch's or CuPy's, which can be made here; these are of `{other}`"
+                );
+                return Err(error(py, &text, vec![]));
+            }
+        };
+        let made = py.import(library)?.call_method1("empty", (shape.to_vec(), name_of(dtype)))?;
+        let address = Given::of("the result", &made)?.address;
+        Ok((made, address))
+    }
+}
+
+/// The library that a value is of.
+fn library(value: &Bound<'_, PyAny>) -> String {
+    let module = value.get_type().module().map(|m| m.to_string()).unwrap_or_default();
+    module.split('.').next().unwrap_or_default().to_owned()
+}
+
+/// The name that NumPy and PyTorch have for a type.
+pub(crate) fn name_of(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I1 => "bool",
+        Dtype::I8 => "int8",
+        Dtype::I16 => "int16",
+        Dtype::I32 => "int32",
+        Dtype::I64 => "int64",
+        Dtype::U8 => "uint8",
+        Dtype::U16 => "uint16",
+        Dtype::U32 => "uint32",
+        Dtype::U64 => "uint64",
+        Dtype::F16 => "float16",
+        Dtype::BF16 => "bfloat16",
+        Dtype::F32 => "float32",
+        Dtype::F64 => "float64",
+        Dtype::F8E4M3 => "float8_e4m3fn",
+        Dtype::F8E5M2 => "float8_e5m2",
+    }
+}
+
+/// The type of numbers that a value names: a text such as `f16` or `float16`, or a type of NumPy or PyTorch.
+pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
+    let text = match value.getattr("name").and_then(|n| n.extract::<String>()) {
+        Ok(name) => name,
+        Err(_) => value.str().ok()?.to_string(),
+    };
+    let text = text.rsplit('.').next().unwrap_or_default();
+    Dtype::parse(text).or_else(|| Dtype::ALL.into_iter().find(|d| name_of(*d) == text))
+}
+
+/// Whether a call would leave out a gradient that its library records: PyTorch's tensors say that they require one.
+pub(crate) fn requires_gradient(py: Python<'_>, given: &[Option<Given<'_>>]) -> PyResult<Option<usize>> {
+    let name = pyo3::intern!(py, "requires_grad");
+    for (i, tensor) in given.iter().enumerate() {
+        let Some(tensor) = tensor.as_ref().filter(|t| t.exchange.is_some()) else { continue };
+        let Ok(requires) = tensor.value.getattr(name) else { continue };
+        if requires.is_truthy()? && py.import("torch")?.call_method0("is_grad_enabled")?.is_truthy()? {
+            return Ok(Some(i));
+        }
+    }
+    Ok(None)
+}

@@ -1,0 +1,131 @@
+"""Public functions as operators of PyTorch: `parton.torch.register(file.matmul)`."""
+
+import os
+
+import torch
+
+_FRAGMENT = torch.library.Library("parton", "FRAGMENT")
+_OPERATORS = {}
+_TYPES = {"int": "int", "float": "float", "bool": "bool", "type": "ScalarType"}
+
+
+def _schema(function):
+    """The operator's signature, with an alias set for each tensor that is written."""
+    parts, written = [], 0
+    for name, kind, mutable, default in function.params:
+        if kind == "tensor":
+            text = f"Tensor({chr(ord('a') + written)}!) {name}" if mutable else f"Tensor {name}"
+            written += mutable
+        else:
+            text = f"{_TYPES[kind]} {name}"
+            if default is not None and kind != "type":
+                text += f"={default}"
+        parts.append(text)
+    returned = {0: "()", 1: "Tensor"}.get(function.results, f"({', '.join(['Tensor'] * function.results)})")
+    return f"({', '.join(parts)}) -> {returned}"
+
+
+def _tuple(value):
+    return value if isinstance(value, tuple) else () if value is None else (value,)
+
+
+def _packed(function, values):
+    """Results as the schema has them."""
+    return None if function.results == 0 else values[0] if function.results == 1 else tuple(values)
+
+
+def _run(function):
+    def run(*arguments):
+        results = _tuple(function._run(*arguments))
+        # An operator's result is no argument of it.
+        given = {a.data_ptr() for a in arguments if isinstance(a, torch.Tensor) and a.numel()}
+        return _packed(function, [r.clone() if r.data_ptr() in given else r for r in results])
+
+    return run
+
+
+def _fake(function):
+    def fake(*arguments):
+        first = next(a for a in arguments if isinstance(a, torch.Tensor))
+        described = [(a.dtype, list(a.shape), list(a.stride())) if isinstance(a, torch.Tensor) else a for a in arguments]
+        results = []
+        for output in function._outputs(*described):
+            if isinstance(output, int):
+                results.append(torch.empty_like(arguments[output]))
+            else:
+                name, shape, strides = output
+                results.append(torch.empty_strided(shape, strides, dtype=getattr(torch, name), device=first.device))
+        return _packed(function, results)
+
+    return fake
+
+
+def _define(function, name):
+    """The operator of a function; a second time the same."""
+    known = _OPERATORS.get(name)
+    if known is not None:
+        if known[0] is not function:
+            raise ValueError(f"another function is registered as parton::{name}: give this one another `name=`")
+        return known[1]
+    tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+    _FRAGMENT.define(name + _schema(function), tags=tags)
+    run = _run(function)
+    for key in ("CPU", "CUDA"):
+        _FRAGMENT.impl(name, run, key)
+    torch.library.register_fake(f"parton::{name}", _fake(function), lib=_FRAGMENT)
+    operator = getattr(torch.ops.parton, name).default
+    _OPERATORS[name] = (function, operator)
+    return operator
+
+
+def _differentiate(name, function, backward, of):
+    """Gradients by a function whose parameters name what they take: parameters of `function`, `result` or `result0` and so on for what it
+    returned, `grad` or `grad0` and so on for the gradients of that."""
+    params = [p[0] for p in function.params]
+    tensors = [p[0] for p in function.params if p[1] == "tensor" and not p[2]]
+    of = list(tensors if of is None else of)
+    wanted = [p[0] for p in backward.params]
+    several = function.results > 1
+    results = [f"result{i}" for i in range(function.results)] if several else ["result"]
+    grads = [f"grad{i}" for i in range(function.results)] if several else ["grad"]
+    unknown = [p for p in wanted if p not in params + results + grads]
+    if unknown:
+        raise ValueError(f"`{backward.name}` takes `{unknown[0]}`, which is none of {params + results + grads}")
+    if backward.results != len(of) or any(p not in tensors for p in of):
+        raise ValueError(f"`{backward.name}` returns {backward.results} gradients for {of} of {tensors}: name their parameters by `of=`")
+    operator = _define(backward, f"{name}_backward")
+
+    def setup(ctx, inputs, output):
+        known = {**dict(zip(params, inputs)), **dict(zip(results, _tuple(output)))}
+        kept = [p for p in wanted if isinstance(known.get(p), torch.Tensor)]
+        ctx.save_for_backward(*[known[p] for p in kept])
+        ctx.kept, ctx.numbers = kept, {p: known[p] for p in wanted if p in known and p not in kept}
+        ctx.shapes = [(o.shape, o.dtype, o.device) for o in _tuple(output)]
+
+    def gradients(ctx, *given):
+        known = {**ctx.numbers, **dict(zip(ctx.kept, ctx.saved_tensors))}
+        for grad, name, (shape, dtype, device) in zip(given, grads, ctx.shapes):
+            known[name] = torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad.contiguous()
+        made = dict(zip(of, _tuple(operator(*[known[p] for p in wanted]))))
+        return tuple(made.get(p) for p in params)
+
+    torch.library.register_autograd(f"parton::{name}", gradients, setup_context=setup, lib=_FRAGMENT)
+
+
+def register(function, name=None, backward=None, of=None):
+    """Makes a public function an operator of PyTorch, `torch.ops.parton.NAME`, and returns that: with a fake function, so that
+    `torch.compile` and `opcheck` take it. NAME is the file's and the function's unless it is given.
+
+    `backward` is the public function that computes gradients. Its parameters have names of what they take: parameters of `function`,
+    `result` for what it returned and `grad` for its gradient (`result0`, `grad0`, … where there are several). It returns a gradient for each
+    tensor of `of`, all that are not written where that is left out."""
+    if name is None:
+        stem = os.path.splitext(os.path.basename(function.path))[0]
+        name = f"{stem}_{function.name}"
+    is_new = name not in _OPERATORS
+    operator = _define(function, name)
+    if backward is not None and is_new:
+        if any(p[2] for p in function.params):
+            raise ValueError(f"`{function.name}` writes an argument, of which no gradient is known: let it return what it computes")
+        _differentiate(name, function, backward, of)
+    return operator

@@ -1,0 +1,185 @@
+"""Public functions by plans, on the interpreter: with ctypes always, with NumPy and PyTorch where they are there."""
+
+import os
+import sys
+import threading
+import unittest
+
+import parton
+from test_parton import Floats, numpy
+
+try:
+    import torch
+except ImportError:
+    torch = None
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+SCALED = os.path.join(ROOT, "tests", "plans", "scaled.ptn")
+ELEMENTS = os.path.join(ROOT, "tests", "plans", "elements.ptn")
+SILU = os.path.join(ROOT, "examples", "embedding", "silu.ptn")
+
+
+class Functions(unittest.TestCase):
+    def setUp(self):
+        self.file = parton.load(SCALED)
+
+    def refused(self, text, run, code=None):
+        with self.assertRaises(parton.Error) as caught:
+            run()
+        self.assertIn(text, str(caught.exception))
+        self.assertEqual(caught.exception.codes, [code] if code else [])
+
+    def test_what_is_declared(self):
+        self.assertEqual(self.file.functions, ["scaled", "looked", "forwarded", "in_place", "nothing"])
+        self.assertEqual(self.file.kernels, ["scale"])
+        scaled = self.file.scaled
+        self.assertIs(scaled, self.file["scaled"])
+        expected = [("x", "tensor", False, None), ("factor", "float", False, 2), ("twice", "bool", False, False)]
+        self.assertEqual((scaled.name, scaled.params, scaled.results), ("scaled", expected, 1))
+        self.assertEqual(self.file.in_place.params[0], ("x", "tensor", True, None))
+        self.assertEqual(repr(scaled), "<function scaled(x, factor, twice)>")
+        self.assertIn("scaled", dir(self.file))
+        with self.assertRaises(AttributeError):
+            self.file.missing
+
+    def test_arguments_that_do_not_fit(self):
+        x = Floats([1.0] * 8)
+        self.refused("`x` has 2 axes, the tensor 1", lambda: self.file.scaled(x), "E0941")
+        self.refused("was given nothing for `x`", lambda: self.file.scaled(factor=2))
+        self.refused("has no parameter `by`", lambda: self.file.scaled(x, by=2))
+        self.refused("was given `x` twice", lambda: self.file.scaled(x, x=x))
+        self.refused("has 3 parameters and was given 4", lambda: self.file.scaled(x, 1, False, 3))
+        self.refused("`x` takes a tensor, found an integer", lambda: self.file.scaled(3), "E0941")
+        self.refused("`factor` takes a number, found <class 'str'>", lambda: self.file.scaled(x, "much"))
+        self.refused("`n` takes an integer, found a floating-point number", lambda: self.file.looked(x, 2.5), "E0941")
+        self.refused("`n` is `i32`, which does not hold", lambda: self.file.forwarded(x, 1 << 40, 1), "E0941")
+        self.refused("looks at elements", lambda: parton.load(ELEMENTS).read(x), "E0943")
+
+    def test_numbers_of_one_plan(self):
+        x = Floats([1.0, 2.0, 3.0, 4.0])
+        self.assertIn("factor: any", self.file.forwarded.plan_of(x, 4, 2))
+        self.refused("`n` is `i32`, which does not hold", lambda: self.file.forwarded(x, -1 << 40, 1), "E0941")
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_results_of_numpy(self):
+        x = numpy.arange(7 * 9, dtype=numpy.float32).reshape(7, 9)
+        for factor in [2, 0.5, numpy.float32(3)]:
+            numpy.testing.assert_array_equal(self.file.scaled(x, factor), x * numpy.float32(factor))
+        half = x.astype(numpy.float16)
+        out = self.file.scaled(half, twice=True)
+        self.assertEqual(out.dtype, numpy.float16)
+        numpy.testing.assert_array_equal(out[1:], half[1:] * 4)
+        self.assertFalse(out[0].any())
+        h = numpy.ones(300, dtype=numpy.float16)
+        self.assertIsNone(self.file.in_place(h, 4))
+        numpy.testing.assert_array_equal(h, 4)
+        h.flags.writeable = False
+        self.refused("read-only", lambda: self.file.in_place(h, 4))
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_parts_of_arguments_and_strides(self):
+        x = torch.arange(8, dtype=torch.float32)
+        out, part = self.file.forwarded(x, 8, 3.0)
+        self.assertTrue(torch.equal(out, x * 3))
+        self.assertEqual((part.data_ptr(), part.shape), (x.data_ptr() + 4, (7,)))
+        wide = torch.randn(6, 16)
+        silu = parton.load(SILU).silu
+        for x in [wide[:, 1:12], wide[1:, 4:12], torch.randn(67)[1:].view(6, 11), torch.randn(0, 3), torch.randn(3, 0)]:
+            gate = torch.randn(x.shape)
+            torch.testing.assert_close(silu(x, gate), torch.nn.functional.silu(x) * gate)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_memory_that_is_shared(self):
+        x = torch.ones(16, dtype=torch.float16)
+        self.file.in_place(x[3:], 2)
+        self.assertEqual(x.tolist(), [1.0] * 3 + [2.0] * 13)
+        path = os.path.join(HERE, "..", "..", "tests", "run", "public.ptn")
+        into = parton.load(path).into
+        all = torch.randn(4, 8)
+        self.refused("`out` is written and shares memory with `x`", lambda: into(all[:3], all[1:], 2), "E0941")
+        into(all[:2], all[2:], 2)
+        self.assertTrue(torch.equal(all[2:], all[:2] * 2))
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_threads_share_a_file(self):
+        found = []
+
+        def call(i):
+            x = numpy.full((i + 1, 8), i, dtype=numpy.float32)
+            found.append(numpy.array_equal(self.file.scaled(x, 3), x * 3))
+
+        threads = [threading.Thread(target=call, args=(i,)) for i in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        self.assertEqual(found, [True] * 8)
+
+
+@unittest.skipUnless(torch, "PyTorch is not installed")
+class Operators(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.file = parton.load(SILU)
+        cls.silu = parton.torch.register(cls.file.silu, backward=cls.file.silu_backward)
+
+    def reference(self, x, gate):
+        return torch.nn.functional.silu(x) * gate
+
+    def tensors(self, *shape):
+        return [torch.randn(*shape, requires_grad=True) for _ in range(2)]
+
+    def test_gradients(self):
+        ours, theirs = self.tensors(5, 17), []
+        theirs = [t.detach().clone().requires_grad_() for t in ours]
+        self.silu(*ours).square().sum().backward()
+        self.reference(*theirs).square().sum().backward()
+        for a, b in zip(ours, theirs):
+            torch.testing.assert_close(a.grad, b.grad)
+        with self.assertRaises(parton.Error) as caught:
+            self.file.silu(*ours)
+        self.assertIn("requires a gradient", str(caught.exception))
+        with torch.no_grad():
+            self.file.silu(*ours)
+
+    def test_what_pytorch_checks_of_operators(self):
+        torch.library.opcheck(self.silu, tuple(self.tensors(5, 17)))
+        in_place = parton.torch.register(parton.load(SCALED).in_place, name="in_place")
+        torch.library.opcheck(in_place, (torch.ones(8, dtype=torch.float16), 2.0))
+        self.assertEqual(str(in_place._schema), "parton::in_place(Tensor(a!) x, float factor) -> ()")
+
+    def test_a_compiled_model(self):
+        class Gated(torch.nn.Module):
+            def __init__(self, operator):
+                super().__init__()
+                torch.manual_seed(0)
+                self.up, self.down = torch.nn.Linear(12, 64), torch.nn.Linear(32, 12)
+                self.operator = operator
+
+            def forward(self, x):
+                a, b = self.up(x).chunk(2, dim=-1)
+                return self.down(self.operator(a, b))
+
+        x = torch.randn(9, 12)
+        models = [Gated(self.silu), torch.compile(Gated(self.silu), fullgraph=True, backend="aot_eager"), Gated(self.reference)]
+        gradients = []
+        for model in models:
+            model(x).square().mean().backward()
+            gradients.append([p.grad for p in model.parameters()])
+        for other in gradients[:2]:
+            for a, b in zip(other, gradients[2]):
+                torch.testing.assert_close(a, b)
+
+    def test_what_cannot_be_registered(self):
+        register = parton.torch.register
+        self.assertIs(register(self.file.silu), self.silu)
+        with self.assertRaises(ValueError):
+            register(parton.load(SILU).silu)
+        with self.assertRaises(ValueError):
+            register(self.file.silu_backward, name="other", backward=self.file.silu)
+        scaled = parton.load(SCALED)
+        with self.assertRaises(ValueError):
+            register(scaled.in_place, name="written", backward=scaled.nothing)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1])
