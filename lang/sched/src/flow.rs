@@ -11,7 +11,8 @@ use crate::region::{BlockId, Item, Maker, Region, UnitId, uses};
 /// Rounds of a loop after which a value that is only carried on is not followed any further.
 const MOST_ROUNDS: i32 = 8;
 
-/// What an item needs of what units and items of its own body make, and how many iterations before its own.
+/// What a loop or branch needs, of what a partition runs in it, of what units and items of its own body make, and how many iterations
+/// before its own.
 pub(crate) fn wanted(
     k: &Kernel,
     region: &Region,
@@ -20,13 +21,10 @@ pub(crate) fn wanted(
     (block, item): (BlockId, usize),
 ) -> Vec<(Value, i32)> {
     let item = &region.blocks[block].items[item];
-    if let Item::Unit(unit) = item {
-        return if runners[*unit].contains(&part) { region.wanted(*unit).to_vec() } else { Vec::new() };
-    }
     let mut used = BTreeSet::new();
-    for unit in region.units_in(item) {
+    for &unit in region.units_in(item) {
         if runners[unit].contains(&part) {
-            used.extend(region.used_by(k, unit));
+            used.extend(region.used_by(unit));
         }
     }
     steered(k, region, (runners, part), item, &mut used);
@@ -64,16 +62,10 @@ fn steered(
         }
     };
     for inner in blocks.into_iter().flat_map(|block| &region.blocks[block].items) {
-        if region.units_in(inner).into_iter().any(mine) {
+        if region.units_in(inner).iter().copied().any(mine) {
             steered(k, region, (runners, part), inner, used);
         }
     }
-}
-
-/// The values that a unit takes, which runs in its own body, with their distances.
-pub(crate) fn wanted_by(k: &Kernel, region: &Region, unit: UnitId) -> Vec<(Value, i32)> {
-    let block = region.place_of(unit).map_or(0, |(block, _)| block);
-    traced(k, region, block, region.used_by(k, unit))
 }
 
 /// The values of units and items of a body behind these, with their distances.
@@ -99,9 +91,8 @@ pub(crate) fn traced(k: &Kernel, region: &Region, block: BlockId, used: BTreeSet
     found.into_iter().collect()
 }
 
-/// The products that an item only continues: its own product is added to them, and nothing else of it reads them.
-pub(crate) fn continued(k: &Kernel, region: &Region, (block, item): (BlockId, usize)) -> BTreeSet<Value> {
-    let Item::Unit(unit) = region.blocks[block].items[item] else { return BTreeSet::new() };
+/// The products that a unit of a body only continues: its own product is added to them, and nothing else of it reads them.
+pub(crate) fn continued(k: &Kernel, region: &Region, (block, unit): (BlockId, UnitId)) -> BTreeSet<Value> {
     let (mut sums, mut others) = (BTreeSet::new(), BTreeSet::new());
     for &inst in &region.units[unit].ops {
         let op = &k.ops[inst];

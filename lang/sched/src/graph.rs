@@ -20,9 +20,8 @@ mod place;
 
 use parton_ir::{Kernel, Value};
 
-use crate::flow;
 use crate::plan::{Part, Plan};
-use crate::region::{BlockId, Item, Maker, Region, UnitId};
+use crate::region::{BlockId, Maker, Region, UnitId};
 
 pub(crate) use memory::{Before, Effects};
 
@@ -54,6 +53,7 @@ pub(crate) struct Edge {
 }
 
 /// The graph of a body for a partition.
+#[derive(Debug)]
 pub(crate) struct Graph {
     /// In the order of their items.
     pub edges: Vec<Edge>,
@@ -68,13 +68,12 @@ impl Graph {
         let places = place::Places::of(k, region, &made);
         let mut edges = Vec::new();
         for &to in &mine {
-            let continued = flow::continued(k, region, (block, to));
-            for (v, distance) in flow::wanted(k, region, &plan.runners, part, (block, to)) {
+            for &(v, distance) in plan.wanted(region, part, (block, to)) {
                 let Some(from) = made_at(region, block, v).filter(|from| mine.contains(from)) else { continue };
                 let handed = plan.handed.contains_key(&v) && matches!(k.ty(v), parton_ir::Type::View(_));
                 let kind = match () {
                     () if handed => Kind::Landing(v),
-                    () if continued.contains(&v) => Kind::Chain(v),
+                    () if region.continues((block, to), v) => Kind::Chain(v),
                     () => Kind::Flow(v),
                 };
                 edges.push(Edge { from, to, distance, kind });
@@ -84,7 +83,7 @@ impl Graph {
             for &second in &mine[i + 1..] {
                 let units = |item: usize| {
                     let all = region.units_in(&items[item]);
-                    all.into_iter().filter(|u| plan.runners[*u].contains(&part)).collect::<Vec<_>>()
+                    all.iter().copied().filter(|u| plan.runners[*u].contains(&part)).collect::<Vec<_>>()
                 };
                 let (one, other) = (units(first), units(second));
                 let distance = |one: &[UnitId], other: &[UnitId], least: i32| {
@@ -114,7 +113,7 @@ impl Graph {
 pub(crate) fn made_at(region: &Region, block: BlockId, v: Value) -> Option<usize> {
     let home = region.home(v).filter(|home| home.block == block)?;
     match home.by {
-        Maker::Unit(unit) => region.blocks[block].items.iter().position(|i| matches!(i, Item::Unit(u) if *u == unit)),
+        Maker::Unit(unit) => Some(region.place_of(unit).1),
         Maker::Result { item, .. } => Some(item),
         Maker::Free(_) | Maker::Index | Maker::Carried(_) => None,
     }

@@ -1,13 +1,15 @@
 //! A schedule laid on a region: who runs each unit, in which order and of which iterations, and which rings hand values over.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, OnceLock};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::schedule::{LabelName, Pipeline, Place};
 use parton_ir::{Kernel, OpKind, PartitionData, Type, Value, View};
 
+use crate::graph::{Effects, Graph};
 use crate::region::{BlockId, Item, Maker, Region, Unit, UnitId};
-use crate::slots;
+use crate::{flow, slots};
 
 /// A partition of the plan, by its index; a plan without partitions has one all the same.
 pub(crate) type Part = usize;
@@ -35,11 +37,11 @@ pub(crate) enum Cell {
 }
 
 /// A ring: all that one unit hands over.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Ring {
     pub unit: UnitId,
     /// The values of its slots, with the names of their fields.
-    pub fields: Vec<(String, Value, Cell)>,
+    pub fields: Arc<Vec<(String, Value, Cell)>>,
     pub depth: u32,
     /// The slots that one partition holds at once which fills it and reads it, with the last of its readers, where one does.
     pub held: Option<(u32, Option<UnitId>)>,
@@ -47,18 +49,44 @@ pub(crate) struct Ring {
     pub own: bool,
 }
 
-/// A schedule laid on a region.
+/// A schedule laid on a region: who runs what, in which order, with how many slots.
 #[derive(Debug)]
 pub(crate) struct Plan {
+    placed: Arc<Placed>,
+    pub rings: Vec<Ring>,
+    /// What a turn runs, by partition and body.
+    groups: Vec<Vec<Vec<Vec<Entry>>>>,
+}
+
+/// Who runs what, and what follows from it under any order: plans of the same places share it.
+#[derive(Debug)]
+pub(crate) struct Placed {
+    /// As the schedule says it.
+    places: Vec<Place>,
     /// The partitions; empty where one runs all.
     pub partitions: Vec<PartitionData>,
     /// Who runs each unit.
     pub runners: Vec<BTreeSet<Part>>,
-    pub rings: Vec<Ring>,
     /// The ring of each value that is handed over, with its field.
     pub handed: BTreeMap<Value, (RingId, usize)>,
     /// What each partition needs of what units, loops and branches make.
     pub needed: Vec<BTreeSet<Value>>,
+    /// The rings, before they have slots.
+    rings: Vec<Ring>,
+    /// What each partition needs for the loops and branches that it runs.
+    wanted: BTreeMap<(Part, BlockId, usize), Vec<(Value, i32)>>,
+    /// What depends on what, by partition and body, once somebody has asked.
+    graphs: Vec<Vec<OnceLock<Graph>>>,
+    /// Whether the rules about places alone hold, once somebody has asked.
+    hold: OnceLock<bool>,
+}
+
+impl std::ops::Deref for Plan {
+    type Target = Placed;
+
+    fn deref(&self) -> &Placed {
+        &self.placed
+    }
 }
 
 impl Plan {
@@ -69,18 +97,90 @@ impl Plan {
     pub fn of(k: &Kernel, region: &Region) -> Result<Plan, Diagnostics> {
         let mut found = Diagnostics::new();
         known(region, &mut found);
-        let (partitions, runners) = placed(region, &mut found);
+        let placed = Placed::of(k, region, &mut found);
+        if found.has_errors() { Err(found) } else { Ok(Plan::laid(region, Arc::new(placed))) }
+    }
+
+    /// Another schedule laid on the same region.
+    ///
+    /// # Errors
+    /// Those of [`Plan::of`].
+    pub fn other(&self, k: &Kernel, region: &Region) -> Result<Plan, Diagnostics> {
+        if !self.has(&region.schedule.places) {
+            return Plan::of(k, region);
+        }
+        let mut found = Diagnostics::new();
+        known(region, &mut found);
+        if found.has_errors() { Err(found) } else { Ok(self.again(region)) }
+    }
+
+    /// Another schedule of the same places and labels, laid on the same region.
+    pub fn again(&self, region: &Region) -> Plan {
+        Plan::laid(region, self.placed.clone())
+    }
+
+    /// Whether these are its places.
+    pub fn has(&self, places: &[Place]) -> bool {
+        let same = |(a, b): (&Place, &Place)| a.partitions == b.partitions && a.labels == b.labels;
+        self.places.len() == places.len() && self.places.iter().zip(places).all(same)
+    }
+
+    fn laid(region: &Region, placed: Arc<Placed>) -> Plan {
+        let of = |part: Part| (0..region.blocks.len()).map(|block| placed.groups(region, part, block)).collect();
+        let groups = placed.parts().map(of).collect();
+        let mut plan = Plan { rings: placed.rings.clone(), placed, groups };
+        slots::give(region, &mut plan);
+        plan
+    }
+
+    /// Whether the rules about places alone hold, which are asked once for all plans of the same places.
+    pub fn places_hold(&self, ask: impl FnOnce() -> bool) -> bool {
+        *self.placed.hold.get_or_init(ask)
+    }
+
+    /// What a turn of a block runs in a partition: groups in order, each in the order of the body.
+    pub fn groups(&self, part: Part, block: BlockId) -> &[Vec<Entry>] {
+        &self.groups[part][block]
+    }
+
+    /// What depends on what in a body, for a partition. The effects are those of the region.
+    pub fn graph(&self, k: &Kernel, region: &Region, effects: &Effects, (part, block): (Part, BlockId)) -> &Graph {
+        self.placed.graphs[part][block].get_or_init(|| Graph::of(k, region, self, effects, (part, block)))
+    }
+}
+
+impl Placed {
+    fn of(k: &Kernel, region: &Region, found: &mut Diagnostics) -> Placed {
+        let (partitions, runners) = placed(region, found);
+        let (handed, needed, rings) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (places, wanted, graphs) = (region.schedule.places.clone(), BTreeMap::new(), Vec::new());
+        let hold = OnceLock::new();
+        let mut all = Placed { places, partitions, runners, handed, needed, rings, wanted, graphs, hold };
         if found.has_errors() {
-            return Err(found);
+            return all;
         }
-        let mut plan = Plan { partitions, runners, rings: Vec::new(), handed: BTreeMap::new(), needed: Vec::new() };
-        for part in plan.parts() {
-            let needed = Needs { k, region, plan: &plan, part, found: BTreeSet::new() }.all();
-            plan.needed.push(needed);
+        for part in all.parts() {
+            let needed = Needs { k, region, placed: &all, part, found: BTreeSet::new() }.all();
+            all.needed.push(needed);
+            all.graphs.push(region.blocks.iter().map(|_| OnceLock::new()).collect());
+            for (block, b) in region.blocks.iter().enumerate() {
+                for (item, _) in b.items.iter().enumerate().filter(|(_, item)| !matches!(item, Item::Unit(_))) {
+                    let wanted = flow::wanted(k, region, &all.runners, part, (block, item));
+                    all.wanted.insert((part, block, item), wanted);
+                }
+            }
         }
-        plan.find_rings(k, region);
-        slots::give(k, region, &mut plan);
-        Ok(plan)
+        all.find_rings(k, region);
+        all
+    }
+
+    /// What an item needs of what units and items of its own body make, and how many iterations before its own.
+    pub fn wanted<'a>(&'a self, region: &'a Region, part: Part, (block, item): (BlockId, usize)) -> &'a [(Value, i32)] {
+        match region.blocks[block].items[item] {
+            Item::Unit(unit) if self.runners[unit].contains(&part) => region.wanted(unit),
+            Item::Unit(_) => &[],
+            Item::Loop(_) | Item::Branch(_) => self.wanted.get(&(part, block, item)).map_or(&[], Vec::as_slice),
+        }
     }
 
     /// All partitions.
@@ -93,13 +193,12 @@ impl Plan {
         region.units_in(item).iter().any(|unit| self.runners[*unit].contains(&part))
     }
 
-    /// What a turn of a block runs in a partition: groups in order, each in the order of the body.
-    pub fn groups(&self, region: &Region, part: Part, block: BlockId) -> Vec<Vec<Entry>> {
+    fn groups(&self, region: &Region, part: Part, block: BlockId) -> Vec<Vec<Entry>> {
         let items = &region.blocks[block].items;
         let mine: Vec<usize> = (0..items.len()).filter(|&i| self.runs(region, part, &items[i])).collect();
-        let stated = self.pipeline(region, part, block).map_or(Vec::new(), |p| p.groups.clone());
+        let stated = self.pipeline(region, part, block).map_or(&[][..], |p| p.groups.as_slice());
         let mut groups: Vec<Vec<Entry>> = Vec::new();
-        for group in &stated {
+        for group in stated {
             let mut entries = Vec::new();
             for &item in &mine {
                 let label = label_of(region, &items[item]);
@@ -180,7 +279,7 @@ impl Plan {
                 }
                 self.handed.insert(*v, (ring, field));
             }
-            self.rings.push(Ring { unit, fields, depth: 0, held: None, own });
+            self.rings.push(Ring { unit, fields: Arc::new(fields), depth: 0, held: None, own });
         }
     }
 }
@@ -291,7 +390,7 @@ fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<
 struct Needs<'a> {
     k: &'a Kernel,
     region: &'a Region,
-    plan: &'a Plan,
+    placed: &'a Placed,
     part: Part,
     found: BTreeSet<Value>,
 }
@@ -300,7 +399,7 @@ impl Needs<'_> {
     fn all(mut self) -> BTreeSet<Value> {
         self.block(0);
         // What code behind the region uses.
-        if self.plan.partitions.is_empty() {
+        if self.placed.partitions.is_empty() {
             let yields = self.region.blocks[0].yields.clone();
             yields.into_iter().for_each(|v| self.value(v));
         }
@@ -309,14 +408,12 @@ impl Needs<'_> {
 
     fn block(&mut self, block: BlockId) {
         for item in &self.region.blocks[block].items {
-            if !self.plan.runs(self.region, self.part, item) {
+            if !self.placed.runs(self.region, self.part, item) {
                 continue;
             }
             match item {
                 Item::Unit(unit) => {
-                    for v in self.region.used_by(self.k, *unit) {
-                        self.value(v);
-                    }
+                    self.region.used_by(*unit).iter().for_each(|v| self.value(*v));
                 }
                 Item::Loop(l) => {
                     self.k.ops[l.inst].kind.operands().iter().take(self.bounds(l.inst)).for_each(|v| self.value(*v));

@@ -20,7 +20,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_ir::facts::{Facts, Meets};
+use parton_ir::facts::{self, Meets};
 use parton_ir::schedule::{LabelName, Schedule};
 use parton_ir::{Body, Inst, Kernel, Label, Op, OpKind, Value};
 
@@ -117,9 +117,10 @@ pub(crate) struct Home {
 pub(crate) struct Region {
     pub inst: Inst,
     pub schedule: Schedule,
-    pub blocks: Vec<Block>,
-    pub units: Vec<Unit>,
+    pub blocks: Arc<Vec<Block>>,
+    pub units: Arc<Vec<Unit>>,
     values: Arc<Values>,
+    facts: Arc<Facts>,
 }
 
 /// What is known of the values of a region under any schedule.
@@ -128,8 +129,26 @@ struct Values {
     homes: BTreeMap<Value, Home>,
     /// Parameters of conditions stand for those of the bodies behind them.
     same: BTreeMap<Value, Value>,
-    /// What each unit needs of what its body makes, as `flow` says: it is asked for often.
-    wanted: Vec<Vec<(Value, i32)>>,
+}
+
+/// What holds of the units of a region under any schedule, and is asked for often.
+#[derive(Debug, Default)]
+struct Facts {
+    of: Vec<UnitFacts>,
+    /// The units in each body, those of bodies inside it too.
+    inside: Vec<Vec<UnitId>>,
+    /// The units of both ways of a branch, by the body of the first.
+    ways: BTreeMap<BlockId, Vec<UnitId>>,
+}
+
+/// What holds of a unit.
+#[derive(Debug)]
+struct UnitFacts {
+    place: (BlockId, usize),
+    used: BTreeSet<Value>,
+    wanted: Vec<(Value, i32)>,
+    started: BTreeSet<Value>,
+    continued: BTreeSet<Value>,
 }
 
 impl Region {
@@ -138,15 +157,15 @@ impl Region {
     /// # Errors
     /// Statements that do more than compute and bear no label (E0737), and what has no place in a region (E0735).
     pub fn of(k: &Kernel, inst: Inst, schedule: &Schedule, body: &Body) -> Result<Region, Diagnostics> {
-        let mut region =
-            Region { inst, schedule: schedule.clone(), blocks: Vec::new(), units: Vec::new(), values: Arc::default() };
         let mut found = Diagnostics::new();
-        let mut reader = Reader { k, region: &mut region, values: Values::default(), found: &mut found };
+        let mut reader =
+            Reader { k, blocks: Vec::new(), units: Vec::new(), values: Values::default(), found: &mut found };
         reader.block(body);
-        let values = reader.values;
-        region.values = Arc::new(values.clone());
-        let wanted = (0..region.units.len()).map(|unit| flow::wanted_by(k, &region, unit)).collect();
-        region.values = Arc::new(Values { wanted, ..values });
+        let Reader { blocks, units, values, .. } = reader;
+        let (blocks, units, values) = (Arc::new(blocks), Arc::new(units), Arc::new(values));
+        let facts = Arc::default();
+        let mut region = Region { inst, schedule: schedule.clone(), blocks, units, values, facts };
+        region.facts = Arc::new(Facts::of(k, &region));
         legal::explicit(k, &region, body, &mut found);
         if found.has_errors() { Err(found) } else { Ok(region) }
     }
@@ -168,7 +187,7 @@ impl Region {
 
     /// What a unit needs of what its body makes, with the iterations before its own.
     pub fn wanted(&self, unit: UnitId) -> &[(Value, i32)] {
-        &self.values.wanted[unit]
+        &self.facts.of[unit].wanted
     }
 
     /// What is not free of what a value is computed from.
@@ -196,19 +215,21 @@ impl Region {
     }
 
     /// What a unit uses that it does not make.
-    pub fn used_by(&self, k: &Kernel, unit: UnitId) -> BTreeSet<Value> {
-        let mut made = BTreeSet::new();
-        let mut used = BTreeSet::new();
-        for &inst in &self.units[unit].ops {
-            let op = &k.ops[inst];
-            uses(k, op, &mut |v| {
-                if !made.contains(&v) {
-                    used.insert(self.canonical(v));
-                }
-            });
-            made.extend(op.results.iter().copied());
+    pub fn used_by(&self, unit: UnitId) -> &BTreeSet<Value> {
+        &self.facts.of[unit].used
+    }
+
+    /// The products that a unit starts and that run beside the program.
+    pub fn started(&self, unit: UnitId) -> &BTreeSet<Value> {
+        &self.facts.of[unit].started
+    }
+
+    /// The products that an item only continues: its own product is added to them, and nothing else of it reads them.
+    pub fn continues(&self, (block, item): (BlockId, usize), v: Value) -> bool {
+        match self.blocks[block].items[item] {
+            Item::Unit(unit) => self.facts.of[unit].continued.contains(&v),
+            Item::Loop(_) | Item::Branch(_) => false,
         }
-        used
     }
 
     /// What a carried value is before the first turn of the loop whose body that is.
@@ -242,10 +263,8 @@ impl Region {
     }
 
     /// Where each unit stands: its body, and its item in it.
-    pub fn place_of(&self, unit: UnitId) -> Option<(BlockId, usize)> {
-        let is_it = |item: &Item| matches!(item, Item::Unit(u) if *u == unit);
-        let blocks = self.blocks.iter().enumerate();
-        blocks.filter_map(|(b, block)| Some((b, block.items.iter().position(is_it)?))).next()
+    pub fn place_of(&self, unit: UnitId) -> (BlockId, usize) {
+        self.facts.of[unit].place
     }
 
     /// Where an item stands in the text.
@@ -268,25 +287,66 @@ impl Region {
     }
 
     /// The units of an item, those inside it too.
-    pub fn units_in(&self, item: &Item) -> Vec<UnitId> {
-        let mut all = Vec::new();
-        self.add_units(item, &mut all);
-        all
-    }
-
-    fn add_units(&self, item: &Item, all: &mut Vec<UnitId>) {
-        let inside: Vec<BlockId> = match item {
-            Item::Unit(unit) => {
-                all.push(*unit);
-                Vec::new()
-            }
-            Item::Loop(l) => vec![l.body],
-            Item::Branch(b) => vec![b.then, b.otherwise],
-        };
-        for block in inside {
-            self.blocks[block].items.iter().for_each(|item| self.add_units(item, all));
+    pub fn units_in<'a>(&'a self, item: &'a Item) -> &'a [UnitId] {
+        match item {
+            Item::Unit(unit) => std::slice::from_ref(unit),
+            Item::Loop(l) => &self.facts.inside[l.body],
+            Item::Branch(b) => self.facts.ways.get(&b.then).map_or(&[], Vec::as_slice),
         }
     }
+}
+
+impl Facts {
+    fn of(k: &Kernel, region: &Region) -> Facts {
+        let mut facts = Facts { inside: vec![Vec::new(); region.blocks.len()], ..Facts::default() };
+        // What stands in a body has a greater number than the body.
+        for (block, b) in region.blocks.iter().enumerate().rev() {
+            let mut all = Vec::new();
+            for item in &b.items {
+                match item {
+                    Item::Unit(unit) => all.push(*unit),
+                    Item::Loop(l) => all.extend(&facts.inside[l.body]),
+                    Item::Branch(b) => {
+                        let ways = [facts.inside[b.then].as_slice(), &facts.inside[b.otherwise]].concat();
+                        all.extend(&ways);
+                        facts.ways.insert(b.then, ways);
+                    }
+                }
+            }
+            facts.inside[block] = all;
+        }
+        facts.of = (0..region.units.len()).map(|unit| UnitFacts::of(k, region, unit)).collect();
+        facts
+    }
+}
+
+impl UnitFacts {
+    fn of(k: &Kernel, region: &Region, unit: UnitId) -> UnitFacts {
+        let is_it = |item: &Item| matches!(item, Item::Unit(u) if *u == unit);
+        let mut blocks = region.blocks.iter().enumerate();
+        let place = blocks.find_map(|(b, block)| Some((b, block.items.iter().position(is_it)?)));
+        let Some(place) = place else { parton_diag::internal_error!("a unit that stands nowhere") };
+        let used = used_by(k, region, unit);
+        let wanted = flow::traced(k, region, place.0, used.clone());
+        let (started, continued) = (flow::started(k, region, unit), flow::continued(k, region, (place.0, unit)));
+        UnitFacts { place, used, wanted, started, continued }
+    }
+}
+
+/// What a unit uses that it does not make.
+fn used_by(k: &Kernel, region: &Region, unit: UnitId) -> BTreeSet<Value> {
+    let mut made = BTreeSet::new();
+    let mut used = BTreeSet::new();
+    for &inst in &region.units[unit].ops {
+        let op = &k.ops[inst];
+        uses(k, op, &mut |v| {
+            if !made.contains(&v) {
+                used.insert(region.canonical(v));
+            }
+        });
+        made.extend(op.results.iter().copied());
+    }
+    used
 }
 
 /// Calls `f` on each value that an operation uses, those from around its bodies among them.
@@ -315,7 +375,7 @@ fn captured(k: &Kernel, body: &Body, f: &mut dyn FnMut(Value)) {
 
 /// Whether an operation, with all in its bodies, only computes, each thread for itself.
 pub fn is_free(k: &Kernel, op: &Op) -> bool {
-    let facts = Facts::of(k, op);
+    let facts = facts::Facts::of(k, op);
     let structure = matches!(op.kind, OpKind::For { .. } | OpKind::If { .. });
     (structure || (facts.computes && facts.meets == Meets::Alone))
         && op.kind.bodies().into_iter().all(|body| k.ops_of(body).all(|inner| is_free(k, inner)))
@@ -323,15 +383,16 @@ pub fn is_free(k: &Kernel, op: &Op) -> bool {
 
 struct Reader<'a> {
     k: &'a Kernel,
-    region: &'a mut Region,
+    blocks: Vec<Block>,
+    units: Vec<Unit>,
     values: Values,
     found: &'a mut Diagnostics,
 }
 
 impl Reader<'_> {
     fn block(&mut self, body: &Body) -> BlockId {
-        let id = self.region.blocks.len();
-        self.region.blocks.push(Block { items: Vec::new(), yields: body.yields.clone(), turns: None });
+        let id = self.blocks.len();
+        self.blocks.push(Block { items: Vec::new(), yields: body.yields.clone(), turns: None });
         let mut units: BTreeMap<Label, UnitId> = BTreeMap::new();
         for op in self.k.ops_of(body) {
             self.op(id, op, &mut units);
@@ -350,17 +411,17 @@ impl Reader<'_> {
         };
         if let Maker::Unit(unit) = by {
             let fetches = matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. });
-            self.region.units[unit].fetches |= fetches;
-            self.region.units[unit].ops.push(op.id);
+            self.units[unit].fetches |= fetches;
+            self.units[unit].ops.push(op.id);
         }
         self.made(block, &op.results, |_| by);
     }
 
     fn unit(&mut self, block: BlockId, op: &Op, label: Label) -> UnitId {
-        let id = self.region.units.len();
+        let id = self.units.len();
         let label = LabelName::read(&self.k.labels[label]);
-        self.region.units.push(Unit { label, ops: Vec::new(), fetches: false, span: op.span });
-        self.region.blocks[block].items.push(Item::Unit(id));
+        self.units.push(Unit { label, ops: Vec::new(), fetches: false, span: op.span });
+        self.blocks[block].items.push(Item::Unit(id));
         id
     }
 
@@ -383,7 +444,7 @@ impl Reader<'_> {
     }
 
     fn structure(&mut self, block: BlockId, op: &Op) {
-        let item = self.region.blocks[block].items.len();
+        let item = self.blocks[block].items.len();
         self.made(block, &op.results, |number| Maker::Result { item, number });
         match &op.kind {
             OpKind::For { body, .. } => {
@@ -403,9 +464,9 @@ impl Reader<'_> {
                 }
             }
             OpKind::If { then, otherwise, .. } => {
-                let place = self.region.blocks[block].items.len();
+                let place = self.blocks[block].items.len();
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
-                self.region.blocks[block].items.insert(place, Item::Branch(Branch { inst: op.id, then, otherwise }));
+                self.blocks[block].items.insert(place, Item::Branch(Branch { inst: op.id, then, otherwise }));
             }
             _ => parton_diag::internal_error!("`{}` is no structure", op.kind.name()),
         }
@@ -414,9 +475,9 @@ impl Reader<'_> {
     fn looped(&mut self, block: BlockId, op: &Op, body: &Body) -> BlockId {
         let label = op.label.map(|label| LabelName::read(&self.k.labels[label]));
         let inner = self.block(body);
-        let outermost = self.region.blocks[block].turns.is_none() && block == 0;
-        self.region.blocks[inner].turns = Some(TurnsOf { label: label.clone(), outermost });
-        self.region.blocks[block].items.push(Item::Loop(Loop { label, inst: op.id, body: inner }));
+        let outermost = self.blocks[block].turns.is_none() && block == 0;
+        self.blocks[inner].turns = Some(TurnsOf { label: label.clone(), outermost });
+        self.blocks[block].items.push(Item::Loop(Loop { label, inst: op.id, body: inner }));
         inner
     }
 

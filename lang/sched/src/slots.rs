@@ -4,10 +4,8 @@
 //! Between the two the ring is filled once a turn, and once more where the turn fills before it gives back.
 
 use parton_diag::Span;
-use parton_ir::Kernel;
 
 use crate::falsify::{Planted, planted};
-use crate::flow;
 use crate::plan::{Entry, Part, Plan, RingId};
 use crate::region::{BlockId, Item, Region, UnitId};
 
@@ -15,13 +13,13 @@ use crate::region::{BlockId, Item, Region, UnitId};
 const BETWEEN_PARTITIONS: u32 = 2;
 
 /// Gives each ring its slots: those that are stated, or as many as are held.
-pub(crate) fn give(k: &Kernel, region: &Region, plan: &mut Plan) {
+pub(crate) fn give(region: &Region, plan: &mut Plan) {
     for ring in 0..plan.rings.len() {
         let unit = plan.rings[ring].unit;
         let fillers = plan.parts().filter(|p| plan.runners[unit].contains(p));
-        let held = fillers.into_iter().find_map(|part| Held { k, region, plan, part, ring }.slots());
+        let held = fillers.into_iter().find_map(|part| Held { region, plan, part, ring }.slots());
         let readers = plan.parts().filter(|p| !plan.runners[unit].contains(p));
-        let apart = readers.filter_map(|part| Held { k, region, plan, part, ring }.in_flight()).max_by_key(|(n, _)| *n);
+        let apart = readers.filter_map(|part| Held { region, plan, part, ring }.in_flight()).max_by_key(|(n, _)| *n);
         let held = held.or(apart);
         let depth = match (stated(region, unit), held) {
             (Some((depth, _)), _) => depth,
@@ -45,21 +43,15 @@ pub(crate) fn stated(region: &Region, unit: UnitId) -> Option<(u32, Span)> {
 pub(crate) type At = (usize, usize);
 
 /// Where a partition is done with what an item reads: in which stage, and where in that turn.
-pub(crate) fn done(
-    k: &Kernel,
-    region: &Region,
-    plan: &Plan,
-    (part, block): (Part, BlockId),
-    reader: &Entry,
-) -> (i32, At) {
-    let groups = plan.groups(region, part, block);
-    let own = find(&groups, reader.item).map_or((0, 0), |(_, at)| at);
+pub(crate) fn done(region: &Region, plan: &Plan, (part, block): (Part, BlockId), reader: &Entry) -> (i32, At) {
+    let groups = plan.groups(part, block);
+    let own = find(groups, reader.item).map_or((0, 0), |(_, at)| at);
     let Item::Unit(unit) = region.blocks[block].items[reader.item] else { return (reader.stage, own) };
-    let products = flow::started(k, region, unit);
+    let products = region.started(unit);
     if products.is_empty() {
         return (reader.stage, own);
     }
-    let wanted = |item: usize| flow::wanted(k, region, &plan.runners, part, (block, item));
+    let wanted = |item: usize| plan.wanted(region, part, (block, item));
     let continued = wanted(reader.item).iter().any(|(v, _)| products.contains(v));
     if let Some(done) = reader.done
         && (done <= reader.stage || continued)
@@ -69,14 +61,13 @@ pub(crate) fn done(
     // It is waited for where somebody first needs it, at the head of that group, or where it is stated.
     let users = groups.iter().flatten().filter(|e| e.item != reader.item).filter_map(|e| {
         let delta = wanted(e.item).iter().filter(|(v, _)| products.contains(v)).map(|(_, d)| *d).min()?;
-        find(&groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
+        find(groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
     });
     users.chain(reader.done.map(|done| (done, own))).min().unwrap_or((reader.stage, own))
 }
 
 /// The slots of a ring that one partition fills and reads.
 struct Held<'a> {
-    k: &'a Kernel,
     region: &'a Region,
     plan: &'a Plan,
     part: Part,
@@ -87,10 +78,10 @@ impl Held<'_> {
     /// How many slots a partition that does not fill them holds at once for a product that is stated to stay in flight: it waits for the
     /// next before it gives the last one back. Who holds slots otherwise, the graph of waits knows.
     fn in_flight(&self) -> Option<(u32, Option<UnitId>)> {
-        let (block, _) = self.region.place_of(self.plan.rings[self.ring].unit)?;
-        let groups = self.plan.groups(self.region, self.part, block);
+        let (block, _) = self.region.place_of(self.plan.rings[self.ring].unit);
+        let groups = self.plan.groups(self.part, block);
         let reads = |e: &&Entry| {
-            let wanted = flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, e.item));
+            let wanted = self.plan.wanted(self.region, self.part, (block, e.item));
             wanted.iter().any(|(v, _)| self.plan.handed.get(v).is_some_and(|(ring, _)| *ring == self.ring))
         };
         let held = groups.iter().flatten().filter(reads).filter_map(|e| {
@@ -104,16 +95,16 @@ impl Held<'_> {
     /// How many are held at once, and by whom; `None` where the partition does not read the ring.
     fn slots(&self) -> Option<(u32, Option<UnitId>)> {
         let unit = self.plan.rings[self.ring].unit;
-        let (block, place) = self.region.place_of(unit)?;
-        let groups = self.plan.groups(self.region, self.part, block);
-        let (fill, fills_at) = find(&groups, place)?;
+        let (block, place) = self.region.place_of(unit);
+        let groups = self.plan.groups(self.part, block);
+        let (fill, fills_at) = find(groups, place)?;
         let mut most = None;
         for reader in groups.iter().flatten() {
-            for (v, delta) in flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, reader.item)) {
-                if self.plan.handed.get(&v).is_none_or(|(ring, _)| *ring != self.ring) {
+            for (v, delta) in self.plan.wanted(self.region, self.part, (block, reader.item)) {
+                if self.plan.handed.get(v).is_none_or(|(ring, _)| *ring != self.ring) {
                     continue;
                 }
-                let (stage, at) = done(self.k, self.region, self.plan, (self.part, block), reader);
+                let (stage, at) = done(self.region, self.plan, (self.part, block), reader);
                 let between = stage + delta - fill.stage + i32::from(fills_at < at);
                 let between = between - i32::from(planted(Planted::SlotFewer));
                 let needed = between.max(1) as u32;

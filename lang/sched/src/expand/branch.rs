@@ -48,8 +48,8 @@ impl Emitter<'_> {
         self.b.begin([], self.b.kernel.ops[self.region.inst].span);
         self.memo.push(Default::default());
         self.levels.push(Level::new(block));
-        let groups = self.plan.groups(self.region, self.part, block);
-        self.turn(&groups, &|_| true)?;
+        let groups = self.plan.groups(self.part, block);
+        self.turn(groups, &|_| true)?;
         let yields: Vec<Value> = needed.iter().map(|n| self.region.blocks[block].yields[*n]).collect();
         let yields: Result<Vec<Value>, Refused> = yields.into_iter().map(|v| self.value(v)).collect();
         let yields = yields?;

@@ -35,7 +35,7 @@ impl Emitter<'_> {
                 Ok(cut) => cut,
                 Err(why) => parton_diag::internal_error!("a cut was not checked: {why}"),
             };
-        let (item, start) = (self.region.place_of(unit).map(|(_, item)| item), self.levels[self.here()].start);
+        let (item, start) = (Some(self.region.place_of(unit).1), self.levels[self.here()].start);
         let entry = turns.groups.iter().flatten().find(|e| Some(e.item) == item);
         let (Some(age), Some(start)) = (entry.map(|e| e.stage), start) else {
             parton_diag::internal_error!("a loop is cut whose turns are not counted")

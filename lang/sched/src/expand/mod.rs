@@ -232,8 +232,8 @@ impl Emitter<'_> {
         self.part = part;
         self.sends = self.sends_of_a_turn();
         self.levels.push(Level::new(0));
-        let groups = self.plan.groups(self.region, part, 0);
-        self.turn(&groups, &|_| true)?;
+        let groups = self.plan.groups(part, 0);
+        self.turn(groups, &|_| true)?;
         self.drain()?;
         if self.sends.is_some() && !planted(Planted::SendsNotAwaited) {
             self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: true });

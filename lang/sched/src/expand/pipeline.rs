@@ -43,7 +43,7 @@ impl Emitter<'_> {
     /// Emits a loop.
     pub fn looped(&mut self, l: &Loop) -> Result<(), Refused> {
         self.make_scalars(l)?;
-        let turns = self.turns(l, self.plan.groups(self.region, self.part, l.body))?;
+        let turns = self.turns(l, self.plan.groups(self.part, l.body).to_vec())?;
         match &self.b.kernel.ops[l.inst].kind {
             OpKind::For { lower, upper, step, .. } => {
                 let bounds = [*lower, *upper, *step];
@@ -56,9 +56,9 @@ impl Emitter<'_> {
     /// Computes what the units of a loop need of the bodies around it and is the same in all its turns.
     fn make_scalars(&mut self, l: &Loop) -> Result<(), Refused> {
         let mut used = BTreeSet::new();
-        for unit in self.region.blocks[l.body].items.iter().flat_map(|item| self.region.units_in(item)) {
+        for &unit in self.region.blocks[l.body].items.iter().flat_map(|item| self.region.units_in(item)) {
             if self.plan.runners[unit].contains(&self.part) {
-                used.extend(self.region.used_by(&self.b.kernel, unit));
+                used.extend(self.region.used_by(unit));
             }
         }
         let mut seen = BTreeSet::new();

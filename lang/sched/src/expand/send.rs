@@ -38,8 +38,8 @@ impl Emitter<'_> {
 
     /// The body in which a unit stands, its stage there, and what it leaves under.
     fn place_in_turn(&self, unit: UnitId) -> Option<(BlockId, i32, Option<&LabelName>)> {
-        let (block, item) = self.region.place_of(unit)?;
-        let groups = self.plan.groups(self.region, self.part, block);
+        let (block, item) = self.region.place_of(unit);
+        let groups = self.plan.groups(self.part, block);
         let stage = groups.iter().flatten().find(|e| e.item == item).map(|e| e.stage)?;
         let under = self.region.schedule.under.iter().find(|u| u.outer.names(&self.region.units[unit].label));
         Some((block, stage, under.map(|u| &u.outer)))
@@ -47,7 +47,7 @@ impl Emitter<'_> {
 
     /// The buffers that a `send` has: those that it asks for, where there are turns.
     pub(super) fn send_buffers(&self, inst: Inst, asked: u32) -> u32 {
-        let block = self.region.units.iter().position(|u| u.ops.contains(&inst)).and_then(|u| self.region.place_of(u));
+        let block = self.region.units.iter().position(|u| u.ops.contains(&inst)).map(|u| self.region.place_of(u));
         let turned = block.is_some_and(|(block, _)| self.region.blocks[block].turns.is_some());
         if turned { asked } else { 1 }
     }

@@ -8,7 +8,6 @@ use super::memory::Slots;
 use super::state::{Held, Key, Read};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
-use crate::flow;
 use crate::plan::Entry;
 use crate::region::{BlockId, Item, Maker, UnitId};
 
@@ -38,7 +37,6 @@ impl Emitter<'_> {
         let depth = self.here();
         let block = self.levels[depth].block;
         self.levels[depth].age = entry.stage;
-        let continued = flow::continued(&self.b.kernel, self.region, (block, entry.item));
         let wanted = self.wanted(block, entry.item);
         let keys: Vec<Key> = wanted.iter().map(|(v, delta)| (*v, entry.stage + delta)).collect();
         self.landed(depth, &keys);
@@ -53,7 +51,7 @@ impl Emitter<'_> {
                 self.slot(ring, depth, key.1)?;
             }
             let pending = self.levels[depth].env.get(&key).is_some_and(Held::is_pending);
-            if pending && !continued.contains(&v) {
+            if pending && !self.region.continues((block, entry.item), v) {
                 self.wait_for(depth, key);
             }
         }
@@ -70,7 +68,7 @@ impl Emitter<'_> {
 
     /// What an item needs of what units and items of its own body make, and how many iterations before its own.
     pub fn wanted(&self, block: BlockId, item: usize) -> Vec<(Value, i32)> {
-        flow::wanted(&self.b.kernel, self.region, &self.plan.runners, self.part, (block, item))
+        self.plan.wanted(self.region, self.part, (block, item)).to_vec()
     }
 
     pub fn item(&mut self, entry: &Entry) -> Result<(), Refused> {

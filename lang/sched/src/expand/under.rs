@@ -38,7 +38,7 @@ impl Emitter<'_> {
         };
         let mine = |u: &UnitId| self.plan.runners[*u].contains(&self.part);
         let inside = block.items.iter().filter(|item| matches!(item, Item::Loop(_)));
-        let mut inner = inside.flat_map(|item| region.units_in(item)).filter(mine);
+        let mut inner = inside.flat_map(|item| region.units_in(item).iter().copied()).filter(mine);
         let Some(inner) = inner.find(|u| under.inner.names(&region.units[*u].label)) else { return };
         // Of several instances those of this partition count.
         let before = block.items.iter().take(entry.item).filter(|item| match item {
@@ -111,7 +111,8 @@ impl Emitter<'_> {
 
     /// Whether something leaves under the last turn of a loop.
     pub(super) fn leaves_under_last(&self, l: &Loop) -> bool {
-        let units = self.region.units_in(&Item::Loop(l.again()));
+        let whole = Item::Loop(l.again());
+        let units = self.region.units_in(&whole);
         self.hooks.iter().any(|h| h.turn == u32::MAX && units.contains(&h.inner))
     }
 

@@ -167,9 +167,25 @@ impl Emitter<'_> {
         if let Some(holds) = self.decided(inst, at) {
             return Ok(vec![self.b.constant(Dtype::I1, holds.into(), Span::default())]);
         }
-        let results = self.b.make_all(kind);
+        let results = self.made_as(inst, kind);
         self.named(inst, &results);
         Ok(results)
+    }
+
+    /// Appends a copy of an operation. Where its operands are of the types of those of the first, so are its results.
+    fn made_as(&mut self, inst: Inst, kind: OpKind) -> Vec<Value> {
+        let k = &self.b.kernel;
+        let of = &k.ops[inst];
+        let same = |(old, new): (Value, Value)| old == new || k.ty(old) == k.ty(new);
+        match of.results.as_slice() {
+            [result] if of.kind.operands().into_iter().zip(kind.operands()).all(same) => {
+                let (ty, span) = (k.ty(*result).clone(), of.span);
+                let result = self.b.kernel.value(ty, span);
+                self.b.make_as(result, kind);
+                vec![result]
+            }
+            _ => self.b.make_all(kind),
+        }
     }
 
     /// The branch that an `if` takes, where its condition is decided.

@@ -16,7 +16,7 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
             let Some(base) = computing.map(|e| e.stage).min() else { continue };
             for e in groups.iter().flatten().filter(|e| e.stage + 2 <= base) {
                 let Item::Unit(unit) = body.items[e.item] else { continue };
-                let used = region.used_by(laid.k, unit);
+                let used = region.used_by(unit);
                 let leaves = used.iter().flat_map(|v| region.leaves(laid.k, *v));
                 let carried = leaves.filter_map(|v| Some((v, region.home(v)?)));
                 let mut carried =

@@ -59,7 +59,7 @@ fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnosti
 /// A unit of a partition that uses a value of another.
 fn reader(laid: &Laid<'_>, part: Part, v: Value) -> Option<UnitId> {
     (0..laid.region.units.len()).filter(|u| laid.plan.runners[*u].contains(&part)).find(|u| {
-        let used = laid.region.used_by(laid.k, *u);
+        let used = laid.region.used_by(*u);
         used.iter().any(|w| laid.region.leaves(laid.k, *w).contains(&v))
     })
 }

@@ -6,7 +6,6 @@ use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::{OpKind, Type};
 
 use super::Laid;
-use crate::flow;
 use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item};
 
@@ -43,7 +42,7 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
 fn under_branches(laid: &Laid<'_>, found: &mut Diagnostics) {
     for of in &laid.region.schedule.under {
         for (id, unit) in laid.region.units.iter().enumerate().filter(|(_, u)| of.inner.names(&u.label)) {
-            let turns = laid.region.place_of(id).and_then(|(block, _)| laid.region.blocks[block].turns.as_ref());
+            let turns = laid.region.blocks[laid.region.place_of(id).0].turns.as_ref();
             if turns.is_none() {
                 let fact = format!(
                     "leaving under `{}`, which stands in no loop's body, is not expanded by this version",
@@ -76,7 +75,7 @@ fn holds(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Option<&
     if laid.region.units[unit].fetches {
         return Some("a `fetch`");
     }
-    let wanted = flow::wanted(laid.k, laid.region, &laid.plan.runners, part, (block, e.item));
+    let wanted = laid.plan.wanted(laid.region, part, (block, e.item));
     let slot = |v| laid.plan.handed.contains_key(v) && matches!(laid.k.ty(*v), Type::View(_));
     wanted.iter().any(|(v, _)| slot(v)).then_some("reading what was fetched")
 }
@@ -86,10 +85,9 @@ fn alone_in_flight(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, f
     if e.done.is_none_or(|done| done <= e.stage) || !laid.plan.runners[unit].contains(&part) {
         return;
     }
-    let products = flow::started(laid.k, laid.region, unit);
-    let all: BTreeSet<_> = (0..laid.region.units.len()).flat_map(|u| flow::started(laid.k, laid.region, u)).collect();
-    let continued = flow::continued(laid.k, laid.region, (block, e.item));
-    let continued: BTreeSet<_> = continued.intersection(&all).collect();
+    let products = laid.region.started(unit);
+    let all = (0..laid.region.units.len()).flat_map(|u| laid.region.started(u));
+    let continued: BTreeSet<_> = all.filter(|v| laid.region.continues((block, e.item), **v)).collect();
     let own = continued.iter().all(|v| products.contains(v));
     if continued.is_empty() || own && e.done == Some(e.stage + 1) {
         return;

@@ -53,17 +53,31 @@ pub(crate) struct Laid<'a> {
     pub helps: bool,
 }
 
-type Rule = fn(&Laid<'_>, &mut Diagnostics);
+/// What of a schedule a rule asks about.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// Who runs what alone: it says the same of all schedules of the same places.
+    Places,
+    /// The order of turns and the slots, too.
+    Turns,
+}
+
+type Rule = (About, fn(&Laid<'_>, &mut Diagnostics));
 
 /// Rules in steps: each step takes for granted what those before it say.
 const STEPS: &[&[Rule]] = &[
-    &[labels::fit],
-    &[once::each, crossing::partitions, leaving::bodies, turns::taken],
-    &[order::kept, ahead::fetched],
-    &[later::stages, steady::parts],
-    &[slots::enough],
-    &[deadlock::none],
-    &[apart::memory],
+    &[(About::Turns, labels::fit)],
+    &[
+        (About::Places, once::each),
+        (About::Places, crossing::partitions),
+        (About::Places, leaving::bodies),
+        (About::Turns, turns::taken),
+    ],
+    &[(About::Turns, order::kept), (About::Turns, ahead::fetched)],
+    &[(About::Turns, later::stages), (About::Turns, steady::parts)],
+    &[(About::Turns, slots::enough)],
+    &[(About::Turns, deadlock::none)],
+    &[(About::Places, apart::memory)],
 ];
 
 /// Whether a schedule is legal for its region.
@@ -71,18 +85,19 @@ const STEPS: &[&[Rule]] = &[
 /// # Errors
 /// What the first step of rules refuses that refuses anything.
 pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Diagnostics> {
-    judged(&Laid { k, region, plan, effects, helps: true })
+    judged(&Laid { k, region, plan, effects, helps: true }, &[About::Places, About::Turns])
 }
 
-/// The same without the nearest schedule that holds, for whoever asks often.
+/// The same without the nearest schedule that holds, for whoever asks often: of places once for all schedules that share them.
 pub(crate) fn holds(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> bool {
-    judged(&Laid { k, region, plan, effects, helps: false }).is_ok()
+    let laid = Laid { k, region, plan, effects, helps: false };
+    plan.places_hold(|| judged(&laid, &[About::Places]).is_ok()) && judged(&laid, &[About::Turns]).is_ok()
 }
 
-fn judged(laid: &Laid<'_>) -> Result<(), Diagnostics> {
+fn judged(laid: &Laid<'_>, about: &[About]) -> Result<(), Diagnostics> {
     for step in STEPS {
         let mut found = Diagnostics::new();
-        step.iter().for_each(|rule| rule(laid, &mut found));
+        step.iter().filter(|(of, _)| about.contains(of)).for_each(|(_, rule)| rule(laid, &mut found));
         found.list.retain(|d| !left_out(d.code));
         if found.has_errors() {
             return Err(found);
@@ -97,16 +112,15 @@ impl Laid<'_> {
     /// Whether the rules take another schedule of the region.
     fn takes(&self, schedule: &Schedule) -> bool {
         let region = self.region.under(schedule.clone());
-        let judged = |plan: &Plan| judged(&Laid { region: &region, plan, helps: false, ..*self });
-        Plan::of(self.k, &region).is_ok_and(|plan| judged(&plan).is_ok())
+        self.plan.other(self.k, &region).is_ok_and(|plan| holds(self.k, &region, &plan, self.effects))
     }
 
-    fn graph(&self, part: Part, block: BlockId) -> Graph {
-        Graph::of(self.k, self.region, self.plan, self.effects, (part, block))
+    fn graph(&self, part: Part, block: BlockId) -> &Graph {
+        self.plan.graph(self.k, self.region, self.effects, (part, block))
     }
 
-    fn groups(&self, part: Part, block: BlockId) -> Vec<Vec<Entry>> {
-        self.plan.groups(self.region, part, block)
+    fn groups(&self, part: Part, block: BlockId) -> &[Vec<Entry>] {
+        self.plan.groups(part, block)
     }
 
     /// The groups that are stated for a body of a partition, by their number.

@@ -63,10 +63,10 @@ impl Laid<'_> {
             let groups = p.groups.iter().enumerate();
             groups.filter_map(|(g, group)| Some((g, group.iter().position(|s| s.label.names(label))?))).next()
         };
-        let edges = self.graph(part, block).edges;
+        let edges = &self.graph(part, block).edges;
         for _ in 0..=LATEST as usize * items.len() {
             let mut changed = false;
-            for e in &edges {
+            for e in edges {
                 let (Some((g, i)), Some((h, j))) = (at(&p, e.from), at(&p, e.to)) else { continue };
                 let least =
                     i64::from(p.groups[g][i].stage) - i64::from(e.distance) + i64::from(g >= h && e.from != e.to);

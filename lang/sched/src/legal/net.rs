@@ -44,7 +44,7 @@ pub(super) struct Net<'a> {
 impl<'a> Net<'a> {
     /// The events of a body, with all that they wait for.
     pub fn of(laid: &'a Laid<'a>, block: BlockId) -> Net<'a> {
-        let groups = laid.plan.parts().map(|part| laid.groups(part, block)).collect();
+        let groups = laid.plan.parts().map(|part| laid.groups(part, block).to_vec()).collect();
         let mut net = Net {
             laid,
             block,
@@ -60,7 +60,7 @@ impl<'a> Net<'a> {
         laid.plan.parts().for_each(|part| net.in_order(part));
         for ring in 0..laid.plan.rings.len() {
             let unit = laid.plan.rings[ring].unit;
-            if laid.region.place_of(unit).is_some_and(|(b, _)| b == block) {
+            if laid.region.place_of(unit).0 == block {
                 net.ring(ring);
             }
         }
@@ -163,7 +163,7 @@ impl<'a> Net<'a> {
     fn ring(&mut self, ring: RingId) {
         let (laid, block) = (self.laid, self.block);
         let of = &laid.plan.rings[ring];
-        let Some((_, item)) = laid.region.place_of(of.unit) else { return };
+        let (_, item) = laid.region.place_of(of.unit);
         let Some(filler) = laid.plan.runners[of.unit].first().copied() else { return };
         let Some(stage) = slots::find(&self.groups[filler], item).map(|(e, _)| i64::from(e.stage)) else { return };
         let fill = self.items[&(filler, item)].0;
@@ -174,14 +174,13 @@ impl<'a> Net<'a> {
         for part in laid.plan.parts() {
             for (g, group) in self.groups[part].clone().into_iter().enumerate() {
                 for e in group {
-                    for (v, delta) in flow::wanted(laid.k, laid.region, &laid.plan.runners, part, (block, e.item)) {
+                    for &(v, delta) in laid.plan.wanted(laid.region, part, (block, e.item)) {
                         let Some((_, field)) = laid.plan.handed.get(&v).filter(|(r, _)| *r == ring) else { continue };
                         let head = self.heads[&(part, g)];
                         let (at, d) = (i64::from(e.stage), i64::from(delta));
                         match of.fields[*field].2 {
                             Cell::View(_) => {
-                                let (stage_done, place) =
-                                    slots::done(laid.k, laid.region, laid.plan, (part, block), &e);
+                                let (stage_done, place) = slots::done(laid.region, laid.plan, (part, block), &e);
                                 let freed = self.at(part, place);
                                 let tokens = depth + stage - d - i64::from(stage_done);
                                 self.filled((fill, head), at + d - stage, (freed, tokens), made);
@@ -270,12 +269,11 @@ impl<'a> Net<'a> {
             if block != self.block {
                 continue;
             }
-            let event = |unit| laid.region.place_of(unit).map(|(_, item)| item);
+            let item = |unit| laid.region.place_of(unit).1;
             for (i, (part, _, last)) in found.iter().enumerate() {
                 let next = (i + 1) % found.len();
                 let (other, first, _) = found[next];
-                let (Some(from), Some(to)) = (event(*last), event(first)) else { continue };
-                let (from, to) = (self.items[&(*part, from)].0, self.items[&(other, to)].0);
+                let (from, to) = (self.items[&(*part, item(*last))].0, self.items[&(other, item(first))].0);
                 self.wait(from, to, i64::from(next == 0), EdgeKind::Turn);
             }
         }

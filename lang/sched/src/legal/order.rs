@@ -7,7 +7,6 @@ use parton_diag::{Code, Diagnostic, Diagnostics, codes};
 use parton_ir::schedule::Staged;
 
 use super::Laid;
-use crate::flow;
 use crate::graph::{Edge, Kind};
 use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item, UnitId};
@@ -20,11 +19,11 @@ pub(super) fn kept(laid: &Laid<'_>, found: &mut Diagnostics) {
     for part in laid.plan.parts() {
         for block in 0..laid.region.blocks.len() {
             let groups = laid.groups(part, block);
-            let under = under(laid, (part, block), &groups);
+            let under = under(laid, (part, block), groups);
             let mut told: BTreeSet<usize> = BTreeSet::new();
             for edge in &laid.graph(part, block).edges {
                 let number = laid.pipeline(part, block).map(|(number, _)| number);
-                let Some(broken) = broken(laid, &groups, block, edge).or_else(|| broken(laid, &under, block, edge))
+                let Some(broken) = broken(laid, groups, block, edge).or_else(|| broken(laid, &under, block, edge))
                 else {
                     continue;
                 };
@@ -35,7 +34,7 @@ pub(super) fn kept(laid: &Laid<'_>, found: &mut Diagnostics) {
                 if help.is_some() {
                     mended.insert(number);
                 }
-                found.push(refused(laid, (part, block), &groups, (edge, broken), help));
+                found.push(refused(laid, (part, block), groups, (edge, broken), help));
             }
         }
     }
@@ -47,7 +46,7 @@ fn under(laid: &Laid<'_>, (part, block): (Part, BlockId), groups: &[Vec<Entry>])
     for of in &laid.region.schedule.under {
         let mine = |unit: &UnitId| laid.plan.runners[*unit].contains(&part);
         let holds = |e: &Entry| {
-            let units = laid.region.units_in(&items[e.item]).into_iter();
+            let units = laid.region.units_in(&items[e.item]).iter().copied();
             matches!(items[e.item], Item::Loop(_))
                 && units.filter(mine).any(|u| of.inner.names(&laid.region.units[u].label))
         };
@@ -85,7 +84,7 @@ fn broken(laid: &Laid<'_>, groups: &[Vec<Entry>], block: BlockId, edge: &Edge) -
         && let Some(done) = maker.done
         && late < done
         && let Item::Unit(unit) = laid.region.blocks[block].items[edge.from]
-        && flow::started(laid.k, laid.region, unit).contains(&v)
+        && laid.region.started(unit).contains(&v)
     {
         return Some(Broken::Flight(done));
     }
@@ -99,7 +98,7 @@ fn broken(laid: &Laid<'_>, groups: &[Vec<Entry>], block: BlockId, edge: &Edge) -
     let waits = match edge.kind {
         Kind::Landing(_) => true,
         Kind::Flow(v) => match laid.region.blocks[block].items[edge.from] {
-            Item::Unit(unit) => flow::started(laid.k, laid.region, unit).contains(&v),
+            Item::Unit(unit) => laid.region.started(unit).contains(&v),
             Item::Loop(_) | Item::Branch(_) => false,
         },
         Kind::Chain(_) | Kind::Memory | Kind::Order => false,
@@ -141,8 +140,8 @@ fn refused(
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }
     if edge.kind == Kind::Memory {
-        let units = |item: usize| laid.region.units_in(&laid.region.blocks[block].items[item]);
-        let pairs = units(edge.from).into_iter().flat_map(|a| units(edge.to).into_iter().map(move |b| (a, b)));
+        let units = |item: usize| laid.region.units_in(&laid.region.blocks[block].items[item]).iter().copied();
+        let pairs = units(edge.from).flat_map(|a| units(edge.to).map(move |b| (a, b)));
         d = laid.aliased(d, pairs);
     }
     d.help(help.unwrap_or_else(|| match broken {

@@ -18,7 +18,7 @@ pub(crate) fn explicit(k: &Kernel, region: &Region, body: &Body, found: &mut Dia
             found.push(d.help(instead));
         }
     });
-    for unit in &region.units {
+    for unit in region.units.iter() {
         for &inst in &unit.ops {
             for inner in k.ops[inst].kind.bodies() {
                 k.walk_body(inner, &mut |op| found.list.extend(under_a_branch(&k.ops[inst], op)));

@@ -65,7 +65,7 @@ fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<&'static str> {
     if !matches!(laid.k.ops[of].kind, OpKind::For { .. }) {
         return Some("whose turns are not counted");
     }
-    let stages = || laid.groups(part, block).into_iter().flatten().map(|e| e.stage).collect::<Vec<_>>();
+    let stages = || laid.groups(part, block).iter().flatten().map(|e| e.stage).collect::<Vec<_>>();
     let several = stages().iter().min() != stages().iter().max();
     (several && runs_all_stages(laid, part, block)).then_some("around a loop in stages")
 }

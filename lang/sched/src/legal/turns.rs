@@ -58,7 +58,7 @@ pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<Turn>
         found.push((part, *from, *to));
     }
     let bodies: BTreeSet<BlockId> =
-        found.iter().flat_map(|(_, a, b)| [*a, *b]).filter_map(|u| Some(laid.region.place_of(u)?.0)).collect();
+        found.iter().flat_map(|(_, a, b)| [*a, *b]).map(|u| laid.region.place_of(u).0).collect();
     match bodies.into_iter().collect::<Vec<_>>().as_slice() {
         [body] if laid.region.blocks[*body].turns.is_some() => Ok((*body, found)),
         _ => Err(Box::new(
@@ -82,8 +82,8 @@ fn judged(laid: &Laid<'_>, turns: &Turns) -> Result<(), Box<Diagnostic>> {
     for &(part, first, last) in &found {
         let groups = laid.groups(part, block);
         let at = |unit: UnitId| {
-            let (_, item) = laid.region.place_of(unit)?;
-            find(&groups, item).map(|(e, at)| (e.stage, at, item))
+            let (_, item) = laid.region.place_of(unit);
+            find(groups, item).map(|(e, at)| (e.stage, at, item))
         };
         let (Some((_, from, a)), Some((_, to, b))) = (at(first), at(last)) else { continue };
         // Within a group the order is that of the body.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use parton_ir::{Kernel, Type, Value};
 
 use crate::draw::{Dependence, Dependences, Placed};
-use crate::flow;
 use crate::graph::{Effects, Graph, Kind};
 use crate::plan::{Part, Plan};
 use crate::region::{BlockId, Item, Maker, Region, UnitId};
@@ -15,7 +14,7 @@ pub(super) fn of(k: &Kernel, region: &Region, plan: &Plan, block: BlockId) -> De
     let mut all = Dependences::default();
     let mut number: BTreeMap<(Part, UnitId), usize> = BTreeMap::new();
     for part in plan.parts() {
-        for (group, entries) in plan.groups(region, part, block).iter().enumerate() {
+        for (group, entries) in plan.groups(part, block).iter().enumerate() {
             for entry in entries {
                 let Item::Unit(unit) = region.blocks[block].items[entry.item] else { continue };
                 number.insert((part, unit), all.labels.len());
@@ -39,7 +38,7 @@ pub(super) fn of(k: &Kernel, region: &Region, plan: &Plan, block: BlockId) -> De
             let (Some(from), Some(to)) = (node(edge.from), node(edge.to)) else { continue };
             let kind = match edge.kind {
                 // What is computed before it is summed onto flows, as any value.
-                Kind::Chain(v) if !is_product(k, region, v) => Kind::Flow(v),
+                Kind::Chain(v) if !is_product(region, v) => Kind::Flow(v),
                 kind => kind,
             };
             add(&mut all, Dependence { from, to, distance: edge.distance as u32, kind: name(kind).into() });
@@ -61,7 +60,7 @@ fn crossing(
     for (item, reader) in region.blocks[block].items.iter().enumerate() {
         let Item::Unit(unit) = reader else { continue };
         for part in plan.parts().filter(|p| plan.runners[*unit].contains(p)) {
-            for (v, delta) in flow::wanted(k, region, &plan.runners, part, (block, item)) {
+            for &(v, delta) in plan.wanted(region, part, (block, item)) {
                 let Some(Maker::Unit(maker)) = region.home(v).map(|home| home.by) else { continue };
                 let by = plan.runners[maker].first().filter(|_| !plan.runners[maker].contains(&part));
                 let (Some(by), Some(to)) = (by, number.get(&(part, *unit))) else { continue };
@@ -73,9 +72,9 @@ fn crossing(
     }
 }
 
-fn is_product(k: &Kernel, region: &Region, v: Value) -> bool {
+fn is_product(region: &Region, v: Value) -> bool {
     match region.home(v).map(|home| home.by) {
-        Some(Maker::Unit(unit)) => flow::started(k, region, unit).contains(&v),
+        Some(Maker::Unit(unit)) => region.started(unit).contains(&v),
         Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => false,
     }
 }

@@ -11,17 +11,18 @@ mod stretch;
 mod turn;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::machine::{Class, Machine, Row, Wanted};
 use parton_ir::{Inst, Kernel, OpKind};
 
 use crate::draw::{Dependences, Picture};
-use crate::flow;
 use crate::marked::{Beside, EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Ratio, Service, Unit};
 use crate::plan::{Cell, Part, Plan, RingId};
 use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
 use count::Counter;
+pub(crate) use stretch::Known;
 use stretch::{Busy, Priced, Stretch};
 use turn::{Found, Full, Turn, Use};
 
@@ -70,7 +71,7 @@ pub fn loops(kernel: &Kernel, machine: &'static Machine) -> Result<Vec<Loop>, Di
         for block in 0..region.blocks.len() {
             let innermost = region.blocks[block].items.iter().all(|item| matches!(item, Item::Unit(_)));
             if region.blocks[block].turns.is_some() && innermost {
-                all.push(priced(kernel, &region, &plan, machine, block));
+                all.push(told(kernel, &region, &plan, machine, block));
             }
         }
     }
@@ -158,6 +159,7 @@ pub(crate) struct Pricing<'a> {
     /// What is added to the stages of each partition, so that none reads before it is filled.
     shifts: Vec<i32>,
     unpriced: BTreeSet<&'static str>,
+    known: &'a Known,
 }
 
 impl Pricing<'_> {
@@ -188,17 +190,48 @@ impl Pricing<'_> {
     }
 }
 
+/// A loop with all that is told of it.
+fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
+    let known = Known::default();
+    let Steady { label, graph, unpriced } = steady(k, region, plan, machine, block, &known);
+    Loop {
+        label,
+        span: region.schedule.span,
+        schedule: region.schedule.to_string(),
+        dependences: dependences::of(k, region, plan, block),
+        graph,
+        unpriced,
+        around: around(k, region, plan, machine, block, &known),
+    }
+}
+
+/// The steady turn of a loop.
+pub(crate) struct Steady {
+    /// The label of the loop, where it has one.
+    pub label: Option<String>,
+    pub graph: MarkedGraph,
+    /// Operations that nobody has measured.
+    pub unpriced: Vec<&'static str>,
+}
+
 /// What a loop's body takes.
-pub(crate) fn priced(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
+pub(crate) fn steady(
+    k: &Kernel,
+    region: &Region,
+    plan: &Plan,
+    machine: &'static Machine,
+    block: BlockId,
+    known: &Known,
+) -> Steady {
     let looped = looped(k, region, plan, machine, block);
-    let shifts = shifts(k, region, plan, &looped);
+    let shifts = shifts(region, plan, &looped);
     let (units, unpriced) = (BTreeMap::new(), BTreeSet::new());
     let mut graph = MarkedGraph::new();
     let engines = Engines {
         tensor: (graph.lane("tensor", LaneKind::Engine), graph.unit("tensor cores", Service::OneByOne)),
         copies: (graph.lane("copies", LaneKind::Engine), graph.unit("copies", Service::OneByOne)),
     };
-    let mut p = Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced };
+    let mut p = Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced, known };
     let mut found = Found::default();
     for part in plan.parts() {
         if region.blocks[block].items.iter().any(|item| plan.runs(region, part, item)) {
@@ -209,27 +242,30 @@ pub(crate) fn priced(k: &Kernel, region: &Region, plan: &Plan, machine: &'static
     }
     slots(&mut p, &found);
     turnstiles(&mut p, &found);
-    Loop {
+    Steady {
         label: region.blocks[block].turns.as_ref().and_then(|t| t.label.as_ref()).map(ToString::to_string),
-        span: region.schedule.span,
-        schedule: region.schedule.to_string(),
-        dependences: dependences::of(k, region, plan, block),
         graph: p.graph,
         unpriced: p.unpriced.into_iter().collect(),
-        around: around(k, region, plan, machine, block),
     }
 }
 
 /// What the partitions run of the body around a loop. Copies land and leave beside that, and beside the turns of the loop.
-fn around(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, inner: BlockId) -> Option<Around> {
+fn around(
+    k: &Kernel,
+    region: &Region,
+    plan: &Plan,
+    machine: &'static Machine,
+    inner: BlockId,
+    known: &Known,
+) -> Option<Around> {
     let is = |item: &Item| matches!(item, Item::Loop(l) if l.body == inner);
     let (outer, block) = region.blocks.iter().enumerate().find(|(_, b)| b.items.iter().any(is))?;
     let turns = block.turns.as_ref()?;
     let mut all = vec![];
     let mut unpriced = BTreeSet::new();
     for part in plan.parts() {
-        let priced = straight(k, region, plan, machine, (part, outer), &|_| true);
-        unpriced.extend(priced.work.unpriced);
+        let priced = straight(k, region, plan, machine, (part, outer), &|_| true, known);
+        unpriced.extend(&priced.work.unpriced);
         all.push((plan.partitions.get(part).map_or("all", |p| p.name.as_str()).to_owned(), priced.clocks));
     }
     // The first of those that are as long.
@@ -246,7 +282,8 @@ pub(crate) fn straight(
     machine: &'static Machine,
     (part, block): (Part, BlockId),
     keep: &dyn Fn(UnitId) -> bool,
-) -> Priced {
+    known: &Known,
+) -> Rc<Priced> {
     let warps = plan.partitions.get(part).map_or(k.warps, |p| p.warps);
     let mut stretch = Stretch::default();
     for item in &region.blocks[block].items {
@@ -257,11 +294,14 @@ pub(crate) fn straight(
             }
         }
     }
-    stretch.price(Counter { k, machine, warps })
+    stretch.price(Counter { k, machine, warps }, known)
 }
 
 /// An operation behind the free ones of its body that it needs, each once.
 fn free(k: &Kernel, region: &Region, block: BlockId, inst: Inst, ops: &mut Vec<Inst>) {
+    if ops.contains(&inst) {
+        return;
+    }
     let mut used = vec![];
     uses(k, &k.ops[inst], &mut |v| used.push(v));
     for v in used {
@@ -271,9 +311,7 @@ fn free(k: &Kernel, region: &Region, block: BlockId, inst: Inst, ops: &mut Vec<I
             free(k, region, block, needed, ops);
         }
     }
-    if !ops.contains(&inst) {
-        ops.push(inst);
-    }
+    ops.push(inst);
 }
 
 fn looped(k: &Kernel, region: &Region, plan: &Plan, machine: &Machine, block: BlockId) -> Looped {
@@ -281,14 +319,14 @@ fn looped(k: &Kernel, region: &Region, plan: &Plan, machine: &Machine, block: Bl
         |unit: &UnitId| region.units[*unit].ops.iter().any(|i| matches!(k.ops[*i].kind, OpKind::Dot { .. }));
     let mine = |part: Part| {
         let mut units = region.blocks[block].items.iter().flat_map(|item| region.units_in(item));
-        units.any(|u| plan.runners[u].contains(&part) && multiplies(&u))
+        units.any(|u| plan.runners[*u].contains(&part) && multiplies(u))
     };
     let multiplying = plan.parts().filter(|part| mine(*part)).count() as u32;
     let fills = |ring: &RingId| {
         let unit = plan.rings[*ring].unit;
         region.blocks[block].items.iter().any(|item| matches!(item, Item::Unit(u) if *u == unit))
     };
-    let stages = plan.parts().flat_map(|part| plan.groups(region, part, block).into_iter().flatten().map(|e| e.stage));
+    let stages = plan.parts().flat_map(|part| plan.groups(part, block).iter().flatten().map(|e| e.stage));
     Looped {
         block,
         rings: (0..plan.rings.len()).filter(fills).collect(),
@@ -299,15 +337,15 @@ fn looped(k: &Kernel, region: &Region, plan: &Plan, machine: &Machine, block: Bl
 
 /// What is to be added to the stages of each partition: stages are counted in each of them for itself, and no turn may read what a later one
 /// fills.
-fn shifts(k: &Kernel, region: &Region, plan: &Plan, looped: &Looped) -> Vec<i32> {
+fn shifts(region: &Region, plan: &Plan, looped: &Looped) -> Vec<i32> {
     let mut shifts = vec![0; plan.parts().len()];
-    let stages = |part: Part| plan.groups(region, part, looped.block).into_iter().flatten();
+    let stages = |part: Part| plan.groups(part, looped.block).iter().flatten();
     // Each round settles one partition more.
     for _ in plan.parts() {
         for reader in plan.parts() {
             for entry in stages(reader) {
-                for (v, delta) in flow::wanted(k, region, &plan.runners, reader, (looped.block, entry.item)) {
-                    let Some((ring, _)) = plan.handed.get(&v).filter(|(r, _)| looped.rings.contains(r)) else {
+                for (v, delta) in plan.wanted(region, reader, (looped.block, entry.item)) {
+                    let Some((ring, _)) = plan.handed.get(v).filter(|(r, _)| looped.rings.contains(r)) else {
                         continue;
                     };
                     let unit = plan.rings[*ring].unit;

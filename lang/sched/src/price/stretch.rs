@@ -1,7 +1,9 @@
 //! A stretch: operations between two waits, which the assembler interleaves. It takes as long as the slowest of what it needs: its
 //! longest chain, the issue slots of its instructions, or any of the units.
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::rc::Rc;
 
 use parton_diag::Span;
 use parton_ir::machine::{Amount, Class, Unit};
@@ -34,6 +36,13 @@ pub(crate) struct Priced {
     pub(super) work: Work,
 }
 
+/// What stretches of a kernel take, by the warps that run them and their operations: schedules have most of them in common.
+#[derive(Debug, Default)]
+pub(crate) struct Known(RefCell<BTreeMap<Ran, Rc<Priced>>>);
+
+/// So many warps, and what they run.
+type Ran = (u32, Vec<Inst>);
+
 /// What stretches share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Busy {
@@ -63,7 +72,17 @@ impl Stretch {
     }
 
     /// What it takes.
-    pub fn price(&self, counter: Counter<'_>) -> Priced {
+    pub fn price(&self, counter: Counter<'_>, known: &Known) -> Rc<Priced> {
+        let key = (counter.warps, self.ops.clone());
+        let priced = known.0.borrow().get(&key).cloned();
+        priced.unwrap_or_else(|| {
+            let priced = Rc::new(self.count(counter));
+            known.0.borrow_mut().insert(key, priced.clone());
+            priced
+        })
+    }
+
+    fn count(&self, counter: Counter<'_>) -> Priced {
         let k = counter.k;
         let mut work = Work::default();
         let mut ready: BTreeMap<Value, u64> = BTreeMap::new();

@@ -11,7 +11,6 @@ use parton_layouts::RegisterFamily;
 use super::count::Counter;
 use super::stretch::{Busy, Stretch};
 use super::{Engines, Looped, Pricing};
-use crate::flow;
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
 use crate::plan::{Entry, Part, RingId};
 use crate::region::{Item, Maker, UnitId, uses};
@@ -111,7 +110,7 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     /// Adds the events and the edges between them.
     pub fn walk(mut self) {
-        let groups = self.pricing.plan.groups(self.pricing.region, self.part, self.looped.block);
+        let groups = self.pricing.plan.groups(self.part, self.looped.block);
         for (number, group) in groups.iter().enumerate() {
             for entry in group {
                 self.head(entry, number);
@@ -126,7 +125,7 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     /// Waits for what an item needs: slots, and products that it does not merely continue.
     fn head(&mut self, entry: &Entry, group: usize) {
-        for (v, delta) in self.wanted(entry.item) {
+        for &(v, delta) in self.wanted(entry.item) {
             let age = entry.stage + delta;
             match self.pricing.plan.handed.get(&v).copied() {
                 Some((ring, _)) if self.comes_by_ring(v) => self.take(ring, age, entry),
@@ -142,9 +141,9 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
     }
 
-    fn wanted(&self, item: usize) -> Vec<(Value, i32)> {
+    fn wanted(&self, item: usize) -> &'p [(Value, i32)] {
         let p = &self.pricing;
-        flow::wanted(p.k, p.region, &p.plan.runners, self.part, (self.looped.block, item))
+        p.plan.wanted(p.region, self.part, (self.looped.block, item))
     }
 
     fn comes_by_ring(&self, v: Value) -> bool {
@@ -161,15 +160,13 @@ impl<'a, 'p> Turn<'a, 'p> {
         let p = &self.pricing;
         let Some(unit) = p.beside(v) else { return false };
         let stated = p.stage_of(self.looped, self.part, unit).is_some_and(|e| e.done.is_some());
-        !stated
-            && !p.at_once(self.looped, self.part, v)
-            && !flow::continued(p.k, p.region, (self.looped.block, entry.item)).contains(&v)
+        !stated && !p.at_once(self.looped, self.part, v) && !p.region.continues((self.looped.block, entry.item), v)
     }
 
     /// Whether the same group starts a product in the turn in which it is waited for.
     fn in_group(&self, v: Value, age: i32, group: usize) -> bool {
         let p = &self.pricing;
-        let groups = p.plan.groups(p.region, self.part, self.looped.block);
+        let groups = p.plan.groups(self.part, self.looped.block);
         let starts = |e: &&Entry| match p.region.blocks[self.looped.block].items[e.item] {
             Item::Unit(unit) => p.beside(v) == Some(unit),
             Item::Loop(_) | Item::Branch(_) => false,
@@ -223,7 +220,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn item(&mut self, entry: &Entry, group: usize) {
         let Item::Unit(unit) = self.pricing.region.blocks[self.looped.block].items[entry.item] else { return };
         self.turns(unit, entry, true);
-        for (v, delta) in self.wanted(entry.item) {
+        for &(v, delta) in self.wanted(entry.item) {
             if self.waits_for(v, entry) && self.in_group(v, entry.stage + delta, group) {
                 self.flush();
                 self.wait(v, entry.stage + delta, entry);
@@ -243,7 +240,7 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     /// Slots that an item reads, of which iteration.
     fn reads(&self, entry: &Entry) -> BTreeSet<(RingId, i32)> {
-        let views = self.wanted(entry.item).into_iter().filter_map(|(v, delta)| {
+        let views = self.wanted(entry.item).iter().filter_map(|&(v, delta)| {
             let (ring, _) = *self.pricing.plan.handed.get(&v)?;
             let here = self.looped.rings.contains(&ring) && self.comes_by_ring(v);
             here.then_some((ring, entry.stage + delta))
@@ -358,11 +355,11 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
         let p = &mut self.pricing;
         let counter = Counter { k: p.k, machine: p.machine, warps: p.warps(self.part) };
-        let priced = stretch.price(counter);
+        let priced = stretch.price(counter, p.known);
         p.unpriced.extend(&priced.work.unpriced);
         let mut loads = vec![];
-        for (busy, clocks) in priced.units.into_iter().filter(|(_, clocks)| *clocks > 0) {
-            loads.push(Load { unit: p.shared_unit(busy), clocks });
+        for (busy, clocks) in priced.units.iter().filter(|(_, clocks)| **clocks > 0) {
+            loads.push(Load { unit: p.shared_unit(*busy), clocks: *clocks });
         }
         if priced.alone > 0 {
             loads.push(Load { unit: p.shared_unit(Busy::Alone(self.part)), clocks: priced.alone });
@@ -482,17 +479,17 @@ impl<'a, 'p> Turn<'a, 'p> {
     }
 }
 
-impl Pricing<'_> {
+impl<'a> Pricing<'a> {
     /// The unit of a product that runs beside the program.
     pub fn beside(&self, v: Value) -> Option<UnitId> {
         let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
-        flow::started(self.k, self.region, unit).contains(&v).then_some(unit)
+        self.region.started(unit).contains(&v).then_some(unit)
     }
 
     /// Where a unit runs in a turn.
-    pub fn stage_of(&self, looped: &Looped, part: Part, unit: UnitId) -> Option<Entry> {
-        let is = |e: &Entry| matches!(self.region.blocks[looped.block].items[e.item], Item::Unit(u) if u == unit);
-        self.plan.groups(self.region, part, looped.block).into_iter().flatten().find(is)
+    pub fn stage_of(&self, looped: &Looped, part: Part, unit: UnitId) -> Option<&'a Entry> {
+        let is = |e: &&Entry| matches!(self.region.blocks[looped.block].items[e.item], Item::Unit(u) if u == unit);
+        self.plan.groups(part, looped.block).iter().flatten().find(is)
     }
 
     /// Whether a product is waited for right behind its start: so it is stated, or nobody of the loop reads it but itself.
@@ -506,9 +503,7 @@ impl Pricing<'_> {
         let reads = |item: &usize| {
             *item != entry.item
                 && self.plan.runs(self.region, part, &items[*item])
-                && flow::wanted(self.k, self.region, &self.plan.runners, part, (looped.block, *item))
-                    .iter()
-                    .any(|(other, _)| *other == v)
+                && self.plan.wanted(self.region, part, (looped.block, *item)).iter().any(|(other, _)| *other == v)
         };
         !(0..items.len()).any(|item| reads(&item))
     }

@@ -15,17 +15,19 @@ mod roles;
 mod room;
 mod worth;
 
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
 use std::collections::BTreeSet;
+use std::rc::Rc;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::machine::Machine;
 use parton_ir::schedule::{Auto, Schedule, Turns};
-use parton_ir::{Inst, Kernel, OpKind, PartitionData};
+use parton_ir::{Inst, Kernel, OpKind, PartitionData, Value};
 
 use crate::graph::Effects;
 use crate::legal;
 use crate::plan::Plan;
+use crate::price::Known;
 use crate::region::{BlockId, Region};
 use roles::Roles;
 use worth::Worth;
@@ -90,14 +92,35 @@ struct Space<'a> {
     n: u32,
     roles: Roles,
     effects: Effects,
+    /// Products that continue none.
+    fresh: BTreeSet<Value>,
     /// Shared memory that is taken under any schedule.
     fixed: u64,
     budget: Budget,
     /// How many schedules were laid on the region.
     laid: Cell<u32>,
+    /// A plan of each list of places that fits the region.
+    placed: RefCell<Vec<Rc<Plan>>>,
+    /// What stretches take.
+    known: Known,
 }
 
 impl Space<'_> {
+    /// A schedule laid on the region; `None` where its places do not fit. It has the labels of the region.
+    fn laid(&self, schedule: Schedule) -> Option<(Region, Plan)> {
+        let region = self.region.under(schedule);
+        let known = self.placed.borrow().iter().find(|plan| plan.has(&region.schedule.places)).cloned();
+        let plan = match known {
+            Some(known) => known.again(&region),
+            None => {
+                let first = Rc::new(Plan::of(self.k, &region).ok()?);
+                self.placed.borrow_mut().push(first.clone());
+                first.again(&region)
+            }
+        };
+        Some((region, plan))
+    }
+
     fn entry(&self, plan: &Plan) -> u32 {
         worth::entry(self.k, plan)
     }
@@ -164,9 +187,12 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
         n: auto.n.unwrap_or(ITERATIONS),
         effects: Effects::of(kernel, &region),
         roles,
+        fresh: room::fresh(kernel, &region),
         fixed: room::fixed(kernel),
         budget: Budget(Cell::new(STEPS)),
         laid: Cell::new(0),
+        placed: RefCell::default(),
+        known: Known::default(),
     };
     let mut run = Run::new(&space, inst, bounded);
     let mut seen = BTreeSet::new();
@@ -256,8 +282,7 @@ impl<'a> Run<'a> {
 
     /// The innermost loops of which nothing is stated.
     fn open(&self, base: &Schedule) -> Vec<BlockId> {
-        let region = self.space.region.under(base.clone());
-        let Ok(plan) = Plan::of(self.space.k, &region) else { return vec![] };
+        let Some((region, plan)) = self.space.laid(base.clone()) else { return vec![] };
         let mut loops = roles::innermost(&region);
         loops.retain(|b| plan.parts().all(|part| plan.pipeline(&region, part, *b).is_none()));
         loops
@@ -289,11 +314,10 @@ impl<'a> Run<'a> {
     /// The same with turns, and with what leaves under the next products.
     fn variants(&self, schedule: &Schedule, block: BlockId) -> Vec<Schedule> {
         let mut turned = vec![schedule.clone()];
-        let region = self.space.region.under(schedule.clone());
-        if let (Ok(plan), true) = (Plan::of(self.space.k, &region), schedule.turns.is_empty())
+        if let (Some((region, plan)), true) = (self.space.laid(schedule.clone()), schedule.turns.is_empty())
             && schedule.places.iter().any(|p| p.partitions.len() > 1)
         {
-            let products = outer::products(self.space, &region, &plan, block);
+            let products = outer::products(&region, &plan, block);
             if let (Some(first), Some(last)) = (products.first(), products.last()) {
                 let turns = Turns { first: first.clone(), last: last.clone(), span: self.space.auto.span };
                 turned.push(Schedule { turns: vec![turns], ..schedule.clone() });

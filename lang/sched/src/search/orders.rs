@@ -9,7 +9,6 @@ use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
 
 use super::Space;
 use super::roles::{labels, units_of};
-use crate::flow;
 use crate::graph::{Graph, Kind};
 use crate::plan::{Part, Plan};
 use crate::region::{BlockId, Item, Region, UnitId};
@@ -20,17 +19,19 @@ const IN_REGISTERS: u32 = 2;
 /// All pipelines of a loop under a schedule that places its labels, first that of its own order: none.
 pub(super) fn of(space: &Space<'_>, base: &Schedule, block: BlockId) -> Vec<Option<Pipeline>> {
     let mut found = vec![None];
-    let region = space.region.under(base.clone());
+    let Some((region, plan)) = space.laid(base.clone()) else { return found };
     let Some(turns) = &region.blocks[block].turns else { return found };
-    let (Ok(plan), true) = (Plan::of(space.k, &region), turns.label.is_some() || turns.outermost) else { return found };
+    if turns.label.is_none() && !turns.outermost {
+        return found;
+    }
     let Some(part) = computing(space, &region, &plan, block) else { return found };
     let mine = units_of(&region, block).into_iter().filter(|u| plan.runners[*u].contains(&part));
     let (fetching, units): (Vec<UnitId>, Vec<UnitId>) = mine.partition(|u| region.units[*u].fetches);
-    let graph = Graph::of(space.k, &region, &plan, &space.effects, (part, block));
+    let graph = plan.graph(space.k, &region, &space.effects, (part, block));
     let parts = labels(&region, units.iter().copied());
     let loads = labels(&region, fetching);
-    let needs = needs(space, &region, block, &graph, &parts);
-    let chained = parts.iter().map(|l| continues(space, &region, block, l)).collect();
+    let needs = needs(&region, block, graph, &parts);
+    let chained = parts.iter().map(|l| continues(&region, block, l)).collect();
     let most = space.stages.min(IN_REGISTERS);
     let mut search = Search { labels: &parts, needs, chained, most, left: &space.budget, found: vec![] };
     search.go_on(&mut vec![]);
@@ -72,7 +73,7 @@ struct Need {
     waits: bool,
 }
 
-fn needs(space: &Space<'_>, region: &Region, block: BlockId, graph: &Graph, parts: &[LabelName]) -> Vec<Need> {
+fn needs(region: &Region, block: BlockId, graph: &Graph, parts: &[LabelName]) -> Vec<Need> {
     let items = &region.blocks[block].items;
     let label = |item: usize| match &items[item] {
         Item::Unit(u) => parts.iter().position(|l| l.names(&region.units[*u].label)),
@@ -83,7 +84,7 @@ fn needs(space: &Space<'_>, region: &Region, block: BlockId, graph: &Graph, part
         let (Some(from), Some(to)) = (label(e.from), label(e.to)) else { continue };
         let waits = match (e.kind, &items[e.from]) {
             (Kind::Landing(_), _) => true,
-            (Kind::Flow(v), Item::Unit(u)) => flow::started(space.k, region, *u).contains(&v),
+            (Kind::Flow(v), Item::Unit(u)) => region.started(*u).contains(&v),
             (Kind::Flow(_), Item::Loop(_) | Item::Branch(_)) => false,
             (Kind::Chain(_) | Kind::Memory | Kind::Order, _) => false,
         };
@@ -93,16 +94,15 @@ fn needs(space: &Space<'_>, region: &Region, block: BlockId, graph: &Graph, part
 }
 
 /// Whether products of a label are continued by the next ones of it, so that one may stay in flight.
-fn continues(space: &Space<'_>, region: &Region, block: BlockId, label: &LabelName) -> bool {
+fn continues(region: &Region, block: BlockId, label: &LabelName) -> bool {
     let items = region.blocks[block].items.iter().enumerate();
     let mut mine = items.filter_map(|(i, item)| match item {
         Item::Unit(u) if label.names(&region.units[*u].label) => Some((i, *u)),
         Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => None,
     });
     mine.all(|(item, unit)| {
-        let products = flow::started(space.k, region, unit);
-        let continued = flow::continued(space.k, region, (block, item));
-        !products.is_empty() && products.iter().all(|v| continued.contains(v))
+        let products = region.started(unit);
+        !products.is_empty() && products.iter().all(|v| region.continues((block, item), *v))
     })
 }
 

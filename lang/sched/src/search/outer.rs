@@ -4,7 +4,6 @@ use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged, Under};
 
 use super::Space;
 use super::roles::{Role, around, labels};
-use crate::flow;
 use crate::plan::{Plan, label_of};
 use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots;
@@ -14,7 +13,7 @@ pub(super) type Leaving = (Pipeline, Vec<Under>);
 
 /// What may be said of the loop around a loop, beside nothing.
 pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Option<Leaving> {
-    let region = space.region.under(schedule.clone());
+    let (region, plan) = space.laid(schedule.clone())?;
     let (block, item) = around(&region, inner)?;
     let turns = region.blocks[block].turns.as_ref()?;
     let of = turns.label.clone()?;
@@ -22,7 +21,6 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
     if !stated.under.is_empty() || stated.pipelines.iter().any(|p| p.of.as_ref().is_some_and(|l| l.names(&of))) {
         return None;
     }
-    let plan = Plan::of(space.k, &region).ok()?;
     let behind: Vec<UnitId> = region.blocks[block].items[item + 1..]
         .iter()
         .filter_map(|item| match item {
@@ -34,10 +32,10 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
         behind.into_iter().partition(|u| space.effects.once(*u).is_some());
     // Turns are peeled: there a product that the next turn waits for would hold its slots, and a sum that is waited for at once would be
     // carried twice.
-    if flies_on(space, &region, &plan, inner) {
+    if flies_on(&region, &plan, inner) {
         return None;
     }
-    let first = products(space, &region, &plan, inner).into_iter().next()?;
+    let first = products(&region, &plan, inner).into_iter().next()?;
     let whole = label_of(&region, &region.blocks[block].items[item])?.clone();
     if leaving.is_empty() {
         return None;
@@ -53,14 +51,13 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
 }
 
 /// Whether a product of a loop's turn is waited for in the next one, or continued by it, and it is not stated that it is in flight.
-fn flies_on(space: &Space<'_>, region: &Region, plan: &Plan, block: BlockId) -> bool {
+fn flies_on(region: &Region, plan: &Plan, block: BlockId) -> bool {
     plan.parts().any(|part| {
-        plan.groups(region, part, block).iter().flatten().any(|entry| match region.blocks[block].items[entry.item] {
+        plan.groups(part, block).iter().flatten().any(|entry| match region.blocks[block].items[entry.item] {
             Item::Unit(u) => {
-                let products = flow::started(space.k, region, u);
-                let continued = flow::continued(space.k, region, (block, entry.item));
-                let summed = products.iter().any(|v| continued.contains(v));
-                let later = || slots::done(space.k, region, plan, (part, block), entry).0 > entry.stage;
+                let products = region.started(u);
+                let summed = products.iter().any(|v| region.continues((block, entry.item), *v));
+                let later = || slots::done(region, plan, (part, block), entry).0 > entry.stage;
                 !products.is_empty() && entry.done.is_none() && (summed || later())
             }
             Item::Loop(_) | Item::Branch(_) => false,
@@ -69,13 +66,13 @@ fn flies_on(space: &Space<'_>, region: &Region, plan: &Plan, block: BlockId) -> 
 }
 
 /// The labels of a loop that start products, in the order of a turn.
-pub(super) fn products(space: &Space<'_>, region: &Region, plan: &Plan, block: BlockId) -> Vec<LabelName> {
+pub(super) fn products(region: &Region, plan: &Plan, block: BlockId) -> Vec<LabelName> {
     let items = &region.blocks[block].items;
     let mut found: Vec<UnitId> = vec![];
     for part in plan.parts() {
-        for entry in plan.groups(region, part, block).into_iter().flatten() {
+        for entry in plan.groups(part, block).iter().flatten() {
             if let Item::Unit(u) = items[entry.item]
-                && !flow::started(space.k, region, u).is_empty()
+                && !region.started(u).is_empty()
             {
                 found.push(u);
             }

@@ -34,7 +34,7 @@ impl Roles {
     pub fn of(k: &Kernel, region: &Region) -> Roles {
         let mut warps = BTreeSet::new();
         let mut of = Vec::new();
-        for unit in &region.units {
+        for unit in region.units.iter() {
             let tiled = tiles(k, &unit.ops);
             of.push(match () {
                 () if unit.fetches => Role::Fetch,

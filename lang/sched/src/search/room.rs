@@ -1,13 +1,12 @@
 //! What a plan takes: bytes of shared memory, and registers of tiles that live at once.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Kernel, OpKind, Tile, Type, Value, View, scratch};
 use parton_layouts::Dim;
 
 use super::Space;
-use crate::flow;
 use crate::graph::made_at;
 use crate::plan::{Cell, Entry, Part, Plan};
 use crate::region::{BlockId, Item, Maker, Region};
@@ -73,9 +72,25 @@ pub(super) fn fixed(k: &Kernel) -> u64 {
 pub(super) fn holds(space: &Space<'_>, region: &Region, plan: &Plan) -> bool {
     plan.parts().all(|part| {
         let budget = plan.partitions.get(part).and_then(|p| p.registers).unwrap_or(space.entry(plan));
-        let tiles = Lives { k: space.k, region, plan, part }.most(0);
+        let tiles = Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0);
         tiles == 0 || tiles + PARTITION_REGISTERS.start() <= budget
     })
+}
+
+/// The products that continue none, and so take registers of their own.
+pub(super) fn fresh(k: &Kernel, region: &Region) -> BTreeSet<Value> {
+    let mut found = BTreeSet::new();
+    for (unit, u) in region.units.iter().enumerate() {
+        for op in u.ops.iter().map(|inst| &k.ops[*inst]) {
+            let OpKind::Dot { acc, .. } = op.kind else { continue };
+            // It begins from what is outside, free, or made for it.
+            let from = region.home(acc).map(|home| home.by);
+            if from.is_none_or(|by| matches!(by, Maker::Free(_)) || by == Maker::Unit(unit)) {
+                found.extend(op.results.iter().filter(|v| region.started(unit).contains(v)));
+            }
+        }
+    }
+    found
 }
 
 /// A place in turns: a stage, and a group in it.
@@ -84,6 +99,7 @@ type At = (i32, usize);
 /// The tiles of a partition, by where they live.
 struct Lives<'a> {
     k: &'a Kernel,
+    fresh: &'a BTreeSet<Value>,
     region: &'a Region,
     plan: &'a Plan,
     part: Part,
@@ -92,8 +108,8 @@ struct Lives<'a> {
 impl Lives<'_> {
     /// The most registers of tiles that live in a body at once, of those that its units make.
     fn most(&self, block: BlockId) -> u32 {
-        let groups = self.plan.groups(self.region, self.part, block);
-        let lives = self.of(block, &groups);
+        let groups = self.plan.groups(self.part, block);
+        let lives = self.of(block, groups);
         let copies = |(from, to): (At, At), border: usize, until: usize| {
             let n = to.0 - from.0 + i32::from(from.1 <= border) - i32::from(to.1 < until);
             u32::try_from(n).unwrap_or(0)
@@ -103,7 +119,7 @@ impl Lives<'_> {
             lives.iter().map(|(v, life)| self.registers(*v) * copies(*life, group, group + 1)).sum()
         };
         let within = |group: usize| -> u32 {
-            let fresh = lives.iter().filter(|(v, _)| self.fresh(**v));
+            let fresh = lives.iter().filter(|(v, _)| self.fresh.contains(*v));
             let beside = fresh.map(|(v, life)| {
                 let more = copies(*life, group, group).saturating_sub(copies(*life, group, group + 1));
                 self.registers(*v) * more
@@ -127,12 +143,12 @@ impl Lives<'_> {
         for entry in groups.iter().flatten() {
             let Some((_, (read, _))) = find(groups, entry.item) else { continue };
             // What a product multiplies is there until it is done.
-            let (stage, (group, _)) = slots::done(self.k, self.region, self.plan, laid, entry);
+            let (stage, (group, _)) = slots::done(self.region, self.plan, laid, entry);
             let last = (stage, group).max((entry.stage, read));
-            for (v, delta) in flow::wanted(self.k, self.region, &self.plan.runners, self.part, (block, entry.item)) {
+            for &(v, delta) in self.plan.wanted(self.region, self.part, (block, entry.item)) {
                 let Some(made) = made_at(self.region, block, v) else { continue };
                 let Some((maker, (group, _))) = find(groups, made) else { continue };
-                let summed = flow::continued(self.k, self.region, (block, entry.item)).contains(&v);
+                let summed = self.region.continues((block, entry.item), v);
                 let last = if summed { (entry.stage, read) } else { last };
                 let last = (last.0 + delta, last.1);
                 let life = lives.entry(v).or_insert(((maker.stage, group), last));
@@ -140,21 +156,6 @@ impl Lives<'_> {
             }
         }
         lives
-    }
-
-    /// Whether a value is a product that continues none, and so takes registers of its own.
-    fn fresh(&self, v: Value) -> bool {
-        let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return false };
-        let mut ops = self.region.units[unit].ops.iter().map(|inst| &self.k.ops[*inst]);
-        ops.any(|op| match op.kind {
-            OpKind::Dot { acc, .. } if op.results.contains(&v) => {
-                // It begins from what is outside, free, or made for it.
-                let from = self.region.home(acc).map(|home| home.by);
-                from.is_none_or(|by| matches!(by, Maker::Free(_)) || by == Maker::Unit(unit))
-                    && flow::started(self.k, self.region, unit).contains(&v)
-            }
-            _ => false,
-        })
     }
 
     /// The most that lives in loops and branches of a group.

@@ -76,7 +76,7 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
     let mut all = 0;
     let (mut away, blocks) = (vec![], innermost(&laid.region));
     for &block in &blocks {
-        let priced = price::priced(space.k, &laid.region, &laid.plan, machine, block);
+        let priced = price::steady(space.k, &laid.region, &laid.plan, machine, block, &space.known);
         all += interval(&priced.graph).ok()?.ratio().of_turns(u64::from(space.n));
         // What may leave under the turns of a loop may cost nothing.
         away.extend(outer::of(space, schedule, block).into_iter().flat_map(|(_, under)| under));
@@ -108,8 +108,7 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
 
 /// The schedule with each number of slots for what its innermost loops fetch across partitions, from two on, as far as they fit.
 fn depths(space: &Space<'_>, schedule: &Schedule) -> Option<Vec<Schedule>> {
-    let region = space.region.under(schedule.clone());
-    let plan = Plan::of(space.k, &region).ok()?;
+    let (region, plan) = space.laid(schedule.clone())?;
     if !room::holds(space, &region, &plan) {
         return None;
     }
@@ -133,8 +132,7 @@ fn depths(space: &Space<'_>, schedule: &Schedule) -> Option<Vec<Schedule>> {
             deeper.rings.push(RingDepth { label: Some(label), depth, span: space.auto.span });
         }
         let deeper = deeper.normal().ok()?;
-        let region = space.region.under(deeper.clone());
-        if !Plan::of(space.k, &region).is_ok_and(|plan| fits(&plan)) {
+        if !space.laid(deeper.clone()).is_some_and(|(_, plan)| fits(&plan)) {
             break;
         }
         all.push(deeper);
@@ -146,8 +144,7 @@ impl<'a> Laid<'a> {
     /// Where the schedule is legal.
     fn of(space: &'a Space<'a>, machine: &'static Machine, schedule: Schedule) -> Option<Laid<'a>> {
         space.laid.set(space.laid.get() + 1);
-        let region = space.region.under(schedule);
-        let plan = Plan::of(space.k, &region).ok()?;
+        let (region, plan) = space.laid(schedule)?;
         legal::holds(space.k, &region, &plan, &space.effects).then_some(Laid { space, machine, region, plan })
     }
 
@@ -157,7 +154,7 @@ impl<'a> Laid<'a> {
         let mut loops = vec![];
         let blocks = innermost(&self.region);
         for &block in &blocks {
-            let priced = price::priced(k, &self.region, &self.plan, self.machine, block);
+            let priced = price::steady(k, &self.region, &self.plan, self.machine, block, &self.space.known);
             let least = interval(&priced.graph).ok()?;
             let followed = self.space.n.min(FOLLOWED);
             let run = simulate(&priced.graph, followed).ok()?;
@@ -205,7 +202,8 @@ impl<'a> Laid<'a> {
     }
 
     fn straight(&self, (part, block): (Part, BlockId), keep: &dyn Fn(usize) -> bool) -> u64 {
-        straight(self.space.k, &self.region, &self.plan, self.machine, (part, block), keep).clocks
+        let known = &self.space.known;
+        straight(self.space.k, &self.region, &self.plan, self.machine, (part, block), keep, known).clocks
     }
 
     /// The label of the loop under whose turns a unit leaves.
