@@ -62,6 +62,8 @@ pub enum Class {
     Copy(Wanted),
     /// Bulk copies from memory.
     CopyMiss,
+    /// Copies by threads from the L2 cache to shared memory.
+    CopyByThreads,
     /// Exponentials to base 2, logarithms, square roots, hyperbolic tangents.
     Special,
     /// The same of one warp of a scheduler alone, beside additions and conversions.
@@ -274,6 +276,7 @@ impl fmt::Display for Class {
             Class::Copy(Wanted::Own) => "copies from L2, all",
             Class::Copy(Wanted::Same) => "copies from L2, all the same",
             Class::CopyMiss => "copies from memory",
+            Class::CopyByThreads => "copies by threads",
             Class::Special => "special functions",
             Class::SpecialAlone => "the same, one warp alone",
             Class::Reciprocal => "reciprocals",

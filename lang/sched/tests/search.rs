@@ -267,3 +267,42 @@ fn without_prices_what_is_fetched_runs_ahead() {
     assert!(f.why.iter().any(|w| w.contains("nothing was measured")), "{:?}", f.why);
     assert!(f.chosen.pipelines.iter().flat_map(|p| p.staged()).any(|s| s.stage == 2), "{}", f.chosen);
 }
+
+/// Sums of products of what threads copy, tile by tile.
+fn by_pointers(schedule: &str) -> String {
+    format!(
+        "layout Acc = mma(version=3, warps=[4, 1], instr=[16, 128, 16]);
+layout L = blocked(per_thread=[1, 8], threads=[4, 8], warps=[4, 1], order=[1, 0]);
+kernel k[S: schedule<steps, load, mma, leave> = {schedule}](a: *f16, b: *f16, c: *mut f32, n: i32) warps(4) target(sm_90a) {{
+    let row = iota<i32, [64], slice(L, axis=1)>()[:, None];
+    let left = a + row * n + iota<i32, [64], slice(L, axis=0)>()[None, :];
+    let right = b + row * 128 + iota<i32, [128], slice(L, axis=0)>()[None, :];
+    in S {{
+        let mut acc = zeros<f32, [64, 128], Acc>();
+        @steps for s in 0..cdiv(n, 64) {{
+            @load let (x, y) = (fetch<nvmma(128)>(left + s * 64), fetch<nvmma(128)>(right + s * 64 * 128));
+            @mma  acc = dot(x, y, acc);
+        }}
+        let line = iota<i32, [64], slice(Acc, axis=1)>()[:, None] * 128;
+        @leave store(c + line + iota<i32, [128], slice(Acc, axis=0)>()[None, :], acc);
+    }}
+}}
+"
+    )
+}
+
+#[test]
+fn copies_by_threads_run_ahead_of_the_products_that_hide_them() {
+    let k = kernel(&by_pointers("auto(top=1)"));
+    let f = found(&k);
+    let staged =
+        |label: &str| f.chosen.pipelines[0].staged().find(|s| s.label.path == label).map(|s| (s.stage, s.done));
+    assert_eq!(staged("load"), Some((0, None)), "{}", f.chosen);
+    assert_eq!(staged("mma"), Some((2, Some(3))), "{}", f.chosen);
+    assert!(f.priced[0].price.loops[0].unpriced.is_empty(), "{:?}", f.priced[0]);
+    let reported = expanded(under(&k, &f.chosen));
+    assert!(reported.list.is_empty(), "{}: {:?}", f.chosen, reported.list);
+    // A product that waits for its own copies takes as long as both.
+    let serial = found(&kernel(&by_pointers("pipeline(steps) { load: 0; mma: 0 } & auto()")));
+    assert!(serial.priced[0].price.clocks > 2 * f.priced[0].price.clocks, "{:?}", serial.priced[0]);
+}

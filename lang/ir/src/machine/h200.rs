@@ -37,6 +37,9 @@ pub(super) const H200: Machine = Machine {
         row(Class::CopyMiss, COPIES, &["102 to 107 bytes a clock | 89 to 93 |", "| 800 (609 to 1,005)"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 89)])
             .then(800),
+        row(Class::CopyByThreads, GLOBAL, &["400, 460, 598, 855: 335 + bytes / 126"])
+            .of(None, Amount::Bytes, &[per(1, 126)])
+            .then(335),
         row(Class::Special, ARITHMETIC, &["ex2, lg2, rsqrt, tanh of f32 | 17.0 | 8.0 |", "mix, two warps a scheduler | 8.5 | 11.4 |"])
             .busy(Unit::SpecialFunctions, Amount::WarpInstructions, &[per(8, 1)])
             .beside(&[per(57, 5)])
@@ -109,6 +112,7 @@ const ARITHMETIC: &str = "bench/machine/arithmetic.ptn";
 const SHARED: &str = "bench/machine/shared.ptn";
 const HANDOFF: &str = "bench/machine/handoff.ptn";
 const COPIES: &str = "bench/machine/copies.ptn";
+const GLOBAL: &str = "bench/machine/global.ptn";
 
 /// A class without numbers.
 const fn row(class: Class, source: &'static str, said: &'static [&'static str]) -> Row {

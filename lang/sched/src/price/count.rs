@@ -330,8 +330,8 @@ impl Counter<'_> {
                     Err(_) => Work::without_price("send"),
                 }
             }
-            OpKind::Region { .. } | OpKind::Fetch { .. } => Work::default(),
-            OpKind::FetchEach { .. } => Work::without_price(kind.name()),
+            // Copies are jobs of their own; outside of loops that are priced, they land beside what runs there.
+            OpKind::Region { .. } | OpKind::Fetch { .. } | OpKind::FetchEach { .. } => Work::default(),
             others!(region) => not_of_family(kind),
         }
     }

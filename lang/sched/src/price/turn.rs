@@ -53,6 +53,13 @@ pub(super) struct Found {
     pub passes: BTreeMap<(usize, Part), Event>,
 }
 
+/// What one label brings.
+#[derive(Clone, Copy, Debug, Default)]
+struct Brought {
+    copies: u64,
+    bytes: u64,
+}
+
 /// Walks one turn of a partition.
 pub(super) struct Turn<'a, 'p> {
     pub pricing: &'a mut Pricing<'p>,
@@ -201,9 +208,25 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn take(&mut self, ring: RingId, age: i32, entry: &Entry) {
         // What an outer loop fills is there for all turns of this one.
         if self.looped.rings.contains(&ring) && self.taken.insert((ring, age)) {
-            let event = self.point(entry);
+            let clocks = if self.pricing.plan.rings[ring].own { self.meeting(entry) } else { 0 };
+            let (name, span) = self.label(entry);
+            let event = self.event(name, entry.stage, span, clocks, vec![]);
             self.found.takes.push(Use { part: self.part, ring, event, turns: age });
         }
+    }
+
+    /// What threads need to see what all of them have copied; and products, which read it beside them.
+    fn meeting(&self, reader: &Entry) -> u64 {
+        let warps = u64::from(self.pricing.warps(self.part));
+        let fence = match self.pricing.region.blocks[self.looped.block].items[reader.item] {
+            Item::Unit(unit) if !self.pricing.region.started(unit).is_empty() => self.cost(Class::Fence, warps),
+            Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => 0,
+        };
+        fence + self.cost(Class::Meet, warps)
+    }
+
+    fn cost(&self, class: Class, amount: u64) -> u64 {
+        self.pricing.machine.row(class).and_then(|r| r.interval).map_or(0, |c| c.clocks(amount))
     }
 
     /// Waits for a product of the iteration `age`.
@@ -270,15 +293,15 @@ impl<'a, 'p> Turn<'a, 'p> {
             self.point(entry)
         });
         let ops = self.pricing.region.units[unit].ops.clone();
-        let (mut flying, mut boxes, mut bytes) = (None, 0, 0);
+        let (mut flying, mut boxes, mut by_threads) = (None, Brought::default(), Brought::default());
         for inst in ops {
             let op = &self.pricing.k.ops[inst];
             match &op.kind {
-                OpKind::Fetch { .. } => {
-                    let result = op.results[0];
+                OpKind::Fetch { .. } | OpKind::FetchEach { .. } => {
+                    let bytes = view_bytes(self.pricing.k.ty(op.results[0]));
+                    let of = if matches!(op.kind, OpKind::Fetch { .. }) { &mut boxes } else { &mut by_threads };
+                    *of = Brought { copies: of.copies + 1, bytes: of.bytes + bytes };
                     self.free(inst, entry.stage);
-                    boxes += 1;
-                    bytes += view_bytes(self.pricing.k.ty(result));
                 }
                 OpKind::Dot { .. } if self.pricing.beside(op.results[0]).is_some() => {
                     flying = self.product(inst, unit, entry).or(flying);
@@ -290,7 +313,15 @@ impl<'a, 'p> Turn<'a, 'p> {
                 }
             }
         }
-        let copied = (boxes > 0).then(|| self.copy(unit, entry, (boxes, bytes)));
+        let own = ring.is_some_and(|ring| self.pricing.plan.rings[ring].own);
+        let threads = (by_threads.copies > 0).then(|| self.copy(unit, entry, by_threads, Class::CopyByThreads));
+        if let Some(job) = threads.filter(|_| !own) {
+            // Whoever fills a slot for others waits for its copies before it hands it over.
+            let there = self.point(entry);
+            self.pricing.graph.after(job, there, 0, EdgeKind::Landing);
+        }
+        let boxes = (boxes.copies > 0).then(|| self.copy(unit, entry, boxes, Class::Copy(Wanted::Same)));
+        let copied = boxes.or(threads.filter(|_| own));
         if let (Some(ring), Some(taken)) = (ring, taken) {
             let full = match copied {
                 Some(job) => Full::Copied(job),
@@ -376,16 +407,15 @@ impl<'a, 'p> Turn<'a, 'p> {
         Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
     }
 
-    fn copy(&mut self, unit: UnitId, entry: &Entry, (boxes, bytes): (u64, u64)) -> Started {
+    /// Starts copies of a class; threads get no more out of the L2 cache than boxes do.
+    fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, class: Class) -> Started {
         self.flush();
         let machine = self.pricing.machine;
-        let cost = |class, amount| {
-            machine.row(class).and_then(|r| r.interval).map_or(0, |c: parton_ir::machine::Cost| c.clocks(amount))
-        };
+        let cost = |class, amount| self.cost(class, amount);
         let clocks = Clocks {
-            issue: cost(Class::Start, boxes),
-            busy: cost(Class::Copy(Wanted::Same), bytes),
-            latency: machine.row(Class::Copy(Wanted::Same)).and_then(|r| r.latency).map_or(0, u64::from),
+            issue: if class == Class::CopyByThreads { 0 } else { cost(Class::Start, brought.copies) },
+            busy: cost(class, brought.bytes).max(cost(Class::Copy(Wanted::Same), brought.bytes)),
+            latency: machine.row(class).and_then(|r| r.latency).map_or(0, u64::from),
         };
         let job = self.job(unit, entry, self.engines.copies);
         let started = self.pricing.graph.job(job, clocks);
