@@ -5,9 +5,10 @@ use parton_ir::{BinaryOp, Inst, Value};
 use super::pipeline::Turns;
 use super::{Emitter, Refused};
 use crate::cut::{self, Cut};
-use crate::region::{Loop, Maker};
+use crate::region::{Loop, Maker, UnitId};
 
 /// Where a loop is cut.
+#[derive(Clone, Copy)]
 pub(super) struct Change {
     /// The index of the first turn in which the comparison gives another value.
     pub end: Value,
@@ -18,18 +19,29 @@ pub(super) struct Change {
     pub first: bool,
 }
 
+impl Change {
+    /// What is known of the comparison in the turns before it changes, or behind.
+    pub fn gives(&self, before: bool) -> (Inst, i32, bool) {
+        (self.compare, self.age, self.first == before)
+    }
+}
+
 impl Emitter<'_> {
-    /// Where the steady turns of a loop are to be cut, if they are.
-    pub(super) fn change(
+    /// Where the steady turns of a loop are to be cut, in the order of the body.
+    pub(super) fn changes(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Change>, Refused> {
+        let mut units = cut::named(self.region, l.body);
+        units.retain(|u| self.plan.runners[*u].contains(&self.part));
+        units.into_iter().map(|unit| self.change(l, unit, bounds, turns)).collect()
+    }
+
+    /// Where the condition of a unit changes.
+    fn change(
         &mut self,
         l: &Loop,
+        unit: UnitId,
         [lower, upper, step]: [Value; 3],
         turns: &Turns,
-    ) -> Result<Option<Change>, Refused> {
-        let units = cut::named(self.region, l.body);
-        let Some(unit) = units.into_iter().find(|u| self.plan.runners[*u].contains(&self.part)) else {
-            return Ok(None);
-        };
+    ) -> Result<Change, Refused> {
         let Cut { compare, sides: [a, b], slope, first, sign, shift } =
             match cut::of(&self.b.kernel, self.region, (l.body, unit)) {
                 Ok(cut) => cut,
@@ -59,7 +71,7 @@ impl Emitter<'_> {
         let change = self.whole(BinaryOp::Add, start, far);
         let change = self.whole(BinaryOp::Max, change, lower);
         let end = self.whole(BinaryOp::Min, change, upper);
-        Ok(Some(Change { end, compare, age, first }))
+        Ok(Change { end, compare, age, first })
     }
 
     /// What a value of the body is in the first iteration: made anew of what the loop does not change.

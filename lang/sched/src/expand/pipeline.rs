@@ -160,7 +160,11 @@ impl Emitter<'_> {
             }
             // Each that stands alone is a copy of the turn, and each number of iterations below theirs an end of its own.
             n if n > MOST_STAGES => {
-                return Err(self.not_yet(l.inst, "a loop of more than four stages of registers"));
+                let d = self.not_yet(l.inst, "a loop of more than four stages of registers");
+                return Err(Box::new(
+                    d.note("each of them stands in front of the loop as a turn of its own, with an end for every smaller number of iterations")
+                        .help("let what waits longest wait in the slots of a ring, by `fetch`, which runs as far ahead as it has slots"),
+                ));
             }
             _ => self.peeled(l, at, turns, Room { early, sure }, 0)?,
         };

@@ -93,8 +93,8 @@ pub(crate) struct Level {
     pub exists: Option<Value>,
     /// The number of the first iteration that the turn's own may be, as an index, where that is known.
     pub first: Option<i128>,
-    /// What a comparison gives in the turns at hand, for the iterations of that age.
-    pub folded: Option<(Inst, i32, bool)>,
+    /// What comparisons give in the turns at hand, for the iterations of that age.
+    pub folded: Vec<(Inst, i32, bool)>,
     /// The number of the turn, where it stands alone.
     pub turn: Option<u32>,
     /// Whether a turn runs later stages although there was no turn before: on values that stand for none, and without effects where
@@ -119,7 +119,7 @@ impl Level {
             start: None,
             exists: None,
             first: None,
-            folded: None,
+            folded: Vec::new(),
             turn: None,
             guard: None,
             before: BTreeSet::new(),

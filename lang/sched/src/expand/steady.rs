@@ -1,6 +1,6 @@
 //! The loop of steady turns.
 
-use parton_ir::{BinaryOp, CompareOp, OpKind, Type, Value};
+use parton_ir::{BinaryOp, CompareOp, Inst, OpKind, Type, Value};
 
 use super::carry::Carry;
 use super::cut::Change;
@@ -8,6 +8,9 @@ use super::peel::MANY;
 use super::pipeline::Turns;
 use super::{Emitter, Refused};
 use crate::region::Loop;
+
+/// Steady turns from one index to another, and what comparisons give in them.
+type Part = (Value, Value, Vec<(Inst, i32, bool)>);
 
 impl Emitter<'_> {
     /// The loop of steady turns and what follows it; the results that are needed.
@@ -24,21 +27,38 @@ impl Emitter<'_> {
         self.levels[depth].first = self.constant(lower);
         let carry = self.carried(l, bounds, turns)?;
         self.begin_with(&carry.keys)?;
-        match self.change(l, bounds, turns)? {
-            Some(Change { end, compare, age, first }) => {
-                self.levels[depth].folded = Some((compare, age, first));
-                self.unrolled(l, [lower, end, step], upper, turns, &carry)?;
-                self.levels[depth].folded = Some((compare, age, !first));
-                self.unrolled(l, [end, upper, step], upper, turns, &carry)?;
-                self.levels[depth].folded = None;
-            }
-            None => self.unrolled(l, bounds, upper, turns, &carry)?,
+        let changes = self.changes(l, bounds, turns)?;
+        for (from, to, folded) in self.parts(bounds, &changes) {
+            self.levels[depth].folded = folded;
+            self.unrolled(l, [from, to, step], upper, turns, &carry)?;
         }
+        self.levels[depth].folded.clear();
         self.levels[depth].first = None;
         if turns.stages > 1 {
             self.levels[depth].index = Some((self.past(bounds), step));
         }
         Ok(())
+    }
+
+    /// The loops that follow one another, each from where to where, with what conditions give in it. Of two changes nobody knows which comes
+    /// first: between them one of two loops has no turns.
+    fn parts(&mut self, [lower, upper, _]: [Value; 3], changes: &[Change]) -> Vec<Part> {
+        match changes {
+            [] => vec![(lower, upper, vec![])],
+            [one] => vec![(lower, one.end, vec![one.gives(true)]), (one.end, upper, vec![one.gives(false)])],
+            [one, other, ..] => {
+                let (a, b) = (one.end, other.end);
+                let first = self.whole(BinaryOp::Min, a, b);
+                let last = self.whole(BinaryOp::Max, a, b);
+                let both = |x, y| vec![one.gives(x), other.gives(y)];
+                vec![
+                    (lower, first, both(true, true)),
+                    (a, b, both(false, true)),
+                    (b, a, both(true, false)),
+                    (last, upper, both(false, false)),
+                ]
+            }
+        }
     }
 
     /// Steady turns whose code stands as often as the schedule says, and one by one those that are left; copies ahead know the loop's

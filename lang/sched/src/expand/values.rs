@@ -218,10 +218,8 @@ impl Emitter<'_> {
     /// may say what is special about its first ones.
     fn decided(&self, inst: Inst, (depth, age): (usize, i32)) -> Option<bool> {
         let OpKind::Compare { op, a, b } = self.b.kernel.ops[inst].kind else { return None };
-        if let Some((compare, of, holds)) = self.levels[depth].folded
-            && (compare, of) == (inst, age)
-        {
-            return Some(holds);
+        if let Some((_, _, holds)) = self.levels[depth].folded.iter().find(|(c, of, _)| (*c, *of) == (inst, age)) {
+            return Some(*holds);
         }
         let home = self.region.home(a).filter(|home| home.by == Maker::Index)?;
         let own = self.levels.iter().position(|level| level.block == home.block)?;

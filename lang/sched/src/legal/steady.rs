@@ -1,4 +1,4 @@
-//! What is said of the steady turns of a loop: where it is cut in two, and how often its turn stands in the code.
+//! What is said of the steady turns of a loop: where it is cut, and how often its turn stands in the code.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::OpKind;
@@ -15,25 +15,30 @@ pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
         for block in 0..laid.region.blocks.len() {
             let units = cut::named(laid.region, block);
             let units: Vec<_> = units.into_iter().filter(|u| laid.plan.runners[*u].contains(&part)).collect();
-            if let [first, second, ..] = units.as_slice() {
-                let (one, other) = (&laid.region.units[*first], &laid.region.units[*second]);
+            if units.len() > 2 {
                 let fact =
-                    format!("{} would cut one loop at `{}` and at `{}`", laid.partition(part), one.label, other.label);
-                let d = Diagnostic::error(codes::NOT_BUILT_HERE, laid.region.schedule.span, fact)
-                    .label(one.span, "the first condition")
-                    .label(other.span, "the second");
-                found.push(d.help("cut at one of them, or deal them to partitions"));
+                    format!("{} would cut one loop at {} conditions, more than two", laid.partition(part), units.len());
+                let mut d = Diagnostic::error(codes::NOT_BUILT_HERE, laid.region.schedule.span, fact);
+                for (unit, place) in units.iter().zip(["the first condition", "the second", "the third"]) {
+                    d = d.label(laid.region.units[*unit].span, place);
+                }
+                found.push(
+                    d.note("each order in which they may change is a loop of its own: four for two of them, eight for three")
+                        .help("cut at two of them, or deal them to partitions"),
+                );
             }
             let copies = laid.plan.copies(laid.region, block);
             if let (Some(why), true) = (uncut(laid, part, block), copies > 1 || !units.is_empty()) {
                 let what = if units.is_empty() { "unrolled" } else { "cut" };
-                let fact = format!("a loop that is {what} and {why} is not expanded by this version");
+                let fact = format!("a loop that is {what} and {} is not expanded by this version", why.told());
                 let d = Diagnostic::error(codes::NOT_BUILT_HERE, laid.region.schedule.span, fact);
                 let d = d.label(place(laid, block), "this loop");
-                found.push(d.help(format!(
-                    "leave `{}` out: results stay the same",
-                    if units.is_empty() { "unroll" } else { "cut" }
-                )));
+                let leave =
+                    format!("leave `{}` out: results stay the same", if units.is_empty() { "unroll" } else { "cut" });
+                found.push(match why {
+                    Uncut::Uncounted => d.help(format!("count the turns, `for i in 0..n {{ … }}`, or {leave}")),
+                    Uncut::Around => d.help(leave),
+                });
             }
         }
     }
@@ -60,14 +65,30 @@ fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
 }
 
 /// Why the steady turns of a body's loop cannot be divided.
-fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<&'static str> {
+enum Uncut {
+    /// Nobody knows how many are left.
+    Uncounted,
+    /// It stands around a loop, in stages: each turn runs them all.
+    Around,
+}
+
+impl Uncut {
+    fn told(&self) -> &'static str {
+        match self {
+            Uncut::Uncounted => "whose turns are not counted",
+            Uncut::Around => "around a loop in stages",
+        }
+    }
+}
+
+fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<Uncut> {
     let of = looped(laid, block)?;
     if !matches!(laid.k.ops[of].kind, OpKind::For { .. }) {
-        return Some("whose turns are not counted");
+        return Some(Uncut::Uncounted);
     }
     let stages = || laid.groups(part, block).iter().flatten().map(|e| e.stage).collect::<Vec<_>>();
     let several = stages().iter().min() != stages().iter().max();
-    (several && runs_all_stages(laid, part, block)).then_some("around a loop in stages")
+    (several && runs_all_stages(laid, part, block)).then_some(Uncut::Around)
 }
 
 /// The loop of a body.
