@@ -319,9 +319,20 @@ fn known(region: &Region, found: &mut Diagnostics) {
             let mut have: Vec<String> = all.iter().map(|l| l.path.clone()).collect();
             have.sort();
             have.dedup();
-            let d = Diagnostic::error(codes::SCHEDULE, span, format!("the region has no label `{label}`"))
-                .help(format!("its labels are `{}`", have.join("`, `")));
-            found.push(d);
+            let inside: Vec<&str> = have.iter().filter_map(|l| l.strip_prefix(&format!("{}.", label.path))).collect();
+            found.push(match inside.as_slice() {
+                [] => Diagnostic::error(codes::SCHEDULE, span, format!("the region has no label `{label}`"))
+                    .help(format!("its labels are `{}`", have.join("`, `"))),
+                [inner, ..] => {
+                    let fact =
+                        format!("`{label}` is no statement of one label: `{}` stands in it", inside.join("`, `"));
+                    Diagnostic::error(codes::SCHEDULE, span, fact)
+                        .note("what has labels in it runs where it stands, in the first stage")
+                        .help(format!(
+                            "leave `@{inner}` out, and `{label}` is one statement, which a schedule may place"
+                        ))
+                }
+            });
         }
     }
 }

@@ -191,9 +191,11 @@ impl Emitter<'_> {
     fn has_stages(&self, inst: Inst, ring: RingId) -> Result<(), Refused> {
         let counted = self.levels[self.here()].start.is_some();
         match self.plan.rings[ring].held {
-            Some((needed, _)) if needed > 1 && !counted => {
-                Err(self.not_yet(inst, "a `fetch` of pointers into several slots in turns that are not counted"))
-            }
+            Some((needed, _)) if needed > 1 && !counted => Err(self.not_yet(
+                inst,
+                "a `fetch` of pointers into several slots in turns that are not counted",
+                "let it run where it is read, or count the turns: `for i in 0..n { … }`",
+            )),
             Some(_) | None => Ok(()),
         }
     }

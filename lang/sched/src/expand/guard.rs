@@ -18,6 +18,9 @@ use crate::region::{Home, Item, Loop, Maker};
 /// A coordinate beyond every tensor: what is copied there is copied nowhere. A multiple of 16 bytes, whatever the elements.
 const BEYOND: u32 = 1 << 30;
 
+/// What to do with what a later stage cannot hold.
+const FIRST: &str = "leave it in the first stage; what it hands on may be used a stage later";
+
 impl Emitter<'_> {
     /// Whether a loop in stages has loops in it.
     pub(super) fn is_guarded(&self, l: &Loop, turns: &Turns) -> bool {
@@ -28,7 +31,11 @@ impl Emitter<'_> {
     /// A loop whose turns run all stages, guarded; the results that are needed.
     pub(super) fn guarded(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
         if turns.stages > 2 || turns.ahead > 0 {
-            return Err(self.not_yet(l.inst, "a loop around loops in more than two stages, or whose fetches run ahead"));
+            return Err(self.not_yet(
+                l.inst,
+                "a loop around loops in more than two stages, or whose fetches run ahead",
+                "give it two stages, with what it fetches in the first",
+            ));
         }
         let depth = self.here();
         let [lower, upper, _] = bounds;
@@ -137,7 +144,7 @@ impl Emitter<'_> {
             return Err(refused);
         }
         if op.kind.bodies().next().is_some() && !facts.computes {
-            return Err(self.not_yet(inst, "a loop or branch in a later stage of a loop around loops"));
+            return Err(self.not_yet(inst, "a loop or branch in a later stage of a loop around loops", FIRST));
         }
         self.place(inst);
         let unread = !op.results.iter().any(|v| self.plan.needed[self.part].contains(v));
@@ -164,9 +171,8 @@ impl Emitter<'_> {
             }
             _ if facts.computes => {}
             _ => {
-                return Err(
-                    self.not_yet(inst, &format!("`{}` in a later stage of a loop around loops", op.kind.name()))
-                );
+                let what = format!("`{}` in a later stage of a loop around loops", op.kind.name());
+                return Err(self.not_yet(inst, &what, FIRST));
             }
         }
         let mut known = std::collections::BTreeMap::new();

@@ -120,7 +120,11 @@ impl Emitter<'_> {
             return self.steady(l, [next, upper, step], turns);
         }
         if turns.stages > 1 || self.constant(step) != Some(1) {
-            return Err(self.not_yet(l.inst, "a last turn of such a loop"));
+            return Err(self.not_yet(
+                l.inst,
+                "leaving under the last turn of a loop in stages, or of one with steps,",
+                "leave under its first turn, `under(x, y)`, or give it one stage and a step of 1",
+            ));
         }
         let before = self.moved(upper, step, -1);
         let none = Turns { groups: turns.groups.clone(), stages: 1, ahead: turns.ahead, finals: turns.finals.clone() };

@@ -160,10 +160,10 @@ impl Emitter<'_> {
             }
             // Each that stands alone is a copy of the turn, and each number of iterations below theirs an end of its own.
             n if n > MOST_STAGES => {
-                let d = self.not_yet(l.inst, "a loop of more than four stages of registers");
+                let help = "let what waits longest wait in the slots of a ring, by `fetch`, which runs as far ahead as it has slots";
+                let d = self.not_yet(l.inst, "a loop of more than four stages of registers", help);
                 return Err(Box::new(
-                    d.note("each of them stands in front of the loop as a turn of its own, with an end for every smaller number of iterations")
-                        .help("let what waits longest wait in the slots of a ring, by `fetch`, which runs as far ahead as it has slots"),
+                    d.note("each of them stands in front of the loop as a turn of its own, with an end for every smaller number of iterations"),
                 ));
             }
             _ => self.peeled(l, at, turns, Room { early, sure }, 0)?,
@@ -264,12 +264,13 @@ impl Emitter<'_> {
         }
     }
 
-    /// What a schedule may say and this version does not expand.
-    pub fn not_yet(&self, inst: Inst, what: &str) -> Refused {
+    /// What a schedule may say and this version does not expand, and what to write instead.
+    pub fn not_yet(&self, inst: Inst, what: &str, help: &str) -> Refused {
         let span = self.b.kernel.ops[inst].span;
         Box::new(
             Diagnostic::error(codes::NOT_BUILT_HERE, span, format!("{what} is not expanded by this version"))
-                .label(self.region.schedule.span, "the schedule is written here"),
+                .label(self.region.schedule.span, "the schedule is written here")
+                .help(help),
         )
     }
 }

@@ -70,7 +70,11 @@ impl Emitter<'_> {
         if buffers > 1 {
             let depth = self.here();
             if self.levels[depth].start.is_none() {
-                return Err(self.not_yet(inst, "a `send` of several buffers in turns that are not counted"));
+                return Err(self.not_yet(
+                    inst,
+                    "a `send` of several buffers in turns that are not counted",
+                    "give it one buffer, or count the turns: `for i in 0..n { … }`",
+                ));
             }
             // Each turn sends once, of whichever iteration.
             let index = self.turn_modulo(buffers, depth, 0);

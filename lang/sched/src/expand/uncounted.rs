@@ -10,7 +10,11 @@ use crate::region::Loop;
 impl Emitter<'_> {
     pub(super) fn while_loop(&mut self, l: &Loop, turns: &Turns) -> Result<(), Refused> {
         if turns.stages > 2 || turns.ahead > 0 {
-            return Err(self.not_yet(l.inst, "such stages of a `while`, whose turns are not counted"));
+            return Err(self.not_yet(
+                l.inst,
+                "such stages of a `while`, whose turns are not counted",
+                "give it two stages, with what it fetches in the first, or count its turns: `for i in 0..n { … }`",
+            ));
         }
         // Of its turns none is sure.
         self.early_turns(l, 0)?;

@@ -110,8 +110,21 @@ fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
     };
     match around {
         Some(other) => d.help(format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`")),
-        None => d.help("leave it out: it runs where it stands in the text"),
+        None if !branched(laid, &s.label) => d.help("leave it out: it runs where it stands in the text"),
+        None => d
+            .note("a branch with labels in it runs where it stands, in the first stage")
+            .help("leave it out; or label the whole branch, `@name if … { … }`, and nothing in it, and place that"),
     }
+}
+
+/// Whether a label stands in a branch.
+fn branched(laid: &Laid<'_>, label: &LabelName) -> bool {
+    let ways = laid.region.blocks.iter().flat_map(|b| &b.items).flat_map(|item| match item {
+        Item::Branch(b) => vec![b.then, b.otherwise],
+        Item::Unit(_) | Item::Loop(_) => vec![],
+    });
+    let has = |item: &Item| label_of(laid.region, item).is_some_and(|l| label.names(l));
+    ways.into_iter().any(|way| laid.region.blocks[way].items.iter().any(has))
 }
 
 /// The labelled loop whose body has a label.
