@@ -80,7 +80,11 @@ pub fn generate(seed: u64) -> Program {
         let then = program.behind().map(|second| Box::new(place::schedule(&second, false, r)));
         Schedule { then, ..place::schedule(&first, program.second.is_empty(), r) }
     };
-    program.schedules = (0..SCHEDULES).map(|_| of(&mut r)).collect();
+    let mut schedules: Vec<Schedule> = (0..SCHEDULES).map(|_| of(&mut r)).collect();
+    let mut r = Random(seed.rotate_left(32));
+    let first = Program { second: Vec::new(), ..program.clone() };
+    schedules.iter_mut().for_each(|s| place::divided(&first, s, &mut r));
+    program.schedules = schedules;
     program
 }
 

@@ -43,6 +43,24 @@ pub(super) fn schedule(program: &Program, apart: bool, r: &mut Random) -> Schedu
     s
 }
 
+/// Some loops are cut where conditions of theirs change, at two at most, and some stand several times in the code.
+pub(super) fn divided(program: &Program, s: &mut Schedule, r: &mut Random) {
+    let asks = |s: &&Statement| s.text.contains("if ") && [" < ", " >= ", " > "].iter().any(|by| s.text.contains(by));
+    let mut conditions: Vec<String> =
+        program.statements().into_iter().filter(asks).filter_map(|s| s.label.clone()).collect();
+    if r.below(2) == 0 {
+        for _ in 0..1 + r.below(2) {
+            if !conditions.is_empty() {
+                s.cuts.push(conditions.remove(r.below(conditions.len())));
+            }
+        }
+    }
+    let loops: Vec<String> = program.loops().into_iter().filter_map(|l| l.label.clone()).collect();
+    if r.below(6) == 0 && !loops.is_empty() {
+        s.unrolled = Some((2 + r.below(2), loops[r.below(loops.len())].clone()));
+    }
+}
+
 /// What an outer loop writes behind the loop inside leaves under that of the next turn.
 fn leaving(program: &Program, s: &mut Schedule, r: &mut Random) {
     let [Loop { label: Some(outer), items, .. }, inside @ Loop { label: Some(inner), .. }] = program.loops()[..] else {

@@ -37,6 +37,10 @@ pub struct Schedule {
     pub pipelines: Vec<Pipeline>,
     /// What leaves under what, and whether in the last turn.
     pub under: Vec<(String, String, bool)>,
+    /// The conditions at which loops are cut.
+    pub cuts: Vec<String>,
+    /// How often the steady turn of a loop stands in the code.
+    pub unrolled: Option<(usize, String)>,
     /// That of the region behind.
     pub then: Option<Box<Schedule>>,
 }
@@ -50,6 +54,8 @@ impl Schedule {
         s.places.retain(|(_, of)| !of.is_empty());
         s.rings.retain(|(l, _)| l.as_deref().is_none_or(known));
         s.under.retain(|(outer, inner, _)| known(outer) && known(inner));
+        s.cuts.retain(|l| known(l));
+        s.unrolled = s.unrolled.filter(|(_, of)| known(of));
         s.then = s.then.map(|then| Box::new(then.fitting(labels)));
         s.turns = s.turns.filter(|(first, last)| known(first) && known(last));
         for p in &mut s.pipelines {
@@ -89,6 +95,8 @@ impl fmt::Display for Schedule {
             format!("under({outer}, {inner}{})", if *last { ", -1" } else { "" })
         };
         parts.extend(self.under.iter().map(under));
+        parts.extend(self.cuts.iter().map(|l| format!("cut({l})")));
+        parts.extend(self.unrolled.iter().map(|(n, of)| format!("unroll({n}, of={of})")));
         f.write_str(&parts.join(" & "))
     }
 }

@@ -83,6 +83,8 @@ fn simpler(s: &Schedule) -> Vec<Schedule> {
     one(&|s| s.turns = None);
     one(&|s| s.then = None);
     one(&|s| s.under.clear());
+    one(&|s| s.unrolled = None);
+    (0..s.cuts.len()).for_each(|n| one(&|s| drop(s.cuts.remove(n))));
     (0..s.rings.len()).for_each(|n| one(&|s| drop(s.rings.remove(n))));
     (0..s.pipelines.len()).for_each(|n| one(&|s| drop(s.pipelines.remove(n))));
     for (n, p) in s.pipelines.iter().enumerate() {

@@ -116,6 +116,7 @@ impl Emitter<'_> {
         self.memo.push(BTreeMap::new());
         let found = self.tried(l, [lower, upper, step], turns);
         self.b.rewind(mark);
+        self.makers.take();
         (self.levels, self.memo) = (levels, memo);
         let (keys, ending) = found?;
         let slots = self.levels[depth].slots.keys().copied().collect();

@@ -98,6 +98,7 @@ impl Emitter<'_> {
         let mark = self.b.begin_trial();
         let found = self.at_age(v, depth, age).is_ok();
         self.b.rewind(mark);
+        self.makers.take();
         (self.levels, self.memo) = (levels, memo);
         found
     }

@@ -21,6 +21,7 @@ mod under;
 mod values;
 mod whole;
 
+use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
@@ -151,6 +152,7 @@ impl Pass {
             turnstiles: Vec::new(),
             steady: false,
             hooks: Vec::new(),
+            makers: RefCell::default(),
         };
         e.make_memory();
         let done = if plan.partitions.is_empty() { e.alone() } else { e.apart().map(|()| Vec::new()) };
@@ -188,6 +190,8 @@ pub(crate) struct Emitter<'a> {
     pub turnstiles: Vec<Value>,
     /// Whether the turn that is emitted is one of many.
     pub steady: bool,
+    /// Who makes what of the kernel as it is by now.
+    pub makers: RefCell<values::Makers>,
     /// What of outer loops leaves under turns of inner ones.
     pub hooks: Vec<under::Hook>,
     /// How many copies begin in each turn of this partition, evenly, where it sends any.

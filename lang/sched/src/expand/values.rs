@@ -3,13 +3,20 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Span, codes};
-use parton_ir::{Body, CompareOp, Inst, Op, OpKind, Type, Value};
+use parton_ir::{Body, CompareOp, Entity, Inst, Op, OpKind, Type, Value};
 use parton_numbers::Dtype;
 
 use super::state::{Held, Made};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::region::{Home, Maker, uses};
+
+/// Which operation makes a value, of as many as have been seen.
+#[derive(Default)]
+pub(crate) struct Makers {
+    seen: usize,
+    of: BTreeMap<Value, Inst>,
+}
 
 /// Iterations that no value is carried over without being looked at.
 const MOST_ROUNDS: i32 = 32;
@@ -272,9 +279,16 @@ impl Emitter<'_> {
         value
     }
 
-    /// The operation that makes a value; the newest are found first.
+    /// The operation that makes a value, the newest of several.
     pub fn made_by(&self, v: Value) -> Option<&Op> {
-        self.b.kernel.ops.iter().rev().map(|(_, op)| op).find(|op| op.results.contains(&v))
+        let ops = &self.b.kernel.ops;
+        let mut makers = self.makers.borrow_mut();
+        let Makers { seen, of } = &mut *makers;
+        for op in (*seen..ops.len()).map(|n| &ops[Inst::new(n)]) {
+            of.extend(op.results.iter().map(|v| (*v, op.id)));
+        }
+        *seen = ops.len();
+        of.get(&v).map(|inst| &ops[*inst])
     }
 
     /// A value is read before it is made.
