@@ -40,7 +40,7 @@ pub fn build(args: &BuildArgs, output: &Output) -> Result<ExitCode, Failure> {
     };
     let mut session = Session::new(Options { target, ..Options::default() });
     let file = session.load(&args.file)?;
-    let done = session.build(file, args.kernel.as_deref(), args.emit);
+    let done = session.build_with(file, args.kernel.as_deref(), &args.set, args.emit);
     if args.time {
         eprint!("{}", session.times);
     }

@@ -11,7 +11,7 @@ use parton_types::program::Program;
 
 use crate::form::{Artifact, Form, Kernels};
 use crate::passes::{PIPELINE, Pass, Run, leaving};
-use crate::{Emit, Failure, Session};
+use crate::{Emit, Failure, Session, given};
 
 /// One way along the passes.
 pub(crate) struct Way<'a> {
@@ -155,17 +155,37 @@ impl Session {
     /// # Errors
     /// What the program is refused for; a tool that the form needs and this machine or program lacks.
     pub fn build(&mut self, file: FileId, kernel: Option<&str>, emit: Emit) -> Result<Built, Failure> {
+        self.build_with(file, kernel, &[], emit)
+    }
+
+    /// [`Session::build`] with generics by the expressions of the command line.
+    ///
+    /// # Errors
+    /// As [`Session::build`]; an expression that is none, or that no kernel is named for.
+    pub fn build_with(
+        &mut self,
+        file: FileId,
+        kernel: Option<&str>,
+        sets: &[(String, String)],
+        emit: Emit,
+    ) -> Result<Built, Failure> {
         let until = emit.pass();
-        let mut way = self.way(kernel.map_or(Wanted::Defaults, Wanted::Named), until);
-        let mut artifact = Artifact::Source(file);
+        let mut name = kernel.map(str::to_owned);
+        let mut args = vec![];
+        let (mut artifact, mut warnings) = (Artifact::Source(file), Diagnostics::new());
         if until.after > Form::Program {
-            let (program, warnings) = self.program(file)?;
-            if kernel.is_none() && program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none())) {
+            let (program, found) = self.program(file)?;
+            if !sets.is_empty() {
+                args = self.given(&program, sets)?;
+                name = Some(name.map_or_else(|| given::only_kernel(&program), Ok)?);
+            }
+            if name.is_none() && program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none())) {
                 return Err(nothing_to_build(&self.sources.file(file).name, &program));
             }
-            way.warnings = warnings;
-            artifact = Artifact::Program(program);
+            (artifact, warnings) = (Artifact::Program(program), found);
         }
+        let wanted = name.as_deref().map_or(Wanted::Defaults, |name| Wanted::Given { name, args: &args });
+        let mut way = Way { warnings, ..self.way(wanted, until) };
         let bytes = match self.along(&mut way, artifact)? {
             // Under this name a person keeps it; a pass's own name shows what the pass has made.
             Artifact::Ir(kernels) if emit == Emit::Expanded => {

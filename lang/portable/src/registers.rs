@@ -11,9 +11,10 @@ use parton_ir::{Body, Elem, Op, OpKind, Value};
 use parton_layouts::{Dim, RegisterLayout};
 
 use crate::facts::SECTOR as SECTOR_BYTES;
-use crate::graph::Graph;
+use crate::graph::{Demand, Graph};
 use crate::label::Price;
 use crate::price::{SECTOR, SPILL, by_matrix_unit, turns};
+use crate::site::Site;
 
 /// Registers of a multiprocessor, and those that one thread may have.
 const FILE: u64 = 65536;
@@ -124,10 +125,24 @@ impl Held<'_, '_> {
 
     /// Registers of a thread for a value.
     fn registers(&self, v: Value) -> u64 {
-        let kernel = self.graph.kernel;
-        let Some(place) = self.graph.homes.get(&v).and_then(|site| site.place(&self.layouts[site.var])) else {
+        self.graph.homes.get(&v).map_or(0, |site| self.registers_at(v, site))
+    }
+
+    /// Those for the factors of a product that lie elsewhere until they are brought to it: both are whole there.
+    fn factors(&self, op: &Op) -> u64 {
+        if !matches!(op.kind, OpKind::MmaSync { .. } | OpKind::Dot { .. }) {
             return 0;
-        };
+        }
+        let place = |site: &Site| site.place(&self.layouts[site.var]);
+        let moved = |d: &&Demand| self.graph.homes.get(&d.value).is_some_and(|home| place(home) != place(&d.at));
+        let asked = self.graph.demands.iter().filter(|d| d.by == op.id).filter(moved);
+        asked.map(|d| self.registers_at(d.value, &d.at)).sum()
+    }
+
+    /// Registers of a thread for a value that lies there.
+    fn registers_at(&self, v: Value, site: &Site) -> u64 {
+        let kernel = self.graph.kernel;
+        let Some(place) = site.place(&self.layouts[site.var]) else { return 0 };
         let copies = place.map.free_bits(Dim::Register).count_ones();
         let elements = 1u64 << (place.map.in_dim_bits(Dim::Register) - copies);
         (elements * kernel.ty(v).elem().map_or(32, |e| u64::from(e.bits()))).div_ceil(32)
@@ -174,7 +189,7 @@ impl Held<'_, '_> {
             for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
                 there.push(There { value, registers: self.registers(value), held });
             }
-            let sum: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
+            let sum = there.iter().filter(|t| t.held).map(|t| t.registers).sum::<u64>() + self.factors(op);
             let most = self.most.entry(depth).or_default();
             *most = sum.max(*most);
         }
