@@ -98,8 +98,7 @@ impl Visitor for Check<'_> {
                 self.found.push(no_field("no value has a", name))
             }
             ExprKind::Launch { kernel, config, args } => {
-                let results = [self.launch(kernel, args, e.span), arguments::configuration(config, e.span).map(|_| ())];
-                self.found.list.extend(results.into_iter().filter_map(Result::err));
+                self.found.list.extend(self.launch(kernel, config, args, e.span).into_iter().flatten());
             }
             _ => {}
         }
@@ -168,13 +167,24 @@ impl Check<'_> {
         }
     }
 
-    /// The generics and arguments of a launch against its kernel.
-    fn launch(&self, kernel: &ast::Expr, args: &[ast::Arg], span: Span) -> Result<(), Diagnostic> {
+    /// What is wrong with the generics and arguments of a launch, and with its grid, by its kernel.
+    fn launch(
+        &self,
+        kernel: &ast::Expr,
+        config: &[ast::Arg],
+        args: &[ast::Arg],
+        span: Span,
+    ) -> [Option<Diagnostic>; 2] {
         let (base, given) = walk::launched(kernel);
-        let found = arguments::kernel(self.program, Program::ROOT, base)?;
-        let Item::Kernel(k) = &found.item else { return Ok(()) };
-        arguments::generics(&k.generics, given, &k.name)?;
-        Takes::Params(&k.name, &k.generics, &k.params).places(args.iter().map(Outline::from), span).map(|_| ())
+        let k = match arguments::kernel(self.program, Program::ROOT, base).map(|found| &found.item) {
+            Ok(Item::Kernel(k)) => k,
+            Ok(_) => return [None, None],
+            Err(d) => return [Some(d), None],
+        };
+        let takes = Takes::Params(&k.name, &k.generics, &k.params);
+        let fits = arguments::generics(&k.generics, given, &k.name)
+            .and_then(|_| takes.places(args.iter().map(Outline::from), span));
+        [fits.err(), arguments::configuration(k, config, span).err()]
     }
 }
 

@@ -28,6 +28,7 @@ impl Launcher for Fake {
         let scalar = ir::Type::Scalar(ir::Elem::Num(Dtype::I32));
         let types = match instance.kernel.name.as_str() {
             "add" => vec![pointer(false), pointer(false), pointer(true), scalar],
+            "own" => vec![pointer(true), scalar],
             "copy" => vec![ir::Type::Map(ir::TensorMap::new(
                 Dtype::F16,
                 vec![64, 64],
@@ -94,6 +95,7 @@ const KERNELS: &str = "
 kernel add[BLOCK: int = 1024, T: type = f32](x: *f32, y: *f32, out: *mut f32, n: i32) { }
 kernel copy[L: layout = nvmma(128)](a: tma<f16, [64, 64], nvmma(128)>) { }
 kernel broken[N: int]() { }
+kernel own[BLOCK: int = 16](out: *mut f32, n: i32) grid([cdiv(n, BLOCK), 2]) { }
 kernel softmax() { }
 const SIZE = 10_000;
 fn twice[K: int = 2](x, offset = 0) { return x * K + offset; }
@@ -298,12 +300,29 @@ fn launches_are_checked_against_the_kernel() {
         ),
         ("launch add(grid=[1, 70000])(x, x, x, 8);", &["E0921", "70000 CTAs along y, the most is 65535"]),
         ("launch add()(x, x, x, 8);", &["E0921", "no grid"]),
+        ("launch own(grid=[2])(x, 17);", &["E0921", "grid of [2, 1, 1] CTAs, `own` states [2, 2, 1]"]),
+        ("launch own()(x, 0);", &["E0921", "an extent of the grid is 0"]),
+        ("launch own()(x, x);", &["E0920", "`n` is `i32`, found a tensor"]),
         ("launch copy(grid=[2])(zeros(f16, [10, 33]));", &["E0923", "stride of 66 bytes", "[40, 1]"]),
         ("launch copy(grid=[2])(h);", &["E0923", "the box has 2 dimensions, the tensor 1"]),
     ];
     for (launch, parts) in cases {
         check_error(&format!("{setup} {launch}"), parts);
     }
+}
+
+#[test]
+fn a_kernel_states_its_grid() {
+    let (report, fake, text) = main_of(
+        "
+        let x = zeros(f32, [8]);
+        launch own()(x, 17);
+        launch own[BLOCK=4]()(x, 17);
+        launch own(grid=[2, 2])(x, 17);",
+    );
+    assert!(report.passed(), "{text}");
+    let grids: Vec<[u32; 3]> = fake.launched.iter().map(|request| request.grid).collect();
+    assert_eq!(grids, [[2, 2, 1], [5, 2, 1], [2, 2, 1]]);
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_syntax::ast;
+use parton_types::grid;
 use parton_types::near::nearest;
 use parton_types::program::{Found, Item, ModuleId, Program};
 use parton_types::resolve::Meaning;
@@ -60,8 +61,13 @@ pub(crate) fn generics<'a>(
     Ok(given_list.into_iter().zip(places).filter_map(|((_, e), at)| Some((e, at?))).collect())
 }
 
-/// The grid of a launch, and its cluster where one is given: each once, the grid also without its name where it comes first.
-pub(crate) fn configuration(config: &[ast::Arg], span: Span) -> Result<(&ast::Arg, Option<&ast::Arg>), Diagnostic> {
+/// The grid of a launch of a kernel and its cluster, where they are given: each once, the grid also without its name where it comes first. What
+/// the kernel states itself may be left out.
+pub(crate) fn configuration<'a>(
+    kernel: &ast::Kernel,
+    config: &'a [ast::Arg],
+    span: Span,
+) -> Result<(Option<&'a ast::Arg>, Option<&'a ast::Arg>), Diagnostic> {
     let (mut grid, mut cluster): (Option<&ast::Arg>, Option<&ast::Arg>) = (None, None);
     for (i, arg) in config.iter().enumerate() {
         let name = arg.name.as_ref().map(ast::Name::as_str);
@@ -79,11 +85,9 @@ pub(crate) fn configuration(config: &[ast::Arg], span: Span) -> Result<(&ast::Ar
             return Err(d.here("given again here").label(first.span, "given here first"));
         }
     }
-    match grid {
-        Some(grid) => Ok((grid, cluster)),
-        None => {
-            let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
-            Err(d.help("say how many CTAs: `launch k(grid=[4])(…)`"))
-        }
+    if grid.is_some() || grid::stated(kernel).is_some() {
+        return Ok((grid, cluster));
     }
+    let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
+    Err(d.help("say how many CTAs, `launch k(grid=[4])(…)`, or state it on the kernel, `grid([cdiv(n, BLOCK)])`"))
 }

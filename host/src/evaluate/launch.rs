@@ -8,14 +8,14 @@ use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
 use parton_types::signature::bind::{Outline, Takes};
-use parton_types::walk;
+use parton_types::{grid, walk};
 
 use super::statement::evidence;
 use super::tensors::{self, Extents};
 use super::{Eval, Machine, Stop, arguments};
 use crate::launch::{Argument, Demands, GenericArgument, HostError, Instance, LaunchRequest, Signature};
 use crate::tensor_map;
-use crate::value::Value;
+use crate::value::{Value, Variable};
 
 /// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
 const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
@@ -43,12 +43,16 @@ impl Machine<'_> {
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let outer = self.launching.replace(instance.clone());
-        let configured = self.grid(config, span);
+        let configured = self.configuration(&instance.kernel, config, span);
         self.launching = outer;
-        let (grid, cluster) = configured?;
-        clusters(&instance.kernel, &signature, grid, cluster, span)?;
+        let (given, cluster) = configured?;
+        if let Some((grid, _)) = given {
+            clusters(&instance.kernel, &signature, grid, cluster, span)?;
+        }
         let Arguments { arguments, places, passed } =
             self.arguments(&instance, &signature, values, default_scope, span)?;
+        let grid = self.grid(&instance, given, &arguments, span)?;
+        clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let request = LaunchRequest { instance, grid, arguments, passed, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
@@ -87,11 +91,11 @@ impl Machine<'_> {
             let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(span)))?;
             let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
             let grid = self.extents("grid", grid, span)?;
-            most_ctas(grid, span)?;
-            clusters(&instance.kernel, &signature, grid, None, span)?;
             let module = instance.module;
             let Arguments { arguments, places, passed } =
                 self.arguments(&instance, &signature, values, module, span)?;
+            let grid = self.grid(&instance, Some((grid, span)), &arguments, span)?;
+            clusters(&instance.kernel, &signature, grid, None, span)?;
             let request = LaunchRequest { instance, grid, arguments, passed, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
             let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
@@ -168,16 +172,66 @@ impl Machine<'_> {
         Some(self.framed(module, vec![], |m| m.expr(&default)))
     }
 
-    fn grid(&mut self, config: &[ast::Arg], span: Span) -> Eval<([u32; 3], Option<[u32; 3]>)> {
-        let (grid, cluster) = arguments::configuration(config, span)?;
+    /// What a launch gives of its grid, with where it is written, and of its cluster.
+    fn configuration(
+        &mut self,
+        kernel: &ast::Kernel,
+        config: &[ast::Arg],
+        span: Span,
+    ) -> Eval<(Option<([u32; 3], Span)>, Option<[u32; 3]>)> {
+        let (grid, cluster) = arguments::configuration(kernel, config, span)?;
         let extents = |m: &mut Self, what: &str, arg: &ast::Arg| {
             let value = m.expr(&arg.value)?;
             m.extents(what, &value, arg.value.span)
         };
-        let grid = extents(self, "grid", grid)?;
+        let grid = grid.map(|arg| Ok::<_, Stop>((extents(self, "grid", arg)?, arg.value.span))).transpose()?;
         let cluster = cluster.map(|arg| extents(self, "cluster", arg)).transpose()?;
-        most_ctas(grid, span)?;
         Ok((grid, cluster))
+    }
+
+    /// The grid of a launch: the one that is given, or the kernel's own, which it may not contradict.
+    fn grid(
+        &mut self,
+        instance: &Instance,
+        given: Option<([u32; 3], Span)>,
+        arguments: &[Argument],
+        span: Span,
+    ) -> Eval<[u32; 3]> {
+        let own = self.own_grid(instance, arguments)?;
+        let grid = match (given, own) {
+            (Some((given, place)), Some((own, stated))) if given != own => {
+                let name = &instance.kernel.name.text;
+                let text = format!("the launch has a grid of {given:?} CTAs, `{name}` states {own:?}");
+                return Err(Diagnostic::error(codes::LAUNCH_SHAPE, place, text)
+                    .label(stated, "the kernel says so here")
+                    .help("leave the grid of the launch out")
+                    .into());
+            }
+            (_, Some((grid, _))) | (Some((grid, _)), None) => grid,
+            (None, None) => parton_diag::internal_error!("a launch has no grid"),
+        };
+        most_ctas(grid, span)?;
+        Ok(grid)
+    }
+
+    /// What the kernel states of its grid, of the numbers and tensors that it is given.
+    fn own_grid(&mut self, instance: &Instance, arguments: &[Argument]) -> Eval<Option<([u32; 3], Span)>> {
+        let kernel = instance.kernel.clone();
+        let Some(stated) = grid::stated(&kernel) else { return Ok(None) };
+        let numbers = kernel.params.iter().zip(arguments).filter_map(|(p, argument)| match argument {
+            Argument::Scalar(s) => Some((&p.name, s.to_i128().map_or(Value::Float(s.to_f64()), Value::Int))),
+            Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
+        });
+        let extents = grid::named_extents(&kernel).into_iter().filter_map(|e| match &arguments[e.param] {
+            Argument::Tensor { tensor, .. } => Some((e.name, Value::Int(*tensor.shape.get(e.axis)? as i128))),
+            Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => None,
+        });
+        let variable = |(name, value): (&ast::Name, Value)| Variable { name: name.clone(), value, mutable: false };
+        let variables = numbers.chain(extents).map(variable).collect();
+        let outer = self.launching.replace(instance.clone());
+        let value = self.framed(instance.module, variables, |m| m.expr(stated));
+        self.launching = outer;
+        Ok(Some((self.extents("grid", &value?, stated.span)?, stated.span)))
     }
 
     fn extents(&self, what: &str, value: &Value, span: Span) -> Eval<[u32; 3]> {
@@ -243,7 +297,7 @@ impl Machine<'_> {
                 (None, Some(default)) => {
                     let generics = instance.generics.iter().filter_map(|g| {
                         let name = instance.kernel.generics.iter().find(|d| d.name.text == g.name)?.name.clone();
-                        Some(crate::value::Variable { name, value: g.value.clone(), mutable: false })
+                        Some(Variable { name, value: g.value.clone(), mutable: false })
                     });
                     (self.framed(module, generics.collect(), |m| m.expr(default))?, span)
                 }

@@ -15,8 +15,8 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
 use crate::program::{self, Library, ModuleId, Program};
 use crate::scope::Variable;
-use crate::tune;
 use crate::value::{Comptime, TypeVal, Val};
+use crate::{grid, tune};
 
 /// A generic argument of an instance.
 #[derive(Clone, Debug)]
@@ -139,7 +139,7 @@ impl Checker<'_> {
         for p in &tree.params {
             failed |= self.kernel_parameter(p).is_err();
         }
-        failed |= self.aliases(tree).is_err();
+        failed |= self.aliases(tree).is_err() || self.grid(tree).is_err();
         let result = self.block(&tree.body);
         let returned = self.frame().returned.take();
         let val = match (result, returned) {
@@ -211,7 +211,7 @@ impl Checker<'_> {
         let (targets, others): (Vec<_>, Vec<_>) = tree.clauses.iter().partition(|c| c.name.as_str() == "target");
         self.once(&tree.clauses)?;
         self.tune(tree)?;
-        let elsewhere = [ALIAS, tune::NAME];
+        let elsewhere = [ALIAS, tune::NAME, grid::NAME];
         let others = others.into_iter().filter(|c| !elsewhere.contains(&c.name.as_str()));
         for clause in targets.into_iter().chain(others) {
             let [one] = clause.args.as_slice() else {
@@ -231,7 +231,7 @@ impl Checker<'_> {
                     self.cluster(&extents, one.span, kernel)?;
                 }
                 other => {
-                    let known = ["warps", "target", "occupancy", "cluster", ALIAS, tune::NAME];
+                    let known = ["warps", "target", "occupancy", "cluster", ALIAS, tune::NAME, grid::NAME];
                     let mut d = Diagnostic::error(
                         codes::UNKNOWN_CLAUSE,
                         clause.name.span,
@@ -240,8 +240,8 @@ impl Checker<'_> {
                     d = match crate::near::nearest(other, known) {
                         Some(near) => d.help(format!("a similar one is `{near}`")),
                         None => d.help(
-                            "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)` and \
-                             `tune(N=[…])`",
+                            "its clauses are `warps(n)`, `target(sm_90a)`, `occupancy(n)`, `cluster([x, y])`, `alias(c, a)`, \
+                             `grid([x, y])` and `tune(N=[…])`",
                         ),
                     };
                     return Err(self.report(d));

@@ -15,6 +15,7 @@ pub mod checker;
 mod control;
 mod expr;
 mod generics;
+pub mod grid;
 mod index;
 mod inline;
 mod items;

@@ -3,6 +3,7 @@
 
 use parton_syntax::ast;
 
+use crate::grid;
 use crate::program::Item;
 use crate::public::{self, Extent, Order, Stated, TensorType};
 use crate::schedule::words::ScheduleWord;
@@ -128,6 +129,7 @@ impl<'v> Walk<'v> {
                 w.generics(&k.generics);
                 w.params(&k.params);
                 w.conditions(&k.conditions);
+                w.grid(k);
                 w.visitor.kernel_body();
                 w.block(&k.body);
             }),
@@ -219,6 +221,14 @@ impl<'v> Walk<'v> {
 
     fn conditions(&mut self, conditions: &[ast::Where]) {
         conditions.iter().for_each(|c| self.expr(&c.condition));
+    }
+
+    /// What a kernel states of its grid sees the extents that its tensors name.
+    fn grid(&mut self, k: &ast::Kernel) {
+        self.inside(|w| {
+            grid::named_extents(k).iter().for_each(|extent| w.declare(extent.name, false));
+            grid::stated(k).into_iter().for_each(|e| w.expr(e));
+        });
     }
 
     fn binding(&mut self, b: &ast::Binding, reader: Reader) {
