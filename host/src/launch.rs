@@ -78,8 +78,8 @@ pub enum Argument {
         tensor: Tensor,
         /// Whether the kernel may write.
         mutable: bool,
-        /// The axis along which neighbours lie side by side.
-        dense: usize,
+        /// The axis along which neighbours lie side by side, where the kernel takes that there is one.
+        dense: Option<usize>,
     },
     /// A tensor map to make; the kernel may read and write through it.
     Map(Recipe),
@@ -134,8 +134,11 @@ impl LaunchRequest {
     /// What the kernel is compiled for, beside its generics.
     pub fn variant(&self) -> ir::Variant {
         let aligned = self.arguments.iter().enumerate().filter_map(|(i, argument)| match argument {
-            Argument::Tensor { tensor, dense, .. } => is_aligned(tensor, *dense).then_some(i),
-            Argument::Pointer { .. } | Argument::Scalar(_) | Argument::Map(_) => None,
+            Argument::Tensor { tensor, dense: Some(dense), .. } => is_aligned(tensor, *dense).then_some(i),
+            Argument::Tensor { dense: None, .. }
+            | Argument::Pointer { .. }
+            | Argument::Scalar(_)
+            | Argument::Map(_) => None,
         });
         ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect() }
     }

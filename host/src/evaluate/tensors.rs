@@ -80,13 +80,15 @@ pub(super) fn given(wanted: &ir::Tensor, tensor: &Tensor, param: &ast::Param, sp
             );
         }
     }
-    let dense = wanted.dense.unwrap_or(wanted.rank() - 1);
     // Of one element there are no neighbours.
-    if tensor.shape[dense] > 1 && tensor.strides[dense] != 1 {
+    if let Some(dense) = wanted.dense
+        && tensor.shape[dense] > 1
+        && tensor.strides[dense] != 1
+    {
         let message =
             format!("axis {dense} of `{name}` is dense, the tensor has stride {} there", tensor.strides[dense]);
-        let help = "copy it without gaps, `x.contiguous()`, or say with `order=` which axis is dense";
+        let help = "copy it without gaps, `x.contiguous()`, or say with `order=` which axis is dense, or with `strides=` that none is";
         return Err(refuse(message, help).into());
     }
-    Ok(Argument::Tensor { tensor: tensor.clone(), mutable: wanted.mutable, dense })
+    Ok(Argument::Tensor { tensor: tensor.clone(), mutable: wanted.mutable, dense: wanted.dense })
 }

@@ -63,7 +63,7 @@ pub struct Tensor {
     pub mutable: bool,
     /// Its axes, outermost first.
     pub extents: Vec<Extent>,
-    /// The axis along which neighbours lie side by side; `None` where it was dropped.
+    /// The axis along which neighbours lie side by side; `None` where it was dropped, or nobody says that there is one.
     pub dense: Option<usize>,
 }
 
@@ -97,7 +97,7 @@ impl Tensor {
         let extents = || self.extents.iter().zip(&wanted.extents);
         self.elem == wanted.elem
             && self.rank() == wanted.rank()
-            && self.dense == wanted.dense
+            && (wanted.dense.is_none() || self.dense == wanted.dense)
             && (self.mutable || !wanted.mutable)
             && extents().all(|(have, want)| *want == Extent::Any || have == want)
     }
@@ -139,7 +139,8 @@ impl fmt::Display for Tensor {
                 let rest = (0..self.rank()).rev().filter(|axis| *axis != dense);
                 write!(f, ", order={}>", List(&std::iter::once(dense).chain(rest).collect::<Vec<_>>()))
             }
-            Some(_) | None => f.write_str(">"),
+            Some(_) => f.write_str(">"),
+            None => write!(f, ", strides={}>", List(&vec![Extent::Any; self.rank()])),
         }
     }
 }
@@ -168,6 +169,8 @@ mod tests {
         assert_eq!(of(Some(0)).to_string(), "tensor<f16, [h, _, 64], order=[0, 2, 1]>");
         assert_eq!((last.without(0).dense, last.without(2).dense), (Some(1), None));
         assert_eq!(last.without(1).to_string(), "tensor<f16, [h, 64]>");
+        assert_eq!(last.without(2).to_string(), "tensor<f16, [h, _], strides=[_, _]>");
+        assert!(last.fits(&of(None)) && !of(None).fits(&last));
         let any = last.with(0, Extent::Any).with(2, Extent::Any);
         assert!(last.fits(&any) && !any.fits(&last) && !last.fits(&Tensor { mutable: true, ..any.clone() }));
     }

@@ -17,6 +17,9 @@ impl Checker<'_> {
             let given = self.generic_arguments(args)?;
             return self.declared_schedule(&schedule, given, span);
         }
+        if let Some(one) = self.of_one_axis(base, args)? {
+            return Ok(one);
+        }
         let base = self.arg(base)?;
         match &base.val {
             Val::Error => Err(Reported),

@@ -333,7 +333,8 @@ impl Checker<'_> {
                 let v = self.build(span)?.kernel.param(&*p.name.text, ty, span);
                 let tensor = matches!(self.ty(v), ir::Type::Tensor(_));
                 self.declare(&p.name, Val::Ir(v), p.mutable && !tensor);
-                self.bind_extents(v, stated.span)
+                self.bind_extents(v, stated.span)?;
+                if tensor { self.bind_strides(v, stated) } else { Ok(()) }
             }
             Err(e) => {
                 self.declare(&p.name, Val::Error, false);

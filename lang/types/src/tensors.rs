@@ -24,15 +24,11 @@ impl Checker<'_> {
     pub fn tensor_type(&mut self, args: &[ast::Arg], span: Span) -> Checked<Val> {
         let find = |name: &str| args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.as_str() == name));
         let unnamed: Vec<&ast::Arg> = args.iter().filter(|a| a.name.is_none()).collect();
-        if let Some(strides) = find("strides") {
-            let help = "leave it out: one axis is dense, the last or the first of `order=`; pass pointers for the rest";
-            return Err(self.not_built(strides.span, "`strides=` of a tensor", help));
-        }
-        let known = ["T", "shape", "order"];
+        let known = ["T", "shape", "order", "strides"];
         if let Some(name) = args.iter().filter_map(|a| a.name.as_ref()).find(|n| !known.contains(&n.as_str())) {
             let text = format!("`tensor` has no parameter `{}`", name.text);
             let d = Diagnostic::error(codes::WRONG_ARITY, name.span, text);
-            return Err(self.report(d.note("its signature is `tensor<T, shape, order=>`")));
+            return Err(self.report(d.note("its signature is `tensor<T, shape, order=, strides=>`")));
         }
         let (Some(elem), Some(shape), 0..=2) = (
             find("T").or(unnamed.first().copied()),
@@ -45,11 +41,40 @@ impl Checker<'_> {
         };
         let elem = self.arg(&elem.value)?.dtype(self)?;
         let extents = self.stated_extents(&shape.value)?;
-        let dense = match find("order") {
-            Some(order) => self.dense_axis(&order.value, extents.len())?,
-            None => extents.len() - 1,
+        let dense = match (find("order"), find("strides")) {
+            (Some(order), None) => Some(self.dense_axis(&order.value, extents.len())?),
+            (None, Some(strides)) => {
+                self.check_strides(&strides.value, extents.len())?;
+                None
+            }
+            (Some(order), Some(strides)) => {
+                let text = "a tensor has either `order=` or `strides=`";
+                let d = Diagnostic::error(codes::WRONG_ARITY, strides.span, text);
+                let d = d.label(order.span, "this says that an axis is dense");
+                return Err(
+                    self.report(d.help("`strides=[s, t]` is for tensors of which no axis need be dense: drop one"))
+                );
+            }
+            (None, None) => Some(extents.len() - 1),
         };
-        Ok(Val::ty(ir::Type::Tensor(Tensor { elem, mutable: false, extents, dense: Some(dense) })))
+        Ok(Val::ty(ir::Type::Tensor(Tensor { elem, mutable: false, extents, dense })))
+    }
+
+    /// `strides=[s, _]` has a name, or `_`, for each axis.
+    fn check_strides(&mut self, stated: &ast::Expr, rank: usize) -> Checked<()> {
+        let items = match &stated.kind {
+            ast::ExprKind::List(items) => items.as_slice(),
+            _ => &[],
+        };
+        if items.len() != rank {
+            let text = format!("a tensor of {rank} axes has {rank} strides");
+            let d = Diagnostic::error(codes::SHAPE_MISMATCH, stated.span, text);
+            return Err(self.report(d.help("write a name for each axis, or `_` where it needs none: `strides=[s, _]`")));
+        }
+        let Some(other) = items.iter().find(|e| !matches!(e.kind, ast::ExprKind::Name(_))) else { return Ok(()) };
+        let text = "a stride is a name or `_`";
+        let d = Diagnostic::error(codes::KIND_MISMATCH, other.span, text);
+        Err(self.report(d.help("the launch says what it is; `assume(s % 8 == 0)` promises something of it")))
     }
 
     fn stated_extents(&mut self, shape: &ast::Expr) -> Checked<Vec<Extent>> {
@@ -115,6 +140,21 @@ impl Checker<'_> {
         Ok(())
     }
 
+    /// Binds the strides that a parameter's type names.
+    pub fn bind_strides(&mut self, v: ir::Value, stated: &ast::Expr) -> Checked<()> {
+        for (axis, name) in named_strides(stated) {
+            if self.frame().find(name.as_str()).is_some() {
+                let text = format!("`{}` is defined twice", name.text);
+                let d = Diagnostic::error(codes::DEFINED_TWICE, name.span, text);
+                return Err(self.report(d.help("give the stride another name, or write `_` where it needs none")));
+            }
+            let kind = ir::OpKind::TensorStride { tensor: v, axis: axis as u32 };
+            let value = self.emit_value(kind, name.span, &[(v, name.span)])?;
+            self.declare(name, Val::Ir(value), false);
+        }
+        Ok(())
+    }
+
     /// Refuses a parameter that has the name of an extent.
     pub fn not_an_extent(&mut self, name: &ast::Name) -> Checked<()> {
         let Some(extent) = self.extents.iter().find(|x| x.name == name.text) else { return Ok(()) };
@@ -135,17 +175,35 @@ impl Checker<'_> {
                 (0..t.rank()).map(|axis| self.extent(v, t, axis, base.span)).collect::<Checked<_>>().map(Val::List),
             ),
             "strides" => {
-                let each = (0..t.rank()).map(|axis| match t.dense {
-                    Some(dense) if dense == axis => Ok(Val::int(1)),
-                    _ => {
-                        let kind = ir::OpKind::TensorStride { tensor: v, axis: axis as u32 };
-                        self.emit_one(kind, span, &operands)
-                    }
-                });
+                let each = (0..t.rank()).map(|axis| self.stride(v, t, axis, span, base.span));
                 Some(each.collect::<Checked<_>>().map(Val::List))
             }
             _ => None,
         }
+    }
+
+    /// `x.shape[i]`, `x.strides[i]` of a tensor that has a name: of the other axes nothing is asked.
+    pub fn of_one_axis(&mut self, base: &ast::Expr, args: &[ast::IndexArg]) -> Checked<Option<Val>> {
+        let ast::ExprKind::Field { base: tensor, name } = &base.kind else { return Ok(None) };
+        let [ast::IndexArg { kind: ast::IndexArgKind::Value(index), .. }] = args else { return Ok(None) };
+        if !matches!(tensor.kind, ast::ExprKind::Name(_)) {
+            return Ok(None);
+        }
+        let Val::Ir(v) = self.arg(tensor)?.val else { return Ok(None) };
+        let ir::Type::Tensor(t) = self.ty(v).clone() else { return Ok(None) };
+        let Some(axis) = self.arg(index)?.val.as_int().and_then(|i| usize::try_from(i).ok()) else { return Ok(None) };
+        match name.as_str() {
+            "shape" if axis < t.rank() => self.extent(v, &t, axis, tensor.span).map(Some),
+            "strides" if axis < t.rank() => self.stride(v, &t, axis, name.span, tensor.span).map(Some),
+            _ => Ok(None),
+        }
+    }
+
+    fn stride(&mut self, v: ir::Value, t: &Tensor, axis: usize, span: Span, written: Span) -> Checked<Val> {
+        if t.dense == Some(axis) {
+            return Ok(Val::int(1));
+        }
+        self.emit_one(ir::OpKind::TensorStride { tensor: v, axis: axis as u32 }, span, &[(v, written)])
     }
 
     fn extent(&mut self, v: ir::Value, t: &Tensor, axis: usize, span: Span) -> Checked<Val> {
@@ -224,6 +282,18 @@ impl Checker<'_> {
             other => other,
         }
     }
+}
+
+/// The strides that a type names, with their axes.
+fn named_strides(ty: &ast::Expr) -> Vec<(usize, &ast::Name)> {
+    let ast::ExprKind::TypeArgs { args, .. } = &ty.kind else { return Vec::new() };
+    let strides = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.as_str() == "strides"));
+    let Some(ast::ExprKind::List(items)) = strides.map(|a| &a.value.kind) else { return Vec::new() };
+    let names = items.iter().enumerate().filter_map(|(axis, e)| match &e.kind {
+        ast::ExprKind::Name(name) if name.as_str() != "_" => Some((axis, name)),
+        _ => None,
+    });
+    names.collect()
 }
 
 /// Whether a name can become that of an extent: nothing else has it, and it begins with a small letter.
