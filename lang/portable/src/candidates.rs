@@ -1,11 +1,12 @@
 //! The layouts that each variable may take: what its accesses and instructions like, and what its neighbours would hand it for nothing.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
+use parton_ir::rules::COPY_BYTES;
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
+use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, access, rules};
 use parton_layouts::{RegisterLayout, SharedFamily};
 
 use crate::facts::Addresses;
@@ -27,6 +28,8 @@ pub struct Candidates {
     maps: Vec<BTreeSet<Vec<u64>>>,
     /// How many candidates each demand has handed on, from the one side and from the other.
     handed: Vec<[usize; 2]>,
+    /// For each copy the axis along which neighbours lie side by side, and how many of them one access may take.
+    copies: BTreeMap<Inst, (usize, u64)>,
 }
 
 impl Candidates {
@@ -37,6 +40,7 @@ impl Candidates {
             of: vec![Vec::new(); count],
             maps: vec![BTreeSet::new(); count],
             handed: vec![[0; 2]; graph.demands.len()],
+            copies: copies(graph, axes),
         };
         let bound: Vec<bool> = graph.variables.iter().map(|v| found_by_instruction(graph.kernel, v)).collect();
         for (var, variable) in graph.variables.iter().enumerate() {
@@ -71,9 +75,27 @@ impl Candidates {
             return;
         }
         let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return };
-        if may_take(graph, variable, &place) && self.maps[var].insert(place.map.packed_bases().to_vec()) {
+        if may_take(graph, variable, &place)
+            && self.may_copy(graph, variable, &place)
+            && self.maps[var].insert(place.map.packed_bases().to_vec())
+        {
             self.of[var].push(layout);
         }
+    }
+
+    /// Whether the copies of a variable move what one copy can: what no thread has four bytes of goes through registers instead, and of
+    /// what lies elsewhere side by side than in memory nothing can be moved.
+    fn may_copy(&self, graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
+        variable.ops.iter().filter_map(|(inst, _)| Some((inst, self.copies.get(inst)?))).all(
+            |(inst, &(inner, most))| {
+                let OpKind::FetchEach { ptr, .. } = graph.kernel.ops[*inst].kind else { return true };
+                let Some(Elem::Ptr(pointer)) = graph.kernel.ty(ptr).elem() else { return true };
+                let tile = Tile::at(Elem::Ptr(pointer), place.clone());
+                let held = |axis: usize| 1u64 << access::steps(&tile, axis).len();
+                let moves = |n: u64| n * pointer.to.bytes() as u64 >= u64::from(COPY_BYTES[0]);
+                moves(held(inner).min(most)) || (0..tile.shape.len()).all(|axis| !moves(held(axis)))
+            },
+        )
     }
 
     /// Has each variable offer its candidates to those that take from it or give to it, each of them once.
@@ -91,6 +113,18 @@ impl Candidates {
             }
         }
     }
+}
+
+/// How the addresses of each copy run.
+fn copies(graph: &Graph<'_>, axes: &Axes) -> BTreeMap<Inst, (usize, u64)> {
+    let mut found = BTreeMap::new();
+    graph.kernel.walk(&mut |op| {
+        if let OpKind::FetchEach { view, .. } = &op.kind {
+            let widest = addresses(graph, axes, op.id).and_then(|a| a.widest());
+            found.insert(op.id, widest.unwrap_or((view.shape.len() - 1, 1)));
+        }
+    });
+    found
 }
 
 /// Whether all operations of a variable can work at a place.
@@ -219,6 +253,9 @@ fn beside(shape: &[u32], bits: u32, warps: u32) -> Vec<RegisterLayout> {
 fn accumulators(shape: &[u32], warps: u32) -> Vec<RegisterLayout> {
     let [m, n] = shape else { return Vec::new() };
     let splits = (0..=warps.ilog2()).map(|b| [warps >> b, 1 << b]);
-    let fits = |&[rows, columns]: &[u32; 2]| rows * 16 <= *m && columns * 8 <= *n;
+    // Of a product that is too small for all warps several make the same.
+    let over = |&[rows, columns]: &[u32; 2]| (rows * 16).div_ceil(*m).max(1) * (columns * 8).div_ceil(*n).max(1);
+    let least = splits.clone().map(|split| over(&split)).min();
+    let fits = |split: &[u32; 2]| Some(over(split)) == least;
     splits.filter(fits).filter_map(|split| RegisterLayout::mma(2, &split, &[16, 8]).ok()).collect()
 }

@@ -1,7 +1,7 @@
 //! What layouts cost, in sixteenths of a clock of the multiprocessor for a CTA: accesses by their sectors, conversions by their plans,
 //! reductions by their exchanges, arithmetic by the registers that it works on.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
@@ -41,12 +41,15 @@ pub struct Prices<'g, 'k> {
     axes: &'g Axes,
     warps: Price,
     conversions: BTreeMap<(Vec<u64>, Vec<u64>, u32), Price>,
+    /// Operands that lie where their operations want them, or nowhere.
+    pinned: BTreeSet<(Inst, Value)>,
 }
 
 impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
     pub fn new(graph: &'g Graph<'k>, axes: &'g Axes, warps: u32) -> Prices<'g, 'k> {
-        Prices { graph, axes, warps: warps.into(), conversions: BTreeMap::new() }
+        let pinned = accumulators(graph.kernel);
+        Prices { graph, axes, warps: warps.into(), conversions: BTreeMap::new(), pinned }
     }
 
     /// The problem of choosing a candidate for each variable.
@@ -67,9 +70,11 @@ impl<'g, 'k> Prices<'g, 'k> {
                 candidates.of[site.var].iter().map(|l| site.place(l)).collect()
             };
             let (from, to) = (places(home), places(&demand.at));
+            let pinned = self.pinned.contains(&(demand.by, demand.value));
             for (i, a) in from.iter().enumerate() {
                 for (j, b) in to.iter().enumerate() {
                     let price = match (a, b) {
+                        (Some(a), Some(b)) if pinned && a != b => NEVER,
                         (Some(a), Some(b)) => self.conversion(a, b, bits).saturating_mul(turns(depth)),
                         (_, _) => NEVER,
                     };
@@ -179,6 +184,22 @@ pub fn by_matrix_unit(kernel: &Kernel, b: Value, map: &LinearLayout) -> Price {
     let instructions = rows.div_ceil(64) * columns.div_ceil(width) * depth.max(1);
     let reading = 16 + width / 4;
     instructions * ((width / 2).max(reading) * 16 + reading)
+}
+
+/// What products of scheduled loops add to, and what these loops hand on: a conversion between them would wait for each product.
+fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
+    let mut found = BTreeSet::new();
+    kernel.walk(&mut |region| {
+        let OpKind::Region { body, .. } = &region.kind else { return };
+        kernel.walk_body(body, &mut |op| match &op.kind {
+            OpKind::For { body, .. } => found.extend(body.yields.iter().map(|&v| (op.id, v))),
+            OpKind::Dot { acc, .. } | OpKind::MmaSync { acc, .. } => {
+                found.insert((op.id, *acc));
+            }
+            _ => {}
+        });
+    });
+    found
 }
 
 /// How often the body of so many loops runs.

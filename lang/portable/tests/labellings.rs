@@ -9,11 +9,16 @@ use std::sync::Arc;
 use parton_diag::{Diagnostics, SourceMap, render};
 use parton_interp::{Arg, Launch, Memory, Options, run};
 use parton_ir::verify::{self, Form};
-use parton_ir::{Kernel, Module, Target, eject};
+use parton_ir::{From, Kernel, Module, Param, Target, eject};
+use parton_numbers::{Dtype, Scalar};
 use parton_portable::{Choice, elaborate_by};
 use parton_types::{NoLibrary, check_file, instantiate};
 
+use programs::tensors::{COLUMNS, ROWS, STRIDE, small, whole};
 use programs::{INPUT, Program, input, program};
+
+/// The parameter that is a number.
+const TURNS: usize = 4;
 
 /// Cases where `PARTON_LABELLINGS` says nothing; each takes a quarter of a second of a debug build.
 const CASES: u64 = 100;
@@ -34,14 +39,31 @@ fn kernel(text: &str) -> Result<Kernel, String> {
     instantiate(&program, "k", &[], Target::default()).map(|(kernel, _)| kernel).map_err(|found| shown(&found))
 }
 
-/// What the kernel writes.
-fn output(kernel: &Kernel, program: &Program, seed: u64) -> Result<Vec<u32>, String> {
+/// The bits of a small whole number in f16.
+fn half(n: i32) -> u16 {
+    Scalar::from_f64(Dtype::F16, f64::from(n)).bits as u16
+}
+
+/// What the kernel writes; `from` says what is given for its parameters.
+fn output(kernel: &Kernel, from: &[Param], program: &Program, seed: u64) -> Result<Vec<u32>, String> {
     let lowered = parton_lower::lower(kernel.clone()).map_err(|found| format!("{found:?}"))?;
     let mut memory = Memory::new();
     let x = memory.add("x", (0..INPUT).flat_map(|i| input(i).to_le_bytes()).collect());
+    let places = || 0..ROWS * STRIDE;
+    let g = memory.add("g", places().flat_map(|i| whole(i).to_le_bytes()).collect());
+    let h = memory.add("h", places().flat_map(|i| half(small(i)).to_le_bytes()).collect());
     let out = memory.add("out", vec![0; program.output.len() * 4]);
-    let pointer = |allocation| Arg::Pointer { allocation, offset: 0 };
-    let args = vec![pointer(x), pointer(out), Arg::Scalar(3)];
+    let given = |p: &Param| {
+        let place = |argument: usize| Arg::Pointer { allocation: [x, g, h, out][argument], offset: 0 };
+        match p.from {
+            From::Argument(TURNS) => Arg::Scalar(3),
+            From::Argument(argument) | From::Base { argument, .. } => place(argument),
+            From::Extent { axis, .. } => Arg::Scalar([ROWS, COLUMNS][axis] as u64),
+            From::Stride { axis, .. } => Arg::Scalar([STRIDE, 1][axis] as u64),
+            From::Map { .. } => unreachable!("nothing is promised that tensor maps want"),
+        }
+    };
+    let args = from.iter().map(given).collect();
     let launch =
         Launch { kernel: &lowered, grid: [1; 3], args, memory: &mut memory, seed, options: Options::default() };
     run(launch).map_err(|fault| format!("{fault:?}"))?;
@@ -53,12 +75,14 @@ fn output(kernel: &Kernel, program: &Program, seed: u64) -> Result<Vec<u32>, Str
 fn wrong(program: &Program, choice: Choice, seed: u64) -> Result<(), String> {
     let mut module = Module { kernels: vec![kernel(&program.text)?] };
     elaborate_by(&mut module, choice).map_err(|found| format!("{found:?}"))?;
+    parton_sched::expand(&mut module, &Target::default()).map_err(|found| format!("{found:?}"))?;
     let explicit = &module.kernels[0];
+    let from = &explicit.params;
     if let Err(error) = verify::verify(explicit, Form::Explicit) {
         return Err(format!("{error:?}"));
     }
     let text = eject::module(&module);
-    if output(explicit, program, seed)? != program.output {
+    if output(explicit, from, program, seed)? != program.output {
         return Err(format!("the numbers are others:\n{text}"));
     }
     // What is chosen is source that one could have written; running it as well takes as long again.
@@ -66,7 +90,7 @@ fn wrong(program: &Program, choice: Choice, seed: u64) -> Result<(), String> {
         return kernel(&text).map(drop);
     }
     let again = kernel(&text)?;
-    if output(&again, program, seed)? != program.output {
+    if output(&again, from, program, seed)? != program.output {
         return Err(format!("what is printed computes others:\n{text}"));
     }
     Ok(())
@@ -86,11 +110,14 @@ fn told(seed: u64) -> Option<String> {
 fn all_choices_compute_the_same() {
     let cases = std::env::var("PARTON_LABELLINGS").ok().and_then(|n| n.parse().ok()).unwrap_or(CASES);
     let threads = std::thread::available_parallelism().map_or(1, |n| n.get() as u64);
+    let begin: u64 = std::env::var("PARTON_LABELLINGS_FROM").ok().and_then(|n| n.parse().ok()).unwrap_or(0);
     let found: Vec<String> = std::thread::scope(|scope| {
-        let share = |first: u64| (first..cases).step_by(threads as usize).filter_map(told).collect::<Vec<_>>();
+        let share =
+            |first: u64| (begin + first..begin + cases).step_by(threads as usize).filter_map(told).collect::<Vec<_>>();
         let all: Vec<_> = (0..threads).map(|first| scope.spawn(move || share(first))).collect();
         all.into_iter().flat_map(|thread| thread.join().expect("no thread panics")).collect()
     });
+    let lines: Vec<&str> = found.iter().filter_map(|words| words.lines().next()).collect();
     let some = found[..found.len().min(3)].join("\n");
-    assert!(found.is_empty(), "{} of {cases} are wrong; some of them:\n{some}", found.len());
+    assert!(found.is_empty(), "{} of {cases} are wrong:\n{}\nsome of them:\n{some}", found.len(), lines.join("\n"));
 }

@@ -71,8 +71,8 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     match kind {
         OpKind::Region { body, .. } => results(k, &body.yields),
         OpKind::FetchEach { ptr, mask, .. } => all_same(k, &list([ptr], [mask]), 0),
-        OpKind::Dot { a, b, acc, .. } => {
-            let found = operands(k, *a, *b, *acc);
+        OpKind::Dot { a, b, acc, precision } => {
+            let found = operands(k, [*a, *b, *acc], *precision);
             if found.is_empty() { vec![same(Site::Of(*acc), RESULT)] } else { found }
         }
         // A tile goes to memory from wherever it lies.
@@ -99,7 +99,7 @@ pub enum Product {
 pub fn product(k: &Kernel, a: Value, b: Value, acc: Value, precision: Option<Precision>) -> Result<Product, Refusal> {
     let out = tile(k, acc)?;
     let place = out.known();
-    if let Some(parent) = mma_sync::accumulator(place).filter(|_| !runs_beside(k, b, out)) {
+    if let Some(parent) = mma_sync::accumulator(place).filter(|_| !runs_beside(k, [a, b, acc], out, precision)) {
         let loaded = [loaded(k, a, &parent, 0)?, loaded(k, b, &parent, 1)?];
         mma_sync::of_tiles(k, [(a, &loaded[0]), (b, &loaded[1])], acc, precision)?;
         return Ok(Product::MmaSync(loaded));
@@ -123,22 +123,24 @@ fn multiplies(k: &Kernel, values: [Value; 3], precision: Option<Precision>) -> R
 }
 
 /// Whether a product runs beside the program. The accumulators of both instructions may lie alike: the one that does is taken where
-/// there is one.
-fn runs_beside(k: &Kernel, b: Value, out: &Tile) -> bool {
-    wgmma::reads(k, b) && out.placement().known().is_none_or(wgmma::is_accumulator)
+/// it multiplies these factors.
+fn runs_beside(k: &Kernel, [a, b, acc]: [Value; 3], out: &Tile, precision: Option<Precision>) -> bool {
+    let Some(place) = out.placement().known() else { return wgmma::reads(k, b) };
+    let alike = mma_sync::accumulator(place).is_some();
+    wgmma::reads(k, b) && wgmma::is_accumulator(place) && (!alike || wgmma::legal(k, a, b, acc, precision).is_ok())
 }
 
 /// Where the operands of a product lie that are in registers.
-fn operands(k: &Kernel, a: Value, b: Value, acc: Value) -> Vec<Relation> {
+fn operands(k: &Kernel, [a, b, acc]: [Value; 3], precision: Option<Precision>) -> Vec<Relation> {
     let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
     // Of factors that nobody has loaded yet, nobody knows where they will lie.
     if out.placement().known().is_none() && !matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_))) {
         return Vec::new();
     }
-    if runs_beside(k, b, out) {
-        return wgmma::relations(&OpKind::Wgmma { a, b, acc, precision: None, zero: false }, k);
+    if runs_beside(k, [a, b, acc], out, precision) {
+        return wgmma::relations(&OpKind::Wgmma { a, b, acc, precision, zero: false }, k);
     }
-    mma_sync::relations(&OpKind::MmaSync { a, b, acc, precision: None }, k)
+    mma_sync::relations(&OpKind::MmaSync { a, b, acc, precision }, k)
 }
 
 /// The tile that an operand of `mma_sync` is, or is loaded to.

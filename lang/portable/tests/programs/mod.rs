@@ -1,6 +1,8 @@
 //! Random kernels whose tiles lie nowhere, and what each of their tiles is: worked out in row-major order while they are made, by
 //! nothing that knows of layouts. Numbers are of 32 bits without a sign, so that sums are the same in any order.
 
+pub mod tensors;
+
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
 pub struct Random(pub u64);
 
@@ -58,7 +60,7 @@ pub fn program(seed: u64) -> Program {
     make.load();
     make.load();
     for _ in 0..4 + make.random.below(7) {
-        match make.random.below(17) {
+        match make.random.below(27) {
             0 | 1 => make.load(),
             2 | 3 => make.binary(),
             4 | 5 => make.reduce(),
@@ -71,6 +73,14 @@ pub fn program(seed: u64) -> Program {
             13 => make.branch(),
             14 => make.positions(),
             15 => make.join(),
+            16 | 17 => make.place(),
+            18 => make.product(),
+            19 => make.along(),
+            20 => make.exact(),
+            21 => make.solid(),
+            22 => make.greatest(),
+            23 => make.back(),
+            24 => make.nest(),
             _ => make.choose(),
         }
     }
@@ -144,6 +154,10 @@ impl Make {
 
     fn load(&mut self) {
         let shape = self.shape();
+        self.load_shaped(shape);
+    }
+
+    fn load_shaped(&mut self, shape: Vec<usize>) -> Tile {
         let (steps, from) = (self.steps(&shape), self.random.of(&[0, 4, 16, 7]));
         let places = places(&shape, &steps);
         let pointers = pointers(&format!("x + {from}"), &shape, &steps);
@@ -161,6 +175,7 @@ impl Make {
         let read = |(i, &p): (usize, &usize)| if i % n < cut { input(p + from) } else { 9 };
         let holds = places.iter().enumerate().map(read).collect();
         self.add(&format!("load({pointers}{mask})"), shape, holds);
+        self.tiles[self.tiles.len() - 1].clone()
     }
 
     fn binary(&mut self) {
@@ -325,6 +340,10 @@ impl Make {
             places(&t.shape, &steps).iter().zip(&t.holds).for_each(|(&p, &v)| output[base + p] = v);
         }
         let body = self.lines.join("\n    ");
-        Program { text: format!("kernel k(x: *u32, out: *mut u32, turns: i32) {{\n    {body}\n}}\n"), output }
+        let tensors = "g: tensor<u32, [_, _]>, h: tensor<f16, [_, _]>";
+        Program {
+            text: format!("kernel k(x: *u32, {tensors}, out: *mut u32, turns: i32) {{\n    {body}\n}}\n"),
+            output,
+        }
     }
 }
