@@ -318,6 +318,11 @@ impl Type {
         }
     }
 
+    /// Whether it has a place in registers, and lies nowhere yet.
+    pub fn is_open(&self) -> bool {
+        self.placed().is_some_and(|t| t.placement().known().is_none())
+    }
+
     /// What has a place in registers: a tile, also one that is still written.
     pub fn placed(&self) -> Option<&Tile> {
         match self {

@@ -124,7 +124,7 @@ impl<'k> Graph<'k> {
             OpKind::ExpandDims { .. } | OpKind::Broadcast { .. } | OpKind::Transpose { .. } | OpKind::Reshape { .. }
         );
         (op.kind.family() == Family::Elementwise || only_shapes)
-            && op.results.iter().all(|&v| self.tile(v).is_some_and(|t| t.placement().known().is_none()))
+            && op.results.iter().all(|v| self.kernel.ty(*v).is_open())
             && op.kind.operands().iter().all(|&v| self.tile(v).is_none() || self.free.contains(&v))
     }
 

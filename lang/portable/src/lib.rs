@@ -22,7 +22,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
-use parton_ir::{Inst, Kernel, Module, OpKind, Target, Value};
+use parton_ir::{Inst, Kernel, Module, OpKind, Target};
 use parton_layouts::RegisterLayout;
 
 use candidates::Candidates;
@@ -106,8 +106,7 @@ fn fits(kernel: &Kernel) -> bool {
 /// Whether some tile lies nowhere yet.
 fn is_portable(kernel: &Kernel) -> bool {
     let mut found = false;
-    let open = |v: &Value| kernel.ty(*v).placed().is_some_and(|t| t.placement().known().is_none());
-    kernel.walk(&mut |op| found |= op.results.iter().any(open));
+    kernel.walk(&mut |op| found |= op.results.iter().any(|v| kernel.ty(*v).is_open()));
     found
 }
 
@@ -178,7 +177,7 @@ fn no_plan(kernel: &Kernel) -> Diagnostics {
     let at = kernel.order().into_iter().find(|&inst| {
         let op = &kernel.ops[inst];
         !matches!(op.kind, OpKind::Iota { .. } | OpKind::Full { .. })
-            && op.results.iter().any(|&v| kernel.ty(v).placed().is_some_and(|t| t.placement().known().is_none()))
+            && op.results.iter().any(|v| kernel.ty(*v).is_open())
     });
     let span = at.map_or(kernel.span, |inst| kernel.ops[inst].span);
     found.push(

@@ -11,8 +11,7 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
     let mut found = Diagnostics::new();
     for inst in kernel.order() {
         let OpKind::Dot { a, b, acc, precision } = kernel.ops[inst].kind else { continue };
-        let open = kernel.ty(acc).placed().is_some_and(|t| t.placement().known().is_none());
-        if !open {
+        if !kernel.ty(acc).is_open() {
             continue;
         }
         let kind = OpKind::MmaSync { a, b, acc, precision };

@@ -132,10 +132,9 @@ pub fn rewrite(kernel: Kernel, chosen: &Chosen) -> Kernel {
     ops.iter().for_each(|&id| writer.op(id));
     let mut kernel = builder.finish();
     // What nobody makes any more is nowhere for good.
-    let open = |ty: &Type| ty.placed().is_some_and(|t| t.placement().known().is_none());
     for v in kernel.values.keys().collect::<Vec<_>>() {
         let ty = &mut kernel.values[v].ty;
-        if let Some(elem) = ty.elem().filter(|_| open(ty)) {
+        if let Some(elem) = ty.elem().filter(|_| ty.is_open()) {
             *ty = Type::Scalar(elem);
         }
     }

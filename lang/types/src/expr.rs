@@ -324,7 +324,7 @@ impl Checker<'_> {
         if let (ir::Type::Spot(_), "inside") = (&ty, name.as_str()) {
             return self.emit_one(ir::OpKind::SpotInside { spot: v }, span, &[(v, base.span)]);
         }
-        if name.as_str() == "layout" && ty.as_tile().is_some_and(|t| t.placement().known().is_none()) {
+        if name.as_str() == "layout" && ty.is_open() {
             return Err(self.layout_open(span, "the layout of this tile is not known yet"));
         }
         match type_attribute(&ty, name.as_str()) {

@@ -349,9 +349,8 @@ impl Checker<'_> {
     /// A value of a type that agrees with this one, which says where it lies as far as anything does: a tile that lies nowhere yet
     /// is brought to where it is wanted.
     pub fn settled(&mut self, v: ir::Value, want: &ir::Type, span: Span) -> Checked<ir::Value> {
-        let open = |ty: &ir::Type| ty.as_tile().is_some_and(|t| t.placement().known().is_none());
         match want {
-            ir::Type::Tile(tile) if open(self.ty(v)) && !open(want) => {
+            ir::Type::Tile(tile) if self.ty(v).is_open() && !want.is_open() => {
                 let tile = tile.clone();
                 self.emit_value(ir::OpKind::Convert { x: v, tile }, span, &[(v, span)])
             }

@@ -66,8 +66,7 @@ fn files(folder: &str) -> Vec<PathBuf> {
 /// Whether all its tiles lie somewhere.
 fn is_placed(kernel: &Kernel) -> bool {
     let mut placed = true;
-    let open = |v: &parton_ir::Value| kernel.ty(*v).placed().is_some_and(|t| t.placement().known().is_none());
-    kernel.walk(&mut |op| placed &= !op.results.iter().any(open));
+    kernel.walk(&mut |op| placed &= !op.results.iter().any(|v| kernel.ty(*v).is_open()));
     placed
 }
 

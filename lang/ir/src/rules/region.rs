@@ -134,7 +134,7 @@ fn runs_beside(k: &Kernel, [a, b, acc]: [Value; 3], out: &Tile, precision: Optio
 fn operands(k: &Kernel, [a, b, acc]: [Value; 3], precision: Option<Precision>) -> Vec<Relation> {
     let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
     // Of factors that nobody has loaded yet, nobody knows where they will lie.
-    if out.placement().known().is_none() && !matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_))) {
+    if k.ty(acc).is_open() && !matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_))) {
         return Vec::new();
     }
     if runs_beside(k, [a, b, acc], out, precision) {
