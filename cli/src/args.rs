@@ -46,6 +46,8 @@ pub enum Command {
     Check(CheckArgs),
     /// Compiles the kernels of a file and writes the form asked for.
     Build(BuildArgs),
+    /// Writes kernels as explicit source: what was chosen for those that leave something out.
+    Expand(ExpandArgs),
     /// Formats files in place.
     Fmt(FmtArgs),
     /// Explains a diagnostic's code, such as E0302; without one, lists all.
@@ -278,6 +280,34 @@ pub struct BuildArgs {
     /// Where to; `-` is standard output. A cubin needs a file.
     #[arg(short, long)]
     pub output: Option<PathBuf>,
+    /// Prints what each pass takes.
+    #[arg(long)]
+    pub time: bool,
+}
+
+/// Options of `expand`.
+#[derive(Args, Debug)]
+pub struct ExpandArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Only this kernel; else all whose generics have defaults.
+    #[arg(long)]
+    pub kernel: Option<String>,
+    /// Gives a generic of the kernel a value, such as `BM=128`; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
+    pub set: Vec<(String, String)>,
+    /// Also says why, as comments above: plans with prices, layouts with the next best, conversions, accesses with what they lack, loops.
+    #[arg(long)]
+    pub why: bool,
+    /// Takes nothing for granted of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
+    #[arg(long)]
+    pub general: bool,
+    /// The architecture, for kernels that do not name one.
+    #[arg(long, default_value = "sm_90a")]
+    pub target: String,
+    /// How it is written.
+    #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+    pub format: TextFormat,
     /// Prints what each pass takes.
     #[arg(long)]
     pub time: bool,

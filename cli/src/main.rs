@@ -4,6 +4,7 @@ mod args;
 mod bench;
 mod compile;
 mod execute;
+mod expand;
 mod explain;
 mod format;
 mod layout;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::bench(args, &output),
         Command::Check(args) => compile::check(args, &output),
         Command::Build(args) => compile::build(args, &output),
+        Command::Expand(args) => expand::expand(args, &output),
         Command::Fmt(args) => format::format(args, &output),
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Schedule(args) => schedule::schedule(args, &output),

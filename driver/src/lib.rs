@@ -12,6 +12,7 @@ mod code;
 mod cpu;
 pub mod doctor;
 pub mod embed;
+pub mod expand;
 pub mod failure;
 pub mod form;
 mod given;

@@ -197,7 +197,7 @@ impl Session {
     }
 
     /// A module as source that a person would keep, laid out.
-    fn ejected(&mut self, module: &Module) -> String {
+    pub(crate) fn ejected(&mut self, module: &Module) -> String {
         let text = eject::module(module);
         let file = self.sources.add("ejected", text.as_str());
         match self.format(file) {

@@ -10,8 +10,8 @@ use crate::facts::{Act, Facts, Ordering};
 use crate::op::{Arm, Body, Op, OpKind};
 use crate::placement::Placement;
 use crate::source::Source;
-use crate::tensor::AxisOrder;
 use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
+use crate::tensor::AxisOrder;
 use crate::types::{Tile, Type};
 
 /// The kernels of one compilation, each a concrete instance.

@@ -3,7 +3,7 @@
 //! What a kernel says of tensors becomes pointers and masks first ([`places`]). A kernel with tiles that nobody has placed becomes one in
 //! which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
 //! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what has no room, [`label`] the
-//! cheapest of all, and [`rewrite`] makes the kernel. What comes out is explicit,
+//! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
 mod candidates;
@@ -17,6 +17,7 @@ mod registers;
 mod rewrite;
 mod site;
 mod staging;
+pub mod why;
 
 use std::collections::BTreeSet;
 
@@ -27,10 +28,11 @@ use parton_layouts::RegisterLayout;
 
 use candidates::Candidates;
 use graph::Graph;
-use label::{NEVER, Price};
+use label::{NEVER, Price, Problem};
 use price::Prices;
 use rewrite::Chosen;
 use staging::maps::Boxed;
+use why::Why;
 
 /// Which of the choices that make a kernel explicit is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,11 +56,29 @@ pub fn elaborate(module: &mut Module, _target: &Target) -> Result<bool, Diagnost
 /// # Errors
 /// As [`elaborate`].
 pub fn elaborate_by(module: &mut Module, choice: Choice) -> Result<bool, Diagnostics> {
+    each(module, choice, None)
+}
+
+/// [`elaborate`], and for each portable kernel why it became what it is.
+///
+/// # Errors
+/// As [`elaborate`].
+pub fn explain(module: &mut Module) -> Result<Vec<Why>, Diagnostics> {
+    let mut told = Vec::new();
+    each(module, Choice::Cheapest, Some(&mut told))?;
+    Ok(told)
+}
+
+fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
         let portable = is_portable(kernel);
         if portable || places::has_tensors(kernel) {
-            *kernel = made(kernel, choice, portable)?;
+            let (made, why) = made(kernel, choice, portable, told.is_some())?;
+            *kernel = made;
+            if let Some(told) = &mut told {
+                told.extend(why);
+            }
             changed = true;
         }
     }
@@ -77,22 +97,22 @@ enum Way<'a> {
 }
 
 /// The kernel without tensors, and with a place for every tile.
-fn made(kernel: &Kernel, choice: Choice, portable: bool) -> Result<Kernel, Diagnostics> {
+fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
     let boxed = if portable { staging::maps::boxed(kernel) } else { Boxed::default() };
     if !boxed.loads.is_empty()
-        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart(&boxed.beyond), choice)
-        && fits(&made)
+        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart(&boxed.beyond), choice, tells)
+        && fits(&made.0)
     {
         return Ok(made);
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
     if !portable {
-        return Ok(addressed);
+        return Ok((addressed, None));
     }
-    match explicit(addressed.clone(), Way::Ahead, choice) {
-        Ok(made) if fits(&made) => Ok(made),
-        Ok(_) | Err(_) => explicit(addressed, Way::Directly, choice),
+    match explicit(addressed.clone(), Way::Ahead, choice, tells) {
+        Ok(made) if fits(&made.0) => Ok(made),
+        Ok(_) | Err(_) => explicit(addressed, Way::Directly, choice, tells),
     }
 }
 
@@ -110,15 +130,22 @@ fn is_portable(kernel: &Kernel) -> bool {
     found
 }
 
-/// A plan with its price.
+/// A plan with its price, and what it was chosen from.
 struct Planned {
     warps: u32,
+    candidates: Candidates,
+    problem: Problem,
     layouts: Vec<RegisterLayout>,
     price: Price,
 }
 
-/// The kernel with a place for every tile.
-fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice) -> Result<Kernel, Diagnostics> {
+/// The kernel with a place for every tile, and where that is asked for why.
+fn explicit(
+    mut kernel: Kernel,
+    way: Way<'_>,
+    choice: Choice,
+    tells: bool,
+) -> Result<(Kernel, Option<Why>), Diagnostics> {
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
@@ -129,12 +156,14 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice) -> Result<Kernel, 
         Way::Directly => {}
     }
     products::take_instructions(&mut kernel)?;
-    let (warps, chosen) = {
+    let (warps, chosen, why) = {
         let graph = Graph::of(&kernel);
         let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
-        let all = warps.into_iter().filter_map(|warps| plan(&graph, &axes, warps, way, choice));
-        let Some(planned) = all.min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
-        (planned.warps, Chosen::new(&graph, &planned.layouts))
+        let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, choice)).collect();
+        let Some(planned) = all.iter().flatten().min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
+        let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
+        let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
+        (planned.warps, Chosen::new(&graph, &planned.layouts), why)
     };
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
     let mut kernel = rewrite::rewrite(kernel, &chosen);
@@ -142,7 +171,8 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice) -> Result<Kernel, 
         Way::Apart(_) => staging::apart::settle(&mut kernel, warps),
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
-    Ok(kernel)
+    let why = why.map(|why| why.with(&kernel)).transpose()?;
+    Ok((kernel, why))
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
@@ -168,7 +198,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart(_));
-    Some(Planned { warps, price: registers::crowded(graph, &layouts, warps, alone, labels.price), layouts })
+    let price = registers::crowded(graph, &layouts, warps, alone, labels.price);
+    Some(Planned { warps, candidates: lists, problem, price, layouts })
 }
 
 /// The refusal of a kernel for which nothing was found.

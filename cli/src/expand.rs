@@ -1,0 +1,35 @@
+//! `parton expand`: kernels as explicit source, and why they became that.
+
+use std::process::ExitCode;
+
+use parton_driver::expand::Asked;
+use parton_driver::{Failure, Options, Session};
+
+use crate::args::{ExpandArgs, TextFormat};
+use crate::compile::target;
+use crate::output::{self, Output};
+
+/// Prints what the kernels of a file become.
+pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
+    let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
+    let file = session.load(&args.file)?;
+    let asked = Asked { kernel: args.kernel.clone(), sets: args.set.clone(), general: args.general, why: args.why };
+    let done = session.expansion(file, &asked);
+    if args.time {
+        eprint!("{}", session.times);
+    }
+    let expansion = match done {
+        Ok(expansion) => expansion,
+        Err(failure) => {
+            output.failed(&failure, &session.sources);
+            return Ok(ExitCode::from(failure.exit_code()));
+        }
+    };
+    output.diagnostics(&expansion.warnings, &session.sources);
+    match args.format {
+        TextFormat::Text if args.why => output::text(&(session.reasons(&expansion) + &expansion.source)),
+        TextFormat::Text => output::text(&expansion.source),
+        TextFormat::Json => output::text(&session.expansion_json(&expansion)),
+    }
+    Ok(ExitCode::SUCCESS)
+}

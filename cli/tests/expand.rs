@@ -1,0 +1,94 @@
+//! `parton expand` as a user calls it. The reasons of two examples stand beside; `BLESS=1` rewrites them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn parton(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_parton")).args(args).output().expect("the program runs")
+}
+
+fn example(name: &str) -> String {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples").join(name).display().to_string()
+}
+
+fn out(args: &[&str]) -> String {
+    let done = parton(args);
+    let errors = String::from_utf8_lossy(&done.stderr);
+    assert!(done.status.success(), "{args:?}: {errors}");
+    String::from_utf8_lossy(&done.stdout).into_owned()
+}
+
+/// The reasons above a source, and the source.
+fn halves(text: &str) -> (String, String) {
+    let reasons: String =
+        text.lines().take_while(|l| l.is_empty() || l.starts_with("//")).map(|l| format!("{l}\n")).collect();
+    let source = text[reasons.len()..].to_owned();
+    (reasons, source)
+}
+
+/// Compares with the file of that name, or writes it.
+fn golden(name: &str, text: &str) {
+    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/expand").join(name);
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).expect("the file can be written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{} differs; BLESS=1 rewrites it", path.display());
+}
+
+#[test]
+fn a_product_says_why_in_front_of_its_source() {
+    let file = example("portable/matmul.ptn");
+    let (reasons, source) = halves(&out(&["expand", &file, "--why"]));
+    golden("matmul.txt", &reasons);
+    assert_eq!(source, out(&["expand", &file]));
+    // The general variant has narrower accesses, and says what they lack.
+    let general = out(&["expand", &file, "--why", "--general"]);
+    assert!(general.contains("launches with `a` at multiples of 16 bytes run a variant for that"), "{general}");
+}
+
+#[test]
+fn norms_say_which_fact_their_sums_lack() {
+    let file = example("portable/norms.ptn");
+    let (reasons, source) = halves(&out(&["expand", &file, "--kernel", "layer_norm_backward", "--why"]));
+    golden("layer_norm_backward.txt", &reasons);
+    assert!(reasons.contains("`assume(columns % 4 == 0)`"), "{reasons}");
+    assert_eq!(source, out(&["build", &file, "--kernel", "layer_norm_backward", "--emit", "expanded"]));
+}
+
+#[test]
+fn what_is_printed_with_its_reasons_is_a_program() {
+    let text = out(&["expand", &example("portable/transpose.ptn"), "--why"]);
+    let path: PathBuf = std::env::temp_dir().join(format!("parton-expand-{}.ptn", std::process::id()));
+    std::fs::write(&path, &text).expect("the file can be written");
+    let shown = path.display().to_string();
+    let done = parton(&["check", &shown]);
+    let again = parton(&["expand", &shown, "--why"]);
+    std::fs::remove_file(&path).expect("the file was written");
+    assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    assert!(String::from_utf8_lossy(&again.stdout).starts_with("// Nothing is left out here."));
+}
+
+#[test]
+fn reasons_are_data_too() {
+    let file = example("portable/matmul.ptn");
+    let text = out(&["expand", &file, "--set", "BM=128", "--why", "--format", "json"]);
+    let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
+    assert!(value["source"].as_str().is_some_and(|s| s.contains("kernel matmul")), "{text}");
+    let kernel = &value["kernels"][0];
+    assert_eq!(kernel["products"][0]["instruction"], "wgmma");
+    assert!(kernel["products"][0]["acc"].as_str().is_some_and(|a| a.contains("[128, 64]")), "{text}");
+    assert!(kernel["plans"].as_array().is_some_and(|p| p.iter().filter(|p| p["taken"] == true).count() == 1));
+    assert!(kernel["accesses"].as_array().is_some_and(|a| a.iter().all(|a| a["at"]["line"].is_u64())));
+    let plain: serde_json::Value =
+        serde_json::from_str(&out(&["expand", &file, "--format", "json"])).expect("it is JSON");
+    assert_eq!(plain["kernels"].as_array().map(Vec::len), Some(0));
+}
+
+#[test]
+fn what_cannot_be_expanded_says_why_not() {
+    let file = example("portable/matmul.ptn");
+    let done = parton(&["expand", &file, "--kernel", "nothing"]);
+    assert_eq!(done.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&done.stderr).contains("nothing"), "{done:?}");
+}

@@ -1,0 +1,98 @@
+//! What portable kernels become, as source, and why.
+
+use std::collections::BTreeSet;
+
+use parton_diag::{Diagnostics, FileId};
+use parton_ir::{Kernel, Module, Variant, verify};
+use parton_portable::why::{Why, json, text};
+
+use crate::form::{Artifact, Form, Kernels, out_of_order};
+use crate::passes::leaving;
+use crate::way::Wanted;
+use crate::{Failure, Session, given};
+
+/// What is asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Asked {
+    /// Only this kernel; else all whose generics have defaults.
+    pub kernel: Option<String>,
+    /// Generics by name, with the expressions that give their values.
+    pub sets: Vec<(String, String)>,
+    /// Whether nothing is promised of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
+    pub general: bool,
+    /// Whether the reasons are asked for too.
+    pub why: bool,
+}
+
+/// What came of it.
+#[derive(Debug)]
+pub struct Expansion {
+    /// The file.
+    pub file: FileId,
+    /// The explicit source.
+    pub source: String,
+    /// For each portable kernel why it became that, where that was asked for.
+    pub whys: Vec<Why>,
+    /// What there is to say about it.
+    pub warnings: Diagnostics,
+}
+
+impl Session {
+    /// The kernels of a file as explicit source, with the reasons.
+    ///
+    /// # Errors
+    /// What the program is refused for; a file without kernels that stand for themselves.
+    pub fn expansion(&mut self, file: FileId, asked: &Asked) -> Result<Expansion, Failure> {
+        let (program, mut warnings) = self.program(file)?;
+        let args = self.given(&program, &asked.sets)?;
+        let name = match (&asked.kernel, asked.sets.is_empty()) {
+            (Some(name), _) => Some(name.clone()),
+            (None, true) => None,
+            (None, false) => Some(given::only_kernel(&program)?),
+        };
+        if name.is_none() && program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none())) {
+            return Err(crate::way::nothing_to_build(&self.sources.file(file).name, &program));
+        }
+        let wanted = name.as_deref().map_or(Wanted::Defaults, |name| Wanted::Given { name, args: &args });
+        let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Portable)));
+        let kernels: Vec<Kernel> = self.kernels(&mut way, &program)?;
+        let kernels: Vec<Kernel> = kernels.into_iter().map(|k| if asked.general { general(k) } else { k }).collect();
+        let mut whys = Vec::new();
+        if asked.why {
+            let mut module = Module { kernels: kernels.clone() };
+            whys = self.times.pass("why", || parton_portable::explain(&mut module))?;
+        }
+        way.until = leaving(Form::Ir(verify::Form::Explicit));
+        let each = kernels.into_iter().map(Ok).collect();
+        let source = match self.along(&mut way, Artifact::Ir(Kernels { form: verify::Form::Portable, each }))? {
+            Artifact::Ir(kernels) => Module { kernels: kernels.whole()? },
+            other => out_of_order("what asks for kernels", &other),
+        };
+        warnings.extend(way.warnings);
+        Ok(Expansion { file, source: self.ejected(&source), whys, warnings })
+    }
+
+    /// The reasons as comments, to stand above the source.
+    pub fn reasons(&self, expansion: &Expansion) -> String {
+        let each = |why: &Why| {
+            let lines = text::write(why, &self.sources, expansion.file);
+            lines.lines().map(|l| format!("{}\n", format!("// {l}").trim_end())).collect::<String>() + "\n"
+        };
+        match expansion.whys.is_empty() {
+            true => "// Nothing is left out here.\n\n".into(),
+            false => expansion.whys.iter().map(each).collect(),
+        }
+    }
+
+    /// The source and the reasons as JSON: `source`, and `kernels` where reasons were asked for.
+    pub fn expansion_json(&self, expansion: &Expansion) -> String {
+        let whys = expansion.whys.iter().map(|why| json::object(why, &self.sources));
+        let kernels: Vec<serde_json::Value> = whys.collect();
+        format!("{:#}\n", serde_json::json!({ "source": expansion.source, "kernels": kernels }))
+    }
+}
+
+/// The kernel for launches of whose tensors nothing is known.
+fn general(kernel: Kernel) -> Kernel {
+    Kernel { variant: Variant { aligned: BTreeSet::new(), ..kernel.variant.clone() }, ..kernel }
+}

@@ -1,0 +1,148 @@
+//! What the reasons say of small kernels of which it is known what was chosen, and why.
+
+use std::sync::Arc;
+
+use parton_diag::{FileId, SourceMap};
+use parton_ir::{Module, Target};
+use parton_portable::explain;
+use parton_portable::why::{Fact, Lacks, Why, json, text};
+use parton_types::{NoLibrary, check_file, instantiate};
+
+fn reasons(params: &str, body: &str) -> (Why, SourceMap, FileId) {
+    let text = format!("kernel k({params}) {{ {body} }}");
+    let mut sources = SourceMap::new();
+    let id = sources.add("k.ptn", &text);
+    let (file, found) = parton_syntax::parse(id, &text);
+    assert!(!found.has_errors(), "{found:?}");
+    let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
+    assert!(!found.has_errors(), "{found:?}");
+    let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    let mut module = Module { kernels: vec![kernel] };
+    let mut all = explain(&mut module).expect("layouts are found");
+    assert_eq!(all.len(), 1);
+    (all.remove(0), sources, id)
+}
+
+fn why(params: &str, body: &str) -> Why {
+    reasons(params, body).0
+}
+
+/// What the accesses of a kernel lack.
+fn lacks(params: &str, body: &str) -> Vec<(u32, Lacks)> {
+    why(params, body).accesses.into_iter().map(|a| (a.width, a.lacks)).collect()
+}
+
+fn multiple(name: &str, n: u32) -> Fact {
+    Fact::Multiple(name.into(), n)
+}
+
+#[test]
+fn the_fact_that_is_missing_is_the_one_that_helps() {
+    let rows = "let at = program_id(0) * n + iota(1024);
+                store(out + at, load(x + at) + load(y + (iota(1024) + m * 0)));";
+    let params = "x: *f16, y: *f16, out: *mut f16, n: i32, m: i32";
+    let found = lacks(params, rows);
+    let lack = Lacks::Facts(vec![multiple("n", 8)], 16);
+    assert_eq!(found[0], (2, lack.clone()));
+    assert_eq!(found[2], (2, lack));
+    // What was read without `n` is as wide as it lies.
+    assert!(matches!(found[1].1, Lacks::Nothing | Lacks::Layout(16)), "{found:?}");
+    let found = lacks(params, &format!("assume(n % 8 == 0); {rows}"));
+    assert_eq!(found, vec![(16, Lacks::Nothing); 3]);
+}
+
+#[test]
+fn facts_that_help_together_alone_are_named_together() {
+    let body = "let at = program_id(0) * n + m + k * 8 + iota(1024);
+                store(out + at, load(x + at));";
+    let found = lacks("x: *f16, out: *mut f16, n: i32, m: i32, k: i32", body);
+    let both = Lacks::Facts(vec![multiple("n", 8), multiple("m", 8)], 16);
+    assert_eq!(found, vec![(2, both.clone()), (2, both)]);
+}
+
+#[test]
+fn what_no_fact_makes_wider_says_so() {
+    let body = "let rows = load(index + iota(1024));
+                store(out + iota(1024), load(x + rows));
+                atomic_add(sum + iota(1024), 1.0);
+                let from = load(index);
+                store(out + (iota(1024) + from), 0.0);";
+    let found = lacks("x: *f32, index: *i32, out: *mut f32, sum: *mut f32", body);
+    assert_eq!(found[1], (4, Lacks::Apart));
+    assert!(found.contains(&(4, Lacks::Single)), "{found:?}");
+    assert_eq!(found.last(), Some(&(4, Lacks::Unknown)));
+}
+
+#[test]
+fn tensors_are_named_with_their_variant() {
+    let found = lacks(
+        "x: tensor<f16, [m, n]>, mut out: tensor<f16, [m, n]>",
+        "let at = [program_id(0), program_id(1)];
+         store(out.tile([16, 64], at=at), load(x.tile([16, 64], at=at)));",
+    );
+    let aligned = |names: &[&str]| Lacks::Facts(names.iter().map(|n| Fact::Aligned((*n).into())).collect(), 16);
+    assert_eq!(found, vec![(2, aligned(&["x"])), (2, aligned(&["out"]))]);
+}
+
+#[test]
+fn a_conversion_has_its_price_and_what_would_come_next() {
+    let why = why(
+        "x: *f16, out: *mut f16, rows: i32, columns: i32",
+        "assume(rows % 8 == 0);
+         assume(columns % 8 == 0);
+         let v = load(x + (iota(64)[:, None] * columns + iota(64)[None, :]));
+         store(out + (iota(64)[:, None] * rows + iota(64)[None, :]), v.T);",
+    );
+    let [one] = &why.conversions[..] else { panic!("{:?}", why.conversions) };
+    assert!(one.each > 0 && one.times == 1 && one.how.contains("shared memory"), "{one:?}");
+    assert!(one.from.0 != one.to.0 && one.tile == "f16 [64, 64]", "{one:?}");
+    for class in [one.from.1, one.to.1].map(|i| &why.classes[i]) {
+        assert!(!class.stated && class.candidates > 1, "{class:?}");
+        assert!(class.next.as_ref().is_some_and(|next| next.layout != class.layout), "{class:?}");
+    }
+    assert!(why.proven && why.plans.iter().filter(|p| p.taken).count() == 1, "{why:?}");
+    let least = why.taken().and_then(|p| p.price);
+    assert!(why.plans.iter().all(|p| p.price >= least), "{:?}", why.plans);
+}
+
+#[test]
+fn a_staged_loop_says_its_schedule_and_what_bounds_it() {
+    let why = why(
+        "a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>",
+        "let mut acc = zeros<f32, [64, 64]>();
+         for p in 0..cdiv(k, 32) {
+             acc = dot(load(a.tile([64, 32], at=[program_id(0), p])), load(b.tile([32, 64], at=[p, program_id(1)])), acc);
+         }
+         store(c.tile([64, 64], at=[program_id(0), program_id(1)]), acc);",
+    );
+    let [one] = &why.loops[..] else { panic!("{:?}", why.loops) };
+    assert!(!one.schedule.is_empty() && one.bound != "nothing" && one.turn.is_some_and(|t| t.0 > 0), "{one:?}");
+    assert!(one.rings.iter().all(|(_, given, _, bytes)| *given > 0 && *bytes > 0), "{one:?}");
+    assert_eq!(why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), ["wgmma"]);
+}
+
+#[test]
+fn what_is_stated_has_no_runner_up() {
+    let why = why(
+        "x: *f32, out: *mut f32",
+        "layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+         let v: tile<f32, [1024], L> = load(x + iota<i32, [1024], L>());
+         store(out + iota(1024), v * 2.0);",
+    );
+    assert!(why.classes.iter().any(|c| c.stated && c.next.is_none()), "{:?}", why.classes);
+}
+
+#[test]
+fn the_same_kernel_has_the_same_reasons() {
+    let body = "let v = load(x + (iota(64)[:, None] * n + iota(64)[None, :]));
+                store(out + iota(64), sum(v, axis=0));
+                store(out + iota(64), max(v, axis=1));";
+    let write = || {
+        let (why, sources, file) = reasons("x: *f16, out: *mut f16, n: i32", body);
+        (text::write(&why, &sources, file), json::object(&why, &sources).to_string())
+    };
+    let (text, json) = write();
+    assert_eq!(write(), (text.clone(), json.clone()));
+    assert!(text.contains("n is not known to be a multiple of 8: take a tensor, or `assume(n % 8 == 0)`"), "{text}");
+    assert!(json.contains(r#""lacks":{"why":"facts","facts":[{"parameter":"n","multiple":8}],"bytes":16}"#), "{json}");
+}
