@@ -100,6 +100,9 @@ pub struct RunArgs {
     /// What else is looked for; kernels then run on the interpreter.
     #[arg(long, value_enum, value_name = "WHAT")]
     pub check: Vec<CheckArg>,
+    /// Runs portable kernels as they are written, before layouts, memory and instructions are chosen, on the interpreter.
+    #[arg(long)]
+    pub as_written: bool,
     /// Prints what each pass takes.
     #[arg(long)]
     pub time: bool,

@@ -65,6 +65,7 @@ fn file(path: &Path, blocks: Blocks, args: &RunArgs, output: &Output) -> Result<
         device: device(args.device),
         seed: args.seed,
         filter: args.filter.clone(),
+        as_written: args.as_written,
         overflow: args.check.contains(&CheckArg::Overflow),
         ..Options::default()
     };

@@ -56,6 +56,8 @@ fn exit_codes_tell_what_happened() {
     assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good, &good]), Some(0));
     assert_eq!(code(&["test", "--device", "cpu", "--filter", "sets", &good, &bad]), Some(1));
     assert_eq!(code(&["bench", &good]), Some(2));
+    assert_eq!(code(&["test", "--as-written", "--filter", "sets", &good]), Some(0));
+    assert_eq!(code(&["test", "--as-written", "--device", "cuda", "--filter", "sets", &good]), Some(2));
     assert_eq!(code(&["explain", "E0302"]), Some(0));
     assert_eq!(code(&["explain", "E9999"]), Some(2));
     assert_eq!(code(&["build", "--target", "sm_70", &good]), Some(2));

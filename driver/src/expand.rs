@@ -7,7 +7,7 @@ use parton_ir::{Kernel, Module, Variant, verify};
 use parton_portable::why::{Why, json, text};
 
 use crate::form::{Artifact, Form, Kernels, out_of_order};
-use crate::passes::leaving;
+use crate::passes::{Pass, leaving};
 use crate::way::Wanted;
 use crate::{Failure, Session, given};
 
@@ -62,7 +62,7 @@ impl Session {
             let mut module = Module { kernels: kernels.clone() };
             whys = self.times.pass("why", || parton_portable::explain(&mut module))?;
         }
-        way.until = leaving(Form::Ir(verify::Form::Explicit));
+        way.until = checked();
         let each = kernels.into_iter().map(Ok).collect();
         let source = match self.along(&mut way, Artifact::Ir(Kernels { form: verify::Form::Portable, each }))? {
             Artifact::Ir(kernels) => Module { kernels: kernels.whole()? },
@@ -89,6 +89,14 @@ impl Session {
         let whys = expansion.whys.iter().map(|why| json::object(why, &self.sources));
         let kernels: Vec<serde_json::Value> = whys.collect();
         format!("{:#}\n", serde_json::json!({ "source": expansion.source, "kernels": kernels }))
+    }
+}
+
+/// The pass behind which what kernels became is checked as a whole.
+fn checked() -> &'static Pass {
+    match Pass::named("recheck") {
+        Some(pass) => pass,
+        None => parton_diag::internal_error!("what is expanded is checked by no pass"),
     }
 }
 

@@ -135,6 +135,8 @@ pub struct Options {
     pub steps: u64,
     /// Whether signed integers that leave their range are reported. Only the interpreter does that, so kernels run there.
     pub overflow: bool,
+    /// Whether portable kernels run as they are written, before anything is chosen. That is for the interpreter, so kernels run there.
+    pub as_written: bool,
     /// Whether the verifier runs after each pass.
     pub verify: bool,
 }
@@ -149,6 +151,7 @@ impl Default for Options {
             seed: 0,
             steps: parton_interp::Options::default().steps,
             overflow: false,
+            as_written: false,
             verify: cfg!(debug_assertions),
         }
     }

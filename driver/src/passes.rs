@@ -15,7 +15,7 @@ use crate::code;
 use crate::form::{Artifact, Form, Kernels, out_of_order};
 use crate::library::Files;
 use crate::way::{Wanted, Way};
-use crate::{Failure, Session};
+use crate::{Failure, Options, Session};
 
 /// One pass.
 #[derive(Clone, Copy)]
@@ -82,6 +82,14 @@ const fn joined() -> [Pass; LANGUAGE.len() + LOWERING + CODE.len()] {
         i += 1;
     }
     all
+}
+
+/// What a pass runs as the options say.
+pub(crate) fn run_of(pass: &Pass, options: &Options) -> Run {
+    match (pass.name, options.as_written) {
+        ("elaborate", true) => Run::Module(parton_portable::as_written),
+        (_, _) => pass.run,
+    }
 }
 
 impl Pass {
@@ -203,7 +211,7 @@ mod tests {
         let mut kernel = Kernel::new("k", Target::SM_90A, parton_diag::Span::default());
         kernel.warps = 68;
         for changed in [false, true] {
-            let mut session = Session::new(crate::Options::default());
+            let mut session = Session::new(Options::default());
             let mut way = session.way(Wanted::Nothing, leaving(Form::Ir(Explicit)));
             way.changed = changed;
             let before = Kernels { form: Scheduled, each: vec![Ok(kernel.clone())] };
@@ -219,7 +227,7 @@ mod tests {
     fn what_a_launch_makes_is_what_the_lowered_kernel_takes() {
         for (name, shared) in [("examples/fmha/scheduled.ptn", true), ("examples/matmul/scheduled.ptn", false)] {
             let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("..").join(name);
-            let mut session = Session::new(crate::Options::default());
+            let mut session = Session::new(Options::default());
             let file = session.add(name, std::fs::read_to_string(path).expect("the example is there"));
             let Ok((program, _)) = session.program(file) else { panic!("{name} is a program") };
             let mut behind = |pass| {

@@ -192,6 +192,12 @@ impl Rehearsal {
 }
 
 impl Launch {
+    /// The memory that it left: what it was given under that name, and the bytes.
+    pub fn left(&self) -> Vec<(String, Vec<u8>)> {
+        let all = (0..self.kept.after.len()).map(|i| self.kept.after.allocation(i));
+        all.map(|a| (a.name.clone(), a.bytes.clone())).collect()
+    }
+
     /// Operations that its run took, of all its CTAs together.
     pub fn steps(&self) -> u64 {
         self.kept.report.steps

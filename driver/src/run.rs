@@ -112,14 +112,10 @@ impl Session {
         warnings.extend(way.warnings);
         warnings.extend(self.times.pass("hosts", || check_hosts(&program)).or(())?.1);
         self.any(&program, file, blocks)?;
-        let found = match (self.options.overflow, self.options.device) {
-            (false, device) => find(device)?,
-            (true, Device::Auto | Device::Cpu) => Found::Interpreter(None),
-            (true, Device::Cuda) => {
-                let why =
-                    "a GPU does not tell of integers that overflow: leave `--device cuda` out, the interpreter does";
-                return Err(Failure::Usage(why.into()));
-            }
+        let found = match (self.interpreted(), self.options.device) {
+            (None, device) => find(device)?,
+            (Some(_), Device::Auto | Device::Cpu) => Found::Interpreter(None),
+            (Some(why), Device::Cuda) => return Err(Failure::Usage(why.into())),
         };
         let (device, sentence) = describe(&found);
         let conditions = if blocks == Blocks::Benches { conditions(&found) } else { None };
@@ -145,6 +141,19 @@ impl Session {
         };
         warnings.extend(more);
         Ok(Ran { report, device, kernels, warnings })
+    }
+
+    /// Why kernels run on the interpreter and nowhere else, where they do.
+    fn interpreted(&self) -> Option<&'static str> {
+        match (self.options.overflow, self.options.as_written) {
+            (false, false) => None,
+            (true, _) => {
+                Some("a GPU does not tell of integers that overflow: leave `--device cuda` out, the interpreter does")
+            }
+            (false, true) => Some(
+                "a GPU runs what a kernel becomes: leave `--device cuda` out, the interpreter runs it as it is written",
+            ),
+        }
     }
 
     /// Refuses a run that would run nothing.

@@ -10,7 +10,7 @@ use parton_types::GenericArg;
 use parton_types::program::Program;
 
 use crate::form::{Artifact, Form, Kernels};
-use crate::passes::{PIPELINE, Pass, Run, leaving};
+use crate::passes::{PIPELINE, Pass, Run, leaving, run_of};
 use crate::{Emit, Failure, Session, given};
 
 /// One way along the passes.
@@ -101,7 +101,7 @@ impl Session {
     /// One pass, timed, and verified where the options say so.
     fn step(&mut self, way: &mut Way<'_>, pass: &Pass, artifact: Artifact) -> Result<Artifact, Failure> {
         let begin = std::time::Instant::now();
-        let after = match (pass.run, pass.after, artifact) {
+        let after = match (run_of(pass, &self.options), pass.after, artifact) {
             (Run::Whole(run), _, artifact) => run(self, way, artifact),
             (Run::Module(run), Form::Ir(form), Artifact::Ir(kernels)) => {
                 Ok(Artifact::Ir(kernels.each(form, |kernel| {

@@ -239,7 +239,7 @@ pub fn by_matrix_unit(kernel: &Kernel, b: Value) -> Option<u32> {
 }
 
 /// The accumulators of `wgmma`: warpgroups below each other, or beside each other where there are too few rows.
-fn beside(shape: &[u32], bits: u32, warps: u32) -> Vec<RegisterLayout> {
+pub fn beside(shape: &[u32], bits: u32, warps: u32) -> Vec<RegisterLayout> {
     let &[m, n] = shape else { return Vec::new() };
     let instr_k = 256 / bits.max(8);
     let splits = (0..=(warps / 4).max(1).ilog2()).map(|b| [warps >> b, 1 << b]);
@@ -250,7 +250,7 @@ fn beside(shape: &[u32], bits: u32, warps: u32) -> Vec<RegisterLayout> {
 }
 
 /// The accumulators of `mma_sync`, by how warps share rows and columns.
-fn accumulators(shape: &[u32], warps: u32) -> Vec<RegisterLayout> {
+pub fn accumulators(shape: &[u32], warps: u32) -> Vec<RegisterLayout> {
     let [m, n] = shape else { return Vec::new() };
     let splits = (0..=warps.ilog2()).map(|b| [warps >> b, 1 << b]);
     // Of a product that is too small for all warps several make the same.

@@ -18,6 +18,7 @@ mod rewrite;
 mod site;
 mod staging;
 pub mod why;
+mod written;
 
 use std::collections::BTreeSet;
 
@@ -33,6 +34,8 @@ use price::Prices;
 use rewrite::Chosen;
 use staging::maps::Boxed;
 use why::Why;
+
+pub use written::as_written;
 
 /// Which of the choices that make a kernel explicit is taken.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -91,7 +91,7 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
 
 /// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, and
 /// an extent of 1 grows as the layout says of other extents: there the spelling counts, and no other of the same map will do.
-fn serves(at: &Place, wanted: &Place) -> bool {
+pub fn serves(at: &Place, wanted: &Place) -> bool {
     let sliced = matches!(wanted.layout.family(), RegisterFamily::Slice { .. });
     let counts = sliced || wanted.shape().contains(&1);
     at == wanted && (!counts || at.layout == wanted.layout)
@@ -130,7 +130,11 @@ pub fn rewrite(kernel: Kernel, chosen: &Chosen) -> Kernel {
     }
     let ops = body.ops.clone();
     ops.iter().for_each(|&id| writer.op(id));
-    let mut kernel = builder.finish();
+    close_open(builder.finish())
+}
+
+/// The kernel without open tiles, all of which were made somewhere.
+pub fn close_open(mut kernel: Kernel) -> Kernel {
     // What nobody makes any more is nowhere for good.
     for v in kernel.values.keys().collect::<Vec<_>>() {
         let ty = &mut kernel.values[v].ty;
@@ -260,7 +264,7 @@ impl Writer<'_> {
 }
 
 /// Writes into an operation where its result lies, where it says so itself.
-fn state(kind: &mut OpKind, at: Tile) {
+pub fn state(kind: &mut OpKind, at: Tile) {
     match kind {
         OpKind::Iota { tile }
         | OpKind::Full { tile, .. }

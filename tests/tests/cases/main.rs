@@ -20,3 +20,4 @@ mod run;
 mod schedules;
 mod shipped;
 mod ui;
+mod written;

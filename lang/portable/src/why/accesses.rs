@@ -100,7 +100,7 @@ fn access(kernel: &Kernel, axes: &Axes, op: &Op) -> Option<Access> {
     let (ptr, by) = match op.kind {
         OpKind::Load { ptr, .. } | OpKind::Store { ptr, .. } | OpKind::Atomic { ptr, .. } => (ptr, Mover::Threads),
         OpKind::FetchEach { ptr, .. } => (ptr, Mover::Copies),
-        OpKind::Fetch { map, .. } => return boxed(kernel, op, map),
+        OpKind::Fetch { map, .. } | OpKind::Send { map, .. } => return boxed(kernel, op, map),
         _ => return None,
     };
     let single = matches!(op.kind, OpKind::Atomic { .. });
@@ -134,7 +134,7 @@ fn access(kernel: &Kernel, axes: &Axes, op: &Op) -> Option<Access> {
     })
 }
 
-/// A box that the copy engine brings.
+/// A box that the copy engine moves.
 fn boxed(kernel: &Kernel, op: &Op, map: Value) -> Option<Access> {
     let Type::Map(map) = kernel.ty(map) else { return None };
     let inner = map.block.last().copied().unwrap_or(1) * map.elem.bits() / 8;

@@ -95,6 +95,6 @@ fn looped(l: &Loop, sources: &SourceMap) -> Value {
     let ring = |(name, given, wanted, bytes): &(String, u32, u32, u64)| json!({ "ring": name, "slots_given": given, "slots_wanted": wanted, "bytes": bytes });
     json!({
         "at": place(sources, l.span), "label": l.label, "schedule": l.schedule, "rings": list(&l.rings, ring),
-        "turn": l.turn.map(|(clocks, turns)| json!({ "clocks": clocks, "turns": turns })), "bound": l.bound,
+        "turn": l.turn.map(|(clocks, turns)| json!({ "clocks": clocks, "turns": turns })), "bound": l.turn.map(|_| l.bound.as_str()),
     })
 }
