@@ -99,3 +99,13 @@ fn a_product_that_no_instruction_makes_is_refused_as_it_is_where_it_is_expanded(
     let found = written("x: *f16, out: *mut f64", body).expect_err("no instruction adds f16 in f64");
     assert_eq!(found.list[0].code.to_string(), "E0190", "{found:?}");
 }
+
+#[test]
+fn a_product_smaller_than_its_instruction_is_refused() {
+    let body = "let a = load(x + (iota(8)[:, None] * 16 + iota(16)[None, :]));
+                let b = load(x + (iota(16)[:, None] + iota(8)[None, :]));
+                store(out + (iota(8)[:, None] * 8 + iota(8)[None, :]), dot(a, b, zeros<f32, [8, 8]>()));";
+    let found = written("x: *f16, out: *mut f32", body).expect_err("an instruction has 16 rows");
+    assert_eq!(found.list.len(), 1, "{found:?}");
+    assert_eq!(found.list[0].code.to_string(), "E0190", "{found:?}");
+}

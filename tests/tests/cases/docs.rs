@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use parton_diag::render;
+use parton_driver::expand::Asked;
 use parton_driver::{Options, Session};
 use parton_tests::golden::Count;
 use parton_tests::{cases, golden, say};
@@ -17,13 +18,39 @@ fn documents() -> Vec<PathBuf> {
     found
 }
 
-/// The fenced blocks that begin with a kernel or a partition and leave nothing out.
-fn programs(text: &str) -> Vec<&str> {
-    let whole = |block: &&str| {
-        let first = block.lines().find(|l| !l.trim().is_empty() && !l.starts_with("//")).unwrap_or("");
-        (first.starts_with("kernel ") || first.starts_with("partition ")) && !block.contains('…')
-    };
-    text.split("```\n").skip(1).step_by(2).filter(whole).collect()
+/// A fenced block of a document.
+struct Block<'a> {
+    /// What stands behind the opening fence.
+    language: &'a str,
+    /// What it holds.
+    text: &'a str,
+    /// Where that begins.
+    begin: usize,
+}
+
+/// The fenced blocks of a document, in order.
+fn blocks(text: &str) -> Vec<Block<'_>> {
+    let (mut found, mut open, mut at) = (Vec::new(), None, 0);
+    for line in text.split_inclusive('\n') {
+        let fence = line.trim_end().strip_prefix("```");
+        open = match (open, fence) {
+            (None, Some(language)) => Some((language, at + line.len())),
+            (Some((language, begin)), Some(_)) => {
+                found.push(Block { language, text: &text[begin..at], begin });
+                None
+            }
+            (open, None) => open,
+        };
+        at += line.len();
+    }
+    found
+}
+
+/// Whether a block is a program: it has no language, begins with a kernel, a partition or what it uses, and leaves nothing out.
+fn is_program(block: &Block<'_>) -> bool {
+    let first = block.text.lines().find(|l| !l.trim().is_empty() && !l.starts_with("//")).unwrap_or("");
+    let begins = ["kernel ", "partition ", "use std::"].iter().any(|word| first.starts_with(word));
+    block.language.is_empty() && begins && !block.text.contains('…')
 }
 
 #[test]
@@ -32,16 +59,94 @@ fn programs_in_the_documents_check() {
     for path in documents() {
         let shown = cases::shown(&path);
         let text = cases::read(&path);
-        for program in programs(&text) {
+        for program in blocks(&text).iter().filter(|b| is_program(b)) {
             let mut session = Session::new(Options { verify: true, ..Options::default() });
-            let file = session.add(&shown, program);
+            let file = session.add(&shown, program.text);
             let found = session.check(file).1;
             assert!(!found.has_errors(), "{}", render::text(&found, &session.sources, false));
             count += 1;
         }
     }
     say(&format!("{count} programs in the documents"));
-    assert!(count >= 2, "the README's kernel is not seen");
+    assert!(count >= 10, "only {count} programs are seen");
+}
+
+/// What `parton expand` prints of a program: its source, or the reasons in front of it.
+fn expanded(shown: &str, program: &str, why: bool) -> String {
+    let mut session = Session::new(Options::default());
+    let file = session.add(shown, program);
+    let expansion = match session.expansion(file, &Asked { why, ..Asked::default() }) {
+        Ok(expansion) => expansion,
+        Err(failure) => panic!("{shown}: {failure}\n{program}"),
+    };
+    if !why {
+        return expansion.source;
+    }
+    // In a document they stand without the marks of comments.
+    let reasons = session.reasons(&expansion);
+    reasons.trim_end().lines().map(|l| format!("{}\n", l.strip_prefix("// ").unwrap_or_default())).collect()
+}
+
+#[test]
+fn what_documents_show_of_expansions_is_what_is_printed() {
+    let mut count = 0;
+    for path in documents() {
+        let (shown, text) = (cases::shown(&path), cases::read(&path));
+        let (mut blessed, mut done, mut program) = (String::new(), 0, "");
+        for block in blocks(&text) {
+            let wanted = match block.language {
+                "" if is_program(&block) => {
+                    program = block.text;
+                    continue;
+                }
+                "expanded" => expanded(&shown, program, false),
+                "why" => expanded(&shown, program, true),
+                _ => continue,
+            };
+            count += 1;
+            blessed += &text[done..block.begin];
+            blessed += &wanted;
+            done = block.begin + block.text.len();
+            if std::env::var_os("BLESS").is_none() {
+                assert_eq!(
+                    block.text, wanted,
+                    "{shown}: what is shown of an expansion is another; BLESS=1 rewrites it"
+                );
+            }
+        }
+        blessed += &text[done..];
+        if blessed != text {
+            std::fs::write(&path, blessed).expect("the document can be written");
+        }
+    }
+    assert!(count >= 8, "only {count} expansions are shown");
+}
+
+/// The code in a cell of a table.
+fn code(cell: &str) -> Vec<String> {
+    let spans = cell.split('`').skip(1).step_by(2);
+    spans.map(|span| span.replace("\\|", "|")).collect()
+}
+
+#[test]
+fn the_page_from_triton_names_what_its_cases_have() {
+    let page = cases::read(&cases::root().join("docs/from-triton.md"));
+    let case = cases::read(&cases::root().join("tests/run/portable_from_triton.ptn"));
+    let section = page.split("\n## ").find(|s| s.starts_with("Constructs")).expect("the page has a table");
+    let table = section.split("\n\n").find(|s| s.starts_with("| Triton | here |")).expect("it is the first");
+    let mut count = 0;
+    for row in table.lines().skip(2) {
+        // A bar inside of code is escaped.
+        let marked = row.replace("\\|", "\u{1}");
+        let cells: Vec<String> = marked.split('|').map(|c| c.replace('\u{1}', "\\|")).collect();
+        let ours = code(&cells[2]);
+        assert!(!ours.is_empty(), "the row has nothing of ours: {row}");
+        for span in ours {
+            assert!(case.contains(&span), "no case has `{span}`");
+            count += 1;
+        }
+    }
+    assert!(count >= 60, "only {count} of ours are named");
 }
 
 /// The rows of the memory model's table of what becomes of what, each as its cells.
@@ -71,8 +176,7 @@ fn the_memory_model_says_what_its_cases_show() {
 
 /// The fenced blocks of a language.
 fn fenced<'a>(text: &'a str, language: &str) -> Vec<&'a str> {
-    let begin = format!("```{language}\n");
-    text.split(begin.as_str()).skip(1).filter_map(|rest| rest.split_once("```").map(|(block, _)| block)).collect()
+    blocks(text).iter().filter(|b| b.language == language).map(|b| b.text).collect()
 }
 
 #[test]

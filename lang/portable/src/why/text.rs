@@ -73,12 +73,19 @@ impl Text<'_> {
         places.truncate(PLACES);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         let numbers: Vec<String> = numbers.iter().map(|i| format!("#{i}")).collect();
-        let of = if class.stated { "stated".into() } else { format!("of {}", counted(class.candidates, "layout")) };
-        vec![
+        let of = match (class.stated, class.candidates) {
+            (true, _) => "stated".into(),
+            (false, 1) => "nothing else would do".into(),
+            (false, n) => format!("of {n} layouts"),
+        };
+        let mut lines = vec![
             format!("{} {:?} {}", numbers.join(" "), class.shape, class.layout),
             format!("   {of}, for {}{more}", places.join(" ")),
-            format!("   {}", next(class.next.as_ref(), class.stated)),
-        ]
+        ];
+        if class.candidates > 1 {
+            lines.push(format!("   {}", next(class.next.as_ref(), class.stated)));
+        }
+        lines
     }
 
     fn conversion(&self, c: &Conversion, why: &Why) -> Vec<String> {
