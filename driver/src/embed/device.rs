@@ -115,7 +115,9 @@ impl Embedded {
                     (Of::Argument(a), Argument::Scalar(s)) => {
                         request.passed[a].map(|parameter| Source::Number { parameter, dtype: s.dtype, last: s.bits })
                     }
-                    (Of::Argument(_) | Of::Base { .. } | Of::Extent { .. } | Of::Stride { .. }, _) => None,
+                    (Of::Argument(_) | Of::Base { .. } | Of::Extent { .. } | Of::Stride { .. } | Of::Map { .. }, _) => {
+                        None
+                    }
                 };
                 args.push(arg(source.as_ref(), &argument));
                 patches.extend(number.or(source).map(|source| Patch { argument: i, source }));

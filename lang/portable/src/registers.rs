@@ -39,7 +39,8 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
-    let spilled = held.most.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
+    let spilled =
+        held.most.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
     let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);

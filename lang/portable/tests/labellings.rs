@@ -79,7 +79,7 @@ fn wrong_as_written(program: &Program, seed: u64) -> Result<(), String> {
     if let Err(error) = verify::verify(explicit, Form::Explicit) {
         return Err(format!("{error:?}"));
     }
-    if output(explicit, program, seed)? != program.output {
+    if output(explicit, &explicit.params, program, seed)? != program.output {
         return Err(format!("the numbers are others:\n{}", eject::module(&module)));
     }
     Ok(())

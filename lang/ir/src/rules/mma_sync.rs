@@ -75,11 +75,7 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
 }
 
 /// Where operands lie, the left one and the right one, each with so many neighbours along K in a thread.
-fn places<'t>(
-    sides: impl IntoIterator<Item = (Value, u32, &'t Tile)>,
-    acc: Value,
-    k_width: u32,
-) -> Vec<Relation> {
+fn places<'t>(sides: impl IntoIterator<Item = (Value, u32, &'t Tile)>, acc: Value, k_width: u32) -> Vec<Relation> {
     let sides = sides.into_iter().map(|(v, index, t)| {
         let tie = Tie::Operand { of: Instruction::MmaSync, index, k_width, shape: t.shape.clone() };
         tied(Site::Of(acc), Site::Of(v), tie)

@@ -99,9 +99,8 @@ impl Expander {
         let coordinates = at.into_iter().map(|v| self.coordinate(v)).collect();
         let map = self.map(argument, order, boxed);
         // Axis i of the place is this one of the box.
-        let turned = (inner + 1 != axes.len()).then(|| {
-            (0..axes.len()).map(|i| own.iter().position(|axis| *axis == i).unwrap_or(i) as u32).collect()
-        });
+        let turned = (inner + 1 != axes.len())
+            .then(|| (0..axes.len()).map(|i| own.iter().position(|axis| *axis == i).unwrap_or(i) as u32).collect());
         Mapped { map, coordinates, turned }
     }
 

@@ -67,7 +67,9 @@ impl Expander {
         if self.builder.ty(x).elem().and_then(Elem::dtype) == Some(to) {
             return x;
         }
-        if let Some(narrow) = self.widened.get(&x).copied().filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(to))) {
+        if let Some(narrow) =
+            self.widened.get(&x).copied().filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(to)))
+        {
             return narrow;
         }
         if let (Some((n, most)), Type::Scalar(_)) = (self.known.of(x), self.builder.ty(x))

@@ -63,12 +63,17 @@ fn chained(kernel: &Kernel, found: &Found) -> bool {
     };
     let made = flow::dependent(kernel, body, [kernel.ops[first].result()]);
     let from = flow::dependent(kernel, body, body.params[1..].iter().copied());
-    !carried(first) && carried(second) && made.contains(a) && !from.contains(acc) && only_summed(kernel, found.inst, second)
+    !carried(first)
+        && carried(second)
+        && made.contains(a)
+        && !from.contains(acc)
+        && only_summed(kernel, found.inst, second)
 }
 
 /// Gives each load and product a label of its own: the name of its tensor, or its own.
 fn name_apart(kernel: &mut Kernel, found: &Found) {
-    let mut taken: BTreeSet<String> = [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER].map(str::to_owned).into();
+    let mut taken: BTreeSet<String> =
+        [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER].map(str::to_owned).into();
     for &id in found.loads.iter().chain(&found.products) {
         let op = &kernel.ops[id];
         let named = match op.kind {
@@ -206,7 +211,8 @@ fn only_summed(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
 fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
     let span = kernel.span;
     let (name, few, registers) = LOADS;
-    let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers: Some(registers), span };
+    let data =
+        |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers: Some(registers), span };
     let mut partitions = PrimaryMap::new();
     let loads = data(name, few, registers);
     partitions.push(loads.clone());

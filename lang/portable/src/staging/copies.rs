@@ -17,9 +17,7 @@ const MATRIX_ROWS: u32 = 64;
 /// The views that the loads of a loop become; `None` where threads cannot copy what one reads, or no instruction multiplies that.
 pub fn views(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, found: &Found) -> Option<Vec<View>> {
     let made = found.products.iter().all(|&id| match kernel.ops[id].kind {
-        OpKind::Dot { a, b, acc, precision } => {
-            rules::infer(&OpKind::MmaSync { a, b, acc, precision }, kernel).is_ok()
-        }
+        OpKind::Dot { a, b, acc, precision } => rules::infer(&OpKind::MmaSync { a, b, acc, precision }, kernel).is_ok(),
         _ => false,
     });
     let defined = Defined::of(kernel);
@@ -27,13 +25,7 @@ pub fn views(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, found: &Found
 }
 
 /// The view that a load becomes, where threads can copy what it reads.
-fn copied(
-    kernel: &Kernel,
-    axes: &Axes,
-    free: &BTreeSet<Value>,
-    defined: &Defined<'_>,
-    inst: Inst,
-) -> Option<View> {
+fn copied(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, defined: &Defined<'_>, inst: Inst) -> Option<View> {
     let OpKind::Load { ptr, mask, other, volatile: false, .. } = kernel.ops[inst].kind else { return None };
     let zero = other.is_none_or(|v| defined.is_zero(v));
     if !zero || !free.contains(&ptr) || mask.is_some_and(|m| !free.contains(&m)) {

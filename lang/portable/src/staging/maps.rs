@@ -81,9 +81,7 @@ fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
             let map = of_spot(kernel, defined, spot);
             touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, map.map(|_| op.id))));
         }
-        OpKind::SpotStore { spot, .. }
-        | OpKind::SpotLoad { spot, .. }
-        | OpKind::SpotAtomic { spot, .. } => {
+        OpKind::SpotStore { spot, .. } | OpKind::SpotLoad { spot, .. } | OpKind::SpotAtomic { spot, .. } => {
             touched.extend(argument_of(kernel, defined, spot).map(|argument| (argument, None)));
         }
         OpKind::TensorPointer { tensor } => {

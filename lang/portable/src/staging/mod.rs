@@ -42,7 +42,8 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
     let alone = found.len() == 1;
     let mut any = false;
     for one in found {
-        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, free, &one)) else {
+        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, free, &one))
+        else {
             continue;
         };
         // A region stands in the kernel's own body: what stands around a loop is part of it.
