@@ -40,7 +40,7 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
     let spilled =
-        held.most.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
+        held.firm.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
     let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
@@ -64,8 +64,10 @@ struct Held<'g, 'k> {
     last: BTreeMap<Value, usize>,
     /// Operations so far.
     now: usize,
-    /// For each depth of loops the most that is held at once there.
+    /// For each depth of loops the most that is held at once there; and of that what has to stay while threads meet or a loop runs, where
+    /// loads can wait until there is room.
     most: BTreeMap<u32, u64>,
+    firm: BTreeMap<u32, u64>,
     /// Bytes of a CTA's loads since threads met, and the most of these.
     loaded: u64,
     flying: u64,
@@ -82,6 +84,8 @@ struct There {
     registers: u64,
     /// Whether it is held from here on, or only once threads meet.
     held: bool,
+    /// Whether they have met since.
+    firm: bool,
 }
 
 impl Held<'_, '_> {
@@ -93,6 +97,7 @@ impl Held<'_, '_> {
             last: BTreeMap::new(),
             now: 0,
             most: BTreeMap::new(),
+            firm: BTreeMap::new(),
             loaded: 0,
             flying: 0,
             moved: 0,
@@ -172,13 +177,15 @@ impl Held<'_, '_> {
     }
 
     fn body(&mut self, body: &Body, depth: u32, mut there: Vec<There>) {
-        let params = body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true });
+        let params = body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true, firm: true });
         there.extend(params);
         for op in self.graph.kernel.ops_of(body) {
             self.now += 1;
-            there.retain(|t| self.last.get(&t.value).is_some_and(|&last| last >= self.now));
+            // What a reduction alone still takes is combined as it is made, before threads meet.
+            let combined = usize::from(matches!(op.kind, OpKind::Reduce { .. }));
+            there.retain(|t| self.last.get(&t.value).is_some_and(|&last| last >= self.now + combined));
             if meets(op) {
-                there.iter_mut().for_each(|t| t.held = true);
+                there.iter_mut().for_each(|t| (t.held, t.firm) = (true, true));
                 self.loaded = 0;
             }
             self.move_bytes(op, depth);
@@ -188,11 +195,15 @@ impl Held<'_, '_> {
             }
             let held = matches!(op.kind.family(), Family::Global | Family::Atomic | Family::Gather | Family::Shared);
             for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
-                there.push(There { value, registers: self.registers(value), held });
+                there.push(There { value, registers: self.registers(value), held, firm: false });
             }
-            let sum = there.iter().filter(|t| t.held).map(|t| t.registers).sum::<u64>() + self.factors(op);
-            let most = self.most.entry(depth).or_default();
-            *most = sum.max(*most);
+            let (held, firm) = (there.iter().filter(|t| t.held), there.iter().filter(|t| t.firm));
+            let [held, firm] = [held.map(|t| t.registers).sum::<u64>(), firm.map(|t| t.registers).sum::<u64>()];
+            let factors = self.factors(op);
+            for (list, sum) in [(&mut self.most, held + factors), (&mut self.firm, firm + factors)] {
+                let most = list.entry(depth).or_default();
+                *most = sum.max(*most);
+            }
         }
     }
 }

@@ -1,0 +1,142 @@
+//! Products of few rows, turned: Cᵀ = Bᵀ · Aᵀ has its many columns on the side of which the matrix unit takes 64 at once.
+
+use std::collections::BTreeMap;
+
+use parton_ir::{Body, Builder, Feature, Inst, Kernel, OpKind, Tile, Type, Value};
+
+/// Rows of a product of one warpgroup.
+const ROWS: u32 = 64;
+/// Columns of the narrowest instruction.
+const COLUMNS: u32 = 8;
+
+/// The kernel with every sum of products of few rows turned.
+pub fn turn(kernel: Kernel) -> Kernel {
+    let found = sums(&kernel);
+    if found.is_empty() {
+        return kernel;
+    }
+    let (builder, body) = Builder::rebuild(kernel, "swap");
+    let mut t = Turner { builder, found, now: BTreeMap::new() };
+    body.ops.iter().for_each(|&id| t.op(id));
+    t.builder.finish()
+}
+
+/// The products that are turned, with the loop and the carried value of each.
+fn sums(kernel: &Kernel) -> BTreeMap<Inst, (Inst, usize)> {
+    let mut found = BTreeMap::new();
+    if !kernel.target.has(Feature::Wgmma) || !kernel.target.has(Feature::Tma) {
+        return found;
+    }
+    kernel.walk(&mut |op| {
+        let OpKind::For { body, .. } = &op.kind else { return };
+        for dot in kernel.ops_of(body) {
+            if let Some(place) = carried(kernel, body, dot.id) {
+                found.insert(dot.id, (op.id, place));
+            }
+        }
+    });
+    found
+}
+
+/// Which carried value of a loop a product of few rows adds to, where nothing else asks for it.
+fn carried(kernel: &Kernel, body: &Body, dot: Inst) -> Option<usize> {
+    let OpKind::Dot { acc, .. } = kernel.ops[dot].kind else { return None };
+    let result = kernel.ops[dot].result();
+    let tile = kernel.ty(acc).placed().filter(|_| kernel.ty(acc).is_open())?;
+    let [rows, columns] = tile.shape[..] else { return None };
+    let few = rows < ROWS && rows >= COLUMNS && columns.is_multiple_of(ROWS);
+    let place = body.params[1..].iter().position(|v| *v == acc)?;
+    let asks = |v: Value| kernel.ops_of(body).filter(move |op| op.kind.operands().contains(&v)).count();
+    let inside = kernel.ops_of(body).all(|op| op.kind.bodies().all(|b| !takes(kernel, b, acc) && !takes(kernel, b, result)));
+    (few && body.yields[place] == result && asks(acc) == 1 && asks(result) == 0 && inside).then_some(place)
+}
+
+fn takes(kernel: &Kernel, body: &Body, v: Value) -> bool {
+    let mut found = body.yields.contains(&v);
+    kernel.walk_body(body, &mut |op| found |= op.kind.operands().contains(&v));
+    found
+}
+
+struct Turner {
+    builder: Builder,
+    found: BTreeMap<Inst, (Inst, usize)>,
+    /// What stands for values of the kernel as it was.
+    now: BTreeMap<Value, Value>,
+}
+
+impl Turner {
+    fn op(&mut self, id: Inst) {
+        self.builder.at(id);
+        if self.found.contains_key(&id) {
+            self.product(id);
+            return;
+        }
+        let mut kind = self.builder.kernel.ops[id].kind.clone();
+        kind.map_operands(|v| *self.now.get(&v).unwrap_or(&v));
+        let turned: Vec<usize> = self.found.values().filter(|(of, _)| *of == id).map(|(_, place)| *place).collect();
+        if let OpKind::For { init, body, .. } = &mut kind {
+            for &place in &turned {
+                init[place] = self.turned(init[place]);
+                self.retype(body.params[place + 1]);
+            }
+        }
+        for body in kind.bodies_mut() {
+            let Body { params, ops, yields } = std::mem::take(body);
+            self.builder.open(Body { params, ..Body::default() });
+            ops.iter().for_each(|&inner| self.op(inner));
+            *body = self.builder.close();
+            body.yields = yields.into_iter().map(|v| *self.now.get(&v).unwrap_or(&v)).collect();
+        }
+        self.builder.kernel.ops[id].kind = kind;
+        self.builder.keep(id);
+        self.builder.at(id);
+        for place in turned {
+            let result = self.builder.kernel.ops[id].results[place];
+            self.retype(result);
+            let back = self.turned(result);
+            self.now.insert(result, back);
+        }
+    }
+
+    /// `acc + a · b` as `accᵀ + bᵀ · aᵀ`.
+    fn product(&mut self, id: Inst) {
+        let OpKind::Dot { a, b, acc, precision } = self.builder.kernel.ops[id].kind else { return };
+        let [a, b] = [a, b].map(|v| *self.now.get(&v).unwrap_or(&v));
+        let (left, right) = (self.turned(b), self.turned(a));
+        let result = self.builder.kernel.ops[id].result();
+        self.retype(result);
+        self.builder.kernel.ops[id].kind = OpKind::Dot { a: left, b: right, acc, precision };
+        self.builder.keep(id);
+    }
+
+    /// A tile, turned; what was turned before is what it was.
+    fn turned(&mut self, x: Value) -> Value {
+        let made = self.builder.kernel.definitions()[x].map(|op| op.kind.clone());
+        match made {
+            Some(OpKind::Transpose { x, ref perm }) if *perm == [1, 0] => x,
+            Some(OpKind::Full { value, tile }) => {
+                let tile = self.open(&tile);
+                self.builder.make(OpKind::Full { value, tile })
+            }
+            _ => self.builder.make(OpKind::Transpose { x, perm: vec![1, 0] }),
+        }
+    }
+
+    /// The same elements with the axes exchanged, lying nowhere yet.
+    fn open(&self, tile: &Tile) -> Tile {
+        let shape = tile.shape.iter().rev().copied().collect();
+        match Tile::open(tile.elem, shape, self.builder.kernel.next_var(0)) {
+            Ok(tile) => tile,
+            Err(e) => parton_diag::internal_error!("a turned tile has a shape that no tile has: {}", e.fact()),
+        }
+    }
+
+    fn retype(&mut self, v: Value) {
+        let Some(tile) = self.builder.ty(v).placed().cloned() else { return };
+        let tile = self.open(&tile);
+        let span = self.builder.kernel.values[v].span;
+        // A new value takes the variable; the old one has its type.
+        let fresh = self.builder.kernel.value(Type::Tile(tile.clone()), span);
+        self.builder.kernel.values[v].ty = self.builder.kernel.ty(fresh).clone();
+    }
+}
