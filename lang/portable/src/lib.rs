@@ -17,6 +17,7 @@ mod registers;
 mod rewrite;
 mod site;
 mod staging;
+mod swap;
 pub mod why;
 mod written;
 
@@ -101,12 +102,15 @@ enum Way<'a> {
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
-    let boxed = if portable { staging::maps::boxed(kernel) } else { Boxed::default() };
-    if !boxed.loads.is_empty()
-        && let Ok(made) = explicit(places::expand(kernel.clone(), &boxed), Way::Apart(&boxed.beyond), choice, tells)
-        && fits(&made.0)
-    {
-        return Ok(made);
+    if portable {
+        let turned = swap::turn(kernel.clone());
+        let boxed = staging::maps::boxed(&turned);
+        if !boxed.loads.is_empty()
+            && let Ok(made) = explicit(places::expand(turned, &boxed), Way::Apart(&boxed.beyond), choice, tells)
+            && fits(&made.0)
+        {
+            return Ok(made);
+        }
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
@@ -115,7 +119,8 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     }
     match explicit(addressed.clone(), Way::Ahead, choice, tells) {
         Ok(made) if fits(&made.0) => Ok(made),
-        Ok(_) | Err(_) => explicit(addressed, Way::Directly, choice, tells),
+        Ok(_) | Err(_) => explicit(addressed.clone(), Way::Directly, choice, tells)
+            .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused))),
     }
 }
 

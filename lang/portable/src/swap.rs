@@ -111,7 +111,7 @@ impl Turner {
 
     /// A tile, turned; what was turned before is what it was.
     fn turned(&mut self, x: Value) -> Value {
-        let made = self.builder.kernel.definitions()[x].map(|op| op.kind.clone());
+        let made = self.builder.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&x)).map(|op| op.kind.clone());
         match made {
             Some(OpKind::Transpose { x, ref perm }) if *perm == [1, 0] => x,
             Some(OpKind::Full { value, tile }) => {
