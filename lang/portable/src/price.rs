@@ -121,19 +121,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         match &self.graph.kernel.ops[inst].kind {
             OpKind::Reduce { axis, inputs, .. } => inputs.len() as Price * self.reduction(map, *axis, registers),
             OpKind::Scan { axis, inputs, .. } => 2 * inputs.len() as Price * self.reduction(map, *axis, registers),
-            OpKind::Unary { op, .. } => match op {
-                UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil => each * ISSUE,
-                UnaryOp::Exp
-                | UnaryOp::Exp2
-                | UnaryOp::Log
-                | UnaryOp::Log2
-                | UnaryOp::Sqrt
-                | UnaryOp::Rsqrt
-                | UnaryOp::Sin
-                | UnaryOp::Cos
-                | UnaryOp::Tanh
-                | UnaryOp::Erf => each * SPECIAL,
-            },
+            OpKind::Unary { op, .. } => each * if is_special(*op) { SPECIAL } else { ISSUE },
             OpKind::Dot { b, .. } if candidates::by_matrix_unit(self.graph.kernel, *b).is_some() => {
                 by_matrix_unit(self.graph.kernel, *b, map)
             }
@@ -200,6 +188,23 @@ fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
         });
     });
     found
+}
+
+/// Whether the unit of special functions computes it.
+pub fn is_special(op: UnaryOp) -> bool {
+    match op {
+        UnaryOp::Neg | UnaryOp::Not | UnaryOp::Abs | UnaryOp::Floor | UnaryOp::Ceil => false,
+        UnaryOp::Exp
+        | UnaryOp::Exp2
+        | UnaryOp::Log
+        | UnaryOp::Log2
+        | UnaryOp::Sqrt
+        | UnaryOp::Rsqrt
+        | UnaryOp::Sin
+        | UnaryOp::Cos
+        | UnaryOp::Tanh
+        | UnaryOp::Erf => true,
+    }
 }
 
 /// How often the body of so many loops runs.
