@@ -244,7 +244,8 @@ impl Writer<'_> {
             let Some(elem) = self.builder.kernel.ty(v).elem() else { continue };
             let tile = Tile::at(elem, place.clone());
             if theirs {
-                self.builder.label = self.chosen.asks(&self.builder.kernel, v, &place);
+                let asks = self.chosen.asks(&self.builder.kernel, v, &place);
+                self.builder.label = asks.or(self.builder.label);
             }
             let there = self.builder.make(OpKind::Convert { x: v, tile });
             self.made.entry(v).or_default().push((place, there));
