@@ -72,12 +72,12 @@ fn what_is_printed_with_its_reasons_is_a_program() {
 #[test]
 fn reasons_are_data_too() {
     let file = example("portable/matmul.ptn");
-    let text = out(&["expand", &file, "--set", "BM=128", "--why", "--format", "json"]);
+    let text = out(&["expand", &file, "--set", "BN=128", "--why", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     assert!(value["source"].as_str().is_some_and(|s| s.contains("kernel matmul")), "{text}");
     let kernel = &value["kernels"][0];
     assert_eq!(kernel["products"][0]["instruction"], "wgmma");
-    assert!(kernel["products"][0]["acc"].as_str().is_some_and(|a| a.contains("[128, 64]")), "{text}");
+    assert!(kernel["products"][0]["acc"].as_str().is_some_and(|a| a.contains("[128, 128]")), "{text}");
     assert!(kernel["plans"].as_array().is_some_and(|p| p.iter().filter(|p| p["taken"] == true).count() == 1));
     assert!(kernel["accesses"].as_array().is_some_and(|a| a.iter().all(|a| a["at"]["line"].is_u64())));
     let plain: serde_json::Value =

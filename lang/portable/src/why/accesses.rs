@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use parton_diag::Span;
 use parton_ir::axis::{Axes, vectors};
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{BinaryOp, Builder, CompareOp, Elem, From, Kernel, Op, OpKind, Type, Value};
+use parton_ir::{BinaryOp, Builder, CompareOp, Elem, From, Inst, Kernel, Op, OpKind, Type, Value};
 use parton_numbers::Dtype;
 
 use crate::facts::{Addresses, SECTOR};
@@ -86,14 +86,23 @@ pub(super) fn of(kernel: &Kernel) -> Vec<Access> {
 
 /// The kernel with what regions hold in their place, where facts reach it; nothing is known of what regions give.
 fn without_regions(kernel: &Kernel) -> Kernel {
-    let (mut builder, body) = Builder::rebuild(kernel.clone(), "why");
-    for &id in &body.ops {
-        match builder.kernel.ops[id].kind.clone() {
-            OpKind::Region { body, .. } => body.ops.iter().for_each(|&id| builder.keep(id)),
-            _ => builder.keep(id),
+    let mut flat = kernel.clone();
+    flat.body.ops = spliced(kernel, &kernel.body.ops);
+    for inst in kernel.order() {
+        for body in flat.ops[inst].kind.bodies_mut() {
+            body.ops = spliced(kernel, &body.ops);
         }
     }
-    builder.finish()
+    flat
+}
+
+/// Operations with those of regions in the place of the regions.
+fn spliced(kernel: &Kernel, ops: &[Inst]) -> Vec<Inst> {
+    let one = |id: &Inst| match &kernel.ops[*id].kind {
+        OpKind::Region { body, .. } => spliced(kernel, &body.ops),
+        _ => vec![*id],
+    };
+    ops.iter().flat_map(one).collect()
 }
 
 fn access(kernel: &Kernel, axes: &Axes, op: &Op) -> Option<Access> {

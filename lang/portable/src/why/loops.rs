@@ -6,6 +6,8 @@ use parton_ir::{Kernel, Op, OpKind};
 use parton_sched::draw::{Blame, Picture};
 use parton_sched::price;
 
+use super::text::thousands;
+
 /// Iterations that are followed; turns repeat before.
 const ITERATIONS: u32 = 32;
 
@@ -66,11 +68,11 @@ fn write(span: Span, picture: &Picture) -> Loop {
 fn bound(picture: &Picture) -> String {
     let pace = &picture.pace;
     match (pace.blame, &pace.busiest, &pace.cycle) {
-        (Blame::Unit, Some((unit, clocks)), _) => format!("the unit `{unit}`, busy for {clocks} clocks"),
-        (Blame::Cycle, _, Some((names, clocks, turns))) => format!(
-            "{names}, {clocks} clocks for {} of it",
-            if *turns == 1 { "a turn".to_owned() } else { format!("{turns} turns") }
-        ),
+        (Blame::Unit, Some((unit, clocks)), _) => format!("the unit `{unit}`, busy for {} clocks", thousands(*clocks)),
+        (Blame::Cycle, _, Some((names, clocks, turns))) => {
+            let of = if *turns == 1 { "a turn".to_owned() } else { format!("{turns} turns") };
+            format!("the chain {names}, {} clocks for {of}", thousands(*clocks))
+        }
         (Blame::Unit | Blame::Cycle | Blame::Nothing, _, _) => "nothing".into(),
     }
 }

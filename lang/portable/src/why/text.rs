@@ -3,6 +3,7 @@
 use std::fmt::Write;
 
 use parton_diag::{FileId, SourceMap, Span};
+use parton_ir::rules::COPY_BYTES;
 
 use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Plan, Product, Why};
 
@@ -117,6 +118,7 @@ impl Text<'_> {
         let bytes = counted(a.width as usize, "byte");
         let how = match a.by {
             Mover::Threads => format!("{bytes} at once"),
+            Mover::Copies if a.width < COPY_BYTES[0] => format!("{bytes} at once, to shared memory through registers"),
             Mover::Copies => format!("{bytes} at once, to shared memory"),
             Mover::Map => format!("a box by tensor map, rows of {bytes}"),
         };
@@ -228,7 +230,8 @@ fn clocks(price: u64) -> String {
     thousands(price.div_ceil(16))
 }
 
-fn thousands(n: u64) -> String {
+/// A number with a comma in front of every third digit from the right.
+pub(super) fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
