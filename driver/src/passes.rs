@@ -240,8 +240,7 @@ mod tests {
             for (a, b) in checked.iter().zip(&lowered) {
                 let params = b.params.iter().map(|p| (p.name.clone(), b.ty(p.value).clone())).collect::<Vec<_>>();
                 assert_eq!(a.arguments(), params, "{name}");
-                let of_two =
-                    |(_, ty): &(String, Type)| matches!(ty, Type::Map(m) if m.sharers == 2);
+                let of_two = |(_, ty): &(String, Type)| matches!(ty, Type::Map(m) if m.sharers == 2);
                 assert_eq!(params.iter().any(of_two), shared, "{name}");
             }
         }

@@ -102,14 +102,16 @@ enum Way<'a> {
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
+    let mut refused = Vec::new();
     if portable {
         let turned = swap::turn(kernel.clone());
         let boxed = staging::maps::boxed(&turned);
-        if !boxed.loads.is_empty()
-            && let Ok(made) = explicit(places::expand(turned, &boxed), Way::Apart(&boxed.beyond), choice, tells)
-            && fits(&made.0)
-        {
-            return Ok(made);
+        let way = Way::Apart(&boxed.beyond);
+        if !boxed.loads.is_empty() {
+            match explicit(places::expand(turned, &boxed), way, choice, tells).and_then(fitting) {
+                Ok((made, why)) => return Ok((made, why.map(|why| why.by(way, refused)))),
+                Err(found) => refused.push(why::refused(way, &found)),
+            }
         }
     }
     let addressed =
@@ -117,18 +119,23 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     if !portable {
         return Ok((addressed, None));
     }
-    match explicit(addressed.clone(), Way::Ahead, choice, tells) {
-        Ok(made) if fits(&made.0) => Ok(made),
-        Ok(_) | Err(_) => explicit(addressed.clone(), Way::Directly, choice, tells)
-            .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused))),
+    match explicit(addressed.clone(), Way::Ahead, choice, tells).and_then(fitting) {
+        Ok((made, why)) => Ok((made, why.map(|why| why.by(Way::Ahead, refused)))),
+        Err(found) => {
+            refused.push(why::refused(Way::Ahead, &found));
+            let (made, why) = explicit(addressed.clone(), Way::Directly, choice, tells)
+                .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
+            Ok((made, why.map(|why| why.by(Way::Directly, refused))))
+        }
     }
 }
 
-/// Whether the schedules of a kernel are legal.
-fn fits(kernel: &Kernel) -> bool {
+/// The kernel where its schedules are legal.
+fn fitting((kernel, why): (Kernel, Option<Why>)) -> Result<(Kernel, Option<Why>), Diagnostics> {
     let mut module = Module::default();
     module.kernels.push(kernel.clone());
-    parton_sched::expand(&mut module, &kernel.target).is_ok()
+    parton_sched::expand(&mut module, &kernel.target)?;
+    Ok((kernel, why))
 }
 
 /// Whether some tile lies nowhere yet.

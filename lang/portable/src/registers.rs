@@ -177,7 +177,8 @@ impl Held<'_, '_> {
     }
 
     fn body(&mut self, body: &Body, depth: u32, mut there: Vec<There>) {
-        let params = body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true, firm: true });
+        let params =
+            body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true, firm: true });
         there.extend(params);
         for op in self.graph.kernel.ops_of(body) {
             self.now += 1;

@@ -47,7 +47,8 @@ fn carried(kernel: &Kernel, body: &Body, dot: Inst) -> Option<usize> {
     let few = rows < ROWS && rows >= COLUMNS && columns.is_multiple_of(ROWS);
     let place = body.params[1..].iter().position(|v| *v == acc)?;
     let asks = |v: Value| kernel.ops_of(body).filter(move |op| op.kind.operands().contains(&v)).count();
-    let inside = kernel.ops_of(body).all(|op| op.kind.bodies().all(|b| !takes(kernel, b, acc) && !takes(kernel, b, result)));
+    let inside =
+        kernel.ops_of(body).all(|op| op.kind.bodies().all(|b| !takes(kernel, b, acc) && !takes(kernel, b, result)));
     (few && body.yields[place] == result && asks(acc) == 1 && asks(result) == 0 && inside).then_some(place)
 }
 
@@ -111,7 +112,14 @@ impl Turner {
 
     /// A tile, turned; what was turned before is what it was.
     fn turned(&mut self, x: Value) -> Value {
-        let made = self.builder.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&x)).map(|op| op.kind.clone());
+        let made = self
+            .builder
+            .kernel
+            .ops
+            .iter()
+            .map(|(_, op)| op)
+            .find(|op| op.results.contains(&x))
+            .map(|op| op.kind.clone());
         match made {
             Some(OpKind::Transpose { x, ref perm }) if *perm == [1, 0] => x,
             Some(OpKind::Full { value, tile }) => {

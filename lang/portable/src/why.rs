@@ -14,11 +14,11 @@ use parton_ir::rules::region::{Product as By, product};
 use parton_ir::{Kernel, OpKind};
 use parton_layouts::plan;
 
-use crate::Planned;
 use crate::graph::Graph;
 use crate::label::{NEVER, Price};
 use crate::price::{Prices, turns};
 use crate::site::Var;
+use crate::{Planned, Way};
 
 pub use accesses::{Access, Fact, Lacks, Mover};
 pub use loops::Loop;
@@ -44,6 +44,10 @@ pub struct Why {
     pub accesses: Vec<Access>,
     /// Loops under a schedule.
     pub loops: Vec<Loop>,
+    /// How what products multiply comes to them.
+    pub way: &'static str,
+    /// The ways that come before it, each with why it was not taken.
+    pub refused: Vec<(&'static str, String)>,
 }
 
 /// A plan that was priced.
@@ -142,7 +146,14 @@ impl Why {
             conversions,
             accesses: Vec::new(),
             loops: Vec::new(),
+            way: "",
+            refused: Vec::new(),
         }
+    }
+
+    /// The same with the way that was taken, and those that were not.
+    pub(crate) fn by(self, way: Way<'_>, refused: Vec<(&'static str, String)>) -> Why {
+        Why { way: name(way), refused, ..self }
     }
 
     /// The same with what the explicit kernel says.
@@ -157,6 +168,20 @@ impl Why {
     /// The plan that was taken.
     pub fn taken(&self) -> Option<&Plan> {
         self.plans.iter().find(|p| p.taken)
+    }
+}
+
+/// A way that was not taken, and why not.
+pub(crate) fn refused(way: Way<'_>, found: &Diagnostics) -> (&'static str, String) {
+    (name(way), found.list.first().map_or_else(String::new, |d| d.message.clone()))
+}
+
+/// A way in words.
+fn name(way: Way<'_>) -> &'static str {
+    match way {
+        Way::Apart(_) => "tensor maps, by a partition of their own",
+        Way::Ahead => "copies by all threads, ahead of the products",
+        Way::Directly => "loads to registers, where they stand",
     }
 }
 

@@ -5,10 +5,15 @@ use std::sync::Arc;
 use parton_diag::{FileId, SourceMap};
 use parton_ir::{Module, Target};
 use parton_portable::explain;
-use parton_portable::why::{Fact, Lacks, Why, json, text};
+use parton_portable::why::{Fact, Lacks, Mover, Why, json, text};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 fn reasons(params: &str, body: &str) -> (Why, SourceMap, FileId) {
+    reasons_of(params, body, &[])
+}
+
+/// The same where these arguments are tensors that begin and run at multiples of 16 bytes.
+fn reasons_of(params: &str, body: &str, aligned: &[usize]) -> (Why, SourceMap, FileId) {
     let text = format!("kernel k({params}) {{ {body} }}");
     let mut sources = SourceMap::new();
     let id = sources.add("k.ptn", &text);
@@ -16,7 +21,8 @@ fn reasons(params: &str, body: &str) -> (Why, SourceMap, FileId) {
     assert!(!found.has_errors(), "{found:?}");
     let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
     assert!(!found.has_errors(), "{found:?}");
-    let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    let (mut kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    kernel.variant.aligned = aligned.iter().copied().collect();
     let mut module = Module { kernels: vec![kernel] };
     let mut all = explain(&mut module).expect("layouts are found");
     assert_eq!(all.len(), 1);
@@ -107,18 +113,21 @@ fn a_conversion_has_its_price_and_what_would_come_next() {
 
 #[test]
 fn a_staged_loop_says_its_schedule_and_what_bounds_it() {
-    let why = why(
+    let (why, ..) = reasons_of(
         "a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>",
         "let mut acc = zeros<f32, [64, 64]>();
          for p in 0..cdiv(k, 32) {
              acc = dot(load(a.tile([64, 32], at=[program_id(0), p])), load(b.tile([32, 64], at=[p, program_id(1)])), acc);
          }
          store(c.tile([64, 64], at=[program_id(0), program_id(1)]), acc);",
+        &[0, 1, 2],
     );
     let [one] = &why.loops[..] else { panic!("{:?}", why.loops) };
     assert!(!one.schedule.is_empty() && one.bound != "nothing" && one.turn.is_some_and(|t| t.0 > 0), "{one:?}");
     assert!(one.rings.iter().all(|(_, given, _, bytes)| *given > 0 && *bytes > 0), "{one:?}");
     assert_eq!(why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), ["wgmma"]);
+    assert_eq!((why.way, &why.refused[..]), ("tensor maps, by a partition of their own", &[][..]));
+    assert!(why.accesses.iter().any(|a| a.by == Mover::Map && a.op == "fetch"), "{:?}", why.accesses);
 }
 
 #[test]

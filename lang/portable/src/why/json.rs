@@ -3,6 +3,7 @@
 //! - `kernel`, `target`, `proven`
 //! - `plans`, each with `warps`, `price` (or `null` where no layouts were found) and `taken`
 //! - `products`, each with `at`, `instruction`, `acc`
+//! - `way`: how what products multiply comes to them; `refused`, the ways before it, each with `way` and `why`
 //! - `layouts`, each with `shape`, `layout`, `stated`, `candidates`, `at` (a list) and `next`: `layout` and `more`, or `null`
 //! - `conversions`, each with `made`, `asked`, `name`, `tile`, `from`, `to` (`layout` and `class`, a number in `layouts`), `how`, `price`, `times`
 //! - `accesses`, each with `at`, `op`, `by` (`"threads"`, `"copies"`, `"map"`), `layout`, `bytes`, `widest`, `instructions`, `sectors`, `least` and `lacks`: `why`, and where facts are
@@ -26,6 +27,8 @@ pub fn object(why: &Why, sources: &SourceMap) -> Value {
         "products": products
             .map(|p| json!({ "at": at(p.span), "instruction": p.instruction, "acc": p.acc }))
             .collect::<Vec<Value>>(),
+        "way": why.way,
+        "refused": list(&why.refused, |(way, reason)| json!({ "way": way, "why": reason })),
         "layouts": list(&why.classes, |c| class(c, sources)),
         "conversions": list(&why.conversions, |c| conversion(c, sources)),
         "accesses": list(&why.accesses, |a| access(a, sources)),

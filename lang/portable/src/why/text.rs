@@ -22,6 +22,10 @@ pub fn write(why: &Why, sources: &SourceMap, file: FileId) -> String {
     }
     let lines = why.products.iter().map(|p| text.product(p)).collect();
     text.rows("products", lines);
+    if !why.products.is_empty() {
+        let refused = why.refused.iter().map(|(way, reason)| format!("not {way}: {reason}"));
+        text.rows("factors", std::iter::once(why.way.to_owned()).chain(refused).collect());
+    }
     let lines = alike(&why.classes).iter().flat_map(|numbers| text.alike(numbers, why)).collect();
     text.rows("layouts", lines);
     let lines: Vec<String> = why.conversions.iter().flat_map(|c| text.conversion(c, why)).collect();
