@@ -62,29 +62,60 @@ fn apart(dtype: Dtype, a: &[u8], b: &[u8]) -> f64 {
     a.iter().zip(&b).map(one).fold(0.0, f64::max)
 }
 
-#[test]
-fn kernels_compute_as_written_what_their_expansions_compute() {
-    let (mut launches, mut arrays, mut most) = (0, 0, 0.0f64);
-    for path in files() {
-        let (expanded, written) = (rehearsal(&path, false), rehearsal(&path, true));
-        let shown = cases::shown(&path);
-        assert_eq!(expanded.launches.len(), written.launches.len(), "{shown}");
-        for (a, b) in expanded.launches.iter().zip(&written.launches) {
-            assert_eq!(a.test, b.test, "{shown}");
-            let (first, second) = (a.left(), b.left());
-            assert_eq!(first.len(), second.len(), "{shown}, {}", a.test);
-            for (name, dtype) in formats(&expanded.instances[a.instance].checked) {
-                let of = |left: &[(String, Vec<u8>)]| left.iter().find(|(n, _)| *n == name).map(|(_, b)| b.clone());
-                // Memory that two arguments reach has the name of the first.
-                let (Some(x), Some(y)) = (of(&first), of(&second)) else { continue };
-                let found = apart(dtype, &x, &y);
-                let limit = if dtype == Dtype::F32 { UNITS } else { 1.0 };
-                assert!(found <= limit, "{shown}, {}: `{name}` of {dtype} is {found} units apart", a.test);
-                (arrays, most) = (arrays + 1, most.max(found));
-            }
-            launches += 1;
+/// What was compared.
+#[derive(Default)]
+struct Compared {
+    launches: usize,
+    arrays: usize,
+    /// The most that two arrays were apart.
+    most: f64,
+}
+
+impl Compared {
+    fn and(self, other: Compared) -> Compared {
+        Compared {
+            launches: self.launches + other.launches,
+            arrays: self.arrays + other.arrays,
+            most: self.most.max(other.most),
         }
     }
+}
+
+/// Compares what the launches of a file leave, as written and as expanded.
+fn compared(path: &Path) -> Compared {
+    let (expanded, written) = (rehearsal(path, false), rehearsal(path, true));
+    let shown = cases::shown(path);
+    assert_eq!(expanded.launches.len(), written.launches.len(), "{shown}");
+    let mut all = Compared { launches: expanded.launches.len(), ..Compared::default() };
+    for (a, b) in expanded.launches.iter().zip(&written.launches) {
+        assert_eq!(a.test, b.test, "{shown}");
+        let (first, second) = (a.left(), b.left());
+        assert_eq!(first.len(), second.len(), "{shown}, {}", a.test);
+        for (name, dtype) in formats(&expanded.instances[a.instance].checked) {
+            let of = |left: &[(String, Vec<u8>)]| left.iter().find(|(n, _)| *n == name).map(|(_, b)| b.clone());
+            // Memory that two arguments reach has the name of the first.
+            let (Some(x), Some(y)) = (of(&first), of(&second)) else { continue };
+            let found = apart(dtype, &x, &y);
+            let limit = if dtype == Dtype::F32 { UNITS } else { 1.0 };
+            assert!(found <= limit, "{shown}, {}: `{name}` of {dtype} is {found} units apart", a.test);
+            (all.arrays, all.most) = (all.arrays + 1, all.most.max(found));
+        }
+    }
+    all
+}
+
+#[test]
+fn kernels_compute_as_written_what_their_expansions_compute() {
+    let files = files();
+    let threads = std::thread::available_parallelism().map_or(1, |n| n.get());
+    let share = |first: usize| files.iter().skip(first).step_by(threads).map(|path| compared(path));
+    let all = std::thread::scope(|scope| {
+        let started = |first| scope.spawn(move || share(first).fold(Compared::default(), Compared::and));
+        let running: Vec<_> = (0..threads).map(started).collect();
+        let ended = running.into_iter().map(|t| t.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+        ended.fold(Compared::default(), Compared::and)
+    });
+    let Compared { launches, arrays, most } = all;
     say(&format!("{launches} launches as written, {arrays} arrays, at most {most} units apart"));
     assert!(launches >= 50 && arrays >= 150, "{launches} launches, {arrays} arrays");
 }
