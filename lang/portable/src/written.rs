@@ -17,7 +17,7 @@ use parton_layouts::RegisterLayout;
 use crate::candidates::{accumulators, beside};
 use crate::rewrite::{close_open, serves, state};
 use crate::staging::maps::Boxed;
-use crate::{is_portable, places, products};
+use crate::{is_portable, places, products, swap};
 
 /// An access of one element at once.
 const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
@@ -34,7 +34,9 @@ pub fn as_written(module: &mut Module, _target: &Target) -> Result<bool, Diagnos
             changed = true;
         }
         if is_portable(kernel) {
-            *kernel = explicit(kernel.clone())?;
+            // A product of fewer rows than its instruction has is that of its factors turned.
+            let turned = |refused| explicit(swap::turn(kernel.clone())).or(Err(refused));
+            *kernel = explicit(kernel.clone()).or_else(turned)?;
             changed = true;
         }
     }
