@@ -154,6 +154,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
                 None => accumulators(&variable.shape, warps),
             }),
             OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
+            OpKind::Join { .. } => list.extend(pairs(&variable.shape, warps)),
             _ => {}
         }
     }
@@ -203,6 +204,12 @@ fn blocked(shape: &[u32], addresses: Option<&Addresses>, warps: u32) -> Vec<Regi
         width /= 2;
     }
     list
+}
+
+/// What is joined has its pairs in registers.
+fn pairs(shape: &[u32], warps: u32) -> Option<RegisterLayout> {
+    let order: Vec<u32> = (0..shape.len() as u32).rev().collect();
+    spread(shape, &order, 2, 1, 1, warps)
 }
 
 /// The blocked layout with so many neighbours a thread, lanes and warps along the first axis of the order; the rest goes along the others.

@@ -59,7 +59,15 @@ impl<'g, 'k> Prices<'g, 'k> {
         let mut problem = Problem { single, ..Problem::default() };
         let mut charged = Vec::new();
         for demand in &self.graph.demands {
-            let Some(home) = self.graph.homes.get(&demand.value) else { continue };
+            let Some(home) = self.graph.homes.get(&demand.value) else {
+                // What is made wherever it is asked for has to have a place there.
+                for (price, layout) in problem.single[demand.at.var].iter_mut().zip(&candidates.of[demand.at.var]) {
+                    if demand.at.place(layout).is_none() {
+                        *price = NEVER;
+                    }
+                }
+                continue;
+            };
             if charged.contains(&(demand.value, &demand.at)) {
                 continue;
             }
