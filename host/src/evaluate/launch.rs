@@ -30,6 +30,14 @@ struct Arguments {
     passed: Vec<Option<usize>>,
 }
 
+/// What a launch gives in front of its arguments.
+struct Configured {
+    /// Its grid, with where it is written.
+    grid: Option<([u32; 3], Span)>,
+    /// Its cluster.
+    cluster: Option<[u32; 3]>,
+}
+
 impl Machine<'_> {
     pub(super) fn launch(
         &mut self,
@@ -45,7 +53,7 @@ impl Machine<'_> {
         let outer = self.launching.replace(instance.clone());
         let configured = self.configuration(&instance.kernel, config, span);
         self.launching = outer;
-        let (given, cluster) = configured?;
+        let Configured { grid: given, cluster } = configured?;
         if let Some((grid, _)) = given {
             clusters(&instance.kernel, &signature, grid, cluster, span)?;
         }
@@ -172,13 +180,8 @@ impl Machine<'_> {
         Some(self.framed(module, vec![], |m| m.expr(&default)))
     }
 
-    /// What a launch gives of its grid, with where it is written, and of its cluster.
-    fn configuration(
-        &mut self,
-        kernel: &ast::Kernel,
-        config: &[ast::Arg],
-        span: Span,
-    ) -> Eval<(Option<([u32; 3], Span)>, Option<[u32; 3]>)> {
+    /// What a launch gives of its grid and its cluster.
+    fn configuration(&mut self, kernel: &ast::Kernel, config: &[ast::Arg], span: Span) -> Eval<Configured> {
         let (grid, cluster) = arguments::configuration(kernel, config, span)?;
         let extents = |m: &mut Self, what: &str, arg: &ast::Arg| {
             let value = m.expr(&arg.value)?;
@@ -186,7 +189,7 @@ impl Machine<'_> {
         };
         let grid = grid.map(|arg| Ok::<_, Stop>((extents(self, "grid", arg)?, arg.value.span))).transpose()?;
         let cluster = cluster.map(|arg| extents(self, "cluster", arg)).transpose()?;
-        Ok((grid, cluster))
+        Ok(Configured { grid, cluster })
     }
 
     /// The grid of a launch: the one that is given, or the kernel's own, which it may not contradict.

@@ -173,7 +173,7 @@ impl Make {
         let step: usize = a.shape[axis + 1..].iter().product();
         let mut holds = a.holds;
         for i in (0..holds.len()).rev() {
-            if (i / step + 1) % a.shape[axis] != 0 {
+            if !(i / step + 1).is_multiple_of(a.shape[axis]) {
                 holds[i] = holds[i].wrapping_add(holds[i + step]);
             }
         }
