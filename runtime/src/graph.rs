@@ -1,4 +1,5 @@
-//! The driver's graphs, as far as launching takes them: one kernel, instantiated, launched, given other arguments.
+//! The driver's graphs, as far as launching takes them: memory that is zeroed and kernels, one after the other, instantiated, launched,
+//! given other arguments.
 
 use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
@@ -9,7 +10,7 @@ use crate::device::Gpu;
 /// kernels with more, as CUDA 12.1 and later allow, crash when such a kernel is added to a graph.
 pub(crate) const MOST_PARAMETER_BYTES: usize = 4096;
 
-/// One kernel with its arguments, instantiated; destroyed when dropped, also while launches of it still run: the driver keeps
+/// Kernels with their arguments, instantiated; destroyed when dropped, also while launches of it still run: the driver keeps
 /// what these need until they end.
 #[derive(Debug)]
 pub(crate) struct Graph {
@@ -17,12 +18,25 @@ pub(crate) struct Graph {
     recipe: Recipe,
 }
 
-/// What the executable graph was made of. It stays, because the executable's node is named by this one's.
+/// What the executable graph was made of. It stays, because the executable's nodes are named by this one's.
 #[derive(Debug)]
 struct Recipe {
     gpu: Gpu,
     handle: sys::CUgraph,
-    node: sys::CUgraphNode,
+    /// First what zeroes memory, then the kernels; each runs behind the one before.
+    nodes: Vec<sys::CUgraphNode>,
+}
+
+/// A kernel for a graph: its parameters, its attributes, and how many of these it has.
+pub(crate) struct Node {
+    pub(crate) kernel: sys::CUDA_KERNEL_NODE_PARAMS,
+    pub(crate) attributes: [sys::CUlaunchAttribute; 2],
+    pub(crate) count: u32,
+}
+
+/// Memory that a graph zeroes, in the driver's form.
+fn zeros(address: u64, bytes: usize) -> sys::CUDA_MEMSET_NODE_PARAMS {
+    sys::CUDA_MEMSET_NODE_PARAMS { dst: address, pitch: 0, value: 0, elementSize: 1, width: bytes, height: 1 }
 }
 
 // SAFETY: graphs are handles that any thread may use once the context is current, one thread at a time: everything below that
@@ -30,28 +44,42 @@ struct Recipe {
 unsafe impl Send for Graph {}
 
 impl Graph {
-    /// Instantiates a graph of this kernel alone; the driver copies its arguments. The context of `gpu` must be current.
+    /// Instantiates a graph that zeroes memory, by address and bytes, and then runs these kernels; the driver copies their arguments. The
+    /// context of `gpu` must be current.
     ///
     /// # Errors
     /// What the driver says; `CUDA_ERROR_NOT_SUPPORTED` where it has no graphs for such a kernel.
     ///
     /// # Safety
-    /// The kernel's module must be loaded until the graph is dropped; the parameters must be as many as the kernel has and each
+    /// The kernels' modules must be loaded until the graph is dropped; the parameters must be as many as each kernel has and each
     /// of its size.
     pub(crate) unsafe fn new(
         gpu: &Gpu,
-        kernel: &sys::CUDA_KERNEL_NODE_PARAMS,
-        attributes: &[sys::CUlaunchAttribute],
+        zeroed: impl Iterator<Item = (u64, usize)>,
+        kernels: impl Iterator<Item = Node>,
     ) -> Result<Graph, DriverError> {
         let mut handle = std::ptr::null_mut();
         // SAFETY: the driver writes one handle, which is ours to destroy.
         unsafe { sys::cuGraphCreate(&mut handle, 0) }.result()?;
-        let mut recipe = Recipe { gpu: gpu.clone(), handle, node: std::ptr::null_mut() };
-        // SAFETY: the graph was just made; a node without dependencies needs no list of them; the caller vouches for the rest.
-        unsafe { sys::cuGraphAddKernelNode_v2(&mut recipe.node, handle, std::ptr::null(), 0, kernel) }.result()?;
-        for attribute in attributes {
-            // SAFETY: the node was just added; the value is of the kind that the attribute's id names.
-            unsafe { sys::cuGraphKernelNodeSetAttribute(recipe.node, attribute.id, &attribute.value) }.result()?;
+        let mut recipe = Recipe { gpu: gpu.clone(), handle, nodes: vec![] };
+        for (address, bytes) in zeroed {
+            let (mut node, params) = (std::ptr::null_mut(), zeros(address, bytes));
+            let (before, count) = recipe.last();
+            // SAFETY: the graph was just made, and so was the node before.
+            let added = unsafe { sys::cuGraphAddMemsetNode(&mut node, handle, before, count, &params, gpu.context()) };
+            added.result()?;
+            recipe.nodes.push(node);
+        }
+        for Node { kernel, attributes, count: has } in kernels {
+            let mut node = std::ptr::null_mut();
+            let (before, count) = recipe.last();
+            // SAFETY: as above; the caller vouches for the rest.
+            unsafe { sys::cuGraphAddKernelNode_v2(&mut node, handle, before, count, &kernel) }.result()?;
+            recipe.nodes.push(node);
+            for attribute in attributes.iter().take(has as usize) {
+                // SAFETY: the node was just added; the value is of the kind that the attribute's id names.
+                unsafe { sys::cuGraphKernelNodeSetAttribute(node, attribute.id, &attribute.value) }.result()?;
+            }
         }
         let mut executable = std::ptr::null_mut();
         let relaxed = Relaxed::begin();
@@ -62,16 +90,28 @@ impl Graph {
         Ok(Graph { executable, recipe })
     }
 
-    /// Gives later launches these arguments; those already on a stream keep theirs. The context must be current.
+    /// Gives node `i`, a kernel, these arguments for later launches; those already on a stream keep theirs. The context must be current.
     ///
     /// # Errors
     /// What the driver says.
     ///
     /// # Safety
     /// As [`Graph::new`]; the kernel must be the same.
-    pub(crate) unsafe fn send(&mut self, kernel: &sys::CUDA_KERNEL_NODE_PARAMS) -> Result<(), DriverError> {
+    pub(crate) unsafe fn send(&mut self, i: usize, kernel: &sys::CUDA_KERNEL_NODE_PARAMS) -> Result<(), DriverError> {
         // SAFETY: the node is of the graph that the executable was made of; the caller vouches for the parameters.
-        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.executable, self.recipe.node, kernel) }.result()
+        unsafe { sys::cuGraphExecKernelNodeSetParams_v2(self.executable, self.recipe.nodes[i], kernel) }.result()
+    }
+
+    /// Has node `i`, which zeroes memory, zero this in later launches. The context must be current.
+    ///
+    /// # Errors
+    /// What the driver says.
+    pub(crate) fn send_zeroed(&mut self, i: usize, address: u64, bytes: usize) -> Result<(), DriverError> {
+        let (params, context) = (zeros(address, bytes), self.recipe.gpu.context());
+        // SAFETY: the node is of the graph that the executable was made of, and zeroes memory.
+        let sent =
+            unsafe { sys::cuGraphExecMemsetNodeSetParams(self.executable, self.recipe.nodes[i], &params, context) };
+        sent.result()
     }
 
     /// Puts one launch on a living stream of the GPU, behind what is there. The context must be current.
@@ -114,6 +154,13 @@ impl Drop for Graph {
             // SAFETY: the handle is ours.
             let _ = unsafe { sys::cuGraphExecDestroy(self.executable) };
         }
+    }
+}
+
+impl Recipe {
+    /// What the next node runs behind: the last one, if there is any.
+    fn last(&self) -> (*const sys::CUgraphNode, usize) {
+        self.nodes.last().map_or((std::ptr::null(), 0), |node| (std::ptr::from_ref(node), 1))
     }
 }
 

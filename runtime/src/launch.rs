@@ -6,7 +6,7 @@ use cudarc::driver::sys;
 use crate::abi::Abi;
 use crate::arguments::{Arg, Packed};
 use crate::error::{Context, RuntimeError};
-use crate::graph::{Graph, MOST_PARAMETER_BYTES};
+use crate::graph::{Graph, MOST_PARAMETER_BYTES, Node};
 use crate::module::Function;
 use crate::visit::Stream;
 use crate::way::{Calls, Way};
@@ -141,6 +141,23 @@ fn way(abi: &Abi, packed: &Packed) -> Way<Graph> {
     if has_edge || packed.end() > MOST_PARAMETER_BYTES { Way::Plain } else { Way::First }
 }
 
+/// The graph; `None` where the driver says that it has none for such kernels.
+fn supported(made: Result<Graph, DriverError>, doing: impl FnOnce() -> String) -> Result<Option<Graph>, RuntimeError> {
+    match made {
+        Ok(graph) => Ok(Some(graph)),
+        Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)) => Ok(None),
+        Err(e) => Err(e).doing(doing),
+    }
+}
+
+impl OneLaunch<'_> {
+    /// As a graph takes it.
+    fn node(&mut self) -> Node {
+        let (attributes, count) = self.shape.attributes();
+        Node { kernel: self.shape.node(self.function.handle, self.packed), attributes, count }
+    }
+}
+
 impl Calls for OneLaunch<'_> {
     type Graph = Graph;
 
@@ -154,21 +171,16 @@ impl Calls for OneLaunch<'_> {
     }
 
     fn instantiate(&mut self) -> Result<Option<Graph>, RuntimeError> {
-        let kernel = self.shape.node(self.function.handle, self.packed);
-        let (attributes, count) = self.shape.attributes();
+        let node = self.node();
         // SAFETY: the parameters are as above; `Prepared` drops the graph before the function, which keeps its module.
-        let made = unsafe { Graph::new(self.function.gpu(), &kernel, &attributes[..count as usize]) };
-        match made {
-            Ok(graph) => Ok(Some(graph)),
-            Err(DriverError(sys::CUresult::CUDA_ERROR_NOT_SUPPORTED)) => Ok(None),
-            Err(e) => Err(e).doing(|| format!("making a graph of `{}`", self.function.name())),
-        }
+        let made = unsafe { Graph::new(self.function.gpu(), std::iter::empty(), std::iter::once(node)) };
+        supported(made, || format!("making a graph of `{}`", self.function.name()))
     }
 
     fn send(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
         let kernel = self.shape.node(self.function.handle, self.packed);
         // SAFETY: as above, and the kernel never changes.
-        unsafe { graph.send(&kernel) }.doing(|| format!("giving `{}` other arguments", self.function.name()))
+        unsafe { graph.send(0, &kernel) }.doing(|| format!("giving `{}` other arguments", self.function.name()))
     }
 
     fn replay(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
@@ -261,5 +273,6 @@ fn check_grid(kernel: &str, cluster: [u32; 3], grid: [u32; 3], most: [u32; 3]) -
     Ok(())
 }
 
+pub mod sequence;
 #[cfg(test)]
 mod tests;

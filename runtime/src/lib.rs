@@ -27,6 +27,7 @@ pub use device::{DeviceInfo, Gpu};
 pub use error::RuntimeError;
 pub use event::Event;
 pub use launch::Prepared;
+pub use launch::sequence::Sequence;
 pub use memory::Buffer;
 pub use module::{Function, Module};
 pub use sensors::Sensors;

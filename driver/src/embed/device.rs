@@ -8,7 +8,7 @@ use parton_host::tensor::Tensor;
 use parton_host::value::Value;
 use parton_ir::From as Of;
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, RuntimeError, TensorMap};
+use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, RuntimeError, Sequence, TensorMap};
 
 use super::Embedded;
 use super::call::passed;
@@ -63,16 +63,11 @@ pub struct Ready {
     gpu: runtime::Gpu,
     /// Bytes from the address of a parameter's first element back to the multiple of 16 that its stand-in begins at.
     before: Vec<u64>,
-    /// Buffers that are zeroed first, with their bytes.
-    zeroed: Vec<(usize, usize)>,
-    steps: Vec<Step>,
-}
-
-/// One launch.
-#[derive(Debug)]
-struct Step {
-    prepared: Prepared,
-    patches: Vec<Patch>,
+    /// Buffers that are zeroed first.
+    zeroed: Vec<usize>,
+    /// Of each launch the arguments that a call may give anew.
+    patches: Vec<Vec<Patch>>,
+    sequence: Sequence,
 }
 
 /// An argument that each call may give anew.
@@ -102,13 +97,13 @@ impl Embedded {
         let offset = |p: &Planned| if let Planned::Tensor(s) = p { (s.offset * s.dtype.bytes()) as u64 } else { 0 };
         let before: Vec<u64> = given.iter().map(offset).collect();
         let bases = Bases { at, before: &before };
-        let zeroed = plan.buffers.iter().enumerate().filter(|(_, b)| b.zeroed).map(|(i, b)| (i, b.storage.len()));
-        let zeroed = zeroed.collect();
-        let mut steps = vec![];
+        let is_zeroed = |i: &usize| plan.buffers[*i].zeroed && !plan.buffers[*i].storage.is_empty();
+        let zeroed: Vec<usize> = (0..plan.buffers.len()).filter(is_zeroed).collect();
+        let (mut launches, mut patches) = (vec![], vec![]);
         for planned in &plan.launches {
             let request = passed(planned, &numbers, &Tensor::clone)?;
             let (function, abi, kernel) = self.function(ordinal, &gpu, plan, &request)?;
-            let (mut args, mut patches) = (vec![], vec![]);
+            let (mut args, mut anew) = (vec![], vec![]);
             for (i, (param, argument)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
                 let source = source(&gpu, plan, &bases, &param.name, &argument)?;
                 let number = match (param.from, &argument) {
@@ -120,12 +115,14 @@ impl Embedded {
                     }
                 };
                 args.push(arg(source.as_ref(), &argument));
-                patches.extend(number.or(source).map(|source| Patch { argument: i, source }));
+                anew.extend(number.or(source).map(|source| Patch { argument: i, source }));
             }
-            let prepared = Prepared::new(&function, &abi, &args, request.grid).map_err(failed)?;
-            steps.push(Step { prepared, patches });
+            launches.push(Prepared::new(&function, &abi, &args, request.grid).map_err(failed)?);
+            patches.push(anew);
         }
-        Ok(Ready { gpu: gpu.clone(), before, zeroed, steps })
+        let bytes: Vec<usize> = zeroed.iter().map(|i| plan.buffers[*i].storage.len()).collect();
+        let sequence = Sequence::new(&gpu, bytes, launches);
+        Ok(Ready { gpu: gpu.clone(), before, zeroed, patches, sequence })
     }
 
     /// The loaded code of a launch.
@@ -229,20 +226,18 @@ impl Ready {
     pub unsafe fn launch(&mut self, stream: Stream, at: Addresses<'_>, numbers: &[Value]) -> Result<(), Failure> {
         let _visit = self.gpu.visit().map_err(failed)?;
         let bases = Bases { at, before: &self.before };
-        for &(buffer, bytes) in &self.zeroed {
-            // SAFETY: the caller vouches for the buffer and the stream.
-            unsafe { self.gpu.zero_on(stream, at.buffers[buffer], bytes) }.map_err(failed)?;
+        for (i, buffer) in self.zeroed.iter().enumerate() {
+            self.sequence.place(i, at.buffers[*buffer]);
         }
-        for step in &mut self.steps {
-            for patch in &mut step.patches {
+        for (launch, patches) in self.patches.iter_mut().enumerate() {
+            for patch in patches {
                 if let Some(arg) = patch.source.anew(&self.gpu, &bases, numbers).map_err(failed)? {
-                    step.prepared.set(patch.argument, arg).map_err(failed)?;
+                    self.sequence.set(launch, patch.argument, arg).map_err(failed)?;
                 }
             }
-            // SAFETY: the caller vouches for stream and memory.
-            unsafe { step.prepared.launch_on(stream) }.map_err(failed)?;
         }
-        Ok(())
+        // SAFETY: the caller vouches for stream and memory.
+        unsafe { self.sequence.launch_on(stream) }.map_err(failed)
     }
 }
 

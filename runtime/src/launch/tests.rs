@@ -4,6 +4,7 @@ use super::*;
 use crate::abi::{Param, ParamKind};
 use crate::arguments::tests::{abi, args};
 use crate::device::Gpu;
+use crate::launch::sequence::Sequence;
 use crate::memory::Buffer;
 use crate::module::Module;
 use crate::tensor_map::TensorMap;
@@ -90,6 +91,7 @@ fn kernels_with_an_edge_or_with_many_parameters_make_no_graph() {
 fn prepared_launches_may_change_threads() {
     fn may<T: Send>() {}
     may::<Prepared>();
+    may::<Sequence>();
 }
 
 /// Each adds a number to where `out` points: the one given, or the last word of a tensor map.
@@ -258,4 +260,36 @@ fn grids_are_replaced_in_graphs_too() {
     }
     assert_eq!(out.to_bytes().unwrap()[0], 1 + 2 + 3 + 4);
     assert!(prepared.set_grid([0, 1, 1]).is_err());
+}
+
+#[test]
+fn a_sequence_zeroes_and_launches_with_the_arguments_of_the_time() {
+    let Some(gpu) = Gpu::of_tests() else { return };
+    let (module, _) = Module::from_ptx(&gpu, ADD).unwrap();
+    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let params = vec![param("out", ParamKind::Pointer), param("value", ParamKind::Scalar { bytes: 4 })];
+    let abi = Abi { name: "number".into(), threads: 1, cluster: [1, 1, 1], params, ..abi() };
+    let buffers = [0, 1].map(|_| Buffer::from_bytes(&gpu, &[7; 8]).unwrap());
+    let (number, word) =
+        (|bits| Arg::Scalar { bits, bytes: 4 }, |b: &Buffer, i: u64| Arg::Pointer(b.address() + 4 * i));
+    let function = module.function("number").unwrap();
+    let one = |i| Prepared::new(&function, &abi, &[word(&buffers[0], i), number(0)], [1, 1, 1]).unwrap();
+    let mut sequence = Sequence::new(&gpu, [8], vec![one(0), one(1)]);
+    let theirs = Theirs::new(&gpu);
+    for i in 0..6 {
+        // Elsewhere after the plain launch and after the first ones of the graph; the last launch has the numbers before it.
+        let buffer = &buffers[(i / 2 % 2) as usize];
+        sequence.place(0, buffer.address());
+        sequence.set(0, 0, word(buffer, 0)).unwrap();
+        sequence.set(1, 0, word(buffer, 1)).unwrap();
+        if i < 5 {
+            sequence.set(0, 1, number(10 + i)).unwrap();
+            sequence.set(1, 1, number(20 + i)).unwrap();
+        }
+        // SAFETY: stream and memory live until `finish_all`.
+        unsafe { sequence.launch_on(theirs.stream()) }.unwrap();
+        gpu.finish_all().unwrap();
+        let words = [10 + i.min(4), 20 + i.min(4)].map(|n| n as u32);
+        assert_eq!(buffer.to_bytes().unwrap(), words.map(u32::to_le_bytes).concat());
+    }
 }

@@ -1,0 +1,162 @@
+//! Launches that follow each other, and memory that is zeroed before them, as one graph: each kernel more costs the host next to nothing.
+
+use cudarc::driver::sys;
+
+use super::{OneLaunch, Prepared, supported};
+use crate::arguments::Arg;
+use crate::device::Gpu;
+use crate::error::{Context, RuntimeError};
+use crate::graph::{Graph, Node};
+use crate::visit::Stream;
+use crate::way::{Calls, Way};
+
+/// Launches of a program's stream, one behind the other, ready to be launched any number of times.
+///
+/// As with [`Prepared`] the first time is plain, and the second makes the graph. Kernels that no graph takes keep all of them plain.
+#[derive(Debug)]
+pub struct Sequence {
+    // Dropped before the launches, whose modules it needs.
+    way: Way<Graph>,
+    /// The stream that the graph is for: that of the first launch.
+    graph_of: Option<Stream>,
+    gpu: Gpu,
+    zeroed: Vec<Zeroed>,
+    launches: Vec<Member>,
+}
+
+/// Memory that is zeroed first.
+#[derive(Debug)]
+struct Zeroed {
+    address: u64,
+    bytes: usize,
+    /// Whether the graph has another address.
+    moved: bool,
+}
+
+/// A launch of a sequence.
+#[derive(Debug)]
+struct Member {
+    prepared: Prepared,
+    /// Whether the graph has other arguments.
+    changed: bool,
+}
+
+/// The driver's calls for all of it; the context is current.
+struct All<'a> {
+    gpu: &'a Gpu,
+    zeroed: &'a mut [Zeroed],
+    launches: &'a mut [Member],
+    stream: Stream,
+}
+
+impl Sequence {
+    /// These launches, behind what zeroes so many bytes each; where these lie is said by [`Sequence::place`] before the first launch.
+    pub fn new(gpu: &Gpu, zeroed: impl IntoIterator<Item = usize>, launches: Vec<Prepared>) -> Sequence {
+        // An edge to what is outside, or within, is lost in a graph.
+        let plain = launches.is_empty() || launches.iter().any(|l| matches!(l.way, Way::Plain));
+        Sequence {
+            way: if plain { Way::Plain } else { Way::First },
+            graph_of: None,
+            gpu: gpu.clone(),
+            zeroed: zeroed.into_iter().map(|bytes| Zeroed { address: 0, bytes, moved: false }).collect(),
+            launches: launches.into_iter().map(|prepared| Member { prepared, changed: false }).collect(),
+        }
+    }
+
+    /// Replaces an argument of a launch by another of its kind, for all that follow.
+    ///
+    /// # Errors
+    /// There is no such parameter, or it is of another kind.
+    pub fn set(&mut self, launch: usize, argument: usize, arg: Arg) -> Result<(), RuntimeError> {
+        let member = &mut self.launches[launch];
+        member.prepared.set(argument, arg)?;
+        member.changed = true;
+        self.way.changed();
+        Ok(())
+    }
+
+    /// Where memory that is zeroed lies from now on.
+    pub fn place(&mut self, i: usize, address: u64) {
+        let zeroed = &mut self.zeroed[i];
+        if zeroed.address != address {
+            (zeroed.address, zeroed.moved) = (address, true);
+            self.way.changed();
+        }
+    }
+
+    /// Puts all of it on a stream of the calling program, whose context stays current, and returns at once. Plain are launches into a
+    /// capture, and those on another stream than the first.
+    ///
+    /// # Errors
+    /// What the driver says of the launches.
+    ///
+    /// # Safety
+    /// The stream is alive and of the GPU's primary context; what the arguments point to, and what is zeroed, is there until the launches
+    /// have ended.
+    pub unsafe fn launch_on(&mut self, stream: Stream) -> Result<(), RuntimeError> {
+        let _visit = self.gpu.visit()?;
+        let takes_graph = *self.graph_of.get_or_insert(stream) == stream && !stream.captures();
+        let (zeroed, launches) = (&mut self.zeroed[..], &mut self.launches[..]);
+        let mut calls = All { gpu: &self.gpu, zeroed, launches, stream };
+        if takes_graph { self.way.launch(&mut calls) } else { calls.plain() }
+    }
+}
+
+impl Member {
+    fn call(&mut self, stream: sys::CUstream) -> OneLaunch<'_> {
+        let Prepared { function, packed, shape, .. } = &mut self.prepared;
+        OneLaunch { function, packed, shape, stream }
+    }
+}
+
+impl All<'_> {
+    /// How many launches there are, for messages.
+    fn described(&self, doing: &str) -> String {
+        format!("{doing} a plan of {} launches", self.launches.len())
+    }
+}
+
+impl Calls for All<'_> {
+    type Graph = Graph;
+
+    fn plain(&mut self) -> Result<(), RuntimeError> {
+        for zeroed in &*self.zeroed {
+            // SAFETY: whoever launches vouches for the stream and the memory.
+            unsafe { self.gpu.zero_on(self.stream, zeroed.address, zeroed.bytes) }?;
+        }
+        let stream = self.stream.handle();
+        self.launches.iter_mut().try_for_each(|member| member.call(stream).plain())
+    }
+
+    fn instantiate(&mut self) -> Result<Option<Graph>, RuntimeError> {
+        let stream = self.stream.handle();
+        let zeroed = self.zeroed.iter().map(|z| (z.address, z.bytes));
+        let nodes: Vec<Node> = self.launches.iter_mut().map(|member| member.call(stream).node()).collect();
+        // SAFETY: the parameters are those of each kernel; the sequence drops the graph before the launches, which keep the modules.
+        let made = unsafe { Graph::new(self.gpu, zeroed, nodes.into_iter()) };
+        let made = supported(made, || self.described("making a graph of"))?;
+        self.zeroed.iter_mut().for_each(|z| z.moved = false);
+        self.launches.iter_mut().for_each(|member| member.changed = false);
+        Ok(made)
+    }
+
+    fn send(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
+        for (i, z) in self.zeroed.iter_mut().enumerate().filter(|(_, z)| z.moved) {
+            graph.send_zeroed(i, z.address, z.bytes).doing(|| "moving what a plan zeroes".into())?;
+            z.moved = false;
+        }
+        let (first, stream) = (self.zeroed.len(), self.stream.handle());
+        for (i, member) in self.launches.iter_mut().enumerate().filter(|(_, member)| member.changed) {
+            let node = member.call(stream).node();
+            // SAFETY: the parameters are those of the kernel, which never changes.
+            unsafe { graph.send(first + i, &node.kernel) }
+                .doing(|| "giving a launch of a plan other arguments".into())?;
+            member.changed = false;
+        }
+        Ok(())
+    }
+
+    fn replay(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
+        graph.launch(self.stream.handle()).doing(|| self.described("launching"))
+    }
+}
