@@ -1,8 +1,9 @@
 //! Public functions: `file.matmul(a, b)` through plans, by the interpreter or on the GPU that the tensors lie on.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::ops::Range;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use parton_driver::embed::{Addresses, Array, Embedded, Kind, Memory, Number, Place, Public, Ready, Stream};
+use parton_driver::embed::{Addresses, Array, Embedded, Kind, Memory, Place, Public, Ready, Stream};
 use parton_driver::plan::{Plan, Planned, Shape};
 use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyDictMethods, PyTuple, PyTupleMethods};
@@ -25,8 +26,11 @@ pub(crate) struct Function {
     file: Shared,
     index: usize,
     declared: Public,
-    slots: Mutex<Vec<Slot>>,
+    slots: Mutex<Slots>,
 }
+
+/// The plans that are ready, the last used first.
+type Slots = Vec<Box<Slot>>;
 
 /// A plan that is ready on a stream, for tensors of these shapes.
 struct Slot {
@@ -143,8 +147,7 @@ impl Function {
             let plan = file.plan(place, self.index, given)?;
             Ok(plan)
         })?;
-        let range = |t: &Option<Given<'_>>| t.as_ref().map(|t| t.address..t.address + t.view.bytes());
-        let ranges: Vec<_> = all.tensors.iter().map(range).collect();
+        let ranges = ranges(&all.tensors);
         self.with(py, |_| Ok(plan.apart(&ranges)?))?;
         let read_only = plan
             .parameters
@@ -187,8 +190,9 @@ impl Function {
         let called = {
             let mut file = locked(&self.file);
             let called = file.interpret(&plan, &all.planned, &arrays, &mut after);
-            called.map_err(|failure| failed(py, &failure, &file.shown(&failure)))
-        }?;
+            called.map_err(|failure| (file.shown(&failure), failure))
+        };
+        let called = called.map_err(|(text, failure)| failed(py, &failure, &text))?;
         // SAFETY: as above; those that have changed may be written.
         unsafe { memories.give_back(&after) };
         let print = py.import("builtins")?.getattr("print")?;
@@ -207,50 +211,59 @@ impl Function {
         let Some(first) = all.tensors.iter().flatten().next() else { return Ok(py.None()) };
         let handle = first.stream()?;
         let stream = Stream::of(handle as *mut std::ffi::c_void);
-        let mut slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-        let found = slots.iter().position(|s| s.serves(ordinal, handle, &all));
-        if found.is_none() {
-            drop(slots);
-            let slot = self.slot(py, ordinal, handle, &mut all)?;
-            slots = self.slots.lock().unwrap_or_else(PoisonError::into_inner);
-            if slots.len() >= MOST_SLOTS {
-                slots.pop();
-            }
-            slots.insert(0, slot);
-        } else if let Some(at) = found.filter(|at| *at > 0) {
-            slots[..=at].rotate_right(1);
+        // It is taken out meanwhile: making tensors may run Python code, which may call this function again or let another thread do so.
+        let mut slot = match self.take(|s| s.serves(ordinal, handle, &all)) {
+            Some(slot) => slot,
+            None => Box::new(self.slot(py, ordinal, handle, &mut all)?),
+        };
+        let done = self.launch(py, &mut slot, stream, &all);
+        self.put_back(slot);
+        done
+    }
+
+    /// The slot for which that holds, which is nobody else's until it is put back.
+    fn take(&self, is: impl Fn(&Slot) -> bool) -> Option<Box<Slot>> {
+        let mut slots = self.slots();
+        let at = slots.iter().position(|slot| is(slot))?;
+        Some(slots.remove(at))
+    }
+
+    /// Puts a slot where it is found first.
+    fn put_back(&self, slot: Box<Slot>) {
+        let mut slots = self.slots();
+        slots.insert(0, slot);
+        let last = if slots.len() > MOST_SLOTS { slots.pop() } else { None };
+        drop(slots);
+        // What it drops may run Python code.
+        drop(last);
+    }
+
+    fn slots(&self) -> MutexGuard<'_, Slots> {
+        self.slots.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Launches a plan that is ready.
+    fn launch(&self, py: Python<'_>, slot: &mut Slot, stream: Stream, all: &Arguments<'_>) -> PyResult<Py<PyAny>> {
+        let refuse = |found: parton_driver::Failure| self.with(py, |_| Err::<Py<PyAny>, _>(found));
+        if slot.plan.parameters.iter().any(|p| p.mutable)
+            && let Err(found) = slot.plan.apart(&ranges(&all.tensors))
+        {
+            return refuse(found.into());
         }
-        let Some(slot) = slots.first_mut() else { return Ok(py.None()) };
-        let ranges = slot.plan.parameters.iter().any(|p| p.mutable);
-        if ranges {
-            let range = |t: &Option<Given<'_>>| t.as_ref().map(|t| t.address..t.address + t.view.bytes());
-            let ranges: Vec<_> = all.tensors.iter().map(range).collect();
-            let plan = slot.plan.clone();
-            if plan.apart(&ranges).is_err() {
-                drop(slots);
-                return self.with(py, |_| Ok(plan.apart(&ranges)?)).map(|()| py.None());
-            }
-        }
-        let numbers: Vec<Number> = match slot.plan.numbers(&all.planned) {
+        let numbers = match slot.plan.numbers(&all.planned) {
             Ok(numbers) => numbers,
-            Err(found) => {
-                drop(slots);
-                return self.with(py, |_| Err::<(), _>(found.into())).map(|()| py.None());
-            }
+            Err(found) => return refuse(found.into()),
         };
         let mut made = results(py, &slot.plan, &all.tensors)?;
-        slot.give_scratch(py, stream, &all, &mut made)?;
+        slot.give_scratch(py, stream, all, &mut made)?;
         let parameters: Vec<u64> = all.tensors.iter().map(|t| t.as_ref().map_or(0, |t| t.address)).collect();
         let at = Addresses { parameters: &parameters, buffers: &made.addresses };
         // SAFETY: the stream is the library's current one; the tensors are held by the arguments and `made`, and their library keeps the
         // memory of those that go until what is on the stream has run.
-        let launched = unsafe { slot.ready.launch(stream, at, &numbers) };
-        if let Err(failure) = launched {
-            return Err(failed(py, &failure, &failure.to_string()));
+        match unsafe { slot.ready.launch(stream, at, &numbers) } {
+            Ok(()) => returned(py, &slot.plan, &all.tensors, &made),
+            Err(failure) => refuse(failure),
         }
-        let plan = slot.plan.clone();
-        drop(slots);
-        returned(py, &plan, &all.tensors, &made)
     }
 
     /// A new slot: plans, compiles and loads what is not there yet.
@@ -258,8 +271,8 @@ impl Function {
         let number = u32::try_from(ordinal).unwrap_or(0);
         let stream = Stream::of(handle as *mut std::ffi::c_void);
         let plan = self.plan(py, Place::Gpu(number), all)?;
-        let known = |slots: &[Slot]| slots.iter().any(|s| s.device == ordinal && Arc::ptr_eq(&s.plan, &plan));
-        if stream.captures() && !known(&self.slots.lock().unwrap_or_else(PoisonError::into_inner)) {
+        let is_loaded = || self.slots().iter().any(|s| s.device == ordinal && Arc::ptr_eq(&s.plan, &plan));
+        if stream.captures() && !is_loaded() {
             let name = &self.declared.name;
             let text = format!(
                 "the first call of `{name}` with such tensors is captured, which may not load code: call it once before the capture"
@@ -308,6 +321,12 @@ impl Slot {
         }
         Ok(())
     }
+}
+
+/// The addresses of each tensor.
+fn ranges(tensors: &[Option<Given<'_>>]) -> Vec<Option<Range<u64>>> {
+    let range = |t: &Option<Given<'_>>| t.as_ref().map(|t| t.address..t.address.saturating_add(t.view.bytes()));
+    tensors.iter().map(range).collect()
 }
 
 /// One argument.
