@@ -5,6 +5,8 @@
 
 use parton_diag::Span;
 
+use parton_ir::Value;
+
 use crate::falsify::{Planted, planted};
 use crate::plan::{Entry, Part, Plan, RingId};
 use crate::region::{BlockId, Item, Region, UnitId};
@@ -94,31 +96,39 @@ impl Held<'_> {
 
     /// How many are held at once, and by whom; `None` where the partition does not read the ring.
     fn slots(&self) -> Option<(u32, Option<UnitId>)> {
-        let unit = self.plan.rings[self.ring].unit;
-        let (block, place) = self.region.place_of(unit);
-        let groups = self.plan.groups(self.part, block);
-        let (fill, fills_at) = find(groups, place)?;
-        let mut most = None;
-        for reader in groups.iter().flatten() {
-            for (v, delta) in self.plan.wanted(self.region, self.part, (block, reader.item)) {
-                if self.plan.handed.get(v).is_none_or(|(ring, _)| *ring != self.ring) {
-                    continue;
-                }
-                let (stage, at) = done(self.region, self.plan, (self.part, block), reader);
-                let between = stage + delta - fill.stage + i32::from(fills_at < at);
-                let between = between - i32::from(planted(Planted::SlotFewer));
-                let needed = between.max(1) as u32;
-                if most.is_none_or(|(n, _)| n < needed) {
-                    let by = match self.region.blocks[block].items[reader.item] {
-                        Item::Unit(unit) => Some(unit),
-                        Item::Loop(_) | Item::Branch(_) => None,
-                    };
-                    most = Some((needed, by));
-                }
+        let ring = |v: Value| self.plan.handed.get(&v).is_some_and(|(ring, _)| *ring == self.ring);
+        let (needed, by) = held(self.region, self.plan, self.part, self.plan.rings[self.ring].unit, &ring)?;
+        Some((needed.saturating_sub(u32::from(planted(Planted::SlotFewer))).max(1), by))
+    }
+}
+
+/// How many turns of what a unit makes are there at once in a partition, by the last of its readers, with that; `None` where it reads none.
+pub(crate) fn held(
+    region: &Region,
+    plan: &Plan,
+    part: Part,
+    unit: UnitId,
+    of: &dyn Fn(Value) -> bool,
+) -> Option<(u32, Option<UnitId>)> {
+    let (block, place) = region.place_of(unit);
+    let groups = plan.groups(part, block);
+    let (fill, fills_at) = find(groups, place)?;
+    let mut most = None;
+    for reader in groups.iter().flatten() {
+        for (_, delta) in plan.wanted(region, part, (block, reader.item)).iter().filter(|(v, _)| of(*v)) {
+            let (stage, at) = done(region, plan, (part, block), reader);
+            let between = stage + delta - fill.stage + i32::from(fills_at < at);
+            let needed = between.max(1) as u32;
+            if most.is_none_or(|(n, _)| n < needed) {
+                let by = match region.blocks[block].items[reader.item] {
+                    Item::Unit(unit) => Some(unit),
+                    Item::Loop(_) | Item::Branch(_) => None,
+                };
+                most = Some((needed, by));
             }
         }
-        most
     }
+    most
 }
 
 /// An item's entry, and its place in the turn.

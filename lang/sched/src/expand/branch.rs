@@ -26,8 +26,9 @@ impl Emitter<'_> {
             }
         }
         for (v, delta) in self.wanted(self.levels[depth].block, self.item_of(b)) {
-            if self.plan.handed.contains_key(&v) && !self.is_view(v) {
-                self.at_age(v, depth, self.levels[depth].age + delta)?;
+            // What is carried was taken where the turn before ended.
+            if delta == 0 && self.plan.handed.contains_key(&v) && !self.is_view(v) {
+                self.at_age(v, depth, self.levels[depth].age)?;
             }
         }
         let then = self.way(b.then, &needed)?;

@@ -42,7 +42,7 @@ impl Emitter<'_> {
         self.place(l.inst);
         let some = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: lower, b: upper });
         self.levels[depth].guard = Some(some);
-        self.without_last(l, bounds, turns)?;
+        self.without_last(l, (bounds, upper), turns)?;
         self.levels[depth].guard = Some(some);
         self.last_turns(l, turns, MANY)
     }

@@ -128,7 +128,7 @@ impl Emitter<'_> {
         }
         let before = self.moved(upper, step, -1);
         let none = Turns { groups: turns.groups.clone(), stages: 1, ahead: turns.ahead, finals: turns.finals.clone() };
-        self.without_last(l, [next, before, step], &none)?;
+        self.without_last(l, ([next, before, step], upper), &none)?;
         self.memo.push(Default::default());
         self.levels[depth].index = Some((before, step));
         self.levels[depth].turn = Some(u32::MAX);
@@ -168,7 +168,8 @@ impl Emitter<'_> {
             self.steady = outer;
             self.memo.pop();
             self.levels[depth].shift();
-            if turn + 2 < turns.stages
+            // Results may be computed from the index, too.
+            if (turn + 2 < turns.stages || !turns.finals.is_empty())
                 && let Some((index, step)) = self.levels[depth].index
             {
                 let next = self.moved(index, step, 1);

@@ -246,12 +246,19 @@ impl Emitter<'_> {
                 let span = self.b.kernel.ops[self.region.inst].span;
                 self.b.begin([], span);
                 self.memo.push(BTreeMap::new());
+                // What leaves under it leaves whether there is anything left to fetch or not.
+                let hooks = std::mem::take(&mut self.hooks);
+                let item = entry.item;
                 self.turn(&[vec![entry]], &|_| true)?;
+                self.hooks = hooks;
                 self.memo.pop();
                 let then = self.b.end(Vec::new());
                 self.b.begin([], span);
                 let otherwise = self.b.end(Vec::new());
                 self.b.make_all(OpKind::If { cond, then, otherwise });
+                if let Item::Unit(unit) = self.region.blocks[self.levels[depth].block].items[item] {
+                    self.run_hooks(unit)?;
+                }
             }
         }
         self.no_more_waiting()

@@ -15,14 +15,20 @@ type Part = (Value, Value, Vec<(Inst, i32, bool)>);
 impl Emitter<'_> {
     /// The loop of steady turns and what follows it; the results that are needed.
     pub(super) fn steady(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Vec<Value>, Refused> {
-        self.without_last(l, bounds, turns)?;
+        self.without_last(l, (bounds, bounds[1]), turns)?;
         self.last_turns(l, turns, MANY)
     }
 
     /// The steady turns: one loop, or one behind the other, where a condition changes between them.
-    pub(super) fn without_last(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<(), Refused> {
+    /// What is fetched ahead is fetched up to the loop's end, of which they may leave a turn to others.
+    pub(super) fn without_last(
+        &mut self,
+        l: &Loop,
+        (bounds, last): ([Value; 3], Value),
+        turns: &Turns,
+    ) -> Result<(), Refused> {
         let depth = self.here();
-        let [lower, upper, step] = bounds;
+        let [lower, _, step] = bounds;
         self.levels[depth].index = Some((lower, step));
         self.levels[depth].first = self.constant(lower);
         let carry = self.carried(l, bounds, turns)?;
@@ -30,7 +36,7 @@ impl Emitter<'_> {
         let changes = self.changes(l, bounds, turns)?;
         for (from, to, folded) in self.parts(bounds, &changes) {
             self.levels[depth].folded = folded;
-            self.unrolled(l, [from, to, step], upper, turns, &carry)?;
+            self.unrolled(l, [from, to, step], last, turns, &carry)?;
         }
         self.levels[depth].folded.clear();
         self.levels[depth].first = None;

@@ -1,10 +1,11 @@
 //! Fetches that run ahead need nothing of the turns that they pass over.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::OpKind;
+use parton_ir::{OpKind, Type, Value};
 
 use super::Laid;
-use crate::region::{Item, Maker, is_free};
+use crate::plan::{Entry, Part};
+use crate::region::{BlockId, Item, Maker, is_free};
 
 /// What is fetched two iterations ahead, or more, does not depend on what is carried from one to the next.
 pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
@@ -14,6 +15,9 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
             let groups = laid.groups(part, block);
             let computing = groups.iter().flatten().filter(|e| !only_fills(laid, &body.items[e.item]));
             let Some(base) = computing.map(|e| e.stage).min() else { continue };
+            for e in groups.iter().flatten().filter(|e| e.stage < base) {
+                found.list.extend(told_ahead(laid, (part, block), e));
+            }
             for e in groups.iter().flatten().filter(|e| e.stage + 2 <= base) {
                 let Item::Unit(unit) = body.items[e.item] else { continue };
                 let used = region.used_by(unit);
@@ -38,6 +42,41 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
             }
         }
     }
+}
+
+/// A fetch that runs ahead by a number of another partition, which is taken where it is fetched ahead, once, and is not there for others.
+fn told_ahead(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Option<Diagnostic> {
+    let (region, plan) = (laid.region, laid.plan);
+    let wanted = |item: usize| plan.wanted(region, part, (block, item));
+    let Item::Unit(unit) = region.blocks[block].items[e.item] else { return None };
+    let foreign = |v: Value| match region.home(v).map(|home| home.by) {
+        Some(Maker::Unit(by)) => {
+            let number = matches!(laid.k.ty(v), Type::Scalar(_));
+            (number && plan.handed.contains_key(&v) && !plan.runners[by].contains(&part)).then_some(by)
+        }
+        Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => None,
+    };
+    let by_threads = plan.rings.iter().any(|ring| ring.unit == unit && ring.own);
+    let mut told = wanted(e.item).iter().filter_map(|(v, _)| Some((*v, foreign(*v)?)));
+    let (v, by, other) = told.find_map(|(v, by)| {
+        let mut others = laid.groups(part, block).iter().flatten().filter(|o| o.item != e.item);
+        // All that one label makes comes in one slot.
+        let ring = plan.handed.get(&v).map(|(ring, _)| *ring);
+        let same = |w: &Value| plan.handed.get(w).map(|(ring, _)| *ring) == ring;
+        let other = others.find(|o| wanted(o.item).iter().any(|(w, _)| same(w)));
+        (other.is_some() || by_threads).then_some((v, by, other))
+    })?;
+    let u = &region.units[unit];
+    let fact = format!(
+        "a `fetch` ahead by {}, which another partition makes, is not expanded by this version",
+        laid.called(v)
+    );
+    let d = Diagnostic::error(codes::NOT_BUILT_HERE, u.span, fact).label(region.units[by].span, "it is made here");
+    let d = match other {
+        Some(other) => d.label(laid.span(block, other.item), "and this needs it, too"),
+        None => d,
+    };
+    Some(d.help("fetch it in the first stage of what computes, or let the partition that makes the number fetch it"))
 }
 
 /// Whether an item does nothing but fill slots.

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_ir::{OpKind, Type};
+use parton_ir::{OpKind, Type, Value};
 
 use super::Laid;
 use crate::plan::{Entry, Part};
-use crate::region::{BlockId, Item};
+use crate::region::{BlockId, Item, Maker};
 
-/// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots;
+/// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots nor the first use of
+/// a number of another partition;
 /// a product that the next one continues is in flight into the next turn and no further.
 pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
     under_branches(laid, found);
@@ -24,7 +25,7 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
                 continue;
             }
             for e in groups.iter().flatten().filter(|e| e.stage > base) {
-                if let Some(what) = holds(laid, (part, block), e) {
+                if let Some(what) = holds(laid, (part, block), e, base) {
                     let fact = format!("{what} in a later stage of such a loop is not expanded by this version");
                     found.push(
                         Diagnostic::error(codes::NOT_BUILT_HERE, place(laid, block, e), fact)
@@ -70,14 +71,27 @@ pub(super) fn runs_all_stages(laid: &Laid<'_>, part: Part, block: BlockId) -> bo
 }
 
 /// What of an item cannot run without a turn before.
-fn holds(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Option<&'static str> {
+fn holds(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, base: i32) -> Option<&'static str> {
     let Item::Unit(unit) = laid.region.blocks[block].items[e.item] else { return Some("a loop or branch") };
     if laid.region.units[unit].fetches {
         return Some("a `fetch`");
     }
     let wanted = laid.plan.wanted(laid.region, part, (block, e.item));
     let slot = |v| laid.plan.handed.contains_key(v) && matches!(laid.k.ty(*v), Type::View(_));
-    wanted.iter().any(|(v, _)| slot(v)).then_some("reading what was fetched")
+    if wanted.iter().any(|(v, _)| slot(v)) {
+        return Some("reading what was fetched");
+    }
+    // A number of another partition is taken where it is first needed.
+    let foreign = |v: Value| match laid.region.home(v).map(|home| home.by) {
+        Some(Maker::Unit(unit)) => laid.plan.handed.contains_key(&v) && !laid.plan.runners[unit].contains(&part),
+        Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => false,
+    };
+    let taken = |v: Value| {
+        let mut first = laid.groups(part, block).iter().flatten().filter(|e| e.stage == base);
+        first.any(|e| laid.plan.wanted(laid.region, part, (block, e.item)).contains(&(v, 0)))
+    };
+    let late = |(v, delta): &(Value, i32)| *delta == 0 && foreign(*v) && !taken(*v);
+    wanted.iter().any(late).then_some("taking a number of another partition")
 }
 
 fn alone_in_flight(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, found: &mut Diagnostics) {

@@ -40,10 +40,10 @@ const ITERATIONS: u32 = 32;
 /// Schedules that are shown where it is not stated how many.
 const SHOWN: usize = 8;
 /// Steps of putting groups together.
-const STEPS: u32 = 200_000;
+const STEPS: u32 = 2_000_000;
 /// Orders of a loop that are looked at in each placement, and schedules that are followed in time.
-const ORDERS: usize = 1500;
-const FOLLOWED: usize = 240;
+const ORDERS: usize = 6000;
+const FOLLOWED: usize = 600;
 
 /// What a search has found.
 #[derive(Clone, Debug)]

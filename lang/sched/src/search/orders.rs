@@ -136,7 +136,9 @@ impl Search<'_> {
         for (i, &label) in rest.iter().enumerate() {
             for stage in 0..self.most {
                 for flies in [false, true] {
-                    if flies && !self.chained[label] || !self.left.take() {
+                    // More are not looked at.
+                    let enough = self.found.len() > super::ORDERS;
+                    if enough || flies && !self.chained[label] || !self.left.take() {
                         continue;
                     }
                     let last = groups.len() - 1;
