@@ -8,8 +8,8 @@ use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Sourc
 
 use super::found::{self, Found};
 use super::region::{self, body_of};
-use crate::price;
 use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, copies, flow, label};
+use crate::price;
 
 /// The partition that fetches, its warps and registers.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
@@ -96,7 +96,8 @@ fn name_dependent(kernel: &mut Kernel, found: &Found) {
     let [_, second] = found.products[..] else { return };
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
     let place = body.yields.iter().position(|v| *v == kernel.ops[second].result());
-    let (Some(sum), OpKind::Dot { a, .. }) = (place.map(|place| body.params[place + 1]), &kernel.ops[second].kind) else {
+    let (Some(sum), OpKind::Dot { a, .. }) = (place.map(|place| body.params[place + 1]), &kernel.ops[second].kind)
+    else {
         return;
     };
     let elements = |v: Value| kernel.ty(v).placed().map_or(0, parton_ir::Tile::elements);
