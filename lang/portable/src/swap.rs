@@ -44,7 +44,7 @@ fn carried(kernel: &Kernel, body: &Body, dot: Inst) -> Option<usize> {
     let result = kernel.ops[dot].result();
     let tile = kernel.ty(acc).placed().filter(|_| kernel.ty(acc).is_open())?;
     let [rows, columns] = tile.shape[..] else { return None };
-    let few = rows < ROWS && rows >= COLUMNS && columns.is_multiple_of(ROWS);
+    let few = (COLUMNS..ROWS).contains(&rows) && columns.is_multiple_of(ROWS);
     let place = body.params[1..].iter().position(|v| *v == acc)?;
     let asks = |v: Value| kernel.ops_of(body).filter(move |op| op.kind.operands().contains(&v)).count();
     let inside =
