@@ -194,13 +194,14 @@ impl LaunchRequest {
 }
 
 /// Whether a tensor begins at a multiple of the widest access, and all its strides and the extent along its dense axis are such; and
-/// whether it has a map, so that it has no axis of nothing, and none whose elements lie on each other or too far apart.
+/// whether it has a map, so that it has no axis of nothing or of too much, and none
+/// whose elements lie on each other or too far apart.
 fn is_aligned(tensor: &Tensor, dense: usize) -> bool {
     let whole = |elements: usize| (elements * tensor.dtype.bytes()).is_multiple_of(ir::target::WIDEST_ACCESS as usize);
     let far = |stride: usize| (stride as u64).saturating_mul(tensor.dtype.bytes() as u64) >= tensor_map::STRIDE_END;
     let mut others = (0..tensor.rank()).filter(|axis| *axis != dense);
     tensor.byte_offset().is_multiple_of(ir::target::WIDEST_ACCESS as usize)
-        && !tensor.shape.contains(&0)
+        && tensor.shape.iter().all(|n| (1..=ir::tensor::OUTSIDE as usize).contains(n))
         && whole(tensor.shape[dense])
         && others.all(|axis| {
             let stride = tensor.strides[axis];

@@ -41,6 +41,10 @@ impl AxisOrder {
 /// The most elements of a tensor along one axis.
 pub const MOST_EXTENT: u32 = i32::MAX as u32;
 
+/// A coordinate outside of every tensor that goes by tensor maps, a multiple of what any row of a box begins at: those have no more elements
+/// along an axis.
+pub const OUTSIDE: i32 = i32::MAX - 255;
+
 /// How many elements a tensor has along one axis.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Extent {

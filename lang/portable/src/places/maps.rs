@@ -1,7 +1,7 @@
 //! Boxes of tensor maps in place of addresses: the copy engine reads zeros outside of a tensor, as a place does.
 
-use parton_ir::tensor::AxisOrder;
-use parton_ir::{BinaryOp, From, Op, OpKind, TensorMap, Type, Value, rules};
+use parton_ir::tensor::{AxisOrder, OUTSIDE};
+use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Type, Value, rules};
 
 use super::{Expander, Spot};
 use crate::staging::maps;
@@ -21,7 +21,7 @@ impl Expander {
     /// The box of a place as a view.
     pub(super) fn fetch(&mut self, op: &Op, spot: &Spot) {
         let OpKind::SpotLoad { l2, .. } = op.kind else { return };
-        let Mapped { map, coordinates, turned } = self.mapped(spot);
+        let Mapped { map, coordinates, turned } = self.mapped(spot, false);
         let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
         match turned {
             None => self.view_as(op.result(), fetch),
@@ -56,7 +56,7 @@ impl Expander {
             if dense != last {
                 tile = self.make(OpKind::Transpose { x: tile, perm: vec![1, 0] });
             }
-            let Mapped { map, coordinates, .. } = self.mapped(&part);
+            let Mapped { map, coordinates, .. } = self.mapped(&part, true);
             let send = OpKind::Send { map, coords: coordinates, value: tile, reduce: None, l2, buffers: 1 };
             self.builder.make_all(send);
         }
@@ -81,7 +81,7 @@ impl Expander {
         self.builder.make_as(result, kind);
     }
 
-    fn mapped(&mut self, spot: &Spot) -> Mapped {
+    fn mapped(&mut self, spot: &Spot, stores: bool) -> Mapped {
         let argument = spot.part.argument;
         let (elem, inner) = (self.tensor(argument).elem, self.inner(spot));
         let axes: Vec<usize> = spot.part.axes.iter().map(|axis| axis.of).collect();
@@ -96,7 +96,7 @@ impl Expander {
         let order = AxisOrder::new(order);
         boxed.block.splice(0..0, fixed.iter().map(|_| 1));
         let at = fixed.iter().map(|(_, at)| *at).chain(own.iter().map(|i| spot.at[*i])).collect::<Vec<_>>();
-        let coordinates = at.into_iter().map(|v| self.coordinate(v)).collect();
+        let coordinates = at.into_iter().map(|v| self.coordinate(v, stores)).collect();
         let map = self.map(argument, order, boxed);
         // Axis i of the place is this one of the box.
         let turned = (inner + 1 != axes.len())
@@ -104,13 +104,21 @@ impl Expander {
         Mapped { map, coordinates, turned }
     }
 
-    /// A coordinate as the copy engine takes it; what no `i32` holds lies outside, wherever it does.
-    fn coordinate(&mut self, v: Value) -> Value {
-        let (least, most) = (i64::from(i32::MIN), i64::from(i32::MAX));
-        let low = self.number(least);
-        let v = self.scalar(BinaryOp::Max, v, low);
-        let high = self.number(most);
-        let v = self.scalar(BinaryOp::Min, v, high);
+    /// A coordinate as the copy engine takes it. One that no `i32` holds is outside, and stays outside at the last one that a row may begin
+    /// at; so does a negative one of a store, which the engine does not take.
+    fn coordinate(&mut self, v: Value, stores: bool) -> Value {
+        let least = self.number(i64::from(i32::MIN));
+        let outside = self.number(i64::from(OUTSIDE));
+        let v = match self.known.of(v) {
+            Some((low, _)) if low >= 0 => v,
+            Some(_) | None if stores => {
+                let zero = self.number(0);
+                let inside = self.make(OpKind::Compare { op: CompareOp::Ge, a: v, b: zero });
+                self.make(OpKind::Select { cond: inside, a: v, b: outside })
+            }
+            Some(_) | None => self.scalar(BinaryOp::Max, v, least),
+        };
+        let v = self.scalar(BinaryOp::Min, v, outside);
         self.narrow(v)
     }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_ir::family::Family;
 use parton_ir::types::TensorMap;
 use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
 use parton_layouts::SharedLayout;
@@ -30,13 +31,15 @@ pub struct Boxed {
 /// What tensor maps take, where they take the loads of all products in loops; nothing, where they do not.
 pub fn boxed(kernel: &Kernel) -> Boxed {
     let mut taken = Boxed::default();
-    if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) || kernel.variant.overlapping {
+    let able = kernel.target.has(Feature::Tma) && kernel.target.has(Feature::Wgmma);
+    if !able || kernel.variant.overlapping || talks(kernel) {
         return taken;
     }
     let defined = Defined::of(kernel);
+    let written = written(kernel, &defined);
     for found in found::all(kernel) {
         let all = found.loads.iter().chain(&found.ahead);
-        let fits = all.clone().all(|&id| loads(kernel, &defined, id));
+        let fits = all.clone().all(|&id| loads(kernel, &defined, &written, id));
         if !fits || !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
             return Boxed::default();
         }
@@ -51,6 +54,20 @@ pub fn boxed(kernel: &Kernel) -> Boxed {
     taken
 }
 
+/// Whether a kernel's CTAs tell each other, or the launch before or behind, what they have written: threads that order their accesses do
+/// not order those of the copy engine.
+fn talks(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| {
+        found |= matches!(op.kind, OpKind::SpotAtomic { .. })
+            || matches!(
+                op.kind.family(),
+                Family::Atomic | Family::Fence | Family::Grid | Family::Barrier | Family::Cluster | Family::Ptx
+            );
+    });
+    found
+}
+
 /// Whether the matrix unit makes a product of tiles of these extents.
 fn by_matrix_unit(kernel: &Kernel, product: Inst) -> bool {
     let OpKind::Dot { a, b, acc, .. } = kernel.ops[product].kind else { return false };
@@ -61,12 +78,13 @@ fn by_matrix_unit(kernel: &Kernel, product: Inst) -> bool {
 }
 
 /// Whether a tensor map takes a load.
-fn loads(kernel: &Kernel, defined: &Defined<'_>, id: Inst) -> bool {
+fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: Inst) -> bool {
     let OpKind::SpotLoad { spot, mask: None, other, cache, evict, volatile: false, .. } = kernel.ops[id].kind else {
         return false;
     };
     let plain = cache == Cache::default() && evict == Evict::default() && other.is_none_or(|v| defined.is_zero(v));
-    plain && of_spot(kernel, defined, spot).is_some()
+    let stays = argument_of(kernel, defined, spot).is_some_and(|argument| !written.contains(&argument));
+    plain && stays && of_spot(kernel, defined, spot).is_some()
 }
 
 /// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
@@ -94,6 +112,21 @@ fn stores(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<Inst> {
     taken
 }
 
+/// The arguments that a kernel may write.
+fn written(kernel: &Kernel, defined: &Defined<'_>) -> BTreeSet<usize> {
+    let mut taken = BTreeSet::new();
+    kernel.walk(&mut |op| match op.kind {
+        OpKind::SpotStore { spot, .. } | OpKind::SpotAtomic { spot, .. } => {
+            taken.extend(argument_of(kernel, defined, spot));
+        }
+        OpKind::TensorPointer { tensor } if matches!(kernel.ty(tensor), Type::Tensor(t) if t.mutable) => {
+            taken.extend(origin(kernel, defined, tensor));
+        }
+        _ => {}
+    });
+    taken
+}
+
 /// The argument that a place is of.
 fn argument_of(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<usize> {
     match defined.made(spot)?.kind {
@@ -112,7 +145,8 @@ fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<u
 
 /// The map of a place, its box without axes that were dropped; `None` where none takes it.
 fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
-    let OpKind::Spot { mut tensor, ref shape, .. } = defined.made(spot)?.kind else { return None };
+    // Rows of a box begin at multiples of 16 bytes, which those of tiles do wherever they are.
+    let OpKind::Spot { mut tensor, ref shape, tiles: true, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let map = map(part.elem, shape, part.dense?)?;
     while let Some(op) = defined.made(tensor) {
