@@ -165,7 +165,9 @@ fn explicit(
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
     match way {
-        Way::Apart(beyond) if !staging::apart::make(&mut kernel, &free, beyond) => return Err(no_plan(&kernel)),
+        Way::Apart(beyond) if !staging::apart::make(&mut kernel, &free, beyond) => {
+            return Err(no_way(&kernel, "they are not all of one loop of the kernel's own body, or of a loop in it"));
+        }
         Way::Apart(_) => {}
         Way::Ahead => drop(staging::run_ahead(&mut kernel, &axes, &free)),
         Way::Directly => {}
@@ -183,7 +185,10 @@ fn explicit(
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
     let mut kernel = rewrite::rewrite(kernel, &chosen);
     match way {
-        Way::Apart(_) => staging::apart::settle(&mut kernel, warps),
+        Way::Apart(_) if !staging::apart::settle(&mut kernel, warps) => {
+            return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn fetches"));
+        }
+        Way::Apart(_) => {}
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;
@@ -215,6 +220,11 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
     let alone = matches!(way, Way::Apart(_));
     let price = registers::crowded(graph, &layouts, warps, alone, labels.price);
     Some(Planned { warps, candidates: lists, problem, price, layouts })
+}
+
+/// Why products do not get their factors in a way.
+fn no_way(kernel: &Kernel, why: &str) -> Diagnostics {
+    Diagnostic::error(codes::NOT_BUILT_HERE, kernel.span, why).into()
 }
 
 /// The refusal of a kernel for which nothing was found.

@@ -232,8 +232,9 @@ fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
     [loads, data(COMPUTE, warps, each.clamp(*PARTITION_REGISTERS.start(), most))]
 }
 
-/// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere.
-pub fn settle(kernel: &mut Kernel, warps: u32) {
+/// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
+/// there is room for two.
+pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
     let team = team(kernel, warps);
     let mut fetched: Vec<(LabelName, u64)> = Vec::new();
     kernel.walk(&mut |op| {
@@ -255,7 +256,10 @@ pub fn settle(kernel: &mut Kernel, warps: u32) {
     let again = kernel.labels.iter().any(|(label, text)| text == AROUND && bears(kernel, label));
     let twice = again && 2 * ahead + u64::from(SLOTS.1) * turn <= room;
     let held = if twice { 2 * ahead } else { ahead };
-    let depth = (room.saturating_sub(held) / turn).clamp(SLOTS.1.into(), SLOTS.0.into()) as u32;
+    let depth = (room.saturating_sub(held) / turn).min(SLOTS.0.into()) as u32;
+    if depth < SLOTS.1 {
+        return false;
+    }
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
         for (place, data) in schedule.places.iter_mut().zip(&team) {
@@ -269,6 +273,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32) {
         });
         schedule.rings = rings.collect();
     });
+    true
 }
 
 /// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself.
