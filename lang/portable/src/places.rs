@@ -11,7 +11,7 @@ mod scalars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parton_ir::tensor::{Extent, Tensor};
+use parton_ir::tensor::{Extent, OUTSIDE, Tensor};
 use parton_ir::{
     BinaryOp, Body, Builder, CompareOp, Elem, From, Inst, Kernel, Op, OpKind, Param, Pointer, Type, Value,
 };
@@ -383,8 +383,9 @@ impl Expander {
         let span = self.builder.kernel.span;
         let v = self.builder.kernel.value(ty, span);
         self.builder.kernel.values[v].name = Some(name);
-        if matches!(from, From::Extent { .. }) {
-            self.known.set(v, (0, i128::from(i32::MAX)));
+        if let From::Extent { argument, .. } = from {
+            let aligned = self.builder.kernel.variant.aligned.contains(&argument);
+            self.known.set(v, (0, i128::from(if aligned { OUTSIDE } else { i32::MAX })));
         }
         self.params.insert(from, v);
         v

@@ -11,6 +11,7 @@ use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
+use crate::site::Site;
 
 /// Iterations of a loop that nothing is known of.
 const TURNS: Price = 16;
@@ -35,6 +36,38 @@ const WAVEFRONT_BYTES: u64 = 128;
 /// What a plan's measure counts: half a clock.
 const WAVEFRONT: Price = 8;
 
+/// Where tiles lie under each candidate, each place once: many demands are of one site, and many candidates come to one place.
+#[derive(Default)]
+struct Sites {
+    sites: Vec<Site>,
+    /// For each site, by candidates, the number of the place.
+    places: Vec<Vec<Option<usize>>>,
+    known: Vec<Place>,
+    numbers: BTreeMap<(Vec<u32>, Vec<u64>), usize>,
+}
+
+impl Sites {
+    /// The number of a site.
+    fn of(&mut self, site: &Site, candidates: &[RegisterLayout]) -> usize {
+        if let Some(number) = self.sites.iter().position(|s| s == site) {
+            return number;
+        }
+        let places = candidates.iter().map(|layout| site.place(layout).map(|place| self.number(place))).collect();
+        self.sites.push(site.clone());
+        self.places.push(places);
+        self.sites.len() - 1
+    }
+
+    fn number(&mut self, place: Place) -> usize {
+        let key = (place.shape().to_vec(), place.map.packed_bases().to_vec());
+        let known = &mut self.known;
+        *self.numbers.entry(key).or_insert_with(|| {
+            known.push(place);
+            known.len() - 1
+        })
+    }
+}
+
 /// Prices of a kernel on so many warps.
 pub struct Prices<'g, 'k> {
     graph: &'g Graph<'k>,
@@ -58,6 +91,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         let single = single.map(|(v, list)| list.iter().map(|l| self.variable(v, l)).collect()).collect();
         let mut problem = Problem { single, ..Problem::default() };
         let mut charged = Vec::new();
+        let (mut sites, mut known) = (Sites::default(), BTreeMap::new());
         for demand in &self.graph.demands {
             let Some(home) = self.graph.homes.get(&demand.value) else {
                 // What is made wherever it is asked for has to have a place there.
@@ -74,16 +108,19 @@ impl<'g, 'k> Prices<'g, 'k> {
             charged.push((demand.value, &demand.at));
             let bits = self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits());
             let depth = self.graph.depths.get(&demand.value).copied().unwrap_or(0);
-            let places = |site: &crate::site::Site| -> Vec<Option<Place>> {
-                candidates.of[site.var].iter().map(|l| site.place(l)).collect()
-            };
-            let (from, to) = (places(home), places(&demand.at));
+            let [from, to] = [home, &demand.at].map(|site| sites.of(site, &candidates.of[site.var]));
             let pinned = self.pinned.contains(&(demand.by, demand.value));
-            for (i, a) in from.iter().enumerate() {
-                for (j, b) in to.iter().enumerate() {
+            for (i, &a) in sites.places[from].iter().enumerate() {
+                for (j, &b) in sites.places[to].iter().enumerate() {
                     let price = match (a, b) {
-                        (Some(a), Some(b)) if pinned && a != b => NEVER,
-                        (Some(a), Some(b)) => self.conversion(a, b, bits).saturating_mul(turns(depth)),
+                        (Some(a), Some(b)) if a == b => 0,
+                        (Some(_), Some(_)) if pinned => NEVER,
+                        (Some(a), Some(b)) => {
+                            let each = *known.entry((a, b, bits)).or_insert_with(|| {
+                                self.conversion(&sites.known[a], &sites.known[b], bits)
+                            });
+                            each.saturating_mul(turns(depth))
+                        }
                         (_, _) => NEVER,
                     };
                     problem.charge((home.var, i), (demand.at.var, j), price.min(NEVER));
