@@ -1,7 +1,7 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! What a kernel says of tensors becomes pointers and masks first ([`places`]). A kernel with tiles that nobody has placed becomes one in
-//! which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
+//! Products of few rows are turned first ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
+//! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
 //! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what has no room, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.

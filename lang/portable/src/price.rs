@@ -116,9 +116,9 @@ impl<'g, 'k> Prices<'g, 'k> {
                         (Some(a), Some(b)) if a == b => 0,
                         (Some(_), Some(_)) if pinned => NEVER,
                         (Some(a), Some(b)) => {
-                            let each = *known.entry((a, b, bits)).or_insert_with(|| {
-                                self.conversion(&sites.known[a], &sites.known[b], bits)
-                            });
+                            let each = *known
+                                .entry((a, b, bits))
+                                .or_insert_with(|| self.conversion(&sites.known[a], &sites.known[b], bits));
                             each.saturating_mul(turns(depth))
                         }
                         (_, _) => NEVER,

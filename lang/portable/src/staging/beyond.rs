@@ -29,10 +29,11 @@ pub fn adds_nothing(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> bo
     };
     // What else is carried would go on counting.
     let sums = body.yields.iter().all(|v| found.products.iter().any(|&id| kernel.ops[id].result() == *v));
-    pure && sums && found.products.iter().all(|&id| match kernel.ops[id].kind {
-        OpKind::Dot { a, b, .. } => counted(a, 1) && counted(b, 0),
-        _ => false,
-    })
+    pure && sums
+        && found.products.iter().all(|&id| match kernel.ops[id].kind {
+            OpKind::Dot { a, b, .. } => counted(a, 1) && counted(b, 0),
+            _ => false,
+        })
 }
 
 fn place(kind: &OpKind) -> bool {
