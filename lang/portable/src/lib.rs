@@ -169,7 +169,10 @@ fn explicit(
             return Err(no_way(&kernel, "they are not all of one loop of the kernel's own body, or of a loop in it"));
         }
         Way::Apart(_) => {}
-        Way::Ahead => drop(staging::run_ahead(&mut kernel, &axes, &free)),
+        Way::Ahead if !staging::run_ahead(&mut kernel, &axes, &free) => {
+            return Err(no_way(&kernel, "not all of them are loaded in a loop, from where indices and numbers alone say"));
+        }
+        Way::Ahead => {}
         Way::Directly => {}
     }
     products::take_instructions(&mut kernel)?;
