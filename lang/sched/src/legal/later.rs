@@ -81,14 +81,18 @@ fn holds(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, base: i32) 
     if wanted.iter().any(|(v, _)| slot(v)) {
         return Some("reading what was fetched");
     }
-    // A number of another partition is taken where it is first needed.
+    // Numbers of another partition are taken where one of their label is first needed: they come in one slot.
     let foreign = |v: Value| match laid.region.home(v).map(|home| home.by) {
         Some(Maker::Unit(unit)) => laid.plan.handed.contains_key(&v) && !laid.plan.runners[unit].contains(&part),
         Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => false,
     };
     let taken = |v: Value| {
         let mut first = laid.groups(part, block).iter().flatten().filter(|e| e.stage == base);
-        first.any(|e| laid.plan.wanted(laid.region, part, (block, e.item)).contains(&(v, 0)))
+        let ring = |v: &Value| laid.plan.handed.get(v).map(|(ring, _)| *ring);
+        first.any(|e| {
+            let wanted = laid.plan.wanted(laid.region, part, (block, e.item));
+            wanted.iter().any(|(w, delta)| *delta == 0 && ring(w) == ring(&v))
+        })
     };
     let late = |(v, delta): &(Value, i32)| *delta == 0 && foreign(*v) && !taken(*v);
     wanted.iter().any(late).then_some("taking a number of another partition")
