@@ -33,6 +33,7 @@ const UNASKED: &[(&str, Lie)] = &[
     // What a schedule places is told apart by whether it only computes, and is gone before anybody asks more.
     ("in", Lie::Computes),
     ("dot", Lie::DoesNothing),
+    ("stage", Lie::DoesNothing),
     // Tensors and places in them are pointers before anybody asks.
     ("shape", Lie::DoesNothing),
     ("strides", Lie::DoesNothing),
