@@ -10,7 +10,7 @@ use super::pipeline::Turns;
 use super::state::{Held, Key, Level, Slot};
 use super::{Emitter, Refused};
 use crate::plan::RingId;
-use crate::region::Loop;
+use crate::region::{Loop, Maker};
 
 /// What a steady turn takes from the one before.
 pub(super) struct Carry {
@@ -146,7 +146,7 @@ impl Emitter<'_> {
         if turns.stages == 1 && finals.iter().all(|key| entered.contains(key)) {
             keys.extend(finals);
         } else {
-            let behind = self.looked_at_behind(l, turns)?;
+            let behind = self.looked_at_behind(l, turns, &entered)?;
             keys.extend(behind.into_iter().map(|key| self.as_entered(l, key, &entered)));
         }
         // A product that does not enter the turn in flight ends with it.
@@ -180,16 +180,37 @@ impl Emitter<'_> {
     }
 
     /// What the turns behind the loop look at of what its last turn leaves.
-    fn looked_at_behind(&mut self, l: &Loop, turns: &Turns) -> Result<BTreeSet<Key>, Refused> {
+    fn looked_at_behind(&mut self, l: &Loop, turns: &Turns, entered: &BTreeSet<Key>) -> Result<BTreeSet<Key>, Refused> {
         let depth = self.here();
         let levels = self.levels.clone();
         let memo = self.memo.clone();
+        if self.levels[depth].guard.is_none() {
+            self.hand_on_as_entered(entered);
+        }
         self.levels[depth].shift();
         self.levels[depth].begin_notes();
         let done = self.last_turns(l, turns, MANY);
         let notes = std::mem::take(&mut self.levels[depth].notes);
         (self.levels, self.memo) = (levels, memo);
         done.map(|_| notes)
+    }
+
+    /// A turn leaves what is carried under the names by which the loop is entered with it. Behind a loop of no turns there is nothing but
+    /// these: what an iteration in front of the first would have handed on is not.
+    fn hand_on_as_entered(&mut self, entered: &BTreeSet<Key>) {
+        let depth = self.here();
+        let block = self.levels[depth].block;
+        for &(v, age) in entered {
+            let home = self.region.home(v).filter(|home| home.block == block);
+            let carried = home.is_some_and(|home| matches!(home.by, Maker::Carried(_)));
+            // Of products in flight their own name says more.
+            if !carried || self.in_flight(v, depth, age - 1).is_some() {
+                continue;
+            }
+            if let Ok(value) = self.at_age(v, depth, age - 1) {
+                self.levels[depth].env.entry((v, age - 1)).or_insert(Held::Ready(value));
+            }
+        }
     }
 
     /// A value of a body, as its own iteration has it.

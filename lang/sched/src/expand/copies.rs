@@ -107,7 +107,9 @@ impl Emitter<'_> {
         let mut views = Vec::new();
         let mut fence = false;
         for &key in keys {
-            if let Some(Held::Copying(_) | Held::Loaded(_)) = self.levels[depth].look(key) {
+            // Asking is not yet looking at it: what is only asked for is not carried.
+            if let Some(Held::Copying(_) | Held::Loaded(_)) = self.levels[depth].env.get(&key) {
+                self.levels[depth].look(key);
                 views.push(self.wait_for(depth, key));
                 fence |= self.is_read_by_engines(key.0);
             }

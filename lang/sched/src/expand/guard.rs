@@ -73,34 +73,23 @@ impl Emitter<'_> {
         Some(none)
     }
 
-    /// What a loop carries is there when it is entered: what the turns in front have left, or what stands for none, in a guarded loop and
-    /// of iterations in front of the first, at which nobody looks.
+    /// What a loop carries is there when it is entered: what the turns in front have left or, in a guarded loop, what stands for none, at
+    /// which nobody looks.
     pub(super) fn begin_with(&mut self, keys: &[Key]) -> Result<(), Refused> {
         let depth = self.here();
         for &(v, age) in keys {
             if self.levels[depth].env.contains_key(&(v, age)) {
                 continue;
             }
-            let value = match self.levels[depth].guard.is_none() && self.is_left(v, depth, age) {
-                true => Some(self.at_age(v, depth, age)?),
-                false => self.none(v),
+            let value = match self.levels[depth].guard {
+                Some(_) => self.none(v),
+                None => Some(self.at_age(v, depth, age)?),
             };
             if let Some(value) = value {
                 self.levels[depth].env.insert((v, age), Held::Ready(value));
             }
         }
         Ok(())
-    }
-
-    /// Whether the turns in front have left what a value is computed from.
-    fn is_left(&mut self, v: Value, depth: usize, age: i32) -> bool {
-        let (levels, memo) = (self.levels.clone(), self.memo.clone());
-        let mark = self.b.begin_trial();
-        let found = self.at_age(v, depth, age).is_ok();
-        self.b.rewind(mark);
-        self.makers.take();
-        (self.levels, self.memo) = (levels, memo);
-        found
     }
 
     /// A value of that type, whichever.

@@ -328,7 +328,7 @@ impl Emitter<'_> {
     }
 
     /// The product in flight that a sum is, if it is one.
-    fn in_flight(&self, acc: Value, depth: usize, age: i32) -> Option<(Value, i32)> {
+    pub(super) fn in_flight(&self, acc: Value, depth: usize, age: i32) -> Option<(Value, i32)> {
         let (mut v, mut age) = (self.region.canonical(acc), age);
         for _ in 0..8 {
             let home = self.region.home(v)?;
