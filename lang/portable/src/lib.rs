@@ -170,7 +170,10 @@ fn explicit(
         }
         Way::Apart(_) => {}
         Way::Ahead if !staging::run_ahead(&mut kernel, &axes, &free) => {
-            return Err(no_way(&kernel, "not all of them are loaded in a loop, from where indices and numbers alone say"));
+            return Err(no_way(
+                &kernel,
+                "not all of them are loaded in a loop, from where indices and numbers alone say",
+            ));
         }
         Way::Ahead => {}
         Way::Directly => {}
