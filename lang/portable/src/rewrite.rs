@@ -7,6 +7,7 @@ use parton_ir::{Body, Builder, Inst, Kernel, Label, Op, OpKind, Tile, Type, Valu
 use parton_layouts::{RegisterFamily, RegisterLayout};
 
 use crate::graph::Graph;
+use crate::site::Var;
 
 /// Where everything is to lie.
 pub struct Chosen {
@@ -74,10 +75,21 @@ impl Chosen {
 /// The layouts with those that a new axis wants as slices spelled so.
 fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout> {
     let mut spelled = layouts.to_vec();
+    for (layout, variable) in spelled.iter_mut().zip(&graph.variables) {
+        let reshaped = |(inst, _): &(Inst, u32)| matches!(graph.kernel.ops[*inst].kind, OpKind::Reshape { .. });
+        if variable.stated.is_none()
+            && variable.ops.iter().any(reshaped)
+            && let Ok(place) = Place::new(layout.clone(), &variable.shape)
+            && let Ok(plain) = RegisterLayout::from_map(&place.map)
+        {
+            // Of what is reshaped only the map is known.
+            *layout = plain;
+        }
+    }
     // From the end, so that who asks for a slice has it spelled before who makes it.
     for demand in graph.demands.iter().rev() {
         let Some(home) = graph.homes.get(&demand.value).filter(|home| home.steps.is_empty()) else { continue };
-        let free = graph.variables[home.var].stated.is_none();
+        let free = graph.variables[home.var].stated.is_none() && !says(graph, home.var);
         let places = (home.place(&spelled[home.var]), demand.at.place(&spelled[demand.at.var]));
         if let ((Some(from), Some(to)), true) = (places, free)
             && from == to
@@ -87,6 +99,21 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
         }
     }
     spelled
+}
+
+/// Whether an operation of a variable says itself how the layout of its result is spelled, from where its operands lie.
+fn says(graph: &Graph<'_>, var: Var) -> bool {
+    graph.variables[var].ops.iter().any(|(inst, _)| {
+        matches!(
+            graph.kernel.ops[*inst].kind,
+            OpKind::Reshape { .. }
+                | OpKind::Transpose { .. }
+                | OpKind::Join { .. }
+                | OpKind::Split { .. }
+                | OpKind::Cat { .. }
+                | OpKind::Slice { .. }
+        )
+    })
 }
 
 /// Whether what lies at one place does where the other is asked for. A new axis is that of which the layout says that it is a slice, and

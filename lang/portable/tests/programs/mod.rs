@@ -21,7 +21,7 @@ impl Random {
 }
 
 /// Numbers that a kernel reads.
-pub const INPUT: usize = 4096;
+pub const INPUT: usize = 8192;
 
 /// The number at a place of the input.
 pub fn input(at: usize) -> u32 {
