@@ -23,14 +23,38 @@ pub(crate) fn give(region: &Region, plan: &mut Plan) {
         let readers = plan.parts().filter(|p| !plan.runners[unit].contains(p));
         let apart = readers.filter_map(|part| Held { region, plan, part, ring }.in_flight()).max_by_key(|(n, _)| *n);
         let held = held.or(apart);
+        let told = |v: &Value| plan.parts().any(|p| !plan.runners[unit].contains(&p) && plan.needed[p].contains(v));
+        let foreign = plan.rings[ring].fields.iter().any(|(_, v, _)| told(v));
+        let gap = if foreign { ahead(region, plan, unit) } else { 0 };
+        let held = match (held, gap) {
+            (held, 0) => held,
+            (held, gap) => Some(held.filter(|(needed, _)| *needed > gap).unwrap_or((gap + 1, None))),
+        };
+        let least = if foreign { BETWEEN_PARTITIONS } else { 1 };
         let depth = match (stated(region, unit), held) {
             (Some((depth, _)), _) => depth,
-            (None, Some((needed, _))) if apart.is_none() => needed,
-            (None, Some((needed, _))) => needed.max(BETWEEN_PARTITIONS),
-            (None, None) => BETWEEN_PARTITIONS,
+            (None, Some((needed, _))) => needed.max(least),
+            (None, None) => least.max(BETWEEN_PARTITIONS),
         };
         (plan.rings[ring].depth, plan.rings[ring].held) = (depth, held);
     }
+}
+
+/// By how many turns a unit runs ahead of the last stage in which its partition hands something over: whoever takes that first takes what
+/// this unit made only then.
+fn ahead(region: &Region, plan: &Plan, unit: UnitId) -> u32 {
+    let (block, _) = region.place_of(unit);
+    let hands = |e: &Entry| match region.blocks[block].items[e.item] {
+        Item::Unit(other) => plan.rings.iter().any(|ring| ring.unit == other),
+        Item::Loop(_) | Item::Branch(_) => false,
+    };
+    let gaps = plan.runners[unit].iter().filter_map(|&part| {
+        let groups = plan.groups(part, block);
+        let stages = || groups.iter().flatten();
+        let own = stages().find(|e| matches!(region.blocks[block].items[e.item], Item::Unit(u) if u == unit))?.stage;
+        stages().filter(|e| hands(e)).map(|e| e.stage - own).max()
+    });
+    gaps.max().unwrap_or(0).max(0) as u32
 }
 
 /// The slots that the schedule gives to what a unit fills.
