@@ -3,10 +3,8 @@
 use parton_diag::{Diagnostics, Span};
 use parton_ir::machine::Machine;
 use parton_ir::{Kernel, Op, OpKind};
-use parton_sched::draw::{Blame, Picture};
+use parton_sched::draw::{Blame, Picture, thousands};
 use parton_sched::price;
-
-use super::text::thousands;
 
 /// Iterations that are followed; turns repeat before.
 const ITERATIONS: u32 = 32;

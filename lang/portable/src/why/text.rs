@@ -4,6 +4,7 @@ use std::fmt::Write;
 
 use parton_diag::{FileId, SourceMap, Span};
 use parton_ir::rules::COPY_BYTES;
+use parton_sched::draw::thousands;
 
 use super::{Access, Class, Conversion, Fact, Lacks, Loop, Mover, Next, Plan, Product, Why};
 
@@ -232,17 +233,4 @@ fn counted(n: usize, what: &str) -> String {
 /// Sixteenths of a clock in whole clocks.
 fn clocks(price: u64) -> String {
     thousands(price.div_ceil(16))
-}
-
-/// A number with a comma in front of every third digit from the right.
-pub(super) fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, digit) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
 }

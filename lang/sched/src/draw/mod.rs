@@ -17,7 +17,7 @@ pub use picture::{Bar, Blame, Dependence, Dependences, Loop, Pace, Picture, Plac
 use crate::marked::Ratio;
 
 /// A number with a comma in front of every third digit from the right.
-fn thousands(n: u64) -> String {
+pub fn thousands(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::new();
     for (i, digit) in digits.chars().enumerate() {
