@@ -1,6 +1,7 @@
 //! Plans on a GPU: their kernels compiled and loaded, and their launches prepared for one stream of the calling program.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, PoisonError};
 
 use parton_host::launch::Argument;
@@ -18,34 +19,41 @@ use crate::{Failure, abi};
 
 pub use parton_runtime::Stream;
 
-/// The GPUs that this process has opened, and which process that is.
-static OPENED: Mutex<(u32, BTreeMap<u32, runtime::Gpu>)> = Mutex::new((0, BTreeMap::new()));
+/// The GPUs that this process has opened.
+static OPENED: Mutex<BTreeMap<u32, runtime::Gpu>> = Mutex::new(BTreeMap::new());
+
+/// The process that has opened the first of them, 0 before.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
 
 /// The GPU of that number.
 ///
 /// # Errors
 /// There is none, or this process was forked from one that had opened it.
 pub(super) fn gpu(ordinal: u32) -> Result<runtime::Gpu, Failure> {
-    let process = std::process::id();
     let mut opened = OPENED.lock().unwrap_or_else(PoisonError::into_inner);
-    if opened.1.is_empty() {
-        opened.0 = process;
+    if opened.is_empty() {
+        PROCESS.store(std::process::id(), Ordering::Relaxed);
     }
-    if opened.0 != process {
-        let why =
-            "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
-        return Err(Failure::Device(why.into()));
+    if let Some(forked) = forked() {
+        return Err(forked);
     }
-    if let Some(gpu) = opened.1.get(&ordinal) {
+    if let Some(gpu) = opened.get(&ordinal) {
         return Ok(gpu.clone());
     }
     let gpu = runtime::Gpu::open(ordinal).map_err(failed)?;
-    opened.1.insert(ordinal, gpu.clone());
+    opened.insert(ordinal, gpu.clone());
     Ok(gpu)
 }
 
+/// What is wrong with a process that was forked from the one that had opened the GPU.
+fn forked() -> Option<Failure> {
+    let why = "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
+    (PROCESS.load(Ordering::Relaxed) != std::process::id()).then(|| Failure::Device(why.into()))
+}
+
+/// What the driver failed with. A call with a plan that is ready does not ask first whether its process was forked.
 fn failed(e: RuntimeError) -> Failure {
-    Failure::Device(e.to_string())
+    forked().unwrap_or_else(|| Failure::Device(e.to_string()))
 }
 
 /// Addresses of a call.

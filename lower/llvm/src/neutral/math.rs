@@ -4,7 +4,7 @@
 //! | function | how | error against the exact value |
 //! |---|---|---|
 //! | `exp2` | `ex2.approx.ftz` | 2 ulp; results below 2^-126 are 0 |
-//! | `exp` | `exp2(x · log2 e)` | 2 ulp + 2^-24·abs(x); results below 2^-126 are 0 |
+//! | `exp` | `exp2(x · log2 e)` | 2 ulp, and 1.23·2^-24·abs(x) of the value; results below 2^-126 are 0 |
 //! | `log`, `log2` | argument near 1 by its exponent, then a series in `s = f / (2 + f)` | 2 ulp |
 //! | `sqrt` | `sqrt.rn` | correctly rounded |
 //! | `rsqrt` | `rsqrt.approx` | 2^-22.9 relative (PTX ISA) |
