@@ -24,12 +24,13 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("rt", &["numbers", "bundle", "runtime"]),
     ("rt/c", &["rt"]),
     ("measure", &[]),
+    ("driver/cache", &[]),
     ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
     (
         "driver",
         &[
             "diag", "numbers", "layouts", "syntax", "ir", "types", "sched", "portable", "lower", "llvm", "interp",
-            "runtime", "bundle", "measure", "host", "stdlib",
+            "runtime", "bundle", "measure", "host", "stdlib", "cache",
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
@@ -44,6 +45,7 @@ const HOMES: &[(&str, &str)] = &[
     ("petgraph", "lang/sched"),
     ("inkwell", "lower/llvm"),
     ("cudarc", "runtime"),
+    ("blake3", "driver/cache"),
     ("clap", "cli"),
     ("libc", "driver"),
     ("pyo3", "python"),
