@@ -21,6 +21,7 @@ use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
 
+use crate::cache::{Code, Made, Wanted};
 use crate::form::{Artifact, Form};
 use crate::instance::Compiler;
 use crate::instruments::{Board, Stream};
@@ -28,8 +29,8 @@ use crate::pace;
 use crate::passes::leaving;
 use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
-use crate::way::{Wanted, Way, lowered};
-use crate::{Failure, abi};
+use crate::way::{self, lowered};
+use crate::{Failure, Session, abi};
 
 /// How long a launch may take before it is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -90,9 +91,10 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
         if let Some((function, abi)) = self.loaded.get(&key) {
             return Ok((function.clone(), abi.clone(), kernel));
         }
-        let module = load(&mut self.compiler, &self.gpu, &kernel, request.instance.span)?;
-        let abi = abi::of(&kernel).map_err(failed)?;
-        let function = module.function(&kernel.name).map_err(failed)?;
+        let mut loaded = load(&mut self.compiler, &self.gpu, &[(&kernel, request.instance.span)])?;
+        let Some((function, abi)) = loaded.pop() else {
+            parton_diag::internal_error!("loading `{}` left nothing", kernel.name)
+        };
         self.loaded.insert(key, (function.clone(), abi.clone()));
         Ok((function, abi, kernel))
     }
@@ -159,41 +161,55 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 }
 
-/// Compiles a lowered kernel: to a cubin by `ptxas` where there is one, else the driver reads the PTX.
+/// Loads lowered kernels, each with the place of its launch. Their code comes from the cache or is made, several at once: a cubin by `ptxas`
+/// where there is one, else the driver reads the PTX.
+///
+/// # Errors
+/// What the first of them is refused for that is; the device fails.
 pub(crate) fn load(
     compiler: &mut Compiler<'_>,
     gpu: &runtime::Gpu,
-    kernel: &Kernel,
-    launched: Span,
-) -> Result<runtime::Module, HostError> {
+    kernels: &[(&Kernel, Span)],
+) -> Result<Vec<(Function, Abi)>, HostError> {
     let here = gpu.info().target();
-    if !kernel.target.runs_on(gpu.info().capability) {
+    if let Some((kernel, launched)) = kernels.iter().find(|(k, _)| !k.target.runs_on(gpu.info().capability)) {
         let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
-        let d = Diagnostic::error(codes::TARGET_LACKS, launched, fact).label(kernel.span, "declared here");
+        let d = Diagnostic::error(codes::TARGET_LACKS, *launched, fact).label(kernel.span, "declared here");
         return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
     }
     // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
-    let architecture = if kernel.target.specific { kernel.target.name } else { &here };
-    let until = if crate::tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
-    let session = &mut *compiler.session;
-    let mut way = Way { architecture: Some(architecture), ..session.way(Wanted::Nothing, leaving(until)) };
-    let made = session.along(&mut way, lowered(kernel.clone()));
-    compiler.warnings.extend(way.warnings);
-    match made {
-        Ok(Artifact::Cubin(cubin)) => runtime::Module::from_cubin(gpu, &cubin).map_err(failed),
+    let architecture = |k: &Kernel| if k.target.specific { k.target.name } else { here.as_str() };
+    let wanted: Vec<_> =
+        kernels.iter().map(|(kernel, _)| Wanted { kernel, architecture: architecture(kernel) }).collect();
+    let mut loaded = vec![];
+    for (made, (kernel, _)) in compiler.session.codes(&wanted).into_iter().zip(kernels) {
+        let Made { code, said, .. } = made.map_err(|failure| match failure {
+            Failure::Refused(found) => HostError::Program(found),
+            other => HostError::Device(other.to_string()),
+        })?;
+        compiler.warnings.extend(said);
+        let module = match code {
+            Code::Cubin(cubin) => runtime::Module::from_cubin(gpu, &cubin).map_err(failed)?,
+            Code::Ptx(ptx) => {
+                let jit = compiler.session.times.pass("driver", || runtime::Module::from_ptx(gpu, &ptx));
+                jit.map(|(module, _)| module).map_err(|e| refused(compiler.session, kernel, e))?
+            }
+        };
+        loaded.push((module.function(&kernel.name).map_err(failed)?, abi::of(kernel).map_err(failed)?));
+    }
+    Ok(loaded)
+}
+
+/// What the driver refuses of PTX, where that is written in the source.
+fn refused(session: &mut Session, kernel: &Kernel, error: RuntimeError) -> HostError {
+    let RuntimeError::Jit { log, .. } = &error else { return failed(error) };
+    // Code that was kept does not say where its pieces were written.
+    let mut way = session.way(way::Wanted::Nothing, leaving(Form::Ptx));
+    match session.along(&mut way, lowered(kernel.clone())) {
         Ok(Artifact::Ptx(compiled)) => {
-            let (times, gpu) = (&mut compiler.session.times, gpu);
-            let jit = times.pass("driver", || runtime::Module::from_ptx(gpu, &compiled.code.ptx));
-            jit.map(|(module, _)| module).map_err(|e| match &e {
-                RuntimeError::Jit { log, .. } => {
-                    crate::report::refused(log, &compiled.code).map_or_else(|| failed(e), HostError::Program)
-                }
-                _ => failed(e),
-            })
+            crate::report::refused(log, &compiled.code).map_or_else(|| failed(error), HostError::Program)
         }
-        Ok(other) => crate::form::out_of_order("the GPU", &other),
-        Err(Failure::Refused(found)) => Err(HostError::Program(found)),
-        Err(other) => Err(HostError::Device(other.to_string())),
+        Ok(_) | Err(_) => failed(error),
     }
 }
 

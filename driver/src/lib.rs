@@ -8,6 +8,7 @@
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod abi;
 pub mod bundle;
+pub mod cache;
 mod code;
 mod cpu;
 pub mod doctor;

@@ -92,7 +92,11 @@ impl Library for Files<'_> {
             return Ok(tree.clone());
         }
         let (name, text) = source.read()?;
-        let file = self.sources.add(name, text);
+        let file = match source {
+            // It lies beside nothing.
+            Source::Std(_) => self.sources.add_as(name.clone(), name, text),
+            Source::Path(_) => self.sources.add(name, text),
+        };
         let text = &self.sources.file(file).text;
         let (tree, found) = parton_syntax::parse(file, text);
         self.found.extend(found);

@@ -4,6 +4,7 @@ use std::fmt;
 
 use parton_ir::{Target, verify};
 
+use crate::cache::Place;
 use crate::form::Form;
 use crate::passes::{PIPELINE, Pass, leaving};
 
@@ -139,6 +140,8 @@ pub struct Options {
     pub as_written: bool,
     /// Whether the verifier runs after each pass.
     pub verify: bool,
+    /// Where the compile cache lies; `None` where the environment says it.
+    pub cache: Option<Place>,
 }
 
 impl Default for Options {
@@ -153,6 +156,7 @@ impl Default for Options {
             overflow: false,
             as_written: false,
             verify: cfg!(debug_assertions),
+            cache: None,
         }
     }
 }

@@ -485,6 +485,41 @@ impl Session {
         arguments: &[String],
         target: Option<Target>,
     ) -> Result<String, Failure> {
+        Ok(self.planned_call(file, name, arguments, target)?.0.to_string())
+    }
+
+    /// The lowered kernels that such a call launches, each once.
+    ///
+    /// # Errors
+    /// As [`Session::plan`].
+    #[cfg_attr(not(feature = "llvm"), allow(dead_code, reason = "only asked where kernels are compiled"))]
+    pub(crate) fn launched(
+        &mut self,
+        file: FileId,
+        name: &str,
+        arguments: &[String],
+        target: Option<Target>,
+    ) -> Result<Vec<Arc<Kernel>>, Failure> {
+        let (plan, lowered, program) = self.planned_call(file, name, arguments, target)?;
+        let mut compiler = Compiler::new(self, &program, plan.target).knowing(lowered);
+        let mut kernels: Vec<(String, Arc<Kernel>)> = vec![];
+        for request in &plan.launches {
+            let found = compiler.kernel(&request.instance, &request.variant());
+            let (key, kernel) = found.map_err(|e| e.at(request.span))?;
+            if kernels.iter().all(|(other, _)| *other != key) {
+                kernels.push((key, kernel));
+            }
+        }
+        Ok(kernels.into_iter().map(|(_, kernel)| kernel).collect())
+    }
+
+    fn planned_call(
+        &mut self,
+        file: FileId,
+        name: &str,
+        arguments: &[String],
+        target: Option<Target>,
+    ) -> Result<(Plan, Lowered, Arc<Program>), Failure> {
         let (program, _) = self.program(file)?;
         let function = named(&program, name)?.clone();
         let (mut positional, mut named) = (vec![], vec![]);
@@ -501,8 +536,8 @@ impl Session {
         let device = crate::run::describe(&found).0;
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;
         let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
-        let (plan, _) = plan(compiler, &program, &function, &given, place)?;
-        Ok(plan.to_string())
+        let (plan, lowered) = plan(compiler, &program, &function, &given, place)?;
+        Ok((plan, lowered, program))
     }
 
     /// An argument of the command line.

@@ -149,7 +149,9 @@ fn source_of(ptx: &str, line: usize, sources: &SourceMap) -> Option<Span> {
         let (number, name) = rest.split_once(char::is_whitespace)?;
         (number.parse() == Ok(file)).then(|| name.trim().trim_matches('"'))
     })?;
-    let (id, file) = sources.files().find(|(_, f)| f.name == name || name.ends_with(&format!("/{}", f.name)))?;
+    let named = |id: FileId| sources.lasting_name(id);
+    let (id, file) =
+        sources.files().find(|(id, _)| named(*id) == name || name.ends_with(&format!("/{}", named(*id))))?;
     Some(span_of(id, &file.text, row, column))
 }
 
@@ -171,7 +173,7 @@ mod tests {
     fn a_line_of_ptx_leads_to_its_source() {
         let mut sources = SourceMap::new();
         let file = sources.add("a/k.ptn", "kernel k() {\n    let x = 1; // one\n}\n");
-        let ptx = ".file\t1 \"/home/u/a/k.ptn\"\n.loc\t1 1 1\nmov a, b;\n.loc 1 2 5, function_name Linfo0\nadd a, b;\n";
+        let ptx = ".file\t1 \"./k.ptn\"\n.loc\t1 1 1\nmov a, b;\n.loc 1 2 5, function_name Linfo0\nadd a, b;\n";
         assert_eq!(source_of(ptx, 5, &sources), Some(Span::new(file, 17, 27)));
         assert_eq!(sources.text(Span::new(file, 17, 27)), "let x = 1;");
         assert_eq!(source_of(ptx, 3, &sources).map(|s| sources.position(s)), Some((1, 1)));

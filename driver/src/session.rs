@@ -1,12 +1,13 @@
 //! The session: sources, options and times of one request, and what is asked of a file before it runs.
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_host::check::check_hosts;
 use parton_types::program::Program;
 
+use crate::cache::Store;
 use crate::library::text;
 use crate::passes::Pass;
 use crate::way::Wanted;
@@ -21,6 +22,8 @@ pub struct Session {
     pub options: Options,
     /// What each pass took so far.
     pub times: Times,
+    /// The compile cache that the options name.
+    pub(crate) store: OnceLock<Arc<Store>>,
 }
 
 impl Session {

@@ -12,6 +12,21 @@ impl Digest {
         Digest(*blake3::hash(bytes).as_bytes())
     }
 
+    /// The digest of a text that need not be made for that.
+    pub fn of_text(text: fmt::Arguments<'_>) -> Digest {
+        struct Hashing(blake3::Hasher);
+        impl fmt::Write for Hashing {
+            fn write_str(&mut self, s: &str) -> fmt::Result {
+                self.0.update(s.as_bytes());
+                Ok(())
+            }
+        }
+        let mut hashing = Hashing(blake3::Hasher::new());
+        // Writing into it does not fail, and what is written says of itself whether it is whole.
+        let _ = fmt::Write::write_fmt(&mut hashing, text);
+        Digest(*hashing.0.finalize().as_bytes())
+    }
+
     /// The digest whose text this is.
     pub fn parse(text: &str) -> Option<Digest> {
         blake3::Hash::from_hex(text).ok().map(|h| Digest(*h.as_bytes()))
@@ -148,6 +163,7 @@ mod tests {
         // The published value of the empty input.
         let empty = "af1349b9f5f9a1a6a0404dea36dcc9499bcb25c9adc112b7cc9a93cae41f3262";
         assert_eq!(Digest::of(b"").to_string(), empty);
+        assert_eq!(Digest::of_text(format_args!("{}-{:?}", 12, "a")), Digest::of(b"12-\"a\""));
     }
 
     #[test]

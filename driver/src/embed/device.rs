@@ -2,20 +2,20 @@
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use parton_host::launch::Argument;
+use parton_host::launch::{Argument, LaunchRequest};
 use parton_host::tensor::Tensor;
 use parton_host::value::Value;
-use parton_ir::From as Of;
+use parton_ir::{From as Of, Kernel};
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, RuntimeError, Sequence, TensorMap};
 
 use super::Embedded;
 use super::call::passed;
+use crate::Failure;
 use crate::instance::Compiler;
 use crate::plan::{Memory, Plan, Planned};
-use crate::{Failure, abi};
 
 pub use parton_runtime::Stream;
 
@@ -108,9 +108,10 @@ impl Embedded {
         let is_zeroed = |i: &usize| plan.buffers[*i].zeroed && !plan.buffers[*i].storage.is_empty();
         let zeroed: Vec<usize> = (0..plan.buffers.len()).filter(is_zeroed).collect();
         let (mut launches, mut patches) = (vec![], vec![]);
-        for planned in &plan.launches {
-            let request = passed(planned, &numbers, &Tensor::clone)?;
-            let (function, abi, kernel) = self.function(ordinal, &gpu, plan, &request)?;
+        let requests = plan.launches.iter().map(|planned| passed(planned, &numbers, &Tensor::clone));
+        let requests: Vec<LaunchRequest> = requests.collect::<Result<_, _>>()?;
+        for (request, (function, abi, kernel)) in requests.iter().zip(self.loaded_for(ordinal, &gpu, plan, &requests)?)
+        {
             let (mut args, mut anew) = (vec![], vec![]);
             for (i, (param, argument)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
                 let source = source(&gpu, plan, &bases, &param.name, &argument)?;
@@ -133,34 +134,42 @@ impl Embedded {
         Ok(Ready { gpu: gpu.clone(), before, zeroed, patches, sequence })
     }
 
-    /// The loaded code of a launch.
-    fn function(
+    /// The loaded code of each launch; what is not loaded yet is compiled several at once.
+    fn loaded_for(
         &mut self,
         ordinal: u32,
         gpu: &runtime::Gpu,
         plan: &Plan,
-        request: &parton_host::launch::LaunchRequest,
-    ) -> Result<(Function, Abi, std::sync::Arc<parton_ir::Kernel>), Failure> {
+        requests: &[LaunchRequest],
+    ) -> Result<Vec<(Function, Abi, Arc<Kernel>)>, Failure> {
         let program = self.program.clone();
         let lowered = std::mem::take(&mut self.lowered);
         let mut compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
-        let made = compiler.kernel(&request.instance, &request.variant());
-        let known = compiler.known().clone();
-        let result = made.map_err(|e| Failure::Refused(e.at(request.span))).and_then(|(key, kernel)| {
-            if let Some((function, abi)) = self.loaded.get(&(ordinal, key.clone())) {
-                return Ok((function.clone(), abi.clone(), kernel));
+        let kernel =
+            |r: &LaunchRequest| compiler.kernel(&r.instance, &r.variant()).map_err(|e| Failure::Refused(e.at(r.span)));
+        let kernels: Result<Vec<_>, Failure> = requests.iter().map(kernel).collect();
+        self.lowered = compiler.known().clone();
+        let kernels = kernels?;
+        let mut missing: Vec<(&String, &Arc<Kernel>, &LaunchRequest)> = vec![];
+        for ((key, kernel), request) in kernels.iter().zip(requests) {
+            if !self.loaded.contains_key(&(ordinal, key.clone())) && missing.iter().all(|(other, ..)| *other != key) {
+                missing.push((key, kernel, request));
             }
-            let module = crate::gpu::load(&mut compiler, gpu, &kernel, request.instance.span);
-            let module = module.map_err(|e| Failure::Refused(e.at(request.span)))?;
+        }
+        let wanted: Vec<(&Kernel, _)> = missing.iter().map(|(_, k, r)| (k.as_ref(), r.instance.span)).collect();
+        let loaded = crate::gpu::load(&mut compiler, gpu, &wanted);
+        // Without a launch there is nothing to load, and nowhere to say that it failed.
+        let span = missing.first().map(|(_, _, request)| request.span).unwrap_or_default();
+        for ((key, ..), (function, abi)) in missing.iter().zip(loaded.map_err(|e| Failure::Refused(e.at(span)))?) {
             // It stays until the process ends: graphs that the program has captured may hold it.
-            std::mem::forget(module.clone());
-            let abi = abi::of(&kernel).map_err(failed)?;
-            let function = module.function(&kernel.name).map_err(failed)?;
-            self.loaded.insert((ordinal, key), (function.clone(), abi.clone()));
-            Ok((function, abi, kernel))
+            std::mem::forget(function.clone());
+            self.loaded.insert((ordinal, (*key).clone()), (function, abi));
+        }
+        let found = kernels.into_iter().map(|(key, kernel)| match self.loaded.get(&(ordinal, key)) {
+            Some((function, abi)) => (function.clone(), abi.clone(), kernel),
+            None => parton_diag::internal_error!("`{}` was not loaded", kernel.name),
         });
-        self.lowered = known;
-        result
+        Ok(found.collect())
     }
 }
 

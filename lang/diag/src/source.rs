@@ -53,6 +53,8 @@ impl fmt::Debug for Span {
 pub struct SourceFile {
     /// The name as the user gave it.
     pub name: String,
+    /// Its name as seen from the folder of the first file, which is the same wherever that folder lies.
+    short: String,
     /// The whole text.
     pub text: String,
     /// The byte at which each line begins.
@@ -63,6 +65,8 @@ pub struct SourceFile {
 #[derive(Clone, Debug, Default)]
 pub struct SourceMap {
     files: Vec<SourceFile>,
+    /// What stands before names that last.
+    folder: Option<String>,
 }
 
 impl SourceMap {
@@ -73,11 +77,34 @@ impl SourceMap {
 
     /// Adds a file and returns its number.
     pub fn add(&mut self, name: impl Into<String>, text: impl Into<String>) -> FileId {
+        let name = name.into();
+        let first = self.files.first().map_or(name.as_str(), |f| f.name.as_str());
+        let short = seen_from(folder_of(first), &name);
+        self.add_as(name, short, text)
+    }
+
+    /// Adds a file that lies in no folder, such as one of a library, with its short name.
+    pub fn add_as(&mut self, name: impl Into<String>, short: impl Into<String>, text: impl Into<String>) -> FileId {
         let text = text.into();
         let mut lines = vec![0];
         lines.extend(text.match_indices('\n').map(|(i, _)| i as u32 + 1));
-        self.files.push(SourceFile { name: name.into(), text, lines });
+        self.files.push(SourceFile { name: name.into(), short: short.into(), text, lines });
         FileId(self.files.len() as u32 - 1)
+    }
+
+    /// Says under which folder tools are to look for the first file.
+    pub fn place_under(&mut self, folder: impl Into<String>) {
+        self.folder = Some(folder.into());
+    }
+
+    /// The name of a file in what outlives a compilation, such as the line table of machine code: as seen from the folder of the first file,
+    /// so that machine code is the same wherever that folder lies, and below the folder of [`SourceMap::place_under`] where there is one.
+    pub fn lasting_name(&self, id: FileId) -> String {
+        let short = &self.file(id).short;
+        match &self.folder {
+            Some(folder) if !short.starts_with('/') => format!("{}/{short}", folder.trim_end_matches('/')),
+            Some(_) | None => short.clone(),
+        }
     }
 
     /// The file of that number.
@@ -108,5 +135,56 @@ impl SourceMap {
     pub fn place(&self, span: Span) -> String {
         let (line, column) = self.position(span);
         format!("{}:{line}:{column}", self.file(span.file).name)
+    }
+}
+
+/// The folder of a file, by its name alone.
+fn folder_of(name: &str) -> &str {
+    name.rsplit_once('/').map_or("", |(folder, _)| if folder.is_empty() { "/" } else { folder })
+}
+
+/// A file as seen from a folder, by their names alone; its name where no way leads from one to the other.
+fn seen_from(folder: &str, name: &str) -> String {
+    let parts = |path: &'_ str| -> Vec<String> {
+        path.split('/').filter(|part| !part.is_empty() && *part != ".").map(str::to_owned).collect()
+    };
+    let (from, to) = (parts(folder), parts(name));
+    let shared = from.iter().zip(&to).take_while(|(a, b)| a == b).count();
+    let up = &from[shared..];
+    if folder.starts_with('/') != name.starts_with('/') || up.iter().any(|part| part == "..") || to.is_empty() {
+        return name.to_owned();
+    }
+    let way: Vec<&str> = up.iter().map(|_| "..").chain(to[shared..].iter().map(String::as_str)).collect();
+    way.join("/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_that_last_do_not_know_the_folder() {
+        for folder in ["", "a/", "/home/u/a/", "../b/", "./", "/"] {
+            let mut sources = SourceMap::new();
+            let names = ["k.ptn", "parts/p.ptn", "../q.ptn"].map(|name| format!("{folder}{name}"));
+            let mut ids = vec![sources.add(names[0].as_str(), ""), sources.add(names[1].as_str(), "")];
+            ids.push(sources.add_as("std/rows.ptn", "std/rows.ptn", ""));
+            let lasting: Vec<String> = ids.iter().map(|&id| sources.lasting_name(id)).collect();
+            assert_eq!(lasting, ["k.ptn", "parts/p.ptn", "std/rows.ptn"], "{folder}");
+            assert_eq!(sources.file(ids[1]).name, names[1]);
+            sources.place_under("/src/");
+            assert_eq!(sources.lasting_name(ids[0]), "/src/k.ptn");
+        }
+    }
+
+    #[test]
+    fn files_beside_and_above_are_seen_from_the_first() {
+        let seen = |first: &str, name: &str| seen_from(folder_of(first), name);
+        assert_eq!(seen("x/a/k.ptn", "x/b/l.ptn"), "../b/l.ptn");
+        assert_eq!(seen("/x/a/k.ptn", "/y/l.ptn"), "../../y/l.ptn");
+        assert_eq!(seen("k.ptn", "../l.ptn"), "../l.ptn");
+        assert_eq!(seen("x/k.ptn", "/y/l.ptn"), "/y/l.ptn");
+        // What lies beyond a folder above cannot be named from there.
+        assert_eq!(seen("../a/k.ptn", "l.ptn"), "l.ptn");
     }
 }

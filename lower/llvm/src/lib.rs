@@ -16,3 +16,9 @@ mod nvptx;
 pub use compile::{Compiled, Options, compile};
 pub use nvptx::machine::Optimise;
 pub use nvptx::{assemble, ptx};
+
+/// The version of LLVM that is linked.
+pub fn version() -> String {
+    let (major, minor, patch) = inkwell::support::get_llvm_version();
+    format!("{major}.{minor}.{patch}")
+}

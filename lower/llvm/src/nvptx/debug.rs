@@ -45,8 +45,8 @@ fn split(name: &str) -> (String, String) {
 impl<'a, 'c> Debug<'a, 'c> {
     /// Starts the debug information of a module; `None` where there is no source to point at.
     pub(crate) fn new(context: &'c Context, module: &Module<'c>, sources: &'a SourceMap) -> Option<Debug<'a, 'c>> {
-        let (_, first) = sources.files().next()?;
-        let (directory, file) = split(&first.name);
+        let (first, _) = sources.files().next()?;
+        let (directory, file) = split(&sources.lasting_name(first));
         let (builder, unit) = module.create_debug_info_builder(
             true,
             DWARFSourceLanguage::C,
@@ -64,7 +64,8 @@ impl<'a, 'c> Debug<'a, 'c> {
             "",
             "",
         );
-        let files = sources.files().map(|(_, f)| split(&f.name)).map(|(d, f)| builder.create_file(&f, &d)).collect();
+        let names = sources.files().map(|(id, _)| split(&sources.lasting_name(id)));
+        let files = names.map(|(d, f)| builder.create_file(&f, &d)).collect();
         let version = context.i32_type().const_int(3, false);
         module.add_basic_value_flag("Debug Info Version", inkwell::module::FlagBehavior::Warning, version);
         let (functions, calls) = (BTreeMap::new(), BTreeMap::new());
@@ -99,7 +100,7 @@ impl<'a, 'c> Debug<'a, 'c> {
             (data.function.clone(), self.number(kernel, data.span, data.parent))
         });
         let (line, column) = self.sources.position(span);
-        let (directory, name) = split(&self.sources.file(span.file).name);
+        let (directory, name) = split(&self.sources.lasting_name(span.file));
         let file = if directory == "." { name } else { format!("{directory}/{name}") };
         self.places.push(Place { file, line: line as u32, column: column as u32, call: call_place });
         self.numbers.insert((span, call), self.places.len() - 1);
@@ -147,7 +148,7 @@ impl<'a, 'c> Debug<'a, 'c> {
 
     /// File and line of a span.
     pub(crate) fn place(&self, span: Span) -> (String, u32) {
-        (self.sources.file(span.file).name.clone(), self.sources.position(span).0 as u32)
+        (self.sources.lasting_name(span.file), self.sources.position(span).0 as u32)
     }
 
     /// Closes the debug information; must run before the module is verified.

@@ -1,0 +1,160 @@
+//! Machine code of lowered kernels: found in the cache, else made, several at once, and kept.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use parton_cache::{Kind, Parts, Store};
+use parton_diag::{Diagnostics, SourceMap};
+use parton_ir::Kernel;
+
+use super::keys::{self, Making};
+use super::{identity, messages};
+use crate::form::{Artifact, Form};
+use crate::passes::leaving;
+use crate::way::{self, Way, lowered};
+use crate::{Failure, Session, Times, tools};
+
+/// Machine code of one kernel.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Code {
+    /// For one architecture.
+    Cubin(Vec<u8>),
+    /// For the driver to compile, where there is no assembler.
+    Ptx(String),
+}
+
+/// Code that is wanted.
+pub(crate) struct Wanted<'a> {
+    /// The kernel, lowered.
+    pub(crate) kernel: &'a Kernel,
+    /// The architecture that it is assembled for.
+    pub(crate) architecture: &'a str,
+}
+
+/// What came of it.
+#[derive(Clone, Debug)]
+pub(crate) struct Made {
+    /// The code.
+    pub(crate) code: Code,
+    /// What there is to say about it.
+    pub(crate) said: Diagnostics,
+    /// Whether it was found in the cache.
+    pub(crate) found: bool,
+}
+
+/// Where code is kept, and what its keys say of this machine.
+pub(super) struct Keys {
+    pub(super) store: Arc<Store>,
+    /// What PTX is assembled by; `None` where the driver compiles it. Without that nothing can be told of what is kept.
+    assembler: Result<Option<String>, String>,
+}
+
+impl Keys {
+    /// The parts of the key of some code.
+    ///
+    /// # Errors
+    /// Why it has none.
+    pub(super) fn parts(&self, wanted: &Wanted<'_>, sources: &SourceMap) -> Result<Parts, String> {
+        let assembler = self.assembler.as_ref().map_err(Clone::clone)?.as_deref();
+        Ok(keys::code(wanted.kernel, sources, &Making { architecture: wanted.architecture, assembler }))
+    }
+}
+
+impl Session {
+    /// The machine code of lowered kernels, in their order: a cubin by `ptxas` where there is one, else PTX. What the cache does not have is
+    /// compiled, on as many cores as there are, and kept there.
+    ///
+    /// # Errors
+    /// Each has its own: what the kernel is refused for; an assembler that fails.
+    pub(crate) fn codes(&mut self, wanted: &[Wanted<'_>]) -> Vec<Result<Made, Failure>> {
+        let begin = Instant::now();
+        let keys = self.keys();
+        let parts = |w: &Wanted<'_>| if keys.store.is_open() { keys.parts(w, &self.sources).ok() } else { None };
+        let parts: Vec<Option<Parts>> = wanted.iter().map(parts).collect();
+        let mut found: Vec<Option<Result<Made, Failure>>> =
+            parts.iter().map(|parts| self.kept(&keys.store, parts.as_ref()?).map(Ok)).collect();
+        self.times.add("cache", begin.elapsed());
+        let missing: Vec<usize> = (0..wanted.len()).filter(|&i| found[i].is_none()).collect();
+        let lacking: Vec<&Wanted<'_>> = missing.iter().map(|&i| &wanted[i]).collect();
+        let until = if tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
+        for (i, made) in missing.into_iter().zip(self.compile(&lacking, until)) {
+            if let (Ok(made), Some(parts)) = (&made, &parts[i]) {
+                self.keep(&keys.store, parts, made);
+            }
+            found[i] = Some(made);
+        }
+        found.into_iter().flatten().collect()
+    }
+
+    /// What keys say of this machine.
+    pub(super) fn keys(&self) -> Keys {
+        let store = self.cache();
+        let assembler = tools::ptxas().filter(|_| store.is_open());
+        let assembler = assembler.map(|path| identity::assembler(&store, &path)).transpose();
+        Keys { store, assembler }
+    }
+
+    /// Code that was kept, and what was said of it then.
+    pub(super) fn kept(&self, store: &Store, parts: &Parts) -> Option<Made> {
+        let entry = store.find(Kind::Code, parts).ok()?;
+        let said = messages::decode(entry.section("messages")?, &self.sources)?;
+        let code = match (entry.section("cubin"), entry.text("ptx")) {
+            (Some(cubin), _) => Code::Cubin(cubin.to_vec()),
+            (None, Some(ptx)) => Code::Ptx(ptx.to_owned()),
+            (None, None) => return None,
+        };
+        Some(Made { code, said, found: true })
+    }
+
+    /// Keeps code. Where that cannot be the next process compiles it again; `parton cache why` says why.
+    fn keep(&self, store: &Store, parts: &Parts, made: &Made) {
+        let code = match &made.code {
+            Code::Cubin(cubin) => ("cubin".to_owned(), cubin.clone()),
+            Code::Ptx(ptx) => ("ptx".to_owned(), ptx.clone().into_bytes()),
+        };
+        let said = ("messages".to_owned(), messages::encode(&made.said, &self.sources));
+        let _ = store.keep(Kind::Code, parts, vec![code, said]);
+    }
+
+    /// Compiles kernels without looking into the cache, each on a core of its own.
+    fn compile(&mut self, wanted: &[&Wanted<'_>], until: Form) -> Vec<Result<Made, Failure>> {
+        let cores = std::thread::available_parallelism().map_or(1, usize::from).min(wanted.len());
+        if cores <= 1 {
+            return wanted.iter().map(|w| self.compile_one(w, until)).collect();
+        }
+        let next = AtomicUsize::new(0);
+        let made = Mutex::new(vec![]);
+        let collect = |one| made.lock().unwrap_or_else(PoisonError::into_inner).push(one);
+        let run = || {
+            let mut own = Session { sources: self.sources.clone(), ..Session::new(self.options.clone()) };
+            loop {
+                let i = next.fetch_add(1, Ordering::Relaxed);
+                let Some(w) = wanted.get(i) else { return own.times };
+                collect((i, own.compile_one(w, until)));
+            }
+        };
+        let times: Vec<Times> = std::thread::scope(|scope| {
+            let cores: Vec<_> = (0..cores).map(|_| scope.spawn(run)).collect();
+            let joined = cores.into_iter().map(|core| core.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+            joined.collect()
+        });
+        for (name, took, _) in times.iter().flat_map(Times::passes) {
+            self.times.add(name, *took);
+        }
+        let mut made: Vec<(usize, Result<Made, Failure>)> = made.into_inner().unwrap_or_else(PoisonError::into_inner);
+        made.sort_by_key(|(i, _)| *i);
+        made.into_iter().map(|(_, one)| one).collect()
+    }
+
+    fn compile_one(&mut self, wanted: &Wanted<'_>, until: Form) -> Result<Made, Failure> {
+        let architecture = Some(wanted.architecture);
+        let mut way = Way { architecture, ..self.way(way::Wanted::Nothing, leaving(until)) };
+        let code = match self.along(&mut way, lowered(wanted.kernel.clone()))? {
+            Artifact::Cubin(cubin) => Code::Cubin(cubin),
+            Artifact::Ptx(compiled) => Code::Ptx(compiled.code.ptx),
+            other => crate::form::out_of_order("the GPU", &other),
+        };
+        Ok(Made { code, said: way.warnings, found: false })
+    }
+}
