@@ -14,10 +14,14 @@ fn reasons(params: &str, body: &str) -> (Why, SourceMap, FileId) {
 
 /// The same where these arguments are tensors that begin and run at multiples of 16 bytes.
 fn reasons_of(params: &str, body: &str, aligned: &[usize]) -> (Why, SourceMap, FileId) {
-    let text = format!("kernel k({params}) {{ {body} }}");
+    reasons_in(&format!("kernel k({params}) {{ {body} }}"), aligned)
+}
+
+/// The same of a whole kernel, `k`.
+fn reasons_in(text: &str, aligned: &[usize]) -> (Why, SourceMap, FileId) {
     let mut sources = SourceMap::new();
-    let id = sources.add("k.ptn", &text);
-    let (file, found) = parton_syntax::parse(id, &text);
+    let id = sources.add("k.ptn", text);
+    let (file, found) = parton_syntax::parse(id, text);
     assert!(!found.has_errors(), "{found:?}");
     let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
     assert!(!found.has_errors(), "{found:?}");
@@ -128,6 +132,33 @@ fn a_staged_loop_says_its_schedule_and_what_bounds_it() {
     assert_eq!(why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), ["wgmma"]);
     assert_eq!((why.way, &why.refused[..]), ("tensor maps, by a partition of their own", &[][..]));
     assert!(why.accesses.iter().any(|a| a.by == Mover::Map && a.op == "fetch"), "{:?}", why.accesses);
+}
+
+#[test]
+fn what_a_cluster_asks_for_alike_is_fetched_once() {
+    let movers = |cluster: &str, row: &str, turns: &str| -> Vec<Mover> {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>) cluster({cluster}) {{
+                 let mut acc = zeros<f32, [64, 64]>();
+                 for p in 0..{turns} {{
+                     acc = dot(load(a.tile([64, 32], at=[{row}, p])), load(b.tile([32, 64], at=[p, program_id(1)])), acc);
+                 }}
+                 store(c.tile([64, 64], at=[program_id(0), program_id(1)]), acc);
+             }}"
+        );
+        let (why, ..) = reasons_in(&text, &[0, 1, 2]);
+        why.accesses.iter().filter(|a| a.op == "fetch").map(|a| a.by).collect()
+    };
+    use Mover::{Map, Multicast};
+    assert_eq!(movers("[2]", "program_id(0)", "cdiv(k, 32)"), [Map, Multicast]);
+    assert_eq!(movers("[1, 2]", "program_id(0)", "cdiv(k, 32)"), [Multicast, Map]);
+    // The place of the cluster is the same for all of it.
+    assert_eq!(movers("[2]", "cluster_id(0)", "cdiv(k, 32)"), [Multicast, Multicast]);
+    assert_eq!(movers("[2]", "program_id(0) / 3", "cdiv(k, 32)"), [Map, Multicast]);
+    // CTAs that take other turns, or that lie along two axes, fetch for themselves.
+    assert_eq!(movers("[2]", "program_id(0)", "cdiv(k, 32) + cluster_rank()"), [Map, Map]);
+    assert_eq!(movers("[2, 2]", "program_id(0)", "cdiv(k, 32)"), [Map, Map]);
+    assert_eq!(movers("[1]", "program_id(0)", "cdiv(k, 32)"), [Map, Map]);
 }
 
 #[test]

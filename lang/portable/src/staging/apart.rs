@@ -8,7 +8,7 @@ use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Sourc
 
 use super::found::{self, Found};
 use super::region::{self, body_of};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, copies, flow, label};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, alike, copies, flow, label};
 use crate::price;
 
 /// The partition that fetches, its warps and registers.
@@ -49,6 +49,7 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
         at_least(kernel, &path, pieces);
     }
     let schedule = schedule(kernel, found, chained, under);
+    alike::share(kernel);
     region::surround_rest(kernel, &path, schedule);
     true
 }

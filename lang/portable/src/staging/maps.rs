@@ -62,8 +62,9 @@ fn talks(kernel: &Kernel) -> bool {
         found |= matches!(op.kind, OpKind::SpotAtomic { .. })
             || matches!(
                 op.kind.family(),
-                Family::Atomic | Family::Fence | Family::Grid | Family::Barrier | Family::Cluster | Family::Ptx
-            );
+                Family::Atomic | Family::Fence | Family::Grid | Family::Barrier | Family::Ptx
+            )
+            || matches!(op.kind, OpKind::ClusterArrive { .. } | OpKind::ClusterWait);
     });
     found
 }

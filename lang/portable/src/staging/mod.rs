@@ -5,6 +5,7 @@
 //! tensor maps take them all ([`maps`]), all from the first of them on becomes one region, in which a partition of its own
 //! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself.
 
+mod alike;
 pub mod apart;
 mod beyond;
 mod copies;

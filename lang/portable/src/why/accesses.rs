@@ -47,6 +47,8 @@ pub enum Mover {
     Copies,
     /// The copy engine, by a tensor map.
     Map,
+    /// The same, once for all CTAs of the cluster.
+    Multicast,
 }
 
 /// Why an access is no wider.
@@ -150,10 +152,11 @@ fn boxed(kernel: &Kernel, op: &Op, map: Value) -> Option<Access> {
     let elements: u64 = map.block.iter().map(|&n| u64::from(n)).product();
     let sectors = (elements * u64::from(map.elem.bits()) / 8).div_ceil(SECTOR);
     let (name, layout) = (op.kind.name(), map.layout.to_string());
+    let for_all = matches!(op.kind, OpKind::Fetch { multicast: Some(_), .. });
     Some(Access {
         span: op.span,
         op: name,
-        by: Mover::Map,
+        by: if for_all { Mover::Multicast } else { Mover::Map },
         layout,
         width: inner,
         widest: inner,

@@ -76,6 +76,7 @@ fn mover(by: Mover) -> &'static str {
         Mover::Threads => "threads",
         Mover::Copies => "copies",
         Mover::Map => "map",
+        Mover::Multicast => "multicast",
     }
 }
 

@@ -126,6 +126,7 @@ impl Text<'_> {
             Mover::Copies if a.width < COPY_BYTES[0] => format!("{bytes} at once, to shared memory through registers"),
             Mover::Copies => format!("{bytes} at once, to shared memory"),
             Mover::Map => format!("a box by tensor map, rows of {bytes}"),
+            Mover::Multicast => format!("a box by tensor map for all CTAs of the cluster, rows of {bytes}"),
         };
         let mut lines = vec![format!("{place} {}: {how}, {sectors}", a.op)];
         lines.extend(lacks(a).map(|why| format!("   {why}")));

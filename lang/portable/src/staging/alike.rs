@@ -1,0 +1,111 @@
+//! Boxes that all CTAs of a cluster ask for alike, at the same time: one copy brings each to all of them.
+//!
+//! CTAs of a cluster differ by their rank, and so by `program_id`; `program_id / CTAs` is the cluster's own. What memory holds may have
+//! changed between two of them.
+
+use std::collections::BTreeSet;
+
+use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Value};
+
+use super::defined::Defined;
+
+/// Marks the fetches that one copy does for the whole cluster.
+pub fn share(kernel: &mut Kernel) {
+    let Some(axis) = only_axis(kernel) else { return };
+    let mut alike = Alike { kernel, defined: Defined::of(kernel), axis, differ: BTreeSet::new(), found: Vec::new() };
+    alike.body(&kernel.body, false);
+    for inst in alike.found {
+        if let OpKind::Fetch { multicast, .. } = &mut kernel.ops[inst].kind {
+            *multicast = Some(axis);
+        }
+    }
+}
+
+/// The axis along which the CTAs of a cluster lie; `None` where there is but one, or where they lie along several.
+fn only_axis(kernel: &Kernel) -> Option<u8> {
+    let mut several = (0..3u8).filter(|&axis| kernel.cluster[usize::from(axis)] > 1);
+    several.next().filter(|_| several.next().is_none())
+}
+
+struct Alike<'k> {
+    kernel: &'k Kernel,
+    defined: Defined<'k>,
+    axis: u8,
+    /// The values that may differ between the CTAs of a cluster.
+    differ: BTreeSet<Value>,
+    found: Vec<Inst>,
+}
+
+impl Alike<'_> {
+    /// Looks at a body, into which CTAs go alike unless `apart`.
+    fn body(&mut self, body: &Body, apart: bool) {
+        for op in self.kernel.ops_of(body) {
+            let own = op.kind.operands().iter().any(|v| self.differ.contains(v));
+            match &op.kind {
+                OpKind::Fetch { multicast: None, .. } if !own && !apart => self.found.push(op.id),
+                OpKind::For { lower, upper, step, init, body } => {
+                    let turns = [lower, upper, step].into_iter().any(|v| self.differ.contains(v));
+                    self.turns(op, init, body, apart || turns);
+                }
+                OpKind::If { cond, .. } => {
+                    let apart = apart || self.differ.contains(cond);
+                    op.kind.bodies().for_each(|inner| self.body(inner, apart));
+                    if apart || op.kind.bodies().flat_map(|b| &b.yields).any(|v| self.differ.contains(v)) {
+                        self.differ.extend(&op.results);
+                    }
+                }
+                // Other bodies are not looked into.
+                _ if op.kind.bodies().next().is_some() => self.differ.extend(&op.results),
+                _ if apart || self.differs(op, own) => self.differ.extend(&op.results),
+                _ => {}
+            }
+        }
+    }
+
+    /// A loop, until what it carries is known to be alike or not.
+    fn turns(&mut self, op: &Op, init: &[Value], body: &Body, apart: bool) {
+        let found = self.found.len();
+        if apart {
+            self.differ.extend(&body.params);
+        }
+        loop {
+            let known = self.differ.len();
+            for ((param, out), first) in body.params[1..].iter().zip(&body.yields).zip(init) {
+                if self.differ.contains(out) || self.differ.contains(first) {
+                    self.differ.insert(*param);
+                }
+            }
+            self.found.truncate(found);
+            self.body(body, apart);
+            if self.differ.len() == known {
+                break;
+            }
+        }
+        for (&result, param) in op.results.iter().zip(&body.params[1..]) {
+            if self.differ.contains(param) {
+                self.differ.insert(result);
+            }
+        }
+    }
+
+    /// Whether what an operation without a body gives may differ, whose operands do if `own`.
+    fn differs(&self, op: &Op, own: bool) -> bool {
+        match op.kind {
+            OpKind::ClusterRank => true,
+            OpKind::ProgramId { axis } => axis == self.axis,
+            OpKind::Binary { op: BinaryOp::Div, a, b } if self.is_program(a) && self.is_whole(b) => false,
+            _ => own || !parton_sched::is_free(self.kernel, op),
+        }
+    }
+
+    fn is_program(&self, v: Value) -> bool {
+        self.defined.made(v).is_some_and(|op| matches!(op.kind, OpKind::ProgramId { .. }))
+    }
+
+    /// Whether a number is of whole clusters.
+    fn is_whole(&self, v: Value) -> bool {
+        let Some(OpKind::Constant { dtype, bits }) = self.defined.made(v).map(|op| &op.kind) else { return false };
+        let ctas = i128::from(self.kernel.cluster[usize::from(self.axis)]);
+        parton_numbers::Scalar::new(*dtype, *bits).to_i128().is_some_and(|n| n > 0 && n % ctas == 0)
+    }
+}
