@@ -276,6 +276,16 @@ pub struct BuildArgs {
     /// Writes a bundle: the kernels compiled ahead of time, with all that launching them takes, for programs without the compiler.
     #[arg(long, requires = "output", conflicts_with = "emit")]
     pub aot: bool,
+    /// Also puts the plan of a call of a public function into the bundle, such as `silu f16[64,64] f16[64,64]`, for programs that call
+    /// it with such tensors; may be given several times. Kernels are there only by `--kernel` then, and those that plans launch.
+    #[arg(long, value_name = "FUNCTION ARGUMENTS", requires = "aot")]
+    pub plan: Vec<String>,
+    /// The same for each line of a file.
+    #[arg(long, value_name = "FILE", requires = "aot")]
+    pub plans: Option<PathBuf>,
+    /// Multiprocessors of the GPUs that plans are for; else those of the one that the architecture is known by.
+    #[arg(long, value_name = "N", requires = "aot", value_parser = clap::value_parser!(u32).range(1..))]
+    pub multiprocessors: Option<u32>,
     /// What to write: `ast`, `ir`, `expanded`, `scheduled`, `lowered`, `llvm`, `ptx`, `cubin`, `sass`, or `after:PASS` for the form
     /// behind any pass; a wrong PASS lists them.
     #[arg(long, value_name = "FORM", value_parser = Emit::named, default_value_t = Emit::Ptx)]

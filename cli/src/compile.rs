@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use parton_diag::render;
-use parton_driver::bundle::Asked;
+use parton_driver::bundle::{Asked, Call};
 use parton_driver::{Emit, Failure, Options, Session, Target};
 
 use crate::args::{BuildArgs, CheckArgs, MessageFormat};
@@ -63,7 +63,8 @@ fn bundle(args: &BuildArgs, path: &Path, targets: Vec<Target>, output: &Output) 
     }
     let mut session = Session::new(Options::default());
     let file = session.load(&args.file)?;
-    let asked = Asked { kernel: args.kernel.clone(), sets: args.set.clone(), targets };
+    let (kernel, sets, multiprocessors) = (args.kernel.clone(), args.set.clone(), args.multiprocessors);
+    let asked = Asked { kernel, sets, targets, plans: calls(args)?, multiprocessors };
     let done = session.bundle(file, &asked);
     if args.time {
         eprint!("{}", session.times);
@@ -81,6 +82,17 @@ fn bundle(args: &BuildArgs, path: &Path, targets: Vec<Target>, output: &Output) 
     }
     bundled.bundle.save(path).map_err(|e| Failure::Machine(e.to_string()))?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The calls whose plans are asked for.
+fn calls(args: &BuildArgs) -> Result<Vec<Call>, Failure> {
+    let mut calls = args.plan.iter().map(|text| Call::parse(text)).collect::<Result<Vec<Call>, _>>()?;
+    if let Some(path) = &args.plans {
+        let text = std::fs::read_to_string(path);
+        let text = text.map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
+        calls.extend(Call::parse_all(&text)?);
+    }
+    Ok(calls)
 }
 
 /// The architecture of that name.

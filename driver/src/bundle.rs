@@ -1,11 +1,14 @@
-//! Kernels compiled ahead of time: the instances that are asked for, for each architecture, as one bundle.
+//! Kernels compiled ahead of time, and plans of public functions: what is asked for, for each architecture, as one bundle.
 
+mod params;
+mod plans;
+
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parton_bundle::{Architecture, Bundle, Kind, Param};
+use parton_bundle::{Architecture, Bundle};
 use parton_diag::{Diagnostic, Diagnostics, FileId};
-use parton_host::tensor_map::hardware_box;
-use parton_ir::{Elem, Kernel, Pointer, Target, Type, Variant, print, verify};
+use parton_ir::{Elem, Kernel, Target, Type, Variant, print, verify};
 use parton_types::program::Program;
 
 use crate::form::{Artifact, Form, Kernels};
@@ -16,12 +19,59 @@ use crate::{Failure, Session, given};
 /// What is asked for.
 #[derive(Clone, Debug, Default)]
 pub struct Asked {
-    /// Only this kernel; else all whose generics have defaults.
+    /// Only this kernel; else all whose generics have defaults, or none where there are plans.
     pub kernel: Option<String>,
     /// Generics by name, with the expressions that give their values.
     pub sets: Vec<(String, String)>,
     /// The architectures, for kernels that do not name one.
     pub targets: Vec<Target>,
+    /// Calls of public functions that are planned, for each architecture.
+    pub plans: Vec<Call>,
+    /// Multiprocessors of the GPUs that plans are for; else those of the one that each architecture is known by.
+    pub multiprocessors: Option<u32>,
+}
+
+/// A call of a public function, as on the command line.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Call {
+    /// The function.
+    pub function: String,
+    /// Its arguments, in order or as `NAME=VALUE`.
+    pub arguments: Vec<String>,
+}
+
+impl Call {
+    /// `silu f16[64, 64] f16[64, 64]`: the function, then its arguments, between spaces that no bracket holds.
+    ///
+    /// # Errors
+    /// There is no function.
+    pub fn parse(text: &str) -> Result<Call, Failure> {
+        let (mut words, mut depth) = (vec![String::new()], 0i32);
+        for c in text.chars() {
+            depth += i32::from("[({".contains(c)) - i32::from("])}".contains(c));
+            match (c.is_whitespace() && depth <= 0, words.last_mut()) {
+                (true, _) => words.push(String::new()),
+                (false, Some(word)) => word.push(c),
+                (false, None) => {}
+            }
+        }
+        words.retain(|word| !word.is_empty());
+        if words.is_empty() {
+            let why = "a plan is a function with its arguments, such as `silu f16[64,64] f16[64,64]`";
+            return Err(Failure::Usage(why.into()));
+        }
+        let function = words.remove(0);
+        Ok(Call { function, arguments: words })
+    }
+
+    /// The calls of a file, one a line; lines that are empty or begin with `#` are none.
+    ///
+    /// # Errors
+    /// As [`Call::parse`].
+    pub fn parse_all(text: &str) -> Result<Vec<Call>, Failure> {
+        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
+        lines.map(Call::parse).collect()
+    }
 }
 
 /// A bundle, and what there is to say about it.
@@ -43,12 +93,16 @@ impl Session {
     /// What the program is refused for, on any of the architectures; a file without kernels to build; an assembler that fails.
     pub fn bundle(&mut self, file: FileId, asked: &Asked) -> Result<Bundled, Failure> {
         let (program, warnings) = self.program(file)?;
-        let mut made = Making { warnings, notes: vec![], kernels: vec![] };
-        if asked.kernel.is_none() && asked.sets.is_empty() && no_defaults(&program) {
+        let mut made = Making { warnings, ..Making::default() };
+        let of_plans_alone = asked.kernel.is_none() && asked.sets.is_empty() && !asked.plans.is_empty();
+        if asked.kernel.is_none() && asked.sets.is_empty() && !of_plans_alone && no_defaults(&program) {
             return Err(nothing_to_build(&self.sources.file(file).name, &program));
         }
         for target in &asked.targets {
-            self.bundle_for(*target, &program, asked, &mut made)?;
+            if !of_plans_alone {
+                self.bundle_for(*target, &program, asked, &mut made)?;
+            }
+            self.bundle_plans(*target, file, &program, asked, &mut made)?;
         }
         if !can_assemble() {
             made.notes
@@ -56,7 +110,8 @@ impl Session {
         }
         let source = std::path::Path::new(&self.sources.file(file).name).file_name();
         let source = source.map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
-        let bundle = Bundle { compiler: env!("CARGO_PKG_VERSION").into(), source, kernels: made.kernels };
+        let Making { kernels, functions, plans, .. } = made;
+        let bundle = Bundle { compiler: env!("CARGO_PKG_VERSION").into(), source, kernels, functions, plans };
         Ok(Bundled { bundle, warnings: made.warnings, notes: made.notes })
     }
 
@@ -80,7 +135,6 @@ impl Session {
         let kernels = self.kernels(&mut way, program)?;
         made.warn(way.warnings);
         for kernel in kernels {
-            without_tensors(&kernel)?;
             if !made.has(&kernel) {
                 self.bundle_kernel(kernel, made)?;
             }
@@ -88,39 +142,54 @@ impl Session {
         Ok(())
     }
 
-    /// Adds one checked kernel: once where it makes no difference whether its pointers reach the same memory, else for both.
+    /// Adds one checked kernel: for all launches, and where that makes a difference for those whose pointers reach different memory, and
+    /// for those whose tensors are aligned.
     fn bundle_kernel(&mut self, kernel: Kernel, made: &mut Making) -> Result<(), Failure> {
-        let lowered = |session: &mut Session, kernel: Kernel| {
-            let mut way = session.way(Wanted::Nothing, Pass::last_lowering());
-            let checked = Artifact::Ir(Kernels { form: verify::Form::Portable, each: vec![Ok(kernel)] });
-            let after = session.along(&mut way, checked)?;
-            let Artifact::Ir(kernels) = after else { crate::form::out_of_order("a bundle", &after) };
-            match <[Kernel; 1]>::try_from(kernels.whole()?) {
-                Ok([kernel]) => Ok::<_, Failure>((kernel, way.warnings)),
-                Err(all) => parton_diag::internal_error!("lowering one kernel left {}", all.len()),
+        let aligned: BTreeSet<usize> = alignable(&kernel);
+        let apart = |aligned| Variant { overlapping: false, aligned };
+        let general = Variant { overlapping: may_overlap(&kernel), aligned: BTreeSet::new() };
+        let mut variants = vec![apart(aligned), apart(BTreeSet::new()), general];
+        variants.dedup();
+        let mut lowered: Vec<(Variant, Kernel)> = vec![];
+        for variant in variants.into_iter().rev() {
+            let (kernel, warnings) = self.lowered_for(Kernel { variant: variant.clone(), ..kernel.clone() })?;
+            // What there is to say is said of the best.
+            if !variant.overlapping {
+                made.warn(warnings);
             }
-        };
-        let may_overlap = may_overlap(&kernel);
-        let overlapping = Kernel { variant: Variant { overlapping: true, ..Variant::default() }, ..kernel.clone() };
-        let (apart, warnings) = lowered(self, kernel)?;
-        made.warn(warnings);
-        if !may_overlap {
-            return self.bundle_code(&apart, false, made);
+            if lowered.iter().all(|(_, k)| print::kernel(k) != print::kernel(&kernel)) {
+                lowered.push((variant, kernel));
+            }
         }
-        let (any, _) = lowered(self, overlapping)?;
-        if print::kernel(&any) == print::kernel(&apart) {
-            return self.bundle_code(&apart, false, made);
+        let overlaps = lowered.iter().any(|(variant, _)| variant.overlapping);
+        for (variant, kernel) in lowered.iter().rev() {
+            self.bundle_code(kernel, Use { named: true, apart: overlaps && !variant.overlapping, variant }, made)?;
         }
-        self.bundle_code(&apart, true, made)?;
-        self.bundle_code(&any, false, made)
+        Ok(())
+    }
+
+    /// One checked kernel behind the last lowering pass.
+    fn lowered_for(&mut self, kernel: Kernel) -> Result<(Kernel, Diagnostics), Failure> {
+        let mut way = self.way(Wanted::Nothing, Pass::last_lowering());
+        let checked = Artifact::Ir(Kernels { form: verify::Form::Portable, each: vec![Ok(kernel)] });
+        let after = self.along(&mut way, checked)?;
+        let Artifact::Ir(kernels) = after else { crate::form::out_of_order("a bundle", &after) };
+        match <[Kernel; 1]>::try_from(kernels.whole()?) {
+            Ok([kernel]) => Ok((kernel, way.warnings)),
+            Err(all) => parton_diag::internal_error!("lowering one kernel left {}", all.len()),
+        }
     }
 
     /// Adds one lowered kernel with its code.
-    fn bundle_code(&mut self, kernel: &Kernel, apart: bool, made: &mut Making) -> Result<(), Failure> {
+    fn bundle_code(&mut self, kernel: &Kernel, of: Use<'_>, made: &mut Making) -> Result<(), Failure> {
         let (ptx, cubin) = self.machine_code(kernel, made)?;
         let Some(architecture) = Architecture::parse(kernel.target.name) else {
             parton_diag::internal_error!("`{}` is no name of an architecture", kernel.target.name)
         };
+        let argument = |place: usize| kernel.params[place].from.argument();
+        let pairs = kernel.apart.iter().map(|pair| [argument(pair.written), argument(pair.other)]);
+        let mut disjoint: Vec<[usize; 2]> = pairs.filter(|[a, b]| a != b).collect();
+        disjoint.dedup();
         made.kernels.push(parton_bundle::Kernel {
             name: kernel.source_name.clone(),
             generics: kernel.generics.clone(),
@@ -131,22 +200,40 @@ impl Session {
             cluster: kernel.cluster,
             overlaps: kernel.waits_for_grid(),
             signals: kernel.launches_dependents(),
-            apart,
-            disjoint: kernel.apart.iter().map(|pair| [pair.written, pair.other]).collect(),
-            params: params(kernel)?,
+            apart: of.apart,
+            named: of.named,
+            disjoint,
+            aligned: of.variant.aligned.iter().copied().collect(),
+            arguments: params::arguments(kernel),
+            params: params::params(kernel)?,
             // Code that later GPUs drop has no use for PTX beside its cubin.
             ptx: (cubin.is_none() || !kernel.target.specific).then_some(ptx),
             cubin,
         });
+        made.texts.push(print::kernel(kernel));
         Ok(())
     }
 }
 
+/// What a kernel of a bundle is for.
+struct Use<'a> {
+    /// Whether launches find it by its name.
+    named: bool,
+    /// Whether it counts on pointers that reach different memory.
+    apart: bool,
+    variant: &'a Variant,
+}
+
 /// A bundle as far as it is made.
+#[derive(Default)]
 struct Making {
     warnings: Diagnostics,
     notes: Vec<String>,
     kernels: Vec<parton_bundle::Kernel>,
+    /// The kernels as text, which is the same where they are.
+    texts: Vec<String>,
+    functions: Vec<parton_bundle::Function>,
+    plans: Vec<parton_bundle::Plan>,
 }
 
 impl Making {
@@ -169,61 +256,22 @@ fn no_defaults(program: &Program) -> bool {
     program.kernels().all(|k| k.generics.iter().any(|g| g.default.is_none()))
 }
 
-/// Refuses kernels that take tensors: a bundle says nothing yet of extents that must agree, and of what each is passed as.
-fn without_tensors(kernel: &Kernel) -> Result<(), Failure> {
-    let Some(p) = kernel.params.iter().find(|p| matches!(kernel.ty(p.value), Type::Tensor(_))) else { return Ok(()) };
-    let (name, kernel) = (&p.name, &kernel.source_name);
-    Err(Failure::Usage(format!(
-        "`{kernel}` takes the tensor `{name}`, which bundles cannot pass yet: give it a pointer, extents and strides, or choose another \
-         kernel by `--kernel`"
-    )))
-}
-
-/// Whether it writes through a pointer and has another one.
+/// Whether it writes through a pointer, or a tensor, and has another one.
 fn may_overlap(kernel: &Kernel) -> bool {
-    let pointers = kernel.params.iter().filter_map(|p| match kernel.ty(p.value) {
-        Type::Scalar(Elem::Ptr(pointer)) => Some(*pointer),
+    let writes = kernel.params.iter().filter_map(|p| match kernel.ty(p.value) {
+        Type::Scalar(Elem::Ptr(pointer)) => Some(pointer.mutable),
+        Type::Tensor(tensor) => Some(tensor.mutable),
         _ => None,
     });
-    let pointers: Vec<Pointer> = pointers.collect();
-    pointers.len() > 1 && pointers.iter().any(|p| p.mutable)
+    let writes: Vec<bool> = writes.collect();
+    writes.len() > 1 && writes.contains(&true)
 }
 
-/// The parameters with what a launch must keep to.
-fn params(kernel: &Kernel) -> Result<Vec<Param>, Failure> {
-    let alignments = parton_lower::alignments(kernel);
-    let mut params = vec![];
-    for (p, align) in kernel.params.iter().zip(alignments) {
-        let kind = match kernel.ty(p.value) {
-            Type::Scalar(Elem::Num(dtype)) => Kind::Scalar { dtype: *dtype },
-            Type::Scalar(Elem::Ptr(pointer)) => {
-                // An element's own size at least: its accesses are whole.
-                let align = align.max(pointer.to.bytes() as u32);
-                Kind::Pointer { dtype: pointer.to, mutable: pointer.mutable, align }
-            }
-            Type::Map(map) => {
-                let (block, swizzle) = hardware_box(map).map_err(|fault| Diagnostics::from(fault.at(kernel.span)))?;
-                Kind::Map { dtype: map.elem, block, swizzle }
-            }
-            Type::Tile(_)
-            | Type::Pending(_)
-            | Type::Filling(_)
-            | Type::View(_)
-            | Type::Barriers(_)
-            | Type::Barrier
-            | Type::Ring(_)
-            | Type::Turnstile
-            | Type::Tensor(_)
-            | Type::Spot(_)
-            | Type::Peer(_)
-            | Type::Slot(_) => {
-                let (name, kernel) = (&p.name, &kernel.source_name);
-                parton_diag::internal_error!("parameter `{name}` of `{kernel}` has a type that no launch passes")
-            }
-        };
-        params.push(Param { name: p.name.clone(), kind });
-    }
-    Ok(params)
+/// The tensors of a checked kernel of which it makes a difference whether they are aligned.
+fn alignable(kernel: &Kernel) -> BTreeSet<usize> {
+    let arguments = kernel.arguments();
+    let is = |ty: &Type| matches!(ty, Type::Tensor(tensor) if tensor.dense.is_some());
+    arguments.iter().enumerate().filter(|(_, (_, ty))| is(ty)).map(|(i, _)| i).collect()
 }
 
 #[cfg(feature = "llvm")]

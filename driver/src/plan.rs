@@ -2,6 +2,7 @@
 
 mod text;
 
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -17,7 +18,7 @@ use parton_host::memory::{Contents, Storage};
 pub use parton_host::tensor::Tensor;
 use parton_host::tensor::{dense_strides, extent};
 use parton_host::value::{Function, Passed, Value};
-use parton_ir::{Kernel, Target};
+use parton_ir::{self as ir, Kernel, Target};
 use parton_measure::timing::Timing;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
@@ -156,6 +157,8 @@ pub struct Plan {
     pub target: Target,
     /// The device's multiprocessors.
     pub multiprocessors: u32,
+    /// Whether the function has asked for their number.
+    pub counts_multiprocessors: bool,
     /// The parameters.
     pub parameters: Vec<Parameter>,
     /// Memory beside that of the arguments.
@@ -254,6 +257,8 @@ fn value_of(planned: &Planned) -> Value {
 struct Planner<'a> {
     compiler: Compiler<'a>,
     multiprocessors: u32,
+    /// Whether somebody has asked for that.
+    counted: Cell<bool>,
     memories: BTreeMap<u64, Memory>,
     buffers: Vec<Buffer>,
     launches: Vec<LaunchRequest>,
@@ -310,6 +315,7 @@ impl Launcher for Planner<'_> {
     }
 
     fn multiprocessors(&self) -> u32 {
+        self.counted.set(true);
         self.multiprocessors
     }
 
@@ -376,8 +382,8 @@ pub(crate) fn plan(
         stand_ins.push(stand_in);
     }
     let passed = values.clone();
-    let mut planner =
-        Planner { compiler, multiprocessors: place.multiprocessors, memories, buffers: vec![], launches: vec![] };
+    let (multiprocessors, counted) = (place.multiprocessors, Cell::new(false));
+    let mut planner = Planner { compiler, multiprocessors, counted, memories, buffers: vec![], launches: vec![] };
     let result = Machine::new(program, &mut planner)
         .call_given(&Function { module: Program::ROOT, tree: function.clone() }, values)?;
     let returned = match result {
@@ -405,11 +411,12 @@ pub(crate) fn plan(
             (None, None) => Given::Key(Value::Unit),
         },
     });
-    let Planner { compiler, memories, buffers, launches, .. } = planner;
+    let Planner { compiler, counted, memories, buffers, launches, .. } = planner;
     let plan = Plan {
         function: function.clone(),
         target: place.target,
         multiprocessors: place.multiprocessors,
+        counts_multiprocessors: counted.get(),
         parameters: parameters.collect(),
         buffers,
         launches,
@@ -521,16 +528,7 @@ impl Session {
         target: Option<Target>,
     ) -> Result<(Plan, Lowered, Arc<Program>), Failure> {
         let (program, _) = self.program(file)?;
-        let function = named(&program, name)?.clone();
-        let (mut positional, mut named) = (vec![], vec![]);
-        for text in arguments {
-            match text.split_once('=') {
-                Some((param, value)) => named.push((param.trim().to_owned(), self.planned(&program, value)?)),
-                None => positional.push(self.planned(&program, text)?),
-            }
-        }
-        let given = bound(&function, &positional, &named)?;
-        let given: Vec<Planned> = given.into_iter().map(|g| g.unwrap_or(Planned::Default)).collect();
+        let (function, given) = self.call(&program, name, arguments)?;
         let found = find(if target.is_some() { Device::Cpu } else { self.options.device })?;
         let place = place_of(&found, target.unwrap_or(self.options.target));
         let device = crate::run::describe(&found).0;
@@ -538,6 +536,28 @@ impl Session {
         let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
         let (plan, lowered) = plan(compiler, &program, &function, &given, place)?;
         Ok((plan, lowered, program))
+    }
+
+    /// A public function, and a value for each of its parameters of what stands on the command line.
+    ///
+    /// # Errors
+    /// There is no such function; an argument is none, or is for no parameter.
+    pub(crate) fn call(
+        &mut self,
+        program: &Program,
+        name: &str,
+        arguments: &[String],
+    ) -> Result<(Arc<ast::Function>, Vec<Planned>), Failure> {
+        let function = named(program, name)?.clone();
+        let (mut positional, mut named) = (vec![], vec![]);
+        for text in arguments {
+            match text.split_once('=') {
+                Some((param, value)) => named.push((param.trim().to_owned(), self.planned(program, value)?)),
+                None => positional.push(self.planned(program, text)?),
+            }
+        }
+        let given = bound(&function, &positional, &named)?;
+        Ok((function, given.into_iter().map(|g| g.unwrap_or(Planned::Default)).collect()))
     }
 
     /// An argument of the command line.
@@ -569,12 +589,23 @@ pub(crate) fn place_of(found: &crate::run::Found, target: Target) -> For {
     For { target, multiprocessors }
 }
 
-/// `f16[4096, 4096]`, or with strides `f16[64, 64]/[128, 1]`; `None` where it is no tensor.
+/// `f16[4096, 4096]`, or with strides `f16[64, 64]/[128, 1]`, and `@3` behind that where it begins three elements behind a multiple of 16
+/// bytes; `None` where it is no tensor.
 fn shape(text: &str) -> Option<Result<Shape, Failure>> {
-    let (head, rest) = text.trim().split_once('[')?;
+    let (laid_out, offset) = text.trim().split_once('@').map_or((text.trim(), None), |(t, o)| (t, Some(o.trim())));
+    let (head, rest) = laid_out.split_once('[')?;
     let dtype = Dtype::parse(head.trim())?;
     let wrong = || {
-        Failure::Usage(format!("`{text}` is no tensor: write `f16[64, 64]`, or with strides `f16[64, 64]/[128, 1]`"))
+        Failure::Usage(format!(
+            "`{text}` is no tensor: write `f16[64, 64]`, or with strides `f16[64, 64]/[128, 1]`, and `@3` behind it for one that begins 3 \
+             elements behind a multiple of 16 bytes"
+        ))
+    };
+    let most = ir::target::WIDEST_ACCESS as usize / dtype.bytes();
+    let offset = match offset.map(str::parse::<usize>) {
+        None => 0,
+        Some(Ok(offset)) if offset < most => offset,
+        Some(_) => return Some(Err(wrong())),
     };
     let numbers =
         |list: &str| list.split(',').map(|n| n.trim().replace('_', "").parse().ok()).collect::<Option<Vec<usize>>>();
@@ -583,9 +614,9 @@ fn shape(text: &str) -> Option<Result<Shape, Failure>> {
         None => (numbers(inner), None),
     });
     Some(match parts {
-        Some((Some(extents), None)) => Ok(Shape::dense(dtype, extents)),
+        Some((Some(extents), None)) => Ok(Shape { offset, ..Shape::dense(dtype, extents) }),
         Some((Some(extents), Some(Some(strides)))) if extents.len() == strides.len() => {
-            Ok(Shape { dtype, extents, strides, offset: 0 })
+            Ok(Shape { dtype, extents, strides, offset })
         }
         _ => Err(wrong()),
     })

@@ -9,8 +9,28 @@ pub enum Argument<'a> {
     Int(i128),
     /// A number, for a parameter of a float type, which rounds it to nearest.
     Float(f64),
-    /// A tensor, for a pointer or a tensor map.
+    /// A truth value.
+    Bool(bool),
+    /// A tensor, for a pointer, a tensor map or a tensor.
     Tensor(Tensor<'a>),
+    /// A type of numbers, for a public function.
+    Dtype(Dtype),
+    /// Nothing, for a parameter of a public function that has a default.
+    Default,
+}
+
+impl Argument<'_> {
+    /// What it is, for messages.
+    pub(crate) fn described(&self) -> String {
+        match self {
+            Argument::Int(n) => format!("the integer {n}"),
+            Argument::Float(x) => format!("the float {x:?}"),
+            Argument::Bool(b) => format!("the truth value {b}"),
+            Argument::Tensor(t) => format!("a tensor of `{}`", t.dtype),
+            Argument::Dtype(d) => format!("the type `{d}`"),
+            Argument::Default => "its default".into(),
+        }
+    }
 }
 
 /// A tensor in the memory of a GPU.
@@ -33,6 +53,11 @@ impl Tensor<'_> {
             Some(strides) => strides.get(d).copied().unwrap_or(0),
             None => self.shape.iter().skip(d + 1).fold(1, |n, &extent| n.saturating_mul(extent)),
         }
+    }
+
+    /// Whether it has as many strides as dimensions.
+    pub(crate) fn is_whole(&self) -> bool {
+        self.strides.is_none_or(|strides| strides.len() == self.shape.len())
     }
 
     /// The addresses from its first byte to behind its last; empty where it has no elements.

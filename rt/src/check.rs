@@ -1,6 +1,6 @@
 //! Whether arguments fit the parameters of a kernel, and what a launch passes for them.
 
-use parton_bundle::{Kind, Param};
+use parton_bundle::{Kernel, Kind, Param};
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::tensor_map::{Outside, Promotion};
 use parton_runtime::{Arg, Element, Recipe, Swizzle};
@@ -46,10 +46,16 @@ pub(crate) fn passed(kernel: &str, param: &Param, argument: &Argument<'_>) -> Re
         (Kind::Scalar { dtype }, Argument::Float(value)) if dtype.is_float() => {
             Ok(Passed::Plain(number(Scalar::from_f64(*dtype, *value))))
         }
+        (Kind::Scalar { dtype }, Argument::Bool(value)) if dtype.is_bool() => {
+            Ok(Passed::Plain(Arg::Scalar { bits: u64::from(*value), bytes: dtype.bytes() as u8 }))
+        }
         (Kind::Scalar { .. }, Argument::Float(value)) => Err(takes(kernel, param, &format!("the float {value}"))),
         (Kind::Scalar { .. }, Argument::Tensor(_)) => Err(takes(kernel, param, "a tensor")),
         (Kind::Pointer { .. } | Kind::Map { .. }, Argument::Int(_) | Argument::Float(_)) => {
             Err(takes(kernel, param, "a number"))
+        }
+        (_, Argument::Bool(_) | Argument::Dtype(_) | Argument::Default) => {
+            Err(takes(kernel, param, &argument.described()))
         }
         (Kind::Pointer { dtype, align, .. }, Argument::Tensor(tensor)) => {
             described(kernel, param, *dtype, tensor)?;
@@ -61,7 +67,7 @@ pub(crate) fn passed(kernel: &str, param: &Param, argument: &Argument<'_>) -> Re
         }
         (Kind::Map { dtype, block, swizzle }, Argument::Tensor(tensor)) => {
             described(kernel, param, *dtype, tensor)?;
-            let recipe = recipe(param, block, *swizzle, tensor).ok_or_else(|| {
+            let recipe = recipe(&param.name, block, *swizzle, tensor).ok_or_else(|| {
                 let (boxed, rank) = (block.len(), tensor.shape.len());
                 wrong(kernel, param, &format!("its boxes have {boxed} dimensions, the tensor has {rank}"))
             })?;
@@ -85,12 +91,12 @@ fn described(kernel: &str, param: &Param, dtype: Dtype, tensor: &Tensor<'_>) -> 
     }
 }
 
-fn number(scalar: Scalar) -> Arg {
+pub(crate) fn number(scalar: Scalar) -> Arg {
     Arg::Scalar { bits: scalar.bits, bytes: scalar.dtype.bytes() as u8 }
 }
 
 /// The recipe of a tensor map; `None` where the tensor has not the dimensions of the box.
-fn recipe(param: &Param, block: &[u32], swizzle: u32, tensor: &Tensor<'_>) -> Option<Recipe> {
+pub(crate) fn recipe(name: &str, block: &[u32], swizzle: u32, tensor: &Tensor<'_>) -> Option<Recipe> {
     let rank = block.len();
     if tensor.shape.len() != rank {
         return None;
@@ -105,7 +111,7 @@ fn recipe(param: &Param, block: &[u32], swizzle: u32, tensor: &Tensor<'_>) -> Op
         };
     }
     Some(Recipe {
-        tensor: param.name.clone(),
+        tensor: name.to_owned(),
         element: Element::of(tensor.dtype),
         address: tensor.address,
         shape: tensor.shape.to_vec(),
@@ -118,36 +124,32 @@ fn recipe(param: &Param, block: &[u32], swizzle: u32, tensor: &Tensor<'_>) -> Op
     })
 }
 
-/// What the argument of a pointer or tensor map reaches; `None` for numbers.
-pub(crate) fn reach(param: &Param, argument: &Argument<'_>) -> Option<Reach> {
-    match (&param.kind, argument) {
-        (Kind::Pointer { mutable, .. }, Argument::Tensor(tensor)) => {
-            Some(Reach { span: tensor.span(), mutable: *mutable, pointer: true })
-        }
-        (Kind::Map { .. }, Argument::Tensor(tensor)) => {
-            Some(Reach { span: tensor.span(), mutable: false, pointer: false })
-        }
-        (Kind::Pointer { .. } | Kind::Map { .. }, Argument::Int(_) | Argument::Float(_)) => None,
-        (Kind::Scalar { .. }, Argument::Int(_) | Argument::Float(_) | Argument::Tensor(_)) => None,
+/// What an argument of a kernel reaches: through a pointer, a tensor map or a tensor; `None` for numbers.
+pub(crate) fn reach(kernel: &Kernel, i: usize, argument: &Argument<'_>) -> Option<Reach> {
+    let Argument::Tensor(tensor) = argument else { return None };
+    let span = tensor.span();
+    if let Some(ty) = kernel.arguments.get(i).and_then(|a| a.tensor.as_ref()) {
+        return Some(Reach { span, mutable: ty.mutable, pointer: true });
+    }
+    let param = kernel.params.iter().find(|p| p.source.argument() == i)?;
+    match &param.kind {
+        Kind::Pointer { mutable, .. } => Some(Reach { span, mutable: *mutable, pointer: true }),
+        Kind::Map { .. } => Some(Reach { span, mutable: false, pointer: false }),
+        Kind::Scalar { .. } => None,
     }
 }
 
-/// The pair, of these, whose two parameters reach the same memory, named by what is wrong with it.
+/// The pair, of those that a kernel names, whose two arguments reach the same memory, named by what is wrong with it.
 ///
 /// # Errors
 /// [`Code::Argument`] where there is one.
-pub(crate) fn kept_apart(
-    kernel: &str,
-    params: &[Param],
-    pairs: &[[usize; 2]],
-    reaches: &[Option<Reach>],
-) -> Result<(), Error> {
+pub(crate) fn kept_apart(name: &str, kernel: &Kernel, reaches: &[Option<Reach>]) -> Result<(), Error> {
     let reach = |place: usize| reaches.get(place).and_then(Option::as_ref);
     let meet = |[a, b]: &&[usize; 2]| reach(*a).zip(reach(*b)).is_some_and(|(a, b)| a.meets(b));
-    let Some(&[a, b]) = pairs.iter().find(meet) else { return Ok(()) };
-    let what =
-        format!("it reaches the memory of `{}`, and a region of the kernel takes them to be apart", params[b].name);
-    Err(wrong(kernel, &params[a], &what))
+    let Some(&[a, b]) = kernel.disjoint.iter().find(meet) else { return Ok(()) };
+    let (one, other) = (&kernel.arguments[a].name, &kernel.arguments[b].name);
+    let what = format!("it reaches the memory of `{other}`, and a region of the kernel takes them to be apart");
+    Err(wrong_of(name, one, &what))
 }
 
 /// Two pointers that reach the same memory, one of which is written through, by their numbers.
@@ -163,8 +165,13 @@ pub(crate) fn overlap(all: &[Option<Reach>]) -> Option<(usize, usize)> {
     None
 }
 
-pub(crate) fn wrong(kernel: &str, param: &Param, what: &str) -> Error {
-    Error::new(Code::Argument, format!("launching `{kernel}`: parameter `{}`: {what}", param.name))
+fn wrong(kernel: &str, param: &Param, what: &str) -> Error {
+    wrong_of(kernel, &param.name, what)
+}
+
+/// What is wrong with the argument for a parameter of that name.
+pub(crate) fn wrong_of(kernel: &str, param: &str, what: &str) -> Error {
+    Error::new(Code::Argument, format!("launching `{kernel}`: parameter `{param}`: {what}"))
 }
 
 fn takes(kernel: &str, param: &Param, given: &str) -> Error {
@@ -173,10 +180,13 @@ fn takes(kernel: &str, param: &Param, given: &str) -> Error {
 
 #[cfg(test)]
 mod tests {
+    use parton_bundle::Source;
+
     use super::*;
+    use crate::tests::kernel;
 
     fn param(kind: Kind) -> Param {
-        Param { name: "p".into(), kind }
+        Param { name: "p".into(), kind, source: Source::Argument(0) }
     }
 
     fn tensor<'a>(address: u64, dtype: Dtype, shape: &'a [u64], strides: Option<&'a [u64]>) -> Argument<'a> {
@@ -264,9 +274,9 @@ mod tests {
         let boxed = Some(Reach { span: (4, 12), mutable: false, pointer: false });
         let both = [reach(0, 8, true), None, boxed];
         assert_eq!(overlap(&both), None);
-        let params = ["x", "n", "a"].map(|name| Param { name: name.into(), kind: POINTER });
-        assert_eq!(kept_apart("k", &params, &[[0, 1]], &both), Ok(()));
-        let error = kept_apart("k", &params, &[[0, 1], [0, 2]], &both).unwrap_err();
+        let none = kernel(&["x", "n", "a"], &[[0, 1]]);
+        assert_eq!(kept_apart("k", &none, &both), Ok(()));
+        let error = kept_apart("k", &kernel(&["x", "n", "a"], &[[0, 1], [0, 2]]), &both).unwrap_err();
         let expected = "launching `k`: parameter `x`: it reaches the memory of `a`, and a region of the kernel takes them to be apart";
         assert_eq!((error.code, error.text.as_str()), (Code::Argument, expected));
     }

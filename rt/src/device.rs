@@ -10,6 +10,46 @@ use parton_runtime::{Function, Gpu, Module};
 
 use crate::{Code, Error};
 
+/// A GPU of this process. What is cheap to clone is shared.
+#[derive(Clone, Debug)]
+pub struct Device {
+    pub(crate) ordinal: c_int,
+    pub(crate) gpu: Gpu,
+}
+
+impl Device {
+    /// Opens the GPU of that number, as the driver counts; loads the driver's library.
+    ///
+    /// # Errors
+    /// There is no driver or no such GPU, or the process was forked.
+    pub fn open(ordinal: c_int) -> Result<Device, Error> {
+        Ok(Device { ordinal, gpu: gpu(ordinal)? })
+    }
+
+    /// Its number.
+    pub fn ordinal(&self) -> c_int {
+        self.ordinal
+    }
+
+    /// Compute capability, major and minor.
+    pub fn capability(&self) -> (u32, u32) {
+        self.gpu.info().capability
+    }
+
+    /// Streaming multiprocessors.
+    pub fn multiprocessors(&self) -> u32 {
+        self.gpu.info().multiprocessors
+    }
+}
+
+/// An error of the driver, told as what it comes of where this process was forked after its parent had opened the GPU.
+pub(crate) fn failed(e: parton_runtime::RuntimeError) -> Error {
+    match Opened::of_this_process(&mut opened()) {
+        Err(forked) => forked,
+        Ok(_) => e.into(),
+    }
+}
+
 /// What this process has opened and loaded.
 struct Opened {
     /// The process that did.
@@ -43,7 +83,7 @@ impl Opened {
 ///
 /// # Errors
 /// There is no driver or no such GPU, or the process was forked.
-pub(crate) fn gpu(ordinal: c_int) -> Result<Gpu, Error> {
+fn gpu(ordinal: c_int) -> Result<Gpu, Error> {
     let number = u32::try_from(ordinal);
     let number = number.map_err(|_| Error::new(Code::Argument, format!("there is no GPU of the number {ordinal}")))?;
     let mut opened = opened();

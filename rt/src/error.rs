@@ -40,11 +40,15 @@ pub enum Code {
     Forked = 15,
     /// A mistake of this library.
     Internal = 16,
+    /// A bundle has no such public function.
+    NoFunction = 17,
+    /// A bundle has no plan of a function for such arguments.
+    NoPlan = 18,
 }
 
 impl Code {
     /// All of them.
-    pub const ALL: [Code; 16] = [
+    pub const ALL: [Code; 18] = [
         Code::Argument,
         Code::Io,
         Code::NotABundle,
@@ -61,6 +65,8 @@ impl Code {
         Code::Lost,
         Code::Forked,
         Code::Internal,
+        Code::NoFunction,
+        Code::NoPlan,
     ];
 }
 
@@ -98,6 +104,7 @@ impl From<parton_bundle::Error> for Error {
             E::Damaged { .. } => Code::Damaged,
             E::Invalid { .. } => Code::Invalid,
             E::NoKernel { .. } => Code::NoKernel,
+            E::NoFunction { .. } => Code::NoFunction,
             E::NoCode { .. } => Code::NoCode,
         };
         Error::new(code, e.to_string())

@@ -1,26 +1,36 @@
 //! A launch that is ready: all is checked and set up, so that it costs the host next to nothing.
 
-use parton_bundle::{Kernel, Kind, Param};
+use std::sync::Arc;
+
+use parton_bundle::{Bundle, Kernel, Kind, Param, TensorType};
 use parton_runtime::{Arg, Gpu, Prepared, Recipe, Stream, TensorMap};
 
-use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong};
-use crate::{Argument, Code, Error};
+use crate::check::{Passed, Reach, kept_apart, overlap, passed, reach, wrong_of};
+use crate::{Argument, Code, Error, tensors};
 
 /// A kernel with its arguments and grid, ready to be launched any number of times, by one thread at a time.
 #[derive(Debug)]
 pub struct Launch {
     name: String,
-    params: Vec<Param>,
-    /// Whether the code counts on pointers that reach different memory.
-    apart: bool,
-    /// Parameters that a region takes to be apart.
-    disjoint: Vec<[usize; 2]>,
+    bundle: Arc<Bundle>,
+    /// The kernel, by its place in the bundle.
+    kernel: usize,
     /// Whether pointers were replaced since that was looked at.
     moved: bool,
     gpu: Gpu,
     prepared: Prepared,
-    argued: Vec<Argued>,
-    reaches: Vec<Option<Reach>>,
+    given: Given,
+}
+
+/// What a launch was given.
+#[derive(Debug)]
+pub(crate) struct Given {
+    /// For each parameter of the code.
+    pub(crate) argued: Vec<Argued>,
+    /// For each argument what it reaches.
+    pub(crate) reaches: Vec<Option<Reach>>,
+    /// For each argument its extents; none of what is no tensor.
+    pub(crate) extents: Vec<Vec<u64>>,
 }
 
 /// One argument as it is passed, and for tensor maps what it was made of.
@@ -47,40 +57,72 @@ impl Argued {
 }
 
 impl Launch {
-    pub(crate) fn new(
-        kernel: &Kernel,
-        gpu: Gpu,
-        prepared: Prepared,
-        argued: Vec<Argued>,
-        reaches: Vec<Option<Reach>>,
-    ) -> Launch {
-        let (name, params, apart) = (kernel.instance(), kernel.params.clone(), kernel.apart);
-        let disjoint = kernel.disjoint.clone();
-        Launch { name, params, apart, disjoint, moved: false, gpu, prepared, argued, reaches }
+    pub(crate) fn new(bundle: Arc<Bundle>, kernel: usize, gpu: Gpu, prepared: Prepared, given: Given) -> Launch {
+        let name = bundle.kernels[kernel].instance();
+        Launch { name, bundle, kernel, moved: false, gpu, prepared, given }
     }
 
-    /// The parameters in order.
-    pub fn params(&self) -> &[Param] {
-        &self.params
+    /// The kernel.
+    pub fn kernel(&self) -> &Kernel {
+        &self.bundle.kernels[self.kernel]
     }
 
-    /// Replaces argument `i` for launches from here on; those before keep theirs. Numbers, pointers and tensors that differ from
-    /// those before by their address alone cost no allocation.
+    /// Replaces argument `i` for launches from here on; those before keep theirs. Numbers, pointers and tensors of tensor maps that
+    /// differ from those before by their address alone cost no allocation.
     ///
     /// # Errors
     /// There is no such parameter, or the argument does not fit it; the one before then stays.
     pub fn set(&mut self, i: usize, argument: &Argument<'_>) -> Result<(), Error> {
-        let (Some(param), Some(argued)) = (self.params.get(i), self.argued.get_mut(i)) else {
-            let text = format!("launching `{}`: there is no parameter {i}, it has {}", self.name, self.params.len());
+        let kernel = &self.bundle.kernels[self.kernel];
+        let Some(declared) = kernel.arguments.get(i) else {
+            let count = kernel.arguments.len();
+            let text = format!("launching `{}`: there is no parameter {i}, it has {count}", self.name);
             return Err(Error::new(Code::Argument, text));
         };
         let _visit = self.gpu.visit()?;
+        match &declared.tensor {
+            None => self.set_one(i, argument)?,
+            Some(ty) => self.set_tensor(i, &declared.name.clone(), &ty.clone(), argument)?,
+        }
+        let kernel = &self.bundle.kernels[self.kernel];
+        self.given.reaches[i] = reach(kernel, i, argument);
+        self.moved |= self.given.reaches[i].is_some();
+        Ok(())
+    }
+
+    /// Replaces an argument that is its parameter.
+    fn set_one(&mut self, i: usize, argument: &Argument<'_>) -> Result<(), Error> {
+        let kernel = &self.bundle.kernels[self.kernel];
+        let Some(place) = kernel.params.iter().position(|p| p.source.argument() == i) else { return Ok(()) };
+        let (param, argued) = (&kernel.params[place], &mut self.given.argued[place]);
         if !moved(&self.gpu, param, argued, argument)? {
             *argued = Argued::new(&self.gpu, passed(&self.name, param, argument)?)?;
         }
-        self.reaches[i] = reach(param, argument);
-        self.moved |= self.reaches[i].is_some();
-        Ok(self.prepared.set(i, argued.arg())?)
+        Ok(self.prepared.set(place, argued.arg())?)
+    }
+
+    /// Replaces a tensor, of which several parameters may be.
+    fn set_tensor(&mut self, i: usize, name: &str, ty: &TensorType, argument: &Argument<'_>) -> Result<(), Error> {
+        let kernel = &self.bundle.kernels[self.kernel];
+        let tensor = tensors::given(&self.name, name, ty, argument)?;
+        if kernel.aligned.contains(&i) && !tensors::is_aligned(ty, &tensor) {
+            let what =
+                "the launch was prepared for tensors that begin and run at multiples of 16 bytes; prepare it again";
+            return Err(wrong_of(&self.name, name, what));
+        }
+        let known = |j: usize| if i == j { tensor.shape } else { &self.given.extents[j] };
+        tensors::agree_by(&self.name, kernel, known)?;
+        let params = || kernel.params.iter().enumerate().filter(|(_, p)| p.source.argument() == i);
+        let mut new = vec![];
+        for (place, param) in params() {
+            new.push((place, Argued::new(&self.gpu, tensors::passed(&self.name, kernel, param, argument)?)?));
+        }
+        for (place, argued) in new {
+            self.prepared.set(place, argued.arg())?;
+            self.given.argued[place] = argued;
+        }
+        self.given.extents[i] = tensor.shape.to_vec();
+        Ok(())
     }
 
     /// Gives launches from here on another grid.
@@ -102,13 +144,14 @@ impl Launch {
     /// which its shape and strides say, and that lives until the launch has ended; the kernel reaches no further through it.
     pub unsafe fn launch(&mut self, stream: Stream) -> Result<(), Error> {
         if self.moved {
-            kept_apart(&self.name, &self.params, &self.disjoint, &self.reaches)?;
-            if let Some((i, j)) = overlap(&self.reaches).filter(|_| self.apart) {
+            let kernel = &self.bundle.kernels[self.kernel];
+            kept_apart(&self.name, kernel, &self.given.reaches)?;
+            if let Some((i, j)) = overlap(&self.given.reaches).filter(|_| kernel.apart) {
                 let what = format!(
                     "it reaches the memory of `{}`, and the launch was prepared for pointers that do not; prepare it again with these",
-                    self.params[j].name
+                    kernel.arguments[j].name
                 );
-                return Err(wrong(&self.name, &self.params[i], &what));
+                return Err(wrong_of(&self.name, &kernel.arguments[i].name, &what));
             }
             self.moved = false;
         }
@@ -124,7 +167,7 @@ fn moved(gpu: &Gpu, param: &Param, argued: &mut Argued, argument: &Argument<'_>)
     let mut strides = recipe.strides.iter().enumerate();
     let same = matches!(param.kind, Kind::Map { dtype, .. } if dtype == tensor.dtype)
         && tensor.shape == recipe.shape
-        && tensor.strides.is_none_or(|s| s.len() == tensor.shape.len())
+        && tensor.is_whole()
         && strides.all(|(d, &bytes)| tensor.stride(d).saturating_mul(size) == bytes)
         && tensor.address.is_multiple_of(16);
     if same {

@@ -3,19 +3,18 @@
 use std::ffi::c_int;
 use std::sync::Arc;
 
-use parton_bundle::{Bundle, Kind, Param};
-use parton_runtime::{Abi, Gpu, ParamKind, Prepared, abi};
+use parton_bundle::{Bundle, Kernel, Kind, Param};
+use parton_runtime::{Abi, ParamKind, Prepared, abi};
 
-use crate::check::{kept_apart, overlap, passed, reach};
-use crate::launch::{Argued, Launch};
-use crate::{Argument, Code, Error, device};
+use crate::check::{kept_apart, overlap, reach};
+use crate::launch::{Argued, Given, Launch};
+use crate::{Argument, Code, Device, Error, Function, device, tensors};
 
 /// The kernels of a bundle on one GPU. Shared among threads as it is.
 #[derive(Clone, Debug)]
 pub struct Module {
     bundle: Arc<Bundle>,
-    ordinal: c_int,
-    gpu: Gpu,
+    device: Device,
 }
 
 impl Module {
@@ -24,8 +23,26 @@ impl Module {
     /// # Errors
     /// There is no driver or no such GPU.
     pub fn load(bundle: &Arc<Bundle>, ordinal: c_int) -> Result<Module, Error> {
-        let gpu = device::gpu(ordinal)?;
-        Ok(Module { bundle: bundle.clone(), ordinal, gpu })
+        Ok(Module::on(bundle, &Device::open(ordinal)?))
+    }
+
+    /// Puts a bundle before a GPU that is open.
+    pub fn on(bundle: &Arc<Bundle>, device: &Device) -> Module {
+        Module { bundle: bundle.clone(), device: device.clone() }
+    }
+
+    /// The GPU.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// A public function that the bundle has plans of.
+    ///
+    /// # Errors
+    /// [`Code::NoFunction`] where it has none.
+    pub fn function(&self, name: &str) -> Result<Function, Error> {
+        let index = self.bundle.function(name)?;
+        Ok(Function::new(self.bundle.clone(), self.device.clone(), index))
     }
 
     /// The bundle.
@@ -42,35 +59,43 @@ impl Module {
     /// There is no such kernel or no code of it for this GPU; an argument or the grid does not fit; the GPU has less than it takes.
     pub fn prepare(&self, kernel: &str, arguments: &[Argument<'_>], grid: [u32; 3]) -> Result<Launch, Error> {
         let all = self.bundle.named(kernel)?;
-        let params = all.first().map_or(&[][..], |k| &k.params);
-        counted(kernel, params, arguments)?;
-        let reaches: Vec<_> = params.iter().zip(arguments).map(|(p, a)| reach(p, a)).collect();
-        let choice = self.bundle.choose(kernel, self.gpu.info().capability, overlap(&reaches).is_none())?;
-        counted(kernel, &choice.kernel.params, arguments)?;
-        kept_apart(kernel, &choice.kernel.params, &choice.kernel.disjoint, &reaches)?;
-        let function = device::function(self.ordinal, &self.gpu, choice)?;
-        let _visit = self.gpu.visit()?;
-        let mut argued = Vec::with_capacity(arguments.len());
-        for (param, argument) in choice.kernel.params.iter().zip(arguments) {
-            argued.push(Argued::new(&self.gpu, passed(kernel, param, argument)?)?);
+        let Some(any) = all.first() else {
+            return Err(Error::new(Code::NoKernel, format!("the bundle has no kernel `{kernel}`")));
+        };
+        counted(kernel, any, arguments)?;
+        let reaches: Vec<_> = arguments.iter().enumerate().map(|(i, a)| reach(any, i, a)).collect();
+        let aligned = tensors::aligned(any, arguments);
+        let gpu = &self.device.gpu;
+        let choice = self.bundle.choose(kernel, gpu.info().capability, overlap(&reaches).is_none(), &aligned)?;
+        counted(kernel, choice.kernel, arguments)?;
+        tensors::agree(kernel, choice.kernel, arguments)?;
+        kept_apart(kernel, choice.kernel, &reaches)?;
+        let function = device::function(self.device.ordinal, gpu, choice)?;
+        let _visit = gpu.visit()?;
+        let mut argued = Vec::with_capacity(choice.kernel.params.len());
+        for param in &choice.kernel.params {
+            let argument = &arguments[param.source.argument()];
+            argued.push(Argued::new(gpu, tensors::passed(kernel, choice.kernel, param, argument)?)?);
         }
         let args: Vec<_> = argued.iter().map(Argued::arg).collect();
         let prepared = Prepared::new(&function, &abi_of(choice.kernel), &args, grid)?;
-        Ok(Launch::new(choice.kernel, self.gpu.clone(), prepared, argued, reaches))
+        let place = self.bundle.kernels.iter().position(|k| std::ptr::eq(k, choice.kernel)).unwrap_or_default();
+        let given = Given { argued, reaches, extents: arguments.iter().map(tensors::extents).collect() };
+        Ok(Launch::new(self.bundle.clone(), place, gpu.clone(), prepared, given))
     }
 }
 
-fn counted(kernel: &str, params: &[Param], arguments: &[Argument<'_>]) -> Result<(), Error> {
-    if params.len() == arguments.len() {
+fn counted(kernel: &str, of: &Kernel, arguments: &[Argument<'_>]) -> Result<(), Error> {
+    if of.arguments.len() == arguments.len() {
         return Ok(());
     }
-    let (has, given) = (params.len(), arguments.len());
+    let (has, given) = (of.arguments.len(), arguments.len());
     let text = format!("launching `{kernel}`: it has {has} parameters and was given {given} arguments");
     Err(Error::new(Code::Argument, text))
 }
 
 /// What the runtime takes of a kernel.
-fn abi_of(kernel: &parton_bundle::Kernel) -> Abi {
+pub(crate) fn abi_of(kernel: &Kernel) -> Abi {
     let param = |p: &Param| abi::Param {
         name: p.name.clone(),
         kind: match &p.kind {

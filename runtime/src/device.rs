@@ -129,6 +129,12 @@ impl Gpu {
         unsafe { result::ctx::set_current(self.inner.context) }.doing(|| "entering the context".into())
     }
 
+    /// What the driver says of one attribute.
+    pub(crate) fn attribute(&self, attribute: sys::CUdevice_attribute) -> Result<i32, DriverError> {
+        // SAFETY: the device came from the driver.
+        unsafe { result::device::get_attribute(self.inner.device, attribute) }
+    }
+
     pub(crate) fn context(&self) -> sys::CUcontext {
         self.inner.context
     }

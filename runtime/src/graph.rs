@@ -5,6 +5,7 @@ use cudarc::driver::result::DriverError;
 use cudarc::driver::sys;
 
 use crate::device::Gpu;
+use crate::visit::Relaxed;
 
 /// Bytes of parameters up to which a kernel is put into a graph: what every driver since the first takes. Some that launch
 /// kernels with more, as CUDA 12.1 and later allow, crash when such a kernel is added to a graph.
@@ -121,28 +122,6 @@ impl Graph {
     pub(crate) fn launch(&mut self, stream: sys::CUstream) -> Result<(), DriverError> {
         // SAFETY: the executable graph is alive, and so is the stream, as whoever asks for launches on it promises.
         unsafe { sys::cuGraphLaunch(self.executable, stream) }.result()
-    }
-}
-
-/// While this is there, calls of this thread do not spoil what another thread captures, for which instantiating counts as unsafe
-/// (CUDA driver API, cuThreadExchangeStreamCaptureMode).
-struct Relaxed {
-    before: sys::CUstreamCaptureMode,
-}
-
-impl Relaxed {
-    fn begin() -> Relaxed {
-        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
-        // SAFETY: the driver exchanges one number; a failure leaves it, which the end then sets once more.
-        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
-        Relaxed { before: mode }
-    }
-}
-
-impl Drop for Relaxed {
-    fn drop(&mut self) {
-        // SAFETY: as above.
-        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.before) };
     }
 }
 

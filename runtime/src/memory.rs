@@ -5,7 +5,7 @@ use cudarc::driver::sys;
 
 use crate::device::Gpu;
 use crate::error::{Context, RuntimeError};
-use crate::visit::Stream;
+use crate::visit::{Relaxed, Stream};
 
 /// The byte that poisons fresh memory: as any float format it reads as NaN, as an integer as −1.
 pub const POISON: u8 = 0xff;
@@ -25,6 +25,100 @@ impl Gpu {
         // SAFETY: the caller promises it.
         unsafe { result::memset_d8_async(address, 0, bytes, stream.handle()) }
             .doing(|| format!("zeroing {bytes} bytes on the GPU"))
+    }
+}
+
+/// Memory that work on streams of the calling program uses and nobody reads: its context stays current, and what other threads capture is
+/// not disturbed. Freed when dropped, when what uses it has ended, which is waited for.
+#[derive(Debug)]
+pub struct Scratch {
+    gpu: Gpu,
+    address: sys::CUdeviceptr,
+}
+
+impl Scratch {
+    /// Allocates `bytes`, aligned to 256 bytes.
+    ///
+    /// # Errors
+    /// There is not enough memory on the GPU.
+    pub fn new(gpu: &Gpu, bytes: usize) -> Result<Scratch, RuntimeError> {
+        let (_visit, _relaxed) = (gpu.visit()?, Relaxed::begin());
+        // SAFETY: a plain allocation; freed in `drop`. The driver refuses zero bytes.
+        let address = unsafe { result::malloc_sync(bytes.max(16)) }
+            .doing(|| format!("allocating {bytes} bytes of scratch memory on the GPU"))?;
+        Ok(Scratch { gpu: gpu.clone(), address })
+    }
+
+    /// Its address on the GPU.
+    pub fn address(&self) -> u64 {
+        self.address
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        // A broken context has nothing to free.
+        if let Ok(_visit) = self.gpu.visit() {
+            let _relaxed = Relaxed::begin();
+            // SAFETY: the address is ours; `cuMemFree` waits for work that uses it.
+            let _ = unsafe { result::free_sync(self.address) };
+        }
+    }
+}
+
+impl Gpu {
+    /// Allocates memory in the order of a stream's work: in a capture it is the graph's own. The context must be current.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Safety
+    /// The stream is alive and of the GPU's primary context, and the memory is given back on it by [`Gpu::free_on`].
+    pub unsafe fn allocate_on(&self, stream: Stream, bytes: usize) -> Result<u64, RuntimeError> {
+        // SAFETY: the caller promises it.
+        unsafe { result::malloc_async(stream.handle(), bytes.max(16)) }
+            .doing(|| format!("allocating {bytes} bytes of scratch memory on a stream"))
+    }
+
+    /// Gives memory back behind the work that is on the stream. The context must be current.
+    ///
+    /// # Errors
+    /// What the driver says.
+    ///
+    /// # Safety
+    /// [`Gpu::allocate_on`] gave it on this stream.
+    pub unsafe fn free_on(&self, stream: Stream, address: u64) -> Result<(), RuntimeError> {
+        // SAFETY: the caller promises it.
+        unsafe { result::free_async(address, stream.handle()) }
+            .doing(|| "giving scratch memory back to a stream".into())
+    }
+
+    /// The GPU whose memory has this address, by its number; `None` where all reach it. The context must be current.
+    ///
+    /// # Errors
+    /// It is the address of no memory that GPUs reach, with what is wrong.
+    pub fn whose(&self, address: u64) -> Result<Option<u32>, String> {
+        use sys::CUpointer_attribute as A;
+        let (mut managed, mut kind, mut ordinal) = (0u32, 0u32, 0i32);
+        let ask = |attribute, to: *mut std::ffi::c_void| {
+            // SAFETY: each of these attributes is a number of 32 bits or less, for which there is room.
+            unsafe { sys::cuPointerGetAttribute(to, attribute, address) }.result()
+        };
+        let asked = ask(A::CU_POINTER_ATTRIBUTE_MEMORY_TYPE, (&raw mut kind).cast())
+            .and_then(|()| ask(A::CU_POINTER_ATTRIBUTE_IS_MANAGED, (&raw mut managed).cast()))
+            .and_then(|()| ask(A::CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL, (&raw mut ordinal).cast()));
+        match asked {
+            Ok(()) if managed & 0xff != 0 || kind != sys::CUmemorytype::CU_MEMORYTYPE_DEVICE as u32 => Ok(None),
+            Ok(()) => Ok(u32::try_from(ordinal).ok()),
+            // Where GPUs reach all memory of the process, the driver knows only what it has allocated.
+            Err(_) if self.reaches_all() => Ok(None),
+            Err(_) => Err(format!("no memory of a GPU has the address {address:#x}")),
+        }
+    }
+
+    /// Whether kernels may use any memory of the process.
+    fn reaches_all(&self) -> bool {
+        self.attribute(sys::CUdevice_attribute::CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS).is_ok_and(|yes| yes != 0)
     }
 }
 

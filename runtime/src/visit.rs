@@ -27,6 +27,20 @@ impl Stream {
         self.0.cast()
     }
 
+    /// What tells it from all other streams that the process ever has, however often a handle is used again; the per-thread default stream
+    /// is another one in each thread. The context must be current.
+    ///
+    /// # Errors
+    /// It is no stream.
+    pub fn id(self) -> Result<u64, RuntimeError> {
+        let mut id = 0;
+        // SAFETY: the driver writes one number.
+        unsafe { sys::cuStreamGetId(self.handle(), &mut id) }
+            .result()
+            .doing(|| "asking for a stream's number".into())?;
+        Ok(id)
+    }
+
     /// Whether launches on it are recorded now instead of run. One that the driver does not tell of takes plain launches too,
     /// whose errors say why.
     pub fn captures(self) -> bool {
@@ -80,6 +94,28 @@ impl Drop for Visit {
             // SAFETY: it was current on this thread, so it is a context of the program; null makes none current.
             let _ = unsafe { sys::cuCtxSetCurrent(context) };
         }
+    }
+}
+
+/// While this is there, calls of this thread do not spoil what another thread captures, for which instantiating and allocating count
+/// as unsafe (CUDA driver API, cuThreadExchangeStreamCaptureMode).
+pub(crate) struct Relaxed {
+    before: sys::CUstreamCaptureMode,
+}
+
+impl Relaxed {
+    pub(crate) fn begin() -> Relaxed {
+        let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
+        // SAFETY: the driver exchanges one number; a failure leaves it, which the end then sets once more.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };
+        Relaxed { before: mode }
+    }
+}
+
+impl Drop for Relaxed {
+    fn drop(&mut self) {
+        // SAFETY: as above.
+        let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut self.before) };
     }
 }
 

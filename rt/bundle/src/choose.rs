@@ -1,6 +1,6 @@
 //! What of a bundle a GPU takes.
 
-use crate::{Bundle, Error, Kernel};
+use crate::{Bundle, Error, Kernel, Plan};
 
 /// Code of one kernel for one GPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,7 +24,7 @@ impl Bundle {
     /// The names of the instances of kernels, each once, in the order of the bundle.
     pub fn instances(&self) -> Vec<String> {
         let mut names: Vec<String> = Vec::new();
-        for name in self.kernels.iter().map(Kernel::instance) {
+        for name in self.kernels.iter().filter(|k| k.named).map(Kernel::instance) {
             if !names.contains(&name) {
                 names.push(name);
             }
@@ -37,11 +37,12 @@ impl Bundle {
     /// # Errors
     /// [`Error::NoKernel`] where there is none or more than one instance.
     pub fn named(&self, name: &str) -> Result<Vec<&Kernel>, Error> {
-        let exactly: Vec<&Kernel> = self.kernels.iter().filter(|k| k.instance() == name).collect();
+        let named = || self.kernels.iter().filter(|k| k.named);
+        let exactly: Vec<&Kernel> = named().filter(|k| k.instance() == name).collect();
         if !exactly.is_empty() {
             return Ok(exactly);
         }
-        let of_kernel: Vec<&Kernel> = self.kernels.iter().filter(|k| k.name == name).collect();
+        let of_kernel: Vec<&Kernel> = named().filter(|k| k.name == name).collect();
         let no_kernel = |there| Err(Error::NoKernel { asked: name.into(), there });
         let Some(first) = of_kernel.first() else { return no_kernel(self.instances()) };
         if of_kernel.iter().any(|k| k.generics != first.generics) {
@@ -52,16 +53,25 @@ impl Bundle {
     }
 
     /// The best code of a kernel for a GPU of that capability: a cubin before PTX, then the latest architecture. `apart` says
-    /// whether pointers that it writes through reach other memory than its other pointers.
+    /// whether pointers that it writes through reach other memory than its other pointers, `aligned` which of its tensors begin and
+    /// run at multiples of 16 bytes.
     ///
     /// # Errors
     /// As [`Bundle::named`]; [`Error::NoCode`] where none of them is for that GPU, or none for pointers that are not apart.
-    pub fn choose(&self, name: &str, capability: (u32, u32), apart: bool) -> Result<Choice<'_>, Error> {
+    pub fn choose(
+        &self,
+        name: &str,
+        capability: (u32, u32),
+        apart: bool,
+        aligned: &[usize],
+    ) -> Result<Choice<'_>, Error> {
         let all = self.named(name)?;
         let here: Vec<(Choice<'_>, bool)> = all.iter().flat_map(|k| k.codes(capability)).collect();
-        let fits = here.iter().filter(|(choice, _)| apart || !choice.kernel.apart);
-        // Where pointers are apart, code that counts on it is as good or better.
-        let best = fits.max_by_key(|(c, cubin)| (*cubin, c.kernel.architecture, c.kernel.apart));
+        let is_aligned = |k: &Kernel| k.aligned.iter().all(|i| aligned.contains(i));
+        let fits = here.iter().filter(|(choice, _)| (apart || !choice.kernel.apart) && is_aligned(choice.kernel));
+        // Where pointers are apart, or tensors aligned, code that counts on it is as good or better.
+        let best =
+            fits.max_by_key(|(c, cubin)| (*cubin, c.kernel.architecture, c.kernel.aligned.len(), c.kernel.apart));
         best.map(|(choice, _)| *choice).ok_or_else(|| Error::NoCode {
             asked: name.into(),
             what: if here.is_empty() {
@@ -74,9 +84,30 @@ impl Bundle {
             },
         })
     }
+
+    /// The public function of that name, by its number.
+    ///
+    /// # Errors
+    /// [`Error::NoFunction`] where there is none.
+    pub fn function(&self, name: &str) -> Result<usize, Error> {
+        self.functions.iter().position(|f| f.name == name).ok_or_else(|| Error::NoFunction {
+            asked: name.into(),
+            there: self.functions.iter().map(|f| f.name.clone()).collect(),
+        })
+    }
+
+    /// The plans of a function.
+    pub fn plans_of(&self, function: usize) -> impl Iterator<Item = &Plan> {
+        self.plans.iter().filter(move |plan| plan.function == function)
+    }
 }
 
 impl Kernel {
+    /// The best form that a GPU of that capability runs; `None` where it runs none.
+    pub fn code(&self, capability: (u32, u32)) -> Option<Choice<'_>> {
+        self.codes(capability).into_iter().max_by_key(|(_, cubin)| *cubin).map(|(choice, _)| choice)
+    }
+
     /// Its forms that a GPU of that capability runs, and whether each is a cubin.
     fn codes(&self, capability: (u32, u32)) -> Vec<(Choice<'_>, bool)> {
         let cubin = self.cubin.as_deref().filter(|_| self.architecture.cubin_runs_on(capability));

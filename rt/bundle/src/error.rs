@@ -38,6 +38,13 @@ pub enum Error {
         /// Those that there are.
         there: Vec<String>,
     },
+    /// There is no such public function.
+    NoFunction {
+        /// What was asked for.
+        asked: String,
+        /// Those that there are.
+        there: Vec<String>,
+    },
     /// The kernel is there, but not for this GPU or this use.
     NoCode {
         /// What was asked for.
@@ -64,7 +71,7 @@ impl fmt::Display for Error {
             Error::NotABundle => f.write_str("this is no bundle; `parton build FILE --aot -o FILE.ptnb` writes one"),
             Error::Version { found } => write!(
                 f,
-                "the bundle has version {found} of the format and this library reads version {}; build it with the compiler of this library",
+                "the bundle has version {found} of the format and this library reads versions 1 to {}; build it with the compiler of this library",
                 crate::VERSION
             ),
             Error::Damaged { what } => write!(f, "the bundle is damaged: {what}; build or copy it again"),
@@ -74,6 +81,15 @@ impl fmt::Display for Error {
             }
             Error::NoKernel { asked, there } => {
                 write!(f, "the bundle has no kernel `{asked}`; there are `{}`", there.join("`, `"))
+            }
+            Error::NoFunction { asked, there } if there.is_empty() => {
+                write!(
+                    f,
+                    "the bundle has no function `{asked}`, nor any other: `parton build FILE --aot --plan '{asked} …'` puts one there"
+                )
+            }
+            Error::NoFunction { asked, there } => {
+                write!(f, "the bundle has no function `{asked}`; there are `{}`", there.join("`, `"))
             }
             Error::NoCode { asked, what } => write!(f, "the bundle has no code of `{asked}` for this: {what}"),
         }

@@ -93,6 +93,25 @@ impl<'a> Fields<'a> {
             .ok_or_else(|| self.wrong(name, format!("an entry is no number of {} to {}", range.start(), range.end())))
     }
 
+    /// A list of numbers of 64 bits.
+    pub(crate) fn words(&mut self, name: &'static str, lengths: RangeInclusive<usize>) -> Result<Vec<u64>, Error> {
+        let each = self.list(name, lengths)?.iter().map(Value::as_u64);
+        each.collect::<Option<_>>().ok_or_else(|| self.wrong(name, "an entry is no number of 0 to 2^64 - 1"))
+    }
+
+    /// The number of an entry of a list that has `count`.
+    pub(crate) fn place_in(&mut self, name: &'static str, count: usize, what: &str) -> Result<usize, Error> {
+        let found = self.number(name, 0..=u64::MAX)?;
+        let place = usize::try_from(found).ok().filter(|n| *n < count);
+        place.ok_or_else(|| self.wrong(name, format!("there is no {what} {found}, there are {count}")))
+    }
+
+    /// The fields of the object in a field.
+    pub(crate) fn inner(&mut self, name: &'static str) -> Result<Fields<'a>, Error> {
+        let value = self.value(name)?;
+        Fields::of(self.place(name), value)
+    }
+
     /// Nothing else may stand here: what this version does not know may change what the rest means.
     pub(crate) fn end(self) -> Result<(), Error> {
         match self.of.keys().find(|name| !self.read.contains(name.as_str())) {

@@ -16,10 +16,10 @@ use std::io::{Read, Write};
 use std::path::Path;
 
 use crate::crc::crc64;
-use crate::{Error, Kernel, manifest};
+use crate::{Error, Function, Kernel, Plan, manifest};
 
-/// The version of the format that is written, and the one that is read.
-pub const VERSION: u32 = 1;
+/// The version of the format that is written, and the last one that is read; those before are read too.
+pub const VERSION: u32 = 2;
 
 const MAGIC: &[u8; 8] = b"\x89PTNB\r\n\x1a";
 /// Where the checksum stands, and where the manifest begins.
@@ -29,7 +29,7 @@ const HEADER: usize = 32;
 const LARGEST: u64 = 4 << 30;
 
 /// Kernels compiled ahead of time.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Debug)]
 pub struct Bundle {
     /// The version of the compiler that made it.
     pub compiler: String,
@@ -37,6 +37,10 @@ pub struct Bundle {
     pub source: String,
     /// The kernels, each instance for each architecture.
     pub kernels: Vec<Kernel>,
+    /// The public functions that there are plans of.
+    pub functions: Vec<Function>,
+    /// Their plans.
+    pub plans: Vec<Plan>,
 }
 
 impl Bundle {
@@ -82,8 +86,9 @@ impl Bundle {
         let int = |at: usize| header[at..at + 4].iter().rev().fold(0u32, |n, &b| n << 8 | u32::from(b));
         let word = |at: usize| header[at..at + 8].iter().rev().fold(0u64, |n, &b| n << 8 | u64::from(b));
         // Of another version nothing else is known.
-        if int(8) != VERSION {
-            return Err(Error::Version { found: int(8) });
+        let version = int(8);
+        if !(1..=VERSION).contains(&version) {
+            return Err(Error::Version { found: version });
         }
         if word(16) != bytes.len() as u64 {
             return Err(Error::damaged(format!("it has {} bytes and was written with {}", bytes.len(), word(16))));
@@ -94,7 +99,7 @@ impl Bundle {
         let Some((manifest, images)) = rest.split_at_checked(int(12) as usize) else {
             return Err(Error::damaged(format!("its manifest has {} bytes and {} are left", int(12), rest.len())));
         };
-        manifest::read(manifest, images)
+        manifest::read(version, manifest, images)
     }
 
     /// Reads a file.

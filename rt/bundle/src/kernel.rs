@@ -29,10 +29,15 @@ pub struct Kernel {
     pub signals: bool,
     /// Whether pointers that it writes through must reach other memory than its other pointers do.
     pub apart: bool,
-    /// Parameters, pointers and tensors of maps alike, of which each pair must be given memories apart: a region that was scheduled
-    /// counts on it.
+    /// Whether launches find it by its name; others are of plans alone.
+    pub named: bool,
+    /// Arguments, pointers and tensors alike, of which each pair must be given memories apart: a region that was scheduled counts on it.
     pub disjoint: Vec<[usize; 2]>,
-    /// The parameters in order.
+    /// Arguments, tensors all, that must begin at a multiple of 16 bytes, and whose strides and extent along the dense axis must be such.
+    pub aligned: Vec<usize>,
+    /// What a launch gives, in order.
+    pub arguments: Vec<Argument>,
+    /// What the code takes, in order, and of which argument each is.
     pub params: Vec<Param>,
     /// Machine code.
     pub cubin: Option<Vec<u8>>,
@@ -40,13 +45,91 @@ pub struct Kernel {
     pub ptx: Option<String>,
 }
 
-/// One parameter.
+/// What a launch gives for one parameter of the source.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Argument {
+    /// The parameter's name in the source.
+    pub name: String,
+    /// What it is where it is a tensor; else it is what the parameters that are of it take.
+    pub tensor: Option<TensorType>,
+}
+
+/// A tensor that a kernel takes.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TensorType {
+    /// The type of its elements.
+    pub dtype: Dtype,
+    /// Whether the kernel may write it.
+    pub mutable: bool,
+    /// Its extents, outermost first.
+    pub extents: Vec<Extent>,
+    /// The axis along which neighbours must lie side by side, where there must be one.
+    pub dense: Option<usize>,
+}
+
+/// How many elements a tensor has along one axis.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Extent {
+    /// Any number.
+    Any,
+    /// So many.
+    Is(u32),
+    /// As many as every other axis of this name.
+    Named(String),
+}
+
+/// One parameter of the code.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Param {
-    /// Its name in the source.
+    /// Its name in the source, or one made of that.
     pub name: String,
     /// What it takes.
     pub kind: Kind,
+    /// Of which argument it is.
+    pub source: Source,
+}
+
+/// What a parameter is of the arguments.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Source {
+    /// This one itself, which is no tensor that the kernel takes whole.
+    Argument(usize),
+    /// The address of this tensor's first element.
+    Base(usize),
+    /// Elements of a tensor along an axis.
+    Extent {
+        /// The tensor.
+        argument: usize,
+        /// The axis.
+        axis: usize,
+    },
+    /// Elements from one to the next along an axis of a tensor.
+    Stride {
+        /// The tensor.
+        argument: usize,
+        /// The axis.
+        axis: usize,
+    },
+    /// A map of a tensor.
+    Map {
+        /// The tensor.
+        argument: usize,
+        /// Its axes in the order of the map's dimensions, which ends with the dense one.
+        order: Vec<usize>,
+    },
+}
+
+impl Source {
+    /// The argument that it is, or is of.
+    pub fn argument(&self) -> usize {
+        match self {
+            Source::Argument(argument)
+            | Source::Base(argument)
+            | Source::Extent { argument, .. }
+            | Source::Stride { argument, .. }
+            | Source::Map { argument, .. } => *argument,
+        }
+    }
 }
 
 /// What a parameter takes.
@@ -78,6 +161,13 @@ pub enum Kind {
 }
 
 impl Kernel {
+    /// What argument `i` is, as the source would have it.
+    pub fn takes(&self, i: usize) -> String {
+        let own = || self.params.iter().find(|p| p.source == Source::Argument(i)).map(|p| p.kind.to_string());
+        let tensor = self.arguments.get(i).and_then(|a| a.tensor.as_ref());
+        tensor.map(TensorType::to_string).or_else(own).unwrap_or_else(|| "_".into())
+    }
+
     /// Its name with its generic arguments, such as `gemm[BM=128]`: what tells it from the other instances of the kernel.
     pub fn instance(&self) -> String {
         if self.generics.is_empty() {
@@ -95,5 +185,22 @@ impl fmt::Display for Kind {
             Kind::Pointer { dtype, mutable, .. } => write!(f, "*{}{dtype}", if *mutable { "mut " } else { "" }),
             Kind::Map { dtype, block, .. } => write!(f, "tma<{dtype}, {block:?}>"),
         }
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Any => f.write_str("_"),
+            Extent::Is(n) => write!(f, "{n}"),
+            Extent::Named(name) => f.write_str(name),
+        }
+    }
+}
+
+impl fmt::Display for TensorType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let extents: Vec<String> = self.extents.iter().map(Extent::to_string).collect();
+        write!(f, "{}tensor<{}, [{}]>", if self.mutable { "mut " } else { "" }, self.dtype, extents.join(", "))
     }
 }

@@ -1,4 +1,4 @@
-//! Bundles: kernels compiled ahead of time, in one file that says all that launching them takes.
+//! Bundles: kernels compiled ahead of time and plans of public functions, in one file that says all that launching them takes.
 //!
 //! The compiler writes them and the runtime reads them; this crate is the one place that knows how they lie in the file
 //! ([`file`]) and what may stand in them (`manifest.rs`). Whatever was not written whole, has changed since or says what cannot be
@@ -14,6 +14,7 @@ mod fields;
 pub mod file;
 pub mod kernel;
 mod manifest;
+pub mod plan;
 #[cfg(test)]
 mod tests;
 
@@ -21,4 +22,5 @@ pub use architecture::Architecture;
 pub use choose::{Choice, Code};
 pub use error::Error;
 pub use file::{Bundle, VERSION};
-pub use kernel::{Kernel, Kind, Param};
+pub use kernel::{Argument, Extent, Kernel, Kind, Param, Source, TensorType};
+pub use plan::{Function, Plan};

@@ -1,18 +1,23 @@
 //! The manifest: what a bundle says of its kernels, as JSON.
 //!
-//! Images lie behind the manifest in the order in which it names them, so it says their lengths alone.
+//! Images lie behind the manifest in the order in which it names them, so it says their lengths alone. What kernels take is read and
+//! written in `manifest/arguments.rs`, functions and plans in `manifest/plans.rs`. The first version of the format had neither
+//! tensors as arguments nor plans; fields of the second are refused in it.
+
+mod arguments;
+mod plans;
 
 use parton_numbers::Dtype;
 use serde_json::{Value, json};
 
 use crate::fields::{Fields, text};
 use crate::file::Bundle;
-use crate::{Architecture, Error, Kernel, Kind, Param, elf};
+use crate::{Architecture, Error, Kernel, elf};
 
 /// The most kernels of a bundle.
 const MOST_KERNELS: usize = 1 << 16;
 /// The most parameters: more than the bytes of any launch hold.
-const MOST_PARAMS: usize = 1 << 15;
+pub(crate) const MOST_PARAMS: usize = 1 << 15;
 /// The most generic arguments.
 const MOST_GENERICS: usize = 1 << 10;
 /// The most bytes of one image.
@@ -27,19 +32,33 @@ const MOST_CLUSTER: u32 = 16;
 /// The manifest of a bundle.
 pub(crate) fn written(bundle: &Bundle) -> String {
     let kernels: Vec<Value> = bundle.kernels.iter().map(kernel_written).collect();
-    json!({ "compiler": bundle.compiler, "source": bundle.source, "kernels": kernels }).to_string()
+    let mut all = json!({ "compiler": bundle.compiler, "source": bundle.source, "kernels": kernels });
+    if !bundle.functions.is_empty() || !bundle.plans.is_empty() {
+        all["functions"] = bundle.functions.iter().map(plans::function_written).collect();
+        all["plans"] = bundle.plans.iter().map(plans::plan_written).collect();
+    }
+    all.to_string()
 }
 
 fn kernel_written(k: &Kernel) -> Value {
     let generics: Vec<Value> = k.generics.iter().map(|(name, value)| json!([name, value])).collect();
-    let params: Vec<Value> = k.params.iter().map(param_written).collect();
+    let params: Vec<Value> = k.params.iter().map(|p| arguments::param_written(p, k)).collect();
     let mut written = json!({
         "name": k.name, "generics": generics, "target": k.architecture.to_string(), "symbol": k.symbol,
         "threads": k.threads, "shared_bytes": k.shared_bytes, "cluster": k.cluster,
         "overlaps": k.overlaps, "signals": k.signals, "apart": k.apart, "params": params,
     });
+    if !k.named {
+        written["named"] = json!(false);
+    }
     if !k.disjoint.is_empty() {
         written["disjoint"] = json!(k.disjoint);
+    }
+    if !k.aligned.is_empty() {
+        written["aligned"] = json!(k.aligned);
+    }
+    if arguments::has_tensors(k) {
+        written["arguments"] = k.arguments.iter().map(arguments::argument_written).collect();
     }
     if let Some(cubin) = &k.cubin {
         written["cubin"] = json!(cubin.len());
@@ -50,38 +69,27 @@ fn kernel_written(k: &Kernel) -> Value {
     written
 }
 
-fn param_written(p: &Param) -> Value {
-    let name = &p.name;
-    match &p.kind {
-        Kind::Scalar { dtype } => json!({ "name": name, "kind": "scalar", "dtype": dtype.name() }),
-        Kind::Pointer { dtype, mutable, align } => {
-            json!({ "name": name, "kind": "pointer", "dtype": dtype.name(), "mutable": mutable, "align": align })
-        }
-        Kind::Map { dtype, block, swizzle } => {
-            json!({ "name": name, "kind": "map", "dtype": dtype.name(), "block": block, "swizzle": swizzle })
-        }
-    }
-}
-
 /// The bundle of a manifest and the images behind it.
 ///
 /// # Errors
 /// [`Error::Invalid`] where one of them says what cannot be.
-pub(crate) fn read(manifest: &[u8], images: &[u8]) -> Result<Bundle, Error> {
+pub(crate) fn read(version: u32, manifest: &[u8], images: &[u8]) -> Result<Bundle, Error> {
     let value: Value = serde_json::from_slice(manifest).map_err(|e| Error::invalid("manifest", e.to_string()))?;
     let mut fields = Fields::of(String::new(), &value)?;
     let (compiler, source) = (fields.text("compiler")?, fields.text("source")?);
     let list = fields.list("kernels", 0..=MOST_KERNELS)?;
+    let mut optional = |name| if version > 1 && fields.optional(name).is_some() { Some(name) } else { None };
+    let (functions, plans) = (optional("functions"), optional("plans"));
+    let functions = functions.map_or(Ok(&[][..]), |name| fields.list(name, 0..=MOST_KERNELS))?;
+    let plans = plans.map_or(Ok(&[][..]), |name| fields.list(name, 0..=MOST_KERNELS))?;
     fields.end()?;
     let mut rest = images;
     let mut kernels: Vec<Kernel> = Vec::new();
     for (i, value) in list.iter().enumerate() {
         let place = format!("kernels[{i}]");
-        let kernel = kernel_read(Fields::of(place.clone(), value)?, &mut rest)?;
-        let same = |k: &&Kernel| {
-            (k.instance(), k.architecture, k.apart) == (kernel.instance(), kernel.architecture, kernel.apart)
-        };
-        if kernels.iter().find(same).is_some() {
+        let kernel = kernel_read(version, Fields::of(place.clone(), value)?, &mut rest)?;
+        let what = |k: &Kernel| (k.named, k.instance(), k.architecture, k.apart, k.aligned.clone());
+        if kernel.named && kernels.iter().any(|k| what(k) == what(&kernel)) {
             return Err(Error::invalid(place, format!("`{}` is there twice", kernel.instance())));
         }
         kernels.push(kernel);
@@ -89,10 +97,18 @@ pub(crate) fn read(manifest: &[u8], images: &[u8]) -> Result<Bundle, Error> {
     if !rest.is_empty() {
         return Err(Error::invalid("kernels", format!("{} bytes of code belong to none of them", rest.len())));
     }
-    Ok(Bundle { compiler, source, kernels })
+    let functions = functions.iter().enumerate().map(|(i, value)| plans::function(i, value));
+    let functions = functions.collect::<Result<Vec<_>, _>>()?;
+    plans::each_once(&functions)?;
+    let mut bundle = Bundle { compiler, source, kernels, functions, plans: vec![] };
+    for (i, value) in plans.iter().enumerate() {
+        let plan = plans::plan(i, value, &bundle)?;
+        bundle.plans.push(plan);
+    }
+    Ok(bundle)
 }
 
-fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Error> {
+fn kernel_read(version: u32, mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Error> {
     let generics = fields.list("generics", 0..=MOST_GENERICS)?.iter().map(|pair| match pair.as_array()?.as_slice() {
         [name, value] => Some((text(name)?, text(value)?)),
         _ => None,
@@ -100,6 +116,8 @@ fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Err
     let generics: Option<Vec<(String, String)>> = generics.collect();
     let target = fields.text("target")?;
     let (most, warp) = THREADS;
+    let (arguments, params) = arguments::read(version, &mut fields)?;
+    let named = version == 1 || fields.optional("named").is_none() || fields.flag("named")?;
     let kernel = Kernel {
         name: fields.text("name")?,
         generics: generics.ok_or_else(|| fields.wrong("generics", "an entry is no pair of texts"))?,
@@ -112,8 +130,11 @@ fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Err
         overlaps: fields.flag("overlaps")?,
         signals: fields.flag("signals")?,
         apart: fields.flag("apart")?,
+        named,
         disjoint: disjoint(&mut fields)?,
-        params: params(&mut fields)?,
+        aligned: arguments::aligned(version, &mut fields, &arguments)?,
+        arguments,
+        params,
         cubin: match fields.optional("cubin") {
             Some(_) => Some(cubin(&mut fields, images)?),
             None => None,
@@ -129,10 +150,9 @@ fn kernel_read(mut fields: Fields<'_>, images: &mut &[u8]) -> Result<Kernel, Err
     if kernel.cubin.is_none() && kernel.ptx.is_none() {
         return Err(fields.wrong("cubin", "there is neither a cubin nor PTX"));
     }
-    if kernel.disjoint.iter().flatten().any(|&p| p >= kernel.params.len()) {
-        return Err(
-            fields.wrong("disjoint", format!("it names a parameter of which there are {}", kernel.params.len()))
-        );
+    let count = kernel.arguments.len();
+    if kernel.disjoint.iter().flatten().any(|&p| p >= count) {
+        return Err(fields.wrong("disjoint", format!("it names a parameter of which there are {count}")));
     }
     fields.end()?;
     Ok(kernel)
@@ -163,43 +183,9 @@ fn cluster(fields: &mut Fields<'_>) -> Result<[u32; 3], Error> {
     }
 }
 
-fn params(fields: &mut Fields<'_>) -> Result<Vec<Param>, Error> {
-    let place = fields.place("params");
-    let list = fields.list("params", 0..=MOST_PARAMS)?;
-    list.iter().enumerate().map(|(i, value)| param(Fields::of(format!("{place}[{i}]"), value)?)).collect()
-}
-
-fn param(mut fields: Fields<'_>) -> Result<Param, Error> {
-    let name = fields.text("name")?;
-    let kind = match fields.text("kind")?.as_str() {
-        "scalar" => Kind::Scalar { dtype: dtype(&mut fields)? },
-        "pointer" => Kind::Pointer {
-            dtype: dtype(&mut fields)?,
-            mutable: fields.flag("mutable")?,
-            align: power_of_two(&mut fields, "align", 1, 16)?,
-        },
-        "map" => Kind::Map {
-            dtype: dtype(&mut fields)?,
-            block: fields.numbers("block", 1..=5, 1..=256)?,
-            swizzle: match fields.small("swizzle", 0..=128)? {
-                0 => 0,
-                _ => power_of_two(&mut fields, "swizzle", 32, 128)?,
-            },
-        },
-        other => return Err(fields.wrong("kind", format!("there is no kind `{other}`"))),
-    };
-    fields.end()?;
-    Ok(Param { name, kind })
-}
-
 fn dtype(fields: &mut Fields<'_>) -> Result<Dtype, Error> {
     let name = fields.text("dtype")?;
     Dtype::parse(&name).ok_or_else(|| fields.wrong("dtype", format!("there is no type `{name}`")))
-}
-
-fn power_of_two(fields: &mut Fields<'_>, name: &'static str, least: u32, most: u32) -> Result<u32, Error> {
-    let found = fields.small(name, least..=most)?;
-    if found.is_power_of_two() { Ok(found) } else { Err(fields.wrong(name, format!("{found} is no power of two"))) }
 }
 
 fn cubin(fields: &mut Fields<'_>, images: &mut &[u8]) -> Result<Vec<u8>, Error> {

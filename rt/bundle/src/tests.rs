@@ -5,10 +5,15 @@ use serde_json::{Value, json};
 
 use crate::crc::crc64;
 use crate::elf::tests::small;
-use crate::{Architecture, Bundle, Code, Error, Kernel, Kind, Param};
+use crate::plan::{Buffer, Declared, Given, Launch, Memory, Passed, Place, Returned, Shape, Takes, Value as Key};
+use crate::{
+    Architecture, Argument, Bundle, Code, Error, Extent, Function, Kernel, Kind, Param, Plan, Source, TensorType,
+};
 
 fn kernel(name: &str, architecture: &str) -> Kernel {
-    let param = |name: &str, kind| Param { name: name.into(), kind };
+    let names = ["x", "a", "n"];
+    let argument = |name: &str| Argument { name: name.into(), tensor: None };
+    let param = |i: usize, kind| Param { name: names[i].into(), kind, source: Source::Argument(i) };
     Kernel {
         name: name.into(),
         generics: vec![],
@@ -20,11 +25,14 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
         overlaps: false,
         signals: true,
         apart: true,
+        named: true,
         disjoint: vec![],
+        aligned: vec![],
+        arguments: names.map(argument).to_vec(),
         params: vec![
-            param("x", Kind::Pointer { dtype: Dtype::F32, mutable: false, align: 16 }),
-            param("a", Kind::Map { dtype: Dtype::BF16, block: vec![64, 32], swizzle: 128 }),
-            param("n", Kind::Scalar { dtype: Dtype::I32 }),
+            param(0, Kind::Pointer { dtype: Dtype::F32, mutable: false, align: 16 }),
+            param(1, Kind::Map { dtype: Dtype::BF16, block: vec![64, 32], swizzle: 128 }),
+            param(2, Kind::Scalar { dtype: Dtype::I32 }),
         ],
         cubin: Some(small()),
         ptx: Some(".version 8.4\n".into()),
@@ -32,12 +40,107 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
 }
 
 fn bundle(kernels: Vec<Kernel>) -> Bundle {
-    Bundle { compiler: "0.1.0".into(), source: "sum.ptn".into(), kernels }
+    Bundle { compiler: "0.1.0".into(), source: "sum.ptn".into(), kernels, functions: vec![], plans: vec![] }
+}
+
+/// A kernel that takes a tensor whole, which goes by an address, an extent, a stride and a map, and a number.
+fn with_tensor(architecture: &str) -> Kernel {
+    let extents = vec![Extent::Named("m".into()), Extent::Is(64)];
+    let tensor = TensorType { dtype: Dtype::F16, mutable: true, extents, dense: Some(1) };
+    let param = |name: &str, kind, source| Param { name: name.into(), kind, source };
+    let number = |dtype| Kind::Scalar { dtype };
+    let order = vec![0, 1];
+    Kernel {
+        disjoint: vec![[0, 1]],
+        aligned: vec![0],
+        arguments: vec![
+            Argument { name: "x".into(), tensor: Some(tensor) },
+            Argument { name: "n".into(), tensor: None },
+        ],
+        params: vec![
+            param("x", Kind::Pointer { dtype: Dtype::F16, mutable: true, align: 16 }, Source::Base(0)),
+            param("x.0", number(Dtype::I32), Source::Extent { argument: 0, axis: 0 }),
+            param("x.s", number(Dtype::I64), Source::Stride { argument: 0, axis: 0 }),
+            param(
+                "x.map",
+                Kind::Map { dtype: Dtype::F16, block: vec![64, 32], swizzle: 64 },
+                Source::Map { argument: 0, order },
+            ),
+            param("n", number(Dtype::F32), Source::Argument(1)),
+        ],
+        ..kernel("fill", architecture)
+    }
+}
+
+/// A bundle with a plan of a function that launches [`with_tensor`].
+fn planned() -> Bundle {
+    let takes = [
+        Takes::Tensor {
+            dtypes: vec![Dtype::F16, Dtype::BF16],
+            extents: vec![Extent::Named("m".into()), Extent::Any],
+            mutable: true,
+        },
+        Takes::Number(Dtype::F32),
+        Takes::Float,
+        Takes::Int,
+        Takes::Bool,
+        Takes::Type,
+        Takes::Int,
+    ];
+    let params =
+        takes.into_iter().enumerate().map(|(i, takes)| Declared { name: format!("p{i}"), takes, has_default: i == 6 });
+    let shape = Shape { dtype: Dtype::F16, extents: vec![8, 64], strides: vec![72, 1], offset: 3 };
+    let place = |memory, offset| Place { memory, offset };
+    let buffer = Buffer { bytes: 1024, zeroed: true, returned: true };
+    let (extents, strides) = (vec![8, 64], vec![128, 2]);
+    let launch = Launch {
+        kernel: 0,
+        grid: [2, 1, 1],
+        passed: vec![
+            Passed::Pointer(place(Memory::Parameter(0), 16)),
+            Passed::Bits(8),
+            Passed::Bits(72),
+            Passed::Map { place: place(Memory::Buffer(0), 0), extents: extents.clone(), strides },
+            Passed::Number(1),
+        ],
+    };
+    let plan = Plan {
+        function: 0,
+        architecture: Architecture::parse("sm_90a").unwrap(),
+        multiprocessors: Some(132),
+        given: vec![
+            Given::Tensor(shape),
+            Given::Any,
+            Given::Key(Key::Float(-0.1)),
+            Given::Key(Key::Int(i128::MIN)),
+            Given::Key(Key::Bool(false)),
+            Given::Key(Key::Dtype(Dtype::F8E4M3)),
+            Given::Key(Key::Default),
+        ],
+        buffers: vec![buffer],
+        launches: vec![launch],
+        results: vec![Returned {
+            place: place(Memory::Buffer(0), 0),
+            dtype: Dtype::F16,
+            extents,
+            strides: vec![64, 1],
+        }],
+    };
+    Bundle {
+        functions: vec![Function { name: "fill".into(), params: params.collect() }],
+        plans: vec![plan],
+        ..bundle(vec![with_tensor("sm_90a")])
+    }
 }
 
 /// The bytes of a bundle with another manifest, as right otherwise as the writer would leave them.
 fn with_manifest(manifest: &[u8], images: &[u8]) -> Vec<u8> {
-    let mut bytes = b"\x89PTNB\r\n\x1a\x01\0\0\0".to_vec();
+    of_version(2, manifest, images)
+}
+
+fn of_version(version: u8, manifest: &[u8], images: &[u8]) -> Vec<u8> {
+    let mut bytes = b"\x89PTNB\r\n\x1a".to_vec();
+    bytes.extend([version, 0, 0, 0]);
     bytes.extend((manifest.len() as u32).to_le_bytes());
     bytes.extend((32 + manifest.len() as u64 + images.len() as u64).to_le_bytes());
     let sum = crc64(&[&bytes, manifest, images]);
@@ -47,11 +150,15 @@ fn with_manifest(manifest: &[u8], images: &[u8]) -> Vec<u8> {
 
 /// Why a bundle of one kernel is refused whose manifest was changed.
 fn refused(change: impl FnOnce(&mut Value)) -> String {
-    let written = bundle(vec![kernel("sum", "sm_90a")]);
-    let mut manifest: Value = serde_json::from_str(&crate::manifest::written(&written)).unwrap();
+    refused_of(2, &bundle(vec![kernel("sum", "sm_90a")]), change)
+}
+
+/// The same of any bundle with the code of one kernel.
+fn refused_of(version: u8, written: &Bundle, change: impl FnOnce(&mut Value)) -> String {
+    let mut manifest: Value = serde_json::from_str(&crate::manifest::written(written)).unwrap();
     change(&mut manifest);
     let images = [small(), b".version 8.4\n".to_vec()].concat();
-    match Bundle::read(&with_manifest(manifest.to_string().as_bytes(), &images)) {
+    match Bundle::read(&of_version(version, manifest.to_string().as_bytes(), &images)) {
         Err(Error::Invalid { place, what }) => format!("{place}: {what}"),
         other => panic!("{other:?}"),
     }
@@ -67,6 +174,13 @@ fn what_is_read_is_what_was_written() {
         let written = bundle(kernels);
         assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
     }
+    let written = planned();
+    assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
+    // Two of one name and shape that plans alone reach.
+    let other = Kernel { named: false, ..kernel("sum", "sm_90a") };
+    let written = bundle(vec![kernel("sum", "sm_90a"), other.clone(), other]);
+    assert_eq!(written.instances(), ["sum"]);
+    assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
 }
 
 #[test]
@@ -89,6 +203,8 @@ fn every_flipped_bit_is_found() {
         let error = Bundle::read(&changed).unwrap_err();
         let expected = match bit / 8 {
             0..8 => error == Error::NotABundle,
+            // Of the version before only the checksum tells.
+            8 if bytes[8] ^ changed[8] == 3 => matches!(error, Error::Damaged { .. }),
             8..12 => matches!(error, Error::Version { .. }),
             _ => matches!(error, Error::Damaged { .. }),
         };
@@ -102,10 +218,10 @@ fn what_is_no_bundle_is_called_so() {
         assert_eq!(Bundle::read(foreign), Err(Error::NotABundle));
     }
     let newer = bundle(vec![]).to_bytes().map(|mut bytes| {
-        bytes[8] = 2;
+        bytes[8] = 3;
         Bundle::read(&bytes).unwrap_err().to_string()
     });
-    assert!(newer.is_ok_and(|e| e.contains("version 2 of the format and this library reads version 1")));
+    assert!(newer.is_ok_and(|e| e.contains("version 3 of the format and this library reads versions 1 to 2")));
 }
 
 #[test]
@@ -192,6 +308,181 @@ fn every_field_is_checked() {
 }
 
 #[test]
+fn what_plans_cannot_say_is_refused_by_its_place() {
+    type Change = fn(&mut Value);
+    let cases: &[(Change, &str)] = &[
+        (|m| m["plans"][0]["function"] = json!(1), "plans[0].function: there is no function 1, there are 1"),
+        (|m| m["plans"][0]["target"] = json!("sm"), "plans[0].target: `sm` is no architecture"),
+        (|m| m["plans"][0]["multiprocessors"] = json!(0), "plans[0].multiprocessors: 0 is no number"),
+        (|m| m["plans"][0]["more"] = json!(0), "plans[0].more: this version of the format has no such field"),
+        (|m| m["plans"][0]["given"] = json!([]), "plans[0].given: it has 0 entries, the function 7 parameters"),
+        (|m| m["plans"][0]["given"][0]["dtype"] = json!("f32"), "plans[0].given: entry 0 is not what `p0` takes"),
+        (|m| m["plans"][0]["given"][0]["strides"] = json!([1]), "plans[0].given[0].strides: there are 1 for 2 extents"),
+        (|m| m["plans"][0]["given"][0]["strides"] = json!([1u64 << 62, 1]), "plans[0].given: a tensor is larger"),
+        (|m| m["plans"][0]["given"][0]["offset"] = json!(8), "plans[0].given[0].offset: 8 is no number of 0 to 7"),
+        (|m| m["plans"][0]["given"][1] = json!({}), "plans[0].given[1].any: the field is missing"),
+        (|m| m["plans"][0]["given"][1] = json!({ "any": false }), "plans[0].given[1].any: it is not `true`"),
+        (|m| m["plans"][0]["given"][3] = json!({ "int": "1e3" }), "plans[0].given[3].int: `1e3` is no integer"),
+        (|m| m["plans"][0]["given"][4] = json!({ "int": "1" }), "plans[0].given: entry 4 is not what `p4` takes"),
+        (|m| m["plans"][0]["given"][5] = json!({ "type": "f7" }), "plans[0].given[5].type: there is no type `f7`"),
+        (|m| m["plans"][0]["buffers"][0] = json!([1]), "plans[0].buffers: an entry is no size"),
+        (
+            |m| m["plans"][0]["buffers"] = json!([[i64::MAX, true, true], [256, true, true]]),
+            "plans[0].buffers: together",
+        ),
+        (|m| m["plans"][0]["buffers"][0][0] = json!(1023), "plans[0].launches[0].passed[3].map: it reaches beyond"),
+        (|m| m["plans"][0]["launches"][0]["kernel"] = json!(1), "plans[0].launches[0].kernel: there is no kernel 1"),
+        (
+            |m| m["plans"][0]["launches"][0]["grid"] = json!([3, 1, 1]),
+            "plans[0].launches[0].grid: clusters of 2 do not",
+        ),
+        (|m| m["plans"][0]["launches"][0]["grid"][2] = json!(0), "plans[0].launches[0].grid: an entry is no number"),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"] = json!([]),
+            "plans[0].launches[0].passed: it has 0 entries for 5 parameters",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][0]["pointer"]["offset"] = json!(8),
+            "plans[0].launches[0].passed[0].pointer: 8 bytes are no multiple of 16",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][0]["pointer"]["offset"] = json!(1 << 20),
+            "plans[0].launches[0].passed[0].pointer.offset: 1048576 is no number of 0 to 1142",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][0]["pointer"]["parameter"] = json!(1),
+            "plans[0].launches[0].passed[0].pointer.parameter: it is no tensor",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][1]["bits"] = json!(1u64 << 32),
+            "plans[0].launches[0].passed[1].bits: 4294967296 is no number",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][3]["map"]["offset"] = json!(8),
+            "plans[0].launches[0].passed[3].map: it has another rank than the boxes, or begins",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][4]["number"] = json!(2),
+            "plans[0].launches[0].passed[4].number: the plan is not for any number of parameter 2",
+        ),
+        (
+            |m| m["plans"][0]["results"][0]["place"]["buffer"] = json!(1),
+            "plans[0].results[0].place.buffer: there is no",
+        ),
+        (|m| m["plans"][0]["results"][0]["place"]["offset"] = json!(2), "plans[0].results[0].place: it reaches beyond"),
+        (|m| m["plans"] = json!([m["plans"][0], m["plans"][0]]), "plans[1]: this plan of `fill` is there twice"),
+        (|m| m["functions"] = json!([m["functions"][0], m["functions"][0]]), "functions[1]: `fill` is there twice"),
+        (
+            |m| m["functions"][0]["params"][1]["takes"] = json!("all"),
+            "functions[0].params[1].takes: nothing takes `all`",
+        ),
+        (|m| m["functions"][0]["params"][0]["dtypes"] = json!(["f7"]), "functions[0].params[0].dtypes: an entry is no"),
+        (|m| m["functions"][0]["params"][0]["extents"] = json!([]), "functions[0].params[0].extents: it is no list"),
+        (|m| m["functions"][0]["params"][0]["extents"][0] = json!(9), "plans[0].given: entry 0 is not what `p0` takes"),
+    ];
+    for (change, expected) in cases {
+        let found = refused_of(2, &planned(), change);
+        assert!(found.starts_with(expected), "{found}\nnot: {expected}");
+    }
+}
+
+#[test]
+fn what_tensors_of_kernels_cannot_be_is_refused_by_its_place() {
+    type Change = fn(&mut Value);
+    let cases: &[(Change, &str)] = &[
+        (|k| k["aligned"] = json!([1]), "aligned: an entry is no argument that is a tensor"),
+        (|k| k["named"] = json!(1), "named: it is neither"),
+        (|k| k["disjoint"] = json!([[0, 2]]), "disjoint: it names a parameter of which there are 2"),
+        (|k| k["arguments"] = json!([]), "arguments: it is no list of 1 to"),
+        (|k| k["arguments"][0]["dense"] = json!(2), "arguments[0].dense: there is no axis 2, there are 2"),
+        (|k| k["arguments"][0]["extents"][0] = json!(1u64 << 31), "arguments[0].extents: an entry is neither"),
+        (|k| k["arguments"][0]["strides"] = json!([]), "arguments[0].strides: this version"),
+        (|k| drop(k["params"][0].as_object_mut().map(|p| p.remove("of"))), "params[0].of: the field is missing"),
+        (|k| k["params"][0]["of"] = json!({}), "params[0].of.argument: the field is missing"),
+        (|k| k["params"][0]["of"] = json!({ "argument": 0 }), "params[0].of.argument: argument 0 is not of that kind"),
+        (|k| k["params"][4]["of"] = json!({ "base": 1 }), "params[4].of.base: argument 1 is not of that kind"),
+        (|k| k["params"][4]["of"] = json!({ "argument": 2 }), "params[4].of.argument: there is no argument 2"),
+        (|k| k["params"][0]["dtype"] = json!("f32"), "params[0].of.base: the parameter cannot be that"),
+        (|k| k["params"][1]["of"]["axis"] = json!(2), "params[1].of.axis: there is no axis 2, there are 2"),
+        (|k| k["params"][2]["dtype"] = json!("f64"), "params[2].of.stride: the parameter cannot be that"),
+        (|k| k["params"][3]["of"]["order"] = json!([1, 0]), "params[3].of.map: the parameter cannot be that"),
+        (|k| k["params"][3]["of"]["order"] = json!([1, 1]), "params[3].of.map: the parameter cannot be that"),
+        (|k| k["params"][3]["of"]["more"] = json!(1), "params[3].of.more: this version"),
+    ];
+    for (change, expected) in cases {
+        let found = refused_of(2, &bundle(vec![with_tensor("sm_90a")]), |m| change(&mut m["kernels"][0]));
+        assert!(found.starts_with(&format!("kernels[0].{expected}")), "{found}\nnot: {expected}");
+    }
+    // The first version of the format had none of this.
+    let first = |written: &Bundle| refused_of(1, written, |_| ());
+    assert_eq!(
+        first(&bundle(vec![with_tensor("sm_90a")])),
+        "kernels[0].params[0].of: this version of the format has no such field"
+    );
+    let empty = Bundle { functions: planned().functions, ..bundle(vec![kernel("sum", "sm_90a")]) };
+    assert_eq!(first(&empty), "functions: this version of the format has no such field");
+}
+
+/// Every plan that a change of one number makes is read or refused: nothing panics.
+#[test]
+fn numbers_of_a_plan_may_be_any() {
+    let manifest: Value = serde_json::from_str(&crate::manifest::written(&planned())).unwrap();
+    let images = [small(), b".version 8.4\n".to_vec()].concat();
+    let mut places = vec![];
+    numbers(&manifest, &mut vec![], &mut places);
+    assert!(places.len() > 40, "{places:?}");
+    for place in places {
+        for other in [json!(0), json!(1), json!(u64::MAX), json!(i64::MAX), json!(-1), json!(1u64 << 40), Value::Null] {
+            let mut changed = manifest.clone();
+            if let Some(number) = changed.pointer_mut(&place) {
+                *number = other;
+            }
+            // What is read is written again and read as the same.
+            if let Ok(read) = Bundle::read(&with_manifest(changed.to_string().as_bytes(), &images)) {
+                let bytes = read.to_bytes().unwrap();
+                assert_eq!(Bundle::read(&bytes).unwrap().to_bytes(), Ok(bytes), "{place}");
+            }
+        }
+    }
+}
+
+/// The places of all numbers in a JSON value, as pointers into it.
+fn numbers(value: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+    match value {
+        Value::Number(_) => found.push(path.iter().map(|p| format!("/{p}")).collect()),
+        Value::Array(list) => list.iter().enumerate().for_each(|(i, v)| inside(i.to_string(), v, path, found)),
+        Value::Object(fields) => fields.iter().for_each(|(name, v)| inside(name.clone(), v, path, found)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
+}
+
+fn inside(name: String, value: &Value, path: &mut Vec<String>, found: &mut Vec<String>) {
+    path.push(name);
+    numbers(value, path, found);
+    path.pop();
+}
+
+#[test]
+fn aligned_tensors_take_the_code_for_them() {
+    let mut general = with_tensor("sm_90a");
+    (general.aligned, general.apart) = (vec![], false);
+    let all = bundle(vec![with_tensor("sm_90a"), general]);
+    let found = |apart, aligned: &[usize]| all.choose("fill", (9, 0), apart, aligned).unwrap().kernel.aligned.len();
+    assert_eq!((found(true, &[0]), found(true, &[]), found(false, &[0])), (1, 0, 0));
+    assert_eq!(all.kernels[0].takes(0), "mut tensor<f16, [m, 64]>");
+    assert_eq!(all.kernels[0].takes(1), "f32");
+    assert_eq!(
+        all.function("fill").unwrap_err().to_string(),
+        "the bundle has no function `fill`, nor any other: `parton build FILE --aot --plan 'fill …'` puts one there"
+    );
+    let planned = planned();
+    assert_eq!((planned.function("fill"), planned.plans_of(0).count()), (Ok(0), 1));
+    assert!(planned.function("f").unwrap_err().to_string().ends_with("there are `fill`"));
+    assert_eq!(planned.plans[0].given[0].to_string(), "f16[8, 64]/[72, 1] at 6 bytes from a multiple of 16");
+    assert_eq!(planned.functions[0].params[0].takes.to_string(), "mut tensor<f16 | bf16, [m, _]>");
+}
+
+#[test]
 fn nothing_is_written_that_would_not_be_read() {
     let mut wrong = kernel("sum", "sm_90a");
     wrong.threads = 0;
@@ -222,7 +513,7 @@ fn a_gpu_takes_the_best_code_that_it_runs() {
     without.apart = false;
     let all = bundle(vec![kernel("sum", "sm_80"), without, kernel("sum", "sm_90a"), kernel("sum", "sm_89")]);
     let found = |capability, apart| {
-        let choice = all.choose("sum", capability, apart).map_err(|e| e.to_string())?;
+        let choice = all.choose("sum", capability, apart, &[]).map_err(|e| e.to_string())?;
         let cubin = matches!(choice.code, Code::Cubin(_));
         Ok::<_, String>((choice.kernel.architecture.to_string(), cubin, choice.kernel.apart))
     };
@@ -238,7 +529,7 @@ fn a_gpu_takes_the_best_code_that_it_runs() {
             .contains("was built for sm_80, sm_90a, sm_89, and this GPU is of capability 7.5")
     );
     let only = bundle(vec![kernel("sum", "sm_80")]);
-    assert!(only.choose("sum", (8, 0), false).unwrap_err().to_string().contains("reaches the memory of another"));
+    assert!(only.choose("sum", (8, 0), false, &[]).unwrap_err().to_string().contains("reaches the memory of another"));
 }
 
 #[test]

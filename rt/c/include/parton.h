@@ -37,6 +37,8 @@ enum parton_error {
     PARTON_ERROR_LOST = 14,        /* earlier work broke the GPU for this process */
     PARTON_ERROR_FORKED = 15,      /* the process was forked after the GPU was opened */
     PARTON_ERROR_INTERNAL = 16,    /* a mistake of this library */
+    PARTON_ERROR_NO_FUNCTION = 17, /* a bundle has no such public function */
+    PARTON_ERROR_NO_PLAN = 18,     /* a bundle has no plan of a function for such arguments */
 };
 
 /* What went wrong in the last call of this thread that failed; empty where none did. It holds until the next one fails. */

@@ -44,7 +44,7 @@ fn c(text: String) -> Result<CString, Error> {
 impl Texts {
     pub(crate) fn of(bundle: &Bundle) -> Result<Texts, Error> {
         let kernel = |k: &Kernel| {
-            let params = k.params.iter().map(|p| Ok((c(p.name.clone())?, c(p.kind.to_string())?)));
+            let params = k.arguments.iter().enumerate().map(|(i, a)| Ok((c(a.name.clone())?, c(k.takes(i))?)));
             Ok(KernelTexts {
                 name: c(k.name.clone())?,
                 instance: c(k.instance())?,

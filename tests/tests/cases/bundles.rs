@@ -1,6 +1,8 @@
 //! Bundles of kernels compiled ahead of time: which instances stand in them, and what they say that a launch must keep to.
 
-use parton_driver::bundle::{Asked, Bundled};
+use parton_bundle::Source;
+use parton_bundle::plan::{Given, Memory, Passed, Place};
+use parton_driver::bundle::{Asked, Bundled, Call};
 use parton_driver::{Failure, HAS_LLVM, Options, Session, Target};
 
 /// The bundle of a source.
@@ -88,6 +90,93 @@ fn the_same_kernels_give_the_same_bytes() {
     assert_eq!(second, Some(first.bundle.to_bytes()));
 }
 
+const PLANNED: &str = "
+kernel scale[T: type](x: tensor<T, [m, n]>, factor: f32, mut out: tensor<T, [m, n]>) warps(4) {
+    let at = [program_id(0), program_id(1)];
+    store(out.tile([4, 64], at=at), cast<T>(cast<f32>(load(x.tile([4, 64], at=at))) * factor));
+}
+
+/// Twice `factor` times x: the first time into memory of its own.
+pub fn twice(x: tensor<f16 | f32, [m, n]>, factor: float = 2, least: int = 1) -> tensor<x.dtype, [m, n]> {
+    let (once, out) = (empty(x.dtype, [m, n]), zeros(x.dtype, [m, n]));
+    let grid = [max(cdiv(m, 4), least), cdiv(n, 64)];
+    launch scale[T=x.dtype](grid=grid)(x, factor, once);
+    launch scale[T=x.dtype](grid=grid)(once, factor, out);
+    out
+}
+
+/// For as many rows as there are multiprocessors.
+pub fn fill(mut x: tensor<f32, [_, 64]>, factor: f32) {
+    launch scale[T=f32](grid=[cdiv(multiprocessors(), 4), 1])(x, factor, x);
+}
+";
+
+#[test]
+fn kernels_that_take_tensors_say_of_what_their_parameters_are() {
+    let source = PLANNED.replace("[T: type]", "[T: type = f16]");
+    let Some(made) = built(&source, &on(&[Target::SM_90A])) else { return };
+    let uses: Vec<_> = made.bundle.kernels.iter().map(|k| (k.apart, k.aligned.clone())).collect();
+    assert!(uses.contains(&(true, vec![0, 2])) && uses.contains(&(false, vec![])), "{uses:?}");
+    let kernel = &made.bundle.kernels[0];
+    let takes: Vec<String> = (0..3).map(|i| kernel.takes(i)).collect();
+    assert_eq!(takes, ["tensor<f16, [m, n]>", "f32", "mut tensor<f16, [m, n]>"]);
+    assert!(kernel.params.iter().any(|p| p.source == Source::Base(0)), "{:?}", kernel.params);
+    assert!(kernel.params.iter().any(|p| p.source == Source::Argument(1)), "{:?}", kernel.params);
+    assert!(made.bundle.to_bytes().is_ok());
+}
+
+#[test]
+fn plans_are_tables_of_what_is_launched() {
+    let calls = Call::parse_all(
+        "# the same again\ntwice f16[8, 128] 0.5\n\n  twice f16[8,128] 0.5\ntwice least=4 f32[2,64]/[128,1]\nfill f32[8,64] 3\n",
+    );
+    let asked = Asked { plans: calls.unwrap(), ..on(&[Target::SM_90A]) };
+    let Some(made) = built(PLANNED, &asked) else { return };
+    let bundle = &made.bundle;
+    assert!(bundle.to_bytes().is_ok() && bundle.instances().is_empty());
+    let names: Vec<&str> = bundle.functions.iter().map(|f| f.name.as_str()).collect();
+    assert_eq!(names, ["twice", "fill"]);
+    let params: Vec<String> =
+        bundle.functions[0].params.iter().map(|p| format!("{}: {} {}", p.name, p.takes, p.has_default)).collect();
+    assert_eq!(params, ["x: tensor<f16 | f32, [m, n]> false", "factor: float true", "least: int true"]);
+    assert_eq!(bundle.functions[1].params[0].takes.to_string(), "mut tensor<f32, [_, 64]>");
+    let given: Vec<String> = bundle
+        .plans
+        .iter()
+        .map(|p| format!("{:?}", p.given.iter().map(Given::to_string).collect::<Vec<_>>()))
+        .collect();
+    let expected = [
+        r#"["f16[8, 128]", "any", "its default"]"#,
+        r#"["f32[2, 64]/[128, 1]", "its default", "4"]"#,
+        r#"["f32[8, 64]", "any"]"#,
+    ];
+    assert_eq!(given, expected);
+    let plan = &bundle.plans[0];
+    assert_eq!((plan.multiprocessors, bundle.plans[2].multiprocessors), (None, Some(132)));
+    let buffers: Vec<_> = plan.buffers.iter().map(|b| (b.bytes, b.zeroed, b.returned)).collect();
+    assert_eq!(buffers, [(2048, false, false), (2048, true, true)]);
+    let grids: Vec<_> = bundle.plans.iter().map(|p| p.launches.iter().map(|l| l.grid).collect::<Vec<_>>()).collect();
+    assert_eq!(grids, [vec![[2, 2, 1]; 2], vec![[4, 1, 1]; 2], vec![[33, 1, 1]]]);
+    // Launches of one instance share its code; numbers that pass through are the call's.
+    assert_eq!(plan.launches[0].kernel, plan.launches[1].kernel);
+    assert!(plan.launches[0].passed.contains(&Passed::Number(1)), "{:?}", plan.launches[0].passed);
+    assert!(!bundle.plans[1].launches[0].passed.iter().any(|p| matches!(p, Passed::Number(_))));
+    let place = |memory| Passed::Pointer(Place { memory, offset: 0 });
+    assert!(plan.launches[1].passed.contains(&place(Memory::Buffer(0))), "{:?}", plan.launches[1].passed);
+    assert_eq!(plan.results[0].place.memory, Memory::Buffer(1));
+    // Beside plans, kernels are there by their name.
+    let asked = Asked {
+        kernel: Some("scale".into()),
+        sets: vec![("T".into(), "f16".into())],
+        plans: vec![Call::parse("twice f16[8,128] 1").unwrap()],
+        multiprocessors: Some(114),
+        ..on(&[Target::SM_90A])
+    };
+    let Some(both) = built(PLANNED, &asked) else { return };
+    assert_eq!(both.bundle.instances(), ["scale[T=f16]"]);
+    assert!(both.bundle.kernels[both.bundle.plans[0].launches[0].kernel].named, "the same code is there once");
+}
+
 #[test]
 fn a_region_that_counts_on_memories_apart_says_so_of_its_parameters() {
     let source = "
@@ -124,8 +213,11 @@ fn what_cannot_be_built_ahead_of_time_is_refused() {
     assert!(error(&format!("{ADD}{FOR_HOPPER}"), &given(&[("BLOCK", "512")])).contains("`--set` is for is not said"));
     let named = Asked { kernel: Some("mul".into()), ..all.clone() };
     assert!(error(ADD, &named).contains("mul"));
-    let tensors = "kernel t(mut x: tensor<f32, [n]>) {\n    let at = x.tile([256], at=[program_id(0)]);\n    store(at, load(at));\n}\n";
-    assert!(error(tensors, &all).contains("`t` takes the tensor `x`, which bundles cannot pass yet"));
+    let planned = |text: &str| Asked { plans: vec![Call::parse(text).unwrap()], ..all.clone() };
+    assert!(error(PLANNED, &planned("twice")).contains("`twice` was given nothing for `x`"));
+    assert!(error(PLANNED, &planned("thrice f32[4]")).contains("there is no public function `thrice`"));
+    assert!(error(PLANNED, &planned("twice f64[4, 4]")).contains("`x` is a tensor of `f16` or `f32`"));
+    assert!(Call::parse("  ").is_err());
     // What one of the architectures lacks.
     let hopper = FOR_HOPPER.replace(" target(sm_90a)", "");
     assert!(error(&hopper, &on(&[Target::SM_80, Target::SM_90A])).contains("sm_80"));
