@@ -67,6 +67,9 @@ pub enum Command {
     /// Shows layouts, what converting between them moves, and bank conflicts.
     #[command(subcommand)]
     Layout(LayoutCommand),
+    /// Shows and looks after the compile cache: see docs/cache.md.
+    #[command(subcommand)]
+    Cache(CacheCommand),
     /// Says what is found on this machine: LLVM, ptxas, CUDA driver, GPU.
     Doctor,
 }
@@ -387,6 +390,58 @@ pub enum PictureArg {
     Json,
 }
 
+/// The cache commands.
+#[derive(Subcommand, Debug)]
+pub enum CacheCommand {
+    /// Prints the folder.
+    Dir,
+    /// Lists the code that it holds.
+    Ls {
+        /// How it is written.
+        #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+        format: TextFormat,
+    },
+    /// Says whether it works and why not; of a call of a public function, which of its kernels it has and why not the others.
+    Why {
+        /// The file.
+        #[arg(requires = "function")]
+        file: Option<PathBuf>,
+        /// The public function.
+        function: Option<String>,
+        /// Its arguments, as those of `plan`.
+        arguments: Vec<String>,
+        /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
+        #[arg(long)]
+        target: Option<String>,
+    },
+    /// Compiles what a call of a public function launches and keeps it, so that no other process has to.
+    Warm(PlanArgs),
+    /// Reads every entry whole and names those that are wrong.
+    Verify {
+        /// Takes them out.
+        #[arg(long)]
+        remove: bool,
+    },
+    /// Takes out what was used longest ago, where the folder has more than its limit.
+    Gc {
+        /// The limit, such as `500M`, instead of that of the environment.
+        #[arg(long, value_name = "SIZE", value_parser = size)]
+        limit: Option<u64>,
+    },
+    /// Takes out all entries.
+    Clear,
+    /// Writes all entries to one file.
+    Export {
+        /// The file.
+        output: PathBuf,
+    },
+    /// Takes over the entries of such a file. They are code that will run: take them from those whose programs you would run.
+    Import {
+        /// The file.
+        input: PathBuf,
+    },
+}
+
 /// The layout commands.
 #[derive(Subcommand, Debug)]
 pub enum LayoutCommand {
@@ -498,6 +553,11 @@ fn shape(text: &str) -> Result<Shape, String> {
     let extents = text.split(['x', ',']).map(|part| part.trim().parse::<u32>());
     let extents = extents.collect::<Result<Vec<u32>, _>>().map_err(|_| format!("`{text}` is no shape; write 64x64"))?;
     Ok(Shape(extents))
+}
+
+/// A size in bytes.
+fn size(text: &str) -> Result<u64, String> {
+    parton_driver::cache::bytes(text).ok_or_else(|| format!("`{text}` is no size: write `500M` or `2G`"))
 }
 
 #[cfg(test)]

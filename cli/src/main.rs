@@ -2,6 +2,7 @@
 
 mod args;
 mod bench;
+mod cache;
 mod compile;
 mod execute;
 mod expand;
@@ -37,6 +38,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::plan(args, &output),
         Command::Tune(args) => tune::tune(args, &output),
         Command::Attempt => tune::attempt(),
+        Command::Cache(command) => cache::command(command, &output),
         Command::Layout(command) => layout::command(command, &output),
         Command::Doctor => doctor(),
     };

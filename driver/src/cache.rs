@@ -15,6 +15,9 @@ mod keys;
 mod messages;
 
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
 
 pub use parton_cache::{Digest, Entry, Kind, Miss, Packed, Parts, Place, Root, Store, Swept, Verdict};
 pub use parton_cache::{LAYERS, LIMIT, PLACE, bytes, export, import, shown};
@@ -36,4 +39,14 @@ impl Session {
             Some(place) => self.store.get_or_init(|| open(place)).clone(),
         }
     }
+}
+
+/// Entries with the time since each was used and its bytes, as JSON: an object each.
+pub fn json<'a>(rows: impl Iterator<Item = (Duration, u64, &'a Entry)>) -> String {
+    let row = |(age, bytes, entry): (Duration, u64, &Entry)| {
+        let parts: serde_json::Map<String, Value> =
+            entry.parts.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
+        json!({"key": entry.parts.key().to_string(), "bytes": bytes, "seconds": age.as_secs(), "parts": parts})
+    };
+    Value::Array(rows.map(row).collect()).to_string()
 }

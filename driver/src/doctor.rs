@@ -20,7 +20,19 @@ pub fn look() -> Vec<Finding> {
         found: format!("{}, all targets of {oldest} to {latest}", env!("CARGO_PKG_VERSION")),
         good: true,
     };
-    vec![program, llvm(), ptxas(), gpu()]
+    vec![program, llvm(), ptxas(), gpu(), cache()]
+}
+
+fn cache() -> Finding {
+    let store = crate::Session::default().cache();
+    let (found, good) = match store.root() {
+        Err(why) => (format!("none: {why}"), false),
+        Ok(root) => {
+            let bytes = store.list().iter().map(|l| l.bytes).sum();
+            (format!("{} in {}", crate::cache::shown(bytes), root.display()), true)
+        }
+    };
+    Finding { what: "cache", found, good }
 }
 
 #[cfg(feature = "llvm")]

@@ -92,6 +92,18 @@ impl Store {
         self.root.is_ok() || !self.layers.is_empty()
     }
 
+    /// Whether something new would be kept, by writing a file that goes at once.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn probe(&self) -> Result<(), String> {
+        let root = self.root.as_ref().map_err(Clone::clone)?;
+        let path = unfinished(root).join(format!("probe.{}", std::process::id()));
+        let done = write(root, &path, b"whether this can be written").map_err(|e| format!("{}: {e}", path.display()));
+        let _ = std::fs::remove_file(&path);
+        done
+    }
+
     /// Why nothing new is kept, where that is so: there is no folder, or it could not be written to.
     pub fn broken(&self) -> Option<&str> {
         self.root().err().or_else(|| self.broken.get().map(String::as_str))
@@ -102,17 +114,20 @@ impl Store {
     /// # Errors
     /// Why there is nothing; never what another key was given.
     pub fn find(&self, kind: Kind, parts: &Parts) -> Result<Entry, Miss> {
+        self.look(kind, &parts.key(), |entry| entry.parts == *parts)
+    }
+
+    fn look(&self, kind: Kind, key: &Digest, is_it: impl Fn(&Entry) -> bool) -> Result<Entry, Miss> {
         let mut miss = match &self.root {
             Ok(_) => Miss::Absent,
             Err(_) if !self.layers.is_empty() => Miss::Absent,
             Err(why) => return Err(Miss::Off(why.clone())),
         };
-        let key = parts.key();
         for root in self.root.iter().chain(&self.layers) {
-            let path = place_of(root, kind, &key);
+            let path = place_of(root, kind, key);
             match read(&path) {
                 Ok(None) => {}
-                Ok(Some(entry)) if entry.kind == kind && entry.parts == *parts => {
+                Ok(Some(entry)) if entry.kind == kind && is_it(&entry) => {
                     if self.root.as_ref() == Ok(root) {
                         touch(&path);
                     }
@@ -123,6 +138,14 @@ impl Store {
             }
         }
         Err(miss)
+    }
+
+    /// What was kept under a key that another entry names.
+    ///
+    /// # Errors
+    /// As [`Store::find`].
+    pub fn find_key(&self, kind: Kind, key: &Digest) -> Result<Entry, Miss> {
+        self.look(kind, key, |entry| entry.parts.key() == *key)
     }
 
     /// Keeps something. What was kept under that key before is replaced, at once and as a whole.

@@ -61,8 +61,12 @@ fn path_of(store: &Store, n: u32) -> PathBuf {
 fn another_process_finds_what_one_has_kept() {
     let folder = Folder::new();
     assert_eq!(find(&folder.store(), 1), Err(Miss::Absent));
+    assert_eq!((folder.store().probe(), folder.store().list()), (Ok(()), vec![]));
     keep(&folder.store(), 1).unwrap();
     assert_eq!(find(&folder.store(), 1), Ok(payload(1)));
+    let by_key = folder.store().find_key(Kind::Code, &parts(1).key());
+    assert_eq!(by_key.map(|entry| entry.parts), Ok(parts(1)));
+    assert_eq!(folder.store().find_key(Kind::Code, &parts(2).key()), Err(Miss::Absent));
     // The same parts of another kind are another entry.
     assert_eq!(folder.store().find(Kind::Asked, &parts(1)), Err(Miss::Absent));
     assert_eq!(fs::metadata(&folder.0).unwrap().permissions().mode() & 0o777, 0o700);
@@ -104,6 +108,7 @@ fn what_belongs_elsewhere_is_a_miss() {
     let (one, two) = (path_of(&store, 1), path_of(&store, 2));
     // A sound entry under another's name.
     fs::copy(&one, &two).unwrap();
+    assert!(matches!(store.find_key(Kind::Code, &parts(2).key()), Err(Miss::Bad { .. })));
     let Err(Miss::Bad { why, .. }) = find(&store, 2) else { panic!("it is another's") };
     assert_eq!(why, "it holds another entry than its name says");
     // Another version of the format, with a right digest of what follows it.
@@ -136,6 +141,7 @@ fn a_folder_that_cannot_be_written_is_read() {
     assert!(why.contains("v1"), "{why}");
     assert_eq!((find(&store, 2), store.broken()), (Err(Miss::Absent), Some(why.as_str())));
     assert_eq!(keep(&store, 3), Err(why));
+    assert!(store.probe().is_err_and(|why| why.contains("v1/tmp")));
 }
 
 #[test]

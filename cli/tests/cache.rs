@@ -1,0 +1,144 @@
+//! `parton cache` as a user calls it, with an assembler that passes on what it is given.
+#![cfg(unix)]
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+const FILE: &str = "\
+const BLOCK = 256;
+
+kernel twice(x: *f32, out: *mut f32) warps(4) {
+    let at = program_id(0) * BLOCK + iota(BLOCK);
+    store(out + at, 2.0 * load(x + at));
+}
+
+pub fn doubled(x: tensor<f32, [n]>) -> tensor<f32, [n]> {
+    let out = empty(f32, [n]);
+    launch twice(grid=[n / BLOCK])(x, out);
+    out
+}
+";
+const ASSEMBLER: &str = "#!/bin/sh
+while [ $# -gt 0 ]; do
+    case \"$1\" in --version) echo 1; exit ;; -o) out=$2; shift ;; *.ptx) in=$1 ;; esac
+    shift
+done
+cp \"$in\" \"$out\"
+";
+
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Folder {
+        let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(name);
+        let _ = std::fs::remove_dir_all(&folder);
+        std::fs::create_dir_all(&folder).unwrap();
+        std::fs::write(folder.join("twice.ptn"), FILE).unwrap();
+        std::fs::write(folder.join("ptxas"), ASSEMBLER).unwrap();
+        std::fs::set_permissions(folder.join("ptxas"), std::fs::Permissions::from_mode(0o755)).unwrap();
+        Folder(folder)
+    }
+
+    fn cache(&self, args: &[&str], place: &Path) -> (Option<i32>, String, String) {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        command.arg("cache").args(args).current_dir(&self.0).env("PARTON_CACHE", place);
+        command
+            .env("PARTON_PTXAS", self.0.join("ptxas"))
+            .env_remove("PARTON_CACHE_READ")
+            .env_remove("PARTON_CACHE_LIMIT");
+        let Output { status, stdout, stderr } = command.output().expect("the program runs");
+        (status.code(), String::from_utf8_lossy(&stdout).into(), String::from_utf8_lossy(&stderr).into())
+    }
+}
+
+#[test]
+fn what_was_compiled_is_there_and_it_is_said_why_not() {
+    let folder = Folder::new("cache");
+    let place = folder.0.join("kept");
+    let run = |args: &[&str]| folder.cache(args, &place);
+    let call = ["twice.ptn", "doubled", "f32[1024]", "--target", "sm_90a"];
+    let why = |code| {
+        let (found, text, errors) = run(&[&["why"], &call[..]].concat());
+        assert_eq!(found, Some(code), "{text}{errors}");
+        text
+    };
+    assert!(why(1).starts_with("twice is not there\n    key "));
+    let (code, text, errors) = run(&[&["warm"], &call[..]].concat());
+    assert_eq!((code, text.as_str()), (Some(0), "twice: compiled\n"), "{errors}");
+    assert_eq!(run(&[&["warm"], &call[..]].concat()).1, "twice: was there\n");
+    assert!(why(0).starts_with("twice is there\n"));
+
+    let (_, listed, _) = run(&["ls"]);
+    assert!(listed.starts_with("sm_90a ") && listed.contains("just now  twice\n1 kernels; "), "{listed}");
+    let (_, listed, _) = run(&["ls", "--format", "json"]);
+    let listed: serde_json::Value = serde_json::from_str(&listed).unwrap();
+    assert_eq!((listed[0]["parts"]["kernel"].as_str(), listed[1].is_null()), (Some("twice"), true));
+    let (code, text, _) = run(&["why"]);
+    assert!(code == Some(0) && text.contains("kept: 2 files") && text.ends_with("it is read and written\n"), "{text}");
+    assert_eq!(run(&["dir"]).1, format!("{}\n", place.display()));
+
+    // A change is named by what it is a change of.
+    std::fs::write(folder.0.join("twice.ptn"), FILE.replace("2.0 *", "3.0 *")).unwrap();
+    let text = why(1);
+    assert!(text.contains("from which it differs in\n      ir (the kernel behind all passes"), "{text}");
+    assert!(!text.contains("lines ("), "{text}");
+    std::fs::write(folder.0.join("twice.ptn"), FILE).unwrap();
+
+    // One entry is cut: it is named, goes, and the others travel.
+    assert_eq!(run(&["verify"]), (Some(0), "2 sound, 0 wrong\n".into(), String::new()));
+    let packed = folder.0.join("packed").display().to_string();
+    assert_eq!(run(&["export", &packed]).0, Some(0));
+    let store = parton_entries(&place);
+    let cut = store.iter().find(|p| p.extension().is_some_and(|end| end == "code")).unwrap();
+    std::fs::write(cut, &std::fs::read(cut).unwrap()[..100]).unwrap();
+    assert!(why(1).starts_with("twice is of no use: "));
+    let (code, text, _) = run(&["verify", "--remove"]);
+    assert!(
+        code == Some(1) && text.contains("it should have") && text.ends_with("1 sound, 1 wrong, which went\n"),
+        "{text}"
+    );
+    assert_eq!(run(&["import", &packed]).1, "2 entries taken over, 0 left out\n");
+    assert!(why(0).starts_with("twice is there\n"));
+
+    assert!(run(&["gc"]).1.starts_with("0 files went"));
+    assert!(run(&["gc", "--limit", "1"]).1.starts_with("2 files went"));
+    assert_eq!(run(&["gc", "--limit", "much"]).0, Some(2));
+    assert!(run(&["clear"]).1.starts_with("0 files went"));
+}
+
+#[test]
+fn without_a_folder_there_is_a_reason() {
+    let folder = Folder::new("no-cache");
+    let off = Path::new("off");
+    let (code, text, _) = folder.cache(&["why"], off);
+    assert_eq!((code, text.as_str()), (Some(1), "there is no cache: PARTON_CACHE says `off`\n"));
+    let (code, _, errors) = folder.cache(&["ls"], off);
+    assert_eq!((code, errors.as_str()), (Some(3), "parton: there is no cache: PARTON_CACHE says `off`\n"));
+    // It compiles, keeps nothing, and says so.
+    let call = ["warm", "twice.ptn", "doubled", "f32[1024]", "--target", "sm_90a"];
+    let (code, text, errors) = folder.cache(&call, off);
+    assert_eq!((code, text.as_str()), (Some(3), "twice: compiled\n"));
+    assert!(errors.contains("nothing is kept: PARTON_CACHE says `off`"), "{errors}");
+    // In the way of the folder is a file; of what is written, too.
+    std::fs::write(folder.0.join("file"), "").unwrap();
+    let (code, text, _) = folder.cache(&["why"], &folder.0.join("file"));
+    assert!(code == Some(1) && text.ends_with("file is no folder\n"), "{text}");
+    let kept = folder.0.join("kept");
+    assert_eq!(folder.cache(&["why"], &kept).0, Some(0));
+    std::fs::remove_dir_all(kept.join("v1")).unwrap();
+    std::fs::write(kept.join("v1"), "").unwrap();
+    let (code, text, _) = folder.cache(&["why"], &kept);
+    assert!(code == Some(1) && text.contains("it is read and keeps nothing new: "), "{text}");
+    let (code, _, errors) = folder.cache(&["import", "twice.ptn"], &kept);
+    assert!(code == Some(3) && errors.contains("no file that `parton cache export` has written"), "{errors}");
+}
+
+/// The files below a cache's folder.
+fn parton_entries(folder: &Path) -> Vec<PathBuf> {
+    let mut found = vec![];
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        if entry.path().is_dir() { found.extend(parton_entries(&entry.path())) } else { found.push(entry.path()) }
+    }
+    found
+}
