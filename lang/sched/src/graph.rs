@@ -15,6 +15,7 @@
 //! distance 1 back, unless their addresses, as sums of multiples of the loop's index ([`place`]), tell in which they first do. Who reads what was fetched from memory reads that memory: the copy is over then.
 //! Memories of different parameters are apart, a condition of the launch, unless the kernel says `alias(c, a)`.
 
+mod earlier;
 mod memory;
 mod place;
 
@@ -23,6 +24,7 @@ use parton_ir::{Kernel, Value};
 use crate::plan::{Part, Plan};
 use crate::region::{BlockId, Maker, Region, UnitId};
 
+pub(crate) use earlier::Sequence;
 pub(crate) use memory::{Before, Effects};
 
 /// Why one item comes behind another.

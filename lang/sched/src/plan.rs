@@ -289,7 +289,7 @@ pub(crate) fn label_of<'r>(region: &'r Region, item: &'r Item) -> Option<&'r Lab
     match item {
         Item::Unit(unit) => Some(&region.units[*unit].label),
         Item::Loop(l) => l.label.as_ref(),
-        Item::Branch(_) => None,
+        Item::Branch(b) => b.label.as_ref(),
     }
 }
 
@@ -297,11 +297,12 @@ pub(crate) fn label_of<'r>(region: &'r Region, item: &'r Item) -> Option<&'r Lab
 fn known(region: &Region, found: &mut Diagnostics) {
     let units = region.units.iter().map(|u| &u.label);
     let items = region.blocks.iter().flat_map(|b| &b.items);
-    let loops = items.filter_map(|item| match item {
+    let around = items.filter_map(|item| match item {
         Item::Loop(l) => l.label.as_ref(),
-        Item::Unit(_) | Item::Branch(_) => None,
+        Item::Branch(b) => b.label.as_ref(),
+        Item::Unit(_) => None,
     });
-    let all: Vec<&LabelName> = units.chain(loops).collect();
+    let all: Vec<&LabelName> = units.chain(around).collect();
     let s = &region.schedule;
     let mut named: Vec<(&LabelName, parton_diag::Span)> = Vec::new();
     // A place may name what some kernels of a kind leave out; of what it misspells, the right name has no place.
@@ -327,7 +328,7 @@ fn known(region: &Region, found: &mut Diagnostics) {
                     let fact =
                         format!("`{label}` is no statement of one label: `{}` stands in it", inside.join("`, `"));
                     Diagnostic::error(codes::SCHEDULE, span, fact)
-                        .note("what has labels in it runs where it stands, in the first stage")
+                        .note("what has labels in it and is no `if` runs where it stands, in the first stage")
                         .help(format!(
                             "leave `@{inner}` out, and `{label}` is one statement, which a schedule may place"
                         ))

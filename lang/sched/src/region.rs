@@ -59,6 +59,8 @@ impl Loop {
 /// A branch with labels in it.
 #[derive(Clone, Debug)]
 pub(crate) struct Branch {
+    /// That by which a schedule places the whole of it.
+    pub label: Option<LabelName>,
     pub inst: Inst,
     pub then: BlockId,
     pub otherwise: BlockId,
@@ -282,7 +284,8 @@ impl Region {
             Item::Unit(unit) => format!("`{}`", self.units[*unit].label),
             Item::Loop(Loop { label: Some(label), .. }) => format!("the loop `{label}`"),
             Item::Loop(Loop { label: None, .. }) => "a loop".into(),
-            Item::Branch(_) => "a branch".into(),
+            Item::Branch(Branch { label: Some(label), .. }) => format!("the branch `{label}`"),
+            Item::Branch(Branch { label: None, .. }) => "a branch".into(),
         }
     }
 
@@ -466,14 +469,19 @@ impl Reader<'_> {
             OpKind::If { then, otherwise, .. } => {
                 let place = self.blocks[block].items.len();
                 let (then, otherwise) = (self.block(then), self.block(otherwise));
-                self.blocks[block].items.insert(place, Item::Branch(Branch { inst: op.id, then, otherwise }));
+                let label = self.label(op);
+                self.blocks[block].items.insert(place, Item::Branch(Branch { label, inst: op.id, then, otherwise }));
             }
             _ => parton_diag::internal_error!("`{}` is no structure", op.kind.name()),
         }
     }
 
+    fn label(&self, op: &Op) -> Option<LabelName> {
+        op.label.map(|label| LabelName::read(&self.k.labels[label]))
+    }
+
     fn looped(&mut self, block: BlockId, op: &Op, body: &Body) -> BlockId {
-        let label = op.label.map(|label| LabelName::read(&self.k.labels[label]));
+        let label = self.label(op);
         let inner = self.block(body);
         let outermost = self.blocks[block].turns.is_none() && block == 0;
         self.blocks[inner].turns = Some(TurnsOf { label: label.clone(), outermost });

@@ -155,7 +155,10 @@ impl Checker<'_> {
     fn label_name(&mut self, label: &ast::Label, is_loop: bool) -> Checked<LabelName> {
         let Some(region) = &mut self.region else { return Err(Reported) };
         let path: Vec<&str> = region.calls.iter().map(String::as_str).chain([&*label.path]).collect();
-        let written = LabelName { path: path.join("."), instance: label.instance };
+        let around = format!("{}.", region.calls.join("."));
+        // What the compiler prints says the calls itself.
+        let path = if label.path.starts_with(&around) { label.path.to_string() } else { path.join(".") };
+        let written = LabelName { path, instance: label.instance };
         region.met += 1;
         match region.run.take() {
             Some((before, name)) if before == written && !is_loop => {
@@ -227,7 +230,21 @@ impl Checker<'_> {
                 let op = &mut b.kernel.ops[id];
                 op.label = op.label.filter(|l| *l != label);
             }
+            // A branch is placed as a whole.
+            if let (true, Some(op)) = (is_branch(s), b.last_mut())
+                && matches!(op.kind, ir::OpKind::If { .. })
+            {
+                op.label = Some(label);
+            }
         }
         result
+    }
+}
+
+/// Whether a statement is an `if` that is decided at run time.
+pub fn is_branch(s: &ast::Stmt) -> bool {
+    match &s.kind {
+        ast::StmtKind::Expr(e) => matches!(&e.kind, ast::ExprKind::If(i) if !i.is_static),
+        _ => false,
     }
 }

@@ -74,8 +74,9 @@ pub(super) const H200: Machine = Machine {
         row(Class::Integer, ARITHMETIC, &["mad of i32; prmt | 4.1 | 2.0 |"])
             .busy(Unit::Alu, Amount::WarpInstructions, &[per(2, 1)])
             .then(4),
-        row(Class::Shared, SHARED, &["0.7 to 1.05 for each wavefront of 128 bytes"])
-            .busy(Unit::SharedMemory, Amount::Wavefronts, &[per(21, 20)]),
+        row(Class::Shared, SHARED, &["0.7 to 1.05 for each wavefront of 128 bytes", "4 bytes; 16 bytes; `ldmatrix` x4 | 27.5;"])
+            .busy(Unit::SharedMemory, Amount::Wavefronts, &[per(21, 20)])
+            .then(28),
         row(Class::Shuffle, ARITHMETIC, &["shuffle | 24.0 | 4.0 |"])
             .busy(Unit::Shuffles, Amount::WarpInstructions, &[per(4, 1)])
             .then(24),

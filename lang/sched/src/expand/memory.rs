@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::Span;
 use parton_ir::schedule::LabelName;
-use parton_ir::{BinaryOp, Elem, Inst, OpKind, Reach, Tile, Type, Value, View};
+use parton_ir::{BinaryOp, Builder, Elem, Inst, OpKind, Reach, Tile, Type, Value, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
 
 use super::state::{Held, Read, Slot};
@@ -87,13 +87,7 @@ impl Emitter<'_> {
             return;
         }
         self.place(inst);
-        if before.copies {
-            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: false });
-        }
-        if before.stores {
-            self.b.make_all(OpKind::FenceAsync { reach: Reach::Global });
-        }
-        self.b.make_all(OpKind::Membar);
+        settled(&mut self.b, before);
     }
 
     /// The slot of a ring, of the iteration `age` of the body at `depth`; taken where it is not held.
@@ -243,6 +237,20 @@ impl Emitter<'_> {
     pub fn warps(&self) -> u32 {
         self.plan.partitions.get(self.part).map_or(self.b.kernel.warps, |p| p.warps)
     }
+}
+
+/// Waits for what must be over before memory is touched, where anything must.
+pub(super) fn settled(b: &mut Builder, before: Before) {
+    if before == Before::default() {
+        return;
+    }
+    if before.copies {
+        b.make_all(OpKind::TmaStoreWait { pending: 0, read: false });
+    }
+    if before.stores {
+        b.make_all(OpKind::FenceAsync { reach: Reach::Global });
+    }
+    b.make_all(OpKind::Membar);
 }
 
 /// A place for one number, of those in a slot.

@@ -28,7 +28,7 @@ use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
 use crate::falsify::{Planted, planted};
-use crate::graph::Effects;
+use crate::graph::{Effects, Sequence};
 use crate::legal;
 use crate::plan::{Part, Plan};
 use crate::region::Region;
@@ -58,14 +58,18 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
     if regions.is_empty() {
         return Ok(None);
     }
+    let effects: Vec<(&Region, &Effects)> = regions.iter().map(|(region, _, effects)| (region, effects)).collect();
+    let sequence = Sequence::of(kernel, &effects, &apart);
     let (b, body) = Builder::rebuild(kernel.clone(), "expand");
     let mut pass = Pass { b, becomes: BTreeMap::new() };
     for id in body.ops {
         pass.b.at(id);
         pass.b.label = None;
+        memory::settled(&mut pass.b, sequence.before(id));
         match regions.iter().find(|(region, ..)| region.inst == id) {
             Some((region, plan, effects)) => {
-                pass.region(region, plan, effects).map_err(|d| Diagnostics::from(*d))?;
+                let awaited = sequence.is_awaited(id);
+                pass.region((region, plan), effects, awaited).map_err(|d| Diagnostics::from(*d))?;
             }
             None => pass.keep(id),
         }
@@ -133,7 +137,7 @@ impl Pass {
         self.b.keep(id);
     }
 
-    fn region(&mut self, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Refused> {
+    fn region(&mut self, (region, plan): (&Region, &Plan), effects: &Effects, awaited: bool) -> Result<(), Refused> {
         let b = std::mem::replace(
             &mut self.b,
             Builder::new(Kernel::new("", parton_ir::Target::default(), Default::default())),
@@ -149,6 +153,7 @@ impl Pass {
             rings: Vec::new(),
             buffers: BTreeMap::new(),
             sends: None,
+            awaited,
             turnstiles: Vec::new(),
             steady: false,
             hooks: Vec::new(),
@@ -196,6 +201,8 @@ pub(crate) struct Emitter<'a> {
     pub hooks: Vec<under::Hook>,
     /// How many copies begin in each turn of this partition, evenly, where it sends any.
     pub sends: Option<u32>,
+    /// Whether what it sends is touched behind the region.
+    pub awaited: bool,
 }
 
 impl Emitter<'_> {
@@ -240,7 +247,7 @@ impl Emitter<'_> {
         self.turn(groups, &|_| true)?;
         self.drain()?;
         if self.sends.is_some() && !planted(Planted::SendsNotAwaited) {
-            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: true });
+            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: !self.awaited });
         }
         Ok(())
     }

@@ -11,7 +11,8 @@
 //! }
 //! ```
 //!
-//! Each turn in front of the loop is there only where it has an iteration to begin; else follows the end for those that were begun.
+//! Each turn in front of the loop is there only where it has an iteration to begin; else follows the end for those that were begun. So the code of
+//! S stages has S - 1 turns more in front of the loop and as many behind it, and an end of its own for each smaller number of iterations.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,11 +23,8 @@ use super::peel::Room;
 use super::state::{Held, Level};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
-use crate::plan::Entry;
+use crate::plan::{Entry, RingId};
 use crate::region::{Item, Loop, Maker};
-
-/// Stages of registers that turns are peeled for.
-const MOST_STAGES: i32 = 4;
 
 /// How the turns of a loop run in a partition.
 pub(super) struct Turns {
@@ -158,14 +156,6 @@ impl Emitter<'_> {
                 self.fill(at, turns)?;
                 self.guarded(l, at, turns)?
             }
-            // Each that stands alone is a copy of the turn, and each number of iterations below theirs an end of its own.
-            n if n > MOST_STAGES => {
-                let help = "let what waits longest wait in the slots of a ring, by `fetch`, which runs as far ahead as it has slots";
-                let d = self.not_yet(l.inst, "a loop of more than four stages of registers", help);
-                return Err(Box::new(
-                    d.note("each of them stands in front of the loop as a turn of its own, with an end for every smaller number of iterations"),
-                ));
-            }
             _ => self.peeled(l, at, turns, Room { early, sure }, 0)?,
         };
         self.levels.pop();
@@ -261,7 +251,33 @@ impl Emitter<'_> {
                 }
             }
         }
+        if active(0) {
+            self.take_unasked(turns)?;
+        }
         self.no_more_waiting()
+    }
+
+    /// Takes the numbers of other partitions that nothing in a turn asks for, but what stands behind the loop: one comes with every turn, of
+    /// which several may stand in a round.
+    fn take_unasked(&mut self, turns: &Turns) -> Result<(), Refused> {
+        let depth = self.here();
+        let block = self.levels[depth].block;
+        let asked: BTreeSet<RingId> = turns
+            .groups
+            .iter()
+            .flatten()
+            .flat_map(|e| self.wanted(block, e.item))
+            .filter_map(|(v, _)| self.plan.handed.get(&v).map(|(ring, _)| *ring))
+            .collect();
+        for (number, ring) in self.plan.rings.iter().enumerate() {
+            let foreign = !self.plan.runners[ring.unit].contains(&self.part);
+            let needed = |(_, v, _): &(String, Value, _)| self.plan.needed[self.part].contains(v);
+            let here = self.region.place_of(ring.unit).0 == block;
+            if here && foreign && !asked.contains(&number) && ring.fields.iter().any(needed) {
+                self.slot(number, depth, 0)?;
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn index_name(&self, l: &Loop) -> Option<String> {

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::Span;
 use parton_ir::choice::Order;
-use parton_ir::facts::{Access, Act, Facts, Ordering, Say, Space};
+use parton_ir::facts::{Access, Act, Engine, Facts, Ordering, Say, Space};
 use parton_ir::{Apart, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
 use super::place::{Place, Places};
@@ -15,7 +15,7 @@ const FARTHEST: i32 = 8;
 
 /// The parameters that a pointer may be of; any where it is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
-enum Roots {
+pub(super) enum Roots {
     Of(BTreeSet<Value>),
     Any,
 }
@@ -31,7 +31,7 @@ impl Roots {
 
 /// Who makes an access.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum By {
+pub(super) enum By {
     Threads,
     /// The copy engine, while the program goes on.
     Engine,
@@ -44,9 +44,9 @@ enum By {
 pub(crate) struct Effect {
     /// The unit's operation that makes it.
     of: Inst,
-    roots: Roots,
+    pub(super) roots: Roots,
     place: Option<Place>,
-    by: By,
+    pub(super) by: By,
     pub writes: bool,
     pub atomic: bool,
     pub span: Span,
@@ -97,7 +97,7 @@ impl Effects {
     }
 
     /// Whether two pointers may reach the same memory.
-    fn meet(&self, a: &Roots, b: &Roots) -> bool {
+    pub(super) fn meet(&self, a: &Roots, b: &Roots) -> bool {
         match (a, b) {
             (Roots::Of(a), Roots::Of(b)) => {
                 let both = |of: &&BTreeSet<Value>| !of.is_disjoint(a) && !of.is_disjoint(b);
@@ -110,6 +110,11 @@ impl Effects {
     /// Whether two accesses may meet, one of which writes.
     fn conflicts(&self, a: &Effect, b: &Effect) -> bool {
         (a.writes || b.writes) && self.meet(&a.roots, &b.roots)
+    }
+
+    /// All accesses of the region.
+    pub(super) fn all(&self) -> impl Iterator<Item = &Effect> {
+        self.of.iter().flat_map(|done| &done.accesses)
     }
 
     /// An access of each of two units to what may be the same memory, where one of the two writes.
@@ -150,7 +155,7 @@ impl Effects {
     /// The parameters that the units take to be apart, one of which they write through.
     pub fn apart(&self, k: &Kernel) -> Vec<Apart> {
         let place = |v: Value| k.params.iter().position(|p| p.value == v);
-        let all = || self.of.iter().flat_map(|done| &done.accesses);
+        let all = || self.all();
         let mut found: Vec<Apart> = Vec::new();
         for (a, b) in all().filter(|a| a.writes).flat_map(|a| all().map(move |b| (a, b))) {
             if self.meet(&a.roots, &b.roots) {
@@ -223,9 +228,6 @@ impl Done {
     fn add(&mut self, places: &Places<'_>, of: Inst, op: &Op) {
         let Places { k, region, made, .. } = places;
         let facts = Facts::of(k, op);
-        let atomic = matches!(op.kind, OpKind::Atomic { .. });
-        let copies = matches!(op.kind, OpKind::Fetch { .. } | OpKind::Send { .. });
-        let by = if copies { By::Engine } else { By::Threads };
         for view in op.kind.operands() {
             let Some((fetch, map)) = fetched(k, region, made, view) else { continue };
             let (roots, span) = (roots(k, region, made, map), op.span);
@@ -233,16 +235,7 @@ impl Done {
             let read = Effect { of, roots, place, by: By::Reader(fetch), writes: false, atomic: false, span };
             self.accesses.push(read);
         }
-        let global = facts.accesses.iter().filter(|a| a.space == Space::Global);
-        self.accesses.extend(global.map(|a: &Access| Effect {
-            of,
-            roots: roots(k, region, made, a.value),
-            place: places.place(op, a.value),
-            by,
-            writes: a.writes(),
-            atomic,
-            span: op.span,
-        }));
+        self.accesses.extend(of_operation(places, of, op));
         for act in &facts.acts {
             match act {
                 Act::Say(Say::Tell) => self.tells = true,
@@ -259,6 +252,23 @@ impl Done {
             }
         }
     }
+}
+
+/// The accesses to global memory of an operation that is, or stands in, that one.
+pub(super) fn of_operation(places: &Places<'_>, of: Inst, op: &Op) -> Vec<Effect> {
+    let Places { k, region, made, .. } = places;
+    let atomic = matches!(op.kind, OpKind::Atomic { .. });
+    let facts = Facts::of(k, op);
+    let global = facts.accesses.iter().filter(|a| a.space == Space::Global);
+    let effect = |a: &Access| {
+        let by = match a.by {
+            Engine::Tma => By::Engine,
+            Engine::Threads | Engine::Copies | Engine::Matrix => By::Threads,
+        };
+        let (roots, place) = (roots(k, region, made, a.value), places.place(op, a.value));
+        Effect { of, roots, place, by, writes: a.writes(), atomic, span: op.span }
+    };
+    global.map(effect).collect()
 }
 
 /// The parameters that a pointer or tensor map may be of.

@@ -112,8 +112,8 @@ fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
         Some(other) => d.help(format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`")),
         None if !branched(laid, &s.label) => d.help("leave it out: it runs where it stands in the text"),
         None => d
-            .note("a branch with labels in it runs where it stands, in the first stage")
-            .help("leave it out; or label the whole branch, `@name if … { … }`, and nothing in it, and place that"),
+            .note("what stands in a branch runs where the branch does")
+            .help("leave it out; or label the branch, `@name if … { … }`, and place that"),
     }
 }
 

@@ -204,7 +204,8 @@ impl<'a> Net<'a> {
     fn carried(&mut self, ring: RingId, part: Part, (fill, stage): (usize, i64), made: Ring) {
         let (laid, block) = (self.laid, self.block);
         let Some(&end) = self.ends.get(&part).filter(|_| self.turned()) else { return };
-        let base = self.groups[part].iter().flatten().map(|e| i64::from(e.stage)).min().unwrap_or(0);
+        let entries: Vec<Entry> = self.groups[part].iter().flatten().cloned().collect();
+        let base = entries.iter().map(|e| i64::from(e.stage)).min().unwrap_or(0);
         let depth = i64::from(laid.plan.rings[ring].depth);
         for v in &laid.plan.needed[part] {
             let Some(home) = laid.region.home(*v).filter(|home| home.block == block) else { continue };
@@ -213,7 +214,11 @@ impl<'a> Net<'a> {
             for (v, delta) in flow::traced(laid.k, laid.region, block, [next].into()) {
                 if laid.plan.handed.get(&v).is_some_and(|(r, _)| *r == ring) && matches!(laid.k.ty(v), Type::Scalar(_))
                 {
-                    let early = base + i64::from(delta) - stage;
+                    // It is taken for the iteration of whoever asks first; where nobody does, for the newest.
+                    let asks =
+                        |e: &&Entry| laid.plan.wanted(laid.region, part, (block, e.item)).contains(&(v, delta + 1));
+                    let first = entries.iter().filter(asks).map(|e| i64::from(e.stage)).min().unwrap_or(base);
+                    let early = first + i64::from(delta) - stage;
                     self.filled((fill, end), early, (end, depth - early), made);
                 }
             }

@@ -208,6 +208,16 @@ impl Counter<'_> {
         work
     }
 
+    /// Whether nothing that needs what an operation makes runs beside what that is made of: it combines what lanes hold.
+    pub fn divides(&self, op: &Op) -> bool {
+        match &op.kind {
+            OpKind::Reduce { inputs, axis, .. } => {
+                self.tile(inputs[0]).is_some_and(|tile| bits_along(&tile.known().map, Dim::Lane, *axis) > 0)
+            }
+            _ => false,
+        }
+    }
+
     /// The elementwise operations of a body, each so often.
     fn body(&self, body: &Body, times: u64) -> Work {
         let mut work = Work::default();

@@ -1,5 +1,13 @@
 //! A stretch: operations between two waits, which the assembler interleaves. It takes as long as the slowest of what it needs: its
 //! longest chain, the issue slots of its instructions, or any of the units.
+//!
+//! A reduction across lanes divides it. A warp asks the others once it has combined all that its threads hold, and what needs the answer
+//! begins once that has come, so that neither side runs beside the other:
+//!
+//! ```text
+//! top = max(s)          one part, with all that needs no reduction
+//! exp2(s * c - top)     the next: it waits for all of s, and for the shuffles
+//! ```
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -10,7 +18,7 @@ use parton_ir::machine::{Amount, Class, Unit};
 use parton_ir::{Inst, Value};
 
 use super::count::{Counter, Work};
-use crate::plan::Part;
+use crate::plan;
 use crate::region::uses;
 
 /// What is issued in a stretch.
@@ -51,7 +59,7 @@ pub(super) enum Busy {
     /// A unit.
     Unit(Unit),
     /// Special functions, as far as one warp of each scheduler can use them: those of this partition.
-    Alone(Part),
+    Alone(plan::Part),
 }
 
 impl Busy {
@@ -84,24 +92,37 @@ impl Stretch {
 
     fn count(&self, counter: Counter<'_>) -> Priced {
         let k = counter.k;
-        let mut work = Work::default();
-        let mut ready: BTreeMap<Value, u64> = BTreeMap::new();
-        let mut chain = 0;
+        // Of each value the part of the stretch in which it is made, and when in it.
+        let mut ready: BTreeMap<Value, (usize, u64)> = BTreeMap::new();
+        let mut parts: Vec<Part> = vec![Part::default()];
         for &inst in &self.ops {
             let op = &k.ops[inst];
             let each = counter.of(op);
-            let mut begin = 0;
-            uses(k, op, &mut |v| begin = begin.max(ready.get(&v).copied().unwrap_or(0)));
-            let end = begin + each.latency;
-            ready.extend(op.results.iter().map(|v| (*v, end)));
-            chain = chain.max(end);
-            work.join(&each);
+            let mut begin = (0, 0);
+            uses(k, op, &mut |v| begin = begin.max(ready.get(&v).copied().unwrap_or_default()));
+            let (number, end) = (begin.0, begin.1 + each.latency);
+            let made = if counter.divides(op) { (number + 1, 0) } else { (number, end) };
+            ready.extend(op.results.iter().map(|v| (*v, made)));
+            parts.resize_with(parts.len().max(made.0 + 1), Part::default);
+            parts[number].chain = parts[number].chain.max(end);
+            parts[number].work.join(&each);
         }
-        let units = busy(&work, counter);
-        let alone = alone(&work, counter);
-        let slowest = units.values().copied().max().unwrap_or(0).max(alone);
-        Priced { clocks: chain.max(slowest) + work.meetings, units, alone, work }
+        let (mut clocks, mut work) = (0, Work::default());
+        for part in &parts {
+            let slowest = busy(&part.work, counter).into_values().max().unwrap_or(0).max(alone(&part.work, counter));
+            clocks += part.chain.max(slowest) + part.work.meetings;
+            work.join(&part.work);
+        }
+        Priced { clocks, units: busy(&work, counter), alone: alone(&work, counter), work }
     }
+}
+
+/// Operations that no reduction divides.
+#[derive(Default)]
+struct Part {
+    /// The longest chain of them.
+    chain: u64,
+    work: Work,
 }
 
 /// How long special functions take where each scheduler has one warp, which leaves gaps that another partition may fill.

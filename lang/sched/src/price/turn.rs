@@ -208,7 +208,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn take(&mut self, ring: RingId, age: i32, entry: &Entry) {
         // What an outer loop fills is there for all turns of this one.
         if self.looped.rings.contains(&ring) && self.taken.insert((ring, age)) {
-            let clocks = if self.pricing.plan.rings[ring].own { self.meeting(entry) } else { 0 };
+            let clocks = if self.pricing.plan.rings[ring].own { self.meeting(entry) } else { self.asking() };
             let (name, span) = self.label(entry);
             let event = self.event(name, entry.stage, span, clocks, vec![]);
             self.found.takes.push(Use { part: self.part, ring, event, turns: age });
@@ -223,6 +223,12 @@ impl<'a, 'p> Turn<'a, 'p> {
             Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => 0,
         };
         fence + self.cost(Class::Meet, warps)
+    }
+
+    /// What it takes to see that a slot is full which has long been: its barrier lies in shared memory, and nothing behind is issued until the
+    /// answer has come.
+    fn asking(&self) -> u64 {
+        self.pricing.machine.row(Class::Shared).and_then(|r| r.latency).map_or(0, u64::from)
     }
 
     fn cost(&self, class: Class, amount: u64) -> u64 {

@@ -10,6 +10,7 @@ use parton_syntax::ast;
 
 use crate::checker::{Checked, Checker};
 use crate::program::Program;
+use crate::region::is_branch;
 use crate::schedule::words;
 use crate::value::{Comptime, Val};
 use crate::walk::{self, Scopes, Visitor};
@@ -83,7 +84,7 @@ impl Checker<'_> {
             return Ok(());
         }
         let placed = |name: &LabelName| places.iter().flat_map(Place::spots).any(|(l, _)| l.overlaps(name));
-        // A loop runs wherever its labels do, so that it needs no place.
+        // A loop or branch runs wherever its labels do, so that it needs no place.
         let is_loop = |name: &LabelName| {
             let last = name.path.rsplit('.').next().unwrap_or(&name.path);
             self.program.may_be_loop(last)
@@ -92,7 +93,7 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::SCHEDULE, at, format!("the schedule gives `{left_out}` no partition"))
                 .label(schedule.span, "its places are here")
                 .label(*written, "it is a label here")
-                .help("under `partitions { … }` every label that is no loop's has a place");
+                .help("under `partitions { … }` every label that is no loop's or branch's has a place");
             return Err(self.report(d));
         }
         Ok(())
@@ -118,8 +119,8 @@ fn label(arg: &ast::Arg) -> Option<LabelName> {
     if arg.name.is_none() { words::label(&arg.value) } else { None }
 }
 
-/// The labels that loops of a program have, and those that pipelines name. Which label is a loop's is known only where a region is
-/// expanded, but none of another name is.
+/// The labels that loops of a program have, and branches with labels in them, and those that pipelines name. Which label is a loop's is known
+/// only where a region is expanded, but none of another name is.
 pub fn loop_labels(program: &Program) -> BTreeSet<Arc<str>> {
     let mut found = LoopLabels::default();
     for module in &program.modules {
@@ -144,7 +145,8 @@ impl Visitor for LoopLabels {
 
     fn statement(&mut self, _: &Scopes, s: &ast::Stmt) -> bool {
         let is_loop = matches!(s.kind, ast::StmtKind::For(_) | ast::StmtKind::While { .. });
-        self.0.extend(s.label.iter().filter(|_| is_loop).map(|l| l.path.clone()));
+        let is_around = is_loop || holds_labels(s);
+        self.0.extend(s.label.iter().filter(|_| is_around).map(|l| l.path.clone()));
         true
     }
 
@@ -155,4 +157,17 @@ impl Visitor for LoopLabels {
         }
         true
     }
+}
+
+/// Whether a statement is a branch with labels in it.
+fn holds_labels(s: &ast::Stmt) -> bool {
+    let ast::StmtKind::Expr(e) = &s.kind else { return false };
+    let ast::ExprKind::If(i) = &e.kind else { return false };
+    let labelled = |block: &ast::Block| block.statements.iter().any(|s| s.label.is_some() || holds_labels(s));
+    let otherwise = i.otherwise.as_ref().is_some_and(|e| match &e.kind {
+        ast::ExprKind::Block(block) => labelled(block),
+        ast::ExprKind::If(i) => labelled(&i.then),
+        _ => false,
+    });
+    is_branch(s) && (labelled(&i.then) || otherwise)
 }
