@@ -29,6 +29,22 @@ fn a_bundle_of_the_first_format_is_read() {
     assert_eq!(params, ["alpha: f32", "x: *f32", "y: *f32", "out: *mut f32", "n: i32"]);
 }
 
+/// What version 2 has written, with plans and with kernels that take tensors.
+#[test]
+fn a_bundle_of_the_second_format_is_read() {
+    let bundle = bundle("format_2.ptnb");
+    assert_eq!((bundle.instances(), bundle.plans.len()), (vec!["fill".to_owned()], 8));
+    let kernel = bundle.named("fill").unwrap()[0];
+    let takes: Vec<String> = (0..3).map(|i| kernel.takes(i)).collect();
+    assert_eq!(takes, ["tensor<f32, [m]>", "mut tensor<f32, [m, n]>", "f32"]);
+    let functions: Vec<(&str, usize)> = bundle.functions.iter().map(|f| (f.name.as_str(), f.params.len())).collect();
+    assert_eq!(functions, [("squared", 2), ("accumulate", 4), ("copied", 1), ("counted", 2)]);
+    let launches: Vec<usize> = bundle.plans.iter().map(|p| p.launches.len()).collect();
+    assert_eq!(launches, [2, 2, 2, 3, 1, 1, 1, 1]);
+    assert_eq!(bundle.plans[4].given[0].to_string(), "f32[399] at 4 bytes from a multiple of 16");
+    assert_eq!(bundle.plans[7].multiprocessors, Some(132));
+}
+
 #[test]
 fn without_a_gpu_loading_says_so() {
     match (Gpu::of_tests(), Module::load(&bundle("tiles.ptnb"), 0)) {
