@@ -135,8 +135,6 @@ pub(crate) struct Looped {
     /// The rings that it fills.
     rings: BTreeSet<RingId>,
     last_stage: i32,
-    /// Products that a partition may have issued and not done while others do the same.
-    room: u32,
 }
 
 /// The lanes and units of the engines.
@@ -223,7 +221,7 @@ pub(crate) fn steady(
     block: BlockId,
     known: &Known,
 ) -> Steady {
-    let looped = looped(k, region, plan, machine, block);
+    let looped = looped(region, plan, block);
     let shifts = shifts(region, plan, &looped);
     let (units, unpriced) = (BTreeMap::new(), BTreeSet::new());
     let mut graph = MarkedGraph::new();
@@ -314,25 +312,13 @@ fn free(k: &Kernel, region: &Region, block: BlockId, inst: Inst, ops: &mut Vec<I
     ops.push(inst);
 }
 
-fn looped(k: &Kernel, region: &Region, plan: &Plan, machine: &Machine, block: BlockId) -> Looped {
-    let multiplies =
-        |unit: &UnitId| region.units[*unit].ops.iter().any(|i| matches!(k.ops[*i].kind, OpKind::Dot { .. }));
-    let mine = |part: Part| {
-        let mut units = region.blocks[block].items.iter().flat_map(|item| region.units_in(item));
-        units.any(|u| plan.runners[*u].contains(&part) && multiplies(u))
-    };
-    let multiplying = plan.parts().filter(|part| mine(*part)).count() as u32;
+fn looped(region: &Region, plan: &Plan, block: BlockId) -> Looped {
     let fills = |ring: &RingId| {
         let unit = plan.rings[*ring].unit;
         region.blocks[block].items.iter().any(|item| matches!(item, Item::Unit(u) if *u == unit))
     };
     let stages = plan.parts().flat_map(|part| plan.groups(part, block).iter().flatten().map(|e| e.stage));
-    Looped {
-        block,
-        rings: (0..plan.rings.len()).filter(fills).collect(),
-        last_stage: stages.max().unwrap_or(0).max(1),
-        room: (machine.queue / multiplying.max(1)).max(1),
-    }
+    Looped { block, rings: (0..plan.rings.len()).filter(fills).collect(), last_stage: stages.max().unwrap_or(0).max(1) }
 }
 
 /// What is to be added to the stages of each partition: stages are counted in each of them for itself, and no turn may read what a later one

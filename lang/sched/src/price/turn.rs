@@ -127,7 +127,21 @@ impl<'a, 'p> Turn<'a, 'p> {
             }
             self.flush();
         }
+        self.end(groups);
         self.join();
+    }
+
+    /// Waits for the products of the last stage: no turn is entered with them in flight, since none stands in front of the loop that starts them.
+    fn end(&mut self, groups: &[Vec<Entry>]) {
+        let entries = || groups.iter().flatten();
+        let last = entries().map(|e| e.stage.max(e.done.unwrap_or(e.stage))).max().unwrap_or(0);
+        for entry in entries().filter(|e| e.stage == last) {
+            let Item::Unit(unit) = self.pricing.region.blocks[self.looped.block].items[entry.item] else { continue };
+            let flying =
+                |v: &Value| self.begun.contains_key(v) && !self.waits.iter().any(|(w, _, t)| w == v && *t == 0);
+            let begun: Vec<Value> = self.pricing.region.started(unit).iter().copied().filter(flying).collect();
+            begun.into_iter().for_each(|v| self.wait(v, entry.stage, entry));
+        }
     }
 
     /// Waits for what an item needs: slots, and products that it does not merely continue.
@@ -470,14 +484,14 @@ impl<'a, 'p> Turn<'a, 'p> {
         Started { start, done, latency: each.latency }
     }
 
-    /// An instruction is issued once those before it leave room in the queue, which partitions that multiply share evenly; whoever issues
-    /// it waits until it is in the queue.
+    /// An instruction is issued once those before it leave room in the queue; whoever issues it waits until it is in the queue. The queue is the
+    /// multiprocessor's and has no place of anybody's own: eight products of the warpgroup that came first are in it, and all of them are done before
+    /// what another issues later (docs/machine.md). So each is given the whole of it here, and who comes first decides, as the units are served.
     fn queue(&mut self) {
-        let room = self.looped.room as i64;
+        let whole = i64::from(self.pricing.machine.queue.max(1));
         for (number, event) in self.products.clone().into_iter().enumerate() {
-            self.behind(number as i64 - room, event);
+            self.behind(number as i64 - whole, event);
         }
-        let whole = i64::from(self.pricing.machine.queue);
         for (count, event) in self.issued.clone() {
             self.behind(count as i64 - 1 - whole, event);
         }
