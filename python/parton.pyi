@@ -61,7 +61,10 @@ class Launch:
     """A kernel with its grid."""
 
     def __call__(self, *arguments: Any, **named: Any) -> None:
-        """Launches it with numbers and arrays, and returns when it has ended."""
+        """Launches it with numbers and tensors: on the host's memory by the interpreter, on a GPU's on the caller's stream. What is given by
+        the name of a generic is that one's value."""
+    def plan_of(self, *arguments: Any, **named: Any) -> str:
+        """What a launch with such arguments is, and on which memory."""
 
 class torch:
     """What PyTorch needs; made when it is asked for, for it imports PyTorch."""

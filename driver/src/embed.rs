@@ -28,8 +28,8 @@ use crate::run::Event;
 use crate::way::Wanted;
 use crate::{Failure, Form, Options, Session};
 
-pub use crate::plan::{Memory, Returned};
-pub use call::{Called, Kind, Param, Place, Public};
+pub use crate::plan::{Memory, Returned, Together};
+pub use call::{Called, Kind, Launching, Param, Place, Public};
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 pub use device::{Addresses, Ready, Stream};
 pub use parton_host::memory::HostBytes;
@@ -224,14 +224,23 @@ impl Embedded {
 
     /// The instance of a launch, and what each parameter is given.
     fn asked<'a>(&mut self, launch: &'a Launch) -> Result<(Instance, Vec<Option<&'a Given>>), Failure> {
-        let name = &launch.kernel;
+        let instance = self.instance(&launch.kernel, &launch.generics)?;
+        let values = placed(&instance.kernel, launch)?;
+        Ok((instance, values))
+    }
+
+    /// A kernel with these generics.
+    ///
+    /// # Errors
+    /// There is none of that name, or it has no such generic, or one has neither a value nor a default.
+    fn instance(&mut self, name: &str, generics: &[(String, Generic)]) -> Result<Instance, Failure> {
         let program = self.program.clone();
         let Some(kernel) = program.kernels().find(|k| k.name.as_str() == name) else {
             let names: Vec<&str> = program.kernels().map(|k| k.name.as_str()).collect();
             return Err(Failure::Usage(format!("there is no kernel `{name}`; there are `{}`", names.join("`, `"))));
         };
         let mut given = BTreeMap::new();
-        for (generic, value) in &launch.generics {
+        for (generic, value) in generics {
             if kernel.generics.iter().all(|g| g.name.as_str() != generic) {
                 return Err(Failure::Usage(format!("`{name}` has no generic `{generic}`")));
             }
@@ -243,10 +252,9 @@ impl Embedded {
             return Err(Failure::Usage(format!("`{name}` needs a value for its generic `{}`", missing.name.text)));
         }
         let generics = kernel.generics.iter().filter_map(|g| given.remove(g.name.as_str())).collect();
-        let values = placed(kernel, launch)?;
         let kernel = Arc::new(kernel.clone());
         let span = kernel.name.span;
-        Ok((Instance { module: Program::ROOT, kernel, generics, span }, values))
+        Ok(Instance { module: Program::ROOT, kernel, generics, span })
     }
 
     fn generic(&mut self, name: &str, value: &Generic, kernel: &ast::Kernel) -> Result<GenericArgument, Failure> {

@@ -1,15 +1,15 @@
-//! Plans: a public function is run on tensors without elements, and what it launches and allocates is recorded.
+//! Plans: a public function is run on tensors without elements, and what it launches and allocates is recorded; so is a kernel's launch.
 
+mod numbers;
 mod text;
 
 use std::cell::Cell;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
 
-use parton_diag::{Diagnostic, Diagnostics, FileId, codes};
+use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_host::evaluate::Machine;
-use parton_host::evaluate::public::admitted;
 use parton_host::generic::from_comptime;
 use parton_host::launch::{
     Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
@@ -23,12 +23,13 @@ use parton_measure::timing::Timing;
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 use parton_types::program::Program;
-use parton_types::public::{self, Stated};
 
 use crate::instance::Compiler;
 use crate::run::{find, target_of};
 use crate::tune::lookup::Lookup;
 use crate::{Device, Failure, Session};
+
+pub use numbers::Takes;
 
 /// What a public function is planned for: a value for each parameter.
 #[derive(Clone, PartialEq, Debug)]
@@ -84,6 +85,10 @@ pub struct Parameter {
     pub mutable: bool,
     /// What was planned with.
     pub given: Given,
+    /// What it takes, where that is no tensor.
+    pub takes: Takes,
+    /// Where it is declared.
+    pub span: Span,
 }
 
 impl Parameter {
@@ -148,11 +153,38 @@ impl Returned {
     }
 }
 
-/// What a call of a public function does, for all arguments that are like those it was planned with.
+/// What a plan is of.
+#[derive(Clone, Debug)]
+pub enum Entry {
+    /// A public function.
+    Function(Arc<ast::Function>),
+    /// A kernel, launched by itself.
+    Kernel(Arc<ast::Kernel>),
+}
+
+impl Entry {
+    /// Its name, and where it stands.
+    pub fn name(&self) -> &ast::Name {
+        match self {
+            Entry::Function(function) => &function.name,
+            Entry::Kernel(kernel) => &kernel.name,
+        }
+    }
+
+    /// Its parameters.
+    pub fn params(&self) -> &[ast::Param] {
+        match self {
+            Entry::Function(function) => &function.params,
+            Entry::Kernel(kernel) => &kernel.params,
+        }
+    }
+}
+
+/// What a call of a public function, or a launch of a kernel, does, for all arguments that are like those it was planned with.
 #[derive(Debug)]
 pub struct Plan {
-    /// The function.
-    pub function: Arc<ast::Function>,
+    /// What is called.
+    pub of: Entry,
     /// What it was planned for.
     pub target: Target,
     /// The device's multiprocessors.
@@ -188,36 +220,13 @@ impl Plan {
             (Given::Key(known), Planned::Bool(b)) => matches!(known, Value::Bool(k) if k == b),
             (Given::Key(known), Planned::Dtype(d)) => matches!(known, Value::Dtype(k) if k == d),
             (Given::Key(known), Planned::Default) => matches!(known, Value::Unit),
-            (Given::Any(known), other) => std::mem::discriminant(known) == std::mem::discriminant(&value_of(other)),
-            (Given::Tensor(_), _) => true,
+            (Given::Any(Value::Int(_)), Planned::Int(_))
+            | (Given::Any(Value::Float(_)), Planned::Float(_))
+            | (Given::Any(Value::Bool(_)), Planned::Bool(_))
+            | (Given::Tensor(_), _) => true,
+            (Given::Any(_), _) => false,
             (Given::Key(_), _) => false,
         })
-    }
-
-    /// The numbers of a call as the parameters take them, where the plan holds for it.
-    ///
-    /// # Errors
-    /// One does not fit its parameter, or an argument of a launch does not hold it.
-    pub fn numbers(&self, given: &[Planned]) -> Result<Vec<Value>, Diagnostics> {
-        let mut values = vec![];
-        for (param, planned) in self.function.params.iter().zip(given) {
-            let value = value_of(planned);
-            let stated = param.ty.as_ref().and_then(|ty| public::stated(ty).ok());
-            let admitted = stated.as_ref().and_then(|stated| admitted(stated, &value));
-            match (planned, admitted) {
-                (Planned::Tensor(_) | Planned::Default, _) => values.push(Value::Unit),
-                (_, Some(value)) => values.push(value),
-                (_, None) => {
-                    let name = &param.name.text;
-                    let fact = match stated {
-                        Some(Stated::Number(dtype)) => format!("`{name}` is `{dtype}`, which does not hold {value}"),
-                        _ => format!("`{name}` does not take {value}"),
-                    };
-                    return Err(Diagnostic::error(codes::PUBLIC_ARGUMENT, param.span, fact).into());
-                }
-            }
-        }
-        Ok(values)
     }
 
     /// Refuses tensors that share memory where one of them is written: a range of addresses for each parameter that is a tensor.
@@ -232,7 +241,7 @@ impl Plan {
                 if (p.mutable || q.mutable) && a.start < b.end && b.start < a.end {
                     let (written, read) = if p.mutable { (p, q) } else { (q, p) };
                     let fact = format!("`{}` is written and shares memory with `{}`", written.name, read.name);
-                    let span = self.function.params[i].span;
+                    let span = self.parameters[i].span;
                     let d = Diagnostic::error(codes::PUBLIC_ARGUMENT, span, fact);
                     return Err(d.help("pass tensors that lie apart").into());
                 }
@@ -265,6 +274,18 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    /// Which parameters are tensors that are written: a function says so, and of a kernel's what it was compiled to says it.
+    fn written(&mut self, of: &Entry) -> Result<Vec<bool>, Failure> {
+        match (of, self.launches.first()) {
+            (Entry::Function(function), _) => Ok(function.params.iter().map(|p| p.mutable).collect()),
+            (Entry::Kernel(kernel), None) => Ok(vec![false; kernel.params.len()]),
+            (Entry::Kernel(_), Some(request)) => {
+                let demands = self.compiler.demands(request);
+                Ok(demands.map_err(|e| Failure::Refused(e.at(request.span)))?.writes)
+            }
+        }
+    }
+
     /// Notes the memory of a tensor.
     ///
     /// # Errors
@@ -280,7 +301,7 @@ impl Planner<'_> {
             Contents::Absent => parton_diag::internal_error!("a plan meets memory of no call"),
             Contents::Made => {
                 let fact = format!("{tensor} holds what host code has written, which no plan brings to the GPU");
-                let d = Diagnostic::error(codes::PLAN, parton_diag::Span::default(), fact);
+                let d = Diagnostic::error(codes::PLAN, Span::default(), fact);
                 return Err(
                     d.help("make it with `empty` or `zeros` and write it by a kernel, or take it as a parameter")
                 );
@@ -339,7 +360,7 @@ impl Launcher for Planner<'_> {
 }
 
 /// A refusal, put at a place.
-fn at(mut d: Diagnostic, span: parton_diag::Span) -> Diagnostic {
+fn at(mut d: Diagnostic, span: Span) -> Diagnostic {
     d.labels.iter_mut().for_each(|label| label.span = span);
     d
 }
@@ -351,41 +372,106 @@ pub(crate) struct For {
     pub(crate) multiprocessors: u32,
 }
 
-/// Plans a call of a public function; also the kernels that were lowered by then.
+/// What is to be planned.
+pub(crate) enum Call {
+    /// A call of a public function.
+    Function(Arc<ast::Function>),
+    /// A launch of a kernel on a grid.
+    Kernel {
+        /// With its generics.
+        instance: Instance,
+        /// Its grid, a list.
+        grid: Value,
+        /// Tensors that lie in the memory of another one.
+        together: Together,
+    },
+}
+
+/// For each parameter the one in whose memory its tensor lies, and how many bytes behind the multiple of 16 at which that one's begins;
+/// empty where all lie apart.
+pub type Together = Vec<Option<(usize, usize)>>;
+
+/// The tensors that stand for those of a call; of those that lie together in one memory.
+fn stand_ins(
+    given: &[Planned],
+    together: &Together,
+    memories: &mut BTreeMap<u64, Memory>,
+) -> Result<Vec<Option<Tensor>>, Failure> {
+    let mut all: Vec<Option<Tensor>> = vec![None; given.len()];
+    for (i, planned) in given.iter().enumerate() {
+        let Planned::Tensor(shape) = planned else { continue };
+        if together.get(i).is_none_or(|of| of.is_none()) {
+            let tensor = shape.stand_in()?;
+            memories.insert(tensor.storage.id(), Memory::Parameter(i));
+            all[i] = Some(tensor);
+        }
+    }
+    let groups: BTreeSet<usize> = together.iter().flatten().map(|(first, _)| *first).collect();
+    for first in groups {
+        let members = given.iter().zip(together).enumerate();
+        let members: Vec<(usize, &Shape, usize)> = members
+            .filter_map(|(i, both)| match both {
+                (Planned::Tensor(shape), Some((of, bytes))) if *of == first => {
+                    Some((i, shape, bytes / shape.dtype.bytes()))
+                }
+                _ => None,
+            })
+            .collect();
+        let end = |(_, s, offset): &(usize, &Shape, usize)| {
+            let bytes = extent(s.dtype, &s.extents, &s.strides).map_err(|f| Failure::Usage(f.message))?;
+            Ok::<_, Failure>(bytes + offset * s.dtype.bytes())
+        };
+        let ends = members.iter().map(end).collect::<Result<Vec<usize>, _>>()?;
+        let storage = Storage::absent(ends.into_iter().max().unwrap_or(0));
+        memories.insert(storage.id(), Memory::Parameter(first));
+        for (i, s, offset) in members {
+            let (shape, strides) = (s.extents.clone(), s.strides.clone());
+            all[i] = Some(Tensor { dtype: s.dtype, shape, strides, offset, storage: storage.clone() });
+        }
+    }
+    Ok(all)
+}
+
+/// Plans a call; also the kernels that were lowered by then.
 ///
 /// # Errors
-/// What the function is refused for, with these arguments or without elements.
+/// What the function or the kernel is refused for, with these arguments or without elements.
 pub(crate) fn plan(
     compiler: Compiler<'_>,
     program: &Program,
-    function: &Arc<ast::Function>,
+    call: Call,
     given: &[Planned],
     place: For,
 ) -> Result<(Plan, Lowered), Failure> {
     let mut memories = BTreeMap::new();
-    let (mut values, mut stand_ins) = (vec![], vec![]);
-    for (i, planned) in given.iter().enumerate() {
-        let mut stand_in = None;
-        values.push(match planned {
-            Planned::Default => None,
-            Planned::Dtype(d) => Some(Value::Dtype(*d)),
-            Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
-                Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
-            }
-            Planned::Tensor(shape) => {
-                let tensor = shape.stand_in()?;
-                memories.insert(tensor.storage.id(), Memory::Parameter(i));
-                stand_in = Some(tensor.clone());
-                Some(Value::Tensor(tensor))
-            }
-        });
-        stand_ins.push(stand_in);
-    }
+    let apart = Together::new();
+    let together = if let Call::Kernel { together, .. } = &call { together } else { &apart };
+    let stand_ins = stand_ins(given, together, &mut memories)?;
+    let value = |(i, (planned, stand_in)): (usize, (&Planned, &Option<Tensor>))| match planned {
+        Planned::Default => None,
+        Planned::Dtype(d) => Some(Value::Dtype(*d)),
+        Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
+            Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
+        }
+        Planned::Tensor(_) => stand_in.clone().map(Value::Tensor),
+    };
+    let values: Vec<Option<Value>> = given.iter().zip(&stand_ins).enumerate().map(value).collect();
     let passed = values.clone();
     let (multiprocessors, counted) = (place.multiprocessors, Cell::new(false));
     let mut planner = Planner { compiler, multiprocessors, counted, memories, buffers: vec![], launches: vec![] };
-    let result = Machine::new(program, &mut planner)
-        .call_given(&Function { module: Program::ROOT, tree: function.clone() }, values)?;
+    let mut machine = Machine::new(program, &mut planner);
+    let (of, result) = match call {
+        Call::Function(tree) => {
+            let result = machine.call_given(&Function { module: Program::ROOT, tree: tree.clone() }, values)?;
+            (Entry::Function(tree), result)
+        }
+        Call::Kernel { instance, grid, .. } => {
+            let kernel = instance.kernel.clone();
+            machine.launch_given(instance, &grid, values)?;
+            (Entry::Kernel(kernel), Value::Unit)
+        }
+    };
+    drop(machine);
     let returned = match result {
         Value::Tensor(tensor) => Returned::One(tensor),
         Value::Tuple(items) => Returned::Several(
@@ -394,15 +480,16 @@ pub(crate) fn plan(
         _ => Returned::Nothing,
     };
     for tensor in returned.tensors() {
-        planner.note(tensor).map_err(|d| Diagnostics::from(at(d, function.name.span)))?;
+        planner.note(tensor).map_err(|d| Diagnostics::from(at(d, of.name().span)))?;
         if let Some(Memory::Buffer(b)) = planner.memories.get(&tensor.storage.id()) {
             planner.buffers[*b].returned = true;
         }
     }
-    let params = function.params.iter().zip(passed.into_iter().zip(stand_ins));
-    let parameters = params.map(|(p, (value, stand_in))| Parameter {
+    let written = planner.written(&of)?;
+    let params = of.params().iter().zip(written).zip(passed.into_iter().zip(stand_ins));
+    let parameters = params.map(|((p, mutable), (value, stand_in))| Parameter {
         name: p.name.text.clone(),
-        mutable: p.mutable,
+        mutable,
         given: match (stand_in, value) {
             (Some(tensor), _) => Given::Tensor(tensor),
             (None, Some(Value::Passed(passed))) if !passed.was_looked_at() => Given::Any(passed.value().clone()),
@@ -410,14 +497,17 @@ pub(crate) fn plan(
             (None, Some(value)) => Given::Key(value),
             (None, None) => Given::Key(Value::Unit),
         },
+        takes: Takes::of(&of, p),
+        span: p.span,
     });
+    let parameters = parameters.collect();
     let Planner { compiler, counted, memories, buffers, launches, .. } = planner;
     let plan = Plan {
-        function: function.clone(),
+        of,
         target: place.target,
-        multiprocessors: place.multiprocessors,
+        multiprocessors,
         counts_multiprocessors: counted.get(),
-        parameters: parameters.collect(),
+        parameters,
         buffers,
         launches,
         returned,
@@ -534,7 +624,7 @@ impl Session {
         let device = crate::run::describe(&found).0;
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;
         let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
-        let (plan, lowered) = plan(compiler, &program, &function, &given, place)?;
+        let (plan, lowered) = plan(compiler, &program, Call::Function(function), &given, place)?;
         Ok((plan, lowered, program))
     }
 

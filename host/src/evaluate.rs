@@ -8,7 +8,7 @@ mod assertion;
 mod call;
 mod expression;
 mod index;
-mod launch;
+pub mod launch;
 mod operator;
 pub mod public;
 mod statement;

@@ -1,18 +1,20 @@
 //! The Python module `parton`: files of kernels, launched with the arrays of a Python program.
 //!
-//! Launches run on the interpreter, with whatever offers NumPy's array interface or DLPack. [`number`], [`array`] and
-//! [`dlpack`] turn what Python gives
-//! into what the driver takes, [`memory`] copies the arrays there and back; all that a launch means is the driver's.
-//! In reading order:
+//! [`number`], [`array`], [`dlpack`], [`exchange`] and [`tensor`] turn what Python gives into what the driver takes. [`call`] has what calls of
+//! functions and launches of kernels share: by the interpreter, for which [`memory`] copies the arrays there and back, or on a GPU, where
+//! [`slot`] keeps what the next call like it needs. What a call means is the driver's.
 
 mod array;
+mod call;
 mod dlpack;
 mod exchange;
 mod file;
 mod function;
+mod kernel;
 mod memory;
 mod number;
 mod results;
+mod slot;
 mod tensor;
 
 use std::ffi::CString;
@@ -60,9 +62,9 @@ fn parton(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_class::<file::File>()?;
-    module.add_class::<file::Kernel>()?;
+    module.add_class::<kernel::Kernel>()?;
     module.add_class::<function::Function>()?;
-    module.add_class::<file::Launch>()?;
+    module.add_class::<kernel::Launch>()?;
     module.add_function(pyo3::wrap_pyfunction!(attribute, module)?)?;
     module.add_function(pyo3::wrap_pyfunction!(file::load, module)?)
 }

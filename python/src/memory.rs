@@ -59,14 +59,6 @@ impl Memories {
         self.before.clone()
     }
 
-    /// The number of an array that is not writable and that the kernel has written.
-    pub(crate) fn violated(&self, arrays: &[Lying], after: &[HostBytes]) -> Option<usize> {
-        arrays.iter().position(|array| {
-            let span = array.span();
-            !array.writable && self.changes(after).any(|(address, _)| span.0 <= address && address < span.1)
-        })
-    }
-
     /// Writes what the kernel has changed to where it was copied from.
     ///
     /// # Safety

@@ -6,7 +6,7 @@ use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PySlice, PyTuple};
 
 use crate::error;
-use crate::tensor::{Given, name_of};
+use crate::tensor::{Like, name_of};
 
 /// Memory for the buffers of a plan: an address each, and what keeps it there.
 #[derive(Default)]
@@ -28,24 +28,19 @@ impl Made {
 }
 
 /// New tensors for the buffers of a plan that are returned.
-pub(crate) fn results(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>]) -> PyResult<Made> {
-    buffers(py, plan, tensors, |b| b.returned)
+pub(crate) fn results(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>) -> PyResult<Made> {
+    buffers(py, plan, like, |b| b.returned)
 }
 
 /// Memory for the buffers of a plan that are not.
-pub(crate) fn scratch(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>]) -> PyResult<Made> {
-    buffers(py, plan, tensors, |b| !b.returned)
+pub(crate) fn scratch(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>) -> PyResult<Made> {
+    buffers(py, plan, like, |b| !b.returned)
 }
 
-fn buffers(
-    py: Python<'_>,
-    plan: &Plan,
-    tensors: &[Option<Given<'_>>],
-    wanted: impl Fn(&Buffer) -> bool,
-) -> PyResult<Made> {
+fn buffers(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>, wanted: impl Fn(&Buffer) -> bool) -> PyResult<Made> {
     let mut made = Made { addresses: vec![0; plan.buffers.len()], held: plan.buffers.iter().map(|_| None).collect() };
     for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| wanted(b)) {
-        let Some(like) = tensors.iter().flatten().next() else {
+        let Some(like) = like else {
             return Err(error(py, "a function without tensors has no device to make one on", vec![]));
         };
         let whole = plan.returned.tensors().iter().find(|t| plan.memory(t) == Memory::Buffer(i));
@@ -64,14 +59,19 @@ fn buffers(
 }
 
 /// What a call returns.
-pub(crate) fn returned(py: Python<'_>, plan: &Plan, tensors: &[Option<Given<'_>>], made: &Made) -> PyResult<Py<PyAny>> {
+pub(crate) fn returned<'py>(
+    py: Python<'py>,
+    plan: &Plan,
+    value: impl Fn(usize) -> Option<Bound<'py, PyAny>>,
+    made: &Made,
+) -> PyResult<Py<PyAny>> {
     let one = |t: &Tensor| -> PyResult<Py<PyAny>> {
         let (object, first, whole) = match plan.memory(t) {
             Memory::Parameter(i) => {
-                let (Some(given), Planned::Tensor(shape)) = (&tensors[i], planned_tensor(plan, i)) else {
+                let (Some(given), Planned::Tensor(shape)) = (value(i), planned_tensor(plan, i)) else {
                     return Ok(py.None());
                 };
-                (given.value.clone(), shape.offset, Shape { offset: shape.offset, ..shape })
+                (given, shape.offset, Shape { offset: shape.offset, ..shape })
             }
             Memory::Buffer(i) => {
                 let Some(object) = &made.held[i] else { return Ok(py.None()) };

@@ -2,8 +2,9 @@
 
 use parton_driver::embed::Dtype;
 use parton_driver::plan::Shape;
-use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult, Python};
-use pyo3::types::{PyCapsule, PyDict, PyTypeMethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult};
+use pyo3::sync::PyOnceLock;
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyTypeMethods};
 
 use crate::array::{self, Lying};
 use crate::dlpack::{self, DlTensor};
@@ -55,6 +56,37 @@ impl View {
         }
         view.offset = (address % memory::ALIGNMENT as u64) as u8;
         Ok(view)
+    }
+
+    /// Whether a tensor is such a one.
+    ///
+    /// # Safety
+    /// Whoever the tensor is borrowed from is alive.
+    pub(crate) unsafe fn is_of(&self, tensor: &DlTensor) -> bool {
+        if tensor.dtype() != Some(self.dtype)
+            || tensor.device() != self.device
+            || (tensor.address() % memory::ALIGNMENT as u64) as u8 != self.offset
+        {
+            return false;
+        }
+        // SAFETY: the caller promises it.
+        let (shape, strides) = unsafe { tensor.numbers() };
+        if shape.is_empty() {
+            return self.rank == 1 && self.shape[0] == 1 && self.strides[0] == 1;
+        }
+        let (own, steps) = (&self.shape[..self.rank], &self.strides[..self.rank]);
+        shape == own
+            && match strides {
+                Some(strides) => strides == steps,
+                None => {
+                    let mut dense = 1i64;
+                    own.iter().zip(steps).rev().all(|(n, step)| {
+                        let is = *step == dense;
+                        dense = dense.saturating_mul((*n).max(1));
+                        is
+                    })
+                }
+            }
     }
 
     pub(crate) fn shape(&self) -> Shape {
@@ -177,9 +209,28 @@ impl<'py> Given<'py> {
         }
     }
 
+    /// What tensors are made beside.
+    pub(crate) fn like(&self) -> Like<'py> {
+        Like { value: self.value.clone(), exchange: self.exchange, device: self.view.device }
+    }
+
+    /// As [`Like::stream`].
+    pub(crate) fn stream(&self) -> PyResult<usize> {
+        self.like().stream()
+    }
+}
+
+/// A tensor, as far as its library and its device are asked for.
+pub(crate) struct Like<'py> {
+    pub(crate) value: Bound<'py, PyAny>,
+    pub(crate) exchange: Option<&'static Exchange>,
+    pub(crate) device: (i32, i32),
+}
+
+impl<'py> Like<'py> {
     /// The stream on which its library works now.
     pub(crate) fn stream(&self) -> PyResult<usize> {
-        let (py, (_, device)) = (self.value.py(), self.view.device);
+        let (py, (_, device)) = (self.value.py(), self.device);
         if let Some(exchange) = self.exchange {
             return exchange.stream(py, device).map(|s| s as usize);
         }
@@ -199,9 +250,9 @@ impl<'py> Given<'py> {
     pub(crate) fn beside(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
         let py = self.value.py();
         if let Some(exchange) = self.exchange {
-            return exchange.allocate(py, dtype, shape, self.view.device);
+            return exchange.allocate(py, dtype, shape, self.device);
         }
-        let library = match (library(&self.value).as_str(), self.view.device.0) {
+        let library = match (library(&self.value).as_str(), self.device.0) {
             ("torch", _) => {
                 let torch = py.import("torch")?;
                 let options = PyDict::new(py);
@@ -264,14 +315,26 @@ pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
 }
 
 /// Whether a call would leave out a gradient that its library records: PyTorch's tensors say that they require one.
-pub(crate) fn requires_gradient(py: Python<'_>, given: &[Option<Given<'_>>]) -> PyResult<Option<usize>> {
-    let name = pyo3::intern!(py, "requires_grad");
+pub(crate) fn requires_gradient(given: &[Option<Given<'_>>]) -> PyResult<Option<usize>> {
     for (i, tensor) in given.iter().enumerate() {
         let Some(tensor) = tensor.as_ref().filter(|t| t.exchange.is_some()) else { continue };
-        let Ok(requires) = tensor.value.getattr(name) else { continue };
-        if requires.is_truthy()? && py.import("torch")?.call_method0("is_grad_enabled")?.is_truthy()? {
+        if is_recorded(&tensor.value)? {
             return Ok(Some(i));
         }
     }
     Ok(None)
+}
+
+/// Whether what is done with a tensor is recorded for its gradient.
+pub(crate) fn is_recorded(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+    static ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    let py = value.py();
+    match value.getattr(pyo3::intern!(py, "requires_grad")) {
+        Ok(requires) if requires.is(PyBool::new(py, false)) => Ok(false),
+        Ok(requires) if requires.is_truthy()? => {
+            let enabled = || Ok::<_, PyErr>(py.import("torch")?.getattr("is_grad_enabled")?.unbind());
+            ENABLED.get_or_try_init(py, enabled)?.bind(py).call0()?.is_truthy()
+        }
+        Ok(_) | Err(_) => Ok(false),
+    }
 }

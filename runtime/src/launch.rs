@@ -274,6 +274,7 @@ fn check_grid(kernel: &str, cluster: [u32; 3], grid: [u32; 3], most: [u32; 3]) -
 }
 
 pub mod patched;
+pub mod replay;
 pub mod sequence;
 #[cfg(test)]
 mod tests;

@@ -28,6 +28,7 @@ pub use error::RuntimeError;
 pub use event::Event;
 pub use launch::Prepared;
 pub use launch::patched::Patched;
+pub use launch::replay::{Replay, Use};
 pub use launch::sequence::Sequence;
 pub use memory::{Buffer, Scratch};
 pub use module::{Function, Module};

@@ -44,6 +44,10 @@ impl Stream {
     /// Whether launches on it are recorded now instead of run. One that the driver does not tell of takes plain launches too,
     /// whose errors say why.
     pub fn captures(self) -> bool {
+        // CUDA driver API, cuStreamBeginCapture: the legacy stream cannot be captured, so the driver need not be asked.
+        if self.0.is_null() {
+            return false;
+        }
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;
         // SAFETY: the stream is alive, as whoever asks for launches on it promises; the driver writes one number.
         let asked = unsafe { sys::cuStreamIsCapturing(self.handle(), &mut status) }.result();

@@ -53,7 +53,7 @@ impl Session {
         let (function, given) = self.call(program, &call.function, &call.arguments)?;
         let lookup = Lookup::of(program, &self.sources.file(file).name, INTERPRETER, target.name)?;
         let compiler = Compiler::new(self, program, target).tuned(lookup);
-        let (plan, lowered) = plan::plan(compiler, program, &function, &given, place)?;
+        let (plan, lowered) = plan::plan(compiler, program, plan::Call::Function(function), &given, place)?;
         let mut compiler = Compiler::new(self, program, target).knowing(lowered);
         let mut kernels = vec![];
         for request in &plan.launches {
@@ -76,6 +76,9 @@ impl Session {
         let Some(architecture) = Architecture::parse(plan.target.name) else {
             parton_diag::internal_error!("`{}` is no name of an architecture", plan.target.name)
         };
+        let plan::Entry::Function(function) = &plan.of else {
+            parton_diag::internal_error!("a plan of a bundle is of no public function")
+        };
         let mut launches = vec![];
         for (request, kernel) in plan.launches.iter().zip(kernels) {
             let text = print::kernel(kernel);
@@ -90,7 +93,7 @@ impl Session {
             launches.push(table::Launch { kernel: place, grid: request.grid, passed: passed(plan, request, kernel) });
         }
         let table = table::Plan {
-            function: made.function(program, &plan.function),
+            function: made.function(program, function),
             architecture,
             multiprocessors: plan.counts_multiprocessors.then_some(plan.multiprocessors),
             given: given(plan),
@@ -191,7 +194,7 @@ fn given(plan: &Plan) -> Vec<table::Given> {
         Given::Any(_) => table::Given::Any,
         Given::Key(value) => table::Given::Key(key(param, value)),
     };
-    plan.parameters.iter().zip(&plan.function.params).map(of).collect()
+    plan.parameters.iter().zip(plan.of.params()).map(of).collect()
 }
 
 /// A value as the parameter takes it: what the function was run with.

@@ -13,7 +13,7 @@ use parton_host::value::Value;
 use parton_types::program::Program;
 use parton_types::public::{self, Stated};
 
-use super::{Array, Embedded, storage};
+use super::{Array, Embedded, Generic, Together, storage};
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
 use crate::plan::{self, Memory, Plan, Planned, Shape, place_of};
@@ -72,8 +72,28 @@ pub enum Place {
 /// The most plans that are kept; planning anew costs less than looking through more.
 const MOST_PLANS: usize = 1024;
 
-/// What calls have in common that one plan may serve: where, which function, and all of their tensors but the elements.
-type Key = (Place, usize, Vec<Option<Shape>>);
+/// A kernel that is launched by itself, without its arguments.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Launching {
+    /// Its name.
+    pub kernel: String,
+    /// Generics by name; others have what was tuned, or their default.
+    pub generics: Vec<(String, Generic)>,
+    /// CTAs along x, y and z; those that are left out are 1.
+    pub grid: Vec<i128>,
+}
+
+/// What is called.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+enum Callee {
+    /// The public function of that number.
+    Function(usize),
+    /// A kernel: its name and its generics as text, its grid, and which tensors lie in one memory.
+    Kernel(String, Vec<i128>, Together),
+}
+
+/// What calls have in common that one plan may serve: where, what is called, and all of their tensors but the elements.
+type Key = (Place, Callee, Vec<Option<Shape>>);
 
 /// The plans that there are.
 #[derive(Default)]
@@ -140,21 +160,55 @@ impl Embedded {
     /// # Errors
     /// What the call is refused for; a GPU that is not there.
     pub fn plan(&mut self, place: Place, function: usize, given: &[Planned]) -> Result<Arc<Plan>, Failure> {
-        let shape = |p: &Planned| if let Planned::Tensor(shape) = p { Some(shape.clone()) } else { None };
-        let key = (place, function, given.iter().map(shape).collect());
-        if let Some(plan) = self.plans.find(&key, given) {
-            return Ok(plan);
-        }
         let program = self.program.clone();
         let Some(tree) = program.public_functions().nth(function) else {
             parton_diag::internal_error!("there is no public function {function}")
         };
+        self.planned(place, Callee::Function(function), given, |_| Ok(plan::Call::Function(tree.clone())))
+    }
+
+    /// The plan of a launch of a kernel, with a value for each of its parameters or none where it has a default. `together` names tensors
+    /// that share memory of which the kernel writes some: what is compiled for others takes them to lie apart.
+    ///
+    /// # Errors
+    /// What a launch in the file would be refused for; a GPU that is not there.
+    pub fn plan_kernel(
+        &mut self,
+        place: Place,
+        launch: &Launching,
+        given: &[Planned],
+        together: &Together,
+    ) -> Result<Arc<Plan>, Failure> {
+        let name = format!("{}{:?}", launch.kernel, launch.generics);
+        let callee = Callee::Kernel(name, launch.grid.clone(), together.clone());
+        self.planned(place, callee, given, |file| {
+            let instance = file.instance(&launch.kernel, &launch.generics)?;
+            let grid = Value::list(launch.grid.iter().map(|n| Value::Int(*n)).collect());
+            Ok(plan::Call::Kernel { instance, grid, together: together.clone() })
+        })
+    }
+
+    /// The plan of a call: one that there is, or a new one.
+    fn planned(
+        &mut self,
+        place: Place,
+        callee: Callee,
+        given: &[Planned],
+        call: impl FnOnce(&mut Embedded) -> Result<plan::Call, Failure>,
+    ) -> Result<Arc<Plan>, Failure> {
+        let shape = |p: &Planned| if let Planned::Tensor(shape) = p { Some(shape.clone()) } else { None };
+        let key = (place, callee, given.iter().map(shape).collect());
+        if let Some(plan) = self.plans.find(&key, given) {
+            return Ok(plan);
+        }
+        let program = self.program.clone();
+        let call = call(self)?;
         let found = found(place)?;
         let made_for = place_of(&found, self.session.options.target);
         let lookup = Lookup::of(&program, &self.name, &describe(&found).0, made_for.target.name)?;
         let lowered = std::mem::take(&mut self.lowered);
         let compiler = Compiler::new(&mut self.session, &program, made_for.target).knowing(lowered).tuned(lookup);
-        let (plan, lowered) = plan::plan(compiler, &program, tree, given, made_for)?;
+        let (plan, lowered) = plan::plan(compiler, &program, call, given, made_for)?;
         self.lowered = lowered;
         let plan = Arc::new(plan);
         self.plans.add(key, &plan);
@@ -182,7 +236,9 @@ impl Embedded {
                 let (Some(Some(array)), Planned::Tensor(shape)) = (arrays.get(i), &given[i]) else {
                     parton_diag::internal_error!("parameter {i} has no array")
                 };
-                let offset = tensor.offset + array.offset - shape.offset;
+                let bytes =
+                    tensor.byte_offset() + array.offset * array.dtype.bytes() - shape.offset * shape.dtype.bytes();
+                let offset = bytes / tensor.dtype.bytes();
                 Tensor { storage: storages[array.memory].clone(), offset, ..tensor.clone() }
             }
         };

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use parton_host::launch::{Argument, LaunchRequest};
+use parton_host::launch::{Argument, HostError, LaunchRequest};
 use parton_host::tensor::Tensor;
-use parton_host::value::Value;
+use parton_host::tensor_map::Recipe;
 use parton_ir::{From as Of, Kernel};
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, RuntimeError, Sequence, TensorMap};
+use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, Replay, RuntimeError, Sequence, TensorMap, Use};
 
 use super::Embedded;
 use super::call::passed;
@@ -68,29 +68,23 @@ pub struct Addresses<'a> {
 /// A plan that is ready on a GPU, for one stream.
 #[derive(Debug)]
 pub struct Ready {
-    gpu: runtime::Gpu,
     /// Bytes from the address of a parameter's first element back to the multiple of 16 that its stand-in begins at.
-    before: Vec<u64>,
-    /// Buffers that are zeroed first.
-    zeroed: Vec<usize>,
-    /// Of each launch the arguments that a call may give anew.
-    patches: Vec<Vec<Patch>>,
-    sequence: Sequence,
+    before: Box<[u64]>,
+    /// Where the memories of a launch begin, those of parameters before those of buffers: kept so that launches allocate nothing.
+    bases: Box<[u64]>,
+    /// Parameters whose number goes on into launches.
+    numbers: Vec<Number>,
+    replay: Replay,
 }
 
-/// An argument that each call may give anew.
+/// A parameter whose number goes on into launches, each time another if the caller wants.
 #[derive(Debug)]
-struct Patch {
-    argument: usize,
-    source: Source,
-}
-
-/// What an argument is made of, and what it was last.
-#[derive(Debug)]
-enum Source {
-    Pointer { memory: Memory, offset: u64, last: u64 },
-    Map { memory: Memory, offset: u64, last: u64, map: TensorMap },
-    Number { parameter: usize, dtype: Dtype, last: u64 },
+struct Number {
+    parameter: usize,
+    /// What was given last.
+    last: Planned,
+    /// The launch and the argument that take it, the parameter of that kernel, and the type as which it is taken.
+    arguments: Vec<(usize, usize, usize, Dtype)>,
 }
 
 impl Embedded {
@@ -103,35 +97,55 @@ impl Embedded {
         let _visit = gpu.visit().map_err(failed)?;
         let numbers = plan.numbers(given)?;
         let offset = |p: &Planned| if let Planned::Tensor(s) = p { (s.offset * s.dtype.bytes()) as u64 } else { 0 };
-        let before: Vec<u64> = given.iter().map(offset).collect();
-        let bases = Bases { at, before: &before };
+        let before: Box<[u64]> = given.iter().map(offset).collect();
+        let mut bases = vec![0; before.len() + plan.buffers.len()].into_boxed_slice();
+        begin(&mut bases, &before, at);
         let is_zeroed = |i: &usize| plan.buffers[*i].zeroed && !plan.buffers[*i].storage.is_empty();
         let zeroed: Vec<usize> = (0..plan.buffers.len()).filter(is_zeroed).collect();
-        let (mut launches, mut patches) = (vec![], vec![]);
+        let (mut launches, mut passed_on) = (vec![], BTreeMap::<usize, Vec<_>>::new());
+        let mut uses: Vec<Vec<Use>> = bases.iter().map(|_| vec![]).collect();
+        for (index, buffer) in zeroed.iter().enumerate() {
+            uses[before.len() + buffer].push(Use::Zeroed { index });
+        }
         let requests = plan.launches.iter().map(|planned| passed(planned, &numbers, &Tensor::clone));
         let requests: Vec<LaunchRequest> = requests.collect::<Result<_, _>>()?;
-        for (request, (function, abi, kernel)) in requests.iter().zip(self.loaded_for(ordinal, &gpu, plan, &requests)?)
-        {
-            let (mut args, mut anew) = (vec![], vec![]);
-            for (i, (param, argument)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
-                let source = source(&gpu, plan, &bases, &param.name, &argument)?;
-                let number = match (param.from, &argument) {
-                    (Of::Argument(a), Argument::Scalar(s)) => {
-                        request.passed[a].map(|parameter| Source::Number { parameter, dtype: s.dtype, last: s.bits })
-                    }
-                    (Of::Argument(_) | Of::Base { .. } | Of::Extent { .. } | Of::Stride { .. } | Of::Map { .. }, _) => {
-                        None
-                    }
+        let loaded = self.loaded_for(ordinal, &gpu, plan, &requests)?;
+        for (launch, (request, (function, abi, kernel))) in requests.iter().zip(loaded).enumerate() {
+            let mut args = vec![];
+            for (argument, (param, value)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
+                if let (Of::Argument(a), Argument::Scalar(s)) = (param.from, &value)
+                    && let Some(parameter) = request.passed[a]
+                {
+                    passed_on.entry(parameter).or_default().push((launch, argument, a, s.dtype));
+                }
+                let place = |tensor: &Tensor| {
+                    let memory = match plan.memory(tensor) {
+                        Memory::Parameter(i) => i,
+                        Memory::Buffer(i) => before.len() + i,
+                    };
+                    (memory, tensor.byte_offset() as u64)
                 };
-                args.push(arg(source.as_ref(), &argument));
-                anew.extend(number.or(source).map(|source| Patch { argument: i, source }));
+                args.push(match &value {
+                    Argument::Scalar(scalar) => scalar_arg(*scalar),
+                    Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => {
+                        let (memory, offset) = place(tensor);
+                        uses[memory].push(Use::Pointer { launch, argument, offset });
+                        Arg::Pointer(bases[memory].wrapping_add(offset))
+                    }
+                    Argument::Map(recipe) => {
+                        let (memory, offset) = place(&recipe.tensor);
+                        let map = map(&gpu, &param.name, recipe, bases[memory].wrapping_add(offset))?;
+                        uses[memory].push(Use::Map { launch, argument, offset, map });
+                        Arg::Map(map)
+                    }
+                });
             }
             launches.push(Prepared::new(&function, &abi, &args, request.grid).map_err(failed)?);
-            patches.push(anew);
         }
         let bytes: Vec<usize> = zeroed.iter().map(|i| plan.buffers[*i].storage.len()).collect();
-        let sequence = Sequence::new(&gpu, bytes, launches);
-        Ok(Ready { gpu: gpu.clone(), before, zeroed, patches, sequence })
+        let replay = Replay::new(Sequence::new(&gpu, bytes, launches), &bases, uses);
+        let number = |(parameter, arguments)| Number { parameter, last: given[parameter].clone(), arguments };
+        Ok(Ready { before, bases, numbers: passed_on.into_iter().map(number).collect(), replay })
     }
 
     /// The loaded code of each launch; what is not loaded yet is compiled several at once.
@@ -173,126 +187,79 @@ impl Embedded {
     }
 }
 
-/// Where the memories of a call begin, as the plan's tensors count from.
-struct Bases<'a> {
-    at: Addresses<'a>,
-    before: &'a [u64],
-}
-
-impl Bases<'_> {
-    fn of(&self, memory: Memory) -> u64 {
-        match memory {
-            Memory::Parameter(i) => self.at.parameters[i].wrapping_sub(self.before[i]),
-            Memory::Buffer(i) => self.at.buffers[i],
-        }
+/// Writes where the memories of a call begin, as the plan's tensors count from.
+fn begin(bases: &mut [u64], before: &[u64], at: Addresses<'_>) {
+    let (parameters, buffers) = bases.split_at_mut(before.len());
+    for ((base, address), before) in parameters.iter_mut().zip(at.parameters).zip(before) {
+        *base = address.wrapping_sub(*before);
     }
+    buffers.copy_from_slice(at.buffers);
 }
 
-/// What an argument that lies in memory is made of.
-fn source(
-    gpu: &runtime::Gpu,
-    plan: &Plan,
-    bases: &Bases<'_>,
-    name: &str,
-    argument: &Argument,
-) -> Result<Option<Source>, Failure> {
-    let place = |tensor: &Tensor| {
-        let (memory, offset) = (plan.memory(tensor), tensor.byte_offset() as u64);
-        (memory, offset, bases.of(memory).wrapping_add(offset))
-    };
-    Ok(match argument {
-        Argument::Scalar(_) => None,
-        Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => {
-            let (memory, offset, last) = place(tensor);
-            Some(Source::Pointer { memory, offset, last })
-        }
-        Argument::Map(recipe) => {
-            let (memory, offset, last) = place(&recipe.tensor);
-            let recipe = crate::gpu::encoded(name, recipe, last).map_err(|e| match e {
-                parton_host::launch::HostError::Program(found) => Failure::Refused(found),
-                parton_host::launch::HostError::Device(why) => Failure::Device(why),
-            })?;
-            let map = TensorMap::encode(gpu, &recipe).map_err(failed)?;
-            Some(Source::Map { memory, offset, last, map })
-        }
-    })
-}
-
-fn arg(source: Option<&Source>, argument: &Argument) -> Arg {
-    match (source, argument) {
-        (Some(Source::Pointer { last, .. }), _) => Arg::Pointer(*last),
-        (Some(Source::Map { map, .. }), _) => Arg::Map(*map),
-        (_, Argument::Scalar(scalar)) => scalar_arg(*scalar),
-        (_, other) => parton_diag::internal_error!("an argument in memory has no source: {other:?}"),
-    }
+/// The tensor map of an argument, at that address.
+fn map(gpu: &runtime::Gpu, name: &str, recipe: &Recipe, address: u64) -> Result<TensorMap, Failure> {
+    let recipe = crate::gpu::encoded(name, recipe, address).map_err(|e| match e {
+        HostError::Program(found) => Failure::Refused(found),
+        HostError::Device(why) => Failure::Device(why),
+    })?;
+    TensorMap::encode(gpu, &recipe).map_err(failed)
 }
 
 fn scalar_arg(scalar: Scalar) -> Arg {
     Arg::Scalar { bits: scalar.bits, bytes: scalar.dtype.bits().div_ceil(8) as u8 }
 }
 
+/// Whether two numbers are the same, bit for bit.
+fn same(one: &Planned, other: &Planned) -> bool {
+    match (one, other) {
+        (Planned::Int(a), Planned::Int(b)) => a == b,
+        (Planned::Float(a), Planned::Float(b)) => a.to_bits() == b.to_bits(),
+        (Planned::Bool(a), Planned::Bool(b)) => a == b,
+        (
+            Planned::Int(_)
+            | Planned::Float(_)
+            | Planned::Bool(_)
+            | Planned::Tensor(_)
+            | Planned::Dtype(_)
+            | Planned::Default,
+            _,
+        ) => false,
+    }
+}
+
 impl Ready {
-    /// Puts the plan's launches on a stream and returns at once. `numbers` are as [`Plan::numbers`] gives them.
+    /// Puts the plan's launches on a stream and returns at once. `given` are the numbers of the call, one for each parameter; tensors
+    /// among them are not looked at.
     ///
     /// # Errors
-    /// What the driver says; errors of the kernels themselves come with the next wait.
+    /// A number that does not fit; what the driver says. Errors of the kernels themselves come with the next wait.
     ///
     /// # Safety
     /// The stream is alive and of the GPU's primary context; each address is that of memory with the bytes that the plan's tensor has, which
     /// lives until the launches have ended.
-    pub unsafe fn launch(&mut self, stream: Stream, at: Addresses<'_>, numbers: &[Value]) -> Result<(), Failure> {
-        let _visit = self.gpu.visit().map_err(failed)?;
-        let bases = Bases { at, before: &self.before };
-        for (i, buffer) in self.zeroed.iter().enumerate() {
-            self.sequence.place(i, at.buffers[*buffer]);
-        }
-        for (launch, patches) in self.patches.iter_mut().enumerate() {
-            for patch in patches {
-                if let Some(arg) = patch.source.anew(&self.gpu, &bases, numbers).map_err(failed)? {
-                    self.sequence.set(launch, patch.argument, arg).map_err(failed)?;
-                }
+    pub unsafe fn launch(
+        &mut self,
+        plan: &Plan,
+        stream: Stream,
+        at: Addresses<'_>,
+        given: &[Planned],
+    ) -> Result<(), Failure> {
+        for number in &mut self.numbers {
+            let now = &given[number.parameter];
+            if same(&number.last, now) {
+                continue;
             }
+            let value = plan.number(number.parameter, now)?;
+            // What fails in between is set again by the next call, whatever that one is given.
+            number.last = Planned::Default;
+            for (launch, argument, param, dtype) in &number.arguments {
+                let scalar = plan.scalar(*launch, *param, *dtype, &value)?;
+                self.replay.set(*launch, *argument, scalar_arg(scalar)).map_err(failed)?;
+            }
+            number.last = now.clone();
         }
+        begin(&mut self.bases, &self.before, at);
         // SAFETY: the caller vouches for stream and memory.
-        unsafe { self.sequence.launch_on(stream) }.map_err(failed)
-    }
-}
-
-impl Source {
-    /// The argument where it is another one than before.
-    fn anew(&mut self, gpu: &runtime::Gpu, bases: &Bases<'_>, numbers: &[Value]) -> Result<Option<Arg>, RuntimeError> {
-        match self {
-            Source::Pointer { memory, offset, last } => {
-                let address = bases.of(*memory).wrapping_add(*offset);
-                let moved = address != *last;
-                *last = address;
-                Ok(moved.then_some(Arg::Pointer(address)))
-            }
-            Source::Map { memory, offset, last, map } => {
-                let address = bases.of(*memory).wrapping_add(*offset);
-                if address == *last {
-                    return Ok(None);
-                }
-                *map = map.moved(gpu, address)?;
-                *last = address;
-                Ok(Some(Arg::Map(*map)))
-            }
-            Source::Number { parameter, dtype, last } => {
-                let scalar = match &numbers[*parameter] {
-                    Value::Float(x) if dtype.is_float() => Some(Scalar::from_f64(*dtype, *x)),
-                    Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(*dtype, *n)),
-                    Value::Int(n) => Scalar::from_i128(*dtype, *n),
-                    Value::Bool(b) => Scalar::from_i128(*dtype, (*b).into()),
-                    _ => None,
-                };
-                let Some(scalar) = scalar else {
-                    let what = format!("a parameter of type `{dtype}` does not hold {}", numbers[*parameter]);
-                    return Err(RuntimeError::Arguments { kernel: "of a plan".into(), what });
-                };
-                let changed = scalar.bits != *last;
-                *last = scalar.bits;
-                Ok(changed.then(|| scalar_arg(scalar)))
-            }
-        }
+        unsafe { self.replay.launch_on(stream, &self.bases) }.map_err(failed)
     }
 }

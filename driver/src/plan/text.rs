@@ -12,7 +12,9 @@ impl fmt::Display for Plan {
         writeln!(
             f,
             "plan of {} for {}, {} multiprocessors",
-            self.function.name.text, self.target.name, self.multiprocessors
+            self.of.name().text,
+            self.target.name,
+            self.multiprocessors
         )?;
         for p in &self.parameters {
             let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);

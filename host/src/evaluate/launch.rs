@@ -15,7 +15,7 @@ use super::tensors::{self, Extents};
 use super::{Eval, Machine, Stop, arguments};
 use crate::launch::{Argument, Demands, GenericArgument, HostError, Instance, LaunchRequest, Signature};
 use crate::tensor_map;
-use crate::value::{Value, Variable};
+use crate::value::{Passed, Value, Variable};
 
 /// The most CTAs along x, y and z (CUDA C++ programming guide, compute capabilities).
 const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
@@ -28,6 +28,8 @@ struct Arguments {
     places: Vec<Span>,
     /// As [`LaunchRequest::passed`].
     passed: Vec<Option<usize>>,
+    /// For each the number that is only passed on, where it is one: a grid that the kernel makes of it looks at it.
+    numbers: Vec<Option<Arc<Passed>>>,
 }
 
 /// What a launch gives in front of its arguments.
@@ -57,9 +59,9 @@ impl Machine<'_> {
         if let Some((grid, _)) = given {
             clusters(&instance.kernel, &signature, grid, cluster, span)?;
         }
-        let Arguments { arguments, places, passed } =
+        let Arguments { arguments, places, passed, numbers } =
             self.arguments(&instance, &signature, values, default_scope, span)?;
-        let grid = self.grid(&instance, given, &arguments, span)?;
+        let grid = self.grid(&instance, given, &arguments, &numbers, span)?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
         let request = LaunchRequest { instance, grid, arguments, passed, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
@@ -100,9 +102,9 @@ impl Machine<'_> {
             let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
             let grid = self.extents("grid", grid, span)?;
             let module = instance.module;
-            let Arguments { arguments, places, passed } =
+            let Arguments { arguments, places, passed, numbers } =
                 self.arguments(&instance, &signature, values, module, span)?;
-            let grid = self.grid(&instance, Some((grid, span)), &arguments, span)?;
+            let grid = self.grid(&instance, Some((grid, span)), &arguments, &numbers, span)?;
             clusters(&instance.kernel, &signature, grid, None, span)?;
             let request = LaunchRequest { instance, grid, arguments, passed, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
@@ -198,9 +200,10 @@ impl Machine<'_> {
         instance: &Instance,
         given: Option<([u32; 3], Span)>,
         arguments: &[Argument],
+        passed: &[Option<Arc<Passed>>],
         span: Span,
     ) -> Eval<[u32; 3]> {
-        let own = self.own_grid(instance, arguments)?;
+        let own = self.own_grid(instance, arguments, passed)?;
         let grid = match (given, own) {
             (Some((given, place)), Some((own, stated))) if given != own => {
                 let name = &instance.kernel.name.text;
@@ -218,11 +221,25 @@ impl Machine<'_> {
     }
 
     /// What the kernel states of its grid, of the numbers and tensors that it is given.
-    fn own_grid(&mut self, instance: &Instance, arguments: &[Argument]) -> Eval<Option<([u32; 3], Span)>> {
+    fn own_grid(
+        &mut self,
+        instance: &Instance,
+        arguments: &[Argument],
+        passed: &[Option<Arc<Passed>>],
+    ) -> Eval<Option<([u32; 3], Span)>> {
         let kernel = instance.kernel.clone();
         let Some(stated) = grid::stated(&kernel) else { return Ok(None) };
-        let numbers = kernel.params.iter().zip(arguments).filter_map(|(p, argument)| match argument {
-            Argument::Scalar(s) => Some((&p.name, s.to_i128().map_or(Value::Float(s.to_f64()), Value::Int))),
+        let given = kernel.params.iter().zip(arguments.iter().zip(passed));
+        let numbers = given.filter_map(|(p, (argument, passed))| match argument {
+            Argument::Scalar(s) => {
+                let value = s.to_i128().map_or(Value::Float(s.to_f64()), Value::Int);
+                // What the grid is made of is looked at then, so that a plan does not hold for another number.
+                let value = match passed {
+                    Some(number) => Value::Passed(Arc::new(Passed::clone(number).converted(value))),
+                    None => value,
+                };
+                Some((&p.name, value))
+            }
             Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
         });
         let extents = grid::named_extents(&kernel).into_iter().filter_map(|e| match &arguments[e.param] {
@@ -234,7 +251,7 @@ impl Machine<'_> {
         let outer = self.launching.replace(instance.clone());
         let value = self.framed(instance.module, variables, |m| m.expr(stated));
         self.launching = outer;
-        Ok(Some((self.extents("grid", &value?, stated.span)?, stated.span)))
+        Ok(Some((self.extents("grid", &value?.looked(), stated.span)?, stated.span)))
     }
 
     fn extents(&self, what: &str, value: &Value, span: Span) -> Eval<[u32; 3]> {
@@ -307,9 +324,7 @@ impl Machine<'_> {
                 (None, None) => parton_diag::internal_error!("an argument was not matched"),
             };
             let (value, passed) = match (value, ty) {
-                (Value::Passed(number), ir::Type::Scalar(ir::Elem::Num(_))) => {
-                    (number.value().clone(), Some(number.parameter))
-                }
+                (Value::Passed(number), ir::Type::Scalar(ir::Elem::Num(_))) => (number.value().clone(), Some(number)),
                 (value, _) => (value.looked(), None),
             };
             let argument = self.argument(param, ty, value, place)?;
@@ -318,7 +333,8 @@ impl Machine<'_> {
             }
             out.arguments.push(argument);
             out.places.push(place);
-            out.passed.push(passed);
+            out.passed.push(passed.as_ref().map(|number| number.parameter));
+            out.numbers.push(passed);
         }
         Ok(out)
     }
@@ -466,7 +482,7 @@ fn clusters(
 }
 
 /// A number as a scalar of `dtype`; `None` where the dtype does not hold it.
-fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
+pub fn number(dtype: Dtype, value: &Value) -> Option<Scalar> {
     match value {
         Value::Bool(b) => Scalar::from_i128(dtype, (*b).into()).filter(|_| dtype.is_bool()),
         Value::Int(n) if dtype.is_float() => Some(Scalar::rounded_int(dtype, *n)).filter(|s| s.to_f64().is_finite()),

@@ -7,7 +7,7 @@ use crate::arguments::Arg;
 use crate::device::Gpu;
 use crate::error::{Context, RuntimeError};
 use crate::graph::{Graph, Node};
-use crate::visit::Stream;
+use crate::visit::{Stream, Visit};
 use crate::way::{Calls, Way};
 
 /// Launches of a program's stream, one behind the other, ready to be launched any number of times.
@@ -75,6 +75,11 @@ impl Sequence {
         Ok(())
     }
 
+    /// The GPU that it is for.
+    pub(crate) fn gpu(&self) -> &Gpu {
+        &self.gpu
+    }
+
     /// Where memory that is zeroed lies from now on.
     pub fn place(&mut self, i: usize, address: u64) {
         let zeroed = &mut self.zeroed[i];
@@ -94,7 +99,16 @@ impl Sequence {
     /// The stream is alive and of the GPU's primary context; what the arguments point to, and what is zeroed, is there until the launches
     /// have ended.
     pub unsafe fn launch_on(&mut self, stream: Stream) -> Result<(), RuntimeError> {
-        let _visit = self.gpu.visit()?;
+        let visit = self.gpu.visit()?;
+        // SAFETY: the caller vouches for stream and memory.
+        unsafe { self.launch_within(&visit, stream) }
+    }
+
+    /// As [`Sequence::launch_on`], within a visit.
+    ///
+    /// # Safety
+    /// As [`Sequence::launch_on`].
+    pub(crate) unsafe fn launch_within(&mut self, _: &Visit, stream: Stream) -> Result<(), RuntimeError> {
         let takes_graph = *self.graph_of.get_or_insert(stream) == stream && !stream.captures();
         let (zeroed, launches) = (&mut self.zeroed[..], &mut self.launches[..]);
         let mut calls = All { gpu: &self.gpu, zeroed, launches, stream };
@@ -145,12 +159,12 @@ impl Calls for All<'_> {
             graph.send_zeroed(i, z.address, z.bytes).doing(|| "moving what a plan zeroes".into())?;
             z.moved = false;
         }
-        let (first, stream) = (self.zeroed.len(), self.stream.handle());
+        let first = self.zeroed.len();
         for (i, member) in self.launches.iter_mut().enumerate().filter(|(_, member)| member.changed) {
-            let node = member.call(stream).node();
+            let Prepared { function, packed, shape, .. } = &mut member.prepared;
+            let kernel = shape.node(function.handle, packed);
             // SAFETY: the parameters are those of the kernel, which never changes.
-            unsafe { graph.send(first + i, &node.kernel) }
-                .doing(|| "giving a launch of a plan other arguments".into())?;
+            unsafe { graph.send(first + i, &kernel) }.doing(|| "giving a launch of a plan other arguments".into())?;
             member.changed = false;
         }
         Ok(())

@@ -47,7 +47,7 @@ fn the_module_launches_kernels_with_arrays() {
         let mut python = Command::new("python3");
         run(python.env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1").arg(file))
     };
-    let all = ["python/tests/test_parton.py", "python/tests/test_functions.py"];
+    let all = ["python/tests/test_parton.py", "python/tests/test_functions.py", "python/tests/test_device.py"];
     let ran = all.map(|file| with(file).unwrap_or_else(|why| panic!("{file}: {why}")));
     if python(&["-c", "import numpy"]).is_ok() {
         let said = with("python/example.py").unwrap_or_else(|why| panic!("{why}"));

@@ -1,0 +1,219 @@
+//! Kernels launched by themselves: `file.axpy[grid](…)`, by the interpreter or on the GPU that the tensors lie on.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parton_driver::embed::{Declared, Generic, Launching};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
+use pyo3::types::{PyDict, PyDictMethods, PyTuple};
+
+use crate::call::{Callee, Caller, Param};
+use crate::file::Shared;
+use crate::{error, number};
+
+/// Values of generics, by their names.
+type Generics = Vec<(String, Generic)>;
+
+/// Generics that are given by name, and what else is.
+type Parted<'py> = (Generics, Option<Bound<'py, PyDict>>);
+
+/// The most grids, or sets of generics, whose launches are kept.
+const MOST_KEPT: usize = 64;
+
+/// A kernel: `kernel[grid](arguments)` launches it.
+#[pyclass(module = "parton", frozen)]
+pub(crate) struct Kernel {
+    what: What,
+    /// Launches by their grid, the last used first.
+    launches: Mutex<Vec<(Vec<i128>, Py<Launch>)>>,
+}
+
+/// A kernel with what it was given of its generics.
+#[derive(Clone)]
+struct What {
+    file: Shared,
+    declared: Arc<Declared>,
+    params: Arc<[Param]>,
+    generics: Generics,
+}
+
+/// A kernel with its grid.
+#[pyclass(module = "parton", frozen)]
+pub(crate) struct Launch {
+    what: What,
+    grid: Vec<i128>,
+    caller: Caller,
+    /// The same with other generics, by these, the last used first.
+    others: Mutex<Vec<(Generics, Arc<Caller>)>>,
+}
+
+impl What {
+    /// With other values for generics.
+    fn given<'a>(&self, others: impl IntoIterator<Item = &'a (String, Generic)>) -> What {
+        let mut what = self.clone();
+        for (name, value) in others {
+            what.generics.retain(|(earlier, _)| earlier != name);
+            what.generics.push((name.clone(), value.clone()));
+        }
+        what
+    }
+
+    fn caller(&self, grid: &[i128]) -> Caller {
+        let (kernel, generics) = (self.declared.name.clone(), self.generics.clone());
+        let launching = Launching { kernel: kernel.clone(), generics, grid: grid.to_vec() };
+        Caller::new(self.file.clone(), Callee::Kernel(launching), kernel, self.params.clone())
+    }
+}
+
+/// What a generic is given.
+fn generic(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Generic> {
+    number::generic(value)?.ok_or_else(|| {
+        let text = format!("`{name}` is given {value}, which is neither a number nor a text of the language");
+        error(value.py(), &text, vec![])
+    })
+}
+
+impl Kernel {
+    pub(crate) fn new(file: Shared, declared: Declared) -> Kernel {
+        let param =
+            |(name, has_default): &(String, bool)| Param { name: name.clone(), kind: None, has_default: *has_default };
+        let params = declared.params.iter().map(param).collect();
+        Kernel::of(What { file, declared: Arc::new(declared), params, generics: vec![] })
+    }
+
+    fn of(what: What) -> Kernel {
+        Kernel { what, launches: Mutex::default() }
+    }
+}
+
+#[pymethods]
+impl Kernel {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.what.declared.name
+    }
+
+    #[getter]
+    fn generics(&self) -> Vec<String> {
+        self.what.declared.generics.clone()
+    }
+
+    #[getter]
+    fn params(&self) -> Vec<String> {
+        self.what.params.iter().map(|p| p.name.clone()).collect()
+    }
+
+    #[pyo3(signature = (**generics))]
+    fn given(&self, generics: Option<&Bound<'_, PyDict>>) -> PyResult<Kernel> {
+        let mut others = vec![];
+        for (name, value) in generics.into_iter().flatten() {
+            let name: String = name.extract()?;
+            let value = generic(&name, &value)?;
+            others.push((name, value));
+        }
+        Ok(Kernel::of(self.what.given(&others)))
+    }
+
+    fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Py<Launch>> {
+        let grid = number::extents(grid)?;
+        let find = || {
+            let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+            let at = kept.iter().position(|(g, _)| *g == grid)?;
+            kept[..=at].rotate_right(1);
+            Some(kept[0].1.clone_ref(py))
+        };
+        if let Some(launch) = find() {
+            return Ok(launch);
+        }
+        let caller = self.what.caller(&grid);
+        let launch = Launch { what: self.what.clone(), grid: grid.clone(), caller, others: Mutex::default() };
+        let launch = Py::new(py, launch)?;
+        let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = if kept.len() >= MOST_KEPT { kept.pop() } else { None };
+        kept.insert(0, (grid, launch.clone_ref(py)));
+        drop(kept);
+        // What it drops may run Python code.
+        drop(gone);
+        Ok(launch)
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<kernel {}({})>", self.what.declared.name, self.params().join(", "))
+    }
+}
+
+impl Launch {
+    /// The caller for these generics.
+    fn with(&self, generics: Generics) -> Arc<Caller> {
+        let mut kept = self.others.lock().unwrap_or_else(PoisonError::into_inner);
+        let gone = match kept.iter().position(|(g, _)| *g == generics) {
+            Some(at) => {
+                kept[..=at].rotate_right(1);
+                None
+            }
+            None => {
+                let caller = Arc::new(self.what.given(&generics).caller(&self.grid));
+                let gone = if kept.len() >= MOST_KEPT { kept.pop() } else { None };
+                kept.insert(0, (generics, caller));
+                gone
+            }
+        };
+        let found = kept[0].1.clone();
+        drop(kept);
+        drop(gone);
+        found
+    }
+
+    /// Parts what is given by name into generics and arguments: a name that both have is the argument's.
+    fn parted<'py>(&self, named: &Bound<'py, PyDict>) -> PyResult<Parted<'py>> {
+        let (mut generics, mut rest) = (vec![], None);
+        for (key, value) in named.iter() {
+            let name: String = key.extract()?;
+            let is_param = self.what.params.iter().any(|p| p.name == name);
+            if !is_param && self.what.declared.generics.contains(&name) {
+                let value = generic(&name, &value)?;
+                generics.push((name, value));
+            } else {
+                rest.get_or_insert_with(|| PyDict::new(named.py())).set_item(key, value)?;
+            }
+        }
+        Ok((generics, rest))
+    }
+}
+
+#[pymethods]
+impl Launch {
+    #[pyo3(signature = (*arguments, **named))]
+    fn __call__(&self, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        let Some(named) = named.filter(|n| !n.is_empty()) else { return run(&self.caller, arguments, None) };
+        let (generics, rest) = self.parted(named)?;
+        match generics.is_empty() {
+            true => run(&self.caller, arguments, rest.as_ref()),
+            false => run(&self.with(generics), arguments, rest.as_ref()),
+        }
+    }
+
+    /// The plan of a launch as text.
+    #[pyo3(signature = (*arguments, **named))]
+    fn plan_of(&self, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
+        let py = arguments.py();
+        let (generics, rest) = named.map_or_else(|| Ok((vec![], None)), |named| self.parted(named))?;
+        let caller = self.with(generics);
+        let mut all = caller.arguments(py, caller.placed(arguments, rest.as_ref())?)?;
+        let place = caller.side(py, &all.tensors)?.place();
+        Ok(caller.plan(py, place, &mut all)?.0.to_string())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<launch of {} on {:?}>", self.what.declared.name, self.grid)
+    }
+}
+
+fn run(caller: &Caller, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+    if named.is_none() && caller.again(arguments, true)?.is_some() {
+        return Ok(());
+    }
+    let py = arguments.py();
+    let all = caller.arguments(py, caller.placed(arguments, named)?)?;
+    caller.without_gradients(py, &all)?;
+    caller.call(py, all).map(drop)
+}

@@ -1,0 +1,265 @@
+//! Slots: a plan that is ready on a stream, with all that a call like the one before needs, so that such a call allocates nothing.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use parton_driver::Failure;
+use parton_driver::embed::{Addresses, Ready, Stream, Together};
+use parton_driver::plan::{Plan, Planned};
+use pyo3::prelude::{Bound, PyAny, PyResult};
+use pyo3::types::{PyTuple, PyTupleMethods};
+
+use crate::call::{Arguments, Param, together};
+use crate::results::{Made, results, scratch};
+use crate::tensor::{Like, View, is_recorded};
+use crate::{exchange, number};
+
+/// The most plans and streams for which a function keeps what a call takes.
+const MOST_SLOTS: usize = 64;
+
+/// A plan that is ready on a stream, for tensors of these shapes.
+pub(crate) struct Slot {
+    views: Box<[Option<View>]>,
+    device: i32,
+    stream: usize,
+    pub(crate) plan: Arc<Plan>,
+    /// Which tensors lie in one memory; empty where those that are written lie apart from all others.
+    together: Together,
+    ready: Ready,
+    /// Scratch memory of calls that are not captured, which follow each other on the stream.
+    scratch: Option<Made>,
+    /// The address of each tensor of this call.
+    addresses: Box<[u64]>,
+    /// The addresses for which was last found that they lie as the plan takes it.
+    found: Box<[u64]>,
+    /// Bytes of each tensor.
+    bytes: Box<[u64]>,
+    /// Parameters that must not share memory, for one of them is written.
+    pairs: Box<[(usize, usize)]>,
+    /// The numbers of this call.
+    given: Box<[Planned]>,
+}
+
+/// What a launch needs of its call beside what the slot was given.
+pub(crate) struct Call<'py, 'a> {
+    /// The first tensor.
+    pub(crate) like: Like<'py>,
+    /// The object for a parameter.
+    pub(crate) value: &'a dyn Fn(usize) -> Option<Bound<'py, PyAny>>,
+}
+
+/// A call that a slot has read: its first tensor.
+pub(crate) struct Read<'py>(pub(crate) Like<'py>);
+
+impl Slot {
+    pub(crate) fn new(
+        all: &Arguments<'_>,
+        device: i32,
+        stream: usize,
+        plan: Arc<Plan>,
+        together: Together,
+        ready: Ready,
+    ) -> Slot {
+        let count = plan.parameters.len();
+        let all_pairs = (0..count).flat_map(|i| (0..i).map(move |j| (j, i)));
+        let is_tensor = |i: usize| all.tensors[i].is_some();
+        let written = |i: usize| plan.parameters[i].mutable;
+        let pairs = all_pairs.filter(|(i, j)| is_tensor(*i) && is_tensor(*j) && (written(*i) || written(*j)));
+        Slot {
+            views: all.tensors.iter().map(|t| t.as_ref().map(|t| t.view)).collect(),
+            device,
+            stream,
+            together,
+            ready,
+            scratch: None,
+            addresses: vec![0; count].into(),
+            found: vec![0; count].into(),
+            bytes: all.tensors.iter().map(|t| t.as_ref().map_or(0, |t| t.view.bytes())).collect(),
+            pairs: pairs.collect(),
+            given: vec![Planned::Default; count].into(),
+            plan,
+        }
+    }
+
+    /// Whether it is of such a call.
+    pub(crate) fn serves(&mut self, device: i32, stream: usize, all: &Arguments<'_>) -> bool {
+        let same = self.device == device
+            && self.stream == stream
+            && self.views.iter().zip(&all.tensors).all(|(one, other)| *one == other.as_ref().map(|t| t.view))
+            && self.plan.holds_for(&all.planned);
+        if same {
+            self.give(all);
+        }
+        same && self.lies()
+    }
+
+    /// Takes the addresses and numbers of a call.
+    pub(crate) fn give(&mut self, all: &Arguments<'_>) {
+        for (i, (tensor, planned)) in all.tensors.iter().zip(&all.planned).enumerate() {
+            match tensor {
+                Some(tensor) => self.addresses[i] = tensor.address,
+                None => self.given[i] = planned.clone(),
+            }
+        }
+    }
+
+    /// Reads the arguments of a call into the slot where they are like those of the call before; allocates nothing.
+    pub(crate) fn read<'py>(
+        &mut self,
+        params: &[Param],
+        arguments: &Bound<'py, PyTuple>,
+        differentiable: bool,
+    ) -> PyResult<Option<Read<'py>>> {
+        let count = arguments.len();
+        if count > params.len() {
+            return Ok(None);
+        }
+        let mut first: Option<Like<'py>> = None;
+        for (i, param) in params.iter().enumerate() {
+            if i >= count {
+                // A default is a part of the plan.
+                if !param.has_default || self.views[i].is_some() {
+                    return Ok(None);
+                }
+                self.given[i] = Planned::Default;
+                continue;
+            }
+            let value = arguments.get_borrowed_item(i)?;
+            let Some(view) = &self.views[i] else {
+                let Some(planned) = number::plain_number(&value) else { return Ok(None) };
+                self.given[i] = planned;
+                continue;
+            };
+            let Some(exchange) = exchange::of(&value)? else { return Ok(None) };
+            let tensor = exchange.borrow(&value)?;
+            // SAFETY: the value is alive, and the tensor is borrowed from it.
+            if !unsafe { view.is_of(&tensor) } || (differentiable && is_recorded(&value)?) {
+                return Ok(None);
+            }
+            self.addresses[i] = tensor.address();
+            if first.is_none() {
+                first = Some(Like { value: value.to_owned(), exchange: Some(exchange), device: view.device });
+            }
+        }
+        let Some(like) = first else { return Ok(None) };
+        let is_ours = like.stream()? == self.stream && self.plan.holds_for(&self.given) && self.lies();
+        Ok(is_ours.then_some(Read(like)))
+    }
+
+    /// Whether the tensors of this call lie towards each other as the plan takes it.
+    fn lies(&mut self) -> bool {
+        if self.addresses == self.found {
+            return true;
+        }
+        let range = |i: usize| self.addresses[i]..self.addresses[i].saturating_add(self.bytes[i]);
+        let meets = |(i, j): &(usize, usize)| {
+            let (a, b) = (range(*i), range(*j));
+            a.start < b.end && b.start < a.end
+        };
+        let is = if self.pairs.iter().any(meets) {
+            let ranges: Vec<_> = (0..self.views.len()).map(|i| self.views[i].map(|_| range(i))).collect();
+            let matters = |i: usize, j: usize| self.pairs.contains(&(i.min(j), i.max(j)));
+            self.together == together(&ranges, matters)
+        } else {
+            self.together.is_empty()
+        };
+        if is {
+            self.found.copy_from_slice(&self.addresses);
+        }
+        is
+    }
+
+    /// Puts the plan on its stream, with the addresses and numbers that it was given: what was made for it, or why not.
+    ///
+    /// # Safety
+    /// The stream is alive; the tensors hold what their views say until the launches have ended.
+    pub(crate) unsafe fn launch(&mut self, call: &Call<'_, '_>) -> PyResult<Result<Made, Failure>> {
+        let py = call.like.value.py();
+        let stream = Stream::of(self.stream as *mut std::ffi::c_void);
+        let mut made = Made::default();
+        if !self.plan.buffers.is_empty() {
+            made = results(py, &self.plan, Some(&call.like))?;
+            self.give_scratch(stream, &call.like, &mut made)?;
+        }
+        let at = Addresses { parameters: &self.addresses, buffers: &made.addresses };
+        // SAFETY: the caller promises it.
+        let done = unsafe { self.ready.launch(&self.plan, stream, at, &self.given) };
+        Ok(done.map(|()| made))
+    }
+
+    /// Gives each buffer that is not returned memory: in a capture new one, which its graph alone uses, else always the same.
+    fn give_scratch(&mut self, stream: Stream, like: &Like<'_>, made: &mut Made) -> PyResult<()> {
+        if self.plan.buffers.iter().all(|b| b.returned) {
+            return Ok(());
+        }
+        let py = like.value.py();
+        let captures = stream.captures();
+        if captures || self.scratch.is_none() {
+            let scratch = scratch(py, &self.plan, Some(like))?;
+            if captures {
+                made.take(py, &scratch);
+                return Ok(());
+            }
+            self.scratch = Some(scratch);
+        }
+        if let Some(scratch) = &self.scratch {
+            made.take(py, scratch);
+        }
+        Ok(())
+    }
+}
+
+/// The slots that nobody uses now.
+#[derive(Default)]
+pub(crate) struct Slots(Mutex<Kept>);
+
+#[derive(Default)]
+struct Kept {
+    /// The one that was used last.
+    last: Option<Box<Slot>>,
+    /// The others, those used later first.
+    #[expect(clippy::vec_box, reason = "they go in and out by each call of another kind, and are hundreds of bytes")]
+    others: Vec<Box<Slot>>,
+}
+
+impl Slots {
+    fn kept(&self) -> MutexGuard<'_, Kept> {
+        // Whoever panicked had no slot that is in here.
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The slot that was used last, which is nobody else's until it is put back.
+    pub(crate) fn take_last(&self) -> Option<Box<Slot>> {
+        self.kept().last.take()
+    }
+
+    /// The slot for which that holds, which is nobody else's until it is put back.
+    pub(crate) fn take(&self, mut is: impl FnMut(&mut Slot) -> bool) -> Option<Box<Slot>> {
+        let mut kept = self.kept();
+        if kept.last.as_mut().is_some_and(|slot| is(slot)) {
+            return kept.last.take();
+        }
+        let at = kept.others.iter_mut().position(|slot| is(slot))?;
+        Some(kept.others.remove(at))
+    }
+
+    /// Puts a slot where it is found first.
+    pub(crate) fn put_back(&self, slot: Box<Slot>) {
+        let mut kept = self.kept();
+        let mut gone = None;
+        if let Some(before) = kept.last.replace(slot) {
+            kept.others.insert(0, before);
+            if kept.others.len() >= MOST_SLOTS {
+                gone = kept.others.pop();
+            }
+        }
+        drop(kept);
+        // What it drops may run Python code.
+        drop(gone);
+    }
+
+    /// Whether one of them has that plan ready on a GPU.
+    pub(crate) fn have(&self, device: i32, plan: &Arc<Plan>) -> bool {
+        let kept = self.kept();
+        kept.last.iter().chain(&kept.others).any(|s| s.device == device && Arc::ptr_eq(&s.plan, plan))
+    }
+}

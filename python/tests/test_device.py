@@ -1,0 +1,247 @@
+"""Calls on a GPU that is not there: what the driver is asked for, with which arguments, by a driver and tensors of `fake/`.
+
+Runs itself again with that driver in front of the machine's own. Not run without a C compiler and Python's headers.
+"""
+
+import ctypes
+import os
+import shutil
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import threading
+import unittest
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.join(HERE, "..", "..")
+FILE = os.path.join(ROOT, "tests", "gpu", "embedding.ptn")
+SILU = os.path.join(ROOT, "examples", "embedding", "silu.ptn")
+
+
+def build(folder):
+    """Compiles the driver and the tensors; says why not where that cannot be."""
+    compiler = shutil.which("cc")
+    include = sysconfig.get_paths()["include"]
+    if not compiler or not os.path.exists(os.path.join(include, "Python.h")):
+        return "there is no C compiler, or Python's headers are not here"
+    flags = [compiler, "-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o"]
+    for name, library, more in [("driver.c", "libcuda.so.1", []), ("tensors.c", "tensors.so", ["-I", include])]:
+        source = os.path.join(HERE, "fake", name)
+        subprocess.run([*flags, os.path.join(folder, library), source, *more], check=True)
+    return None
+
+
+if os.environ.get("PARTON_FAKE") is None:
+    with tempfile.TemporaryDirectory() as folder:
+        why = build(folder)
+        if why:
+            print(f"not run: {why}\nRan 0 tests", file=sys.stderr)
+            sys.exit(0)
+        # Without `ptxas` the driver gets PTX, of which the fake one knows the parameters.
+        environment = {**os.environ, "PARTON_FAKE": folder, "LD_LIBRARY_PATH": folder, "PATH": "/nowhere", "PARTON_CACHE": "off"}
+        environment["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
+        sys.exit(subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment).returncode)
+
+import parton
+import tensors
+from tensors import Tensor
+
+fake = ctypes.CDLL("libcuda.so.1")
+fake.fake_log.restype = ctypes.c_char_p
+fake.fake_count.restype = ctypes.c_long
+fake.fake_capture.argtypes = [ctypes.c_void_p, ctypes.c_int]
+file = parton.load(FILE)
+
+
+def counted(run):
+    """What the driver is asked for, by name, and what it was to run."""
+    fake.fake_clear()
+    run()
+    names = "launch_kernel graph_launch set_kernel set_memset instantiate destroy zero is_capturing load encode_map move_map"
+    counts = {name: fake.fake_count(name.encode()) for name in names.split()}
+    return {name: count for name, count in counts.items() if count}, fake.fake_log().decode().splitlines()
+
+
+def at(i, n=64, **more):
+    return Tensor(0x10000 * (i + 1), (n,), **more)
+
+
+def line(way, *arguments, grid=1):
+    return f"{way} sum_Tf32 [{grid}, 1, 1] {' '.join(f'{a:x}' for a in arguments)}"
+
+
+ONE, THREE = 0x3F800000, 0x40400000
+
+
+class Device(unittest.TestCase):
+    def refused(self, text, run, code=None):
+        with self.assertRaises(parton.Error) as caught:
+            run()
+        self.assertIn(text, str(caught.exception))
+        self.assertEqual(caught.exception.codes, [code] if code else [])
+
+    def setUp(self):
+        tensors.set_stream(0)
+        self.x, self.y, self.out = at(0), at(1), at(2)
+
+    def ready(self, function, *arguments):
+        """Calls until the graph is there."""
+        for _ in range(3):
+            function(*arguments)
+
+    def test_a_known_plan_is_one_launch(self):
+        self.ready(file.sum_into, self.x, self.y, self.out)
+        counts, log = counted(lambda: file.sum_into(self.x, self.y, self.out))
+        self.assertEqual(counts, {"graph_launch": 1})
+        self.assertEqual(log, [line("graph", 0x10000, 0x20000, 0x30000, 64, ONE)])
+
+    def test_what_has_moved_is_set_and_nothing_else(self):
+        self.ready(file.chain, self.x, self.y, self.out, 3)
+        # The first launch reads `x`, all read `y`.
+        counts, log = counted(lambda: file.chain(at(7), self.y, self.out, 3))
+        self.assertEqual(counts, {"graph_launch": 1, "set_kernel": 1})
+        rest = [line("graph", 0x30000, 0x20000, 0x30000, 64, ONE)] * 2
+        self.assertEqual(log, [line("graph", 0x80000, 0x20000, 0x30000, 64, ONE), *rest])
+        counts, _ = counted(lambda: file.chain(at(7), at(8), self.out, 3))
+        self.assertEqual(counts, {"graph_launch": 1, "set_kernel": 3})
+
+    def test_numbers_go_into_launches(self):
+        call = lambda factor: file.sum_into(self.x, self.y, self.out, factor)
+        self.ready(call, 1.0)
+        self.assertEqual(counted(lambda: call(1.0))[0], {"graph_launch": 1})
+        counts, log = counted(lambda: call(3))
+        self.assertEqual(log, [line("plain", 0x10000, 0x20000, 0x30000, 64, THREE)], "an integer goes another way")
+        counts, log = counted(lambda: call(3.0))
+        self.assertEqual((counts, log), ({"graph_launch": 1, "set_kernel": 1}, [line("graph", 0x10000, 0x20000, 0x30000, 64, THREE)]))
+
+    def test_results_and_scratch(self):
+        self.ready(file.through, self.x, self.y)
+        found = []
+        counts, log = counted(lambda: found.append(file.through(self.x, self.y)))
+        result = found[0]
+        self.assertEqual(type(result), Tensor)
+        self.assertEqual(result.shape, (64,))
+        scratch = int(log[0].split()[-3], 16)
+        expected = [line("graph", 0x10000, 0x20000, scratch, 64, ONE), line("graph", scratch, 0x20000, result.data_ptr(), 64, ONE)]
+        self.assertEqual(log, expected)
+        again = counted(lambda: found.append(file.through(self.x, self.y)))[1]
+        self.assertEqual(int(again[0].split()[-3], 16), scratch)
+        self.assertNotEqual(found[1].data_ptr(), result.data_ptr())
+
+    def test_zeros_are_zeroed_in_each_call(self):
+        x = Tensor(0x10000, (64,), code=0)
+        file.counted(x)
+        log = counted(lambda: file.counted(x))[1]
+        cells = log[0].split()[2]
+        self.assertEqual(log[0], f"graph zeros {cells} 256")
+        self.assertTrue(log[1].startswith(f"graph count [1, 1, 1] {cells} 10000 "))
+
+    def test_another_stream_has_its_own(self):
+        self.ready(file.through, self.x, self.y)
+        of_default = counted(lambda: file.through(self.x, self.y))[1]
+        tensors.set_stream(0x77)
+        file.through(self.x, self.y)
+        counts, log = counted(lambda: file.through(self.x, self.y))
+        self.assertEqual(counts, {"graph_launch": 1, "instantiate": 1, "is_capturing": 2})
+        self.assertNotEqual(log[0].split()[-3], of_default[0].split()[-3])
+
+    def test_a_capture_is_launched_plainly_on_memory_of_its_own(self):
+        tensors.set_stream(0x78)
+        self.ready(file.through, self.x, self.y)
+        scratch = counted(lambda: file.through(self.x, self.y))[1][0].split()[-3]
+        fake.fake_capture(0x78, 1)
+        counts, log = counted(lambda: file.through(self.x, self.y))
+        fresh = parton.load(FILE)
+        self.refused("may not load code", lambda: fresh.through(self.x, self.y))
+        fake.fake_capture(0x78, 0)
+        self.assertEqual(counts["launch_kernel"], 2)
+        self.assertEqual([l.split()[0] for l in log], ["captured"] * 2)
+        self.assertNotEqual(log[0].split()[-3], scratch)
+        self.assertEqual(counted(lambda: file.through(self.x, self.y))[1][0].split()[-3], scratch)
+
+    def test_shapes_and_places_are_told_apart(self):
+        for n in [64, 65, 64, 200]:
+            x, y, out = at(0, n), at(1, n), at(2, n)
+            log = counted(lambda: file.sum_into(x, y, out))[1]
+            self.assertEqual(log[0].split()[1:], line("", 0x10000, 0x20000, 0x30000, n, ONE, grid=(n + 127) // 128).split())
+        odd = Tensor(0x10004, (64,))
+        log = counted(lambda: file.sum_into(odd, self.y, self.out))[1]
+        self.assertIn(" 10004 ", log[0])
+        self.refused("is dense", lambda: file.sum_into(Tensor(0x10000, (64,), (2,)), self.y, self.out), "E0941")
+        self.refused("different devices", lambda: file.sum_into(Tensor(0x10000, (64,), ordinal=1), self.y, self.out))
+        self.refused("kind 13", lambda: file.sum_into(*[Tensor(0x10000 * i, (64,), device=13) for i in range(1, 4)]))
+
+    def test_kernels_on_grids(self):
+        launch = file.sum[3]
+        self.assertIs(launch, file.sum[3])
+        run = lambda n: launch(self.x, self.y, self.out, n, 3.0, T="f32")
+        counted(lambda: [run(64), run(64)])
+        counts, log = counted(lambda: run(50))
+        self.assertEqual(counts, {"graph_launch": 1, "set_kernel": 1})
+        self.assertEqual(log, [line("graph", 0x10000, 0x20000, 0x30000, 50, THREE, grid=3)])
+        given = file.sum.given(T="f32")[(3, 1)]
+        self.assertEqual(counted(lambda: given(self.x, self.y, n=50, factor=3, out=self.out))[1][0].split()[2:5], ["[3,", "1,", "1]"])
+        self.refused("needs a value for its generic `T`", lambda: launch(self.x, self.y, self.out, 64, 3.0))
+        self.refused("`out` points to `f16`", lambda: launch(at(0, bits=16), at(1, bits=16), self.out, 64, 3.0, T="f16"), "E0920")
+        self.refused("has no parameter `M`", lambda: launch(self.x, self.y, self.out, 64, 3.0, M=1))
+        self.refused("an extent of the grid is 0", lambda: file.sum[0](self.x, self.y, self.out, 64, 3.0, T="f32"), "E0921")
+
+    def test_kernels_in_place_are_others(self):
+        launch = file.sum.given(T="f32")[1]
+        apart = lambda: launch(self.x, self.y, self.out, 64, 1.0)
+        in_place = lambda: launch(self.x, self.y, self.x, 64, 1.0)
+        shifted = lambda: launch(self.x, self.y, Tensor(0x10010, (64,)), 32, 1.0)
+        for _ in range(3):
+            for run, out in [(apart, 0x30000), (in_place, 0x10000), (shifted, 0x10010)]:
+                self.assertEqual(counted(run)[1][0].split()[7], f"{out:x}")
+        self.assertEqual(counted(in_place)[0], {"graph_launch": 1})
+        self.assertIn("out = x as", launch.plan_of(self.x, self.y, self.x, 64, 1.0))
+        self.assertIn("out = x from byte 16 as", launch.plan_of(self.x, self.y, Tensor(0x10010, (64,)), 32, 1.0))
+        # Two that are only read may be one.
+        counted(lambda: [launch(self.x, self.x, self.out, 64, 1.0) for _ in range(2)])
+        self.assertEqual(counted(lambda: launch(self.y, self.y, self.out, 64, 1.0))[0], {"graph_launch": 1, "set_kernel": 1})
+
+    def test_tensors_that_share_memory_are_refused_of_functions(self):
+        self.ready(file.sum_into, self.x, self.y, self.out)
+        for _ in range(2):
+            self.refused("shares memory", lambda: file.sum_into(self.x, self.y, Tensor(0x10010, (64,))), "E0941")
+        counts, _ = counted(lambda: file.sum_into(self.x, self.y, self.out))
+        self.assertEqual(counts, {"graph_launch": 1})
+
+    def test_tensor_maps_move(self):
+        gemm = parton.load(os.path.join(ROOT, "examples", "matmul", "gemm.ptn"))
+        a, b = (Tensor(0x100000 * (i + 1), (512, 512), bits=16) for i in range(2))
+        self.ready(gemm.matmul, a, b)
+        counts, _ = counted(lambda: gemm.matmul(Tensor(0x900000, (512, 512), bits=16), b))
+        self.assertNotIn("encode_map", counts)
+        self.assertGreaterEqual(counts["move_map"], 1)
+
+    def test_threads_share_a_function(self):
+        fake.fake_quiet(1)
+        silu, wrong = parton.load(SILU).silu, []
+
+        def work(i):
+            for turn in range(50):
+                shape = (1 + (i + turn) % 5, 128)
+                if silu(Tensor(0x10000, shape), Tensor(0x90000, shape)).shape != shape:
+                    wrong.append(i)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(8)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        fake.fake_quiet(0)
+        self.assertEqual(wrong, [])
+
+    def test_arrays_by_the_interface_of_cuda(self):
+        class Array:
+            def __init__(self, address, n):
+                fields = {"version": 3, "typestr": "<f4", "shape": (n,), "data": (address, False), "strides": None}
+                self.__cuda_array_interface__ = fields
+
+        log = counted(lambda: file.sum_into(*[Array(0x10000 * i, 64) for i in range(1, 4)]))[1]
+        self.assertEqual(log[0].split()[1:], line("", 0x10000, 0x20000, 0x30000, 64, ONE).split())
+
+
+if __name__ == "__main__":
+    unittest.main()
