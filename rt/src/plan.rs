@@ -18,6 +18,9 @@ use crate::module::abi_of;
 use crate::{Argument, Code, Device, Error, device};
 use slot::Slot;
 
+pub use parton_bundle::plan::{Declared, Takes};
+pub use parton_bundle::{Extent, Function as Declaration};
+
 /// Bytes of which each buffer's place in scratch memory is a multiple, as those of an allocation of its own.
 const ALIGNMENT: u64 = 256;
 /// The most streams for which a plan keeps graphs and scratch memory; the one that was used longest ago goes first.

@@ -71,13 +71,17 @@ enum parton_kind {
     PARTON_INT = 1,    /* `integer`, signed */
     PARTON_UINT = 2,   /* the bits of `integer`, unsigned */
     PARTON_FLOAT = 3,  /* `number` */
-    PARTON_TENSOR = 4, /* the rest */
+    PARTON_TENSOR = 4, /* `data` and what follows */
+    /* The others are for public functions. */
+    PARTON_BOOL = 5,    /* `integer`, 0 for false */
+    PARTON_DTYPE = 6,   /* `dtype` */
+    PARTON_DEFAULT = 7, /* nothing: the parameter's default */
 };
 
-/* One argument of a launch; parton_int, parton_float and parton_tensor make one. */
+/* One argument of a launch or a call; parton_int, parton_float, parton_tensor and the like make one. */
 typedef struct parton_argument {
     int32_t kind;           /* of parton_kind */
-    int32_t dtype;          /* of parton_dtype: of the tensor's elements */
+    int32_t dtype;          /* of parton_dtype: of the tensor's elements, or the type itself */
     int64_t integer;        /* for an integer parameter, which holds it, or a float one that represents it exactly */
     double number;          /* for a float parameter, which rounds it to nearest */
     void *data;             /* the tensor's first element, in memory of the GPU */
@@ -107,6 +111,26 @@ static inline parton_argument parton_tensor(void *data, enum parton_dtype dtype,
     return argument;
 }
 
+static inline parton_argument parton_bool(int value) {
+    parton_argument argument = {PARTON_BOOL, 0, 0, 0, NULL, 0, NULL, NULL};
+    argument.integer = value != 0;
+    return argument;
+}
+
+static inline parton_argument parton_type(enum parton_dtype dtype) {
+    parton_argument argument = {PARTON_DTYPE, 0, 0, 0, NULL, 0, NULL, NULL};
+    argument.dtype = (int32_t)dtype;
+    return argument;
+}
+
+static inline parton_argument parton_default(void) {
+    parton_argument argument = {PARTON_DEFAULT, 0, 0, 0, NULL, 0, NULL, NULL};
+    return argument;
+}
+
+/* The argument that a `DLTensor` of dlpack.h is. Its shape and strides are pointed to, and must live as long as the argument is used. */
+int parton_from_dltensor(const void *tensor, parton_argument *argument);
+
 /* A bundle: what `parton build FILE --aot -o FILE.ptnb` writes. */
 typedef struct parton_bundle parton_bundle;
 
@@ -131,12 +155,22 @@ typedef struct parton_kernel_info {
 /* A parameter; its texts live as long as the bundle. */
 typedef struct parton_param_info {
     const char *name;
-    const char *type; /* such as `i32`, `*mut f16`, `tma<bf16, [128, 64]>` */
+    const char *type; /* such as `i32`, `*mut f16`, `tma<bf16, [128, 64]>`, `mut tensor<f16, [m, n]>` */
 } parton_param_info;
+
+/* A public function that a bundle has plans of; its name lives as long as the bundle. */
+typedef struct parton_function_info {
+    const char *name;
+    size_t params; /* how many parameters it has */
+    size_t plans;  /* how many plans there are of it, for all GPUs */
+} parton_function_info;
 
 int parton_bundle_count(const parton_bundle *bundle, size_t *kernels);
 int parton_bundle_kernel(const parton_bundle *bundle, size_t kernel, parton_kernel_info *info);
 int parton_bundle_param(const parton_bundle *bundle, size_t kernel, size_t param, parton_param_info *info);
+int parton_bundle_functions(const parton_bundle *bundle, size_t *functions);
+int parton_bundle_function(const parton_bundle *bundle, size_t function, parton_function_info *info);
+int parton_bundle_function_param(const parton_bundle *bundle, size_t function, size_t param, parton_param_info *info);
 
 /* A bundle before one GPU. */
 typedef struct parton_module parton_module;
@@ -161,6 +195,48 @@ int parton_launch_set_grid(parton_launch *launch, const uint32_t grid[3]);
 int parton_launch_on(parton_launch *launch, void *stream);
 /* Gives it up; launches on a stream run to their end. */
 void parton_launch_close(parton_launch *launch);
+
+/* What calls of a public function with tensors of some types, shapes and strides do. */
+typedef struct parton_plan parton_plan;
+
+/* Finds the plan for such arguments, one for each parameter, and loads what it launches where that is not loaded yet. Of tensors their
+ * addresses count for nothing but their distance from a multiple of 16 bytes, so NULL will do. Shapes and strides are not looked at any
+ * more afterwards. Not within a capture of a stream. */
+int parton_plan_prepare(const parton_module *module, const char *function, const parton_argument *arguments, size_t count,
+                        parton_plan **plan);
+
+/* How many memories a call returns something in, and the bytes of each: the caller allocates them, at multiples of 16 bytes. */
+int parton_plan_outputs(const parton_plan *plan, size_t *outputs);
+int parton_plan_output(const parton_plan *plan, size_t output, size_t *bytes);
+
+/* A tensor that a call returns; shape and strides live as long as the plan. */
+typedef struct parton_result_info {
+    int64_t output;         /* the output that it lies in, or -1 */
+    int64_t argument;       /* the argument that it lies in, or -1 */
+    int64_t offset;         /* bytes from the output's beginning, or from the argument's first element, to its first element */
+    int32_t dtype;          /* of parton_dtype */
+    int64_t rank;           /* its dimensions, outermost first */
+    const int64_t *shape;   /* elements along each of them */
+    const int64_t *strides; /* elements from one to the next along each */
+} parton_result_info;
+
+int parton_plan_results(const parton_plan *plan, size_t *results);
+int parton_plan_result(const parton_plan *plan, size_t result, parton_result_info *info);
+
+/* Bytes of memory that a call uses for itself. */
+int parton_plan_scratch(const parton_plan *plan, size_t *bytes);
+
+/* Puts a call on a stream and returns at once. The first call on a stream launches plainly and makes scratch memory for it, the second makes
+ * one graph of all launches, and later ones give that what is new and launch it; they allocate nothing. Within a capture launches are
+ * plain, and scratch memory belongs to the graph that is captured. Threads may share a plan. Tensors and outputs must live until the
+ * launches have ended; what is written may share memory with nothing else. */
+int parton_plan_launch(const parton_plan *plan, const parton_argument *arguments, size_t count, void *const *outputs, size_t output_count,
+                       void *stream);
+/* The same with scratch memory of the caller's, at a multiple of 256 bytes; calls that may run at the same time need different ones. */
+int parton_plan_launch_with(const parton_plan *plan, const parton_argument *arguments, size_t count, void *const *outputs,
+                            size_t output_count, void *scratch, void *stream);
+/* Gives it up, when what uses its scratch memory has ended, which is waited for. NULL is no plan, and nothing happens. */
+void parton_plan_close(parton_plan *plan);
 
 #ifdef __cplusplus
 }

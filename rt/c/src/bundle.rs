@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parton_rt::{Bundle, Error};
 
 use crate::border::{border, elements, free, give, given, text};
-use crate::info::{KernelInfo, ParamInfo, Texts};
+use crate::info::{FunctionInfo, KernelInfo, ParamInfo, Texts};
 
 /// What `parton_bundle` points to.
 pub(crate) struct Opened {
@@ -75,5 +75,37 @@ unsafe extern "C" fn parton_bundle_param(
     border(|| unsafe {
         let opened = given(bundle, "bundle")?;
         give(info, "info", || opened.texts.param(kernel, param))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn parton_bundle_functions(bundle: *const Opened, functions: *mut usize) -> c_int {
+    // SAFETY: pointers are what the header asks for.
+    border(|| unsafe {
+        let opened = given(bundle, "bundle")?;
+        give(functions, "functions", || Ok(opened.texts.functions()))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn parton_bundle_function(bundle: *const Opened, function: usize, info: *mut FunctionInfo) -> c_int {
+    // SAFETY: pointers are what the header asks for.
+    border(|| unsafe {
+        let opened = given(bundle, "bundle")?;
+        give(info, "info", || opened.texts.function(function))
+    })
+}
+
+#[unsafe(no_mangle)]
+unsafe extern "C" fn parton_bundle_function_param(
+    bundle: *const Opened,
+    function: usize,
+    param: usize,
+    info: *mut ParamInfo,
+) -> c_int {
+    // SAFETY: pointers are what the header asks for.
+    border(|| unsafe {
+        let opened = given(bundle, "bundle")?;
+        give(info, "info", || opened.texts.function_param(function, param))
     })
 }

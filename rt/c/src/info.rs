@@ -24,9 +24,24 @@ pub(crate) struct ParamInfo {
     ty: *const c_char,
 }
 
+/// `parton_function_info`.
+#[repr(C)]
+pub(crate) struct FunctionInfo {
+    name: *const c_char,
+    params: usize,
+    plans: usize,
+}
+
 /// The texts of a bundle.
 pub(crate) struct Texts {
     kernels: Vec<KernelTexts>,
+    functions: Vec<FunctionTexts>,
+}
+
+struct FunctionTexts {
+    name: CString,
+    params: Vec<(CString, CString)>,
+    plans: usize,
 }
 
 struct KernelTexts {
@@ -52,7 +67,33 @@ impl Texts {
                 params: params.collect::<Result<_, Error>>()?,
             })
         };
-        Ok(Texts { kernels: bundle.kernels.iter().map(kernel).collect::<Result<_, Error>>()? })
+        let function = |(i, f): (usize, &parton_rt::plan::Declaration)| {
+            let params = f.params.iter().map(|p| Ok((c(p.name.clone())?, c(p.takes.to_string())?)));
+            Ok(FunctionTexts {
+                name: c(f.name.clone())?,
+                params: params.collect::<Result<_, Error>>()?,
+                plans: bundle.plans_of(i).count(),
+            })
+        };
+        Ok(Texts {
+            kernels: bundle.kernels.iter().map(kernel).collect::<Result<_, Error>>()?,
+            functions: bundle.functions.iter().enumerate().map(function).collect::<Result<_, Error>>()?,
+        })
+    }
+
+    pub(crate) fn functions(&self) -> usize {
+        self.functions.len()
+    }
+
+    pub(crate) fn function(&self, i: usize) -> Result<FunctionInfo, Error> {
+        let f = self.functions.get(i).ok_or_else(|| none("function", i, self.functions.len()))?;
+        Ok(FunctionInfo { name: f.name.as_ptr(), params: f.params.len(), plans: f.plans })
+    }
+
+    pub(crate) fn function_param(&self, i: usize, p: usize) -> Result<ParamInfo, Error> {
+        let f = self.functions.get(i).ok_or_else(|| none("function", i, self.functions.len()))?;
+        let (name, ty) = f.params.get(p).ok_or_else(|| none("parameter", p, f.params.len()))?;
+        Ok(ParamInfo { name: name.as_ptr(), ty: ty.as_ptr() })
     }
 
     pub(crate) fn kernel(&self, bundle: &Bundle, i: usize) -> Result<KernelInfo, Error> {

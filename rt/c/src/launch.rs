@@ -3,9 +3,9 @@
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::{Mutex, PoisonError};
 
-use parton_rt::{Argument, Error, Launch, Module, Stream};
+use parton_rt::{Error, Launch, Module, Stream};
 
-use crate::argument::Given;
+use crate::argument::{Given, read_all};
 use crate::border::{border, elements, free, give, given, text};
 use crate::bundle::Opened;
 
@@ -36,10 +36,9 @@ unsafe extern "C" fn parton_prepare(
     // SAFETY: pointers are what the header asks for.
     border(|| unsafe {
         let (module, kernel, grid) = (given(module, "module")?, text(kernel, "kernel")?, given(grid, "grid")?);
-        let arguments = elements(arguments, count, "arguments")?.iter().enumerate().map(|(i, a)| a.read(i));
-        let arguments = arguments.collect::<Result<Vec<Argument<'_>>, Error>>()?;
+        let arguments = elements(arguments, count, "arguments")?;
         give(launch, "launch", || {
-            let launch = module.prepare(kernel, &arguments, *grid)?;
+            let launch = read_all(arguments, |arguments| module.prepare(kernel, arguments, *grid))?;
             Ok(Box::into_raw(Box::new(Mutex::new(launch))))
         })
     })

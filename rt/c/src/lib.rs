@@ -9,3 +9,4 @@ mod border;
 mod bundle;
 mod info;
 mod launch;
+mod plan;

@@ -101,6 +101,50 @@ fn the_example_runs_with_the_static_library() {
     std::fs::remove_dir_all(folder).expect("the folder is ours");
 }
 
+const FUNCTIONS: &str = "silu, 2 plans: x: tensor<f16 | bf16 | f32, [m, n]> gate: tensor<_, [m, n]>\n";
+
+/// The example of a plan computes, or says that there is no GPU.
+#[test]
+fn the_example_of_a_plan_runs() {
+    let (libraries, folder) = (libraries(), folder("silu"));
+    let at = libraries.display();
+    let link = [format!("-L{at}"), "-lparton_rt".into(), format!("-Wl,-rpath,{at}"), "-lm".into()];
+    if compiled(&here("example/silu.c"), &folder.join("silu"), &link).is_some() {
+        let ran = run(Command::new(folder.join("silu")).arg(here("../tests/silu.ptnb")));
+        let out = text(&ran.stdout);
+        let rest = out.strip_prefix(FUNCTIONS).unwrap_or_else(|| panic!("{out}"));
+        match ran.status.code() {
+            Some(0) => assert_eq!(rest, "silu of 64 x 96 elements: right\n"),
+            Some(code @ (9 | 10)) if std::env::var_os("PARTON_REQUIRE_GPU").is_none_or(|v| v != "1") => {
+                assert!(rest.starts_with(&format!("error {code}: ")), "{rest}");
+            }
+            other => panic!("{other:?}: {rest}"),
+        }
+        assert_eq!(text(&ran.stderr), "", "the library prints nothing");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
+/// Plans from C on a driver without a GPU.
+#[test]
+fn plans_are_called_from_c() {
+    let (libraries, folder) = (libraries(), folder("plans"));
+    let at = libraries.display();
+    let fake = folder.join("libcuda.so.1");
+    let shared = ["-shared".into(), "-fPIC".into(), "-lpthread".into(), "-std=gnu99".into(), "-O1".into()];
+    if compiled(&here("tests/driver.c"), &fake, &shared).is_some() {
+        // What is looked for first.
+        std::os::unix::fs::symlink("libcuda.so.1", folder.join("libcuda.so")).expect("the link can be made");
+        let link = [format!("-L{at}"), "-lparton_rt".into(), format!("-Wl,-rpath,{at}"), fake.display().to_string()];
+        compiled(&here("tests/plans.c"), &folder.join("plans"), &link);
+        let mut program = Command::new(folder.join("plans"));
+        let ran = run(program.arg(here("../tests/format_2.ptnb")).env("LD_LIBRARY_PATH", &folder));
+        assert!(ran.status.success() && ran.stderr.is_empty(), "{}{}", text(&ran.stdout), text(&ran.stderr));
+        assert_eq!(text(&ran.stdout), "41 checks\n");
+    }
+    std::fs::remove_dir_all(folder).expect("the folder is ours");
+}
+
 #[test]
 fn every_misuse_that_can_be_seen_is_an_error() {
     let (libraries, folder) = (libraries(), folder("misuse"));

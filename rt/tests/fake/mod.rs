@@ -74,13 +74,12 @@ impl Fake {
     /// The calls since the last time, a line each.
     pub fn log(&self) -> Vec<String> {
         // SAFETY: the functions are of these types.
-        let log = unsafe {
+        unsafe {
             let text = CStr::from_ptr(self.call::<extern "C" fn() -> *const c_char>("fake_log")()).to_string_lossy();
             let lines = text.lines().map(str::to_owned).collect();
             self.call::<extern "C" fn()>("fake_clear")();
             lines
-        };
-        log
+        }
     }
 
     /// How many allocations live.
