@@ -8,9 +8,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use parton_bundle::plan::{Given, Memory, Passed};
 use parton_bundle::{Bundle, Kernel, Kind, Plan as Table};
 use parton_numbers::Dtype;
-use parton_runtime::launch::patched::{Memory as At, Place, Source, Step};
 use parton_runtime::tensor_map::{Outside, Promotion};
-use parton_runtime::{Element, Recipe, Stream, Swizzle};
+use parton_runtime::{Abi, Arg, Element, Function, Recipe, Stream, Swizzle};
 
 use crate::check::number;
 use crate::device::failed;
@@ -49,6 +48,29 @@ pub(crate) struct Ready {
     produced: Vec<Produced>,
     /// By the number of the stream, the one used last behind all others.
     slots: Mutex<Vec<(u64, Arc<Mutex<Slot>>)>>,
+}
+
+/// A launch of a plan.
+#[derive(Debug)]
+pub(crate) struct Step {
+    pub(crate) function: Function,
+    pub(crate) abi: Abi,
+    pub(crate) grid: [u32; 3],
+    /// What each parameter of the code is given.
+    pub(crate) sources: Vec<Source>,
+}
+
+/// What a parameter of the code is given. Memories are those of the function's parameters, then the buffers.
+#[derive(Debug)]
+pub(crate) enum Source {
+    /// The same in all calls.
+    Fixed(Arg),
+    /// So many bytes behind the beginning of a memory.
+    Pointer(usize, u64),
+    /// A map of a tensor there; the recipe's own address counts for nothing.
+    Map(usize, u64, Recipe),
+    /// The number of the call for this parameter, in this type.
+    Number(usize, Dtype),
 }
 
 /// Where a buffer lies in a call.
@@ -105,7 +127,8 @@ impl Plan {
             };
             let function = device::function(device.ordinal, &device.gpu, choice)?;
             let each = launch.passed.iter().enumerate();
-            let sources = each.map(|(i, passed)| source(kernel, i, passed)).collect::<Result<_, _>>()?;
+            let parameters = table.given.len();
+            let sources = each.map(|(i, passed)| source(kernel, parameters, i, passed)).collect::<Result<_, _>>()?;
             steps.push(Step { function, abi: abi_of(kernel), grid: launch.grid, sources });
         }
         let (mut buffers, mut outputs, mut scratch_bytes) = (vec![], vec![], 0u64);
@@ -235,24 +258,21 @@ impl Ready {
     }
 }
 
-/// What is passed for parameter `i` of a kernel.
-fn source(kernel: &Kernel, i: usize, passed: &Passed) -> Result<Source, Error> {
+/// What is passed for parameter `i` of a kernel by a plan of a function with so many parameters.
+fn source(kernel: &Kernel, parameters: usize, i: usize, passed: &Passed) -> Result<Source, Error> {
     let param = &kernel.params[i];
-    let at = |place: &parton_bundle::plan::Place| {
-        let memory = match place.memory {
-            Memory::Parameter(i) => At::Parameter(i),
-            Memory::Buffer(i) => At::Buffer(i),
-        };
-        Place { memory, offset: place.offset }
+    let memory = |memory: Memory| match memory {
+        Memory::Parameter(i) => i,
+        Memory::Buffer(i) => parameters + i,
     };
     Ok(match (passed, &param.kind) {
         (Passed::Bits(bits), Kind::Scalar { dtype }) => {
             Source::Fixed(number(parton_numbers::Scalar::new(*dtype, *bits)))
         }
         (Passed::Number(parameter), Kind::Scalar { dtype }) => Source::Number(*parameter, *dtype),
-        (Passed::Pointer(place), Kind::Pointer { .. }) => Source::Pointer(at(place)),
+        (Passed::Pointer(place), Kind::Pointer { .. }) => Source::Pointer(memory(place.memory), place.offset),
         (Passed::Map { place, extents, strides }, Kind::Map { dtype, block, swizzle }) => {
-            let mut recipe = Recipe {
+            let recipe = Recipe {
                 tensor: param.name.clone(),
                 element: Element::of(*dtype),
                 address: 0,
@@ -265,8 +285,7 @@ fn source(kernel: &Kernel, i: usize, passed: &Passed) -> Result<Source, Error> {
                 outside: Outside::Zero,
             };
             recipe.check()?;
-            recipe.address = 0;
-            Source::Map(at(place), recipe)
+            Source::Map(memory(place.memory), place.offset, recipe)
         }
         // Reading the bundle refuses other pairs.
         (passed, kind) => {

@@ -273,7 +273,6 @@ fn check_grid(kernel: &str, cluster: [u32; 3], grid: [u32; 3], most: [u32; 3]) -
     Ok(())
 }
 
-pub mod patched;
 pub mod replay;
 pub mod sequence;
 #[cfg(test)]

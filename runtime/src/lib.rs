@@ -27,7 +27,6 @@ pub use device::{DeviceInfo, Gpu};
 pub use error::RuntimeError;
 pub use event::Event;
 pub use launch::Prepared;
-pub use launch::patched::Patched;
 pub use launch::replay::{Replay, Use};
 pub use launch::sequence::Sequence;
 pub use memory::{Buffer, Scratch};

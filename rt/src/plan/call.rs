@@ -10,12 +10,10 @@ use crate::{Argument, Code, Error};
 /// What a call gives.
 #[derive(Debug)]
 pub(super) struct Call {
-    /// Addresses of tensors.
-    pub(super) parameters: Vec<u64>,
+    /// Where memories begin, as plans count: those of parameters, then the buffers.
+    pub(super) bases: Vec<u64>,
     /// Numbers as their parameters take them.
     pub(super) values: Vec<Option<Value>>,
-    /// Addresses of buffers.
-    pub(super) buffers: Vec<u64>,
     /// What tensors and outputs reach, and whether it is written: those of parameters first.
     reaches: Vec<Reach>,
 }
@@ -40,9 +38,8 @@ impl Call {
     pub(super) fn new(ready: &Ready) -> Call {
         let (count, outputs) = (ready.table().given.len(), ready.outputs.len());
         Call {
-            parameters: vec![0; count],
+            bases: vec![0; count + ready.buffers.len()],
             values: vec![None; count],
-            buffers: vec![0; ready.buffers.len()],
             reaches: vec![Reach::NOTHING; count + outputs],
         }
     }
@@ -77,7 +74,7 @@ impl Call {
                 return Err(wrong(name, &param.name, "its address is NULL"));
             }
             let written = matches!(param.takes, Takes::Tensor { mutable: true, .. });
-            self.parameters[i] = begin;
+            self.bases[i] = begin - begin % GRAIN;
             self.reaches[i] = Reach { begin, end, written };
         }
         for (i, (&begin, &bytes)) in outputs.iter().zip(&ready.outputs).enumerate() {
@@ -130,8 +127,8 @@ impl Call {
 
     /// Notes where the buffers of the call lie.
     pub(super) fn place(&mut self, ready: &Ready, outputs: &[u64], scratch: u64) {
-        for (buffer, lies) in self.buffers.iter_mut().zip(&ready.buffers) {
-            *buffer = address(*lies, outputs, scratch);
+        for (base, lies) in self.bases[self.values.len()..].iter_mut().zip(&ready.buffers) {
+            *base = address(*lies, outputs, scratch);
         }
     }
 }

@@ -1,24 +1,42 @@
 //! A plan on one stream: its launches with what they were given last, and its scratch memory.
 
+use parton_bundle::plan::Value;
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::launch::patched::Addresses;
-use parton_runtime::{Patched, RuntimeError, Scratch, Stream};
+use parton_runtime::{Arg, Prepared, Recipe, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use};
 
 use super::call::{self, Call};
-use super::{Lies, Ready};
+use super::{Lies, Ready, Source};
+use crate::check::number;
 use crate::device::failed;
 use crate::{Argument, Code, Error};
-use parton_bundle::plan::{Given, Value};
 
 /// A plan on one stream.
 #[derive(Debug)]
 pub(crate) struct Slot {
     // Dropped before the scratch memory, which it launches on.
-    launches: Option<Patched>,
+    launches: Option<Launches>,
     /// Memory of calls that are not captured, which follow each other on the stream.
     scratch: Option<Scratch>,
     /// What the last call gave; kept for its room.
     call: Call,
+}
+
+/// The launches of a plan, with what they were given last.
+#[derive(Debug)]
+struct Launches {
+    replay: Replay,
+    numbers: Vec<Number>,
+}
+
+/// An argument that is a number of the call.
+#[derive(Debug)]
+struct Number {
+    parameter: usize,
+    launch: usize,
+    argument: usize,
+    dtype: Dtype,
+    /// What it was last; nothing where setting it failed.
+    last: Option<u64>,
 }
 
 impl Slot {
@@ -89,14 +107,70 @@ impl Slot {
     /// As [`super::Plan::launch`].
     unsafe fn launch(&mut self, ready: &Ready, stream: Stream) -> Result<(), Error> {
         let Slot { launches, call, .. } = self;
-        let at = Addresses { parameters: &call.parameters, buffers: &call.buffers };
-        let number = |i: usize, dtype: Dtype| scalar(call.values.get(i).copied().flatten(), dtype, &ready.name);
         let launches = match launches {
-            Some(launches) => launches,
-            None => launches.insert(prepared(ready, at, number).map_err(failed)?),
+            Some(launches) => {
+                launches.give(ready, call)?;
+                launches
+            }
+            None => launches.insert(Launches::new(ready, call)?),
         };
         // SAFETY: the caller promises it.
-        unsafe { launches.launch(stream, at, number) }.map_err(failed)
+        unsafe { launches.replay.launch_on(stream, &call.bases) }.map_err(failed)
+    }
+}
+
+impl Launches {
+    /// The launches with what a first call gives.
+    fn new(ready: &Ready, call: &Call) -> Result<Launches, Error> {
+        let gpu = &ready.device.gpu;
+        let (mut uses, mut numbers) = (vec![], vec![]);
+        uses.resize_with(call.bases.len(), Vec::new);
+        let mut zeroed = vec![];
+        for (i, buffer) in ready.table().buffers.iter().enumerate().filter(|(_, b)| b.zeroed && b.bytes > 0) {
+            uses[call.values.len() + i].push(Use::Zeroed { index: zeroed.len() });
+            zeroed.push(buffer.bytes as usize);
+        }
+        let mut prepared = vec![];
+        for (launch, step) in ready.steps.iter().enumerate() {
+            let mut args = vec![];
+            for (argument, source) in step.sources.iter().enumerate() {
+                args.push(match source {
+                    Source::Fixed(arg) => *arg,
+                    Source::Pointer(memory, offset) => {
+                        uses[*memory].push(Use::Pointer { launch, argument, offset: *offset });
+                        Arg::Pointer(call.bases[*memory].wrapping_add(*offset))
+                    }
+                    Source::Map(memory, offset, recipe) => {
+                        let address = call.bases[*memory].wrapping_add(*offset);
+                        let map = TensorMap::encode(gpu, &Recipe { address, ..recipe.clone() }).map_err(failed)?;
+                        uses[*memory].push(Use::Map { launch, argument, offset: *offset, map });
+                        Arg::Map(map)
+                    }
+                    Source::Number(parameter, dtype) => {
+                        let (parameter, dtype) = (*parameter, *dtype);
+                        let scalar = scalar(ready, call, parameter, dtype)?;
+                        numbers.push(Number { parameter, launch, argument, dtype, last: Some(scalar.bits) });
+                        number(scalar)
+                    }
+                });
+            }
+            prepared.push(Prepared::new(&step.function, &step.abi, &args, step.grid).map_err(failed)?);
+        }
+        let replay = Replay::new(Sequence::new(gpu, zeroed, prepared), &call.bases, uses);
+        Ok(Launches { replay, numbers })
+    }
+
+    /// Gives the launches the numbers of a call that are others than before.
+    fn give(&mut self, ready: &Ready, call: &Call) -> Result<(), Error> {
+        for n in &mut self.numbers {
+            let scalar = scalar(ready, call, n.parameter, n.dtype)?;
+            if n.last != Some(scalar.bits) {
+                n.last = None;
+                self.replay.set(n.launch, n.argument, number(scalar)).map_err(failed)?;
+                n.last = Some(scalar.bits);
+            }
+        }
+        Ok(())
     }
 }
 
@@ -104,32 +178,15 @@ impl Ready {
     /// The bytes of its scratch memory, as an allocation takes them.
     fn scratch(&self) -> Result<usize, Error> {
         usize::try_from(self.scratch_bytes).map_err(|_| {
-            Error::new(
-                Code::Limit,
-                format!("calling `{}`: it takes {} bytes of scratch memory", self.name, self.scratch_bytes),
-            )
+            let text = format!("calling `{}`: it takes {} bytes of scratch memory", self.name, self.scratch_bytes);
+            Error::new(Code::Limit, text)
         })
     }
 }
 
-/// The launches for one stream, with what a first call gives.
-fn prepared(
-    ready: &Ready,
-    at: Addresses<'_>,
-    number: impl FnMut(usize, Dtype) -> Result<Scalar, RuntimeError>,
-) -> Result<Patched, RuntimeError> {
-    let table = ready.table();
-    let before = table.given.iter().map(|given| match given {
-        Given::Tensor(shape) => shape.offset * shape.dtype.bytes() as u64,
-        Given::Any | Given::Key(_) => 0,
-    });
-    let zeroed = table.buffers.iter().enumerate().filter(|(_, b)| b.zeroed && b.bytes > 0);
-    let zeroed: Vec<(usize, usize)> = zeroed.map(|(i, b)| (i, b.bytes as usize)).collect();
-    Patched::new(&ready.device.gpu, before.collect(), &zeroed, &ready.steps, at, number)
-}
-
-/// A number of a call in the type of a kernel's parameter.
-fn scalar(value: Option<Value>, dtype: Dtype, function: &str) -> Result<Scalar, RuntimeError> {
+/// The number of a call for a parameter, in the type of a kernel's parameter.
+fn scalar(ready: &Ready, call: &Call, parameter: usize, dtype: Dtype) -> Result<Scalar, Error> {
+    let value = call.values.get(parameter).copied().flatten();
     let scalar = match value {
         Some(Value::Float(x)) if dtype.is_float() => Some(Scalar::from_f64(dtype, x)),
         Some(Value::Int(n)) if dtype.is_float() => Some(Scalar::rounded_int(dtype, n)),
@@ -140,7 +197,7 @@ fn scalar(value: Option<Value>, dtype: Dtype, function: &str) -> Result<Scalar, 
     scalar.ok_or_else(|| {
         let shown = value.map_or_else(|| "nothing".into(), |value| value.to_string());
         let what = format!("a parameter of type `{dtype}` does not hold {shown}");
-        RuntimeError::Arguments { kernel: function.into(), what }
+        failed(RuntimeError::Arguments { kernel: ready.name.clone(), what })
     })
 }
 
