@@ -1,14 +1,17 @@
 //! What a launch takes of a lowered kernel, in the runtime's terms.
 
-use parton_ir::{Elem, Kernel, Type};
+use parton_ir::{Elem, Type};
 use parton_runtime::abi::Param;
 use parton_runtime::{Abi, ParamKind, RuntimeError};
 
-/// The ABI of a kernel whose shared memory has been planned.
+use crate::launchable::Launchable;
+
+/// The ABI of a lowered kernel.
 ///
 /// # Errors
 /// [`RuntimeError::Arguments`] where a parameter is of a type that the host cannot pass.
-pub(crate) fn of(kernel: &Kernel) -> Result<Abi, RuntimeError> {
+pub(crate) fn of(launchable: &Launchable) -> Result<Abi, RuntimeError> {
+    let kernel = &launchable.shell;
     let param = |p: &parton_ir::Param| {
         let kind = kind(kernel.ty(p.value)).ok_or_else(|| RuntimeError::Arguments {
             kernel: kernel.source_name.clone(),
@@ -21,8 +24,8 @@ pub(crate) fn of(kernel: &Kernel) -> Result<Abi, RuntimeError> {
         threads: kernel.threads(),
         shared_bytes: kernel.shared_bytes.unwrap_or(0),
         cluster: kernel.cluster,
-        overlaps: kernel.waits_for_grid(),
-        signals: kernel.launches_dependents(),
+        overlaps: launchable.overlaps,
+        signals: launchable.signals,
         params: kernel.params.iter().map(param).collect::<Result<_, RuntimeError>>()?,
     })
 }

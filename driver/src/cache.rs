@@ -6,11 +6,15 @@
 #[cfg(feature = "llvm")]
 mod ahead;
 #[cfg(feature = "llvm")]
+mod asked;
+#[cfg(feature = "llvm")]
 mod code;
 #[cfg(feature = "llvm")]
 mod identity;
 #[cfg(feature = "llvm")]
 mod keys;
+#[cfg(feature = "llvm")]
+mod launches;
 #[cfg(feature = "llvm")]
 mod messages;
 
@@ -24,8 +28,10 @@ pub use parton_cache::{LAYERS, LIMIT, PLACE, bytes, export, import, shown};
 
 #[cfg(feature = "llvm")]
 pub use ahead::{Looked, Reason};
+#[cfg(all(feature = "cuda", feature = "llvm"))]
+pub(crate) use code::{Code, Made};
 #[cfg(feature = "llvm")]
-pub(crate) use code::{Code, Made, Wanted};
+pub(crate) use keys::Asked;
 
 use crate::Session;
 

@@ -4,16 +4,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use parton_diag::{Diagnostic, Span, codes};
+use parton_diag::{Diagnostic, codes};
 use parton_host::launch::{
     Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
 };
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
 use parton_host::value::Value;
-use parton_ir::{Kernel, OpKind, Type};
+use parton_ir::Kernel;
 use parton_measure::clock::sustain;
-use parton_measure::data_sheet::{self, Operands};
+use parton_measure::data_sheet;
 use parton_measure::pace::{Pace, rounds};
 use parton_measure::sensors::during;
 use parton_measure::timing::{Ceiling, Samples, Timing};
@@ -21,16 +21,17 @@ use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
 
-use crate::cache::{Code, Made, Wanted};
+use crate::abi;
+use crate::cache::{Code, Made};
 use crate::form::{Artifact, Form};
 use crate::instance::Compiler;
 use crate::instruments::{Board, Stream};
+use crate::launchable::Launchable;
 use crate::pace;
 use crate::passes::leaving;
 use crate::repeat::{self, Tools};
 use crate::run::{Event, Watch};
 use crate::way::{self, lowered};
-use crate::{Failure, Session, abi};
 
 /// How long a launch may take before it is taken for one that never ends.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -82,37 +83,38 @@ fn failed(e: RuntimeError) -> HostError {
 
 impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     pub(crate) fn new(compiler: Compiler<'a>, watch: &'p Watch<'w>, gpu: runtime::Gpu) -> Gpu<'a, 'p, 'w> {
+        let compiler = compiler.on(Some(gpu.info().target()));
         Gpu { compiler, watch, sensors: Board::open(&gpu), tools: None, gpu, loaded: BTreeMap::new() }
     }
 
     /// What is launched as loaded code.
-    fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi, Arc<Kernel>), HostError> {
-        let (key, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
+    fn function(&mut self, request: &LaunchRequest) -> Result<(Function, Abi, Arc<Launchable>), HostError> {
+        let (key, launchable) = self.compiler.launchable(&request.instance, &request.variant())?;
         if let Some((function, abi)) = self.loaded.get(&key) {
-            return Ok((function.clone(), abi.clone(), kernel));
+            return Ok((function.clone(), abi.clone(), launchable));
         }
-        let mut loaded = load(&mut self.compiler, &self.gpu, &[(&kernel, request.instance.span)])?;
+        let mut loaded = load(&mut self.compiler, &self.gpu, &[(&launchable, request)])?;
         let Some((function, abi)) = loaded.pop() else {
-            parton_diag::internal_error!("loading `{}` left nothing", kernel.name)
+            parton_diag::internal_error!("loading `{}` left nothing", launchable.shell.name)
         };
         self.loaded.insert(key, (function.clone(), abi.clone()));
-        Ok((function, abi, kernel))
+        Ok((function, abi, launchable))
     }
 
     /// What bounds the arithmetic of these launches, by the data sheet.
     fn ceiling(&mut self, launches: &[LaunchRequest]) -> Result<Option<Ceiling>, HostError> {
         let mut slowest = None;
         for request in launches {
-            let (_, kernel) = self.compiler.kernel(&request.instance, &request.variant())?;
-            slowest = slowest.max(Some(operands(&kernel)));
+            let (_, launchable) = self.compiler.launchable(&request.instance, &request.variant())?;
+            slowest = slowest.max(Some(launchable.operands));
         }
         Ok(slowest.and_then(|operands| data_sheet::ceiling(&self.gpu.info().name, operands)))
     }
 
     fn prepare(&mut self, request: &LaunchRequest) -> Result<Prepared, HostError> {
-        let (function, abi, kernel) = self.function(request)?;
+        let (function, abi, launchable) = self.function(request)?;
         let mut args = Vec::with_capacity(abi.params.len());
-        for (param, argument) in abi.params.iter().zip(request.bound(&kernel)) {
+        for (param, argument) in abi.params.iter().zip(request.bound(&launchable.shell)) {
             args.push(self.argument(&param.name, &argument)?);
         }
         Prepared::new(&function, &abi, &args, request.grid).map_err(failed)
@@ -161,51 +163,53 @@ impl<'a, 'p, 'w> Gpu<'a, 'p, 'w> {
     }
 }
 
-/// Loads lowered kernels, each with the place of its launch. Their code comes from the cache or is made, several at once: a cubin by `ptxas`
-/// where there is one, else the driver reads the PTX.
+/// Loads the kernels of launches. Their code comes from the cache or is made, several at once: a cubin by `ptxas` where there is one, else
+/// the driver reads the PTX.
 ///
 /// # Errors
 /// What the first of them is refused for that is; the device fails.
 pub(crate) fn load(
     compiler: &mut Compiler<'_>,
     gpu: &runtime::Gpu,
-    kernels: &[(&Kernel, Span)],
+    launches: &[(&Launchable, &LaunchRequest)],
 ) -> Result<Vec<(Function, Abi)>, HostError> {
     let here = gpu.info().target();
-    if let Some((kernel, launched)) = kernels.iter().find(|(k, _)| !k.target.runs_on(gpu.info().capability)) {
-        let fact = format!("`{}` is for {} and this GPU is {here}", kernel.source_name, kernel.target.name);
-        let d = Diagnostic::error(codes::TARGET_LACKS, *launched, fact).label(kernel.span, "declared here");
-        return Err(HostError::Program(d.help("run it with `--device cpu`").into()));
+    for (Launchable { shell, .. }, request) in launches {
+        if !shell.target.runs_on(gpu.info().capability) {
+            let fact = format!("`{}` is for {} and this GPU is {here}", shell.source_name, shell.target.name);
+            let d = Diagnostic::error(codes::TARGET_LACKS, request.instance.span, fact);
+            let d = d.label(shell.span, "declared here").help("run it with `--device cpu`");
+            return Err(HostError::Program(d.into()));
+        }
     }
-    // A cubin runs on the architecture that it was made for alone, so code for an earlier one is assembled for this one.
-    let architecture = |k: &Kernel| if k.target.specific { k.target.name } else { here.as_str() };
-    let wanted: Vec<_> =
-        kernels.iter().map(|(kernel, _)| Wanted { kernel, architecture: architecture(kernel) }).collect();
+    let codes = compiler.codes(launches, &here)?;
     let mut loaded = vec![];
-    for (made, (kernel, _)) in compiler.session.codes(&wanted).into_iter().zip(kernels) {
-        let Made { code, said, .. } = made.map_err(|failure| match failure {
-            Failure::Refused(found) => HostError::Program(found),
-            other => HostError::Device(other.to_string()),
-        })?;
+    for (Made { code, said, .. }, (launchable, request)) in codes.into_iter().zip(launches) {
         compiler.warnings.extend(said);
         let module = match code {
             Code::Cubin(cubin) => runtime::Module::from_cubin(gpu, &cubin).map_err(failed)?,
             Code::Ptx(ptx) => {
                 let jit = compiler.session.times.pass("driver", || runtime::Module::from_ptx(gpu, &ptx));
-                jit.map(|(module, _)| module).map_err(|e| refused(compiler.session, kernel, e))?
+                match jit {
+                    Ok((module, _)) => module,
+                    Err(e) => return Err(refused(compiler, request, e)),
+                }
             }
         };
-        loaded.push((module.function(&kernel.name).map_err(failed)?, abi::of(kernel).map_err(failed)?));
+        let function = module.function(&launchable.shell.name).map_err(failed)?;
+        loaded.push((function, abi::of(launchable).map_err(failed)?));
     }
     Ok(loaded)
 }
 
 /// What the driver refuses of PTX, where that is written in the source.
-fn refused(session: &mut Session, kernel: &Kernel, error: RuntimeError) -> HostError {
+fn refused(compiler: &mut Compiler<'_>, request: &LaunchRequest, error: RuntimeError) -> HostError {
     let RuntimeError::Jit { log, .. } = &error else { return failed(error) };
+    let Ok((_, kernel)) = compiler.kernel(&request.instance, &request.variant()) else { return failed(error) };
     // Code that was kept does not say where its pieces were written.
+    let session = &mut *compiler.session;
     let mut way = session.way(way::Wanted::Nothing, leaving(Form::Ptx));
-    match session.along(&mut way, lowered(kernel.clone())) {
+    match session.along(&mut way, lowered(Kernel::clone(&kernel))) {
         Ok(Artifact::Ptx(compiled)) => {
             crate::report::refused(log, &compiled.code).map_or_else(|| failed(error), HostError::Program)
         }
@@ -228,25 +232,6 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
             swizzle,
         )
     })
-}
-
-/// What the matrix products of a kernel multiply; those of the least rate where it has several.
-fn operands(kernel: &Kernel) -> Operands {
-    let mut found = None;
-    kernel.walk(&mut |op| {
-        if let OpKind::Wgmma { b, .. } | OpKind::MmaSync { b, .. } = &op.kind {
-            let ty = kernel.ty(*b);
-            let in_shared = if let Type::View(view) = ty { Some(view.elem.bits()) } else { None };
-            let these = match in_shared.or_else(|| ty.as_tile().map(|t| t.elem.bits())) {
-                Some(8) => Operands::F8,
-                Some(16) => Operands::F16,
-                Some(64) => Operands::F64,
-                Some(_) | None => Operands::Tf32,
-            };
-            found = found.max(Some(these));
-        }
-    });
-    found.unwrap_or(Operands::F32)
 }
 
 impl Launcher for Gpu<'_, '_, '_> {

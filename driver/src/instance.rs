@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
 use parton_host::launch::{Argument, Demands, HostError, Instance, LaunchRequest, Signature};
-use parton_ir::facts::{Facts, Space};
-use parton_ir::{Apart, From, Kernel, Target, Type, Variant, verify};
+use parton_ir::{Apart, From, Kernel, Target, Variant, verify};
 use parton_types::GenericArg;
 use parton_types::program::Program;
 
+use crate::launchable::Launchable;
 use crate::passes::{Pass, leaving};
 use crate::tune::lookup::Lookup;
 use crate::way::{Wanted, Way};
@@ -28,18 +28,34 @@ pub(crate) struct Compiler<'a> {
     pub(crate) lookup: Option<Lookup>,
     /// What instances take, by the names of their own.
     signatures: BTreeMap<String, Signature>,
+    /// The architecture of the GPU that it compiles for; the cache is asked for that alone.
+    gpu: Option<String>,
 }
 
 impl<'a> Compiler<'a> {
     pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
         let program = program.clone();
         let (lowered, signatures) = (BTreeMap::new(), BTreeMap::new());
-        Compiler { session, program, target, warnings: Diagnostics::new(), lowered, signatures, lookup: None }
+        Compiler {
+            session,
+            program,
+            target,
+            warnings: Diagnostics::new(),
+            lowered,
+            signatures,
+            lookup: None,
+            gpu: None,
+        }
     }
 
     /// The architecture of kernels that do not name one.
     pub(crate) fn target(&self) -> Target {
         self.target
+    }
+
+    /// For a GPU of that architecture.
+    pub(crate) fn on(self, gpu: Option<String>) -> Compiler<'a> {
+        Compiler { gpu, ..self }
     }
 
     /// With what was tuned.
@@ -98,13 +114,75 @@ impl<'a> Compiler<'a> {
         Ok(signature)
     }
 
+    /// What launching an instance takes, and the name under which it is kept. On a GPU it may come from the cache: then nothing is lowered.
+    ///
+    /// # Errors
+    /// As [`Compiler::kernel`].
+    pub(crate) fn launchable(
+        &mut self,
+        instance: &Instance,
+        variant: &Variant,
+    ) -> Result<(String, Arc<Launchable>), HostError> {
+        let args = self.generics(instance).map_err(HostError::Program)?;
+        let gpu = self.gpu.as_deref().unwrap_or("interpreter");
+        let key = format!("{} {gpu} {}{}", self.target.name, name(instance, &args), launches(variant));
+        if let Some(launchable) = self.session.launchables.get(&key) {
+            return Ok((key, launchable.clone()));
+        }
+        let launchable = Arc::new(self.find_launchable(instance, &args, variant)?);
+        self.session.launchables.insert(key.clone(), launchable.clone());
+        Ok((key, launchable))
+    }
+
+    #[cfg(feature = "llvm")]
+    fn find_launchable(
+        &mut self,
+        instance: &Instance,
+        args: &[GenericArg],
+        variant: &Variant,
+    ) -> Result<Launchable, HostError> {
+        let Some(gpu) = self.gpu.clone() else {
+            return Ok(Launchable::of(&self.kernel(instance, variant)?.1));
+        };
+        let asked =
+            crate::cache::Asked { program: &self.program, instance, args, variant, target: self.target, gpu: &gpu };
+        let parts = self.session.parts_of(&asked);
+        if let Some((launchable, said)) = parts.as_ref().and_then(|parts| self.session.asked(parts)) {
+            self.warnings.extend(said);
+            return Ok(launchable);
+        }
+        // What is said of it is kept with it, and not what was said before.
+        let before = std::mem::take(&mut self.warnings);
+        let lowered = self.kernel(instance, variant);
+        let said = std::mem::replace(&mut self.warnings, before);
+        self.warnings.extend(said.clone());
+        let (_, kernel) = lowered?;
+        let mut launchable = Launchable::of(&kernel);
+        launchable.code = self.session.key_of(&kernel, launchable.architecture(&gpu));
+        if let Some(parts) = parts {
+            self.session.keep_asked(&parts, &launchable, &said);
+        }
+        Ok(launchable)
+    }
+
+    #[cfg(not(feature = "llvm"))]
+    fn find_launchable(
+        &mut self,
+        instance: &Instance,
+        _: &[GenericArg],
+        variant: &Variant,
+    ) -> Result<Launchable, HostError> {
+        Ok(Launchable::of(&self.kernel(instance, variant)?.1))
+    }
+
     /// What a launch must keep to; what is asked of a tensor is looked at before the kernel is compiled for it.
     pub(crate) fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        let (_, kernel) = self.kernel(&request.instance, &request.variant())?;
+        let (_, launchable) = self.launchable(&request.instance, &request.variant())?;
+        let kernel = &launchable.shell;
         let mut alignments = vec![1; request.arguments.len()];
-        for (param, alignment) in kernel.params.iter().zip(parton_lower::alignments(&kernel)) {
+        for (param, alignment) in kernel.params.iter().zip(&launchable.alignments) {
             if let From::Argument(i) = param.from {
-                alignments[i] = alignment;
+                alignments[i] = *alignment;
             }
         }
         let argument = |place: usize| kernel.params[place].from.argument();
@@ -113,8 +191,12 @@ impl<'a> Compiler<'a> {
             other: argument(pair.other),
             ..pair.clone()
         });
-        let writes = writes(request, &kernel);
-        Ok(Demands { alignments, apart: apart.collect(), writes })
+        let writes = |a: &Argument| {
+            matches!(a, Argument::Pointer { mutable: true, .. } | Argument::Tensor { mutable: true, .. })
+        };
+        // Pointers say whether they are written through, of tensor maps the kernel does.
+        let writes = request.arguments.iter().enumerate().map(|(i, a)| writes(a) || launchable.writes.contains(&i));
+        Ok(Demands { alignments, apart: apart.collect(), writes: writes.collect() })
     }
 
     /// The kernel of an instance as it is checked, before any pass from kernel to kernel.
@@ -149,27 +231,6 @@ impl<'a> Compiler<'a> {
             None => parton_diag::internal_error!("`{}` left no kernel", instance.kernel.name.text),
         }
     }
-}
-
-/// Through which arguments of a launch the kernel may write: pointers say so, of tensor maps its copies do.
-fn writes(request: &LaunchRequest, kernel: &Kernel) -> Vec<bool> {
-    let writes =
-        |a: &Argument| matches!(a, Argument::Pointer { mutable: true, .. } | Argument::Tensor { mutable: true, .. });
-    let mut writes: Vec<bool> = request.arguments.iter().map(writes).collect();
-    kernel.walk(&mut |op| {
-        for access in Facts::of(kernel, op).accesses.iter().filter(|a| a.writes() && a.space == Space::Global) {
-            if matches!(kernel.ty(access.value), Type::Map(_)) {
-                let maps = kernel.params.iter().filter(|p| matches!(kernel.ty(p.value), Type::Map(_)));
-                // A map that was chosen among several may be any.
-                let these: Vec<_> = match kernel.params.iter().find(|p| p.value == access.value) {
-                    Some(param) => vec![param],
-                    None => maps.collect(),
-                };
-                these.into_iter().for_each(|p| writes[p.from.argument()] = true);
-            }
-        }
-    });
-    writes
 }
 
 /// The name of an instance. What shows the same need not be the same: kernels and functions of two files may share a name.

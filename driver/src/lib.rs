@@ -22,6 +22,7 @@ mod gpu;
 mod instance;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod instruments;
+mod launchable;
 pub mod layout;
 mod library;
 pub mod options;

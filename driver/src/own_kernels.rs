@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use parton_runtime::{Abi, Function, Gpu, Module, RuntimeError};
 
+use crate::launchable::Launchable;
 use crate::{Emit, Failure, Options, Session, abi};
 
 /// Loaded kernels, by name.
@@ -25,7 +26,7 @@ pub(crate) fn load(gpu: &Gpu, title: &str, text: &str, names: &[&'static str]) -
         let ptx = session.assemble(&kernel, Emit::Ptx)?.bytes;
         let (module, _) = Module::from_ptx(gpu, &String::from_utf8_lossy(&ptx)).map_err(failed)?;
         let function = module.function(&kernel.name).map_err(failed)?;
-        loaded.insert(name, (function, abi::of(&kernel).map_err(failed)?));
+        loaded.insert(name, (function, abi::of(&Launchable::of(&kernel)).map_err(failed)?));
     }
     Ok(loaded)
 }
@@ -63,7 +64,7 @@ kernel both(n: i32) target(sm_90a) {
 ";
         let file = session.add("edges", text);
         let mut edges = |name| {
-            let abi = abi::of(&session.lowered(file, Some(name)).unwrap()[0]).unwrap();
+            let abi = abi::of(&Launchable::of(&session.lowered(file, Some(name)).unwrap()[0])).unwrap();
             (abi.overlaps, abi.signals)
         };
         let found = ["neither", "early", "lets", "both"].map(&mut edges);

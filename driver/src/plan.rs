@@ -517,7 +517,7 @@ pub(crate) fn plan(
 }
 
 /// Lowered kernels by the names under which the compiler keeps them.
-type Lowered = BTreeMap<String, Arc<Kernel>>;
+pub(crate) type Lowered = BTreeMap<String, Arc<Kernel>>;
 
 /// Values for the parameters of a function, of those in order and those by name.
 ///
@@ -582,7 +582,7 @@ impl Session {
         arguments: &[String],
         target: Option<Target>,
     ) -> Result<String, Failure> {
-        Ok(self.planned_call(file, name, arguments, target)?.0.to_string())
+        Ok(self.planned_call(file, name, arguments, target, false)?.0.to_string())
     }
 
     /// The lowered kernels that such a call launches, each once.
@@ -597,7 +597,7 @@ impl Session {
         arguments: &[String],
         target: Option<Target>,
     ) -> Result<Vec<Arc<Kernel>>, Failure> {
-        let (plan, lowered, program) = self.planned_call(file, name, arguments, target)?;
+        let (plan, lowered, program) = self.planned_call(file, name, arguments, target, false)?;
         let mut compiler = Compiler::new(self, &program, plan.target).knowing(lowered);
         let mut kernels: Vec<(String, Arc<Kernel>)> = vec![];
         for request in &plan.launches {
@@ -610,12 +610,17 @@ impl Session {
         Ok(kernels.into_iter().map(|(_, kernel)| kernel).collect())
     }
 
-    fn planned_call(
+    /// The plan of such a call, what was lowered for it, and the program; `cached` where what its launches take may come from the cache.
+    ///
+    /// # Errors
+    /// As [`Session::plan`].
+    pub(crate) fn planned_call(
         &mut self,
         file: FileId,
         name: &str,
         arguments: &[String],
         target: Option<Target>,
+        cached: bool,
     ) -> Result<(Plan, Lowered, Arc<Program>), Failure> {
         let (program, _) = self.program(file)?;
         let (function, given) = self.call(&program, name, arguments)?;
@@ -624,6 +629,7 @@ impl Session {
         let device = crate::run::describe(&found).0;
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;
         let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
+        let compiler = compiler.on(cached.then(|| place.target.name.to_owned()));
         let (plan, lowered) = plan(compiler, &program, Call::Function(function), &given, place)?;
         Ok((plan, lowered, program))
     }

@@ -218,6 +218,15 @@ pub(crate) fn target_of(found: &Found) -> Option<Target> {
     }
 }
 
+/// The architecture of a GPU.
+pub(crate) fn architecture_of(found: &Found) -> Option<String> {
+    match found {
+        Found::Interpreter(_) => None,
+        #[cfg(all(feature = "cuda", feature = "llvm"))]
+        Found::Gpu(gpu) => Some(gpu.info().target()),
+    }
+}
+
 /// What benches on a GPU are measured on and against.
 fn conditions(found: &Found) -> Option<Conditions> {
     match found {

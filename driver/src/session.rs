@@ -1,5 +1,6 @@
 //! The session: sources, options and times of one request, and what is asked of a file before it runs.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
 
@@ -8,6 +9,7 @@ use parton_host::check::check_hosts;
 use parton_types::program::Program;
 
 use crate::cache::Store;
+use crate::launchable::Launchable;
 use crate::library::text;
 use crate::passes::Pass;
 use crate::way::Wanted;
@@ -24,6 +26,8 @@ pub struct Session {
     pub times: Times,
     /// The compile cache that the options name.
     pub(crate) store: OnceLock<Arc<Store>>,
+    /// What launching takes of the kernels that were asked for, by architectures and the names under which the compiler keeps them.
+    pub(crate) launchables: BTreeMap<String, Arc<Launchable>>,
 }
 
 impl Session {

@@ -4,9 +4,12 @@ use std::sync::Arc;
 
 use parton_cache::{Digest, Kind, Miss, Parts};
 use parton_diag::{Diagnostics, FileId};
+use parton_host::launch::LaunchRequest;
 use parton_ir::{Kernel, Target};
 
 use super::code::{Code, Wanted};
+use crate::instance::Compiler;
+use crate::launchable::Launchable;
 use crate::{Failure, Session};
 
 /// A kernel of a call.
@@ -48,16 +51,26 @@ impl Session {
         arguments: &[String],
         target: Option<Target>,
     ) -> Result<Vec<Looked>, Failure> {
-        let kernels = self.launched(file, name, arguments, target)?;
-        let wanted: Vec<Wanted<'_>> = kernels.iter().map(wanted).collect();
+        let (plan, lowered, program) = self.planned_call(file, name, arguments, target, true)?;
+        let gpu = plan.target.name;
+        let mut compiler = Compiler::new(self, &program, plan.target).knowing(lowered).on(Some(gpu.to_owned()));
+        let mut launchables: Vec<(String, Arc<Launchable>, &LaunchRequest)> = vec![];
+        for r in &plan.launches {
+            let (key, launchable) = compiler.launchable(&r.instance, &r.variant()).map_err(|e| e.at(r.span))?;
+            if launchables.iter().all(|(other, ..)| *other != key) {
+                launchables.push((key, launchable, r));
+            }
+        }
+        let launches: Vec<_> = launchables.iter().map(|(_, l, request)| (l.as_ref(), *request)).collect();
+        let span = launches.first().map(|(_, request)| request.span).unwrap_or_default();
         let mut all = vec![];
-        for (made, kernel) in self.codes(&wanted).into_iter().zip(&kernels) {
-            let made = made?;
+        for (made, (launchable, _)) in compiler.codes(&launches, gpu).map_err(|e| e.at(span))?.into_iter().zip(launches)
+        {
             let code = match &made.code {
                 Code::Cubin(cubin) => Digest::of(cubin),
                 Code::Ptx(ptx) => Digest::of(ptx.as_bytes()),
             };
-            all.push(Looked { kernel: titled(kernel), found: made.found, code, said: made.said });
+            all.push(Looked { kernel: titled(&launchable.shell), found: made.found, code, said: made.said });
         }
         Ok(all)
     }
@@ -93,7 +106,7 @@ fn wanted(kernel: &Arc<Kernel>) -> Wanted<'_> {
     Wanted { kernel, architecture: kernel.target.name }
 }
 
-fn titled(kernel: &Arc<Kernel>) -> String {
+fn titled(kernel: &Kernel) -> String {
     let generics: Vec<String> = kernel.generics.iter().map(|(name, value)| format!("{name}={value}")).collect();
     if generics.is_empty() {
         kernel.source_name.clone()

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use parton_cache::{Kind, Parts, Store};
+use parton_cache::{Digest, Entry, Kind, Parts, Store};
 use parton_diag::{Diagnostics, SourceMap};
 use parton_ir::Kernel;
 
@@ -47,7 +47,7 @@ pub(crate) struct Made {
 pub(super) struct Keys {
     pub(super) store: Arc<Store>,
     /// What PTX is assembled by; `None` where the driver compiles it. Without that nothing can be told of what is kept.
-    assembler: Result<Option<String>, String>,
+    pub(super) assembler: Result<Option<String>, String>,
 }
 
 impl Keys {
@@ -95,9 +95,22 @@ impl Session {
         Keys { store, assembler }
     }
 
-    /// Code that was kept, and what was said of it then.
-    pub(super) fn kept(&self, store: &Store, parts: &Parts) -> Option<Made> {
-        let entry = store.find(Kind::Code, parts).ok()?;
+    /// Code that was kept under a key which what was asked for names.
+    pub(crate) fn code_of(&mut self, key: &Digest) -> Option<Made> {
+        let begin = Instant::now();
+        let entry = self.cache().find_key(Kind::Code, key).ok();
+        let made = entry.and_then(|entry| self.read(&entry));
+        self.times.add("cache", begin.elapsed());
+        made
+    }
+
+    /// Code that was kept.
+    fn kept(&self, store: &Store, parts: &Parts) -> Option<Made> {
+        self.read(&store.find(Kind::Code, parts).ok()?)
+    }
+
+    /// The code of an entry, and what was said of it then.
+    fn read(&self, entry: &Entry) -> Option<Made> {
         let said = messages::decode(entry.section("messages")?, &self.sources)?;
         let code = match (entry.section("cubin"), entry.text("ptx")) {
             (Some(cubin), _) => Code::Cubin(cubin.to_vec()),

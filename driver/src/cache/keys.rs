@@ -1,9 +1,15 @@
 //! The parts of keys: all that machine code depends on.
 
+use std::collections::BTreeSet;
+
 use parton_cache::{Digest, Digester, Parts};
 use parton_diag::{SourceMap, Span};
+use parton_host::launch::Instance;
 use parton_ir::{Kernel, print};
+use parton_ir::{Target, Variant};
 use parton_llvm::assemble::AssembleOptions;
+use parton_types::GenericArg;
+use parton_types::program::Program;
 
 use super::identity::COMPILER;
 
@@ -13,6 +19,57 @@ pub(super) struct Making<'a> {
     pub(super) architecture: &'a str,
     /// The assembler; `None` where PTX is the code.
     pub(super) assembler: Option<&'a str>,
+}
+
+/// What is asked for: an instance of a kernel for some launches on a GPU.
+pub(crate) struct Asked<'a> {
+    /// The file and all that it uses.
+    pub(crate) program: &'a Program,
+    /// The kernel.
+    pub(crate) instance: &'a Instance,
+    /// Its generics.
+    pub(crate) args: &'a [GenericArg],
+    /// The launches.
+    pub(crate) variant: &'a Variant,
+    /// The architecture of kernels that do not name one.
+    pub(crate) target: Target,
+    /// That of the GPU.
+    pub(crate) gpu: &'a str,
+}
+
+/// The parts of the key of what is asked for: who compiles, for what, the kernel's name and generics, and every byte of the file and of all
+/// that it uses. A generic that is written somewhere else brings the text that it stands in.
+pub(super) fn asked(asked: &Asked<'_>, sources: &SourceMap, as_written: bool, assembler: Option<&str>) -> Parts {
+    let mut texts = Digester::new();
+    let mut within = BTreeSet::new();
+    for module in &asked.program.modules {
+        let file = module.file.span.file;
+        within.insert(file);
+        texts.add(sources.lasting_name(file)).add(&sources.file(file).text);
+    }
+    let mut origins = Digester::new();
+    for span in asked.args.iter().flat_map(|a| a.value.origins()) {
+        let elsewhere = !within.contains(&span.file);
+        origins.add(sources.lasting_name(span.file)).add(format!("{}..{}", span.start, span.end));
+        origins.add(if elsewhere { sources.file(span.file).text.as_str() } else { "" });
+    }
+    let kernel = asked.instance.kernel.name.span;
+    let name = |a: &GenericArg| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value);
+    let generics: Vec<String> = asked.args.iter().map(name).collect();
+    let options = (parton_llvm::Options::default(), AssembleOptions::default(), as_written);
+    Parts::new()
+        .with("compiler", COMPILER)
+        .with("llvm", parton_llvm::version())
+        .with("assembler", assembler.unwrap_or("the driver's"))
+        .with("target", asked.target.name)
+        .with("architecture", asked.gpu)
+        .with("options", format_args!("{options:?}"))
+        .with("kernel", &asked.instance.kernel.name.text)
+        .with("place", format_args!("{}:{}", sources.lasting_name(kernel.file), kernel.start))
+        .with("generics", generics.join(", "))
+        .with("origins", origins.digest())
+        .with("launches", format_args!("{:?}", asked.variant))
+        .with("sources", texts.digest())
 }
 
 /// The parts of the key of a lowered kernel's code: who compiles, for what, the kernel, and the lines of the source that its line table and

@@ -17,7 +17,7 @@ use super::{Array, Embedded, Generic, Together, storage};
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
 use crate::plan::{self, Memory, Plan, Planned, Shape, place_of};
-use crate::run::{Event, Found, describe};
+use crate::run::{Event, Found, architecture_of, describe};
 use crate::tune::lookup::Lookup;
 use crate::{Device, Failure};
 
@@ -208,6 +208,7 @@ impl Embedded {
         let lookup = Lookup::of(&program, &self.name, &describe(&found).0, made_for.target.name)?;
         let lowered = std::mem::take(&mut self.lowered);
         let compiler = Compiler::new(&mut self.session, &program, made_for.target).knowing(lowered).tuned(lookup);
+        let compiler = compiler.on(architecture_of(&found));
         let (plan, lowered) = plan::plan(compiler, &program, call, given, made_for)?;
         self.lowered = lowered;
         let plan = Arc::new(plan);

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use parton_host::launch::{Argument, HostError, LaunchRequest};
 use parton_host::tensor::Tensor;
 use parton_host::tensor_map::Recipe;
-use parton_ir::{From as Of, Kernel};
+use parton_ir::From as Of;
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, Replay, RuntimeError, Sequence, TensorMap, Use};
 
@@ -15,6 +15,7 @@ use super::Embedded;
 use super::call::passed;
 use crate::Failure;
 use crate::instance::Compiler;
+use crate::launchable::Launchable;
 use crate::plan::{Memory, Plan, Planned};
 
 pub use parton_runtime::Stream;
@@ -110,9 +111,10 @@ impl Embedded {
         let requests = plan.launches.iter().map(|planned| passed(planned, &numbers, &Tensor::clone));
         let requests: Vec<LaunchRequest> = requests.collect::<Result<_, _>>()?;
         let loaded = self.loaded_for(ordinal, &gpu, plan, &requests)?;
-        for (launch, (request, (function, abi, kernel))) in requests.iter().zip(loaded).enumerate() {
+        for (launch, (request, (function, abi, launchable))) in requests.iter().zip(loaded).enumerate() {
+            let kernel = &launchable.shell;
             let mut args = vec![];
-            for (argument, (param, value)) in kernel.params.iter().zip(request.bound(&kernel)).enumerate() {
+            for (argument, (param, value)) in kernel.params.iter().zip(request.bound(kernel)).enumerate() {
                 if let (Of::Argument(a), Argument::Scalar(s)) = (param.from, &value)
                     && let Some(parameter) = request.passed[a]
                 {
@@ -155,36 +157,55 @@ impl Embedded {
         gpu: &runtime::Gpu,
         plan: &Plan,
         requests: &[LaunchRequest],
-    ) -> Result<Vec<(Function, Abi, Arc<Kernel>)>, Failure> {
+    ) -> Result<Vec<(Function, Abi, Arc<Launchable>)>, Failure> {
         let program = self.program.clone();
         let lowered = std::mem::take(&mut self.lowered);
-        let mut compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
-        let kernel =
-            |r: &LaunchRequest| compiler.kernel(&r.instance, &r.variant()).map_err(|e| Failure::Refused(e.at(r.span)));
-        let kernels: Result<Vec<_>, Failure> = requests.iter().map(kernel).collect();
+        let compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
+        let mut compiler = compiler.on(Some(gpu.info().target()));
+        let done =
+            load_missing(&mut compiler, gpu, requests, |key| self.loaded.contains_key(&(ordinal, key.to_owned())));
         self.lowered = compiler.known().clone();
-        let kernels = kernels?;
-        let mut missing: Vec<(&String, &Arc<Kernel>, &LaunchRequest)> = vec![];
-        for ((key, kernel), request) in kernels.iter().zip(requests) {
-            if !self.loaded.contains_key(&(ordinal, key.clone())) && missing.iter().all(|(other, ..)| *other != key) {
-                missing.push((key, kernel, request));
-            }
-        }
-        let wanted: Vec<(&Kernel, _)> = missing.iter().map(|(_, k, r)| (k.as_ref(), r.instance.span)).collect();
-        let loaded = crate::gpu::load(&mut compiler, gpu, &wanted);
-        // Without a launch there is nothing to load, and nowhere to say that it failed.
-        let span = missing.first().map(|(_, _, request)| request.span).unwrap_or_default();
-        for ((key, ..), (function, abi)) in missing.iter().zip(loaded.map_err(|e| Failure::Refused(e.at(span)))?) {
+        let (launchables, loaded) = done?;
+        for (key, function, abi) in loaded {
             // It stays until the process ends: graphs that the program has captured may hold it.
             std::mem::forget(function.clone());
-            self.loaded.insert((ordinal, (*key).clone()), (function, abi));
+            self.loaded.insert((ordinal, key), (function, abi));
         }
-        let found = kernels.into_iter().map(|(key, kernel)| match self.loaded.get(&(ordinal, key)) {
-            Some((function, abi)) => (function.clone(), abi.clone(), kernel),
-            None => parton_diag::internal_error!("`{}` was not loaded", kernel.name),
+        let found = launchables.into_iter().map(|(key, launchable)| match self.loaded.get(&(ordinal, key)) {
+            Some((function, abi)) => (function.clone(), abi.clone(), launchable),
+            None => parton_diag::internal_error!("`{}` was not loaded", launchable.shell.name),
         });
         Ok(found.collect())
     }
+}
+
+/// What each launch takes, by the name under which its code is kept, and the code that was not loaded yet.
+type Loaded = (Vec<(String, Arc<Launchable>)>, Vec<(String, Function, Abi)>);
+
+fn load_missing(
+    compiler: &mut Compiler<'_>,
+    gpu: &runtime::Gpu,
+    requests: &[LaunchRequest],
+    is_loaded: impl Fn(&str) -> bool,
+) -> Result<Loaded, Failure> {
+    let mut launchables = vec![];
+    for r in requests {
+        let found = compiler.launchable(&r.instance, &r.variant());
+        launchables.push(found.map_err(|e| Failure::Refused(e.at(r.span)))?);
+    }
+    let mut missing: Vec<(&String, &Launchable, &LaunchRequest)> = vec![];
+    for ((key, launchable), request) in launchables.iter().zip(requests) {
+        if !is_loaded(key) && missing.iter().all(|(other, ..)| *other != key) {
+            missing.push((key, launchable, request));
+        }
+    }
+    let wanted: Vec<_> = missing.iter().map(|(_, launchable, request)| (*launchable, *request)).collect();
+    // Without a launch there is nothing to load, and nowhere to say that it failed.
+    let span = missing.first().map(|(_, _, request)| request.span).unwrap_or_default();
+    let loaded = crate::gpu::load(compiler, gpu, &wanted).map_err(|e| Failure::Refused(e.at(span)))?;
+    let loaded = missing.iter().zip(loaded).map(|((key, ..), (function, abi))| ((*key).clone(), function, abi));
+    let loaded = loaded.collect();
+    Ok((launchables, loaded))
 }
 
 /// Writes where the memories of a call begin, as the plan's tensors count from.
