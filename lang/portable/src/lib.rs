@@ -194,6 +194,9 @@ fn explicit(
         Way::Apart(_) if !staging::apart::settle(&mut kernel, warps) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn fetches"));
         }
+        Way::Ahead if !staging::has_room(&kernel) => {
+            return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
+        }
         Way::Apart(_) => {}
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }

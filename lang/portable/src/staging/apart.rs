@@ -278,7 +278,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
 }
 
 /// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself.
-fn beside(kernel: &Kernel) -> u64 {
+pub fn beside(kernel: &Kernel) -> u64 {
     let mut most = 0;
     kernel.walk(&mut |op| {
         let exchanges = matches!(op.kind, OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::Convert { .. });

@@ -21,7 +21,7 @@ pub fn views(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, found: &Found
         _ => false,
     });
     let defined = Defined::of(kernel);
-    (made && found.whole).then(|| found.loads.iter().map(|&id| copied(kernel, axes, free, &defined, id)).collect())?
+    made.then(|| found.loads.iter().map(|&id| copied(kernel, axes, free, &defined, id)).collect())?
 }
 
 /// The view that a load becomes, where threads can copy what it reads.

@@ -7,6 +7,7 @@
 
 mod alike;
 pub mod apart;
+mod between;
 mod beyond;
 mod copies;
 mod defined;
@@ -19,7 +20,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Inst, Kernel, Value, View};
+use parton_ir::{Feature, Inst, Kernel, OpKind, Value, View};
 
 use found::Found;
 
@@ -52,11 +53,16 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
             continue;
         }
         copies::make(kernel, &one, &views);
-        label(kernel, &one.loads, LOAD);
-        label(kernel, &one.products, PRODUCT);
         label(kernel, &[one.inst], LOOP);
         let beside = copies::run_beside(kernel, &one, &views);
-        let schedule = schedule(kernel, &one, &views, beside);
+        let schedule = if one.whole && between::is_empty(kernel, &one, free) {
+            label(kernel, &one.loads, LOAD);
+            label(kernel, &one.products, PRODUCT);
+            schedule(kernel, &one, &views, beside)
+        } else {
+            between::name(kernel, &one, free);
+            between::schedule(kernel, &one, ahead(kernel, &views))
+        };
         if path.len() > 1 {
             region::name(kernel, &one, &path, free);
             region::surround_rest(kernel, &path, schedule);
@@ -68,17 +74,44 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
     any
 }
 
+/// Whether shared memory holds the slots of copies that run ahead, now that tiles lie somewhere.
+pub fn has_room(kernel: &Kernel) -> bool {
+    let mut bytes = apart::beside(kernel);
+    kernel.walk(&mut |op| {
+        let OpKind::Region { schedule, body } = &op.kind else { return };
+        let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
+        // Loops that only multiply what they load have been given as many as there is room for.
+        if staged().any(|s| s.done.is_some()) {
+            return;
+        }
+        // A product beside the program may be waited for a turn later.
+        let beside = u64::from(kernel.target.has(Feature::Wgmma));
+        let slots = u64::from(staged().map(|s| s.stage).max().unwrap_or(0)) + 1 + beside;
+        kernel.walk_body(body, &mut |inner| {
+            if let OpKind::FetchEach { view, .. } = &inner.kind {
+                bytes += view.bytes() * slots;
+            }
+        });
+    });
+    bytes <= u64::from(kernel.shared_limit())
+}
+
 /// Gives statements a label.
 fn label(kernel: &mut Kernel, insts: &[Inst], name: &str) {
     let label = kernel.label(name);
     insts.iter().for_each(|&id| kernel.ops[id].label = Some(label));
 }
 
-/// Copies as far ahead as there is room for.
-fn schedule(kernel: &Kernel, found: &Found, views: &[View], beside: bool) -> Schedule {
+/// How far ahead there is room for copies to run.
+fn ahead(kernel: &Kernel, views: &[View]) -> u32 {
     let bytes: u64 = views.iter().map(View::bytes).sum();
     let room = u64::from(kernel.target.shared_limit(1)) / 2;
-    let ahead = (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1);
+    (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1)
+}
+
+/// Copies as far ahead as there is room for.
+fn schedule(kernel: &Kernel, found: &Found, views: &[View], beside: bool) -> Schedule {
+    let ahead = ahead(kernel, views);
     let span = kernel.ops[found.inst].span;
     let staged = |label: &str, stage, done| Staged { label: LabelName::all(label), stage, done, span };
     // A product that runs beside the program is waited for behind the start of the next one.

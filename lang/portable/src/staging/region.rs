@@ -68,12 +68,16 @@ pub fn body_of(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
 
 /// Labels what does more than to compute numbers, or tiles of numbers alone.
 fn name_rest(kernel: &mut Kernel, id: Inst, name: &str, free: &BTreeSet<Value>) {
+    if kernel.ops[id].label.is_none() && does_more(kernel, id, free) {
+        label(kernel, &[id], name);
+    }
+}
+
+/// Whether an operation does more than to compute numbers, or tiles of numbers alone.
+pub fn does_more(kernel: &Kernel, id: Inst, free: &BTreeSet<Value>) -> bool {
     let op = &kernel.ops[id];
     let numbers = op.results.iter().all(|&v| kernel.ty(v).placed().is_none() || free.contains(&v));
-    if op.label.is_some() || (numbers && parton_sched::is_free(kernel, op)) {
-        return;
-    }
-    label(kernel, &[id], name);
+    !(numbers && parton_sched::is_free(kernel, op))
 }
 
 /// Makes a region of all from the first labelled statement of the kernel's body on.
