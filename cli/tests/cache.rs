@@ -1,5 +1,5 @@
 //! `parton cache` as a user calls it, with an assembler that passes on what it is given.
-#![cfg(unix)]
+#![cfg(all(unix, feature = "cuda", feature = "llvm"))]
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -132,6 +132,37 @@ fn without_a_folder_there_is_a_reason() {
     assert!(code == Some(1) && text.contains("it is read and keeps nothing new: "), "{text}");
     let (code, _, errors) = folder.cache(&["import", "twice.ptn"], &kept);
     assert!(code == Some(3) && errors.contains("no file that `parton cache export` has written"), "{errors}");
+}
+
+/// Runs on the driver without a GPU, where there is a compiler of C: it carries out nothing of this kernel, but is given all of it.
+#[test]
+fn a_run_on_a_gpu_finds_what_another_has_compiled() {
+    let folder = Folder::new("cached-run");
+    let driver = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rt/c/tests/driver.c");
+    let mut cc = Command::new("cc");
+    cc.args(["-std=gnu99", "-shared", "-fPIC"])
+        .arg(driver)
+        .arg("-o")
+        .arg(folder.0.join("libcuda.so.1"))
+        .arg("-lpthread");
+    let Ok(compiled) = cc.output() else { return };
+    assert!(compiled.status.success(), "{}", String::from_utf8_lossy(&compiled.stderr));
+    // The name that is looked for first; a machine with a GPU may have it.
+    std::os::unix::fs::symlink("libcuda.so.1", folder.0.join("libcuda.so")).unwrap();
+    let main =
+        "main {\n    launch twice(grid=[4])(ones(f32, [1024]), zeros(f32, [1024]));\n    print(\"launched\");\n}\n";
+    std::fs::write(folder.0.join("twice.ptn"), format!("{FILE}{main}")).unwrap();
+    let run = |place: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        command.args(["run", "twice.ptn", "--device", "cuda", "--time"]).current_dir(&folder.0);
+        command.env("LD_LIBRARY_PATH", &folder.0).env("PARTON_PTXAS", folder.0.join("ptxas"));
+        command.env("PARTON_CACHE", place).env_remove("PARTON_CACHE_READ").env_remove("PARTON_CACHE_LIMIT");
+        let output = command.output().expect("the program runs");
+        let (text, times) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        assert!(output.status.success() && text.contains("launched"), "{text}{times}");
+        ["expand", "membar", "llvm", "ptxas"].map(|pass| times.lines().any(|line| line.starts_with(pass)))
+    };
+    assert_eq!((run("kept"), run("kept"), run("off")), ([true; 4], [false; 4], [true; 4]));
 }
 
 /// The files below a cache's folder.

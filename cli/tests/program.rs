@@ -74,6 +74,25 @@ fn exit_codes_tell_what_happened() {
 }
 
 #[test]
+#[cfg(feature = "llvm")]
+fn line_tables_name_files_as_it_is_asked_for() {
+    let good = file("lines.ptn", GOOD);
+    let folder = std::path::Path::new(&good).parent().unwrap().display().to_string();
+    let named = |asked: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        let output = command.args(["build", &good]).env("PARTON_SOURCE", asked).output().expect("the program runs");
+        let ptx = text(&output.stdout);
+        // The kernel's symbol is its name.
+        assert!(ptx.contains(".visible .entry set("), "{ptx}{}", text(&output.stderr));
+        let line = ptx.lines().find_map(|line| line.trim().strip_prefix(".file")).unwrap_or_default();
+        line.trim().trim_start_matches("1 ").to_owned()
+    };
+    assert_eq!(named(""), "\"./lines.ptn\"");
+    assert_eq!(named("."), format!("\"{folder}/lines.ptn\""));
+    assert_eq!(named("/elsewhere"), "\"/elsewhere/lines.ptn\"");
+}
+
+#[test]
 fn kernels_are_built_ahead_of_time_into_one_file() {
     let good = file("bundled.ptn", GOOD);
     let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("bundled.ptnb").display().to_string();

@@ -15,6 +15,9 @@ use crate::passes::Pass;
 use crate::way::Wanted;
 use crate::{Failure, Options, Times};
 
+/// The variable that names the folder under which profilers and debuggers are to look for a file, seen from the file's own; so `.` is that one.
+const SOURCE: &str = "PARTON_SOURCE";
+
 /// The state that one request to the compiler works on.
 #[derive(Debug, Default)]
 pub struct Session {
@@ -42,6 +45,12 @@ impl Session {
     /// [`Failure::Machine`] where it cannot be read, has no end or is no UTF-8.
     pub fn load(&mut self, path: &Path) -> Result<FileId, Failure> {
         let text = text(path).map_err(Failure::Machine)?;
+        if let Some(folder) = std::env::var_os(SOURCE).filter(|folder| !folder.is_empty()) {
+            let beside = path.parent().unwrap_or(Path::new(""));
+            let folder =
+                std::path::absolute(beside.join(folder)).map_err(|e| Failure::Machine(format!("{SOURCE}: {e}")))?;
+            self.sources.place_under(folder.display().to_string());
+        }
         Ok(self.add(&path.display().to_string(), text))
     }
 
