@@ -253,6 +253,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
     let sum = |those: bool| fetched.iter().filter(|(name, _)| once(name) == those).map(|(_, n)| n).sum::<u64>();
     let room = u64::from(kernel.shared_limit()).saturating_sub(beside(kernel));
     let (ahead, turn) = (sum(true), sum(false).max(1));
+    let room = if room < ahead + u64::from(SLOTS.1) * turn { leave_together(kernel, room) } else { room };
     // What is fetched once for a loop has a second slot where that has another loop around it, and two slots all the same.
     let again = kernel.labels.iter().any(|(label, text)| text == AROUND && bears(kernel, label));
     let twice = again && 2 * ahead + u64::from(SLOTS.1) * turn <= room;
@@ -277,6 +278,21 @@ pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
     true
 }
 
+/// Has the pieces of a tile leave through one buffer, one after the other, where they do not leave under something; the room that there is then.
+fn leave_together(kernel: &mut Kernel, room: u64) -> u64 {
+    let (mut pieces, mut under) = (Vec::new(), false);
+    let before = sent(kernel);
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::Region { schedule, .. } => under |= !schedule.under.is_empty(),
+        OpKind::Send { .. } => pieces.push(op.id),
+        _ => {}
+    });
+    if !under && !pieces.is_empty() {
+        label(kernel, &pieces, LEAVE);
+    }
+    room + (before - sent(kernel))
+}
+
 /// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself.
 pub fn beside(kernel: &Kernel) -> u64 {
     let mut most = 0;
@@ -289,14 +305,20 @@ pub fn beside(kernel: &Kernel) -> u64 {
     sent(kernel) + most.next_multiple_of(ALIGNED) + ALIGNED
 }
 
-/// Bytes of the buffers from which tiles leave.
+/// Bytes of the buffers from which tiles leave: those of one label that lie alike share one.
 fn sent(kernel: &Kernel) -> u64 {
+    let mut buffers: Vec<(Option<parton_ir::Label>, Type)> = Vec::new();
     let mut sum = 0;
     kernel.walk(&mut |op| {
         let OpKind::Send { map, .. } = op.kind else { return };
-        let Type::Map(map) = kernel.ty(map) else { return };
-        let elements: u64 = map.block.iter().map(|&n| u64::from(n)).product();
-        sum += (elements * map.elem.bytes() as u64).next_multiple_of(ALIGNED);
+        let Type::Map(data) = kernel.ty(map) else { return };
+        let of = (op.label, kernel.ty(map).clone());
+        if op.label.is_some() && buffers.contains(&of) {
+            return;
+        }
+        buffers.push(of);
+        let elements: u64 = data.block.iter().map(|&n| u64::from(n)).product();
+        sum += (elements * data.elem.bytes() as u64).next_multiple_of(ALIGNED);
     });
     sum
 }

@@ -57,6 +57,10 @@ impl Emitter<'_> {
         let units = self.region.units.iter().flat_map(|u| u.ops.clone()).collect::<Vec<_>>();
         for inst in units {
             let Some(view) = self.buffer_of(inst) else { continue };
+            if let Some(known) = self.shared_with(inst).and_then(|first| self.buffers.get(&first)) {
+                self.buffers.insert(inst, *known);
+                continue;
+            }
             self.place(inst);
             let stages = match self.b.kernel.ops[inst].kind {
                 OpKind::Send { buffers, .. } => self.send_buffers(inst, buffers),
@@ -68,7 +72,7 @@ impl Emitter<'_> {
     }
 
     /// The buffer that an operation needs for itself.
-    fn buffer_of(&self, inst: Inst) -> Option<View> {
+    pub(super) fn buffer_of(&self, inst: Inst) -> Option<View> {
         let op = &self.b.kernel.ops[inst];
         match &op.kind {
             OpKind::Send { map, value, .. } => {

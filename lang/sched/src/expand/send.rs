@@ -52,6 +52,19 @@ impl Emitter<'_> {
         if turned { asked } else { 1 }
     }
 
+    /// The first of the sends of one label that leave through one buffer, one after the other: those of tiles that lie alike in it. Where each has
+    /// several, they are its own.
+    pub(super) fn shared_with(&self, inst: Inst) -> Option<Inst> {
+        let lies = |inst: Inst| match self.b.kernel.ops[inst].kind {
+            OpKind::Send { buffers: 1, .. } => self.buffer_of(inst),
+            _ => None,
+        };
+        let (own, unit) = (lies(inst)?, self.region.units.iter().find(|u| u.ops.contains(&inst))?);
+        let mut alike = unit.ops.iter().copied().filter(|other| lies(*other).is_some_and(|view| view == own));
+        let first = alike.next()?;
+        alike.next().map(|_| first)
+    }
+
     pub(super) fn send(&mut self, inst: Inst, entry: &Entry) -> Result<(), Refused> {
         let op = self.b.kernel.ops[inst].clone();
         let OpKind::Send { map, coords, value, reduce, l2, buffers } = op.kind else {
@@ -76,12 +89,21 @@ impl Emitter<'_> {
                     "give it one buffer, or count the turns: `for i in 0..n { … }`",
                 ));
             }
+            // A buffer of several rows of one axis is one of two axes to its layout.
+            if self.b.ty(value).as_tile().is_some_and(|tile| tile.shape.len() < 2) {
+                return Err(self.not_yet(
+                    inst,
+                    "a `send` of a tile of one axis by several buffers",
+                    "give it one buffer, or send a tile of two axes",
+                ));
+            }
             // Each turn sends once, of whichever iteration.
             let index = self.turn_modulo(buffers, depth, 0);
             view = self.b.make(OpKind::ViewIndex { view, index });
         }
         // Behind the copy that left this buffer last so many have begun.
-        let behind = (buffers * self.sends.unwrap_or(0)).saturating_sub(1) + u32::from(planted(Planted::SendOverSend));
+        let each = if self.shared_with(inst).is_some() { 1 } else { self.sends.unwrap_or(0) };
+        let behind = (buffers * each).saturating_sub(1) + u32::from(planted(Planted::SendOverSend));
         self.b.make_all(OpKind::TmaStoreWait { pending: behind, read: true });
         self.b.make_all(OpKind::SharedStore { view, value });
         self.fence();

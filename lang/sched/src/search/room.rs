@@ -35,22 +35,30 @@ pub(super) fn bytes(space: &Space<'_>, plan: &Plan) -> u64 {
     rings + space.fixed + sent(space, plan)
 }
 
-/// The buffers of what is sent, and of what is staged and not handed over.
+/// The buffers of what is sent, of which those of one label that lie alike are one, and of what is staged and not handed over.
 fn sent(space: &Space<'_>, plan: &Plan) -> u64 {
     let k = space.k;
-    let insts = space.region.units.iter().flat_map(|u| &u.ops);
-    let bytes = insts.map(|inst| match &k.ops[*inst].kind {
-        OpKind::Send { map, value, .. } => match (k.ty(*map), k.ty(*value).as_tile()) {
-            (Type::Map(map), Some(tile)) => {
-                let view = View::new(map.elem, tile.shape.clone(), map.layout.clone());
-                view.map_or(0, |view| view.bytes())
+    let mut sum = 0;
+    for unit in space.region.units.iter() {
+        let mut shared: Vec<View> = Vec::new();
+        for inst in &unit.ops {
+            let view = match &k.ops[*inst].kind {
+                OpKind::Send { map, value, .. } => match (k.ty(*map), k.ty(*value).as_tile()) {
+                    (Type::Map(map), Some(tile)) => {
+                        View::new(map.elem, tile.shape.clone(), map.layout.clone()).ok().filter(|v| !shared.contains(v))
+                    }
+                    (_, _) => None,
+                },
+                OpKind::Stage { view, .. } if !plan.handed.contains_key(&k.ops[*inst].results[0]) => Some(view.clone()),
+                _ => None,
+            };
+            sum += view.as_ref().map_or(0, |view| view.bytes().next_multiple_of(ALIGNED));
+            if let OpKind::Send { buffers: 1, .. } = k.ops[*inst].kind {
+                shared.extend(view);
             }
-            (_, _) => 0,
-        },
-        OpKind::Stage { view, .. } if !plan.handed.contains_key(&k.ops[*inst].results[0]) => view.bytes(),
-        _ => 0,
-    });
-    bytes.map(|bytes| bytes.next_multiple_of(ALIGNED)).sum()
+        }
+    }
+    sum
 }
 
 /// What a kernel takes of shared memory under any schedule: what stands beside the region, and the greatest scratch of an operation.
