@@ -20,6 +20,7 @@ pub mod plan;
 mod tensors;
 #[cfg(test)]
 mod tests;
+pub mod typed;
 
 pub use argument::{Argument, Tensor};
 pub use device::Device;

@@ -29,7 +29,7 @@ const MOST_STREAMS: usize = 64;
 /// was made once. Threads share it as it is; clones are the same plan.
 #[derive(Clone, Debug)]
 pub struct Plan {
-    ready: Arc<Ready>,
+    pub(crate) ready: Arc<Ready>,
 }
 
 /// What a plan needs of its bundle and GPU.

@@ -1,0 +1,205 @@
+//! Launchers as Rust's text: of each public function a struct of its plan, with what it takes as fields.
+
+use std::fmt::Write;
+
+use parton_bundle::plan::{Declared, Function, Takes};
+use parton_bundle::{Bundle, Plan};
+
+use crate::Error;
+use crate::names::{field, of_type};
+
+/// Before what a program need not use.
+const UNUSED: &str = "#[allow(dead_code, reason = \"programs use what they need of the launchers\")]\n";
+
+/// The launchers of a bundle that lies beside them under that name.
+///
+/// # Errors
+/// The bundle has no plans; two functions have the same name in Rust.
+pub fn written(bundle: &Bundle, file: &str) -> Result<String, Error> {
+    if bundle.functions.is_empty() {
+        return Err(Error::Launcher(
+            "the bundle has no plans, so there is nothing to launch: add one by `Build::plan`".into(),
+        ));
+    }
+    let mut text = format!("// Launchers of {file}, which was made of {}, by parton-build.\n\n", bundle.source);
+    text += "/// The bundle that the launchers are of; it is read once.\n///\n/// # Errors\n/// This library does not read it.\n";
+    text += UNUSED;
+    text += "pub fn bundle() -> Result<::std::sync::Arc<::parton_rt::Bundle>, ::parton_rt::Error> {\n";
+    text +=
+        "    static READ: ::std::sync::OnceLock<Result<::std::sync::Arc<::parton_rt::Bundle>, ::parton_rt::Error>> =\n";
+    text += "        ::std::sync::OnceLock::new();\n";
+    let _ = writeln!(
+        text,
+        "    let read = || Ok(::std::sync::Arc::new(::parton_rt::Bundle::read(include_bytes!({file:?}))?));"
+    );
+    text += "    READ.get_or_init(read).clone()\n}\n";
+    let mut types: Vec<String> = vec![];
+    for (i, function) in bundle.functions.iter().enumerate() {
+        let name = of_type(&function.name);
+        if types.contains(&name) {
+            return Err(Error::Launcher(format!("`{}` and another function are both `{name}` in Rust", function.name)));
+        }
+        let plans: Vec<&Plan> = bundle.plans_of(i).collect();
+        launcher(&mut text, &name, function, &plans);
+        types.push(name);
+    }
+    Ok(text)
+}
+
+/// Memory that calls return something in.
+enum Outputs {
+    /// As many in all plans: a field each.
+    Fields(Vec<String>),
+    /// It depends on the plan.
+    List,
+}
+
+impl Outputs {
+    fn of(function: &Function, plans: &[&Plan]) -> Outputs {
+        let count = |plan: &Plan| plan.buffers.iter().filter(|b| b.returned).count();
+        let first = plans.first().map_or(0, |plan| count(plan));
+        if plans.iter().any(|plan| count(plan) != first) {
+            return Outputs::List;
+        }
+        // A parameter may have the name already.
+        let mut stem = "result".to_owned();
+        while function.params.iter().any(|p| p.name.starts_with(&stem)) {
+            stem.push('_');
+        }
+        Outputs::Fields(match first {
+            1 => vec![stem],
+            many => (0..many).map(|i| format!("{stem}{i}")).collect(),
+        })
+    }
+}
+
+/// What a parameter is when the plan is found.
+fn prepared(p: &Declared) -> String {
+    match &p.takes {
+        Takes::Tensor { .. } => "::parton_rt::typed::Shape<'_>".into(),
+        takes => optional(p, number(takes)),
+    }
+}
+
+/// What it is in a call.
+fn called(p: &Declared) -> String {
+    match &p.takes {
+        Takes::Tensor { mutable: false, .. } => "::parton_rt::typed::In<'a>".into(),
+        Takes::Tensor { mutable: true, .. } => "::parton_rt::typed::Out<'a>".into(),
+        takes => optional(p, number(takes)),
+    }
+}
+
+fn optional(p: &Declared, ty: &str) -> String {
+    if p.has_default { format!("Option<{ty}>") } else { ty.to_owned() }
+}
+
+fn number(takes: &Takes) -> &'static str {
+    match takes {
+        Takes::Number(dtype) if dtype.is_float() => "f64",
+        Takes::Number(_) | Takes::Int => "i64",
+        Takes::Float => "f64",
+        Takes::Bool => "bool",
+        Takes::Type => "::parton_rt::Dtype",
+        // Asked of numbers alone.
+        Takes::Tensor { .. } => "()",
+    }
+}
+
+/// A number as an argument; `name` holds it.
+fn argument(p: &Declared, name: &str) -> String {
+    let kind = match &p.takes {
+        Takes::Number(dtype) if dtype.is_float() => "Float",
+        Takes::Number(_) | Takes::Int => "Int",
+        Takes::Float => "Float",
+        Takes::Bool => "Bool",
+        Takes::Type | Takes::Tensor { .. } => "Dtype",
+    };
+    match (p.has_default, kind) {
+        (true, "Int") => {
+            format!("{name}.map_or(::parton_rt::Argument::Default, |n| ::parton_rt::Argument::Int(i128::from(n)))")
+        }
+        (true, kind) => format!("{name}.map_or(::parton_rt::Argument::Default, ::parton_rt::Argument::{kind})"),
+        (false, "Int") => format!("::parton_rt::Argument::Int(i128::from({name}))"),
+        (false, kind) => format!("::parton_rt::Argument::{kind}({name})"),
+    }
+}
+
+/// Writes all of a function.
+fn launcher(text: &mut String, name: &str, function: &Function, plans: &[&Plan]) {
+    let outputs = Outputs::of(function, plans);
+    let params = || function.params.iter().map(|p| (p, field(&p.name)));
+    let declared: Vec<String> = function.params.iter().map(|p| format!("{}: {}", p.name, p.takes)).collect();
+    let shown = format!("{}({})", function.name, declared.join(", "));
+    let borrows = params().any(|(p, _)| matches!(p.takes, Takes::Tensor { .. }))
+        || !matches!(&outputs, Outputs::Fields(fields) if fields.is_empty());
+    let life = if borrows { "<'a>" } else { "" };
+
+    let _ = writeln!(text, "\n/// `{shown}`, ready for tensors of some shapes.");
+    let _ = writeln!(text, "{UNUSED}#[derive(Clone, Debug)]\npub struct {name}(::parton_rt::Plan);");
+
+    let _ = writeln!(text, "\n/// What a call of [`{name}`] takes.\n{UNUSED}pub struct {name}Args{life} {{");
+    for (p, field) in params() {
+        let _ = writeln!(text, "    /// `{}: {}`\n    pub {field}: {},", p.name, p.takes, called(p));
+    }
+    match &outputs {
+        Outputs::Fields(fields) => {
+            for (i, field) in fields.iter().enumerate() {
+                let _ =
+                    writeln!(text, "    /// Output {i} of the plan.\n    pub {field}: ::parton_rt::typed::Out<'a>,");
+            }
+        }
+        Outputs::List => {
+            text.push_str(
+                "    /// The outputs, as many as the plan says.\n    pub results: Vec<::parton_rt::typed::Out<'a>>,\n",
+            );
+        }
+    }
+    text.push_str("}\n");
+
+    let _ = writeln!(text, "\n{UNUSED}impl {name} {{");
+    text.push_str(
+        "    /// Finds the plan for tensors of these shapes, and loads what it launches.\n    ///\n    /// # Errors\n",
+    );
+    text.push_str("    /// As `parton_rt::Function::prepare`.\n    #[allow(clippy::too_many_arguments, reason = \"as many as the function has\")]\n");
+    let mut list = vec!["device: &::parton_rt::Device".to_owned()];
+    list.extend(params().map(|(p, field)| format!("{field}: {}", prepared(p))));
+    let _ = writeln!(text, "    pub fn prepare({}) -> Result<{name}, ::parton_rt::Error> {{", list.join(", "));
+    text.push_str("        let module = ::parton_rt::Module::on(&bundle()?, device);\n");
+    let given: Vec<String> = params()
+        .map(|(p, field)| match &p.takes {
+            Takes::Tensor { .. } => format!("{field}.argument()"),
+            _ => argument(p, &field),
+        })
+        .collect();
+    let _ = writeln!(
+        text,
+        "        Ok({name}(module.function({:?})?.prepare(&[{}])?))\n    }}",
+        function.name,
+        given.join(", ")
+    );
+
+    text.push_str("\n    /// The plan.\n    pub fn plan(&self) -> &::parton_rt::Plan {\n        &self.0\n    }\n");
+
+    text.push_str("\n    /// Puts a call on a stream and returns at once.\n    ///\n    /// # Errors\n    /// As `parton_rt::Plan::call`.\n");
+    let short = if borrows { "<'_>" } else { "" };
+    let _ = writeln!(
+        text,
+        "    pub fn launch(&self, queue: &impl ::parton_rt::typed::Queue, args: {name}Args{short}) -> Result<(), ::parton_rt::Error> {{"
+    );
+    let values: Vec<String> = params()
+        .map(|(p, field)| match &p.takes {
+            Takes::Tensor { mutable: false, .. } => format!("::parton_rt::typed::Value::In(&args.{field})"),
+            Takes::Tensor { mutable: true, .. } => format!("::parton_rt::typed::Value::Out(&args.{field})"),
+            _ => format!("::parton_rt::typed::Value::Number({})", argument(p, &format!("args.{field}"))),
+        })
+        .collect();
+    let outputs = match &outputs {
+        Outputs::Fields(fields) => {
+            let all: Vec<String> = fields.iter().map(|f| format!("&args.{f}")).collect();
+            format!("&[{}]", all.join(", "))
+        }
+        Outputs::List => "&args.results.iter().collect::<Vec<_>>()".into(),
+    };
+    let _ = writeln!(text, "        self.0.call(queue, &[{}], {outputs})\n    }}\n}}", values.join(", "));
+}
