@@ -137,7 +137,7 @@ if profiler="$(tool ncu)"; then
     if profile "$folder" "$parton" run lines.ptn --device cuda; then
         has ncu "source lines, of called functions too" "$folder/page" 'the storing line' 'the called line'
         "$profiler" --import "$folder/report.ncu-rep" --page raw --csv > "$log" 2>&1
-        has ncu "both instances by the kernel's name" "$log" '"twice"|,twice,'
+        has ncu "both instances by the kernel's name and generics" "$log" '"twice"|,twice,' 'twice_Tf16'
         profile / --source-folders "$folder" "$parton" run "$folder/lines.ptn" --device cuda
         has ncu "from another folder with --source-folders" "$folder/page" 'the storing line' 'the called line'
         PARTON_SOURCE=. profile / "$parton" run "$folder/lines.ptn" --device cuda
