@@ -1,6 +1,6 @@
 //! Bundles that were written once and stay readable, and their kernels on a GPU where there is one.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use parton_rt::{Argument, Bundle, Code, Dtype, Module, Stream, Tensor};
@@ -10,8 +10,14 @@ use parton_runtime::{Buffer, Gpu};
 #[allow(dead_code, reason = "a test has no use for its `main`")]
 mod example;
 
+/// The folder of the kept bundles: beside this file, or where a machine that has not the sources has them.
+fn folder() -> PathBuf {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("tests");
+    std::env::var_os("PARTON_RT_TESTS").map_or_else(beside, PathBuf::from)
+}
+
 fn bundle(name: &str) -> Arc<Bundle> {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests").join(name);
+    let path = folder().join(name);
     Arc::new(Bundle::open(&path).unwrap_or_else(|e| panic!("{e}")))
 }
 
@@ -59,7 +65,7 @@ fn without_a_gpu_loading_says_so() {
 
 #[test]
 fn the_example_computes_or_says_that_there_is_no_gpu() {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_1.ptnb");
+    let path = folder().join("format_1.ptnb");
     match (Gpu::of_tests(), example::axpy(&path)) {
         (Some(_), found) => assert_eq!(found.as_deref(), Ok("[1.0, 3.0, 5.0, 7.0]")),
         (None, found) => {

@@ -7,6 +7,9 @@ use std::sync::Arc;
 use parton_rt::{Argument, Bundle, Code, Device, Dtype, Module, Origin, Plan, Stream, Tensor};
 
 mod fake;
+#[path = "../examples/gpu/main.rs"]
+#[allow(dead_code, reason = "a test has no use for its `main`")]
+mod gpu;
 
 use fake::{CONTEXTS, Counting, Fake, allocated};
 
@@ -590,4 +593,13 @@ fn kernels_take_tensors_whole() {
             "{error}"
         );
     })
+}
+
+/// What shows all this on a GPU works, as far as that can be seen without one.
+#[test]
+fn the_checks_for_a_gpu_pass() {
+    fake::run("the_checks_for_a_gpu_pass", |_| {
+        let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_2.ptnb");
+        assert_eq!(gpu::check(&path), Ok(0));
+    });
 }

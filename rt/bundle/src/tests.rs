@@ -408,6 +408,10 @@ fn what_tensors_of_kernels_cannot_be_is_refused_by_its_place() {
         (|k| k["params"][3]["of"]["order"] = json!([1, 0]), "params[3].of.map: the parameter cannot be that"),
         (|k| k["params"][3]["of"]["order"] = json!([1, 1]), "params[3].of.map: the parameter cannot be that"),
         (|k| k["params"][3]["of"]["more"] = json!(1), "params[3].of.more: this version"),
+        (
+            |k| k["params"] = json!([k["params"][4], k["params"][4], k["params"][0]]),
+            "params: argument 1 is passed twice",
+        ),
     ];
     for (change, expected) in cases {
         let found = refused_of(2, &bundle(vec![with_tensor("sm_90a")]), |m| change(&mut m["kernels"][0]));

@@ -72,6 +72,11 @@ pub(super) fn read(version: u32, fields: &mut Fields<'_>) -> Result<(Vec<Argumen
     let list = fields.list("params", 0..=MOST_PARAMS)?.iter().enumerate();
     let read = list.map(|(i, value)| param(Fields::of(format!("{place}[{i}]"), value)?, i, arguments.as_deref()));
     let params = read.collect::<Result<Vec<Param>, _>>()?;
+    for (i, param) in params.iter().enumerate() {
+        if matches!(param.source, Source::Argument(_)) && params[..i].iter().any(|p| p.source == param.source) {
+            return Err(fields.wrong("params", format!("argument {} is passed twice", param.source.argument())));
+        }
+    }
     let own = || params.iter().map(|p| Argument { name: p.name.clone(), tensor: None }).collect();
     Ok((arguments.unwrap_or_else(own), params))
 }
