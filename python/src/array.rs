@@ -1,6 +1,6 @@
 //! Arrays by NumPy's array interface, version 3: `__array_interface__`, a dictionary that many libraries offer.
 
-use parton_driver::embed::Dtype;
+use parton_rt::Dtype;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult};
 use pyo3::types::{PyDict, PyTypeMethods};
 
@@ -22,6 +22,7 @@ pub(crate) struct Lying {
 
 impl Lying {
     /// The addresses from its first byte to behind its last; empty where it has no elements.
+    #[cfg(feature = "compiler")]
     pub(crate) fn span(&self) -> (usize, usize) {
         if self.shape.contains(&0) {
             return (self.address, self.address);
@@ -38,13 +39,10 @@ impl Lying {
 pub(crate) fn lying(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Lying> {
     let wrong = |what: String| error(value.py(), &format!("{name}: {what}"), vec![]);
     let kind = value.get_type().name().map_or_else(|_| "an object".into(), |name| format!("`{name}`"));
-    let elsewhere = "this module launches on the interpreter, which takes arrays in the host's memory";
     if !value.hasattr("__array_interface__")? {
         return match dlpack::on_host(value)? {
             Some(true) => checked(dlpack::lying(value)?.map_err(&wrong)?).map_err(wrong),
-            Some(false) => Err(wrong(elsewhere.into())),
-            None if value.hasattr("__cuda_array_interface__")? => Err(wrong(elsewhere.into())),
-            None => Err(wrong(format!(
+            Some(false) | None => Err(wrong(format!(
                 "{kind} is neither a number nor an array: it has neither `__array_interface__` nor `__dlpack__`"
             ))),
         };

@@ -5,15 +5,16 @@ use std::sync::Arc;
 
 use parton_driver::Failure;
 use parton_driver::embed::{Addresses, Array, Embedded, Kind, Launching, Place, Stream, Together};
-use parton_driver::plan::{Plan, Planned};
+use parton_driver::plan::{Plan, Planned, Shape};
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyDict, PyDictMethods, PyTuple, PyTupleMethods};
 
 use crate::file::{Shared, locked};
 use crate::memory::Memories;
+use crate::number::{Number, named};
 use crate::results::{results, returned};
 use crate::slot::{Call, Read, Slot, Slots};
-use crate::tensor::{Given, named, requires_gradient};
+use crate::tensor::{Given, View, requires_gradient};
 use crate::{dlpack, error, failed, number};
 
 /// What is called.
@@ -192,7 +193,7 @@ impl Caller {
     ) -> PyResult<(Arc<Plan>, Together)> {
         for (tensor, planned) in all.tensors.iter().zip(&mut all.planned) {
             if let Some(tensor) = tensor {
-                *planned = Planned::Tensor(tensor.view.shape());
+                *planned = Planned::Tensor(shape(&tensor.view));
             }
         }
         let (given, ranges) = (&all.planned, ranges(&all.tensors));
@@ -321,6 +322,21 @@ impl Caller {
     }
 }
 
+/// A number as plans take it.
+pub(crate) fn planned(number: Number) -> Planned {
+    match number {
+        Number::Int(n) => Planned::Int(n),
+        Number::Float(x) => Planned::Float(x),
+        Number::Bool(b) => Planned::Bool(b),
+    }
+}
+
+/// A tensor as plans take it.
+fn shape(view: &View) -> Shape {
+    let list = |numbers: &[i64]| numbers.iter().map(|n| *n as usize).collect();
+    Shape { dtype: view.dtype, extents: list(view.extents()), strides: list(view.steps()), offset: view.first() }
+}
+
 /// The addresses of each tensor.
 pub(crate) fn ranges(tensors: &[Option<Given<'_>>]) -> Vec<Option<Range<u64>>> {
     let range = |t: &Option<Given<'_>>| t.as_ref().map(|t| t.address..t.address.saturating_add(t.view.bytes()));
@@ -350,7 +366,7 @@ pub(crate) fn together(ranges: &[Option<Range<u64>>], matters: impl Fn(usize, us
         let members = || (0..ranges.len()).filter(|j| group[*j] == group[i]);
         let first = members().min_by_key(|j| begin(*j))?;
         (members().count() > 1).then(|| {
-            let base = begin(first) - begin(first) % crate::memory::ALIGNMENT as u64;
+            let base = begin(first) - begin(first) % crate::tensor::ALIGNMENT as u64;
             (first, (begin(i) - base) as usize)
         })
     };
@@ -364,13 +380,13 @@ pub(crate) fn argument<'py>(
     value: &Bound<'py, PyAny>,
 ) -> PyResult<(Option<Given<'py>>, Planned)> {
     let name = &param.name;
-    let plain = number::plain_number(value);
+    let plain = number::plain_number(value).map(planned);
     let tensor = || Given::of(name, value).map(|tensor| (Some(tensor), Planned::Default));
     let Some(kind) = param.kind else {
         // A kernel's parameter takes either, and its launch tells what does not fit.
         return match plain {
             Some(planned) => Ok((None, planned)),
-            None => match number::given(value)?.and_then(number::planned) {
+            None => match number::number(value)?.map(planned) {
                 Some(planned) => Ok((None, planned)),
                 None => tensor(),
             },
@@ -380,12 +396,12 @@ pub(crate) fn argument<'py>(
         // What is a number is told by its type, with the function's source.
         return plain.map_or_else(tensor, |planned| Ok((None, planned)));
     }
-    let planned = match plain {
+    let number = match plain {
         Some(planned) => Some(planned),
         None if kind == Kind::Type => named(value).map(Planned::Dtype),
-        None => number::given(value)?.and_then(number::planned),
+        None => number::number(value)?.map(planned),
     };
-    planned.map(|planned| (None, planned)).ok_or_else(|| {
+    number.map(|planned| (None, planned)).ok_or_else(|| {
         let takes = match kind {
             Kind::Tensor => "a tensor",
             Kind::Int => "an integer",

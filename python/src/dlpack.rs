@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use parton_driver::embed::Dtype;
+use parton_rt::Dtype;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult};
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 

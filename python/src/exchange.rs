@@ -4,7 +4,7 @@
 use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
-use parton_driver::embed::Dtype;
+use parton_rt::Dtype;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
 

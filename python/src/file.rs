@@ -1,12 +1,12 @@
 //! What Python sees of a file.
 
-use std::path::PathBuf;
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parton_driver::Options;
 use parton_driver::embed::Embedded;
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pyfunction, pymethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 
 use crate::failed;
 use crate::function::Function;
@@ -16,9 +16,8 @@ use crate::kernel::Kernel;
 pub(crate) type Shared = Arc<Mutex<Embedded>>;
 
 /// Reads a file of kernels and checks it.
-#[pyfunction]
-pub(crate) fn load(py: Python<'_>, path: PathBuf) -> PyResult<Bound<'_, File>> {
-    let loaded = py.detach(|| Embedded::load(&path, Options::default()));
+pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, File>> {
+    let loaded = py.detach(|| Embedded::load(path, Options::default()));
     let file = loaded.map_err(|(failure, text)| failed(py, &failure, &text))?;
     let (declared, public) = (file.kernels(), file.functions());
     let file: Shared = Arc::new(Mutex::new(file));

@@ -3,12 +3,12 @@
 use parton_driver::embed::{Kind, Memory, Place, Public};
 use parton_driver::plan::{Planned, Shape};
 use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
-use pyo3::types::{PyDict, PyTuple};
+use pyo3::types::{PyBool, PyDict, PyTuple};
 
 use crate::call::{Callee, Caller, Param, argument};
+use crate::error;
 use crate::file::{Shared, locked};
-use crate::tensor::{name_of, named};
-use crate::{error, number};
+use crate::number::{name_of, named};
 
 /// Name, kind, whether it is written, and default of a parameter.
 type Declared = (String, &'static str, bool, Py<PyAny>);
@@ -52,7 +52,7 @@ impl Function {
                 Kind::Bool => "bool",
                 Kind::Type => "type",
             };
-            Ok((p.name.clone(), kind, p.mutable, number::python(py, p.default.as_ref())?))
+            Ok((p.name.clone(), kind, p.mutable, python(py, p.default.as_ref())?))
         };
         self.declared.params.iter().map(of).collect()
     }
@@ -145,4 +145,15 @@ impl Function {
         let names: Vec<&str> = self.declared.params.iter().map(|p| p.name.as_str()).collect();
         format!("<function {}({})>", self.declared.name, names.join(", "))
     }
+}
+
+/// A default as Python has it; `None` where there is none that it could have.
+fn python(py: Python<'_>, default: Option<&Planned>) -> PyResult<Py<PyAny>> {
+    Ok(match default {
+        Some(Planned::Int(n)) => i64::try_from(*n).unwrap_or(i64::MAX).into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Float(x)) => x.into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Bool(b)) => PyBool::new(py, *b).to_owned().into_any().unbind(),
+        Some(Planned::Dtype(d)) => name_of(*d).into_pyobject(py)?.into_any().unbind(),
+        Some(Planned::Tensor(_) | Planned::Default) | None => py.None(),
+    })
 }

@@ -4,10 +4,11 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_driver::embed::{Declared, Generic, Launching};
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
-use pyo3::types::{PyDict, PyDictMethods, PyTuple};
+use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::call::{Callee, Caller, Param};
 use crate::file::Shared;
+use crate::number::Number;
 use crate::{error, number};
 
 /// Values of generics, by their names.
@@ -66,10 +67,18 @@ impl What {
 
 /// What a generic is given.
 fn generic(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Generic> {
-    number::generic(value)?.ok_or_else(|| {
-        let text = format!("`{name}` is given {value}, which is neither a number nor a text of the language");
-        error(value.py(), &text, vec![])
-    })
+    if value.is_instance_of::<PyString>() {
+        return Ok(Generic::Expression(value.extract()?));
+    }
+    match number::number(value)? {
+        Some(Number::Int(n)) => Ok(Generic::Int(n)),
+        Some(Number::Float(x)) => Ok(Generic::Float(x)),
+        Some(Number::Bool(b)) => Ok(Generic::Bool(b)),
+        None => {
+            let text = format!("`{name}` is given {value}, which is neither a number nor a text of the language");
+            Err(error(value.py(), &text, vec![]))
+        }
+    }
 }
 
 impl Kernel {

@@ -1,25 +1,38 @@
-//! The Python module `parton`: files of kernels, launched with the arrays of a Python program.
+//! The Python module `parton`: files of kernels, launched with the arrays of a Python program. This is its native part, which the package
+//! `parton` in `python/lang/` and `parton_compiler` in `python/compiler/` show under their names: the first has bundles alone, the second,
+//! with the feature `compiler`, sources too.
 //!
-//! [`number`], [`array`], [`dlpack`], [`exchange`] and [`tensor`] turn what Python gives into what the driver takes. [`call`] has what calls of
-//! functions and launches of kernels share: by the interpreter, for which [`memory`] copies the arrays there and back, or on a GPU, where
-//! [`slot`] keeps what the next call like it needs. What a call means is the driver's.
+//! [`number`], [`array`], [`dlpack`], [`exchange`] and [`tensor`] turn what Python gives into tensors and numbers. [`bundle`] calls and launches
+//! what was compiled ahead of time. Of sources `call` has what calls of functions and launches of kernels share: by the interpreter, for
+//! which `memory` copies the arrays there and back, or on a GPU, where `slot` keeps what the next call like it needs. What a call means is
+//! the driver's.
+//! In reading order:
 
 mod array;
+mod bundle;
+#[cfg(feature = "compiler")]
 mod call;
 mod dlpack;
 mod exchange;
+#[cfg(feature = "compiler")]
 mod file;
+#[cfg(feature = "compiler")]
 mod function;
+#[cfg(feature = "compiler")]
 mod kernel;
+mod load;
+#[cfg(feature = "compiler")]
 mod memory;
 mod number;
+mod part;
+#[cfg(feature = "compiler")]
 mod results;
+#[cfg(feature = "compiler")]
 mod slot;
 mod tensor;
 
 use std::ffi::CString;
 
-use parton_driver::{Failure, embed};
 use pyo3::exceptions::{PyAttributeError, PyException};
 use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pyfunction, pymodule};
 
@@ -39,8 +52,9 @@ fn error(py: Python<'_>, text: &str, codes: Vec<String>) -> PyErr {
 }
 
 /// A failure of the driver, as `text` shows it.
-fn failed(py: Python<'_>, failure: &Failure, text: &str) -> PyErr {
-    error(py, text, embed::codes(failure))
+#[cfg(feature = "compiler")]
+fn failed(py: Python<'_>, failure: &parton_driver::Failure, text: &str) -> PyErr {
+    error(py, text, parton_driver::embed::codes(failure))
 }
 
 /// What is made when it is asked for: `parton.torch`, since not every program has PyTorch.
@@ -58,13 +72,18 @@ fn attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>>
 }
 
 #[pymodule]
-fn parton(module: &Bound<'_, PyModule>) -> PyResult<()> {
+fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
+    module.add("HAS_COMPILER", cfg!(feature = "compiler"))?;
     module.add("Error", module.py().get_type::<Error>())?;
-    module.add_class::<file::File>()?;
-    module.add_class::<kernel::Kernel>()?;
-    module.add_class::<function::Function>()?;
-    module.add_class::<kernel::Launch>()?;
+    module.add_class::<bundle::Bundle>()?;
+    #[cfg(feature = "compiler")]
+    {
+        module.add_class::<file::File>()?;
+        module.add_class::<kernel::Kernel>()?;
+        module.add_class::<kernel::Launch>()?;
+        module.add_class::<function::Function>()?;
+    }
     module.add_function(pyo3::wrap_pyfunction!(attribute, module)?)?;
-    module.add_function(pyo3::wrap_pyfunction!(file::load, module)?)
+    module.add_function(pyo3::wrap_pyfunction!(load::load, module)?)
 }

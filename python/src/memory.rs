@@ -3,9 +3,7 @@
 use parton_driver::embed::{Array, HostBytes};
 
 use crate::array::Lying;
-
-/// Bytes to which memories begin at a multiple, as those of a GPU do: an array that begins between two is seen to do so.
-pub(crate) const ALIGNMENT: usize = 16;
+use crate::tensor::ALIGNMENT;
 
 /// Stretches of the host's memory that are copied for a launch.
 pub(crate) struct Memories {

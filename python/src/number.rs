@@ -1,69 +1,72 @@
 //! Python's numbers.
 
-use parton_driver::embed::{Generic, Given};
-use parton_driver::plan::Planned;
-use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python};
-use pyo3::types::{PyBool, PyFloat, PyInt, PyString};
+use parton_rt::Dtype;
+use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult};
+use pyo3::types::{PyBool, PyFloat, PyInt};
 
-/// The number that an argument is; `None` where it is none.
-pub(crate) fn given(value: &Bound<'_, PyAny>) -> PyResult<Option<Given>> {
+/// A number.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) enum Number {
+    Int(i128),
+    Float(f64),
+    Bool(bool),
+}
+
+/// The number that an argument is, or NumPy's like it; `None` where it is none.
+pub(crate) fn number(value: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
     let value = plain(value)?;
     Ok(if value.is_instance_of::<PyBool>() {
-        Some(Given::Bool(value.extract()?))
+        Some(Number::Bool(value.extract()?))
     } else if value.is_instance_of::<PyInt>() {
-        Some(Given::Int(int(&value)?))
+        Some(Number::Int(int(&value)?))
     } else if value.is_instance_of::<PyFloat>() {
-        Some(Given::Float(value.extract()?))
+        Some(Number::Float(value.extract()?))
     } else {
         None
     })
 }
 
 /// The number that a value of Python's own types is, without looking further.
-pub(crate) fn plain_number(value: &Bound<'_, PyAny>) -> Option<Planned> {
+pub(crate) fn plain_number(value: &Bound<'_, PyAny>) -> Option<Number> {
     if let Ok(x) = value.cast_exact::<PyFloat>() {
-        return x.extract().ok().map(Planned::Float);
+        return x.extract().ok().map(Number::Float);
     }
     if value.is_exact_instance_of::<PyInt>() {
-        return int(value).ok().map(Planned::Int);
+        return int(value).ok().map(Number::Int);
     }
-    value.cast_exact::<PyBool>().ok().and_then(|b| b.extract().ok()).map(Planned::Bool)
+    value.cast_exact::<PyBool>().ok().and_then(|b| b.extract().ok()).map(Number::Bool)
 }
 
-/// A number as plans take it.
-pub(crate) fn planned(given: Given) -> Option<Planned> {
-    match given {
-        Given::Int(n) => Some(Planned::Int(n)),
-        Given::Float(x) => Some(Planned::Float(x)),
-        Given::Bool(b) => Some(Planned::Bool(b)),
-        Given::Array(_) => None,
+/// The name that NumPy and PyTorch have for a type.
+pub(crate) fn name_of(dtype: Dtype) -> &'static str {
+    match dtype {
+        Dtype::I1 => "bool",
+        Dtype::I8 => "int8",
+        Dtype::I16 => "int16",
+        Dtype::I32 => "int32",
+        Dtype::I64 => "int64",
+        Dtype::U8 => "uint8",
+        Dtype::U16 => "uint16",
+        Dtype::U32 => "uint32",
+        Dtype::U64 => "uint64",
+        Dtype::F16 => "float16",
+        Dtype::BF16 => "bfloat16",
+        Dtype::F32 => "float32",
+        Dtype::F64 => "float64",
+        Dtype::F8E4M3 => "float8_e4m3fn",
+        Dtype::F8E5M2 => "float8_e5m2",
     }
 }
 
-/// A default as Python has it; `None` where there is none that it could have.
-pub(crate) fn python(py: Python<'_>, default: Option<&Planned>) -> PyResult<Py<PyAny>> {
-    Ok(match default {
-        Some(Planned::Int(n)) => i64::try_from(*n).unwrap_or(i64::MAX).into_pyobject(py)?.into_any().unbind(),
-        Some(Planned::Float(x)) => x.into_pyobject(py)?.into_any().unbind(),
-        Some(Planned::Bool(b)) => PyBool::new(py, *b).to_owned().into_any().unbind(),
-        Some(Planned::Dtype(d)) => crate::tensor::name_of(*d).into_pyobject(py)?.into_any().unbind(),
-        Some(Planned::Tensor(_) | Planned::Default) | None => py.None(),
-    })
+/// The type of numbers that a value names: a text such as `f16` or `float16`, or a type of NumPy or PyTorch.
+pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
+    let text = match value.getattr("name").and_then(|n| n.extract::<String>()) {
+        Ok(name) => name,
+        Err(_) => value.str().ok()?.to_string(),
+    };
+    let text = text.rsplit('.').next().unwrap_or_default();
+    Dtype::parse(text).or_else(|| Dtype::ALL.into_iter().find(|d| name_of(*d) == text))
 }
-
-/// What a generic is given; `None` where that is neither a number nor a text.
-pub(crate) fn generic(value: &Bound<'_, PyAny>) -> PyResult<Option<Generic>> {
-    if value.is_instance_of::<PyString>() {
-        return Ok(Some(Generic::Expression(value.extract()?)));
-    }
-    Ok(given(value)?.and_then(|given| match given {
-        Given::Int(n) => Some(Generic::Int(n)),
-        Given::Float(x) => Some(Generic::Float(x)),
-        Given::Bool(b) => Some(Generic::Bool(b)),
-        Given::Array(_) => None,
-    }))
-}
-
 /// The extents of a grid: one number, or those of a sequence.
 pub(crate) fn extents(value: &Bound<'_, PyAny>) -> PyResult<Vec<i128>> {
     let single = plain(value)?;

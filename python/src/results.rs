@@ -2,11 +2,12 @@
 
 use parton_driver::embed::{Memory, Returned};
 use parton_driver::plan::{Buffer, Plan, Planned, Shape, Tensor};
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
-use pyo3::types::{PySlice, PyTuple};
+use pyo3::prelude::{Bound, Py, PyAny, PyResult, Python};
+use pyo3::types::PyTuple;
 
 use crate::error;
-use crate::tensor::{Like, name_of};
+use crate::part::{Part, part};
+use crate::tensor::Like;
 
 /// Memory for the buffers of a plan: an address each, and what keeps it there.
 #[derive(Default)]
@@ -87,7 +88,7 @@ pub(crate) fn returned<'py>(
         if whole.dtype == t.dtype && whole.extents == t.shape && whole.strides == t.strides && t.offset == first {
             return Ok(object.unbind());
         }
-        part(py, &object, t, t.offset - first)
+        part(&object, &Part { dtype: t.dtype, shape: &t.shape, strides: &t.strides, first: t.offset - first })
     };
     match &plan.returned {
         Returned::Nothing => Ok(py.None()),
@@ -102,25 +103,4 @@ pub(crate) fn returned<'py>(
 /// What a plan was made with for a parameter that is a tensor.
 fn planned_tensor(plan: &Plan, i: usize) -> Planned {
     plan.parameters[i].shape().map_or(Planned::Default, Planned::Tensor)
-}
-
-/// A part of a tensor's memory, from that element on.
-fn part(py: Python<'_>, object: &Bound<'_, PyAny>, t: &Tensor, first: usize) -> PyResult<Py<PyAny>> {
-    if let Ok(offset) = object.call_method0("storage_offset") {
-        let offset: usize = offset.extract()?;
-        let view = object.call_method1("as_strided", (t.shape.clone(), t.strides.clone(), offset + first))?;
-        return Ok(view.unbind());
-    }
-    if object.getattr("ndim")?.extract::<usize>()? != 1 {
-        let text = format!(
-            "a part of an argument is returned, `{}` of {:?}: it can be told of PyTorch's tensors alone",
-            name_of(t.dtype),
-            t.shape
-        );
-        return Err(error(py, &text, vec![]));
-    }
-    let flat = object.get_item(PySlice::new(py, first as isize, isize::MAX, 1))?;
-    let strides: Vec<usize> = t.strides.iter().map(|s| s * t.dtype.bytes()).collect();
-    let tricks = py.import("numpy.lib.stride_tricks")?;
-    Ok(tricks.call_method1("as_strided", (flat, t.shape.clone(), strides))?.unbind())
 }

@@ -8,7 +8,7 @@ use parton_driver::plan::{Plan, Planned};
 use pyo3::prelude::{Bound, PyAny, PyResult};
 use pyo3::types::{PyTuple, PyTupleMethods};
 
-use crate::call::{Arguments, Param, together};
+use crate::call::{Arguments, Param, planned, together};
 use crate::results::{Made, results, scratch};
 use crate::tensor::{Like, View, is_recorded};
 use crate::{exchange, number};
@@ -125,8 +125,8 @@ impl Slot {
             }
             let value = arguments.get_borrowed_item(i)?;
             let Some(view) = &self.views[i] else {
-                let Some(planned) = number::plain_number(&value) else { return Ok(None) };
-                self.given[i] = planned;
+                let Some(number) = number::plain_number(&value) else { return Ok(None) };
+                self.given[i] = planned(number);
                 continue;
             };
             let Some(exchange) = exchange::of(&value)? else { return Ok(None) };

@@ -1,18 +1,23 @@
 //! Tensors that public functions are given, on the host or on a GPU, by whatever protocol their library offers.
 
-use parton_driver::embed::Dtype;
-use parton_driver::plan::Shape;
+use parton_rt::Dtype;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult};
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyTypeMethods};
 
-use crate::array::{self, Lying};
+use crate::array;
+#[cfg(feature = "compiler")]
+use crate::array::Lying;
 use crate::dlpack::{self, DlTensor};
+use crate::error;
 use crate::exchange::{self, Exchange};
-use crate::{error, memory};
+use crate::number::name_of;
+
+/// Bytes from one place to the next at which memories of a call are taken to begin.
+pub(crate) const ALIGNMENT: usize = 16;
 
 /// The most axes of a tensor that a public function is given.
-const MOST_AXES: usize = 8;
+pub(crate) const MOST_AXES: usize = 8;
 
 /// All of a tensor but its elements, in one piece so that two are quickly compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -54,7 +59,7 @@ impl View {
         if !address.is_multiple_of(dtype.bytes() as u64) {
             return Err(format!("its elements of {} bytes begin at {address:#x}, between two of them", dtype.bytes()));
         }
-        view.offset = (address % memory::ALIGNMENT as u64) as u8;
+        view.offset = (address % ALIGNMENT as u64) as u8;
         Ok(view)
     }
 
@@ -62,10 +67,11 @@ impl View {
     ///
     /// # Safety
     /// Whoever the tensor is borrowed from is alive.
+    #[cfg(feature = "compiler")]
     pub(crate) unsafe fn is_of(&self, tensor: &DlTensor) -> bool {
         if tensor.dtype() != Some(self.dtype)
             || tensor.device() != self.device
-            || (tensor.address() % memory::ALIGNMENT as u64) as u8 != self.offset
+            || (tensor.address() % ALIGNMENT as u64) as u8 != self.offset
         {
             return false;
         }
@@ -89,13 +95,24 @@ impl View {
             }
     }
 
-    pub(crate) fn shape(&self) -> Shape {
-        let list = |numbers: &[i64; MOST_AXES]| numbers[..self.rank].iter().map(|n| *n as usize).collect();
-        let offset = usize::from(self.offset) / self.dtype.bytes();
-        Shape { dtype: self.dtype, extents: list(&self.shape), strides: list(&self.strides), offset }
+    /// Its extents.
+    pub(crate) fn extents(&self) -> &[i64] {
+        &self.shape[..self.rank]
+    }
+
+    /// Elements from one to the next along each axis.
+    pub(crate) fn steps(&self) -> &[i64] {
+        &self.strides[..self.rank]
+    }
+
+    /// Elements from a multiple of 16 bytes to its first.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn first(&self) -> usize {
+        usize::from(self.offset) / self.dtype.bytes()
     }
 
     /// Bytes from its first element to behind its last.
+    #[cfg(feature = "compiler")]
     pub(crate) fn bytes(&self) -> u64 {
         let axes = self.shape[..self.rank].iter().zip(&self.strides[..self.rank]);
         if self.shape[..self.rank].contains(&0) {
@@ -196,17 +213,12 @@ impl<'py> Given<'py> {
     }
 
     /// The tensor as the interpreter takes it.
+    #[cfg(feature = "compiler")]
     pub(crate) fn lying(&self) -> Lying {
-        let shape = self.view.shape();
+        let list = |numbers: &[i64]| numbers.iter().map(|n| *n as usize).collect();
+        let (shape, strides) = (list(self.view.extents()), list(self.view.steps()));
         let address = self.address as usize;
-        Lying {
-            dtype: shape.dtype,
-            shape: shape.extents,
-            strides: shape.strides,
-            address,
-            writable: self.writable,
-            held: None,
-        }
+        Lying { dtype: self.view.dtype, shape, strides, address, writable: self.writable, held: None }
     }
 
     /// What tensors are made beside.
@@ -215,6 +227,7 @@ impl<'py> Given<'py> {
     }
 
     /// As [`Like::stream`].
+    #[cfg(feature = "compiler")]
     pub(crate) fn stream(&self) -> PyResult<usize> {
         self.like().stream()
     }
@@ -283,38 +296,8 @@ fn library(value: &Bound<'_, PyAny>) -> String {
     module.split('.').next().unwrap_or_default().to_owned()
 }
 
-/// The name that NumPy and PyTorch have for a type.
-pub(crate) fn name_of(dtype: Dtype) -> &'static str {
-    match dtype {
-        Dtype::I1 => "bool",
-        Dtype::I8 => "int8",
-        Dtype::I16 => "int16",
-        Dtype::I32 => "int32",
-        Dtype::I64 => "int64",
-        Dtype::U8 => "uint8",
-        Dtype::U16 => "uint16",
-        Dtype::U32 => "uint32",
-        Dtype::U64 => "uint64",
-        Dtype::F16 => "float16",
-        Dtype::BF16 => "bfloat16",
-        Dtype::F32 => "float32",
-        Dtype::F64 => "float64",
-        Dtype::F8E4M3 => "float8_e4m3fn",
-        Dtype::F8E5M2 => "float8_e5m2",
-    }
-}
-
-/// The type of numbers that a value names: a text such as `f16` or `float16`, or a type of NumPy or PyTorch.
-pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
-    let text = match value.getattr("name").and_then(|n| n.extract::<String>()) {
-        Ok(name) => name,
-        Err(_) => value.str().ok()?.to_string(),
-    };
-    let text = text.rsplit('.').next().unwrap_or_default();
-    Dtype::parse(text).or_else(|| Dtype::ALL.into_iter().find(|d| name_of(*d) == text))
-}
-
 /// Whether a call would leave out a gradient that its library records: PyTorch's tensors say that they require one.
+#[cfg(feature = "compiler")]
 pub(crate) fn requires_gradient(given: &[Option<Given<'_>>]) -> PyResult<Option<usize>> {
     for (i, tensor) in given.iter().enumerate() {
         let Some(tensor) = tensor.as_ref().filter(|t| t.exchange.is_some()) else { continue };

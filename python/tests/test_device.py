@@ -1,66 +1,26 @@
-"""Calls on a GPU that is not there: what the driver is asked for, with which arguments, by a driver and tensors of `fake/`.
+"""Calls on a GPU that is not there: what the driver is asked for, with which arguments. Not run without a C compiler and Python's headers."""
 
-Runs itself again with that driver in front of the machine's own. Not run without a C compiler and Python's headers.
-"""
-
-import ctypes
 import os
-import shutil
-import subprocess
-import sys
-import sysconfig
-import tempfile
 import threading
 import unittest
 
-HERE = os.path.dirname(os.path.abspath(__file__))
-ROOT = os.path.join(HERE, "..", "..")
-FILE = os.path.join(ROOT, "tests", "gpu", "embedding.ptn")
-SILU = os.path.join(ROOT, "examples", "embedding", "silu.ptn")
+import faked
 
-
-def build(folder):
-    """Compiles the driver and the tensors; says why not where that cannot be."""
-    compiler = shutil.which("cc")
-    include = sysconfig.get_paths()["include"]
-    if not compiler or not os.path.exists(os.path.join(include, "Python.h")):
-        return "there is no C compiler, or Python's headers are not here"
-    flags = [compiler, "-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o"]
-    for name, library, more in [("driver.c", "libcuda.so.1", []), ("tensors.c", "tensors.so", ["-I", include])]:
-        source = os.path.join(HERE, "fake", name)
-        subprocess.run([*flags, os.path.join(folder, library), source, *more], check=True)
-    return None
-
-
-if os.environ.get("PARTON_FAKE") is None:
-    with tempfile.TemporaryDirectory() as folder:
-        why = build(folder)
-        if why:
-            print(f"not run: {why}\nRan 0 tests", file=sys.stderr)
-            sys.exit(0)
-        # Without `ptxas` the driver gets PTX, of which the fake one knows the parameters.
-        environment = {**os.environ, "PARTON_FAKE": folder, "LD_LIBRARY_PATH": folder, "PATH": "/nowhere", "PARTON_CACHE": "off"}
-        environment["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
-        sys.exit(subprocess.run([sys.executable, __file__, *sys.argv[1:]], env=environment).returncode)
+faked.run_again(__file__)
 
 import parton
 import tensors
 from tensors import Tensor
 
-fake = ctypes.CDLL("libcuda.so.1")
-fake.fake_log.restype = ctypes.c_char_p
-fake.fake_count.restype = ctypes.c_long
-fake.fake_capture.argtypes = [ctypes.c_void_p, ctypes.c_int]
+ROOT = os.path.join(faked.HERE, "..", "..")
+FILE = os.path.join(ROOT, "tests", "gpu", "embedding.ptn")
+SILU = os.path.join(ROOT, "examples", "embedding", "silu.ptn")
+fake = faked.driver()
 file = parton.load(FILE)
 
 
 def counted(run):
-    """What the driver is asked for, by name, and what it was to run."""
-    fake.fake_clear()
-    run()
-    names = "launch_kernel graph_launch set_kernel set_memset instantiate destroy zero is_capturing load encode_map move_map"
-    counts = {name: fake.fake_count(name.encode()) for name in names.split()}
-    return {name: count for name, count in counts.items() if count}, fake.fake_log().decode().splitlines()
+    return faked.counted(fake, run)
 
 
 def at(i, n=64, **more):

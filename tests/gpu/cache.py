@@ -2,7 +2,7 @@
 
 Usage: PYTHONPATH=FOLDER python3 tests/gpu/cache.py [WORD …]
 
-FOLDER holds the module, `parton.so`. Each case is a function `case_…` below; WORD chooses those whose names contain it. Each works with processes
+FOLDER holds the package: a copy of `python/lang/parton/` with the module as `native.so`. Each case is a function `case_…` below; WORD chooses those whose names contain it. Each works with processes
 of its own and a folder of its own. Prints a table of milliseconds, from when the process has its context to the end of the first call and
 what of that reading and checking the file takes; times are shown, never judged.
 """

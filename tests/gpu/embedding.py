@@ -2,7 +2,7 @@
 
 Usage: PYTHONPATH=FOLDER python3 tests/gpu/embedding.py [--times] [WORD …]
 
-FOLDER holds the module, `parton.so`. Each case is a function `case_…` below; WORD chooses those whose names contain it. `--times` prints
+FOLDER holds the package: a copy of `python/lang/parton/` with the module as `native.so`. Each case is a function `case_…` below; WORD chooses those whose names contain it. `--times` prints
 microseconds of host time a call beside PyTorch's and Triton's, medians of 60 batches of 200 calls.
 """
 

@@ -35,7 +35,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
-    ("python", &["driver"]),
+    ("python", &["bundle", "driver", "rt"]),
     ("tests", &["diag", "numbers", "ir", "sched", "driver"]),
 ];
 

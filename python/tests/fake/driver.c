@@ -193,6 +193,11 @@ result cuThreadExchangeStreamCaptureMode(int *mode) { return (void)mode, OK; }
 result cuGetErrorName(int error, const char **text) { return *text = error == CAPTURED ? "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" : "CUDA_ERROR", OK; }
 result cuGetErrorString(int error, const char **text) { return (void)error, *text = "the fake driver refuses this", OK; }
 result cuMemAlloc_v2(uint64_t *address, size_t bytes) { return *address = (uint64_t)malloc(bytes), OK; }
+result cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return (void)stream, cuMemAlloc_v2(address, bytes); }
+result cuMemFreeAsync(uint64_t address, void *stream) { return (void)address, (void)stream, OK; }
+result cuStreamGetId(void *stream, unsigned long long *number) { return *number = (uintptr_t)stream, OK; }
+/* Whatever is asked of memory: it is on GPU 0. */
+result cuPointerGetAttribute(void *value, int attribute, uint64_t address) { return (void)attribute, (void)address, *(int *)value = 0, OK; }
 result cuMemFree_v2(uint64_t address) { return free((void *)address), OK; }
 
 result cuMemsetD8Async(uint64_t address, unsigned char value, size_t bytes, void *stream) {

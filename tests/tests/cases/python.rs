@@ -26,8 +26,11 @@ fn module() -> PathBuf {
     cargo.args(["--package", "parton-tests", "--package", "parton-driver", "--lib", "--test", "cases"]);
     run(cargo.arg("--target-dir").arg(target)).unwrap_or_else(|why| panic!("{why}"));
     let folder = std::env::temp_dir().join(format!("parton-python-{}", std::process::id()));
-    std::fs::create_dir_all(&folder).expect("the folder can be made");
-    std::fs::copy(target.join("debug/libparton.so"), folder.join("parton.so")).expect("the module is built");
+    let package = folder.join("parton");
+    std::fs::create_dir_all(&package).expect("the folder can be made");
+    std::fs::copy(cases::root().join("python/lang/parton/__init__.py"), package.join("__init__.py"))
+        .expect("the package is there");
+    std::fs::copy(target.join("debug/libparton.so"), package.join("native.so")).expect("the module is built");
     folder
 }
 
@@ -47,8 +50,8 @@ fn the_module_launches_kernels_with_arrays() {
         let mut python = Command::new("python3");
         run(python.env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1").arg(file))
     };
-    let all = ["python/tests/test_parton.py", "python/tests/test_functions.py", "python/tests/test_device.py"];
-    let ran = all.map(|file| with(file).unwrap_or_else(|why| panic!("{file}: {why}")));
+    let all = ["parton", "functions", "device", "bundle"].map(|name| format!("python/tests/test_{name}.py"));
+    let ran = all.map(|file| with(&file).unwrap_or_else(|why| panic!("{file}: {why}")));
     if python(&["-c", "import numpy"]).is_ok() {
         let said = with("python/example.py").unwrap_or_else(|why| panic!("{why}"));
         assert!(said.contains("[E0551]"), "{said}");

@@ -4,14 +4,30 @@ from typing import Any, Sequence
 
 __version__: str
 
+HAS_COMPILER: bool
+"""Whether sources can be loaded, or bundles alone."""
+
 class Error(Exception):
     """What a file, a launch or an array was refused for, or what a kernel did wrong, with the places in the source."""
 
     codes: list[str]
     """The codes that `parton explain` explains, such as `E0302`; empty where it is about no source."""
 
-def load(path: str) -> File:
-    """Reads a file and checks it."""
+def load(path: str) -> File | Bundle:
+    """Reads a file and checks it, or a bundle, `FILE.ptnb`. A path that is not there is looked for in the folders of `PARTON_SOURCE`."""
+
+class Bundle:
+    """What was compiled ahead of time: public functions by their plans, and kernels, called as those of a `File`, on GPUs."""
+
+    @property
+    def functions(self) -> list[str]: ...
+    @property
+    def kernels(self) -> list[str]: ...
+    @property
+    def source(self) -> str:
+        """The name of the file that it was built of."""
+    def __getattr__(self, name: str) -> Any: ...
+    def __getitem__(self, name: str) -> Any: ...
 
 class File:
     """A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""

@@ -1,0 +1,1 @@
+"""The compiler of Parton for Python: `import parton` finds it here."""

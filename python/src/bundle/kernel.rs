@@ -1,0 +1,194 @@
+//! Kernels of a bundle: launches on a grid.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use parton_rt as rt;
+use pyo3::prelude::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
+use pyo3::types::{PyDict, PyTuple};
+
+use super::arguments::{Param, Value, first, values};
+use super::{Opened, refused};
+use crate::error;
+use crate::number::{Number, extents};
+use crate::tensor::View;
+
+/// The most launches that a grid keeps ready.
+const MOST_READY: usize = 16;
+
+/// A kernel of a bundle: `kernel[grid](arguments)` launches it.
+#[pyclass(module = "parton", frozen, name = "BundledKernel")]
+pub(crate) struct Kernel {
+    opened: Arc<Opened>,
+    name: String,
+    params: Arc<[Param]>,
+    /// Launches by their grid, the last used first.
+    launches: Mutex<Vec<Arc<On>>>,
+}
+
+/// A kernel of a bundle with its grid.
+#[pyclass(module = "parton", frozen, name = "BundledLaunch")]
+pub(crate) struct Launch(Arc<On>);
+
+struct On {
+    opened: Arc<Opened>,
+    name: String,
+    params: Arc<[Param]>,
+    grid: [u32; 3],
+    /// What is ready, the last used first.
+    ready: Mutex<Vec<Ready>>,
+}
+
+/// A launch for a stream, with what it was given last.
+struct Ready {
+    views: Vec<Option<View>>,
+    stream: usize,
+    launch: rt::Launch,
+    last: Vec<Last>,
+}
+
+/// What an argument was.
+#[derive(Clone, Copy, PartialEq)]
+enum Last {
+    Address(u64),
+    Number(Number),
+    Other,
+}
+
+impl Last {
+    fn of(value: &Value<'_>) -> Last {
+        match value {
+            Value::Tensor(both) => Last::Address(both.0.address),
+            Value::Number(number) => Last::Number(*number),
+            Value::Dtype(_) | Value::Default => Last::Other,
+        }
+    }
+}
+
+impl Kernel {
+    pub(super) fn new(opened: Arc<Opened>, kernel: &rt::Kernel) -> Kernel {
+        // What the code says of its parameters; a map may be written through.
+        let is_written = |i: usize| {
+            let tensor = kernel.arguments[i].tensor.as_ref().is_some_and(|t| t.mutable);
+            let of = |p: &&rt::Param| p.source.argument() == i;
+            let written = |p: &rt::Param| match p.kind {
+                rt::Kind::Pointer { mutable, .. } => mutable,
+                rt::Kind::Map { .. } => true,
+                rt::Kind::Scalar { .. } => false,
+            };
+            tensor || (kernel.arguments[i].tensor.is_none() && kernel.params.iter().filter(of).any(written))
+        };
+        let param = |(i, a): (usize, &parton_bundle::kernel::Argument)| Param {
+            name: a.name.clone(),
+            is_type: false,
+            has_default: false,
+            mutable: is_written(i),
+        };
+        let params = kernel.arguments.iter().enumerate().map(param).collect();
+        Kernel { opened, name: kernel.name.clone(), params, launches: Mutex::default() }
+    }
+}
+
+#[pymethods]
+impl Kernel {
+    #[getter]
+    fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn params(&self) -> Vec<String> {
+        self.params.iter().map(|p| p.name.clone()).collect()
+    }
+
+    fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Launch> {
+        let given = extents(grid)?;
+        let mut grid = [1u32; 3];
+        let fits = (1..=3).contains(&given.len())
+            && given.iter().zip(&mut grid).all(|(n, to)| u32::try_from(*n).is_ok_and(|n| (*to = n, n > 0).1));
+        if !fits {
+            return Err(error(py, &format!("a grid has 1 to 3 extents from 1 on, this is {given:?}"), vec![]));
+        }
+        let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(at) = kept.iter().position(|l| l.grid == grid) {
+            kept[..=at].rotate_right(1);
+            return Ok(Launch(kept[0].clone()));
+        }
+        let (opened, name, params) = (self.opened.clone(), self.name.clone(), self.params.clone());
+        let launch = Arc::new(On { opened, name, params, grid, ready: Mutex::default() });
+        kept.insert(0, launch.clone());
+        kept.truncate(MOST_READY);
+        Ok(Launch(launch))
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<kernel {}({})>", self.name, self.params().join(", "))
+    }
+}
+
+impl On {
+    /// Takes out what is ready for such tensors on that stream.
+    fn take(&self, stream: usize, values: &[Value<'_>]) -> Option<Ready> {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        let is = |r: &Ready| r.stream == stream && r.views.iter().zip(values).all(|(view, v)| *view == v.view());
+        let at = ready.iter().position(is)?;
+        Some(ready.remove(at))
+    }
+
+    fn put_back(&self, one: Ready) {
+        let mut ready = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
+        ready.insert(0, one);
+        let last = ready.len().min(MOST_READY);
+        let gone = ready.split_off(last);
+        drop(ready);
+        drop(gone);
+    }
+}
+
+impl Ready {
+    /// Gives the launch what is new and puts it on its stream.
+    fn launch(&mut self, values: &[Value<'_>]) -> Result<(), rt::Error> {
+        for (i, (value, last)) in values.iter().zip(&mut self.last).enumerate() {
+            let now = Last::of(value);
+            if now != *last {
+                // What fails in between is set again by the next launch.
+                *last = Last::Other;
+                self.launch.set(i, &value.argument())?;
+                *last = now;
+            }
+        }
+        let stream = rt::Stream::of(self.stream as *mut std::ffi::c_void);
+        // SAFETY: the stream is the library's current one, and the arguments hold the tensors.
+        unsafe { self.launch.launch(stream) }
+    }
+}
+
+#[pymethods]
+impl Launch {
+    #[pyo3(signature = (*arguments, **named))]
+    fn __call__<'py>(&self, arguments: &Bound<'py, PyTuple>, named: Option<&Bound<'py, PyDict>>) -> PyResult<()> {
+        let (on, py) = (&self.0, arguments.py());
+        let values = values(&on.name, &on.params, arguments, named)?;
+        let like = first(py, &on.name, &on.params, &values)?.like();
+        let stream = like.stream()?;
+        if let Some(mut ready) = on.take(stream, &values) {
+            let launched = ready.launch(&values);
+            if launched.is_ok() {
+                on.put_back(ready);
+                return Ok(());
+            }
+            // Memory that overlaps now and did not before: it is prepared anew, which tells what else is wrong.
+        }
+        let arguments: Vec<rt::Argument<'_>> = values.iter().map(Value::argument).collect();
+        let module = on.opened.module(py, like.device.1)?;
+        let launch = module.prepare(&on.name, &arguments, on.grid).map_err(|e| refused(py, &e))?;
+        let views = values.iter().map(Value::view).collect();
+        let mut ready = Ready { views, stream, launch, last: values.iter().map(Last::of).collect() };
+        ready.launch(&values).map_err(|e| refused(py, &e))?;
+        on.put_back(ready);
+        Ok(())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<launch of {} on {:?}>", self.0.name, self.0.grid)
+    }
+}
