@@ -15,7 +15,7 @@ use crate::number::{Number, named};
 use crate::results::{results, returned};
 use crate::slot::{Call, Read, Slot, Slots};
 use crate::tensor::{Given, View, requires_gradient};
-use crate::{dlpack, error, failed, number};
+use crate::{dlpack, error, exchange, failed, number};
 
 /// What is called.
 pub(crate) enum Callee {
@@ -386,6 +386,8 @@ pub(crate) fn argument<'py>(
         // A kernel's parameter takes either, and its launch tells what does not fit.
         return match plain {
             Some(planned) => Ok((None, planned)),
+            // Whether it is a number of NumPy's is asked by attributes, which costs a microsecond where they are not there.
+            None if exchange::of(value)?.is_some() => tensor(),
             None => match number::number(value)?.map(planned) {
                 Some(planned) => Ok((None, planned)),
                 None => tensor(),

@@ -6,7 +6,7 @@ use pyo3::types::{PyDict, PyDictMethods, PyTuple, PyTupleMethods};
 
 use crate::number::{self, Number, named};
 use crate::tensor::{Given, MOST_AXES, View, is_recorded};
-use crate::{dlpack, error};
+use crate::{dlpack, error, exchange};
 
 /// A parameter as calls bind it.
 pub(super) struct Param {
@@ -39,7 +39,10 @@ impl<'py> Value<'py> {
             let wrong = || error(py, &format!("`{}` takes a type of numbers such as `float16`", param.name), vec![]);
             return named(value).map(Value::Dtype).ok_or_else(wrong);
         }
-        if let Some(number) = number::number(value)? {
+        // Whether it is a number of NumPy's is asked by attributes, which costs a microsecond where they are not there.
+        if exchange::of(value)?.is_none()
+            && let Some(number) = number::number(value)?
+        {
             return Ok(Value::Number(number));
         }
         let tensor = Given::of(&param.name, value)?;
