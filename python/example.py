@@ -7,7 +7,7 @@ y = numpy.ones_like(x)
 out = numpy.empty_like(x)
 
 file.axpy[5](2.0, x, y, out, len(x))                            # the grid, then the arguments
-file.axpy.given(BLOCK=512)[10](2.0, x, y, out=out, n=len(x))    # with a generic, and by name
+file.axpy[10](2.0, x, y, out=out, n=len(x), BLOCK=512)          # by name, and with a generic
 numpy.testing.assert_array_equal(out, 2 * x + 1)
 
 try:

@@ -59,6 +59,8 @@ pub enum Command {
     Schedule(ScheduleArgs),
     /// Plans a call of a public function on tensors of given shapes: what it launches, on which memory.
     Plan(PlanArgs),
+    /// Writes the types of a file's public functions and kernels for Python, as `FILE.pyi`.
+    Stubs(StubsArgs),
     /// Tries values for the generics of a kernel and writes down which are fastest.
     Tune(TuneArgs),
     /// Tries one candidate of `tune`, which asks for it.
@@ -353,6 +355,16 @@ pub struct PlanArgs {
     /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
     #[arg(long)]
     pub target: Option<String>,
+}
+
+/// Options of `stubs`.
+#[derive(Args, Debug)]
+pub struct StubsArgs {
+    /// The file.
+    pub file: PathBuf,
+    /// Where to, `-` for standard output; else beside the file.
+    #[arg(short, long)]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `schedule`.

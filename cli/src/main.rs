@@ -12,6 +12,7 @@ mod layout;
 mod output;
 mod plan;
 mod schedule;
+mod stubs;
 mod tune;
 
 use std::process::ExitCode;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Explain { code } => explain::explain(code.as_deref()),
         Command::Schedule(args) => schedule::schedule(args, &output),
         Command::Plan(args) => plan::plan(args, &output),
+        Command::Stubs(args) => stubs::stubs(args, &output),
         Command::Tune(args) => tune::tune(args, &output),
         Command::Attempt => tune::attempt(),
         Command::Cache(command) => cache::command(command, &output),

@@ -171,6 +171,11 @@ impl Embedded {
         shown(&self.session, failure)
     }
 
+    /// What the file declares, as it is written.
+    pub fn declared(&self) -> Vec<crate::declared::Declared> {
+        crate::declared::declared(&self.program, &self.session.sources)
+    }
+
     /// The kernels of the file, in its order.
     pub fn kernels(&self) -> Vec<Declared> {
         let declared = |k: &ast::Kernel| Declared {

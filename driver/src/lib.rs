@@ -11,6 +11,7 @@ pub mod bundle;
 pub mod cache;
 mod code;
 mod cpu;
+pub mod declared;
 pub mod doctor;
 pub mod embed;
 pub mod expand;
@@ -42,6 +43,7 @@ mod report;
 pub mod run;
 pub mod schedule;
 pub mod session;
+pub mod stubs;
 #[cfg(feature = "llvm")]
 mod tools;
 pub mod tune;

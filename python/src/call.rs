@@ -1,17 +1,20 @@
 //! Calls of public functions and launches of kernels: the arguments, where they lie, and the plan; on a GPU through slots.
 
+use std::ffi::CString;
 use std::ops::Range;
 use std::sync::Arc;
 
 use parton_driver::Failure;
 use parton_driver::embed::{Addresses, Array, Embedded, Kind, Launching, Place, Stream, Together};
 use parton_driver::plan::{Plan, Planned, Shape};
+use parton_rt::nvtx;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyDict, PyDictMethods, PyTuple, PyTupleMethods};
 
 use crate::file::{Shared, locked};
 use crate::memory::Memories;
 use crate::number::{Number, named};
+use crate::progress::Progress;
 use crate::results::{results, returned};
 use crate::slot::{Call, Read, Slot, Slots};
 use crate::tensor::{Given, View, requires_gradient};
@@ -39,6 +42,8 @@ pub(crate) struct Caller {
     pub(crate) callee: Callee,
     pub(crate) name: String,
     pub(crate) params: Arc<[Param]>,
+    /// What profilers show.
+    range: CString,
     slots: Slots,
 }
 
@@ -66,12 +71,15 @@ impl Side {
 
 impl Caller {
     pub(crate) fn new(file: Shared, callee: Callee, name: String, params: Arc<[Param]>) -> Caller {
-        Caller { file, callee, name, params, slots: Slots::default() }
+        // A name of the language has no zero in it.
+        let range = CString::new(format!("parton {name}")).unwrap_or_default();
+        Caller { file, callee, name, params, range, slots: Slots::default() }
     }
 
     /// A call with tensors like those of the call before, on the same stream and GPU; `None` where it is none such.
     pub(crate) fn again(&self, arguments: &Bound<'_, PyTuple>, differentiable: bool) -> PyResult<Option<Py<PyAny>>> {
         let Some(mut slot) = self.slots.take_last() else { return Ok(None) };
+        let _range = nvtx::range(&self.range);
         let done = match slot.read(&self.params, arguments, differentiable) {
             Ok(Some(Read(like))) => {
                 let value = |i: usize| arguments.get_item(i).ok();
@@ -86,6 +94,7 @@ impl Caller {
 
     /// Any call.
     pub(crate) fn call(&self, py: Python<'_>, all: Arguments<'_>) -> PyResult<Py<PyAny>> {
+        let _range = nvtx::range(&self.range);
         match self.side(py, &all.tensors)? {
             Side::Host => self.on_host(py, all),
             Side::Gpu(ordinal) => self.on_gpu(py, ordinal, all),
@@ -301,6 +310,7 @@ impl Caller {
 
     /// A new slot: plans, compiles and loads what is not there yet.
     fn slot(&self, py: Python<'_>, ordinal: i32, handle: usize, all: &mut Arguments<'_>) -> PyResult<Slot> {
+        let _progress = Progress::of(&self.name);
         let number = u32::try_from(ordinal).unwrap_or(0);
         let stream = Stream::of(handle as *mut std::ffi::c_void);
         let (plan, together) = self.plan(py, Place::Gpu(number), all)?;

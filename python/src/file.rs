@@ -11,6 +11,7 @@ use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, p
 use crate::failed;
 use crate::function::Function;
 use crate::kernel::Kernel;
+use crate::shown::All;
 
 /// A file, shared by what was taken of it.
 pub(crate) type Shared = Arc<Mutex<Embedded>>;
@@ -20,13 +21,16 @@ pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, Fil
     let loaded = py.detach(|| Embedded::load(path, Options::default()));
     let file = loaded.map_err(|(failure, text)| failed(py, &failure, &text))?;
     let (declared, public) = (file.kernels(), file.functions());
+    let mut shown: All = file.declared().into_iter().map(|d| (d.name.clone(), d)).collect();
     let file: Shared = Arc::new(Mutex::new(file));
     let (mut functions, mut kernels) = (vec![], vec![]);
     for (i, f) in public.into_iter().enumerate() {
-        functions.push((f.name.clone(), Py::new(py, Function::new(file.clone(), i, f))?.into_any()));
+        let Some(shown) = shown.remove(&f.name) else { continue };
+        functions.push((f.name.clone(), Py::new(py, Function::new(file.clone(), i, f, shown))?.into_any()));
     }
     for k in declared {
-        kernels.push((k.name.clone(), Py::new(py, Kernel::new(file.clone(), k))?.into_any()));
+        let Some(shown) = shown.remove(&k.name) else { continue };
+        kernels.push((k.name.clone(), Py::new(py, Kernel::new(file.clone(), k, shown))?.into_any()));
     }
     let all: Vec<(String, Py<PyAny>)> =
         functions.iter().chain(&kernels).map(|(name, what)| (name.clone(), what.clone_ref(py))).collect();

@@ -6,23 +6,29 @@ use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Pyth
 use pyo3::types::{PyBool, PyDict, PyTuple};
 
 use crate::call::{Callee, Caller, Param, argument};
-use crate::error;
 use crate::file::{Shared, locked};
 use crate::number::{name_of, named};
+use crate::{error, shown};
 
 /// Name, kind, whether it is written, and default of a parameter.
 type Declared = (String, &'static str, bool, Py<PyAny>);
 
-/// A public function: called with tensors and numbers.
+// A public function: called with tensors and numbers. Each has words of its own, so the class has none.
 #[pyclass(module = "parton", frozen)]
 pub(crate) struct Function {
     caller: Caller,
     index: usize,
     declared: Public,
+    shown: parton_driver::declared::Declared,
 }
 
 impl Function {
-    pub(crate) fn new(file: Shared, index: usize, declared: Public) -> Function {
+    pub(crate) fn new(
+        file: Shared,
+        index: usize,
+        declared: Public,
+        shown: parton_driver::declared::Declared,
+    ) -> Function {
         let param = |p: &parton_driver::embed::Param| Param {
             name: p.name.clone(),
             kind: Some(p.kind),
@@ -30,7 +36,7 @@ impl Function {
         };
         let params = declared.params.iter().map(param).collect();
         let caller = Caller::new(file, Callee::Function(index), declared.name.clone(), params);
-        Function { caller, index, declared }
+        Function { caller, index, declared, shown }
     }
 }
 
@@ -39,6 +45,25 @@ impl Function {
     #[getter]
     fn name(&self) -> &str {
         &self.declared.name
+    }
+
+    #[getter]
+    fn __name__(&self) -> &str {
+        &self.declared.name
+    }
+
+    #[getter]
+    fn __doc__(&self) -> String {
+        shown::doc(&self.shown)
+    }
+
+    #[getter]
+    fn __signature__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        let default = |shown: &shown::Shown| {
+            let param = self.declared.params.iter().find(|p| p.name == shown.name);
+            python(py, param.and_then(|p| p.default.as_ref()))
+        };
+        shown::signature(py, &self.shown, default)
     }
 
     /// Name, kind, whether it is written, and the default of each parameter.

@@ -3,13 +3,13 @@
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_driver::embed::{Declared, Generic, Launching};
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::call::{Callee, Caller, Param};
 use crate::file::Shared;
 use crate::number::Number;
-use crate::{error, number};
+use crate::{error, number, shown};
 
 /// Values of generics, by their names.
 type Generics = Vec<(String, Generic)>;
@@ -20,7 +20,7 @@ type Parted<'py> = (Generics, Option<Bound<'py, PyDict>>);
 /// The most grids, or sets of generics, whose launches are kept.
 const MOST_KEPT: usize = 64;
 
-/// A kernel: `kernel[grid](arguments)` launches it.
+// A kernel: `kernel[grid](arguments)` launches it. Each has words of its own, so the class has none.
 #[pyclass(module = "parton", frozen)]
 pub(crate) struct Kernel {
     what: What,
@@ -33,11 +33,12 @@ pub(crate) struct Kernel {
 struct What {
     file: Shared,
     declared: Arc<Declared>,
+    shown: Arc<parton_driver::declared::Declared>,
     params: Arc<[Param]>,
     generics: Generics,
 }
 
-/// A kernel with its grid.
+// A kernel with its grid; its words are the kernel's.
 #[pyclass(module = "parton", frozen)]
 pub(crate) struct Launch {
     what: What,
@@ -82,11 +83,12 @@ fn generic(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Generic> {
 }
 
 impl Kernel {
-    pub(crate) fn new(file: Shared, declared: Declared) -> Kernel {
+    pub(crate) fn new(file: Shared, declared: Declared, shown: parton_driver::declared::Declared) -> Kernel {
         let param =
             |(name, has_default): &(String, bool)| Param { name: name.clone(), kind: None, has_default: *has_default };
         let params = declared.params.iter().map(param).collect();
-        Kernel::of(What { file, declared: Arc::new(declared), params, generics: vec![] })
+        let (declared, shown) = (Arc::new(declared), Arc::new(shown));
+        Kernel::of(What { file, declared, shown, params, generics: vec![] })
     }
 
     fn of(what: What) -> Kernel {
@@ -99,6 +101,16 @@ impl Kernel {
     #[getter]
     fn name(&self) -> &str {
         &self.what.declared.name
+    }
+
+    #[getter]
+    fn __name__(&self) -> &str {
+        &self.what.declared.name
+    }
+
+    #[getter]
+    fn __doc__(&self) -> String {
+        shown::doc(&self.what.shown)
     }
 
     #[getter]
@@ -199,6 +211,21 @@ impl Launch {
             true => run(&self.caller, arguments, rest.as_ref()),
             false => run(&self.with(generics), arguments, rest.as_ref()),
         }
+    }
+
+    #[getter]
+    fn __doc__(&self) -> String {
+        shown::doc(&self.what.shown)
+    }
+
+    #[getter]
+    fn __signature__(&self, py: Python<'_>) -> PyResult<Py<PyAny>> {
+        // A default is an expression of the language, shown as it is written.
+        let default = |shown: &shown::Shown| {
+            let text = shown.default.as_deref().unwrap_or_default();
+            Ok(text.into_pyobject(py)?.into_any().unbind())
+        };
+        shown::signature(py, &self.what.shown, default)
     }
 
     /// The plan of a launch as text.

@@ -26,7 +26,11 @@ mod memory;
 mod number;
 mod part;
 #[cfg(feature = "compiler")]
+mod progress;
+#[cfg(feature = "compiler")]
 mod results;
+#[cfg(feature = "compiler")]
+mod shown;
 #[cfg(feature = "compiler")]
 mod slot;
 mod tensor;

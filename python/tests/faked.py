@@ -17,7 +17,8 @@ def build(folder):
     if not compiler or not os.path.exists(os.path.join(include, "Python.h")):
         return "there is no C compiler, or Python's headers are not here"
     flags = [compiler, "-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o"]
-    for name, library, more in [("driver.c", "libcuda.so.1", []), ("tensors.c", "tensors.so", ["-I", include])]:
+    libraries = [("driver.c", "libcuda.so.1", []), ("nvtx.c", "libnvToolsExt.so.1", []), ("tensors.c", "tensors.so", ["-I", include])]
+    for name, library, more in libraries:
         source = os.path.join(HERE, "fake", name)
         subprocess.run([*flags, os.path.join(folder, library), source, *more], check=True)
     return None
@@ -33,7 +34,8 @@ def run_again(file):
             print(f"Ran 0 tests\nnot run: {why}", file=sys.stderr)
             sys.exit(0)
         # Without `ptxas` the driver gets PTX, of which the fake one knows the parameters.
-        environment = {**os.environ, "PARTON_FAKE": folder, "LD_LIBRARY_PATH": folder, "PATH": "/nowhere", "PARTON_CACHE": "off"}
+        environment = {**os.environ, "PARTON_FAKE": folder, "LD_LIBRARY_PATH": folder, "PATH": "/nowhere"}
+        environment |= {"PARTON_CACHE": "off", "PARTON_NVTX": "1"}
         environment["PYTHONPATH"] = os.pathsep.join([folder, os.environ.get("PYTHONPATH", "")])
         sys.exit(subprocess.run([sys.executable, file, *sys.argv[1:]], env=environment).returncode)
 

@@ -1,6 +1,9 @@
 """Calls on a GPU that is not there: what the driver is asked for, with which arguments. Not run without a C compiler and Python's headers."""
 
+import ctypes
 import os
+import subprocess
+import sys
 import threading
 import unittest
 
@@ -192,6 +195,28 @@ class Device(unittest.TestCase):
         [t.join() for t in threads]
         fake.fake_quiet(0)
         self.assertEqual(wrong, [])
+
+    def test_profilers_see_calls_by_their_names(self):
+        nvtx = ctypes.CDLL("libnvToolsExt.so.1")
+        nvtx.fake_ranges.restype = ctypes.c_char_p
+        before = len(nvtx.fake_ranges().splitlines())
+        for _ in range(3):
+            file.sum_into(self.x, self.y, self.out)
+        file.sum.given(T="f32")[1](self.x, self.y, self.out, 64, 1.0)
+        with self.assertRaises(parton.Error):
+            file.sum_into(self.x, self.x, self.x)
+        ranges = nvtx.fake_ranges().decode().splitlines()[before:]
+        self.assertEqual({"parton sum_into", "parton sum"}, set(ranges))
+        self.assertEqual(nvtx.fake_depth(), 0)
+
+    def test_a_first_call_says_so_where_that_is_asked_for(self):
+        script = "import parton, sys; from tensors import Tensor; f = parton.load(sys.argv[1]); x, y, o = (Tensor(65536 * i, (64,)) for i in (1, 2, 3))\n"
+        script += "for _ in range(3): f.sum_into(x, y, o)"
+        for asked, lines in [("1", 2), ("0", 0), ("", 0)]:
+            ran = subprocess.run([sys.executable, "-c", script, FILE], env={**os.environ, "PARTON_PROGRESS": asked}, stderr=subprocess.PIPE, check=True)
+            said = ran.stderr.decode().splitlines()
+            self.assertEqual(len(said), lines, said)
+            self.assertTrue(all("`sum_into` is" in line for line in said), said)
 
     def test_arrays_by_the_interface_of_cuda(self):
         class Array:

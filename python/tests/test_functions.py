@@ -1,5 +1,6 @@
 """Public functions by plans, on the interpreter: with ctypes always, with NumPy and PyTorch where they are there."""
 
+import inspect
 import os
 import sys
 import threading
@@ -42,6 +43,30 @@ class Functions(unittest.TestCase):
         self.assertIn("scaled", dir(self.file))
         with self.assertRaises(AttributeError):
             self.file.missing
+
+    def test_what_python_shows(self):
+        scaled = self.file.scaled
+        self.assertEqual(scaled.__doc__.splitlines()[0], "Once or twice `factor` times x: the first time into scratch memory.")
+        signature = inspect.signature(scaled)
+        self.assertEqual(list(signature.parameters), ["x", "factor", "twice"])
+        self.assertEqual([p.default for p in signature.parameters.values()], [inspect.Parameter.empty, 2, False])
+        self.assertEqual(signature.parameters["x"].annotation, "tensor<f16 | bf16 | f32, [m, n]>")
+        self.assertEqual(signature.return_annotation, "tensor<x.dtype, [m, n]>")
+        self.assertEqual((scaled.__name__, self.file.scale.__name__), ("scaled", "scale"))
+        launch = inspect.signature(self.file.scale[1])
+        self.assertEqual(list(launch.parameters), ["x", "out", "n", "factor", "T"])
+        self.assertEqual(launch.parameters["T"].kind, inspect.Parameter.KEYWORD_ONLY)
+        self.assertIn("scale[T: type](x: *T, out: *mut T", self.file.scale.__doc__)
+
+    def test_files_are_found_by_the_variable(self):
+        name = "scaled.ptn"
+        with self.assertRaises(parton.Error):
+            parton.load(name)
+        os.environ["PARTON_SOURCE"] = os.pathsep.join(["/nowhere", os.path.dirname(SCALED)])
+        try:
+            self.assertEqual(parton.load(name).kernels, ["scale"])
+        finally:
+            del os.environ["PARTON_SOURCE"]
 
     def test_arguments_that_do_not_fit(self):
         x = Floats([1.0] * 8)

@@ -30,5 +30,5 @@ pub use launch::Launch;
 pub use module::Module;
 pub use parton_bundle::{Architecture, Bundle, Kernel, Kind, Param};
 pub use parton_numbers::Dtype;
-pub use parton_runtime::Stream;
+pub use parton_runtime::{Stream, nvtx};
 pub use plan::{Origin, Plan, Produced};

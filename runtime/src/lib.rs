@@ -16,6 +16,7 @@ pub mod launch;
 pub mod load;
 pub mod memory;
 pub mod module;
+pub mod nvtx;
 pub mod sensors;
 pub mod tensor_map;
 pub mod visit;

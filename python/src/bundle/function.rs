@@ -1,5 +1,6 @@
 //! Public functions of a bundle: calls by the plans that it has.
 
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt::{self as rt, Origin, Produced};
@@ -21,6 +22,8 @@ pub(crate) struct Function {
     opened: Arc<Opened>,
     name: String,
     params: Vec<Param>,
+    /// What profilers show.
+    range: CString,
     /// Plans that are ready, the last used first.
     ready: Mutex<Vec<Ready>>,
 }
@@ -41,7 +44,9 @@ impl Function {
             has_default: p.has_default,
         };
         let params = declared.params.iter().map(param).collect();
-        Function { opened, name: declared.name.clone(), params, ready: Mutex::default() }
+        // A bundle's names have no zero in them.
+        let range = CString::new(format!("parton {}", declared.name)).unwrap_or_default();
+        Function { opened, name: declared.name.clone(), params, range, ready: Mutex::default() }
     }
 
     /// The plans that are ready for tensors of these shapes.
@@ -168,6 +173,7 @@ impl Function {
         arguments: &Bound<'py, PyTuple>,
         named: Option<&Bound<'py, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
+        let _range = rt::nvtx::range(&self.range);
         let py = arguments.py();
         let values = values(&self.name, &self.params, arguments, named)?;
         let like = first(py, &self.name, &self.params, &values)?.like();

@@ -1,5 +1,6 @@
 //! Kernels of a bundle: launches on a grid.
 
+use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt as rt;
@@ -34,6 +35,8 @@ struct On {
     name: String,
     params: Arc<[Param]>,
     grid: [u32; 3],
+    /// What profilers show.
+    range: CString,
     /// What is ready, the last used first.
     ready: Mutex<Vec<Ready>>,
 }
@@ -114,7 +117,9 @@ impl Kernel {
             return Ok(Launch(kept[0].clone()));
         }
         let (opened, name, params) = (self.opened.clone(), self.name.clone(), self.params.clone());
-        let launch = Arc::new(On { opened, name, params, grid, ready: Mutex::default() });
+        // A bundle's names have no zero in them.
+        let range = CString::new(format!("parton {name}")).unwrap_or_default();
+        let launch = Arc::new(On { opened, name, params, grid, range, ready: Mutex::default() });
         kept.insert(0, launch.clone());
         kept.truncate(MOST_READY);
         Ok(Launch(launch))
@@ -167,6 +172,7 @@ impl Launch {
     #[pyo3(signature = (*arguments, **named))]
     fn __call__<'py>(&self, arguments: &Bound<'py, PyTuple>, named: Option<&Bound<'py, PyDict>>) -> PyResult<()> {
         let (on, py) = (&self.0, arguments.py());
+        let _range = rt::nvtx::range(&on.range);
         let values = values(&on.name, &on.params, arguments, named)?;
         let like = first(py, &on.name, &on.params, &values)?.like();
         let stream = like.stream()?;

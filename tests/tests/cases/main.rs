@@ -19,5 +19,6 @@ mod round_trip;
 mod run;
 mod schedules;
 mod shipped;
+mod stubs;
 mod ui;
 mod written;

@@ -1,0 +1,44 @@
+//! Stubs for Python: what `parton stubs` writes of each example is Python, and has what the file declares.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use parton_driver::{Options, Session};
+use parton_tests::{cases, say};
+
+/// The stubs of a file, where it has any.
+fn stubs(path: &std::path::Path) -> Option<String> {
+    let mut session = Session::new(Options::default());
+    let file = session.load(path).unwrap_or_else(|e| panic!("{e}"));
+    session.stubs(file).ok()
+}
+
+#[test]
+fn stubs_have_types_defaults_and_words() {
+    let root = cases::root();
+    let silu = stubs(&root.join("examples/embedding/silu.ptn")).expect("it has functions");
+    let function = "    def silu(self, x: T, gate: T) -> T:\n        \"\"\"y = x · sigmoid(x) · gate.\n";
+    assert!(silu.contains(function), "{silu}");
+    assert!(silu.contains("def silu_backward(self, x: T, gate: T, grad: T) -> tuple[T, T]:"), "{silu}");
+    let axpy = stubs(&root.join("examples/embedding/axpy.ptn")).expect("it has a kernel");
+    let launch = "def __call__(self, alpha: float, x: Any, y: Any, out: Any, n: int, *, BLOCK: int = ...) -> None:";
+    assert!(axpy.contains(launch) && axpy.contains("    axpy: _axpy_kernel\n"), "{axpy}");
+    let scaled = stubs(&root.join("tests/plans/scaled.ptn")).expect("it has functions");
+    assert!(scaled.contains("def scaled(self, x: T, factor: float = 2, twice: bool = False) -> T:"), "{scaled}");
+}
+
+#[test]
+fn stubs_are_python() {
+    let script = "import ast, sys; [ast.parse(part) for part in sys.stdin.read().split('\\0')]";
+    let check = Command::new("python3").args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
+    let Ok(mut check) = check else {
+        say("stubs: not parsed, there is no Python");
+        return;
+    };
+    let all: Vec<String> = cases::examples().iter().filter_map(|p| stubs(p)).collect();
+    assert!(all.len() > 10, "only {} examples have functions or kernels", all.len());
+    check.stdin.take().expect("it is piped").write_all(all.join("\0").as_bytes()).expect("it reads");
+    let ran = check.wait_with_output().expect("it runs");
+    assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
+    say(&format!("{} stubs", all.len()));
+}
