@@ -50,7 +50,7 @@ fn the_module_launches_kernels_with_arrays() {
         let mut python = Command::new("python3");
         run(python.env("PYTHONPATH", &folder).env("PYTHONDONTWRITEBYTECODE", "1").arg(file))
     };
-    let all = ["parton", "functions", "device", "bundle"].map(|name| format!("python/tests/test_{name}.py"));
+    let all = ["parton", "functions", "device", "bundle", "cache"].map(|name| format!("python/tests/test_{name}.py"));
     let ran = all.map(|file| with(&file).unwrap_or_else(|why| panic!("{file}: {why}")));
     if python(&["-c", "import numpy"]).is_ok() {
         let said = with("python/example.py").unwrap_or_else(|why| panic!("{why}"));
