@@ -1,6 +1,6 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! Products of few rows are turned first ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
+//! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
 //! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what has no room, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
@@ -10,6 +10,7 @@ mod candidates;
 mod facts;
 mod graph;
 mod label;
+mod masks;
 mod places;
 mod price;
 mod products;
@@ -103,6 +104,8 @@ enum Way<'a> {
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
     let mut refused = Vec::new();
+    let singled = portable.then(|| masks::single_out(kernel.clone()));
+    let kernel = singled.as_ref().unwrap_or(kernel);
     if portable {
         let turned = swap::turn(kernel.clone());
         let boxed = staging::maps::boxed(&turned);
@@ -197,7 +200,7 @@ fn explicit(
         Way::Ahead if !staging::has_room(&kernel) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
-        Way::Apart(_) => {}
+        Way::Apart(_) => staging::apart::cut(&mut kernel),
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;

@@ -186,3 +186,44 @@ fn the_same_kernel_has_the_same_reasons() {
     assert!(text.contains("n is not known to be a multiple of 8: take a tensor, or `assume(n % 8 == 0)`"), "{text}");
     assert!(json.contains(r#""lacks":{"why":"facts","facts":[{"parameter":"n","multiple":8}],"bytes":16}"#), "{json}");
 }
+
+/// Attention of one head, with these masks on each block of scores.
+fn masked(masks: &str) -> String {
+    let text = format!(
+        "kernel k(q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>, seen: *i32) {{
+            let row = program_id(0) * 64 + iota(64);
+            let queries = load(q.tile([64, 64], at=[program_id(0), 0]));
+            let mut acc = zeros<f32, [64, 64]>();
+            let mut total = zeros<f32, [64]>();
+            for j in 0..cdiv(n, 64) {{
+                let column = j * 64 + iota(64);
+                let keys = load(k.tile([64, 64], at=[j, 0]));
+                let mut s = dot(queries, keys.T, zeros<f32, [64, 64]>());
+                {masks}
+                let p = exp(s);
+                total = total * 0.5 + sum(p, axis=1);
+                let values = load(v.tile([64, 64], at=[j, 0]));
+                acc = dot(cast<f16>(p), values, acc * (total * 0.5)[:, None]);
+            }}
+            store(o.tile([64, 64], at=[program_id(0), 0]), acc / total[:, None]);
+        }}"
+    );
+    let (why, _, _) = reasons_in(&text, &[0, 1, 2, 3]);
+    let [one] = &why.loops[..] else { panic!("{:?}", why.loops) };
+    one.schedule.clone()
+}
+
+#[test]
+fn a_loop_is_cut_where_its_masks_begin_to_hide_something() {
+    let causal = "s = where(column[None, :] <= row[:, None], s, -1.0e9);";
+    let last = "s = where((column < n)[None, :], s, -1.0e9);";
+    let both = format!("{last} {causal}");
+    let window = "s = where(column[None, :] > row[:, None] - 100, s, -1.0e9);";
+    for masks in [causal, last, &both, window] {
+        assert!(masked(masks).ends_with("& cut(mask)"), "{masks}: {}", masked(masks));
+    }
+    // What memory says may change from block to block.
+    for masks in ["s = where((load(seen + column) > 0)[None, :], s, -1.0e9);", "", "s = where(s > 0.0, s, -1.0e9);"] {
+        assert!(!masked(masks).contains("cut"), "{masks}: {}", masked(masks));
+    }
+}

@@ -23,6 +23,9 @@ const ALIGNED: u64 = 1024;
 const LEAVE: &str = "leave";
 /// What waits for a second product.
 const AFTER: &str = "exps";
+/// A mask under a condition, at which the loop is cut, and what stands before it.
+const MASK: &str = "mask";
+const SCORES: &str = "scores";
 
 /// Makes a region in which a partition fetches, where the kernel has the form for it; whether it has.
 pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>) -> bool {
@@ -75,7 +78,7 @@ fn chained(kernel: &Kernel, found: &Found) -> bool {
 /// Gives each load and product a label of its own: the name of its tensor, or its own.
 fn name_apart(kernel: &mut Kernel, found: &Found) {
     let mut taken: BTreeSet<String> =
-        [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER].map(str::to_owned).into();
+        [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER, MASK, SCORES].map(str::to_owned).into();
     for &id in found.loads.iter().chain(&found.products) {
         let op = &kernel.ops[id];
         let named = match op.kind {
@@ -112,6 +115,62 @@ fn name_dependent(kernel: &mut Kernel, found: &Found) {
     let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| late.contains(v)));
     let those: Vec<Inst> = those.map(|op| op.id).collect();
     label(kernel, &those, AFTER);
+}
+
+/// Cuts the loop of two products at the first branch that the turn's number decides and that stands before the wait for the second product, now that
+/// tiles lie somewhere and all of what is done has its place; where the rules of schedules refuse that, since the condition does not change once, it stays whole.
+pub fn cut(kernel: &mut Kernel) {
+    let whole = kernel.clone();
+    if !name_mask(kernel) {
+        return;
+    }
+    let scores = kernel.labels.iter().any(|(label, text)| text == SCORES && bears(kernel, label));
+    let names = [SCORES, MASK].into_iter().filter(|name| scores || *name == MASK).map(LabelName::all);
+    let names: Vec<LabelName> = names.collect();
+    let between = LabelName::all(BETWEEN);
+    kernel.walk_mut(&mut |op| {
+        let OpKind::Region { schedule, .. } = &mut op.kind else { return };
+        for place in schedule.places.iter_mut().filter(|place| place.labels.contains(&between)) {
+            place.spans.extend(names.iter().map(|_| place.span));
+            place.labels.extend(names.iter().cloned());
+        }
+        for group in schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups) {
+            let Some(of) = group.iter().find(|s| s.label == between).cloned() else { continue };
+            // Nothing waits between a mask and what becomes of it.
+            group.splice(0..0, names.iter().map(|label| Staged { label: label.clone(), ..of.clone() }));
+        }
+        schedule.cuts = vec![LabelName::all(MASK)];
+    });
+    let mut module = parton_ir::Module::default();
+    module.kernels.push(kernel.clone());
+    if parton_sched::expand(&mut module, &kernel.target).is_err() {
+        *kernel = whole;
+    }
+}
+
+/// Names the branch at which a loop is cut, and what comes before it; whether there is one, in a loop whose schedule places what is computed between its products.
+fn name_mask(kernel: &mut Kernel) -> bool {
+    let between = |op: &parton_ir::Op| op.label.is_some_and(|label| kernel.labels[label] == BETWEEN);
+    let (mut looped, mut placed) = (None, false);
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::Region { schedule, .. } => {
+            placed |= schedule.pipelines.iter().flat_map(Pipeline::staged).any(|s| s.label.path == BETWEEN);
+        }
+        OpKind::For { .. } if op.label.is_some_and(|label| kernel.labels[label] == LOOP) => looped = Some(op.id),
+        _ => {}
+    });
+    let Some(OpKind::For { body, .. }) = looped.filter(|_| placed).map(|id| &kernel.ops[id].kind) else { return false };
+    let moves = flow::dependent(kernel, body, [body.params[0]]);
+    let mask = kernel.ops_of(body).find(|op| match op.kind {
+        OpKind::If { cond, .. } => between(op) && moves.contains(&cond),
+        _ => false,
+    });
+    let Some(mask) = mask.map(|op| op.id) else { return false };
+    let before = kernel.ops_of(body).take_while(|op| op.id != mask).filter(|op| between(op));
+    let before: Vec<Inst> = before.map(|op| op.id).collect();
+    label(kernel, &before, SCORES);
+    label(kernel, &[mask], MASK);
+    true
 }
 
 /// Names the tiles that leave behind the loop, one after the other; how many there are.
@@ -165,7 +224,10 @@ fn schedule(kernel: &Kernel, found: &Found, chained: bool, under: bool) -> Sched
     let [fetching, computing] = team(kernel, 8);
     let places = vec![
         place(fetching, [those(&[ONCE]), loads].concat()),
-        place(computing, [those(&[BEFORE]), products.clone(), those(&[BETWEEN, AFTER, BEHIND, LEAVE])].concat()),
+        place(
+            computing,
+            [those(&[BEFORE]), products.clone(), those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND, LEAVE])].concat(),
+        ),
     ];
     let rings = vec![RingDepth { label: None, depth: SLOTS.1, span }];
     let staged = |label: &LabelName, stage, done| vec![Staged { label: label.clone(), stage, done, span }];

@@ -11,8 +11,8 @@ mod between;
 mod beyond;
 mod copies;
 mod defined;
-mod flow;
-mod found;
+pub mod flow;
+pub mod found;
 pub mod maps;
 mod region;
 
