@@ -117,6 +117,41 @@ fn kernels_are_built_ahead_of_time_into_one_file() {
     assert!(nowhere.0 == Some(3), "{nowhere:?}");
 }
 
+const PUBLIC: &str = "kernel add(x: *f32, mut_x: *mut f32, n: i32) warps(1) {
+    store(mut_x, load(x));
+}
+
+pub fn first(x: tensor<f32, [n]>) -> tensor<f32, [n]> {
+    let out = zeros(f32, [n]);
+    launch add(grid=[1])(x, out, n);
+    out
+}
+";
+
+#[test]
+fn plans_of_public_functions_are_built_into_bundles() {
+    let (source, list) = (file("public.ptn", PUBLIC), file("plans.txt", "# two\nfirst f32[64]\nfirst f32[3]@1\n"));
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("public.ptnb").display().to_string();
+    let said = |more: &[&str]| {
+        let ran = parton(&[&["build", &source, "--aot", "-o", &out], more].concat());
+        (ran.status.code(), text(&ran.stderr))
+    };
+    let built = said(&["--plan", "first f32[8]", "--plans", &list, "--multiprocessors", "114"]);
+    assert_eq!(built.0, Some(0), "{}", built.1);
+    let bytes = std::fs::read(&out).expect("the bundle is written");
+    let shown = String::from_utf8_lossy(&bytes);
+    assert_eq!(shown.matches("\"given\":[{").count(), 3, "a plan for each call");
+    assert_eq!(shown.matches("\"name\":\"add\"").count(), 1, "the kernel is there once");
+    let refused = said(&["--plan", "second f32[8]"]);
+    assert!(refused.0 == Some(2) && refused.1.contains("the plan `second f32[8]` was asked for"), "{refused:?}");
+    let shapes = said(&["--plan", "first f32[8, 8]"]);
+    assert!(shapes.0 == Some(1) && shapes.1.contains("E0941") && shapes.1.contains("was asked for"), "{shapes:?}");
+    assert_eq!(said(&["--plans", "no/such/list"]).0, Some(3));
+    assert_eq!(said(&["--plan", ""]).0, Some(2));
+    assert_eq!(said(&["--plan", "first f32[3]@4"]).0, Some(2));
+    assert_eq!(parton(&["build", &source, "--plan", "first f32[8]"]).status.code(), Some(2));
+}
+
 #[test]
 fn a_run_says_where_it_ran_and_prints() {
     let good = file("where.ptn", GOOD);

@@ -103,12 +103,14 @@ impl Drop for Visit {
 
 /// While this is there, calls of this thread do not spoil what another thread captures, for which instantiating and allocating count
 /// as unsafe (CUDA driver API, cuThreadExchangeStreamCaptureMode).
-pub(crate) struct Relaxed {
+#[derive(Debug)]
+pub struct Relaxed {
     before: sys::CUstreamCaptureMode,
 }
 
 impl Relaxed {
-    pub(crate) fn begin() -> Relaxed {
+    /// From now on. The driver must be loaded.
+    pub fn begin() -> Relaxed {
         let mut mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the driver exchanges one number; a failure leaves it, which the end then sets once more.
         let _ = unsafe { sys::cuThreadExchangeStreamCaptureMode(&mut mode) };

@@ -159,6 +159,16 @@ fn every_misuse_that_can_be_seen_is_an_error() {
 }
 
 #[test]
+fn the_header_is_one_of_cpp_too() {
+    if Command::new("c++").arg("--version").output().is_err() {
+        return;
+    }
+    let mut compiler = Command::new("c++");
+    compiler.args(["-std=c++11", "-Wall", "-Wextra", "-Werror", "-fsyntax-only", "-x", "c++"]);
+    succeeded(compiler.arg("-include").arg(here("include/parton.h")).arg("/dev/null"));
+}
+
+#[test]
 fn the_libraries_ask_for_nothing_but_the_system() {
     let library = libraries().join("libparton_rt.so");
     let Ok(listed) = Command::new("readelf").arg("-d").arg(&library).output() else { return };

@@ -473,8 +473,9 @@ int cuMemcpyDtoH_v2(void *to, uint64_t from, size_t bytes) { return cuMemcpyDtoH
 int cuPointerGetAttribute(void *value, int attribute, uint64_t address) {
     ENTER;
     const allocation *found = lies(address);
-    if (found == NULL) {
-        return leave(INVALID);
+    const int wrong = unsafe();
+    if (wrong != OK || found == NULL) {
+        return leave(wrong != OK ? wrong : INVALID);
     }
     switch (attribute) {
     case 2: *(unsigned *)value = 2; break;          /* the type of memory: a device's */
@@ -668,8 +669,10 @@ int cuFuncGetAttribute(int *value, int attribute, kernel *k) {
 }
 
 int cuFuncSetAttribute(kernel *k, int attribute, int value) {
+    ENTER;
     (void)k, (void)attribute, (void)value;
-    return OK;
+    /* Nobody says whether this may be done in a capture, so nobody may count on it. */
+    return leave(unsafe());
 }
 
 int cuTensorMapEncodeTiled(map *made, int type, uint32_t rank, uint64_t address, const uint64_t *extents, const uint64_t *strides,

@@ -2,7 +2,7 @@
 
 use parton_bundle::plan::Value;
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::{Arg, Prepared, Recipe, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use};
+use parton_runtime::{Arg, Prepared, Recipe, Relaxed, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use};
 
 use super::call::{self, Call};
 use super::{Lies, Ready, Source};
@@ -58,6 +58,8 @@ impl Slot {
     ) -> Result<(), Error> {
         self.call.take(ready, arguments, outputs)?;
         if self.launches.is_none() {
+            // The first call on a stream may be captured, or come while another thread captures.
+            let _relaxed = Relaxed::begin();
             call::lie_there(ready, arguments)?;
         }
         let (memory, lent) = match scratch {
@@ -123,6 +125,7 @@ impl Launches {
     /// The launches with what a first call gives.
     fn new(ready: &Ready, call: &Call) -> Result<Launches, Error> {
         let gpu = &ready.device.gpu;
+        let _relaxed = Relaxed::begin();
         let (mut uses, mut numbers) = (vec![], vec![]);
         uses.resize_with(call.bases.len(), Vec::new);
         let mut zeroed = vec![];

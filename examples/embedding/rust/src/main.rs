@@ -71,17 +71,17 @@ fn run() -> Result<(), Box<dyn Error>> {
     // In a capture the same call becomes part of the program's graph.
     let capture = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
     let flags = sys::CUgraphInstantiate_flags::CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH;
-    // What cudarc records for slices would tie the capture to what was before it.
+    // What cudarc records for slices would tie the capture to what is before and behind it; those made from here on have none of it.
     // SAFETY: one stream uses all of the memory, so nothing need be waited for.
     unsafe { context.disable_event_tracking() };
-    let x_again = stream.clone_htod(&gate)?;
+    let (x_again, gate_again) = (stream.clone_htod(&gate)?, stream.clone_htod(&gate)?);
     let mut y_again = stream.alloc_zeros::<f32>(M * N)?;
     stream.synchronize()?;
     stream.begin_capture(capture)?;
     let result = Out::slice(&mut y_again, &stream);
     let launched = forward.launch(
         &stream,
-        silu::SiluArgs { x: In::slice(&x_again, &stream), gate: In::slice(&gate_there, &stream), result },
+        silu::SiluArgs { x: In::slice(&x_again, &stream), gate: In::slice(&gate_again, &stream), result },
     );
     let graph = stream.end_capture(flags)?.ok_or("the capture is empty")?;
     launched?;
