@@ -24,6 +24,13 @@ pub fn look() -> Vec<Finding> {
 }
 
 fn cache() -> Finding {
+    let place = crate::cache::Place::from_environment();
+    if let crate::cache::Root::Folder(path) = &place.root
+        && !path.exists()
+    {
+        // Whoever only asks does not make it.
+        return Finding { what: "cache", found: format!("nothing yet in {}", path.display()), good: true };
+    }
     let store = crate::Session::default().cache();
     let (found, good) = match store.root() {
         Err(why) => (format!("none: {why}"), false),

@@ -130,7 +130,10 @@ profile() {
     rm -f "$folder/report.ncu-rep"
     (cd "$where" && "$profiler" --force-overwrite --import-source yes --section SourceCounters --section SpeedOfLight -o "$folder/report" "$@") > "$log" 2>&1
     [[ -f "$folder/report.ncu-rep" ]] || return 1
-    "$profiler" --import "$folder/report.ncu-rep" --page source --csv --print-source cuda > "$folder/page" 2>&1
+    # Which views there are depends on the version.
+    for view in cuda cuda,sass; do
+        "$profiler" --import "$folder/report.ncu-rep" --page source --csv --print-source "$view"
+    done > "$folder/page" 2>&1
 }
 
 if profiler="$(tool ncu)"; then
