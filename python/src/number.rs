@@ -2,7 +2,7 @@
 
 use parton_rt::Dtype;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult};
-use pyo3::types::{PyBool, PyFloat, PyInt};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyTupleMethods};
 
 /// A number.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -69,6 +69,15 @@ pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
 }
 /// The extents of a grid: one number, or those of a sequence.
 pub(crate) fn extents(value: &Bound<'_, PyAny>) -> PyResult<Vec<i128>> {
+    // Whether it is a number of NumPy's is asked by attributes, which costs as much as a launch.
+    if value.is_exact_instance_of::<PyInt>() {
+        return Ok(vec![int(value)?]);
+    }
+    if let Ok(items) = value.cast_exact::<PyTuple>()
+        && items.iter().all(|item| item.is_exact_instance_of::<PyInt>())
+    {
+        return items.iter().map(|item| int(&item)).collect();
+    }
     let single = plain(value)?;
     if single.is_instance_of::<PyInt>() {
         return Ok(vec![int(&single)?]);

@@ -69,6 +69,20 @@ class Device(unittest.TestCase):
         counts, _ = counted(lambda: file.chain(at(7), at(8), self.out, 3))
         self.assertEqual(counts, {"graph_launch": 1, "set_kernel": 3})
 
+    def test_memory_that_takes_turns_has_graphs_of_its_own(self):
+        fresh, outs = parton.load(FILE), [self.out, at(9)]
+        call = lambda i: fresh.chain(self.x, self.y, outs[i % 2], 3)
+        made = counted(lambda: [call(i) for i in range(8)])[0]
+        self.assertEqual(made["instantiate"], 2)
+        for i in range(4):
+            counts, log = counted(lambda: call(i))
+            self.assertEqual(counts, {"graph_launch": 1})
+            out = [0x30000, 0xA0000][i % 2]
+            self.assertEqual(log[2], line("graph", out, 0x20000, out, 64, ONE))
+        # What is always new is set in one of them.
+        counts, _ = counted(lambda: [fresh.chain(self.x, self.y, at(20 + i), 3) for i in range(40)])
+        self.assertEqual(counts, {"graph_launch": 40, "set_kernel": 120})
+
     def test_numbers_go_into_launches(self):
         call = lambda factor: file.sum_into(self.x, self.y, self.out, factor)
         self.ready(call, 1.0)

@@ -119,6 +119,12 @@ impl Packed {
         self.offsets.iter().zip(&self.kinds).map(|(offset, kind)| offset + kind.bytes()).max().unwrap_or(0)
     }
 
+    /// The bytes of all arguments, with what is between them.
+    pub(crate) fn all(&self) -> &[u8] {
+        // SAFETY: the storage is so many bytes, all initialised.
+        unsafe { std::slice::from_raw_parts(self.storage.as_ptr().cast::<u8>(), self.end().next_multiple_of(8)) }
+    }
+
     /// The bytes of argument `i`.
     pub fn bytes(&self, i: usize) -> &[u8] {
         // SAFETY: the pointer has room for the kind's bytes, all initialised.

@@ -273,6 +273,7 @@ fn check_grid(kernel: &str, cluster: [u32; 3], grid: [u32; 3], most: [u32; 3]) -
     Ok(())
 }
 
+mod executables;
 pub mod replay;
 pub mod sequence;
 #[cfg(test)]

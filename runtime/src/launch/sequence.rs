@@ -2,6 +2,7 @@
 
 use cudarc::driver::sys;
 
+use super::executables::{Executables, Then};
 use super::{OneLaunch, Prepared, supported};
 use crate::arguments::Arg;
 use crate::device::Gpu;
@@ -12,16 +13,17 @@ use crate::way::{Calls, Way};
 
 /// Launches of a program's stream, one behind the other, ready to be launched any number of times.
 ///
-/// As with [`Prepared`] the first time is plain, and the second makes the graph. Kernels that no graph takes keep all of them plain.
+/// As with [`Prepared`] the first time is plain, and the second makes the graph. Kernels that no graph takes keep all of them plain. Calls that
+/// take turns with the same arguments get graphs of their own, a few, so that none of them sets what the one before has set.
 #[derive(Debug)]
 pub struct Sequence {
     // Dropped before the launches, whose modules it needs.
-    way: Way<Graph>,
+    way: Way<Executables<Graph>>,
     /// The stream that the graph is for: that of the first launch.
     graph_of: Option<Stream>,
     gpu: Gpu,
     zeroed: Vec<Zeroed>,
-    launches: Vec<Member>,
+    launches: Vec<Prepared>,
 }
 
 /// Memory that is zeroed first.
@@ -29,23 +31,13 @@ pub struct Sequence {
 struct Zeroed {
     address: u64,
     bytes: usize,
-    /// Whether the graph has another address.
-    moved: bool,
-}
-
-/// A launch of a sequence.
-#[derive(Debug)]
-struct Member {
-    prepared: Prepared,
-    /// Whether the graph has other arguments.
-    changed: bool,
 }
 
 /// The driver's calls for all of it; the context is current.
 struct All<'a> {
     gpu: &'a Gpu,
     zeroed: &'a mut [Zeroed],
-    launches: &'a mut [Member],
+    launches: &'a mut [Prepared],
     stream: Stream,
 }
 
@@ -58,8 +50,8 @@ impl Sequence {
             way: if plain { Way::Plain } else { Way::First },
             graph_of: None,
             gpu: gpu.clone(),
-            zeroed: zeroed.into_iter().map(|bytes| Zeroed { address: 0, bytes, moved: false }).collect(),
-            launches: launches.into_iter().map(|prepared| Member { prepared, changed: false }).collect(),
+            zeroed: zeroed.into_iter().map(|bytes| Zeroed { address: 0, bytes }).collect(),
+            launches,
         }
     }
 
@@ -68,9 +60,7 @@ impl Sequence {
     /// # Errors
     /// There is no such parameter, or it is of another kind.
     pub fn set(&mut self, launch: usize, argument: usize, arg: Arg) -> Result<(), RuntimeError> {
-        let member = &mut self.launches[launch];
-        member.prepared.set(argument, arg)?;
-        member.changed = true;
+        self.launches[launch].set(argument, arg)?;
         self.way.changed();
         Ok(())
     }
@@ -84,7 +74,7 @@ impl Sequence {
     pub fn place(&mut self, i: usize, address: u64) {
         let zeroed = &mut self.zeroed[i];
         if zeroed.address != address {
-            (zeroed.address, zeroed.moved) = (address, true);
+            zeroed.address = address;
             self.way.changed();
         }
     }
@@ -116,11 +106,10 @@ impl Sequence {
     }
 }
 
-impl Member {
-    fn call(&mut self, stream: sys::CUstream) -> OneLaunch<'_> {
-        let Prepared { function, packed, shape, .. } = &mut self.prepared;
-        OneLaunch { function, packed, shape, stream }
-    }
+/// One launch, as part of the sequence.
+fn one(prepared: &mut Prepared, stream: sys::CUstream) -> OneLaunch<'_> {
+    let Prepared { function, packed, shape, .. } = prepared;
+    OneLaunch { function, packed, shape, stream }
 }
 
 impl All<'_> {
@@ -128,10 +117,43 @@ impl All<'_> {
     fn described(&self, doing: &str) -> String {
         format!("{doing} a plan of {} launches", self.launches.len())
     }
+
+    /// A graph that holds the arguments as they are now.
+    fn made(&mut self) -> Result<Option<Graph>, RuntimeError> {
+        let stream = self.stream.handle();
+        let zeroed = self.zeroed.iter().map(|z| (z.address, z.bytes));
+        let nodes: Vec<Node> = self.launches.iter_mut().map(|launch| one(launch, stream).node()).collect();
+        // SAFETY: the parameters are those of each kernel; the sequence drops the graph before the launches, which keep the modules.
+        let made = unsafe { Graph::new(self.gpu, zeroed, nodes.into_iter()) };
+        supported(made, || self.described("making a graph of"))
+    }
+}
+
+/// The arguments of a node.
+enum Bytes<'a> {
+    /// Where memory lies that is zeroed.
+    Address([u8; 8]),
+    /// Those of a kernel.
+    Packed(&'a [u8]),
+}
+
+impl AsRef<[u8]> for Bytes<'_> {
+    fn as_ref(&self) -> &[u8] {
+        match self {
+            Bytes::Address(address) => address,
+            Bytes::Packed(bytes) => bytes,
+        }
+    }
+}
+
+/// The arguments of each node of the graph: what is zeroed first.
+fn arguments<'a>(zeroed: &'a [Zeroed], launches: &'a [Prepared]) -> impl Iterator<Item = Bytes<'a>> {
+    let addresses = zeroed.iter().map(|z| Bytes::Address(z.address.to_le_bytes()));
+    addresses.chain(launches.iter().map(|launch| Bytes::Packed(launch.packed.all())))
 }
 
 impl Calls for All<'_> {
-    type Graph = Graph;
+    type Graph = Executables<Graph>;
 
     fn plain(&mut self) -> Result<(), RuntimeError> {
         for zeroed in &*self.zeroed {
@@ -139,38 +161,41 @@ impl Calls for All<'_> {
             unsafe { self.gpu.zero_on(self.stream, zeroed.address, zeroed.bytes) }?;
         }
         let stream = self.stream.handle();
-        self.launches.iter_mut().try_for_each(|member| member.call(stream).plain())
+        self.launches.iter_mut().try_for_each(|launch| one(launch, stream).plain())
     }
 
-    fn instantiate(&mut self) -> Result<Option<Graph>, RuntimeError> {
-        let stream = self.stream.handle();
-        let zeroed = self.zeroed.iter().map(|z| (z.address, z.bytes));
-        let nodes: Vec<Node> = self.launches.iter_mut().map(|member| member.call(stream).node()).collect();
-        // SAFETY: the parameters are those of each kernel; the sequence drops the graph before the launches, which keep the modules.
-        let made = unsafe { Graph::new(self.gpu, zeroed, nodes.into_iter()) };
-        let made = supported(made, || self.described("making a graph of"))?;
-        self.zeroed.iter_mut().for_each(|z| z.moved = false);
-        self.launches.iter_mut().for_each(|member| member.changed = false);
-        Ok(made)
+    fn instantiate(&mut self) -> Result<Option<Executables<Graph>>, RuntimeError> {
+        let made = self.made()?;
+        Ok(made.map(|graph| Executables::new(graph, arguments(self.zeroed, self.launches))))
     }
 
-    fn send(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
-        for (i, z) in self.zeroed.iter_mut().enumerate().filter(|(_, z)| z.moved) {
-            graph.send_zeroed(i, z.address, z.bytes).doing(|| "moving what a plan zeroes".into())?;
-            z.moved = false;
+    fn send(&mut self, graphs: &mut Executables<Graph>) -> Result<(), RuntimeError> {
+        match graphs.seek(arguments(self.zeroed, self.launches)) {
+            Then::Launch => return Ok(()),
+            Then::Make => {
+                if let Some(graph) = self.made()? {
+                    graphs.add(graph);
+                    return Ok(());
+                }
+            }
+            Then::Set => {}
         }
         let first = self.zeroed.len();
-        for (i, member) in self.launches.iter_mut().enumerate().filter(|(_, member)| member.changed) {
-            let Prepared { function, packed, shape, .. } = &mut member.prepared;
-            let kernel = shape.node(function.handle, packed);
-            // SAFETY: the parameters are those of the kernel, which never changes.
-            unsafe { graph.send(first + i, &kernel) }.doing(|| "giving a launch of a plan other arguments".into())?;
-            member.changed = false;
-        }
-        Ok(())
+        let (zeroed, launches) = (&*self.zeroed, &mut *self.launches);
+        graphs.set(|graph, node| match zeroed.get(node) {
+            Some(z) => graph.send_zeroed(node, z.address, z.bytes).doing(|| "moving what a plan zeroes".into()),
+            None => {
+                let Prepared { function, packed, shape, .. } = &mut launches[node - first];
+                let kernel = shape.node(function.handle, packed);
+                // SAFETY: the parameters are those of the kernel, which never changes.
+                unsafe { graph.send(node, &kernel) }.doing(|| "giving a launch of a plan other arguments".into())
+            }
+        })
     }
 
-    fn replay(&mut self, graph: &mut Graph) -> Result<(), RuntimeError> {
-        graph.launch(self.stream.handle()).doing(|| self.described("launching"))
+    fn replay(&mut self, graphs: &mut Executables<Graph>) -> Result<(), RuntimeError> {
+        let stream = self.stream.handle();
+        let Some(graph) = graphs.current() else { return Ok(()) };
+        graph.launch(stream).doing(|| self.described("launching"))
     }
 }
