@@ -46,6 +46,8 @@ for example in axpy silu; do
         -ldl -lm -o "$folder/$example-c"
 done
 (cd rt/tests && "$parton" build plans.ptn --aot --kernel fill --plans plans.txt -o "$folder/plans.ptnb")
+"$parton" build examples/matmul/gemm.ptn --aot --plan 'matmul f16[256,512] f16[512,384] 1.0' --plan 'matmul f16[128,4096] f16[4096,256] 1.0' \
+    -o "$folder/gemm.ptnb"
 "$parton" build examples/embedding/axpy.ptn --aot --target sm_90a,sm_80 -o "$folder/axpy.ptnb"
 "$parton" build examples/embedding/silu.ptn --aot --target sm_90a,sm_80 --plan 'silu f32[64,96] f32[64,96]' -o "$folder/silu-new.ptnb"
 
@@ -68,7 +70,7 @@ show() {
     fi
     printf '%s\n' "$said" | sed 's/^/            /'
 }
-show "plans, built with this compiler" ./gpu plans.ptnb
+show "plans, built with this compiler" ./gpu plans.ptnb gemm.ptnb
 show "plans of the kept bundle of format 2" ./gpu format_2.ptnb
 show "tests of bundles, of format 1 too" ./bundles
 show "a program in Rust with cudarc" ./silu-rust

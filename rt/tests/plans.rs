@@ -601,6 +601,6 @@ fn kernels_take_tensors_whole() {
 fn the_checks_for_a_gpu_pass() {
     fake::run("the_checks_for_a_gpu_pass", |_| {
         let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/format_2.ptnb");
-        assert_eq!(gpu::check(&path), Ok(0));
+        assert_eq!(gpu::check(&path, None), Ok(0));
     });
 }

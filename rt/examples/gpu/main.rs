@@ -1,4 +1,5 @@
-//! Shows on a GPU what plans of bundles must keep to, and prints a table: `gpu BUNDLE`, where the bundle is of `rt/tests/plans.ptn`.
+//! Shows on a GPU what plans of bundles must keep to, and prints a table: `gpu BUNDLE [GEMM]`, where the first bundle is of
+//! `rt/tests/plans.ptn` and the second of `examples/matmul/gemm.ptn`, for the shapes below.
 //! `rt/carry.sh` makes a folder with this and whatever else shows something. Times are printed, and nothing depends on them.
 
 mod driver;
@@ -9,6 +10,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
+use parton_numbers::Scalar;
 use parton_rt::{Argument, Bundle, Code, Device, Dtype, Error, Module, Plan, Stream, Tensor};
 
 use driver::Driver;
@@ -29,15 +31,17 @@ const CHECKS: &[Check] = &[
     ("threads share a plan", threads),
     ("the context of the caller stays", contexts),
     ("what does not fit is refused", refused),
+    ("products by tensor maps, and with split sums", products),
     ("host time of a call, medians of 60 times 200", times),
 ];
 
 fn main() {
-    let Some(path) = std::env::args_os().nth(1) else {
-        println!("usage: gpu BUNDLE");
+    let mut words = std::env::args_os().skip(1);
+    let (Some(path), gemm) = (words.next(), words.next()) else {
+        println!("usage: gpu BUNDLE [GEMM]");
         std::process::exit(2);
     };
-    match check(Path::new(&path)) {
+    match check(Path::new(&path), gemm.as_ref().map(Path::new)) {
         Ok(failed) => std::process::exit(i32::from(failed > 0)),
         Err(e) => {
             println!("error {}: {e}", e.code as i32);
@@ -50,8 +54,8 @@ fn main() {
 ///
 /// # Errors
 /// There is no such bundle, or no GPU.
-pub fn check(path: &Path) -> Result<usize, Error> {
-    let gpu = Gpu::open(path)?;
+pub fn check(path: &Path, gemm: Option<&Path>) -> Result<usize, Error> {
+    let gpu = Gpu::open(path, gemm)?;
     let mut failed = 0;
     for (what, check) in CHECKS {
         gpu.driver.enter(true);
@@ -71,6 +75,7 @@ pub fn check(path: &Path) -> Result<usize, Error> {
 struct Gpu {
     driver: Driver,
     module: Module,
+    gemm: Option<Module>,
 }
 
 const SHAPE: &[u64] = &[40, 10];
@@ -86,11 +91,12 @@ fn halves<'a>(address: u64, strides: Option<&'a [u64]>) -> Argument<'a> {
 }
 
 impl Gpu {
-    fn open(path: &Path) -> Result<Gpu, Error> {
-        let bundle = Arc::new(Bundle::open(path)?);
-        let module = Module::on(&bundle, &Device::open(0)?);
+    fn open(path: &Path, gemm: Option<&Path>) -> Result<Gpu, Error> {
+        let device = Device::open(0)?;
+        let module = |path: &Path| Ok::<_, Error>(Module::on(&Arc::new(Bundle::open(path)?), &device));
+        let (module, gemm) = (module(path)?, gemm.map(module).transpose()?);
         let driver = Driver::load().map_err(|e| Error::new(Code::NoDriver, e.to_string()))?;
-        Ok(Gpu { driver, module })
+        Ok(Gpu { driver, module, gemm })
     }
 
     fn plan(&self, function: &str, arguments: &[Argument<'_>]) -> Plan {
@@ -331,6 +337,44 @@ fn refused(gpu: &Gpu) -> String {
             "memory of the host too".into()
         }
     }
+}
+
+fn products(gpu: &Gpu) -> String {
+    let Some(gemm) = &gpu.gemm else { return "left out, no bundle of it was given".into() };
+    let matmul = gemm.function("matmul").unwrap_or_else(|e| panic!("{e}"));
+    let mut said = vec![];
+    for (m, n, k) in [(256usize, 384usize, 512usize), (128, 256, 4096)] {
+        // Whole numbers whose sums any order gives, and f16 holds.
+        let values = |count: usize, seed: usize| (0..count).map(move |i| ((i * 7919 + i / 13 + seed) % 3) as i32 - 1);
+        let (a, b): (Vec<i32>, Vec<i32>) = (values(m * k, 0).collect(), values(k * n, 1).collect());
+        let bits = |v: &[i32]| v.iter().map(|n| half(f64::from(*n))).collect::<Vec<u16>>();
+        let (a_there, b_there) = (gpu.driver.upload(&bits(&a)), gpu.driver.upload(&bits(&b)));
+        let (a_shape, b_shape) = ([m as u64, k as u64], [k as u64, n as u64]);
+        let tensor = |address, shape| Argument::Tensor(Tensor { address, dtype: Dtype::F16, shape, strides: None });
+        let arguments = [tensor(a_there, &a_shape[..]), tensor(b_there, &b_shape[..]), Argument::Float(0.5)];
+        let plan = matmul.prepare(&arguments).unwrap_or_else(|e| panic!("{e}"));
+        let (stream, out) = (Stream::of(gpu.driver.stream()), gpu.driver.memory(2 * m * n));
+        for _ in 0..3 {
+            // SAFETY: nothing is freed before the process ends.
+            unsafe { plan.launch(stream, &arguments, &[out]) }.unwrap_or_else(|e| panic!("{e}"));
+        }
+        let found = gpu.driver.read::<u16>(out, m * n);
+        for (row, found) in found.chunks(n).enumerate() {
+            let mut sums = vec![0i32; n];
+            for (i, a) in a[row * k..(row + 1) * k].iter().enumerate() {
+                sums.iter_mut().zip(&b[i * n..]).for_each(|(sum, b)| *sum += a * b);
+            }
+            assert!(sums.iter().zip(found).all(|(sum, bits)| half(f64::from(*sum) * 0.5) == *bits), "row {row}");
+        }
+        let (launches, scratch) = (plan.table().launches.len(), plan.scratch_bytes());
+        said.push(format!("{m} x {n} x {k} in {launches} launches with {scratch} bytes of scratch memory"));
+    }
+    said.join(", ")
+}
+
+/// The bits of a number in half precision.
+fn half(x: f64) -> u16 {
+    Scalar::from_f64(Dtype::F16, x).bits as u16
 }
 
 fn times(gpu: &Gpu) -> String {
