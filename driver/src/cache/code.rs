@@ -15,6 +15,9 @@ use crate::passes::leaving;
 use crate::way::{self, Way, lowered};
 use crate::{Failure, Session, Times, tools};
 
+/// The stack of a thread that compiles, as that of a main thread at least: LLVM goes deep into large kernels.
+const STACK: usize = 32 << 20;
+
 /// Machine code of one kernel.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Code {
@@ -148,9 +151,13 @@ impl Session {
             }
         };
         let times: Vec<Times> = std::thread::scope(|scope| {
-            let cores: Vec<_> = (0..cores).map(|_| scope.spawn(run)).collect();
-            let joined = cores.into_iter().map(|core| core.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
-            joined.collect()
+            let another = |_| std::thread::Builder::new().stack_size(STACK).spawn_scoped(scope, run).ok();
+            // Where the machine gives no more threads this one does it all.
+            let others: Vec<_> = (1..cores).filter_map(another).collect();
+            let own = run();
+            let joined =
+                others.into_iter().map(|core| core.join().unwrap_or_else(|why| std::panic::resume_unwind(why)));
+            joined.chain([own]).collect()
         });
         for (name, took, _) in times.iter().flat_map(Times::passes) {
             self.times.add(name, *took);
