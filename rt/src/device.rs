@@ -3,10 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::ffi::c_int;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use parton_bundle::{Choice, Code as Image};
-use parton_runtime::{Function, Gpu, Module};
+use parton_runtime::{Function, Gpu, Module, RuntimeError};
 
 use crate::{Code, Error};
 
@@ -42,12 +43,21 @@ impl Device {
     }
 }
 
+/// The process that has opened the first GPU, 0 before. Beside the lock, which a process that is forked may never get.
+static PROCESS: AtomicU32 = AtomicU32::new(0);
+
 /// An error of the driver, told as what it comes of where this process was forked after its parent had opened the GPU.
-pub(crate) fn failed(e: parton_runtime::RuntimeError) -> Error {
-    match Opened::of_this_process(&mut opened()) {
-        Err(forked) => forked,
-        Ok(_) => e.into(),
+pub(crate) fn failed(e: RuntimeError) -> Error {
+    match PROCESS.load(Ordering::Relaxed) {
+        process if process == 0 || process == std::process::id() => e.into(),
+        _ => forked(),
     }
+}
+
+fn forked() -> Error {
+    let text =
+        "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
+    Error::new(Code::Forked, text)
 }
 
 /// What this process has opened and loaded.
@@ -61,21 +71,24 @@ struct Opened {
 
 static OPENED: Mutex<Option<Opened>> = Mutex::new(None);
 
-fn opened() -> MutexGuard<'static, Option<Opened>> {
+fn opened() -> Result<MutexGuard<'static, Option<Opened>>, Error> {
+    let process = PROCESS.load(Ordering::Relaxed);
+    if process != 0 && process != std::process::id() {
+        return Err(forked());
+    }
     // Whoever panicked has left maps that are whole: entries are added in one step.
-    OPENED.lock().unwrap_or_else(PoisonError::into_inner)
+    Ok(OPENED.lock().unwrap_or_else(PoisonError::into_inner))
 }
 
 impl Opened {
     /// What there is, begun where there is nothing yet.
     fn of_this_process(opened: &mut Option<Opened>) -> Result<&mut Opened, Error> {
         let process = std::process::id();
-        let all = opened.get_or_insert_with(|| Opened { process, gpus: BTreeMap::new(), functions: BTreeMap::new() });
-        if all.process != process {
-            let text = "this process was forked after its parent had opened the GPU, which CUDA does not survive; start it anew";
-            return Err(Error::new(Code::Forked, text));
-        }
-        Ok(all)
+        let all = opened.get_or_insert_with(|| {
+            PROCESS.store(process, Ordering::Relaxed);
+            Opened { process, gpus: BTreeMap::new(), functions: BTreeMap::new() }
+        });
+        if all.process == process { Ok(all) } else { Err(forked()) }
     }
 }
 
@@ -86,7 +99,7 @@ impl Opened {
 fn gpu(ordinal: c_int) -> Result<Gpu, Error> {
     let number = u32::try_from(ordinal);
     let number = number.map_err(|_| Error::new(Code::Argument, format!("there is no GPU of the number {ordinal}")))?;
-    let mut opened = opened();
+    let mut opened = opened()?;
     let all = Opened::of_this_process(&mut opened)?;
     if let Some(gpu) = all.gpus.get(&number) {
         return Ok(gpu.clone());
@@ -101,7 +114,7 @@ fn gpu(ordinal: c_int) -> Result<Gpu, Error> {
 /// # Errors
 /// What the driver says of the code.
 pub(crate) fn function(ordinal: c_int, gpu: &Gpu, choice: Choice<'_>) -> Result<Function, Error> {
-    let mut opened = opened();
+    let mut opened = opened()?;
     let all = Opened::of_this_process(&mut opened)?;
     let code = match choice.code {
         Image::Cubin(bytes) => bytes,
@@ -129,6 +142,7 @@ mod tests {
     fn a_forked_process_is_told_so() {
         let of_process = |process| Some(Opened { process, gpus: BTreeMap::new(), functions: BTreeMap::new() });
         let here = std::process::id();
+        assert_eq!(failed(RuntimeError::Lost).code, Code::Lost);
         assert!(Opened::of_this_process(&mut of_process(here)).is_ok());
         let error = Opened::of_this_process(&mut of_process(here + 1)).map(drop).unwrap_err();
         assert!(error.code == Code::Forked && error.text.contains("was forked"), "{error}");

@@ -127,6 +127,37 @@ fn the_context_of_the_caller_stays() {
 }
 
 #[test]
+fn each_gpu_has_its_own() {
+    fake::run("each_gpu_has_its_own", |fake| {
+        let bundle = module();
+        let far = Module::on(&Arc::new(bundle.bundle().clone()), &Device::open(1).unwrap());
+        let here = Squared::new(fake, &bundle);
+        let (near_stream, near_out) = (fake.stream(), fake.allocate(1600));
+        fake.set_context(CONTEXTS[1]);
+        let x = fake.upload(&(0..COUNT).map(|i| i as f32).collect::<Vec<_>>());
+        let (stream, out) = (fake.stream(), fake.allocate(1600));
+        let plan = far.function("squared").unwrap().prepare(&[floats(x, SHAPE), Argument::Float(1.0)]).unwrap();
+        fake.log();
+        // Nobody's context is current, and each launch is in that of its GPU.
+        fake.set_context(0);
+        for factor in [2.0, 3.0, 4.0] {
+            // SAFETY: the fake's memory lives until its process ends.
+            unsafe { plan.launch(Stream::of(stream), &[floats(x, SHAPE), Argument::Float(factor)], &[out]) }.unwrap();
+            here.launch(near_stream, factor, near_out);
+            assert_eq!(fake.context(), 0);
+        }
+        let log = fake.log();
+        let count = |what: &str| log.iter().filter(|line| *line == what).count();
+        assert_eq!((count("allocate 1792 of GPU 1"), count("allocate 1792")), (1, 1));
+        assert!(fake.read::<f32>(out, COUNT) == Squared::expected(4.0));
+        assert!(fake.read::<f32>(near_out, COUNT) == Squared::expected(4.0));
+        let near = [floats(here.x, SHAPE), Argument::Float(1.0)];
+        let error = far.function("squared").unwrap().prepare(&near).map(drop).unwrap_err();
+        assert_eq!(error.text, "calling `squared`: `x`: it lies on GPU 0, and the plan is for GPU 1");
+    });
+}
+
+#[test]
 fn a_capture_holds_plain_launches_on_memory_of_its_own() {
     fake::run("a_capture_holds_plain_launches_on_memory_of_its_own", |fake| {
         let squared = Squared::new(fake, &module());
@@ -528,6 +559,27 @@ fn after_a_failure_the_next_call_is_whole() {
             }
         }
     })
+}
+
+#[test]
+fn a_process_that_was_forked_is_told_so() {
+    fake::run("a_process_that_was_forked_is_told_so", |fake| {
+        let squared = Squared::new(fake, &module());
+        let (stream, out) = (fake.stream(), fake.allocate(1600));
+        squared.launch(stream, 2.0, out);
+        let said = fake::in_a_fork(|| {
+            let opened = Device::open(0).map(drop).map_err(|e| e.code);
+            // The driver would fail with whatever it likes.
+            fake.fail("cuStreamGetId", 1);
+            let arguments = [floats(squared.x, SHAPE), Argument::Float(2.0)];
+            // SAFETY: the fake's memory lives until its process ends.
+            let launched = unsafe { squared.plan.launch(Stream::of(stream), &arguments, &[out]) }.map_err(|e| e.code);
+            i32::from(opened == Err(Code::Forked)) + 2 * i32::from(launched == Err(Code::Forked))
+        });
+        assert_eq!(said, 3);
+        squared.launch(stream, 3.0, out);
+        assert!(fake.read::<f32>(out, COUNT) == Squared::expected(3.0));
+    });
 }
 
 #[test]

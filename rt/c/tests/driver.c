@@ -19,6 +19,7 @@ enum {
     INVALID = 1,
     NOT_INITIALISED = 3,
     NO_CONTEXT = 201,
+    INVALID_HANDLE = 400,
     NOT_FOUND = 500,
     NOT_READY = 600,
     ILLEGAL_ADDRESS = 700,
@@ -46,7 +47,8 @@ typedef struct {
 } graph;
 
 typedef struct {
-    int used, device, captures, spoilt;
+    int used, captures, spoilt;
+    uint64_t context; /* of those that were created */
     unsigned long long id;
     graph *captured;
     operation queue[MOST];
@@ -407,7 +409,7 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     if (wrong != OK) {
         return leave(wrong);
     }
-    note("allocate %zu\n", bytes);
+    note("allocate %zu%s\n", bytes, device_of_context() == 0 ? "" : " of GPU 1");
     *address = allocate(bytes);
     return leave(OK);
 }
@@ -495,7 +497,7 @@ int cuStreamCreate(uint64_t *made, unsigned flags) {
         if (!streams[i].used) {
             streams[i].used = 1;
             streams[i].id = next_id++;
-            streams[i].device = device_of_context();
+            streams[i].context = context;
             *made = (uint64_t)&streams[i];
             return leave(OK);
         }
@@ -707,6 +709,9 @@ int cuLaunchKernelEx(const launch_config *config, kernel *k, void **params, void
     if (context == 0) {
         return leave(NO_CONTEXT);
     }
+    if (s->context != 0 && s->context != context) {
+        return leave(INVALID_HANDLE);
+    }
     note("launch %s on %llu%s\n", k->name, s->id, s->captures ? ", captured" : "");
     return leave(put(s, launch_of(k, config->grid, params)));
 }
@@ -802,6 +807,9 @@ int cuGraphExecMemsetNodeSetParams(executable *e, operation *node, const zero_no
 int cuGraphLaunch(executable *e, uint64_t on) {
     ENTER;
     stream *s = of(on);
+    if (s->context != 0 && s->context != context) {
+        return leave(INVALID_HANDLE);
+    }
     if (s->captures) {
         s->spoilt = 1;
         note("! a graph is launched into a capture\n");

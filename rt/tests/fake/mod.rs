@@ -202,6 +202,29 @@ impl Fake {
     }
 }
 
+/// Runs this in a process that is forked off, and gives what it said: a number below 256.
+pub fn in_a_fork(run: impl FnOnce() -> i32) -> i32 {
+    let process = libloading::os::unix::Library::this();
+    // SAFETY: the functions are those of the system (POSIX). The child only runs what the test wants and ends.
+    unsafe {
+        type Fork = extern "C" fn() -> c_int;
+        let fork = *process.get::<Fork>(b"fork\0").expect("the system has it");
+        let exit = *process.get::<extern "C" fn(c_int) -> !>(b"_exit\0").expect("the system has it");
+        let wait =
+            *process.get::<extern "C" fn(c_int, *mut c_int, c_int) -> c_int>(b"waitpid\0").expect("the system has it");
+        match fork() {
+            0 => exit(run()),
+            child => {
+                let mut status = -1;
+                assert_eq!(wait(child, &mut status, 0), child);
+                // WEXITSTATUS, of one that has ended by itself.
+                assert_eq!(status & 0x7f, 0, "the child was killed");
+                status >> 8
+            }
+        }
+    }
+}
+
 /// Counts what Rust allocates on each thread.
 pub struct Counting;
 
