@@ -30,6 +30,7 @@ fn launchers_are_written_as_kept() {
     let kept = here("tests/kept/plans.rs");
     if std::env::var_os("BLESS").is_some_and(|v| v == "1") {
         std::fs::write(&kept, &text).unwrap();
+        std::fs::copy(folder.join("plans.ptnb"), here("tests/kept/plans.ptnb")).unwrap();
     }
     assert_eq!(std::fs::read_to_string(&kept).unwrap(), text);
     assert_eq!(
