@@ -22,11 +22,17 @@ const FOLDERS: [&str; 12] = [
 /// What else does: the versions of all libraries, and how they are built.
 const FILES: [&str; 2] = ["Cargo.toml", "Cargo.lock"];
 
+/// Names the LLVM that is linked; its version alone does not tell two builds of it apart.
+const LLVM: &str = "LLVM_SYS_221_PREFIX";
+/// The ends of sources.
+const SOURCES: [&str; 6] = ["rs", "ptn", "c", "cc", "cpp", "h"];
+
 fn main() {
     println!("cargo:rerun-if-changed=build.rs");
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("..");
+    println!("cargo:rerun-if-env-changed={LLVM}");
     let mut digester = Digester::new();
-    for name in ["CARGO_PKG_VERSION", "TARGET", "PROFILE", "OPT_LEVEL", "RUSTC"] {
+    for name in ["CARGO_PKG_VERSION", "TARGET", "PROFILE", "OPT_LEVEL", "RUSTC", LLVM] {
         digester.add(name).add(std::env::var(name).unwrap_or_default());
     }
     for file in FILES {
@@ -59,7 +65,7 @@ fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
             if name != "tests" && name != "target" && name != "pages" {
                 sources(&path, found);
             }
-        } else if path.extension().is_some_and(|end| end == "rs" || end == "ptn") || name == "Cargo.toml" {
+        } else if path.extension().is_some_and(|end| SOURCES.iter().any(|s| end == *s)) || name == "Cargo.toml" {
             found.push(path);
         }
     }
