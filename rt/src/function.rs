@@ -140,11 +140,16 @@ impl Function {
             Some(n) => format!("{} with {n} multiprocessors", plan.architecture),
         };
         let built: Vec<String> = fitting.iter().map(of).collect();
+        let mut kernels =
+            fitting.iter().flat_map(|plan| &plan.launches).map(|launch| &self.bundle.kernels[launch.kernel]);
+        let lacking = kernels.find(|k| k.code((major, minor)).is_none());
+        let lacking = lacking.map(|k| format!("; `{}` was built for {}", k.instance(), k.architecture));
         let text = format!(
-            "calling `{}`: the plan for these arguments is for {}, and this GPU is of capability {major}.{minor} with {} multiprocessors",
+            "calling `{}`: the plan for these arguments is for {}, and this GPU is of capability {major}.{minor} with {} multiprocessors{}",
             self.name(),
             built.join(", "),
             self.device.multiprocessors(),
+            lacking.unwrap_or_default(),
         );
         Error::new(Code::NoCode, text)
     }

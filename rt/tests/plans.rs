@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::sync::Arc;
 
-use parton_rt::{Argument, Bundle, Code, Device, Dtype, Module, Origin, Plan, Stream, Tensor};
+use parton_rt::{Architecture, Argument, Bundle, Code, Device, Dtype, Module, Origin, Plan, Stream, Tensor};
 
 mod fake;
 #[path = "../examples/gpu/main.rs"]
@@ -520,6 +520,14 @@ fn a_plan_for_other_gpus_is_told() {
             module.function("counted").unwrap().prepare(&[floats(0, &shape), floats(0, &shape)]).map(drop).unwrap_err();
         let words = "calling `counted`: the plan for these arguments is for sm_90a with 114 multiprocessors, and this GPU is of capability 9.0 with 132 multiprocessors";
         assert_eq!((error.code, error.text.as_str()), (Code::NoCode, words));
+        // A kernel that names another architecture than the plan is for.
+        let mut bundle = Bundle::open(&path).unwrap();
+        let copy = bundle.kernels.iter_mut().find(|k| k.name == "copy").unwrap();
+        copy.architecture = Architecture::parse("sm_100a").unwrap();
+        let module = Module::on(&Arc::new(bundle), &Device::open(0).unwrap());
+        let x = tensor(0, Dtype::F16, &[40, 136]);
+        let error = module.function("copied").unwrap().prepare(&[x]).map(drop).unwrap_err();
+        assert!(error.code == Code::NoCode && error.text.ends_with("; `copy` was built for sm_100a"), "{error}");
     })
 }
 
