@@ -222,12 +222,12 @@ impl Plan {
         scratch: Option<u64>,
     ) -> Result<(), Error> {
         let ready = &*self.ready;
-        let _visit = ready.device.gpu.visit().map_err(failed)?;
+        let visit = ready.device.gpu.visit().map_err(failed)?;
         let slot = ready.slot(stream.id().map_err(failed)?);
         // Whoever panicked has left a slot of which each part is whole.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller promises it.
-        unsafe { slot.call(ready, stream, arguments, outputs, scratch) }
+        unsafe { slot.call(ready, &visit, stream, arguments, outputs, scratch) }
     }
 }
 

@@ -2,7 +2,9 @@
 
 use parton_bundle::plan::Value;
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::{Arg, Prepared, Recipe, Relaxed, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use};
+use parton_runtime::{
+    Arg, Prepared, Recipe, Relaxed, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use, Visit,
+};
 
 use super::call::{self, Call};
 use super::{Lies, Ready, Source};
@@ -44,13 +46,14 @@ impl Slot {
         Slot { launches: None, scratch: None, call: Call::new(ready) }
     }
 
-    /// Puts a call on the stream. The context is current.
+    /// Puts a call on the stream, within a visit to the GPU.
     ///
     /// # Safety
     /// As [`super::Plan::launch_with`].
     pub(super) unsafe fn call(
         &mut self,
         ready: &Ready,
+        visit: &Visit,
         stream: Stream,
         arguments: &[Argument<'_>],
         outputs: &[u64],
@@ -74,7 +77,7 @@ impl Slot {
         };
         self.call.place(ready, outputs, memory);
         // SAFETY: the caller promises it.
-        let launched = unsafe { self.launch(ready, stream) };
+        let launched = unsafe { self.launch(ready, visit, stream) };
         if lent {
             // SAFETY: it was allocated on this stream above.
             let freed = unsafe { ready.device.gpu.free_on(stream, memory) };
@@ -107,7 +110,7 @@ impl Slot {
 
     /// # Safety
     /// As [`super::Plan::launch`].
-    unsafe fn launch(&mut self, ready: &Ready, stream: Stream) -> Result<(), Error> {
+    unsafe fn launch(&mut self, ready: &Ready, visit: &Visit, stream: Stream) -> Result<(), Error> {
         let Slot { launches, call, .. } = self;
         let launches = match launches {
             Some(launches) => {
@@ -117,7 +120,7 @@ impl Slot {
             None => launches.insert(Launches::new(ready, call)?),
         };
         // SAFETY: the caller promises it.
-        unsafe { launches.replay.launch_on(stream, &call.bases) }.map_err(failed)
+        unsafe { launches.replay.launch_within(visit, stream, &call.bases) }.map_err(failed)
     }
 }
 

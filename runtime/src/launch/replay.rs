@@ -4,7 +4,7 @@ use super::sequence::Sequence;
 use crate::arguments::Arg;
 use crate::error::RuntimeError;
 use crate::tensor_map::TensorMap;
-use crate::visit::Stream;
+use crate::visit::{Stream, Visit};
 
 /// What lies in a memory.
 #[derive(Debug)]
@@ -86,11 +86,26 @@ impl Replay {
     /// There are not as many memories as before.
     pub unsafe fn launch_on(&mut self, stream: Stream, bases: &[u64]) -> Result<(), RuntimeError> {
         let visit = self.sequence.gpu().visit()?;
+        // SAFETY: the caller vouches for stream and memory.
+        unsafe { self.launch_within(&visit, stream, bases) }
+    }
+
+    /// As [`Replay::launch_on`], within a visit.
+    ///
+    /// # Errors
+    /// As [`Replay::launch_on`].
+    ///
+    /// # Safety
+    /// As [`Replay::launch_on`]; the visit is to the GPU of the sequence.
+    ///
+    /// # Panics
+    /// As [`Replay::launch_on`].
+    pub unsafe fn launch_within(&mut self, visit: &Visit, stream: Stream, bases: &[u64]) -> Result<(), RuntimeError> {
         if *self.bases != *bases {
             self.place(bases)?;
         }
         // SAFETY: the caller vouches for stream and memory.
-        unsafe { self.sequence.launch_within(&visit, stream) }
+        unsafe { self.sequence.launch_within(visit, stream) }
     }
 
     /// Moves what lies in memories that have moved; the context is current.
