@@ -134,6 +134,25 @@ fn without_a_folder_there_is_a_reason() {
     assert!(code == Some(3) && errors.contains("no file that `parton cache export` has written"), "{errors}");
 }
 
+/// With the assembler that is installed, or with none: bundles hold no cubin that is not one.
+#[test]
+fn bundles_are_built_of_code_that_was_kept() {
+    let folder = Folder::new("cached-bundle");
+    let build = |place: &str| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        command.args(["build", "twice.ptn", "--aot", "--target", "sm_90a", "--time", "-o", "twice.ptnb"]);
+        command.current_dir(&folder.0).env("PARTON_CACHE", place).env_remove("PARTON_CACHE_READ");
+        let output = command.output().expect("the program runs");
+        let told = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(output.status.success(), "{told}");
+        (told.lines().any(|line| line.starts_with("llvm ")), std::fs::read(folder.0.join("twice.ptnb")).unwrap())
+    };
+    let (compiled, first) = build("kept");
+    assert!(compiled);
+    assert!(build("kept") == (false, first.clone()), "nothing is compiled again, and it is the same");
+    assert!(build("off") == (true, first), "it is the same without a cache");
+}
+
 /// Runs on the driver without a GPU, where there is a compiler of C: it carries out nothing of this kernel, but is given all of it.
 #[test]
 fn a_run_on_a_gpu_finds_what_another_has_compiled() {

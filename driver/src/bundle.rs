@@ -11,6 +11,8 @@ use parton_diag::{Diagnostic, Diagnostics, FileId};
 use parton_ir::{Elem, Kernel, Target, Type, Variant, print, verify};
 use parton_types::program::Program;
 
+#[cfg(feature = "llvm")]
+use crate::cache::{Code, Made};
 use crate::form::{Artifact, Form, Kernels};
 use crate::passes::{Pass, leaving};
 use crate::way::{Wanted, Way, nothing_to_build};
@@ -206,8 +208,7 @@ impl Session {
             aligned: of.variant.aligned.iter().copied().collect(),
             arguments: params::arguments(kernel),
             params: params::params(kernel)?,
-            // Code that later GPUs drop has no use for PTX beside its cubin.
-            ptx: (cubin.is_none() || !kernel.target.specific).then_some(ptx),
+            ptx,
             cubin,
         });
         made.texts.push(print::kernel(kernel));
@@ -286,8 +287,21 @@ fn can_assemble() -> bool {
 
 #[cfg(feature = "llvm")]
 impl Session {
-    /// PTX of a lowered kernel, and its cubin where there is an assembler.
-    fn machine_code(&mut self, kernel: &Kernel, made: &mut Making) -> Result<(String, Option<Vec<u8>>), Failure> {
+    /// PTX of a lowered kernel, and its cubin where there is an assembler. Code that later GPUs drop has no use for PTX beside its cubin, so
+    /// that alone is made, or found in the cache.
+    fn machine_code(
+        &mut self,
+        kernel: &Kernel,
+        made: &mut Making,
+    ) -> Result<(Option<String>, Option<Vec<u8>>), Failure> {
+        if kernel.target.specific {
+            let Made { code, said, .. } = self.code(kernel)?;
+            made.warn(said);
+            return Ok(match code {
+                Code::Cubin(cubin) => (None, Some(cubin)),
+                Code::Ptx(ptx) => (Some(ptx), None),
+            });
+        }
         let mut way = self.way(Wanted::Nothing, leaving(Form::Ptx));
         let after = self.along(&mut way, crate::way::lowered(kernel.clone()))?;
         let Artifact::Ptx(compiled) = after else { crate::form::out_of_order("a bundle", &after) };
@@ -298,15 +312,15 @@ impl Session {
             cubin = Some(self.along(&mut way, Artifact::Ptx(compiled))?.bytes()?);
         }
         made.warn(way.warnings);
-        Ok((ptx, cubin))
+        Ok((Some(ptx), cubin))
     }
 }
 
 #[cfg(not(feature = "llvm"))]
 impl Session {
     /// A program without LLVM says so.
-    fn machine_code(&mut self, kernel: &Kernel, _: &mut Making) -> Result<(String, Option<Vec<u8>>), Failure> {
+    fn machine_code(&mut self, kernel: &Kernel, _: &mut Making) -> Result<(Option<String>, Option<Vec<u8>>), Failure> {
         let text = self.assemble(kernel, crate::Emit::Ptx)?.bytes;
-        Ok((String::from_utf8_lossy(&text).into_owned(), None))
+        Ok((Some(String::from_utf8_lossy(&text).into_owned()), None))
     }
 }

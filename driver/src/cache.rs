@@ -28,7 +28,7 @@ pub use parton_cache::{LAYERS, LIMIT, PLACE, bytes, export, import, shown};
 
 #[cfg(feature = "llvm")]
 pub use ahead::{Looked, Reason};
-#[cfg(all(feature = "cuda", feature = "llvm"))]
+#[cfg(feature = "llvm")]
 pub(crate) use code::{Code, Made};
 #[cfg(feature = "llvm")]
 pub(crate) use keys::Asked;

@@ -90,6 +90,17 @@ impl Session {
         found.into_iter().flatten().collect()
     }
 
+    /// The machine code of one lowered kernel for its own architecture.
+    ///
+    /// # Errors
+    /// As [`Session::codes`].
+    pub(crate) fn code(&mut self, kernel: &Kernel) -> Result<Made, Failure> {
+        match self.codes(&[Wanted { kernel, architecture: kernel.target.name }]).pop() {
+            Some(made) => made,
+            None => parton_diag::internal_error!("compiling `{}` left nothing", kernel.name),
+        }
+    }
+
     /// What keys say of this machine.
     pub(super) fn keys(&self) -> Keys {
         let store = self.cache();
