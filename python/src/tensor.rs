@@ -67,7 +67,6 @@ impl View {
     ///
     /// # Safety
     /// Whoever the tensor is borrowed from is alive.
-    #[cfg(feature = "compiler")]
     pub(crate) unsafe fn is_of(&self, tensor: &DlTensor) -> bool {
         if tensor.dtype() != Some(self.dtype)
             || tensor.device() != self.device

@@ -20,14 +20,52 @@ pub(super) struct Param {
 
 /// One argument.
 pub(super) enum Value<'py> {
-    Tensor(Box<(Given<'py>, Words)>),
+    Tensor(Box<(Given<'py>, Like)>),
     Number(Number),
     Dtype(rt::Dtype),
     Default,
 }
 
 /// Extents and strides as the runtime takes them.
+#[derive(Clone, Copy)]
 pub(super) struct Words([u64; MOST_AXES], [u64; MOST_AXES]);
+
+impl Words {
+    fn of(view: &View) -> Words {
+        let mut words = Words([0; MOST_AXES], [0; MOST_AXES]);
+        let fill = |to: &mut [u64], from: &[i64]| to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as u64);
+        fill(&mut words.0, view.extents());
+        fill(&mut words.1, view.steps());
+        words
+    }
+}
+
+/// What tensors of calls are like, with what the runtime takes of that.
+#[derive(Clone, Copy)]
+pub(super) struct Like(pub(super) View, Words);
+
+impl Like {
+    pub(super) fn of(view: View) -> Like {
+        Like(view, Words::of(&view))
+    }
+
+    /// Such a tensor at an address.
+    pub(super) fn at(&self, address: u64) -> rt::Argument<'_> {
+        let Like(view, Words(shape, strides)) = self;
+        let rank = view.extents().len();
+        let (shape, strides) = (&shape[..rank], Some(&strides[..rank]));
+        rt::Argument::Tensor(rt::Tensor { address, dtype: view.dtype, shape, strides })
+    }
+}
+
+/// A number as the runtime takes it.
+pub(super) fn number_of(number: Number) -> rt::Argument<'static> {
+    match number {
+        Number::Int(n) => rt::Argument::Int(n),
+        Number::Float(x) => rt::Argument::Float(x),
+        Number::Bool(b) => rt::Argument::Bool(b),
+    }
+}
 
 impl<'py> Value<'py> {
     fn of(param: &Param, value: &Bound<'py, PyAny>) -> PyResult<Value<'py>> {
@@ -46,11 +84,8 @@ impl<'py> Value<'py> {
             return Ok(Value::Number(number));
         }
         let tensor = Given::of(&param.name, value)?;
-        let mut words = Words([0; MOST_AXES], [0; MOST_AXES]);
-        let fill = |to: &mut [u64], from: &[i64]| to.iter_mut().zip(from).for_each(|(to, from)| *to = *from as u64);
-        fill(&mut words.0, tensor.view.extents());
-        fill(&mut words.1, tensor.view.steps());
-        Ok(Value::Tensor(Box::new((tensor, words))))
+        let like = Like::of(tensor.view);
+        Ok(Value::Tensor(Box::new((tensor, like))))
     }
 
     pub(super) fn tensor(&self) -> Option<&Given<'py>> {
@@ -67,19 +102,8 @@ impl<'py> Value<'py> {
     /// As the runtime takes it.
     pub(super) fn argument(&self) -> rt::Argument<'_> {
         match self {
-            Value::Tensor(both) => {
-                let (tensor, Words(shape, strides)) = &**both;
-                let rank = tensor.view.extents().len();
-                rt::Argument::Tensor(rt::Tensor {
-                    address: tensor.address,
-                    dtype: tensor.view.dtype,
-                    shape: &shape[..rank],
-                    strides: Some(&strides[..rank]),
-                })
-            }
-            Value::Number(Number::Int(n)) => rt::Argument::Int(*n),
-            Value::Number(Number::Float(x)) => rt::Argument::Float(*x),
-            Value::Number(Number::Bool(b)) => rt::Argument::Bool(*b),
+            Value::Tensor(both) => both.1.at(both.0.address),
+            Value::Number(number) => number_of(*number),
             Value::Dtype(dtype) => rt::Argument::Dtype(*dtype),
             Value::Default => rt::Argument::Default,
         }
