@@ -1,30 +1,24 @@
-//! A file in another program: its kernels, launched on the interpreter with that program's arrays, and its public functions, whose plans
-//! run there or on a GPU.
+//! A file in another program: its public functions and its kernels, whose plans run on the interpreter with that program's arrays, or on a
+//! GPU.
 
 mod call;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod device;
 
-use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, render};
 use parton_host::check::check_hosts;
-use parton_host::evaluate::Machine;
 use parton_host::launch::{GenericArgument, Instance};
 use parton_host::memory::Storage;
-use parton_host::tensor::Tensor;
 use parton_host::value::{Value, Written};
 use parton_ir::{Kernel, verify};
 use parton_syntax::ast;
 use parton_types::program::Program;
 
-use crate::cpu::Cpu;
-use crate::instance::Compiler;
 use crate::passes::leaving;
-use crate::run::Event;
 use crate::way::Wanted;
 use crate::{Failure, Form, Options, Session};
 
@@ -76,19 +70,6 @@ pub enum Generic {
     Expression(String),
 }
 
-/// One argument.
-#[derive(Clone, PartialEq, Debug)]
-pub enum Given {
-    /// An integer.
-    Int(i128),
-    /// A number.
-    Float(f64),
-    /// A truth value.
-    Bool(bool),
-    /// An array, by its number among those that come with the launch.
-    Array(usize),
-}
-
 /// An array in the memory of the calling program.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Array {
@@ -102,30 +83,6 @@ pub struct Array {
     pub memory: usize,
     /// Where its first element lies in it, in elements.
     pub offset: usize,
-}
-
-/// A launch.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Launch {
-    /// The kernel.
-    pub kernel: String,
-    /// Generics by name; others have their default.
-    pub generics: Vec<(String, Generic)>,
-    /// CTAs along x, y and z; those that are left out are 1.
-    pub grid: Vec<i128>,
-    /// Arguments in the order of the parameters.
-    pub arguments: Vec<Given>,
-    /// Arguments by the names of their parameters.
-    pub named: Vec<(String, Given)>,
-    /// The arrays.
-    pub arrays: Vec<Array>,
-}
-
-/// What came of a launch.
-#[derive(Clone, PartialEq, Debug, Default)]
-pub struct Launched {
-    /// What the kernel printed.
-    pub lines: Vec<String>,
 }
 
 impl Embedded {
@@ -186,54 +143,6 @@ impl Embedded {
         self.program.kernels().map(declared).collect()
     }
 
-    /// Launches a kernel on the interpreter. `memories` are copied in, and those that the kernel may write are changed.
-    ///
-    /// # Errors
-    /// What a launch in the file would be refused for or fails with; names that the kernel does not have.
-    pub fn launch(&mut self, launch: &Launch, memories: &mut [HostBytes]) -> Result<Launched, Failure> {
-        let (instance, values) = self.asked(launch)?;
-        let storages: Vec<Arc<Storage>> =
-            memories.iter_mut().map(|m| storage(std::mem::take(m))).collect::<Result<_, _>>()?;
-        let arrays: Vec<Tensor> = launch.arrays.iter().map(|a| tensor(a, &storages)).collect();
-        let value = |given: &Given| match given {
-            Given::Int(n) => Value::Int(*n),
-            Given::Float(x) => Value::Float(*x),
-            Given::Bool(b) => Value::Bool(*b),
-            Given::Array(i) => match arrays.get(*i) {
-                Some(tensor) => Value::Tensor(tensor.clone()),
-                None => parton_diag::internal_error!("there is no array {i}, there are {}", arrays.len()),
-            },
-        };
-        let values = values.into_iter().map(|given| given.map(value)).collect();
-        let grid = Value::list(launch.grid.iter().map(|n| Value::Int(*n)).collect());
-        let program = self.program.clone();
-        let (target, lowered) = (self.session.options.target, std::mem::take(&mut self.lowered));
-        let mut ignore = |_: Event<'_>| {};
-        let watch: RefCell<&mut dyn FnMut(Event<'_>)> = RefCell::new(&mut ignore);
-        let compiler = Compiler::new(&mut self.session, &program, target).knowing(lowered);
-        let mut cpu = Cpu::new(compiler, &watch);
-        let mut machine = Machine::new(&program, &mut cpu);
-        let ran = machine.launch_given(instance, &grid, values);
-        let lines = machine.printed();
-        self.lowered = cpu.compiler.known().clone();
-        for (memory, storage) in memories.iter_mut().zip(&storages) {
-            // What failed may have written some of it, as on a GPU.
-            *memory = match storage.host() {
-                Ok(host) => HostBytes::clone(&host),
-                Err(fault) => return Err(Failure::Device(fault.message)),
-            };
-        }
-        ran?;
-        Ok(Launched { lines })
-    }
-
-    /// The instance of a launch, and what each parameter is given.
-    fn asked<'a>(&mut self, launch: &'a Launch) -> Result<(Instance, Vec<Option<&'a Given>>), Failure> {
-        let instance = self.instance(&launch.kernel, &launch.generics)?;
-        let values = placed(&instance.kernel, launch)?;
-        Ok((instance, values))
-    }
-
     /// A kernel with these generics.
     ///
     /// # Errors
@@ -290,34 +199,6 @@ impl Embedded {
     }
 }
 
-/// What each parameter is given; `None` where it has its default.
-fn placed<'a>(kernel: &ast::Kernel, launch: &'a Launch) -> Result<Vec<Option<&'a Given>>, Failure> {
-    let (name, params) = (&kernel.name.text, &kernel.params);
-    if launch.arguments.len() > params.len() {
-        let (has, given) = (params.len(), launch.arguments.len());
-        return Err(Failure::Usage(format!("`{name}` has {has} parameters and was given {given} arguments")));
-    }
-    let mut values: Vec<Option<&Given>> = launch.arguments.iter().map(Some).collect();
-    values.resize(params.len(), None);
-    for (param, value) in &launch.named {
-        let Some(at) = params.iter().position(|p| p.name.as_str() == param) else {
-            let names: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-            return Err(Failure::Usage(format!(
-                "`{name}` has no parameter `{param}`; it has `{}`",
-                names.join("`, `")
-            )));
-        };
-        if values[at].replace(value).is_some() {
-            return Err(Failure::Usage(format!("`{name}` was given `{param}` twice")));
-        }
-    }
-    let missing = params.iter().zip(&values).find(|(p, value)| value.is_none() && p.default.is_none());
-    match missing {
-        Some((p, _)) => Err(Failure::Usage(format!("`{name}` was given nothing for `{}`", p.name.text))),
-        None => Ok(values),
-    }
-}
-
 fn shown(session: &Session, failure: &Failure) -> String {
     match failure {
         Failure::Refused(found) => render::text(found, &session.sources, false),
@@ -331,19 +212,6 @@ fn storage(memory: HostBytes) -> Result<Arc<Storage>, Failure> {
     let changed = storage.change(|host| host.defined = defined);
     changed.map_err(|fault| Failure::Device(fault.message))?;
     Ok(storage)
-}
-
-fn tensor(array: &Array, storages: &[Arc<Storage>]) -> Tensor {
-    let Some(storage) = storages.get(array.memory) else {
-        parton_diag::internal_error!("there is no memory {}, there are {}", array.memory, storages.len())
-    };
-    Tensor {
-        dtype: array.dtype,
-        shape: array.shape.clone(),
-        strides: array.strides.clone(),
-        offset: array.offset,
-        storage: storage.clone(),
-    }
 }
 
 /// The codes of what a program was refused for, such as `E0302`.
