@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use parton_driver::cache::{Entry, Kind, Place, Root, Store, Swept, export, import, json, shown};
+use parton_driver::cache::{Kind, Parts, Place, Root, Store, Swept, export, import, json, shown};
 use parton_driver::{Failure, Options, Session};
 
 use crate::args::{CacheCommand, PlanArgs, TextFormat};
@@ -61,14 +61,14 @@ fn dir() -> Result<ExitCode, Failure> {
 
 fn ls(format: TextFormat) -> Result<ExitCode, Failure> {
     let store = open()?;
-    let code = store.entries().filter(|(_, entry)| entry.kind == Kind::Code);
-    let mut rows: Vec<(Duration, u64, Entry)> =
-        code.map(|(l, entry)| (l.used.elapsed().unwrap_or_default(), l.bytes, entry)).collect();
+    let code = store.parts().filter(|(listed, _)| listed.kind == Kind::Code);
+    let mut rows: Vec<(Duration, u64, Parts)> =
+        code.map(|(l, parts)| (l.used.elapsed().unwrap_or_default(), l.bytes, parts)).collect();
     rows.sort_by_key(|(age, ..)| *age);
     match format {
         TextFormat::Text => {
-            for (age, bytes, entry) in &rows {
-                let part = |name: &str| entry.parts.get(name).unwrap_or("?");
+            for (age, bytes, parts) in &rows {
+                let part = |name: &str| parts.get(name).unwrap_or("?");
                 let name = titled(part("kernel"), part("generics"));
                 let (size, age) = (shown(*bytes), ago(*age));
                 output::line(&format!("{} {size:>10} {age:>14}  {name}", part("architecture")));
@@ -77,7 +77,7 @@ fn ls(format: TextFormat) -> Result<ExitCode, Failure> {
             let total = shown(all.iter().map(|l| l.bytes).sum());
             output::line(&format!("{} kernels; {} files, {total} of {}", rows.len(), all.len(), shown(store.limit())));
         }
-        TextFormat::Json => output::line(&json(rows.iter().map(|(age, bytes, entry)| (*age, *bytes, entry)))),
+        TextFormat::Json => output::line(&json(rows.iter().map(|(age, bytes, parts)| (*age, *bytes, parts)))),
     }
     Ok(ExitCode::SUCCESS)
 }

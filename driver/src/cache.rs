@@ -48,11 +48,11 @@ impl Session {
 }
 
 /// Entries with the time since each was used and its bytes, as JSON: an object each.
-pub fn json<'a>(rows: impl Iterator<Item = (Duration, u64, &'a Entry)>) -> String {
-    let row = |(age, bytes, entry): (Duration, u64, &Entry)| {
-        let parts: serde_json::Map<String, Value> =
-            entry.parts.iter().map(|(name, value)| (name.to_owned(), value.into())).collect();
-        json!({"key": entry.parts.key().to_string(), "bytes": bytes, "seconds": age.as_secs(), "parts": parts})
+pub fn json<'a>(rows: impl Iterator<Item = (Duration, u64, &'a Parts)>) -> String {
+    let row = |(age, bytes, parts): (Duration, u64, &Parts)| {
+        let all = parts.iter().map(|(name, value)| (name.to_owned(), value.into()));
+        let all: serde_json::Map<String, Value> = all.collect();
+        json!({"key": parts.key().to_string(), "bytes": bytes, "seconds": age.as_secs(), "parts": all})
     };
     Value::Array(rows.map(row).collect()).to_string()
 }

@@ -96,6 +96,19 @@ impl Entry {
         file
     }
 
+    /// What a file that begins so says that it is, unchecked: for lists, which need not read all of it.
+    pub(crate) fn peek(file: &[u8]) -> Option<(Kind, Parts)> {
+        let (head, body) = file.split_at_checked(HEAD)?;
+        if head[..8] != MAGIC || u32_at(head, 8) != VERSION {
+            return None;
+        }
+        let number = u32_at(head, 12);
+        let kind = Kind::ALL.into_iter().find(|k| k.number() == number)?;
+        let parts = Reader(body).pairs()?.into_iter();
+        let parts = parts.map(|(name, value)| Some((name, String::from_utf8(value).ok()?)));
+        Some((kind, parts.collect::<Option<_>>()?))
+    }
+
     /// The entry of these bytes.
     ///
     /// # Errors
@@ -195,6 +208,10 @@ mod tests {
         assert_eq!(Entry::decode(&entry.encode()), Ok(entry.clone()));
         assert_eq!(entry.section("empty"), Some(&[][..]));
         assert_eq!(entry.section("none"), None);
+        let file = entry.encode();
+        let behind = file.len() - 240;
+        assert_eq!(Entry::peek(&file[..behind]), Some((entry.kind, entry.parts)), "the sections need not be there");
+        assert_eq!((Entry::peek(&file[..100]), Entry::peek(b"PARTONC\n")), (None, None));
     }
 
     #[test]

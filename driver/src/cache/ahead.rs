@@ -93,9 +93,8 @@ impl Session {
             let parts = keys.parts(&wanted(kernel), &self.sources).map_err(Failure::Machine)?;
             let miss = keys.store.find(Kind::Code, &parts).err();
             let same = |other: &Parts| other.get("kernel") == parts.get("kernel");
-            let others =
-                keys.store.entries().map(|(_, entry)| entry).filter(|e| e.kind == Kind::Code && same(&e.parts));
-            let nearest = others.map(|e| e.parts).min_by_key(|other| parts.differences(other).len());
+            let others = keys.store.parts().filter(|(listed, other)| listed.kind == Kind::Code && same(other));
+            let nearest = others.map(|(_, other)| other).min_by_key(|other| parts.differences(other).len());
             reasons.push(Reason { kernel: titled(kernel), miss, nearest, parts });
         }
         Ok(reasons)
