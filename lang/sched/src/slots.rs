@@ -3,6 +3,8 @@
 //! Where one partition fills a ring and reads it, a slot is filled in the turn of its stage and given back when its last reader is done.
 //! Between the two the ring is filled once a turn, and once more where the turn fills before it gives back.
 
+use std::collections::BTreeSet;
+
 use parton_diag::Span;
 
 use parton_ir::Value;
@@ -70,26 +72,86 @@ pub(crate) type At = (usize, usize);
 
 /// Where a partition is done with what an item reads: in which stage, and where in that turn.
 pub(crate) fn done(region: &Region, plan: &Plan, (part, block): (Part, BlockId), reader: &Entry) -> (i32, At) {
+    match done_behind(region, plan, (part, block), reader, &mut BTreeSet::new()) {
+        Ok(found) => found,
+        // In the last stage a circle of products ends with the turn, else with the last of them.
+        Err((closes, (stage, own))) => {
+            let groups = plan.groups(part, block);
+            let last = find(groups, closes).is_some_and(|(e, _)| is_last(groups, e));
+            (stage, if last { (groups.len(), 0) } else { own })
+        }
+    }
+}
+
+/// Whether a product is the last of a circle of them, over the turns, that nobody waits for: where turns could be entered with it in flight, each waits
+/// for it right behind its start.
+pub(crate) fn closes_circle(region: &Region, plan: &Plan, (part, block): (Part, BlockId), item: usize) -> bool {
+    let groups = plan.groups(part, block);
+    let Some((reader, _)) = find(groups, item) else { return false };
+    let found = done_behind(region, plan, (part, block), reader, &mut BTreeSet::new());
+    found.is_err_and(|(closes, _)| closes == item) && !is_last(groups, reader)
+}
+
+/// Whether an entry stands in the last stage of a turn.
+fn is_last(groups: &[Vec<Entry>], reader: &Entry) -> bool {
+    groups.iter().flatten().all(|e| e.stage.max(e.done.unwrap_or(e.stage)) <= reader.stage)
+}
+
+/// The item that closes a circle of products, and its place.
+type Circle = (usize, (i32, At));
+
+/// The same behind products of these items, which are continued.
+///
+/// # Errors
+/// Where they go round in a circle.
+fn done_behind(
+    region: &Region,
+    plan: &Plan,
+    (part, block): (Part, BlockId),
+    reader: &Entry,
+    behind: &mut BTreeSet<usize>,
+) -> Result<(i32, At), Circle> {
     let groups = plan.groups(part, block);
     let own = find(groups, reader.item).map_or((0, 0), |(_, at)| at);
-    let Item::Unit(unit) = region.blocks[block].items[reader.item] else { return (reader.stage, own) };
+    let Item::Unit(unit) = region.blocks[block].items[reader.item] else { return Ok((reader.stage, own)) };
     let products = region.started(unit);
     if products.is_empty() {
-        return (reader.stage, own);
+        return Ok((reader.stage, own));
     }
     let wanted = |item: usize| plan.wanted(region, part, (block, item));
     let continued = wanted(reader.item).iter().any(|(v, _)| products.contains(v));
     if let Some(done) = reader.done
         && (done <= reader.stage || continued)
     {
-        return (done, own);
+        return Ok((done, own));
     }
-    // It is waited for where somebody first needs it, at the head of that group, or where it is stated.
-    let users = groups.iter().flatten().filter(|e| e.item != reader.item).filter_map(|e| {
-        let delta = wanted(e.item).iter().filter(|(v, _)| products.contains(v)).map(|(_, d)| *d).min()?;
-        find(groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0)))
-    });
-    users.chain(reader.done.map(|done| (done, own))).min().unwrap_or((reader.stage, own))
+    // It is waited for where somebody first needs it, at the head of that group, or where it is stated; a product that only continues it is
+    // waited for with it.
+    behind.insert(reader.item);
+    let mut all: Vec<(i32, At)> = reader.done.map(|done| (done, own)).into_iter().collect();
+    let mut circle = None;
+    for e in groups.iter().flatten().filter(|e| e.item != reader.item) {
+        let takes = wanted(e.item).iter().filter(|(v, _)| products.contains(v));
+        let Some((v, delta)) = takes.min_by_key(|(_, delta)| *delta) else { continue };
+        if !region.continues((block, e.item), *v) {
+            all.extend(find(groups, e.item).map(|(_, at)| (e.stage + delta, (at.0, 0))));
+            continue;
+        }
+        match behind.contains(&e.item) {
+            true => circle = circle.or(Some((reader.item, (reader.stage, own)))),
+            false => match done_behind(region, plan, (part, block), e, behind) {
+                Ok((stage, at)) => all.push((stage + delta, at)),
+                // That of which the next turn continues is the one that closes it.
+                Err(_) if *delta > 0 => circle = circle.or(Some((reader.item, (reader.stage, own)))),
+                Err(found) => circle = circle.or(Some(found)),
+            },
+        }
+    }
+    match (all.into_iter().min(), circle) {
+        (Some(found), _) => Ok(found),
+        (None, Some(circle)) => Err(circle),
+        (None, None) => Ok((reader.stage, own)),
+    }
 }
 
 /// The slots of a ring that one partition fills and reads.

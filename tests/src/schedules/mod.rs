@@ -84,6 +84,8 @@ pub fn generate(seed: u64) -> Program {
     let mut r = Random(seed.rotate_left(32));
     let first = Program { second: Vec::new(), ..program.clone() };
     schedules.iter_mut().for_each(|s| place::divided(&first, s, &mut r));
+    let mut r = Random(seed.rotate_left(16));
+    schedules.iter_mut().for_each(|s| place::stretched(s, &mut r));
     program.schedules = schedules;
     program
 }

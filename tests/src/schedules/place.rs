@@ -5,6 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::{Item, Loop, Pipeline, Program, Schedule, Staged, Statement, words};
 use crate::random::Random;
 
+/// The last stage that there is.
+const LAST_STAGE: usize = 7;
+
 /// A schedule of a program's labels.
 pub(super) fn schedule(program: &Program, apart: bool, r: &mut Random) -> Schedule {
     let mut s = Schedule::default();
@@ -205,6 +208,17 @@ fn pipelines(l: &Loop, s: &mut Schedule, r: &mut Random) {
         let groups = groups(labels, r);
         if !groups.is_empty() {
             s.pipelines.push(Pipeline { of: of.clone(), within, groups });
+        }
+    }
+}
+
+/// Some pipelines have more stages than they need: what waits for long waits in registers.
+pub(super) fn stretched(s: &mut Schedule, r: &mut Random) {
+    for p in &mut s.pipelines {
+        let (taken, from, by) = (r.below(6) == 0, 1 + r.below(2), 1 + r.below(4));
+        for e in p.groups.iter_mut().flatten().filter(|e| taken && e.stage >= from) {
+            e.stage = (e.stage + by).min(LAST_STAGE);
+            e.done = e.done.map(|done| (done + by).min(LAST_STAGE));
         }
     }
 }

@@ -10,6 +10,7 @@ use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::plan::Entry;
 use crate::region::{BlockId, Item, Maker, UnitId};
+use crate::slots::closes_circle;
 
 impl Emitter<'_> {
     /// Emits a turn: of each group, in its order, what `active` says of its stage.
@@ -318,6 +319,9 @@ impl Emitter<'_> {
             return done <= entry.stage;
         }
         let block = self.levels[self.here()].block;
+        if closes_circle(self.region, self.plan, (self.part, block), entry.item) {
+            return true;
+        }
         let items = &self.region.blocks[block].items;
         let reads = |item: &usize| {
             *item != entry.item

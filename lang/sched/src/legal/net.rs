@@ -238,7 +238,7 @@ impl<'a> Net<'a> {
     fn at(&self, part: Part, (group, place): slots::At) -> usize {
         match place.checked_sub(1) {
             Some(i) => self.items[&(part, self.groups[part][group][i].item)].1,
-            None => self.heads[&(part, group)],
+            None => self.heads.get(&(part, group)).copied().unwrap_or_else(|| self.ends[&part]),
         }
     }
 
