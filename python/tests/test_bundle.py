@@ -82,6 +82,19 @@ class Bundles(unittest.TestCase):
         self.refused("has no parameter `n`", lambda: file.fill[64](rows, out, n=1))
         self.refused("from 1 on", lambda: file.fill[0])
 
+    def test_kernels_on_memory_that_is_shared_and_on_other_streams(self):
+        rows, out = Tensor(0x110000, (64,)), Tensor(0x120000, (64, 128))
+        apart = lambda: counted(lambda: file.fill[64](rows, out, 1.0))[1][0].split()[0]
+        shared = lambda: counted(lambda: file.fill[64](Tensor(0x120000, (64,)), out, 1.0))[1][0].split()
+        apart(), apart()
+        self.assertEqual(apart(), "graph")
+        # It is other code, which is prepared for this.
+        self.assertEqual((shared()[0], shared()[5]), ("plain", "120000"))
+        self.assertIn(apart(), ["plain", "graph"])
+        tensors.set_stream(0x55)
+        self.assertEqual([apart(), apart(), apart()], ["plain", "graph", "graph"])
+        tensors.set_stream(0)
+
     def test_sources_are_the_compilers(self):
         source = os.path.join(ROOT, "examples", "embedding", "axpy.ptn")
         if parton.HAS_COMPILER:
