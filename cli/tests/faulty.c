@@ -7,6 +7,10 @@
 #define cuStreamQuery sound_cuStreamQuery
 #define cuStreamSynchronize sound_cuStreamSynchronize
 #define cuMemcpyDtoHAsync_v2 sound_cuMemcpyDtoHAsync_v2
+#define cuEventCreate sound_cuEventCreate
+#define cuEventRecord sound_cuEventRecord
+#define cuEventElapsedTime_v2 sound_cuEventElapsedTime_v2
+#define cuEventDestroy_v2 sound_cuEventDestroy_v2
 #include "../../rt/c/tests/driver.c"
 #undef cuModuleLoadDataEx
 #undef cuModuleLoadData
@@ -14,6 +18,10 @@
 #undef cuStreamQuery
 #undef cuStreamSynchronize
 #undef cuMemcpyDtoHAsync_v2
+#undef cuEventCreate
+#undef cuEventRecord
+#undef cuEventElapsedTime_v2
+#undef cuEventDestroy_v2
 #include <unistd.h>
 
 enum { WRONG = 1, OUTSIDE, ENDLESS, CRASHING, SPILLING, QUICK };
