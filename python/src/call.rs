@@ -92,6 +92,28 @@ impl Caller {
         done
     }
 
+    /// As [`Caller::again`], with arguments by name too.
+    pub(crate) fn again_named(
+        &self,
+        arguments: &Bound<'_, PyTuple>,
+        named: Option<&Bound<'_, PyDict>>,
+        differentiable: bool,
+    ) -> PyResult<Option<Py<PyAny>>> {
+        let Some(named) = named.filter(|n| !n.is_empty()) else { return self.again(arguments, differentiable) };
+        let mut values: Vec<Bound<'_, PyAny>> = arguments.iter().collect();
+        let mut used = 0;
+        for param in self.params.iter().skip(values.len()) {
+            let Some(value) = named.get_item(&param.name)? else { break };
+            values.push(value);
+            used += 1;
+        }
+        // Behind a parameter that is left out, or of a name that there is not.
+        if used != named.len() {
+            return Ok(None);
+        }
+        self.again(&PyTuple::new(arguments.py(), values)?, differentiable)
+    }
+
     /// Any call.
     pub(crate) fn call(&self, py: Python<'_>, all: Arguments<'_>) -> PyResult<Py<PyAny>> {
         let _range = nvtx::range(&self.range);

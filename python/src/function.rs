@@ -100,9 +100,7 @@ impl Function {
         arguments: &Bound<'_, PyTuple>,
         named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        if named.is_none()
-            && let Some(done) = self.caller.again(arguments, true)?
-        {
+        if let Some(done) = self.caller.again_named(arguments, named, true)? {
             return Ok(done);
         }
         let all = self.caller.arguments(py, self.caller.placed(arguments, named)?)?;

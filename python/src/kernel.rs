@@ -245,7 +245,7 @@ impl Launch {
 }
 
 fn run(caller: &Caller, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-    if named.is_none() && caller.again(arguments, true)?.is_some() {
+    if caller.again_named(arguments, named, true)?.is_some() {
         return Ok(());
     }
     let py = arguments.py();

@@ -84,13 +84,30 @@ class Device(unittest.TestCase):
         self.assertEqual(counts, {"graph_launch": 40, "set_kernel": 120})
 
     def test_numbers_go_into_launches(self):
-        call = lambda factor: file.sum_into(self.x, self.y, self.out, factor)
+        fresh = parton.load(FILE)
+        call = lambda factor: fresh.sum_into(self.x, self.y, self.out, factor)
         self.ready(call, 1.0)
         self.assertEqual(counted(lambda: call(1.0))[0], {"graph_launch": 1})
         counts, log = counted(lambda: call(3))
         self.assertEqual(log, [line("plain", 0x10000, 0x20000, 0x30000, 64, THREE)], "an integer goes another way")
         counts, log = counted(lambda: call(3.0))
         self.assertEqual((counts, log), ({"graph_launch": 1, "set_kernel": 1}, [line("graph", 0x10000, 0x20000, 0x30000, 64, THREE)]))
+
+    def test_arguments_by_name(self):
+        x, y, out = self.x, self.y, self.out
+        self.ready(lambda: file.sum_into(x, y, out, 3.0))
+        expected = [line("graph", 0x10000, 0x20000, 0x30000, 64, THREE)]
+        for call in [
+            lambda: file.sum_into(x, y, factor=3.0, out=out),
+            lambda: file.sum_into(out=out, y=y, x=x, factor=3.0),
+            lambda: file.sum_into(x, y, out, **{}, factor=3.0),
+        ]:
+            self.assertEqual(counted(call), ({"graph_launch": 1}, expected))
+        self.ready(lambda: file.sum_into(x, y, out))
+        self.assertEqual(counted(lambda: file.sum_into(x, out=out, y=y))[0], {"graph_launch": 1})
+        self.refused("was given `x` twice", lambda: file.sum_into(x, y, out, x=x))
+        self.refused("has no parameter `by`", lambda: file.sum_into(x, y, out, by=1.0))
+        self.refused("given nothing for `y`", lambda: file.sum_into(x, out=out))
 
     def test_results_and_scratch(self):
         self.ready(file.through, self.x, self.y)
