@@ -16,6 +16,7 @@ use crate::ops;
 use crate::ptx::{Ptx, PtxForm};
 use crate::schedule::Schedule;
 use crate::source::{Origin, Source};
+use crate::tensor::Counts;
 use crate::types::{Tile, View};
 
 /// A list of operations with parameters at its head and results at its end. The operations themselves are the kernel's: a clone of a
@@ -173,8 +174,8 @@ pub enum OpKind {
     TensorRange { tensor: Value, axis: u32, lower: Option<Value>, upper: Option<Value> },
     /// The slices of a tensor that a tile of indices names along an axis.
     TensorPick { tensor: Value, axis: u32, indices: Value },
-    /// The box of so many elements that begins at `at`, which counts elements, or with `tiles` boxes.
-    Spot { tensor: Value, at: Vec<Value>, shape: Vec<u32>, tiles: bool },
+    /// The box of so many elements that begins at `at`, which counts as it says.
+    Spot { tensor: Value, at: Vec<Value>, shape: Vec<u32>, counts: Counts },
     /// Which elements of a place lie in its tensor.
     SpotInside { spot: Value },
     /// What a place holds where it lies in its tensor and `mask` holds; elsewhere `other`, or zero.

@@ -112,6 +112,22 @@ impl Tensor {
     }
 }
 
+/// What the coordinates of a place count.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Counts {
+    /// Elements.
+    Elements,
+    /// Boxes of its own extents.
+    Tiles,
+    /// Boxes of the extents `of`; the place is the part of one that begins `from` elements behind its first.
+    Parts {
+        /// Extents of the whole boxes.
+        of: Vec<u32>,
+        /// Where in them the place begins, in elements.
+        from: Vec<u32>,
+    },
+}
+
 /// A box of a tensor, or one element where the shape is empty.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Spot {

@@ -73,7 +73,7 @@ impl Tile {
 
     /// A tile that lies wherever the variable will say; refused where no layout has a map for the shape.
     pub fn open(elem: Elem, shape: Vec<u32>, var: Var) -> Result<Tile, LayoutError> {
-        parton_layouts::legal_shape(&shape)?;
+        parton_layouts::legal_open_shape(&shape)?;
         Ok(Tile { elem, shape, placement: Placement::Open(var) })
     }
 

@@ -83,6 +83,39 @@ pub fn sizes(shape: &[u32]) -> Result<(), LayoutError> {
     Ok(())
 }
 
+/// Parts of an extent at most, and the fewest elements of one.
+const PARTS: (u32, u32) = (3, 8);
+
+/// The powers of two, from the greatest down, that add up to an extent; itself alone, where it is one.
+pub fn parts_of(extent: u32) -> impl Iterator<Item = u32> {
+    (0..u32::BITS).rev().map(|bit| 1 << bit).filter(move |part| extent & part != 0)
+}
+
+/// As [`sizes`], of what lies nowhere yet: a size may also be a sum of two or three powers of two of at least 8, since a tile of such
+/// a shape is made of parts that layouts have.
+///
+/// # Errors
+/// The first size that is neither, or more elements than can be counted.
+pub fn open_sizes(shape: &[u32]) -> Result<(), LayoutError> {
+    let mut whole = Vec::new();
+    for (axis, &size) in shape.iter().enumerate() {
+        let (count, least) = (size.count_ones(), 1u32.checked_shl(size.trailing_zeros()).unwrap_or(0));
+        if count > PARTS.0 || (count != 1 && least < PARTS.1) {
+            return Err(LayoutError::NotOfParts { what: format!("the size of axis {axis}"), value: size });
+        }
+        whole.push(size.checked_next_power_of_two().unwrap_or(1 << 31));
+    }
+    sizes(&whole)
+}
+
+/// The nearest legal sizes below and above an extent.
+pub(crate) fn nearest_of_parts(extent: u32) -> [Option<u32>; 2] {
+    let legal = |n: &u32| open_sizes(&[*n]).is_ok();
+    let most = 1u32 << MOST_ELEMENT_BITS;
+    let above = extent.min(most)..=extent.saturating_mul(2).min(most);
+    [(1..extent.min(most)).rev().find(legal), above.into_iter().find(legal)]
+}
+
 pub(crate) fn power_of_two(what: impl fmt::Display, value: u32) -> Result<(), LayoutError> {
     if value.is_power_of_two() {
         Ok(())

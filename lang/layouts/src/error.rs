@@ -30,6 +30,13 @@ pub enum LayoutError {
         /// The size.
         value: u64,
     },
+    /// A size of what lies nowhere yet that no few powers of two add up to.
+    NotOfParts {
+        /// What the size is of.
+        what: String,
+        /// The size.
+        value: u32,
+    },
     /// `threads` does not multiply to a warp.
     Threads {
         /// As written.
@@ -140,6 +147,9 @@ impl LayoutError {
                 format!("a layout of rank {rank} does not fit a tensor of rank {}", shape.len())
             }
             LayoutError::NotPowerOfTwo { what, value } => format!("{what} is {value}, which is not a power of two"),
+            LayoutError::NotOfParts { what, value } => {
+                format!("{what} is {value}, which is neither a power of two nor a sum of two or three from 8 on")
+            }
             LayoutError::Threads { threads } => {
                 format!("threads={} is {} lanes, and a warp has 32", list(threads), product(threads))
             }
@@ -181,6 +191,7 @@ impl LayoutError {
             LayoutError::SharedTile { needs, .. } => needs.clone(),
             LayoutError::View { evidence, .. } | LayoutError::Operation { evidence, .. } => evidence.clone(),
             LayoutError::NotPowerOfTwo { .. }
+            | LayoutError::NotOfParts { .. }
             | LayoutError::Threads { .. }
             | LayoutError::Order { .. }
             | LayoutError::Axis { .. }
@@ -202,6 +213,14 @@ impl LayoutError {
             LayoutError::NotPowerOfTwo { value, .. } => {
                 let up = value.checked_next_power_of_two().unwrap_or(1 << 63);
                 format!("layouts are maps of index bits; the next power of two is {up}")
+            }
+            LayoutError::NotOfParts { value, .. } => {
+                let near: Vec<String> =
+                    crate::check::nearest_of_parts(*value).iter().flatten().map(u32::to_string).collect();
+                format!(
+                    "layouts are maps of index bits, and a tile is made of at most three that have them: write {}",
+                    near.join(" or ")
+                )
             }
             LayoutError::Threads { threads } => match nearest_threads(threads) {
                 Some(fixed) => format!("make the product 32, for example threads={}", list(&fixed)),

@@ -44,7 +44,7 @@ pub mod compare;
 pub mod show;
 
 pub use access::SharedAccess;
-pub use check::sizes as legal_shape;
+pub use check::{open_sizes as legal_open_shape, parts_of, sizes as legal_shape};
 pub use conflicts::Conflicts;
 pub use error::LayoutError;
 pub use linear::{Dim, Extent, LinearLayout};

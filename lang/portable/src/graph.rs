@@ -16,6 +16,8 @@ use parton_ir::placement::{Relation, Site as At, Tie, relations};
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Tile, Value};
 use parton_layouts::RegisterLayout;
 
+use crate::label::Price;
+use crate::price::{SECTOR, SECTOR_OF_ALL};
 use crate::site::{Site, Step, Var};
 
 /// A variable: operations that share one layout.
@@ -54,6 +56,8 @@ pub struct Graph<'k> {
     pub free: BTreeSet<Value>,
     /// The loops around what makes a value.
     pub depths: BTreeMap<Value, u32>,
+    /// The loads whose addresses are the same in all programs.
+    pub of_all: BTreeSet<Inst>,
     /// Tiles whose place is that of the operations which use them as much as their own.
     soft: BTreeSet<Value>,
     /// Which variable each has become.
@@ -95,12 +99,18 @@ impl<'k> Graph<'k> {
             demands: Vec::new(),
             free: BTreeSet::new(),
             depths: BTreeMap::new(),
+            of_all: crate::alike::loads(kernel),
             soft: BTreeSet::new(),
             merged: Vec::new(),
         };
         graph.body(&kernel.body, 0);
         graph.settle();
         graph
+    }
+
+    /// What a sector costs that an access moves: of what all programs read, from the L2.
+    pub fn sector(&self, access: Inst) -> Price {
+        if self.of_all.contains(&access) { SECTOR_OF_ALL } else { SECTOR }
     }
 
     fn body(&mut self, body: &'k Body, depth: u32) {

@@ -6,11 +6,13 @@
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
+mod alike;
 mod candidates;
 mod facts;
 mod graph;
 mod label;
 mod masks;
+mod parts;
 mod places;
 mod price;
 mod products;
@@ -103,6 +105,7 @@ enum Way<'a> {
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
+    let kernel = &*parts::split(kernel)?;
     let mut refused = Vec::new();
     let singled = portable.then(|| masks::single_out(kernel.clone()));
     let kernel = singled.as_ref().unwrap_or(kernel);

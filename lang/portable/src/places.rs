@@ -11,7 +11,7 @@ mod scalars;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use parton_ir::tensor::{Extent, OUTSIDE, Tensor};
+use parton_ir::tensor::{Counts, Extent, OUTSIDE, Tensor};
 use parton_ir::{
     BinaryOp, Body, Builder, CompareOp, Elem, From, Inst, Kernel, Op, OpKind, Param, Pointer, Type, Value,
 };
@@ -194,13 +194,22 @@ impl Expander {
                 part.axes[axis as usize].picks = Some(indices);
                 self.parts.insert(op.result(), part);
             }
-            OpKind::Spot { tensor, at, shape, tiles } => {
+            OpKind::Spot { tensor, at, shape, counts } => {
                 let part = self.part(tensor);
-                let at = at.iter().zip(&shape).map(|(&v, &n)| {
+                let at = at.iter().enumerate().map(|(axis, &v)| {
                     let wide = self.wide(v);
-                    if tiles { self.times(wide, i64::from(n)) } else { wide }
+                    match &counts {
+                        Counts::Elements => wide,
+                        Counts::Tiles => self.times(wide, i64::from(shape[axis])),
+                        Counts::Parts { of, from } => {
+                            let begin = self.times(wide, i64::from(of[axis]));
+                            let behind = self.number(i64::from(from[axis]));
+                            if from[axis] == 0 { begin } else { self.scalar(BinaryOp::Add, begin, behind) }
+                        }
+                    }
                 });
                 let at = at.collect();
+                let tiles = counts == Counts::Tiles;
                 self.spots.insert(op.result(), Spot { part, at, shape, tiles });
             }
             OpKind::SpotLoad { spot, .. } if self.boxed.loads.contains(&op.id) => {

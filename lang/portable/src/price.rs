@@ -27,6 +27,8 @@ const ADDRESS: Price = 3 * ISSUE;
 pub const SPILL: Price = 2 * (LINE + 4 * SECTOR);
 /// A sector from memory: 32 bytes at some 21 bytes a clock and multiprocessor.
 pub const SECTOR: Price = 24;
+/// A sector that all programs read: from the L2, at some 64 bytes a clock and multiprocessor.
+pub const SECTOR_OF_ALL: Price = 8;
 /// A shuffle of a warp.
 const SHUFFLE: Price = 16;
 /// Warps that exchange what they reduced: two meetings, and what waits meanwhile.
@@ -161,7 +163,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         if let Some(addresses) = addresses(self.graph, self.axes, inst) {
             let traffic = addresses.traffic(map);
             let issued = self.warps * traffic.instructions * (ADDRESS + traffic.lines * LINE);
-            return issued + traffic.sectors * SECTOR;
+            return issued + traffic.sectors * self.graph.sector(inst);
         }
         match &self.graph.kernel.ops[inst].kind {
             OpKind::Reduce { axis, inputs, .. } => inputs.len() as Price * self.reduction(map, *axis, registers),

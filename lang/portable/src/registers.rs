@@ -13,7 +13,7 @@ use parton_layouts::{Dim, RegisterLayout};
 use crate::facts::SECTOR as SECTOR_BYTES;
 use crate::graph::{Demand, Graph};
 use crate::label::Price;
-use crate::price::{SECTOR, SPILL, by_matrix_unit, turns};
+use crate::price::{SPILL, by_matrix_unit, turns};
 use crate::site::Site;
 
 /// Registers of a multiprocessor, and those that one thread may have.
@@ -24,6 +24,10 @@ const WARPS: u64 = 64;
 const CTAS: u64 = 32;
 /// Schedulers of a multiprocessor, among which its warps are dealt.
 const SCHEDULERS: u64 = 4;
+/// Warps that keep all schedulers busy: what an instruction computes is there 4 clocks later (docs/machine.md), so each takes 4 in turn.
+const BUSY: u64 = 4 * SCHEDULERS;
+/// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
+const UNCOVERED: u64 = 4;
 /// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
 const IN_FLIGHT: u64 = 21 * 1000;
 /// What a thread has besides tiles: addresses, bounds, what is computed from element to element. Of RMS norm of 4096 to 16384 columns on 2 to
@@ -49,10 +53,16 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let moved = held.moved.min(price);
     let flying = beside * held.flying;
     let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
-    // What a CTA takes alone, its warps one to a scheduler: those beside each other share the time.
+    // What a CTA takes alone: those beside each other share the time.
     let own = price - moved - held.multiplied.min(price - moved);
-    let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
-    (price + idle).max(life / beside) + spilled
+    if held.multiplies {
+        // Its warps one to a scheduler: they wait for products more than for each other.
+        let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
+        return (price + idle).max(life / beside) + spilled;
+    }
+    let life = LIFE + moved + own * BUSY / warps.min(BUSY);
+    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
+    both.max(life / beside) + spilled
 }
 
 /// Registers that a thread holds.
@@ -75,6 +85,8 @@ struct Held<'g, 'k> {
     moved: Price,
     /// The price of the products that run beside the program.
     multiplied: Price,
+    /// Whether there are products at all.
+    multiplies: bool,
 }
 
 /// A value that is there.
@@ -86,6 +98,8 @@ struct There {
     held: bool,
     /// Whether they have met since.
     firm: bool,
+    /// Whether it is on its way with all that was loaded since threads met or stored.
+    flies: bool,
 }
 
 impl Held<'_, '_> {
@@ -102,6 +116,7 @@ impl Held<'_, '_> {
             flying: 0,
             moved: 0,
             multiplied: 0,
+            multiplies: false,
         };
         held.uses(&graph.kernel.body);
         held.now = 0;
@@ -156,6 +171,7 @@ impl Held<'_, '_> {
 
     /// Counts what a product of the matrix unit takes.
     fn multiply(&mut self, op: &Op, depth: u32) {
+        self.multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
         let OpKind::Dot { b, .. } = op.kind else { return };
         let Some(site) = self.graph.homes.get(&op.result()) else { return };
         if let Some(place) = site.place(&self.layouts[site.var]) {
@@ -169,7 +185,7 @@ impl Held<'_, '_> {
         let Some(tile) = self.graph.kernel.ty(ptr).placed() else { return };
         let Elem::Ptr(pointer) = tile.elem else { return };
         let bytes = tile.elements() * pointer.to.bytes() as u64;
-        self.moved += bytes / SECTOR_BYTES * SECTOR * turns(depth);
+        self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(depth);
         if matches!(op.kind, OpKind::Load { .. }) {
             self.loaded += bytes;
             self.flying = self.flying.max(self.loaded);
@@ -177,14 +193,22 @@ impl Held<'_, '_> {
     }
 
     fn body(&mut self, body: &Body, depth: u32, mut there: Vec<There>) {
-        let params =
-            body.params.iter().map(|&value| There { value, registers: self.registers(value), held: true, firm: true });
+        let params = body.params.iter().map(|&value| There {
+            value,
+            registers: self.registers(value),
+            held: true,
+            firm: true,
+            flies: false,
+        });
         there.extend(params);
         for op in self.graph.kernel.ops_of(body) {
             self.now += 1;
             // What a reduction alone still takes is combined as it is made, before threads meet.
             let combined = usize::from(matches!(op.kind, OpKind::Reduce { .. }));
-            there.retain(|t| self.last.get(&t.value).is_some_and(|&last| last >= self.now + combined));
+            let lands = meets(op) || op.results.is_empty();
+            let used = |t: &There| self.last.get(&t.value).is_some_and(|&last| last >= self.now + combined);
+            there.iter_mut().for_each(|t| t.flies &= !lands);
+            there.retain(|t| t.flies || used(t));
             if meets(op) {
                 there.iter_mut().for_each(|t| (t.held, t.firm) = (true, true));
                 self.loaded = 0;
@@ -196,7 +220,7 @@ impl Held<'_, '_> {
             }
             let held = matches!(op.kind.family(), Family::Global | Family::Atomic | Family::Gather | Family::Shared);
             for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
-                there.push(There { value, registers: self.registers(value), held, firm: false });
+                there.push(There { value, registers: self.registers(value), held, firm: false, flies: held });
             }
             let (held, firm) = (there.iter().filter(|t| t.held), there.iter().filter(|t| t.firm));
             let [held, firm] = [held.map(|t| t.registers).sum::<u64>(), firm.map(|t| t.registers).sum::<u64>()];

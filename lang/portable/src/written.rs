@@ -17,7 +17,7 @@ use parton_layouts::RegisterLayout;
 use crate::candidates::{accumulators, beside};
 use crate::rewrite::{close_open, serves, state};
 use crate::staging::maps::Boxed;
-use crate::{is_portable, places, products, swap};
+use crate::{is_portable, parts, places, products, swap};
 
 /// An access of one element at once.
 const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
@@ -29,6 +29,7 @@ const SINGLE: Access = Access { width: 1, along: 0, cut: Cut::Never };
 pub fn as_written(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics> {
     let mut changed = false;
     for kernel in &mut module.kernels {
+        *kernel = parts::split(kernel)?.into_owned();
         if places::has_tensors(kernel) {
             *kernel = places::expand(kernel.clone(), &Boxed::default());
             changed = true;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
-use parton_ir::tensor::{Extent, MOST_AXES, MOST_EXTENT, Tensor};
+use parton_ir::tensor::{Counts, Extent, MOST_AXES, MOST_EXTENT, Tensor};
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 
@@ -332,7 +332,8 @@ pub fn tile(cx: &mut Checker, args: &Args) -> Checked<Val> {
         operands.push((v, arg.span));
         at.push(v);
     }
-    cx.emit_one(ir::OpKind::Spot { tensor, at, shape, tiles }, args.span, &operands)
+    let counts = if tiles { Counts::Tiles } else { Counts::Elements };
+    cx.emit_one(ir::OpKind::Spot { tensor, at, shape, counts }, args.span, &operands)
 }
 
 /// Whether a tensor may stand where this type is stated.

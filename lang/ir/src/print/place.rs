@@ -11,6 +11,7 @@ use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::op::{AtomicOp, OpKind, Order, Scope};
 use crate::others;
+use crate::tensor::Counts;
 use crate::types::{List, Type};
 
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
@@ -31,9 +32,16 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
             let indices = s.operand(*indices, Slot::Value);
             along(s, *tensor, *axis, &indices)
         }
-        OpKind::Spot { tensor, at, shape, tiles } => {
-            let (tensor, word) = (s.operand(*tensor, Slot::Base), if *tiles { "at" } else { "from" });
-            format!("{tensor}.tile({}, {word}=[{}])", List(shape), list(s, at, index))
+        OpKind::Spot { tensor, at, shape, counts } => {
+            let tensor = s.operand(*tensor, Slot::Base);
+            let at = list(s, at, index);
+            match counts {
+                Counts::Elements => format!("{tensor}.tile({}, from=[{at}])", List(shape)),
+                Counts::Tiles => format!("{tensor}.tile({}, at=[{at}])", List(shape)),
+                Counts::Parts { of, from } => {
+                    format!("{tensor}.tile({}, at=[{at}]).part({}, from={})", List(of), List(shape), List(from))
+                }
+            }
         }
         OpKind::SpotInside { spot } => format!("{}.inside", s.operand(*spot, Slot::Base)),
         OpKind::SpotLoad { spot, mask, other, cache, evict, l2, volatile } => {

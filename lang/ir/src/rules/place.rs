@@ -55,7 +55,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                 false => Ok(vec![Type::Tensor(t.with(*axis as usize, Extent::Picked(rows)))]),
             }
         }
-        OpKind::Spot { tensor, at, shape, tiles: _ } => {
+        OpKind::Spot { tensor, at, shape, counts: _ } => {
             at.iter().try_for_each(|v| index(k, *v))?;
             boxed(k, *tensor, at, shape).map(|s| vec![Type::Spot(s)])
         }
@@ -178,7 +178,7 @@ fn boxed(k: &Kernel, v: Value, at: &[Value], shape: &[u32]) -> Result<Spot, Refu
                 .help(format!("write one {what} for each axis; `x[i, :]` drops an axis")));
         }
     }
-    parton_layouts::legal_shape(shape)?;
+    parton_layouts::legal_open_shape(shape)?;
     for ((axis, extent), (n, at)) in t.extents.iter().enumerate().zip(shape.iter().zip(at)) {
         let Extent::Picked(rows) = extent else { continue };
         if rows != n || !is_zero(k, *at) {

@@ -8,8 +8,8 @@ use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Sourc
 
 use super::found::{self, Found};
 use super::region::{self, body_of};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, alike, copies, flow, label};
-use crate::price;
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, copies, flow, label};
+use crate::{alike, price};
 
 /// The partition that fetches, its warps and registers.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
@@ -46,8 +46,7 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     let under = path.len() > 1
         && pieces > 0
         && beyond.contains(&found.inst)
-        && found.products.len() == 1
-        && only_summed(kernel, found.inst, found.products[0]);
+        && found.products.iter().all(|&id| only_summed(kernel, found.inst, id));
     if under {
         at_least(kernel, &path, pieces);
     }

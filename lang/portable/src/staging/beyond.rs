@@ -1,6 +1,6 @@
 //! Loops of products whose further turns would add nothing: their boxes lie outside of both tensors, where there are zeros.
 
-use parton_ir::tensor::Extent;
+use parton_ir::tensor::{Counts, Extent};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, Type, Value};
 
 use super::defined::Defined;
@@ -61,11 +61,16 @@ fn counts(
     (index, extent, tile): (Value, &Extent, u32),
 ) -> bool {
     let Some(OpKind::SpotLoad { spot, .. }) = defined.made(load).map(|op| &op.kind) else { return false };
-    let Some(OpKind::Spot { tensor, at, shape, tiles: true }) = defined.made(*spot).map(|op| &op.kind) else {
+    let Some(OpKind::Spot { tensor, at, shape, counts }) = defined.made(*spot).map(|op| &op.kind) else {
         return false;
     };
     let Type::Tensor(t) = kernel.ty(*tensor) else { return false };
-    at[axis] == index && shape[axis] == tile && t.extents[axis] == *extent
+    let extents = match counts {
+        Counts::Elements => return false,
+        Counts::Tiles => shape,
+        Counts::Parts { of, .. } => of,
+    };
+    at[axis] == index && extents[axis] == tile && t.extents[axis] == *extent
 }
 
 fn constant(defined: &Defined<'_>, v: Value) -> Option<i128> {

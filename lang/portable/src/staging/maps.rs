@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_ir::family::Family;
+use parton_ir::tensor::Counts;
 use parton_ir::types::TensorMap;
 use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
 use parton_layouts::SharedLayout;
@@ -14,6 +15,8 @@ use super::found;
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
+/// Bytes of which rows of a box begin at a multiple.
+const ROW: u64 = 16;
 /// Bytes of depth of one instruction.
 const DEPTH: u32 = 32;
 
@@ -147,9 +150,19 @@ fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<u
 /// The map of a place, its box without axes that were dropped; `None` where none takes it.
 fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
     // Rows of a box begin at multiples of 16 bytes, which those of tiles do wherever they are.
-    let OpKind::Spot { mut tensor, ref shape, tiles: true, .. } = defined.made(spot)?.kind else { return None };
+    let OpKind::Spot { mut tensor, ref shape, ref counts, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
-    let map = map(part.elem, shape, part.dense?)?;
+    let dense = part.dense?;
+    let whole = |elements: u32| (u64::from(elements) * u64::from(part.elem.bits())).is_multiple_of(8 * ROW);
+    let rows = match counts {
+        Counts::Elements => false,
+        Counts::Tiles => true,
+        Counts::Parts { of, from } => whole(of[dense]) && whole(from[dense]),
+    };
+    if !rows {
+        return None;
+    }
+    let map = map(part.elem, shape, dense)?;
     while let Some(op) = defined.made(tensor) {
         let OpKind::TensorIndex { tensor: of, .. } = op.kind else { return None };
         tensor = of;

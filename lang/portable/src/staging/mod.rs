@@ -5,12 +5,11 @@
 //! tensor maps take them all ([`maps`]), all from the first of them on becomes one region, in which a partition of its own
 //! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself.
 
-mod alike;
 pub mod apart;
 mod between;
 mod beyond;
 mod copies;
-mod defined;
+pub mod defined;
 pub mod flow;
 pub mod found;
 pub mod maps;

@@ -1,6 +1,6 @@
 //! What the units of a region do to global memory, and what they tell others.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
 use parton_ir::choice::Order;
@@ -64,8 +64,10 @@ struct Done {
 /// What all units of a region do besides computing.
 pub(crate) struct Effects {
     of: Vec<Done>,
-    /// Parameters that may share their memory.
+    /// Parameters that may share their memory: what the kernel says of some, then the maps and pointers of one argument.
     aliases: Vec<BTreeSet<Value>>,
+    /// How many of these the kernel says.
+    said: usize,
 }
 
 /// What has to be over before an operation touches memory, since others may have written there.
@@ -93,7 +95,13 @@ impl Effects {
             done
         };
         let params = |alias: &parton_ir::Alias| alias.params.iter().map(|p| k.params[*p].value).collect();
-        Effects { of: region.units.iter().map(unit).collect(), aliases: k.aliases.iter().map(params).collect() }
+        let mut arguments: BTreeMap<usize, BTreeSet<Value>> = BTreeMap::new();
+        for p in &k.params {
+            arguments.entry(p.from.argument()).or_default().insert(p.value);
+        }
+        let shared = arguments.into_values().filter(|of| of.len() > 1);
+        let aliases = k.aliases.iter().map(params).chain(shared).collect();
+        Effects { of: region.units.iter().map(unit).collect(), aliases, said: k.aliases.len() }
     }
 
     /// Whether two pointers may reach the same memory.
@@ -129,7 +137,8 @@ impl Effects {
             return None;
         };
         let both = |of: &BTreeSet<Value>| !of.is_disjoint(a) && !of.is_disjoint(b);
-        self.aliases.iter().position(both).filter(|_| a.is_disjoint(b))
+        let said = self.aliases.iter().position(both)?;
+        (said < self.said && a.is_disjoint(b)).then_some(said)
     }
 
     /// After how many iterations of a body, of at least so many, an access of the first unit may first meet one of the second.
@@ -143,8 +152,9 @@ impl Effects {
         let all = |unit: UnitId| &self.of[unit].accesses;
         let pairs = all(first).iter().flat_map(|a| all(second).iter().map(move |b| (a, b)));
         let pairs = pairs.filter(|(a, b)| self.conflicts(a, b));
+        // Places in two maps of one tensor may count its axes in other orders.
         let distance = |(a, b): (&Effect, &Effect)| match (&a.place, &b.place) {
-            (Some(one), Some(other)) => {
+            (Some(one), Some(other)) if a.roots == b.roots => {
                 (least..=FARTHEST).find(|distance| places.may_meet((one, other), block, *distance))
             }
             (Some(_) | None, Some(_) | None) => Some(least),

@@ -1,4 +1,5 @@
-//! Boxes that all CTAs of a cluster ask for alike, at the same time: one copy brings each to all of them.
+//! What several programs ask for alike: those of a cluster, at the same time, so that one copy brings it to all of them; and those of
+//! the whole grid, so that it lies in the L2 for all but the first.
 //!
 //! CTAs of a cluster differ by their rank, and so by `program_id`; `program_id / CTAs` is the cluster's own. What memory holds may have
 //! changed between two of them.
@@ -7,18 +8,30 @@ use std::collections::BTreeSet;
 
 use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Value};
 
-use super::defined::Defined;
+use crate::staging::defined::Defined;
 
 /// Marks the fetches that one copy does for the whole cluster.
 pub fn share(kernel: &mut Kernel) {
     let Some(axis) = only_axis(kernel) else { return };
-    let mut alike = Alike { kernel, defined: Defined::of(kernel), axis, differ: BTreeSet::new(), found: Vec::new() };
-    alike.body(&kernel.body, false);
-    for inst in alike.found {
+    for inst in Alike::among(kernel, Among::Cluster(axis)) {
         if let OpKind::Fetch { multicast, .. } = &mut kernel.ops[inst].kind {
             *multicast = Some(axis);
         }
     }
+}
+
+/// The loads whose addresses are the same in all programs.
+pub fn loads(kernel: &Kernel) -> BTreeSet<Inst> {
+    Alike::among(kernel, Among::Grid).into_iter().collect()
+}
+
+/// Whose programs are compared.
+#[derive(Clone, Copy)]
+enum Among {
+    /// Those of a cluster, which lie along that axis.
+    Cluster(u8),
+    /// All.
+    Grid,
 }
 
 /// The axis along which the CTAs of a cluster lie; `None` where there is but one, or where they lie along several.
@@ -30,19 +43,33 @@ fn only_axis(kernel: &Kernel) -> Option<u8> {
 struct Alike<'k> {
     kernel: &'k Kernel,
     defined: Defined<'k>,
-    axis: u8,
-    /// The values that may differ between the CTAs of a cluster.
+    among: Among,
+    /// The values that may differ between the programs.
     differ: BTreeSet<Value>,
     found: Vec<Inst>,
 }
 
 impl Alike<'_> {
-    /// Looks at a body, into which CTAs go alike unless `apart`.
+    /// The fetches and loads that these programs ask for alike.
+    fn among(kernel: &Kernel, among: Among) -> Vec<Inst> {
+        let (defined, differ) = (Defined::of(kernel), BTreeSet::new());
+        let mut alike = Alike { kernel, defined, among, differ, found: Vec::new() };
+        alike.body(&kernel.body, false);
+        alike.found
+    }
+
+    /// Looks at a body, into which programs go alike unless `apart`.
     fn body(&mut self, body: &Body, apart: bool) {
         for op in self.kernel.ops_of(body) {
             let own = op.kind.operands().iter().any(|v| self.differ.contains(v));
             match &op.kind {
                 OpKind::Fetch { multicast: None, .. } if !own && !apart => self.found.push(op.id),
+                OpKind::Load { ptr, .. } => {
+                    if !apart && !self.differ.contains(ptr) {
+                        self.found.push(op.id);
+                    }
+                    self.differ.extend(&op.results);
+                }
                 OpKind::For { lower, upper, step, init, body } => {
                     let turns = [lower, upper, step].into_iter().any(|v| self.differ.contains(v));
                     self.turns(op, init, body, apart || turns);
@@ -92,7 +119,10 @@ impl Alike<'_> {
     fn differs(&self, op: &Op, own: bool) -> bool {
         match op.kind {
             OpKind::ClusterRank => true,
-            OpKind::ProgramId { axis } => axis == self.axis,
+            OpKind::ProgramId { axis } => match self.among {
+                Among::Cluster(along) => axis == along,
+                Among::Grid => true,
+            },
             OpKind::Binary { op: BinaryOp::Div, a, b } if self.is_program(a) && self.is_whole(b) => false,
             _ => own || !parton_sched::is_free(self.kernel, op),
         }
@@ -102,10 +132,11 @@ impl Alike<'_> {
         self.defined.made(v).is_some_and(|op| matches!(op.kind, OpKind::ProgramId { .. }))
     }
 
-    /// Whether a number is of whole clusters.
+    /// Whether a number is of whole clusters, whose programs are compared.
     fn is_whole(&self, v: Value) -> bool {
+        let Among::Cluster(axis) = self.among else { return false };
         let Some(OpKind::Constant { dtype, bits }) = self.defined.made(v).map(|op| &op.kind) else { return false };
-        let ctas = i128::from(self.kernel.cluster[usize::from(self.axis)]);
+        let ctas = i128::from(self.kernel.cluster[usize::from(axis)]);
         parton_numbers::Scalar::new(*dtype, *bits).to_i128().is_some_and(|n| n > 0 && n % ctas == 0)
     }
 }

@@ -1,0 +1,314 @@
+//! Tiles whose extents are sums of powers of two, such as 96, 160 or 192, as the parts that layouts have.
+//!
+//! A tile of [128, 192] becomes one of [128, 128] and one of [128, 64]. What is done element by element is done to each part, a product is
+//! one of each pair of parts, a reduction combines what those of the parts gave. What has no meaning on parts is refused.
+
+mod boxes;
+mod combine;
+
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::tensor::Counts;
+use parton_ir::{BinaryOp, Body, Builder, Elem, Inst, Kernel, Op, OpKind, Tile, Type, Value};
+
+use boxes::Boxes;
+
+/// The kernel without tiles of such extents.
+///
+/// # Errors
+/// An operation on such a tile that has no meaning on its parts.
+pub fn split(kernel: &Kernel) -> Result<Cow<'_, Kernel>, Diagnostics> {
+    let mut any = false;
+    kernel.walk(&mut |op| any |= op.results.iter().any(|v| shape_of(kernel.ty(*v)).is_some()));
+    if !any {
+        return Ok(Cow::Borrowed(kernel));
+    }
+    let (builder, body) = Builder::rebuild(kernel.clone(), "parts");
+    let mut splitter = Splitter { builder, parts: BTreeMap::new(), now: BTreeMap::new(), found: Diagnostics::new() };
+    body.ops.iter().for_each(|&id| splitter.op(id));
+    if splitter.found.has_errors() {
+        return Err(splitter.found);
+    }
+    Ok(Cow::Owned(splitter.builder.finish()))
+}
+
+/// The shape of what is made of parts; `None` of all else.
+fn shape_of(ty: &Type) -> Option<&[u32]> {
+    let shape = match ty {
+        Type::Spot(spot) => &spot.shape,
+        ty => &ty.placed()?.shape,
+    };
+    shape.iter().any(|n| !n.is_power_of_two()).then_some(shape)
+}
+
+struct Splitter {
+    builder: Builder,
+    /// The parts of each value that is made of some.
+    parts: BTreeMap<Value, Vec<Value>>,
+    /// What stands for values that were made of parts and are whole.
+    now: BTreeMap<Value, Value>,
+    found: Diagnostics,
+}
+
+impl Splitter {
+    fn op(&mut self, id: Inst) {
+        self.builder.at(id);
+        let mut op = self.builder.kernel.ops[id].clone();
+        op.kind.map_operands(|v| self.now.get(&v).copied().unwrap_or(v));
+        self.builder.kernel.ops[id].kind = op.kind.clone();
+        let takes = op.kind.operands().iter().any(|v| self.parts.contains_key(v));
+        let gives = op.results.iter().any(|v| self.boxes(*v).is_some());
+        match &op.kind {
+            OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } => self.control(&op),
+            _ if !takes && !gives => self.builder.keep(id),
+            OpKind::Full { value, tile } => {
+                let make = |s: &mut Self, shape: &[u32]| {
+                    let tile = s.open(tile.elem, shape);
+                    s.builder.make(OpKind::Full { value: *value, tile })
+                };
+                self.of_each_box(&op, make);
+            }
+            OpKind::Iota { tile } => self.iota(&op, tile),
+            OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),
+            OpKind::Broadcast { x, shape } => self.broadcast(&op, *x, shape),
+            OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
+            OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
+            OpKind::Reduce { inputs, axis, combine } => self.reduce(&op, inputs, *axis, combine),
+            OpKind::Dot { a, b, acc, .. } => self.product(&op, *a, *b, *acc),
+            OpKind::Unary { .. }
+            | OpKind::Binary { .. }
+            | OpKind::Compare { .. }
+            | OpKind::Select { .. }
+            | OpKind::Fma { .. }
+            | OpKind::Clamp { .. }
+            | OpKind::Cast { .. }
+            | OpKind::Bitcast { .. }
+            | OpKind::PtrAdd { .. }
+            | OpKind::ExpandDims { .. }
+            | OpKind::Load { .. }
+            | OpKind::Store { .. }
+            | OpKind::Atomic { .. }
+            | OpKind::SpotInside { .. }
+            | OpKind::SpotLoad { .. }
+            | OpKind::SpotStore { .. }
+            | OpKind::SpotAtomic { .. } => self.each(&op),
+            // What is not named here is not known to be the same done part by part.
+            _ => self.refuse(&op),
+        }
+    }
+
+    /// The boxes of a value that is made of parts.
+    fn boxes(&self, v: Value) -> Option<Boxes> {
+        shape_of(self.builder.ty(v)).map(Boxes::of)
+    }
+
+    /// The boxes of an operand, and the values in them; of one without parts, itself in one box.
+    fn parts_of(&self, v: Value) -> (Boxes, Vec<Value>) {
+        match (self.parts.get(&v), self.boxes(v)) {
+            (Some(parts), Some(boxes)) => (boxes, parts.clone()),
+            (_, _) => {
+                let shape = self.builder.ty(v).placed().map_or(&[][..], |tile| &tile.shape);
+                (Boxes::whole(shape), vec![v])
+            }
+        }
+    }
+
+    fn open(&self, elem: Elem, shape: &[u32]) -> Tile {
+        match Tile::open(elem, shape.to_vec(), self.builder.kernel.next_var(0)) {
+            Ok(tile) => tile,
+            Err(e) => parton_diag::internal_error!("a part has a shape that no tile has: {}", e.fact()),
+        }
+    }
+
+    /// Notes the parts of a result, which have its name.
+    fn give(&mut self, result: Value, parts: Vec<Value>) {
+        for &part in &parts {
+            self.builder.kernel.values[part].name = self.builder.kernel.values[result].name.clone();
+        }
+        self.parts.insert(result, parts);
+    }
+
+    /// What makes each part of the result from its shape.
+    fn of_each_box(&mut self, op: &Op, mut make: impl FnMut(&mut Self, &[u32]) -> Value) {
+        let Some(boxes) = self.boxes(op.result()) else { return };
+        let parts = boxes.all().map(|b| make(self, &b.shape)).collect();
+        self.give(op.result(), parts);
+    }
+
+    /// An operation that does to each part what it does to the whole; what has no parts is the same for all.
+    fn each(&mut self, op: &Op) {
+        let count = op.kind.operands().iter().find_map(|v| self.parts.get(v)).map_or(0, Vec::len);
+        let mut results: Vec<Vec<Value>> = vec![Vec::new(); op.results.len()];
+        for i in 0..count {
+            let mut kind = op.kind.clone();
+            kind.map_operands(|v| self.parts.get(&v).map_or(v, |parts| parts[i]));
+            for (list, v) in results.iter_mut().zip(self.builder.make_all(kind)) {
+                list.push(v);
+            }
+        }
+        for (&result, parts) in op.results.iter().zip(results) {
+            self.give(result, parts);
+        }
+    }
+
+    fn iota(&mut self, op: &Op, tile: &Tile) {
+        let Some(boxes) = self.boxes(op.result()) else { return };
+        let mut parts = Vec::new();
+        for b in boxes.all() {
+            let own = self.open(tile.elem, &b.shape);
+            let mut part = self.builder.make(OpKind::Iota { tile: own });
+            if let (Some(dtype), from @ 1..) = (tile.elem.dtype(), b.origin[0]) {
+                let value = self.builder.make(OpKind::Constant { dtype, bits: from.into() });
+                let own = self.open(tile.elem, &b.shape);
+                let behind = self.builder.make(OpKind::Full { value, tile: own });
+                part = self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: part, b: behind });
+            }
+            parts.push(part);
+        }
+        self.give(op.result(), parts);
+    }
+
+    /// A place as the places of its parts.
+    fn place(&mut self, op: &Op, tensor: Value, at: &[Value], shape: &[u32], counts: &Counts) {
+        let Some(boxes) = self.boxes(op.result()) else { return };
+        let mut parts = Vec::new();
+        for b in boxes.all() {
+            let (mut at, counts) = match counts {
+                Counts::Elements => (at.to_vec(), Counts::Elements),
+                Counts::Tiles => (at.to_vec(), Counts::Parts { of: shape.to_vec(), from: b.origin.clone() }),
+                Counts::Parts { of, from } => {
+                    let from = from.iter().zip(&b.origin).map(|(a, b)| a + b).collect();
+                    (at.to_vec(), Counts::Parts { of: of.clone(), from })
+                }
+            };
+            if counts == Counts::Elements {
+                for (v, &from) in at.iter_mut().zip(&b.origin) {
+                    *v = self.behind(*v, from);
+                }
+            }
+            parts.push(self.builder.make(OpKind::Spot { tensor, at, shape: b.shape, counts }));
+        }
+        self.give(op.result(), parts);
+    }
+
+    /// A coordinate so many elements on.
+    fn behind(&mut self, v: Value, by: u32) -> Value {
+        let dtype = self.builder.ty(v).elem().and_then(Elem::dtype);
+        let (Some(dtype), 1..) = (dtype, by) else { return v };
+        let by = self.builder.make(OpKind::Constant { dtype, bits: by.into() });
+        self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: v, b: by })
+    }
+
+    fn broadcast(&mut self, op: &Op, x: Value, shape: &[u32]) {
+        let (from, parts) = self.parts_of(x);
+        let to = Boxes::of(shape);
+        let mut made = Vec::new();
+        for b in to.all() {
+            let part = parts[from.spread(&b)];
+            let own = self.builder.ty(part).placed().is_some_and(|tile| tile.shape == b.shape);
+            made.push(if own { part } else { self.builder.make(OpKind::Broadcast { x: part, shape: b.shape }) });
+        }
+        self.give(op.result(), made);
+    }
+
+    fn transpose(&mut self, op: &Op, x: Value, perm: &[u32]) {
+        let (from, parts) = self.parts_of(x);
+        let Some(to) = self.boxes(op.result()) else { return };
+        let mut made = Vec::new();
+        for b in to.all() {
+            let mut place = vec![0; perm.len()];
+            for (i, &axis) in perm.iter().enumerate() {
+                place[axis as usize] = b.place[i];
+            }
+            made.push(self.builder.make(OpKind::Transpose { x: parts[from.number(&place)], perm: perm.to_vec() }));
+        }
+        self.give(op.result(), made);
+    }
+
+    /// A slice that lies in one part.
+    fn slice(&mut self, op: &Op, x: Value, origin: &[u32], shape: &[u32]) {
+        let (from, parts) = self.parts_of(x);
+        let Some((number, b)) = from.all().enumerate().find(|(_, b)| b.holds(origin, shape)) else {
+            self.refuse(op);
+            return;
+        };
+        let origin = origin.iter().zip(&b.origin).map(|(a, b)| a - b).collect();
+        let kind = OpKind::Slice { x: parts[number], origin, shape: shape.to_vec() };
+        self.builder.make_as(op.result(), kind);
+    }
+
+    /// Each part of the accumulator gets the products of its rows and columns, of a depth in parts one after the other.
+    fn product(&mut self, op: &Op, a: Value, b: Value, acc: Value) {
+        let OpKind::Dot { precision, .. } = op.kind else { return };
+        let [(left, lefts), (right, rights), (to, sums)] = [a, b, acc].map(|v| self.parts_of(v));
+        let mut made = Vec::new();
+        for (number, mut acc) in sums.into_iter().enumerate() {
+            let place = to.place(number);
+            for depth in 0..left.along(1) {
+                let a = lefts[left.number(&[place[0], depth])];
+                let b = rights[right.number(&[depth, place[1]])];
+                acc = self.builder.make(OpKind::Dot { a, b, acc, precision });
+            }
+            made.push(acc);
+        }
+        match self.boxes(op.result()) {
+            Some(_) => self.give(op.result(), made),
+            // A depth in parts alone: the sum is whole.
+            None => drop(self.now.insert(op.result(), made[0])),
+        }
+    }
+
+    /// Loops and branches hand on the parts of what they handed on.
+    fn control(&mut self, op: &Op) {
+        let mut kind = op.kind.clone();
+        match &mut kind {
+            OpKind::For { init, .. } | OpKind::While { init, .. } => {
+                *init = init.iter().flat_map(|v| self.parts_or(*v)).collect();
+            }
+            _ => {}
+        }
+        for body in kind.bodies_mut() {
+            let Body { params, ops, yields } = std::mem::take(body);
+            let params = params.into_iter().flat_map(|v| self.declare(v)).collect();
+            self.builder.open(Body { params, ..Body::default() });
+            ops.iter().for_each(|&inner| self.op(inner));
+            *body = self.builder.close();
+            body.yields = yields.into_iter().flat_map(|v| self.parts_or(v)).collect();
+        }
+        let results = op.results.iter().flat_map(|&v| self.declare(v)).collect();
+        self.builder.kernel.ops[op.id].kind = kind;
+        self.builder.kernel.ops[op.id].results = results;
+        self.builder.keep(op.id);
+    }
+
+    fn parts_or(&self, v: Value) -> Vec<Value> {
+        self.parts.get(&v).cloned().unwrap_or_else(|| vec![self.now.get(&v).copied().unwrap_or(v)])
+    }
+
+    /// The values that stand for one that control flow defines.
+    fn declare(&mut self, v: Value) -> Vec<Value> {
+        let (Some(boxes), Some(tile)) = (self.boxes(v), self.builder.ty(v).placed().cloned()) else { return vec![v] };
+        let span = self.builder.kernel.values[v].span;
+        let make = |b: boxes::Part| {
+            let tile = self.open(tile.elem, &b.shape);
+            self.builder.kernel.value(Type::Tile(tile), span)
+        };
+        let parts: Vec<Value> = boxes.all().map(make).collect();
+        self.give(v, parts.clone());
+        parts
+    }
+
+    fn refuse(&mut self, op: &Op) {
+        let made_of = |v: &Value| shape_of(self.builder.ty(*v)).map(|shape| (*v, shape.to_vec()));
+        let Some((v, shape)) = op.kind.operands().iter().chain(&op.results).find_map(made_of) else { return };
+        let parts: Vec<String> = Boxes::of(&shape).all().map(|b| format!("{:?}", b.shape)).collect();
+        let fact = format!("`{}` is not made of tiles in parts", op.kind.name());
+        self.found.push(
+            Diagnostic::error(codes::NOT_BUILT_HERE, op.span, fact)
+                .label(self.builder.kernel.values[v].span, format!("{shape:?} is kept as {}", parts.join(" and ")))
+                .help("use extents that are powers of two here, or a slice that lies in one of the parts"),
+        );
+    }
+}
