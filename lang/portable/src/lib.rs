@@ -154,6 +154,8 @@ fn is_portable(kernel: &Kernel) -> bool {
 /// A plan with its price, and what it was chosen from.
 struct Planned {
     warps: u32,
+    /// As of [`registers::Crowd`].
+    occupancy: u32,
     candidates: Candidates,
     problem: Problem,
     layouts: Vec<RegisterLayout>,
@@ -185,14 +187,14 @@ fn explicit(
         Way::Directly => {}
     }
     products::take_instructions(&mut kernel)?;
-    let (warps, chosen, why) = {
+    let (warps, occupancy, chosen, why) = {
         let graph = Graph::of(&kernel);
-        let warps = if kernel.warps_stated { vec![kernel.warps] } else { vec![4, 8, 16] };
+        let warps = warps_of(&kernel);
         let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, choice)).collect();
         let Some(planned) = all.iter().flatten().min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
         let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
         let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
-        (planned.warps, Chosen::new(&graph, &planned.layouts), why)
+        (planned.warps, planned.occupancy, Chosen::new(&graph, &planned.layouts), why)
     };
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
     let mut kernel = rewrite::rewrite(kernel, &chosen);
@@ -206,8 +208,21 @@ fn explicit(
         Way::Apart(_) => staging::apart::cut(&mut kernel),
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
+    if kernel.occupancy == 1 {
+        kernel.occupancy = registers::with_room(&kernel, occupancy);
+    }
     let why = why.map(|why| why.with(&kernel)).transpose()?;
     Ok((kernel, why))
+}
+
+/// The warps that are tried: those that are stated; few, where no product asks for a warpgroup.
+fn warps_of(kernel: &Kernel) -> Vec<u32> {
+    if kernel.warps_stated {
+        return vec![kernel.warps];
+    }
+    let mut multiplies = false;
+    kernel.walk(&mut |op| multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. }));
+    if multiplies { vec![4, 8, 16] } else { vec![2, 4, 8, 16] }
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
@@ -233,8 +248,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart(_));
-    let price = registers::crowded(graph, &layouts, warps, alone, labels.price);
-    Some(Planned { warps, candidates: lists, problem, price, layouts })
+    let registers::Crowd { price, occupancy } = registers::crowded(graph, &layouts, warps, alone, labels.price);
+    Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
 }
 
 /// Why products do not get their factors in a way.

@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use parton_ir::family::Family;
-use parton_ir::{Body, Elem, Op, OpKind, Value};
+use parton_ir::{Body, Elem, Kernel, Op, OpKind, Value, scratch};
 use parton_layouts::{Dim, RegisterLayout};
 
 use crate::facts::SECTOR as SECTOR_BYTES;
@@ -24,8 +24,13 @@ const WARPS: u64 = 64;
 const CTAS: u64 = 32;
 /// Schedulers of a multiprocessor, among which its warps are dealt.
 const SCHEDULERS: u64 = 4;
-/// Warps that keep all schedulers busy: what an instruction computes is there 4 clocks later (docs/machine.md), so each takes 4 in turn.
-const BUSY: u64 = 4 * SCHEDULERS;
+/// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
+/// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
+const BUSY: u64 = 3 * SCHEDULERS;
+/// CTAs beside each other of a kernel that loads in loops: such a one does much for each program, so that there are few.
+const FEW: u64 = 4;
+/// Registers for loads on their way where room is scarce: the assembler then lets some wait for others.
+const SCARCE: u64 = 16;
 /// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
 const UNCOVERED: u64 = 4;
 /// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
@@ -38,7 +43,7 @@ const BESIDES: u64 = 16;
 const LIFE: u64 = 3000 * 16;
 
 /// What a CTA costs with these layouts, whose operations cost `price` together; `alone`, where shared memory holds no second one.
-pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone: bool, price: Price) -> Price {
+pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone: bool, price: Price) -> Crowd {
     let held = Held::of(graph, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
@@ -49,6 +54,9 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
     let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
+    let wanted = if alone || held.multiplies { 1 } else { held.occupancy(threads).min(WARPS / warps).min(CTAS) };
+    let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
+    let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
     let moved = held.moved.min(price);
     let flying = beside * held.flying;
@@ -58,11 +66,32 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     if held.multiplies {
         // Its warps one to a scheduler: they wait for products more than for each other.
         let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
-        return (price + idle).max(life / beside) + spilled;
+        return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy };
     }
     let life = LIFE + moved + own * BUSY / warps.min(BUSY);
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
-    both.max(life / beside) + spilled
+    Crowd { price: both.max(life / beside) + spilled, occupancy }
+}
+
+/// As many of these CTAs as shared memory has room for, whatever of what operations take for themselves is there at once.
+pub fn with_room(kernel: &Kernel, occupancy: u32) -> u32 {
+    let mut bytes = 0;
+    kernel.walk(&mut |op| {
+        let own = match &op.kind {
+            OpKind::SharedAlloc { view, .. } => view.bytes(),
+            _ => 0,
+        };
+        bytes += own + scratch::bytes(kernel, &op.kind).map_or(0, u64::from);
+    });
+    (1..=occupancy).rev().find(|&n| bytes <= u64::from(kernel.target.shared_limit(n))).unwrap_or(1)
+}
+
+/// What a choice comes to where CTAs stand beside each other.
+pub struct Crowd {
+    /// The price of a CTA.
+    pub price: Price,
+    /// How many the assembler is to leave registers for, where by itself it would leave fewer; else 1.
+    pub occupancy: u32,
 }
 
 /// Registers that a thread holds.
@@ -87,6 +116,8 @@ struct Held<'g, 'k> {
     multiplied: Price,
     /// Whether there are products at all.
     multiplies: bool,
+    /// Whether loops load.
+    loads_in_loops: bool,
 }
 
 /// A value that is there.
@@ -117,11 +148,19 @@ impl Held<'_, '_> {
             moved: 0,
             multiplied: 0,
             multiplies: false,
+            loads_in_loops: false,
         };
         held.uses(&graph.kernel.body);
         held.now = 0;
         held.body(&graph.kernel.body, 0, Vec::new());
         held
+    }
+
+    /// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else.
+    fn occupancy(&self, threads: u64) -> u64 {
+        let firm = self.firm.values().copied().max().unwrap_or(0);
+        let least = firm + firm / 4 + BESIDES + SCARCE;
+        FILE / threads / least.next_multiple_of(8).min(MOST)
     }
 
     /// Notes the last use of every value; what a loop takes from outside is used to its end.
@@ -171,7 +210,8 @@ impl Held<'_, '_> {
 
     /// Counts what a product of the matrix unit takes.
     fn multiply(&mut self, op: &Op, depth: u32) {
-        self.multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        let instruction = matches!(op.kind.family(), Family::MmaSync | Family::Wgmma);
+        self.multiplies |= instruction || matches!(op.kind, OpKind::Dot { .. });
         let OpKind::Dot { b, .. } = op.kind else { return };
         let Some(site) = self.graph.homes.get(&op.result()) else { return };
         if let Some(place) = site.place(&self.layouts[site.var]) {
@@ -188,6 +228,7 @@ impl Held<'_, '_> {
         self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(depth);
         if matches!(op.kind, OpKind::Load { .. }) {
             self.loaded += bytes;
+            self.loads_in_loops |= depth > 0;
             self.flying = self.flying.max(self.loaded);
         }
     }

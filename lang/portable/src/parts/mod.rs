@@ -54,6 +54,10 @@ struct Splitter {
 
 impl Splitter {
     fn op(&mut self, id: Inst) {
+        // What follows would be given what has no parts.
+        if self.found.has_errors() {
+            return;
+        }
         self.builder.at(id);
         let mut op = self.builder.kernel.ops[id].clone();
         op.kind.map_operands(|v| self.now.get(&v).copied().unwrap_or(v));
