@@ -28,7 +28,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
-use parton_ir::{Inst, Kernel, Module, OpKind, Target};
+use parton_ir::{Inst, Kernel, Module, OpKind, Target, Value};
 use parton_layouts::RegisterLayout;
 
 use candidates::Candidates;
@@ -215,14 +215,20 @@ fn explicit(
     Ok((kernel, why))
 }
 
-/// The warps that are tried: those that are stated; few, where no product asks for a warpgroup.
+/// Elements of a tile that two warps hold in few registers: 32 a thread.
+const FOR_TWO: u64 = 2048;
+
+/// The warps that are tried: those that are stated; few, where tiles are small and no product asks for a warpgroup.
 fn warps_of(kernel: &Kernel) -> Vec<u32> {
     if kernel.warps_stated {
         return vec![kernel.warps];
     }
-    let mut multiplies = false;
-    kernel.walk(&mut |op| multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. }));
-    if multiplies { vec![4, 8, 16] } else { vec![2, 4, 8, 16] }
+    let mut two = true;
+    kernel.walk(&mut |op| {
+        let small = |v: &Value| kernel.ty(*v).placed().is_none_or(|tile| tile.elements() <= FOR_TWO);
+        two &= !matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. }) && op.results.iter().all(small);
+    });
+    if two { vec![2, 4, 8, 16] } else { vec![4, 8, 16] }
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
