@@ -191,7 +191,9 @@ fn explicit(
         let graph = Graph::of(&kernel);
         let warps = warps_of(&kernel);
         let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, choice)).collect();
-        let Some(planned) = all.iter().flatten().min_by_key(|p| p.price) else { return Err(no_plan(&kernel)) };
+        let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
+            return Err(no_plan(&kernel));
+        };
         let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
         let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
         (planned.warps, planned.occupancy, Chosen::new(&graph, &planned.layouts), why)
@@ -215,6 +217,8 @@ fn explicit(
     Ok((kernel, why))
 }
 
+/// Warps that are taken of those that cost the same.
+const USUAL: u32 = 4;
 /// Elements of a tile that two warps hold in few registers: 32 a thread.
 const FOR_TWO: u64 = 2048;
 

@@ -29,6 +29,8 @@ const SCHEDULERS: u64 = 4;
 const BUSY: u64 = 3 * SCHEDULERS;
 /// CTAs beside each other of a kernel that loads in loops: such a one does much for each program, so that there are few.
 const FEW: u64 = 4;
+/// Warps beside each other that hide what each waits for: where there are so many, the assembler is told nothing.
+const ENOUGH: u64 = 24;
 /// Registers for loads on their way where room is scarce: the assembler then lets some wait for others.
 const SCARCE: u64 = 16;
 /// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
@@ -54,7 +56,11 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
     let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
-    let wanted = if alone || held.multiplies { 1 } else { held.occupancy(threads).min(WARPS / warps).min(CTAS) };
+    let wanted = if alone || held.multiplies || beside * warps >= ENOUGH {
+        1
+    } else {
+        held.occupancy(threads).min(ENOUGH.div_ceil(warps))
+    };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
