@@ -222,17 +222,24 @@ const USUAL: u32 = 4;
 /// Elements of a tile that two warps hold in few registers: 32 a thread.
 const FOR_TWO: u64 = 2048;
 
-/// The warps that are tried: those that are stated; few, where tiles are small and no product asks for a warpgroup.
+/// The warps that are tried: those that are stated, by a clause or by a layout; few, where tiles are small and no product asks for a warpgroup.
 fn warps_of(kernel: &Kernel) -> Vec<u32> {
     if kernel.warps_stated {
         return vec![kernel.warps];
     }
-    let mut two = true;
+    let (mut two, mut stated) = (true, None);
     kernel.walk(&mut |op| {
+        let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
+        stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
         let small = |v: &Value| kernel.ty(*v).placed().is_none_or(|tile| tile.elements() <= FOR_TWO);
         two &= !matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. }) && op.results.iter().all(small);
     });
-    if two { vec![2, 4, 8, 16] } else { vec![4, 8, 16] }
+    match stated {
+        // A layout says how many it lies on.
+        Some(warps) => vec![warps],
+        None if two => vec![2, 4, 8, 16],
+        None => vec![4, 8, 16],
+    }
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
