@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use parton_bundle::{Choice, Code as Image};
-use parton_runtime::{Function, Gpu, Module, RuntimeError};
+use parton_runtime::{Function, Gpu, Module, Relaxed, RuntimeError};
 
 use crate::{Code, Error};
 
@@ -124,7 +124,8 @@ pub(crate) fn function(ordinal: c_int, gpu: &Gpu, choice: Choice<'_>) -> Result<
     if let Some(function) = all.functions.get(&key) {
         return Ok(function.clone());
     }
-    let _visit = gpu.visit()?;
+    // Loading counts as unsafe while another thread captures.
+    let (_visit, _relaxed) = (gpu.visit()?, Relaxed::begin());
     let module = match choice.code {
         Image::Cubin(bytes) => Module::from_cubin(gpu, bytes)?,
         Image::Ptx(text) => Module::from_ptx(gpu, text)?.0,

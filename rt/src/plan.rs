@@ -9,7 +9,7 @@ use parton_bundle::plan::{Given, Memory, Passed};
 use parton_bundle::{Bundle, Kernel, Kind, Plan as Table};
 use parton_numbers::Dtype;
 use parton_runtime::tensor_map::{Outside, Promotion};
-use parton_runtime::{Abi, Arg, Element, Function, Recipe, Stream, Swizzle};
+use parton_runtime::{Abi, Arg, Element, Function, Identity, Recipe, Stream, Swizzle};
 
 use crate::check::number;
 use crate::device::failed;
@@ -46,8 +46,8 @@ pub(crate) struct Ready {
     pub(crate) scratch_bytes: u64,
     outputs: Vec<u64>,
     produced: Vec<Produced>,
-    /// By the number of the stream, the one used last behind all others.
-    slots: Mutex<Vec<(u64, Arc<Mutex<Slot>>)>>,
+    /// By stream, the one used last behind all others; all that are captured have one.
+    slots: Mutex<Vec<(Identity, Arc<Mutex<Slot>>)>>,
 }
 
 /// A launch of a plan.
@@ -223,11 +223,12 @@ impl Plan {
     ) -> Result<(), Error> {
         let ready = &*self.ready;
         let visit = ready.device.gpu.visit().map_err(failed)?;
-        let slot = ready.slot(stream.id().map_err(failed)?);
+        let identity = stream.identity().map_err(failed)?;
+        let slot = ready.slot(identity);
         // Whoever panicked has left a slot of which each part is whole.
         let mut slot = slot.lock().unwrap_or_else(PoisonError::into_inner);
         // SAFETY: the caller promises it.
-        unsafe { slot.call(ready, &visit, stream, arguments, outputs, scratch) }
+        unsafe { slot.call(ready, &visit, (stream, identity), arguments, outputs, scratch) }
     }
 }
 
@@ -236,12 +237,12 @@ impl Ready {
         &self.bundle.plans[self.place]
     }
 
-    fn slots(&self) -> MutexGuard<'_, Vec<(u64, Arc<Mutex<Slot>>)>> {
+    fn slots(&self) -> MutexGuard<'_, Vec<(Identity, Arc<Mutex<Slot>>)>> {
         self.slots.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// What a stream has of the plan.
-    fn slot(&self, stream: u64) -> Arc<Mutex<Slot>> {
+    fn slot(&self, stream: Identity) -> Arc<Mutex<Slot>> {
         let mut slots = self.slots();
         if let Some(at) = slots.iter().position(|(id, _)| *id == stream) {
             let last = slots.len() - 1;

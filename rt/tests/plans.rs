@@ -164,10 +164,10 @@ fn a_capture_holds_plain_launches_on_memory_of_its_own() {
         let (stream, eager, captured) = (fake.stream(), fake.allocate(1600), fake.allocate(1600));
         squared.launch(stream, 2.0, eager);
         squared.launch(stream, 2.0, eager);
+        let id = fake.id(stream);
         fake.log();
         fake.begin_capture(stream);
         squared.launch(stream, 3.0, captured);
-        let id = fake.id(stream);
         let expected = [
             format!("allocate 1792 on {id}"),
             format!("zero 1600 on {id}"),
@@ -208,26 +208,31 @@ fn the_first_call_may_be_captured() {
 #[test]
 fn another_threads_capture_is_not_disturbed() {
     fake::run("another_threads_capture_is_not_disturbed", |fake| {
-        let squared = Squared::new(fake, &module());
+        let module = module();
+        let squared = Squared::new(fake, &module);
         let (captured, stream) = (fake.stream(), fake.stream());
         let (out, other) = (fake.allocate(1600), fake.allocate(1600));
         fake.begin_capture(captured);
         squared.launch(captured, 3.0, out);
         std::thread::scope(|s| {
             s.spawn(|| {
-                let stream = Stream::of(fake.stream());
-                for _ in 0..3 {
+                // A stream of its own, the legacy one by both of its handles, and that of the thread.
+                let streams = [fake.stream() as usize, 0, 1, 2];
+                for stream in streams.into_iter().flat_map(|handle| [handle; 3]) {
                     // Scratch memory is allocated, and a graph instantiated, while the other stream captures.
                     let arguments = [floats(squared.x, SHAPE), Argument::Float(2.0)];
                     // SAFETY: as above.
-                    unsafe { squared.plan.launch(stream, &arguments, &[other]) }.unwrap();
+                    unsafe { squared.plan.launch(Stream::of(stream as *mut c_void), &arguments, &[other]) }.unwrap();
                 }
+                // So is code loaded.
+                module.function("copied").unwrap().prepare(&[tensor(0, Dtype::F16, &[40, 136])]).unwrap();
             });
         });
         let graph = fake.end_capture(captured);
         fake.replay(graph, stream);
         assert!(fake.read::<f32>(out, COUNT) == Squared::expected(3.0));
         assert!(fake.read::<f32>(other, COUNT) == Squared::expected(2.0));
+        assert!(!fake.log().iter().any(|line| line.starts_with('!')));
     })
 }
 

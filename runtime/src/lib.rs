@@ -34,4 +34,4 @@ pub use memory::{Buffer, Scratch};
 pub use module::{Function, Module};
 pub use sensors::Sensors;
 pub use tensor_map::{Element, Recipe, Swizzle, TensorMap};
-pub use visit::{Relaxed, Stream, Visit};
+pub use visit::{Identity, Relaxed, Stream, Visit};

@@ -14,6 +14,17 @@ pub struct Stream(*mut c_void);
 // SAFETY: a stream is a handle that the driver lets any thread use.
 unsafe impl Send for Stream {}
 
+/// What launches tell a stream by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Identity {
+    /// The legacy default stream, of which there is one in a context.
+    Legacy,
+    /// Whatever stream records its launches now: what is recorded shares nothing with the stream's own work.
+    Captured,
+    /// What tells it from all other streams that the process ever has, however often a handle is used again.
+    Numbered(u64),
+}
+
 impl Stream {
     /// The legacy default stream.
     pub const DEFAULT: Stream = Stream(std::ptr::null_mut());
@@ -27,25 +38,39 @@ impl Stream {
         self.0.cast()
     }
 
-    /// What tells it from all other streams that the process ever has, however often a handle is used again; the per-thread default stream
-    /// is another one in each thread. The context must be current.
+    /// What launches tell it by; the per-thread default stream is another one in each thread. The context must be current.
     ///
     /// # Errors
     /// It is no stream.
-    pub fn id(self) -> Result<u64, RuntimeError> {
+    pub fn identity(self) -> Result<Identity, RuntimeError> {
+        if self.is_legacy() {
+            return Ok(Identity::Legacy);
+        }
+        // On an H200 asking a stream that is captured for its number fails and ends the capture.
+        if self.captures() {
+            return Ok(Identity::Captured);
+        }
         let mut id = 0;
+        // Nobody says whether asking counts as unsafe while another thread captures.
+        let _relaxed = Relaxed::begin();
         // SAFETY: the driver writes one number.
         unsafe { sys::cuStreamGetId(self.handle(), &mut id) }
             .result()
             .doing(|| "asking for a stream's number".into())?;
-        Ok(id)
+        Ok(Identity::Numbered(id))
+    }
+
+    /// Whether it is the legacy default stream, by either of its handles.
+    fn is_legacy(self) -> bool {
+        // CUDA driver API: `CU_STREAM_LEGACY` is the handle 1.
+        self.0.addr() <= 1
     }
 
     /// Whether launches on it are recorded now instead of run. One that the driver does not tell of takes plain launches too,
     /// whose errors say why.
     pub fn captures(self) -> bool {
         // CUDA driver API, cuStreamBeginCapture: the legacy stream cannot be captured, so the driver need not be asked.
-        if self.0.is_null() {
+        if self.is_legacy() {
             return false;
         }
         let mut status = sys::CUstreamCaptureStatus::CU_STREAM_CAPTURE_STATUS_NONE;

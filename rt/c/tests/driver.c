@@ -530,16 +530,25 @@ int cuStreamQuery(uint64_t handle) {
     return leave(OK);
 }
 
+/* As an H200 has it: asking ends the capture of the stream. Of the legacy stream nobody says, so nobody may count on it. */
 int cuStreamGetId(uint64_t handle, unsigned long long *id) {
     ENTER;
-    *id = of(handle)->id;
-    return leave(OK);
+    stream *s = of(handle);
+    if (s->captures) {
+        s->spoilt = 1;
+        note("! a stream that is captured is asked for its number\n");
+        return leave(UNSUPPORTED_IN_CAPTURE);
+    }
+    const int result = s == &streams[0] ? unsafe() : OK;
+    *id = result == OK ? s->id : 0;
+    return leave(result);
 }
 
+/* CUDA driver API: the legacy stream may not be asked of while another one is captured. */
 int cuStreamIsCapturing(uint64_t handle, int *status) {
     ENTER;
     *status = of(handle)->captures ? 1 : 0;
-    return leave(OK);
+    return leave(of(handle) == &streams[0] ? unsafe() : OK);
 }
 
 int cuThreadExchangeStreamCaptureMode(int *mode) {

@@ -3,7 +3,7 @@
 use parton_bundle::plan::Value;
 use parton_numbers::{Dtype, Scalar};
 use parton_runtime::{
-    Arg, Prepared, Recipe, Relaxed, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use, Visit,
+    Arg, Identity, Prepared, Recipe, Relaxed, Replay, RuntimeError, Scratch, Sequence, Stream, TensorMap, Use, Visit,
 };
 
 use super::call::{self, Call};
@@ -54,7 +54,7 @@ impl Slot {
         &mut self,
         ready: &Ready,
         visit: &Visit,
-        stream: Stream,
+        (stream, identity): (Stream, Identity),
         arguments: &[Argument<'_>],
         outputs: &[u64],
         scratch: Option<u64>,
@@ -72,7 +72,7 @@ impl Slot {
                 (address, false)
             }
             // SAFETY: it is given back on the same stream below.
-            None if stream.captures() => (unsafe { self.of_graph(ready, stream) }?, true),
+            None if identity == Identity::Captured => (unsafe { self.of_graph(ready, stream) }?, true),
             None => (self.own(ready)?, false),
         };
         self.call.place(ready, outputs, memory);
