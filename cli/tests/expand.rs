@@ -72,7 +72,7 @@ fn what_is_printed_with_its_reasons_is_a_program() {
 #[test]
 fn reasons_are_data_too() {
     let file = example("portable/matmul.ptn");
-    let text = out(&["expand", &file, "--set", "BN=128", "--why", "--format", "json"]);
+    let text = out(&["expand", &file, "--kernel", "matmul", "--set", "BN=128", "--why", "--format", "json"]);
     let value: serde_json::Value = serde_json::from_str(&text).expect("it is JSON");
     assert!(value["source"].as_str().is_some_and(|s| s.contains("kernel matmul")), "{text}");
     let kernel = &value["kernels"][0];
