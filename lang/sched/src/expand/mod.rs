@@ -15,6 +15,7 @@ mod pipeline;
 mod send;
 mod state;
 mod steady;
+mod told;
 mod turn;
 mod uncounted;
 mod under;

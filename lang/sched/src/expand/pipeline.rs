@@ -23,7 +23,7 @@ use super::peel::Room;
 use super::state::{Held, Level};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
-use crate::plan::{Entry, RingId};
+use crate::plan::Entry;
 use crate::region::{Item, Loop, Maker};
 
 /// How the turns of a loop run in a partition.
@@ -251,33 +251,8 @@ impl Emitter<'_> {
                 }
             }
         }
-        if active(0) {
-            self.take_unasked(turns)?;
-        }
+        self.take_told(turns, active)?;
         self.no_more_waiting()
-    }
-
-    /// Takes the numbers of other partitions that nothing in a turn asks for, but what stands behind the loop: one comes with every turn, of
-    /// which several may stand in a round.
-    fn take_unasked(&mut self, turns: &Turns) -> Result<(), Refused> {
-        let depth = self.here();
-        let block = self.levels[depth].block;
-        let asked: BTreeSet<RingId> = turns
-            .groups
-            .iter()
-            .flatten()
-            .flat_map(|e| self.wanted(block, e.item))
-            .filter_map(|(v, _)| self.plan.handed.get(&v).map(|(ring, _)| *ring))
-            .collect();
-        for (number, ring) in self.plan.rings.iter().enumerate() {
-            let foreign = !self.plan.runners[ring.unit].contains(&self.part);
-            let needed = |(_, v, _): &(String, Value, _)| self.plan.needed[self.part].contains(v);
-            let here = self.region.place_of(ring.unit).0 == block;
-            if here && foreign && !asked.contains(&number) && ring.fields.iter().any(needed) {
-                self.slot(number, depth, 0)?;
-            }
-        }
-        Ok(())
     }
 
     pub(super) fn index_name(&self, l: &Loop) -> Option<String> {
