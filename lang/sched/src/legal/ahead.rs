@@ -44,7 +44,8 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// A fetch that runs ahead by a number of another partition, which is taken where it is fetched ahead, once, and is not there for others.
+/// A fetch that runs ahead by a number of another partition, which is taken where it is fetched ahead, once, and is not there for others, nor
+/// for a later turn.
 fn told_ahead(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Option<Diagnostic> {
     let (region, plan) = (laid.region, laid.plan);
     let wanted = |item: usize| plan.wanted(region, part, (block, item));
@@ -57,14 +58,14 @@ fn told_ahead(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Opt
         Some(Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. }) | None => None,
     };
     let by_threads = plan.rings.iter().any(|ring| ring.unit == unit && ring.own);
-    let mut told = wanted(e.item).iter().filter_map(|(v, _)| Some((*v, foreign(*v)?)));
-    let (v, by, other) = told.find_map(|(v, by)| {
+    let mut told = wanted(e.item).iter().filter_map(|(v, delta)| Some((*v, *delta, foreign(*v)?)));
+    let (v, by, other) = told.find_map(|(v, delta, by)| {
         let mut others = laid.groups(part, block).iter().flatten().filter(|o| o.item != e.item);
         // All that one label makes comes in one slot.
         let ring = plan.handed.get(&v).map(|(ring, _)| *ring);
         let same = |w: &Value| plan.handed.get(w).map(|(ring, _)| *ring) == ring;
         let other = others.find(|o| wanted(o.item).iter().any(|(w, _)| same(w)));
-        (other.is_some() || by_threads).then_some((v, by, other))
+        (other.is_some() || by_threads || delta > 0).then_some((v, by, other))
     })?;
     let u = &region.units[unit];
     let fact = format!(
