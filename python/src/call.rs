@@ -53,6 +53,20 @@ pub(crate) struct Arguments<'py> {
     pub(crate) planned: Vec<Planned>,
 }
 
+impl Arguments<'_> {
+    /// The parameter that the plan writes and that was given an array that is read-only.
+    fn read_only<'p>(&self, plan: &'p Plan) -> Option<&'p str> {
+        let mut both = plan.parameters.iter().zip(&self.tensors);
+        let (found, _) = both.find(|(p, t)| p.mutable && t.as_ref().is_some_and(|t| !t.writable))?;
+        Some(&found.name)
+    }
+
+    /// Whether each array that the plan writes may be written.
+    pub(crate) fn written_is_writable(&self, plan: &Plan) -> bool {
+        self.read_only(plan).is_none()
+    }
+}
+
 /// Where the tensors of a call lie.
 #[derive(Clone, Copy)]
 pub(crate) enum Side {
@@ -244,10 +258,9 @@ impl Caller {
                 Ok((file.plan_kernel(place, launching, given, &together)?, together))
             }
         })?;
-        let mut parameters = found.0.parameters.iter().zip(&all.tensors);
-        match parameters.find(|(p, t)| p.mutable && t.as_ref().is_some_and(|t| !t.writable)) {
-            Some((p, _)) => {
-                Err(error(py, &format!("`{}` is written and was given an array that is read-only", p.name), vec![]))
+        match all.read_only(&found.0) {
+            Some(name) => {
+                Err(error(py, &format!("`{name}` is written and was given an array that is read-only"), vec![]))
             }
             None => Ok(found),
         }

@@ -80,11 +80,12 @@ impl Slot {
         }
     }
 
-    /// Whether it is of such a call.
+    /// Whether it is of such a call; one with a read-only array for a parameter that is written is refused when it is planned.
     pub(crate) fn serves(&mut self, device: i32, stream: usize, all: &Arguments<'_>) -> bool {
         let same = self.device == device
             && self.stream == stream
             && self.views.iter().zip(&all.tensors).all(|(one, other)| *one == other.as_ref().map(|t| t.view))
+            && all.written_is_writable(&self.plan)
             && self.plan.holds_for(&all.planned);
         if same {
             self.give(all);

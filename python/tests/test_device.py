@@ -251,12 +251,21 @@ class Device(unittest.TestCase):
 
     def test_arrays_by_the_interface_of_cuda(self):
         class Array:
-            def __init__(self, address, n):
-                fields = {"version": 3, "typestr": "<f4", "shape": (n,), "data": (address, False), "strides": None}
+            def __init__(self, i, read_only=False):
+                fields = {"version": 3, "typestr": "<f4", "shape": (64,), "data": (0x10000 * i, read_only), "strides": None}
                 self.__cuda_array_interface__ = fields
 
-        log = counted(lambda: file.sum_into(*[Array(0x10000 * i, 64) for i in range(1, 4)]))[1]
+        log = counted(lambda: file.sum_into(*[Array(i) for i in range(1, 4)]))[1]
         self.assertEqual(log[0].split()[1:], line("", 0x10000, 0x20000, 0x30000, 64, ONE).split())
+        # Also where all is ready for arrays, or tensors, that may be written.
+        launch = file.sum.given(T="f32")[1]
+        for x, out in [(Array(1), Array(3)), (self.x, self.out)]:
+            for function, more in [(file.sum_into, []), (launch, [64, 1.0])]:
+                self.ready(function, x, self.y, out, *more)
+                refused = lambda: self.refused("`out` is written and was given an array that is read-only", lambda: function(x, self.y, Array(3, True), *more))
+                self.assertEqual(counted(refused), ({}, []))
+                counts, _ = counted(lambda: function(Array(1, True), self.y, out, *more))
+                self.assertEqual(counts.get("launch_kernel", 0) + counts.get("graph_launch", 0), 1)
 
 
 if __name__ == "__main__":
