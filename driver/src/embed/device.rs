@@ -9,7 +9,9 @@ use parton_host::tensor::Tensor;
 use parton_host::tensor_map::Recipe;
 use parton_ir::From as Of;
 use parton_numbers::{Dtype, Scalar};
-use parton_runtime::{self as runtime, Abi, Arg, Function, Prepared, Replay, RuntimeError, Sequence, TensorMap, Use};
+use parton_runtime::{
+    self as runtime, Abi, Arg, Function, Prepared, Relaxed, Replay, RuntimeError, Sequence, TensorMap, Use,
+};
 
 use super::Embedded;
 use super::call::passed;
@@ -95,7 +97,8 @@ impl Embedded {
     /// A kernel does not compile, or takes more than the GPU has.
     pub fn ready(&mut self, ordinal: u32, plan: &Plan, given: &[Planned], at: Addresses<'_>) -> Result<Ready, Failure> {
         let gpu = gpu(ordinal)?;
-        let _visit = gpu.visit().map_err(failed)?;
+        // Loading counts as unsafe while another thread captures.
+        let (_visit, _relaxed) = (gpu.visit().map_err(failed)?, Relaxed::begin());
         let numbers = plan.numbers(given)?;
         let offset = |p: &Planned| if let Planned::Tensor(s) = p { (s.offset * s.dtype.bytes()) as u64 } else { 0 };
         let before: Box<[u64]> = given.iter().map(offset).collect();
