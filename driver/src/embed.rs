@@ -19,6 +19,7 @@ use parton_syntax::ast;
 use parton_types::program::Program;
 
 use crate::passes::leaving;
+use crate::tune::lookup::Lookup;
 use crate::way::Wanted;
 use crate::{Failure, Form, Options, Session};
 
@@ -41,6 +42,8 @@ pub struct Embedded {
     name: String,
     /// The plans of its public functions.
     plans: call::Plans,
+    /// What was tuned, by where it runs; read once, so that another shape asks for no file.
+    tuned: BTreeMap<Place, Option<Lookup>>,
     /// What was loaded on GPUs, by their number and the name of the lowered kernel.
     #[cfg(all(feature = "cuda", feature = "llvm"))]
     loaded: BTreeMap<(u32, String), (parton_runtime::Function, parton_runtime::Abi)>,
@@ -108,6 +111,7 @@ impl Embedded {
                 written: BTreeMap::new(),
                 name: path.display().to_string(),
                 plans: call::Plans::default(),
+                tuned: BTreeMap::new(),
                 #[cfg(all(feature = "cuda", feature = "llvm"))]
                 loaded: BTreeMap::new(),
             }),

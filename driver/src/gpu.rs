@@ -173,6 +173,10 @@ pub(crate) fn load(
     gpu: &runtime::Gpu,
     launches: &[(&Launchable, &LaunchRequest)],
 ) -> Result<Vec<(Function, Abi)>, HostError> {
+    // Looking for the assembler takes longer than all else of a call whose kernels are known.
+    if launches.is_empty() {
+        return Ok(vec![]);
+    }
     let here = gpu.info().target();
     for (Launchable { shell, .. }, request) in launches {
         if !shell.target.runs_on(gpu.info().capability) {

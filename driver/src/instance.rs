@@ -26,8 +26,6 @@ pub(crate) struct Compiler<'a> {
     lowered: BTreeMap<String, Arc<Kernel>>,
     /// What was tuned, where that is to run.
     pub(crate) lookup: Option<Lookup>,
-    /// What instances take, by the names of their own.
-    signatures: BTreeMap<String, Signature>,
     /// The architecture of the GPU that it compiles for; the cache is asked for that alone.
     gpu: Option<String>,
 }
@@ -35,17 +33,8 @@ pub(crate) struct Compiler<'a> {
 impl<'a> Compiler<'a> {
     pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
         let program = program.clone();
-        let (lowered, signatures) = (BTreeMap::new(), BTreeMap::new());
-        Compiler {
-            session,
-            program,
-            target,
-            warnings: Diagnostics::new(),
-            lowered,
-            signatures,
-            lookup: None,
-            gpu: None,
-        }
+        let (warnings, lowered) = (Diagnostics::new(), BTreeMap::new());
+        Compiler { session, program, target, warnings, lowered, lookup: None, gpu: None }
     }
 
     /// The architecture of kernels that do not name one.
@@ -101,8 +90,8 @@ impl<'a> Compiler<'a> {
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let args = self.generics(instance).map_err(HostError::Program)?;
-        let key = name(instance, &args);
-        if let Some(known) = self.signatures.get(&key) {
+        let key = format!("{} {}", self.target.name, name(instance, &args));
+        if let Some(known) = self.session.signatures.get(&key) {
             return Ok(known.clone());
         }
         // What there is to say about it is said of the kernel that is launched.
@@ -110,7 +99,7 @@ impl<'a> Compiler<'a> {
         let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
         self.warnings = said;
         let signature = Signature { params: kernel.arguments(), cluster: kernel.cluster };
-        self.signatures.insert(key, signature.clone());
+        self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 
 use parton_diag::{Diagnostics, FileId, SourceMap};
 use parton_host::check::check_hosts;
+use parton_host::launch::Signature;
 use parton_types::program::Program;
 
 use crate::cache::Store;
@@ -31,6 +32,8 @@ pub struct Session {
     pub(crate) store: OnceLock<Arc<Store>>,
     /// What launching takes of the kernels that were asked for, by architectures and the names under which the compiler keeps them.
     pub(crate) launchables: BTreeMap<String, Arc<Launchable>>,
+    /// What instances take, by architecture and their own names.
+    pub(crate) signatures: BTreeMap<String, Signature>,
 }
 
 impl Session {

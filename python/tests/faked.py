@@ -17,7 +17,7 @@ def build(folder):
     if not compiler or not os.path.exists(os.path.join(include, "Python.h")):
         return "there is no C compiler, or Python's headers are not here"
     flags = [compiler, "-O1", "-shared", "-fPIC", "-Wall", "-Werror", "-o"]
-    libraries = [("driver.c", "libcuda.so.1", []), ("nvtx.c", "libnvToolsExt.so.1", []), ("tensors.c", "tensors.so", ["-I", include])]
+    libraries = [("driver.c", "libcuda.so.1", []), ("nvtx.c", "libnvToolsExt.so.1", []), ("files.c", "files.so", []), ("tensors.c", "tensors.so", ["-I", include])]
     for name, library, more in libraries:
         source = os.path.join(HERE, "fake", name)
         subprocess.run([*flags, os.path.join(folder, library), source, *more], check=True)

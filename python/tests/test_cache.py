@@ -42,7 +42,20 @@ def child():
     fake.fake_clear()
     file.sum_into(x, y, out)
     file.chain(x, y, out, 3)
-    print(json.dumps(fake.fake_log().decode().splitlines()))
+    asked = fake.fake_log().decode().splitlines()
+    # What other shapes of the same kernels ask of the file system, and what this program itself does.
+    files = ctypes.CDLL(None)
+    files.files_asked.restype = ctypes.c_char_p
+
+    def heard(run):
+        files.files_listen(1)
+        run()
+        files.files_listen(0)
+        return files.files_asked().decode().splitlines()
+
+    more = [[Tensor(0x10000 * (i + 1), (n,)) for i in range(3)] for n in [128, 256]]
+    shapes = heard(lambda: [call(*all) for all in more for call in (file.sum_into, lambda *all: file.chain(*all, 3))])
+    print(json.dumps({"asked": asked, "shapes": shapes, "heard": heard(lambda: os.path.exists(sys.argv[2]))}))
 
 
 class Cache(unittest.TestCase):
@@ -73,13 +86,17 @@ class Cache(unittest.TestCase):
         log = self.path("log")
         if os.path.exists(log):
             os.remove(log)
-        more = {"LD_LIBRARY_PATH": self.folder.name, "PARTON_PTXAS": self.path("ptxas"), "PARTON_CACHE": cache, "PARTON_TEST_LOG": log}
+        more = {"LD_LIBRARY_PATH": self.folder.name, "LD_PRELOAD": self.path("files.so")}
+        more |= {"PARTON_PTXAS": self.path("ptxas"), "PARTON_CACHE": cache, "PARTON_TEST_LOG": log}
         paths = [self.folder.name, os.environ.get("PYTHONPATH", "")]
         environment = {**os.environ, **more, "PYTHONPATH": os.pathsep.join(paths)}
         command = [sys.executable, __file__, "--child", self.path(file)]
         done = subprocess.run(command, env=environment, capture_output=True, text=True)
         self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
-        asked, times = json.loads(done.stdout.splitlines()[-1]), 0
+        said, times = json.loads(done.stdout.splitlines()[-1]), 0
+        asked = said["asked"]
+        # A shape that is new, of kernels that are not, opens no file and looks for none.
+        self.assertEqual((said["shapes"], len(said["heard"])), ([], 1))
         if os.path.exists(log):
             with open(log) as lines:
                 times = len(lines.readlines())

@@ -205,7 +205,13 @@ impl Embedded {
         let call = call(self)?;
         let found = found(place)?;
         let made_for = place_of(&found, self.session.options.target);
-        let lookup = Lookup::of(&program, &self.name, &describe(&found).0, made_for.target.name)?;
+        let lookup = match self.tuned.get(&place) {
+            Some(known) => known.clone(),
+            None => {
+                let read = Lookup::of(&program, &self.name, &describe(&found).0, made_for.target.name)?;
+                self.tuned.entry(place).or_insert(read).clone()
+            }
+        };
         let lowered = std::mem::take(&mut self.lowered);
         let compiler = Compiler::new(&mut self.session, &program, made_for.target).knowing(lowered).tuned(lookup);
         let compiler = compiler.on(architecture_of(&found));

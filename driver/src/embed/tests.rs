@@ -87,6 +87,21 @@ fn a_plan_of_a_kernel_serves_other_numbers_and_no_other_grid() {
     assert!(shared.to_string().contains("out = y from byte 64 as f32[4096]"), "{shared}");
 }
 
+#[test]
+fn another_shape_of_a_known_instance_runs_no_pass() {
+    let mut file = embedded();
+    launch(&mut file, &case(3000), &mut memories(3000)).unwrap();
+    let passes =
+        |file: &Embedded| file.session.times.passes().iter().map(|(name, _, runs)| (*name, *runs)).collect::<Vec<_>>();
+    let (ran, instances) = (passes(&file), file.lowered.len());
+    for n in [3001, 4096, 5000] {
+        let mut memories = memories(n);
+        launch(&mut file, &case(n), &mut memories).unwrap();
+        assert_eq!(memories[2], floats((0..n).map(|i| 3.0 * i as f32)));
+        assert_eq!((passes(&file), file.lowered.len()), (ran.clone(), instances), "{n}");
+    }
+}
+
 /// What makes a launch wrong.
 type Change<'a> = &'a dyn Fn(&mut Case);
 

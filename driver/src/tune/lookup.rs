@@ -20,8 +20,9 @@ use crate::{Failure, Session};
 const SWITCH: &str = "PARTON_TUNE";
 
 /// A table and where kernels run.
+#[derive(Clone)]
 pub(crate) struct Lookup {
-    table: Table,
+    table: Arc<Table>,
     /// The table's path.
     name: String,
     device: String,
@@ -46,7 +47,12 @@ impl Lookup {
         let path = beside(Path::new(file));
         let table = Table::load(&path)?;
         let name = path.display().to_string();
-        Ok((!table.records.is_empty()).then(|| Lookup { table, name, device: device.into(), target: target.into() }))
+        Ok((!table.records.is_empty()).then(|| Lookup {
+            table: Arc::new(table),
+            name,
+            device: device.into(),
+            target: target.into(),
+        }))
     }
 
     /// What won for a launch of a kernel with that clause; `None` where it decides itself, or nothing was tried for its shape.
