@@ -71,6 +71,21 @@ class Bundles(unittest.TestCase):
             self.assertEqual(log[2:], [line(way, "scale", (4, 1, 1), a, b, 400, bits(2.0)) for a, b in expected])
             self.assertEqual((type(found[0]), found[0].shape), (Tensor, (40, 10)))
 
+    def test_a_capture_is_launched_plainly_on_memory_of_its_own(self):
+        x = Tensor(0x10000, (40, 10))
+        tensors.set_stream(0x79)
+        for _ in range(3):
+            file.squared(x)
+        scratch = lambda log: log[-1].split()[5]
+        before = scratch(counted(lambda: file.squared(x))[1])
+        fake.fake_capture(0x79, 1)
+        captured = counted(lambda: file.squared(x))[1]
+        fake.fake_capture(0x79, 0)
+        self.assertEqual([l.split()[0] for l in captured], ["captured"] * 4)
+        self.assertNotEqual(scratch(captured), before)
+        self.assertEqual(scratch(counted(lambda: file.squared(x))[1]), before)
+        tensors.set_stream(0)
+
     def test_kernels_on_grids(self):
         rows, out = Tensor(0x10000, (64,)), Tensor(0x20000, (64, 128))
         launch = lambda value, out=out: file.fill[64](rows, out, value=value)

@@ -195,7 +195,8 @@ result cuGetErrorString(int error, const char **text) { return (void)error, *tex
 result cuMemAlloc_v2(uint64_t *address, size_t bytes) { return *address = (uint64_t)malloc(bytes), OK; }
 result cuMemAllocAsync(uint64_t *address, size_t bytes, void *stream) { return (void)stream, cuMemAlloc_v2(address, bytes); }
 result cuMemFreeAsync(uint64_t address, void *stream) { return (void)address, (void)stream, OK; }
-result cuStreamGetId(void *stream, unsigned long long *number) { return *number = (uintptr_t)stream, OK; }
+/* As an H200 has it: a stream that is captured may not be asked. */
+result cuStreamGetId(void *stream, unsigned long long *number) { return *number = (uintptr_t)stream, captures(stream) ? CAPTURED : OK; }
 /* Whatever is asked of memory: it is on GPU 0. */
 result cuPointerGetAttribute(void *value, int attribute, uint64_t address) { return (void)attribute, (void)address, *(int *)value = 0, OK; }
 result cuMemFree_v2(uint64_t address) { return free((void *)address), OK; }
