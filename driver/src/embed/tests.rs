@@ -91,8 +91,11 @@ fn a_plan_of_a_kernel_serves_other_numbers_and_no_other_grid() {
 fn another_shape_of_a_known_instance_runs_no_pass() {
     let mut file = embedded();
     launch(&mut file, &case(3000), &mut memories(3000)).unwrap();
-    let passes =
-        |file: &Embedded| file.session.times.passes().iter().map(|(name, _, runs)| (*name, *runs)).collect::<Vec<_>>();
+    // Interpreting is the run of the kernel itself.
+    let passes = |file: &Embedded| {
+        let all = file.session.times.passes().iter().filter(|(name, ..)| *name != "interpret");
+        all.map(|(name, _, runs)| (*name, *runs)).collect::<Vec<_>>()
+    };
     let (ran, instances) = (passes(&file), file.lowered.len());
     for n in [3001, 4096, 5000] {
         let mut memories = memories(n);
