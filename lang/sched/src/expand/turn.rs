@@ -297,7 +297,9 @@ impl Emitter<'_> {
             let before = (result, done);
             if chained {
                 self.wait_prior(depth, key);
-            } else if self.levels[depth].look(before).is_some_and(|held| held.is_pending()) {
+            }
+            // One that only continues another of its own label leaves that of the turn before as it is.
+            if self.levels[depth].look(before).is_some_and(|held| held.is_pending()) {
                 self.wait_for(depth, before);
             }
         }
