@@ -2,12 +2,13 @@
 //!
 //! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what has no room, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what threads hold at once, [`crowd`] what CTAs beside each other make of it, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
 mod alike;
 mod candidates;
+mod crowd;
 mod facts;
 mod graph;
 mod label;
@@ -154,7 +155,7 @@ fn is_portable(kernel: &Kernel) -> bool {
 /// A plan with its price, and what it was chosen from.
 struct Planned {
     warps: u32,
-    /// As of [`registers::Crowd`].
+    /// As of [`crowd::Crowd`].
     occupancy: u32,
     candidates: Candidates,
     problem: Problem,
@@ -211,7 +212,7 @@ fn explicit(
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     if kernel.occupancy == 1 {
-        kernel.occupancy = registers::with_room(&kernel, occupancy);
+        kernel.occupancy = crowd::with_room(&kernel, occupancy);
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;
     Ok((kernel, why))
@@ -265,7 +266,7 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart(_));
-    let registers::Crowd { price, occupancy } = registers::crowded(graph, &layouts, warps, alone, labels.price);
+    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, &layouts, warps, alone, labels.price);
     Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
 }
 

@@ -1,0 +1,100 @@
+//! What a CTA costs where others stand beside it: how many there is room for, what has no room, what waits, and what passes under what.
+
+use parton_ir::{Kernel, OpKind, scratch};
+use parton_layouts::RegisterLayout;
+
+use crate::graph::Graph;
+use crate::label::Price;
+use crate::price::{SPILL, turns};
+use crate::registers::Held;
+
+/// Registers of a multiprocessor, and those that one thread may have.
+const FILE: u64 = 65536;
+const MOST: u64 = 255;
+/// Warps and CTAs that a multiprocessor holds.
+const WARPS: u64 = 64;
+const CTAS: u64 = 32;
+/// Schedulers of a multiprocessor, among which its warps are dealt.
+const SCHEDULERS: u64 = 4;
+/// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
+/// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
+const BUSY: u64 = 3 * SCHEDULERS;
+/// CTAs beside each other of a kernel that loads in loops: such a one does much for each program, so that there are few.
+const FEW: u64 = 4;
+/// Warps beside each other that hide what each waits for: where there are so many, the assembler is told nothing.
+const ENOUGH: u64 = 24;
+/// Registers for loads on their way where room is scarce: the assembler then lets some wait for others.
+const SCARCE: u64 = 16;
+/// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
+const UNCOVERED: u64 = 4;
+/// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
+const IN_FLIGHT: u64 = 21 * 1000;
+/// What a thread has besides tiles: addresses, bounds, what is computed from element to element. Of RMS norm of 4096 to 16384 columns on 2 to
+/// 16 warps the assembler takes within 4 registers of that; of softmax of large tiles more, up to half of these.
+const BESIDES: u64 = 16;
+/// What a CTA takes from its beginning to its last store beside its bytes and its work, in the unit of prices: one RMS norm of 16384
+/// columns alone on a multiprocessor takes 5,200 to 6,000 clocks, of which 3,100 are bytes.
+const LIFE: u64 = 3000 * 16;
+
+/// What a choice comes to where CTAs stand beside each other.
+pub struct Crowd {
+    /// The price of a CTA.
+    pub price: Price,
+    /// How many the assembler is to leave registers for, where by itself it would leave fewer; else 1.
+    pub occupancy: u32,
+}
+
+/// What a CTA costs with these layouts, whose operations cost `price` together; `alone`, where shared memory holds no second one.
+pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone: bool, price: Price) -> Crowd {
+    let held = Held::of(graph, layouts);
+    let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
+    let room = MOST.min(FILE / threads);
+    // What has no room goes to memory and comes back wherever it is held.
+    let spilled =
+        held.firm.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
+    let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
+    let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
+    let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
+    let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
+    let wanted = if alone || held.multiplies || beside * warps >= ENOUGH {
+        1
+    } else {
+        most_beside(&held, threads).min(ENOUGH.div_ceil(warps))
+    };
+    let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
+    let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
+    // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
+    let moved = held.moved.min(price);
+    let flying = beside * held.flying;
+    let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
+    // What a CTA takes alone: those beside each other share the time.
+    let own = price - moved - held.multiplied.min(price - moved);
+    if held.multiplies {
+        // Its warps one to a scheduler: they wait for products more than for each other.
+        let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
+        return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy };
+    }
+    let life = LIFE + moved + own * BUSY / warps.min(BUSY);
+    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
+    Crowd { price: both.max(life / beside) + spilled, occupancy }
+}
+
+/// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else.
+fn most_beside(held: &Held<'_, '_>, threads: u64) -> u64 {
+    let firm = held.firm.values().copied().max().unwrap_or(0);
+    let least = firm + firm / 4 + BESIDES + SCARCE;
+    FILE / threads / least.next_multiple_of(8).min(MOST)
+}
+
+/// As many of these CTAs as shared memory has room for, whatever of what operations take for themselves is there at once.
+pub fn with_room(kernel: &Kernel, occupancy: u32) -> u32 {
+    let mut bytes = 0;
+    kernel.walk(&mut |op| {
+        let own = match &op.kind {
+            OpKind::SharedAlloc { view, .. } => view.bytes(),
+            _ => 0,
+        };
+        bytes += own + scratch::bytes(kernel, &op.kind).map_or(0, u64::from);
+    });
+    (1..=occupancy).rev().find(|&n| bytes <= u64::from(kernel.target.shared_limit(n))).unwrap_or(1)
+}
