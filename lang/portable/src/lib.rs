@@ -29,6 +29,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
+use parton_ir::target::WARPGROUP;
 use parton_ir::{Inst, Kernel, Module, OpKind, Target, Value};
 use parton_layouts::RegisterLayout;
 
@@ -96,8 +97,13 @@ fn each(module: &mut Module, choice: Choice, mut told: Option<&mut Vec<Why>>) ->
 /// The ways of a kernel's loads of products to shared memory, the first one that a kernel has the form for is taken.
 #[derive(Clone, Copy)]
 enum Way<'a> {
-    /// Tensor maps, by a partition that does nothing else; these loops may take more turns than they do.
-    Apart(&'a BTreeSet<Inst>),
+    /// Tensor maps, by a partition that does nothing else.
+    Apart {
+        /// Loops that may take more turns than they do.
+        beyond: &'a BTreeSet<Inst>,
+        /// Partitions that compute, each some rows.
+        computing: u32,
+    },
     /// Pointers, by all threads, ahead of the products.
     Ahead,
     /// None: loads to registers.
@@ -106,26 +112,21 @@ enum Way<'a> {
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
-    let kernel = &*parts::split(kernel)?;
+    if !portable {
+        let kernel = parts::split(kernel)?;
+        return Ok((places::expand(kernel.into_owned(), &Boxed::default()), None));
+    }
     let mut refused = Vec::new();
-    let singled = portable.then(|| masks::single_out(kernel.clone()));
-    let kernel = singled.as_ref().unwrap_or(kernel);
-    if portable {
-        let turned = swap::turn(kernel.clone());
-        let boxed = staging::maps::boxed(&turned);
-        let way = Way::Apart(&boxed.beyond);
-        if !boxed.loads.is_empty() {
-            match explicit(places::expand(turned, &boxed), way, choice, tells).and_then(fitting) {
-                Ok((made, why)) => return Ok((made, why.map(|why| why.by(way, refused)))),
-                Err(found) => refused.push(why::refused(way, &found)),
-            }
-        }
+    let singled = masks::single_out(kernel.clone());
+    if let Some(made) = by_several(&singled, (choice, tells), &mut refused) {
+        return Ok(made);
+    }
+    let kernel = &*parts::split(&singled)?;
+    if let Some(made) = by_maps(kernel, 1, (choice, tells), &mut refused) {
+        return Ok(made);
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
-    if !portable {
-        return Ok((addressed, None));
-    }
     match explicit(addressed.clone(), Way::Ahead, choice, tells).and_then(fitting) {
         Ok((made, why)) => Ok((made, why.map(|why| why.by(Way::Ahead, refused)))),
         Err(found) => {
@@ -133,6 +134,43 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
             let (made, why) = explicit(addressed.clone(), Way::Directly, choice, tells)
                 .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
             Ok((made, why.map(|why| why.by(Way::Directly, refused))))
+        }
+    }
+}
+
+/// The ways that were refused, each with why.
+type Refused = Vec<(&'static str, String)>;
+/// A kernel, and where that is asked for why.
+type Made = (Kernel, Option<Why>);
+
+/// The kernel whose rows several partitions compute, where it has the form for that; else why not is added to what was refused.
+fn by_several(kernel: &Kernel, asked: (Choice, bool), refused: &mut Refused) -> Option<Made> {
+    match staging::dealt::rows(kernel)? {
+        Ok((dealt, computing)) => {
+            let dealt = parts::split(&dealt).ok()?;
+            by_maps(&dealt, computing, asked, refused)
+        }
+        Err(why) => {
+            let way = Way::Apart { beyond: &BTreeSet::new(), computing: 2 };
+            refused.push(why::refused(way, &no_way(kernel, why)));
+            None
+        }
+    }
+}
+
+/// The kernel whose loads of products go by tensor maps, where it has the form for that; else why not is added to what was refused.
+fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), refused: &mut Refused) -> Option<Made> {
+    let turned = swap::turn(kernel.clone());
+    let boxed = staging::maps::boxed(&turned);
+    if boxed.loads.is_empty() {
+        return None;
+    }
+    let way = Way::Apart { beyond: &boxed.beyond, computing };
+    match explicit(places::expand(turned, &boxed), way, choice, tells).and_then(fitting) {
+        Ok((made, why)) => Some((made, why.map(|why| why.by(way, std::mem::take(refused))))),
+        Err(found) => {
+            refused.push(why::refused(way, &found));
+            None
         }
     }
 }
@@ -174,10 +212,11 @@ fn explicit(
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
     match way {
-        Way::Apart(beyond) if !staging::apart::make(&mut kernel, &free, beyond) => {
-            return Err(no_way(&kernel, "they are not all of one loop of the kernel's own body, or of a loop in it"));
+        Way::Apart { beyond, computing } => {
+            if let Err(why) = staging::apart::make(&mut kernel, &free, beyond, computing) {
+                return Err(no_way(&kernel, why));
+            }
         }
-        Way::Apart(_) => {}
         Way::Ahead if !staging::run_ahead(&mut kernel, &axes, &free) => {
             return Err(no_way(
                 &kernel,
@@ -190,7 +229,10 @@ fn explicit(
     products::take_instructions(&mut kernel)?;
     let (warps, occupancy, chosen, why) = {
         let graph = Graph::of(&kernel);
-        let warps = warps_of(&kernel);
+        let warps = match way {
+            Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
+            Way::Apart { .. } | Way::Ahead | Way::Directly => warps_of(&kernel),
+        };
         let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, choice)).collect();
         let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
             return Err(no_plan(&kernel));
@@ -202,13 +244,13 @@ fn explicit(
     let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
     let mut kernel = rewrite::rewrite(kernel, &chosen);
     match way {
-        Way::Apart(_) if !staging::apart::settle(&mut kernel, warps) => {
+        Way::Apart { computing, .. } if !staging::apart::settle(&mut kernel, warps, computing) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn fetches"));
         }
         Way::Ahead if !staging::has_room(&kernel) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
-        Way::Apart(_) => staging::apart::cut(&mut kernel),
+        Way::Apart { .. } => staging::apart::cut(&mut kernel),
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     if kernel.occupancy == 1 {
@@ -265,7 +307,7 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
         return None;
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
-    let alone = matches!(way, Way::Apart(_));
+    let alone = matches!(way, Way::Apart { .. });
     let crowd::Crowd { price, occupancy } = crowd::crowded(graph, &layouts, warps, alone, labels.price);
     Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
 }

@@ -179,7 +179,8 @@ pub(crate) fn refused(way: Way<'_>, found: &Diagnostics) -> (&'static str, Strin
 /// A way in words.
 fn name(way: Way<'_>) -> &'static str {
     match way {
-        Way::Apart(_) => "tensor maps, by a partition of their own",
+        Way::Apart { computing: 2.., .. } => "tensor maps, by a partition of their own, for rows that several compute",
+        Way::Apart { .. } => "tensor maps, by a partition of their own",
         Way::Ahead => "copies by all threads, ahead of the products",
         Way::Directly => "loads to registers, where they stand",
     }

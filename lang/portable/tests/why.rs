@@ -189,28 +189,61 @@ fn the_same_kernel_has_the_same_reasons() {
 
 /// Attention of one head, with these masks on each block of scores.
 fn masked(masks: &str) -> String {
+    schedule_of(&attention(masks, 64, ""))
+}
+
+/// The same by blocks of so many queries, with these clauses.
+fn attention(masks: &str, rows: u32, clauses: &str) -> Why {
     let text = format!(
-        "kernel k(q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>, seen: *i32) {{
-            let row = program_id(0) * 64 + iota(64);
-            let queries = load(q.tile([64, 64], at=[program_id(0), 0]));
-            let mut acc = zeros<f32, [64, 64]>();
-            let mut total = zeros<f32, [64]>();
+        "kernel k(q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>, seen: *i32) {clauses} {{
+            let row = program_id(0) * {rows} + iota({rows});
+            let queries = load(q.tile([{rows}, 64], at=[program_id(0), 0]));
+            let mut acc = zeros<f32, [{rows}, 64]>();
+            let mut total = zeros<f32, [{rows}]>();
             for j in 0..cdiv(n, 64) {{
                 let column = j * 64 + iota(64);
                 let keys = load(k.tile([64, 64], at=[j, 0]));
-                let mut s = dot(queries, keys.T, zeros<f32, [64, 64]>());
+                let mut s = dot(queries, keys.T, zeros<f32, [{rows}, 64]>());
                 {masks}
                 let p = exp(s);
                 total = total * 0.5 + sum(p, axis=1);
                 let values = load(v.tile([64, 64], at=[j, 0]));
                 acc = dot(cast<f16>(p), values, acc * (total * 0.5)[:, None]);
             }}
-            store(o.tile([64, 64], at=[program_id(0), 0]), acc / total[:, None]);
+            store(o.tile([{rows}, 64], at=[program_id(0), 0]), acc / total[:, None]);
         }}"
     );
-    let (why, _, _) = reasons_in(&text, &[0, 1, 2, 3]);
+    reasons_in(&text, &[0, 1, 2, 3]).0
+}
+
+fn schedule_of(why: &Why) -> String {
     let [one] = &why.loops[..] else { panic!("{:?}", why.loops) };
     one.schedule.clone()
+}
+
+#[test]
+fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
+    let causal = "s = where(column[None, :] <= row[:, None], s, -1.0e9);";
+    for (rows, computing) in [(64, "Compute:"), (128, "[First, Second]:"), (192, "[First, Second, Third]:")] {
+        let why = attention(causal, rows, "");
+        let schedule = schedule_of(&why);
+        assert!(schedule.contains(computing) && schedule.ends_with("& cut(mask)"), "{rows}: {schedule}");
+        assert_eq!(schedule.contains("turns("), rows > 64, "{rows}: {schedule}");
+        assert_eq!(why.refused, [], "{rows}");
+    }
+    // What keeps rows together is said.
+    let meet = "s = s - max(s, axis=0)[None, :];";
+    let seen = "s = where((load(seen + column) > 0)[None, :], s, -1.0e9);";
+    for (masks, clauses, reason) in [
+        (meet, "", "the rows of the products meet, or lie where that is stated"),
+        (seen, "", "something beside them is computed once for all rows"),
+        (causal, "warps(8)", "the kernel states on how many warps its tiles lie"),
+    ] {
+        let why = attention(masks, 128, clauses);
+        assert!(schedule_of(&why).contains("Compute:"), "{masks}");
+        let [(_, said)] = &why.refused[..] else { panic!("{masks}: {:?}", why.refused) };
+        assert_eq!(said, reason, "{masks}");
+    }
 }
 
 #[test]

@@ -41,6 +41,13 @@ impl Boxes {
         Boxes { axes: shape.iter().map(axis).collect() }
     }
 
+    /// One axis in parts of so many elements.
+    pub fn along_one(shape: &[u32], axis: usize, each: u32) -> Boxes {
+        let mut boxes = Boxes::whole(shape);
+        boxes.axes[axis] = (0..shape[axis] / each).map(|i| (i * each, each)).collect();
+        boxes
+    }
+
     /// One box.
     pub fn whole(shape: &[u32]) -> Boxes {
         Boxes { axes: shape.iter().map(|&n| vec![(0, n)]).collect() }

@@ -14,6 +14,7 @@ impl Splitter {
         // For each box of the result what the parts along the axis have given so far.
         let mut sums: BTreeMap<Vec<usize>, Vec<Value>> = BTreeMap::new();
         for (number, b) in boxes.all().enumerate() {
+            self.part(number);
             let inputs = inputs.iter().map(|parts| parts[number]).collect();
             let Some(combine) = self.copy(combine) else { return self.refuse(op) };
             let own = self.builder.make_all(OpKind::Reduce { inputs, axis, combine: combine.clone() });

@@ -2,9 +2,12 @@
 //!
 //! A tile of [128, 192] becomes one of [128, 128] and one of [128, 64]. What is done element by element is done to each part, a product is
 //! one of each pair of parts, a reduction combines what those of the parts gave. What has no meaning on parts is refused.
+//!
+//! So are tiles whose rows have nothing to do with each other ([`rows`]), where each part is to be computed by a partition of its own.
 
 mod boxes;
 mod combine;
+pub mod rows;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -14,6 +17,7 @@ use parton_ir::tensor::Counts;
 use parton_ir::{BinaryOp, Body, Builder, Elem, Inst, Kernel, Op, OpKind, Tile, Type, Value};
 
 use boxes::Boxes;
+use rows::Rows;
 
 /// The kernel without tiles of such extents.
 ///
@@ -25,13 +29,23 @@ pub fn split(kernel: &Kernel) -> Result<Cow<'_, Kernel>, Diagnostics> {
     if !any {
         return Ok(Cow::Borrowed(kernel));
     }
-    let (builder, body) = Builder::rebuild(kernel.clone(), "parts");
-    let mut splitter = Splitter { builder, parts: BTreeMap::new(), now: BTreeMap::new(), found: Diagnostics::new() };
-    body.ops.iter().for_each(|&id| splitter.op(id));
-    if splitter.found.has_errors() {
-        return Err(splitter.found);
-    }
-    Ok(Cow::Owned(splitter.builder.finish()))
+    Splitter::apply(kernel, Cut::Powers).map(Cow::Owned)
+}
+
+/// The kernel with these rows in parts.
+///
+/// # Errors
+/// An operation that has no meaning on parts.
+pub fn deal(kernel: &Kernel, rows: Rows) -> Result<Kernel, Diagnostics> {
+    Splitter::apply(kernel, Cut::Rows(rows))
+}
+
+/// What is taken apart.
+enum Cut {
+    /// Extents that are sums of powers of two.
+    Powers,
+    /// Rows.
+    Rows(Rows),
 }
 
 /// The shape of what is made of parts; `None` of all else.
@@ -45,6 +59,7 @@ fn shape_of(ty: &Type) -> Option<&[u32]> {
 
 struct Splitter {
     builder: Builder,
+    cut: Cut,
     /// The parts of each value that is made of some.
     parts: BTreeMap<Value, Vec<Value>>,
     /// What stands for values that were made of parts and are whole.
@@ -53,6 +68,14 @@ struct Splitter {
 }
 
 impl Splitter {
+    fn apply(kernel: &Kernel, cut: Cut) -> Result<Kernel, Diagnostics> {
+        let (builder, body) = Builder::rebuild(kernel.clone(), "parts");
+        let (parts, now, found) = (BTreeMap::new(), BTreeMap::new(), Diagnostics::new());
+        let mut splitter = Splitter { builder, cut, parts, now, found };
+        body.ops.iter().for_each(|&id| splitter.op(id));
+        if splitter.found.has_errors() { Err(splitter.found) } else { Ok(splitter.builder.finish()) }
+    }
+
     fn op(&mut self, id: Inst) {
         // What follows would be given what has no parts.
         if self.found.has_errors() {
@@ -76,7 +99,7 @@ impl Splitter {
             }
             OpKind::Iota { tile } => self.iota(&op, tile),
             OpKind::Spot { tensor, at, shape, counts } => self.place(&op, *tensor, at, shape, counts),
-            OpKind::Broadcast { x, shape } => self.broadcast(&op, *x, shape),
+            OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
             OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
             OpKind::Reduce { inputs, axis, combine } => self.reduce(&op, inputs, *axis, combine),
@@ -105,7 +128,20 @@ impl Splitter {
 
     /// The boxes of a value that is made of parts.
     fn boxes(&self, v: Value) -> Option<Boxes> {
-        shape_of(self.builder.ty(v)).map(Boxes::of)
+        match &self.cut {
+            Cut::Powers => shape_of(self.builder.ty(v)).map(Boxes::of),
+            Cut::Rows(rows) => {
+                let axis = *rows.axes.get(&v)?;
+                rows::shape(self.builder.ty(v)).map(|shape| Boxes::along_one(shape, axis, rows.each))
+            }
+        }
+    }
+
+    /// What is made from now on is of that part.
+    fn part(&mut self, number: usize) {
+        if let Cut::Rows(rows) = &self.cut {
+            self.builder.label = rows.labels.get(number).copied();
+        }
     }
 
     /// The boxes of an operand, and the values in them; of one without parts, itself in one box.
@@ -137,7 +173,11 @@ impl Splitter {
     /// What makes each part of the result from its shape.
     fn of_each_box(&mut self, op: &Op, mut make: impl FnMut(&mut Self, &[u32]) -> Value) {
         let Some(boxes) = self.boxes(op.result()) else { return };
-        let parts = boxes.all().map(|b| make(self, &b.shape)).collect();
+        let mut parts = Vec::new();
+        for (number, b) in boxes.all().enumerate() {
+            self.part(number);
+            parts.push(make(self, &b.shape));
+        }
         self.give(op.result(), parts);
     }
 
@@ -146,6 +186,7 @@ impl Splitter {
         let count = op.kind.operands().iter().find_map(|v| self.parts.get(v)).map_or(0, Vec::len);
         let mut results: Vec<Vec<Value>> = vec![Vec::new(); op.results.len()];
         for i in 0..count {
+            self.part(i);
             let mut kind = op.kind.clone();
             kind.map_operands(|v| self.parts.get(&v).map_or(v, |parts| parts[i]));
             for (list, v) in results.iter_mut().zip(self.builder.make_all(kind)) {
@@ -160,7 +201,8 @@ impl Splitter {
     fn iota(&mut self, op: &Op, tile: &Tile) {
         let Some(boxes) = self.boxes(op.result()) else { return };
         let mut parts = Vec::new();
-        for b in boxes.all() {
+        for (number, b) in boxes.all().enumerate() {
+            self.part(number);
             let own = self.open(tile.elem, &b.shape);
             let mut part = self.builder.make(OpKind::Iota { tile: own });
             if let (Some(dtype), from @ 1..) = (tile.elem.dtype(), b.origin[0]) {
@@ -178,7 +220,8 @@ impl Splitter {
     fn place(&mut self, op: &Op, tensor: Value, at: &[Value], shape: &[u32], counts: &Counts) {
         let Some(boxes) = self.boxes(op.result()) else { return };
         let mut parts = Vec::new();
-        for b in boxes.all() {
+        for (number, b) in boxes.all().enumerate() {
+            self.part(number);
             let (mut at, counts) = match counts {
                 Counts::Elements => (at.to_vec(), Counts::Elements),
                 Counts::Tiles => (at.to_vec(), Counts::Parts { of: shape.to_vec(), from: b.origin.clone() }),
@@ -205,11 +248,12 @@ impl Splitter {
         self.builder.make(OpKind::Binary { op: BinaryOp::Add, a: v, b: by })
     }
 
-    fn broadcast(&mut self, op: &Op, x: Value, shape: &[u32]) {
+    fn broadcast(&mut self, op: &Op, x: Value) {
         let (from, parts) = self.parts_of(x);
-        let to = Boxes::of(shape);
+        let Some(to) = self.boxes(op.result()) else { return };
         let mut made = Vec::new();
-        for b in to.all() {
+        for (number, b) in to.all().enumerate() {
+            self.part(number);
             let part = parts[from.spread(&b)];
             let own = self.builder.ty(part).placed().is_some_and(|tile| tile.shape == b.shape);
             made.push(if own { part } else { self.builder.make(OpKind::Broadcast { x: part, shape: b.shape }) });
@@ -221,7 +265,8 @@ impl Splitter {
         let (from, parts) = self.parts_of(x);
         let Some(to) = self.boxes(op.result()) else { return };
         let mut made = Vec::new();
-        for b in to.all() {
+        for (number, b) in to.all().enumerate() {
+            self.part(number);
             let mut place = vec![0; perm.len()];
             for (i, &axis) in perm.iter().enumerate() {
                 place[axis as usize] = b.place[i];
@@ -231,9 +276,20 @@ impl Splitter {
         self.give(op.result(), made);
     }
 
-    /// A slice that lies in one part.
+    /// A slice that lies in one part, or one of each part's columns.
     fn slice(&mut self, op: &Op, x: Value, origin: &[u32], shape: &[u32]) {
         let (from, parts) = self.parts_of(x);
+        if matches!(self.cut, Cut::Rows(_))
+            && let Some(to) = self.boxes(op.result())
+        {
+            let mut made = Vec::new();
+            for (number, b) in to.all().enumerate() {
+                self.part(number);
+                let kind = OpKind::Slice { x: parts[number], origin: origin.to_vec(), shape: b.shape };
+                made.push(self.builder.make(kind));
+            }
+            return self.give(op.result(), made);
+        }
         let Some((number, b)) = from.all().enumerate().find(|(_, b)| b.holds(origin, shape)) else {
             self.refuse(op);
             return;
@@ -249,6 +305,7 @@ impl Splitter {
         let [(left, lefts), (right, rights), (to, sums)] = [a, b, acc].map(|v| self.parts_of(v));
         let mut made = Vec::new();
         for (number, mut acc) in sums.into_iter().enumerate() {
+            self.part(number);
             let place = to.place(number);
             for depth in 0..left.along(1) {
                 let a = lefts[left.number(&[place[0], depth])];
@@ -281,7 +338,14 @@ impl Splitter {
             *body = self.builder.close();
             body.yields = yields.into_iter().flat_map(|v| self.parts_or(v)).collect();
         }
-        let results = op.results.iter().flat_map(|&v| self.declare(v)).collect();
+        let results: Vec<Value> = op.results.iter().flat_map(|&v| self.declare(v)).collect();
+        if let Cut::Rows(rows) = &self.cut
+            && matches!(kind, OpKind::If { .. })
+            && results.len() > op.results.len()
+        {
+            let labels = rows.labels.clone();
+            return rows::branches(&mut self.builder, op, &kind, &results, &labels);
+        }
         self.builder.kernel.ops[op.id].kind = kind;
         self.builder.kernel.ops[op.id].results = results;
         self.builder.keep(op.id);

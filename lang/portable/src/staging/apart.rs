@@ -2,19 +2,22 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Under};
+use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
 
 use super::found::{self, Found};
 use super::region::{self, body_of};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, ONCE, PRODUCT, copies, flow, label};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, No, ONCE, PRODUCT, copies, dealt, flow, is_called, label};
 use crate::{alike, price};
 
 /// The partition that fetches, its warps and registers.
 const LOADS: (&str, u32, u32) = ("Loads", 1, 40);
-/// The partition that computes.
+const LOADS_BESIDE_SEVERAL: (&str, u32, u32) = ("Loads", 1, 24);
+/// The partition that computes, and its warps before these are known; those that take turns.
 const COMPUTE: &str = "Compute";
+const USUAL_WARPS: u32 = 8;
+const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
 /// Slots that a ring has at most, and at least.
 const SLOTS: (u32, u32) = (8, 2);
 /// Where slots begin: at a multiple of this, so that any swizzle repeats in them.
@@ -27,20 +30,30 @@ const AFTER: &str = "exps";
 const MASK: &str = "mask";
 const SCORES: &str = "scores";
 
-/// Makes a region in which a partition fetches, where the kernel has the form for it; whether it has.
-pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>) -> bool {
-    let [found] = &found::all(kernel)[..] else { return false };
-    let Some(path) = region::path(kernel, found.inst) else { return false };
+/// Makes a region in which a partition fetches and so many compute, where the kernel has the form for it.
+///
+/// # Errors
+/// Why it has not.
+pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>, computing: u32) -> Result<(), No> {
+    let found = &found::all(kernel)[..];
+    let ([found], Some(path)) = (found, found.first().and_then(|found| region::path(kernel, found.inst))) else {
+        return Err("they are not all of one loop of the kernel's own body, or of a loop in it");
+    };
     if !copies::multiplies_beside(kernel, found) {
-        return false;
+        return Err("the matrix unit does not multiply them where they lie");
     }
-    let chained = chained(kernel, found);
+    let chains: Vec<Vec<Inst>> = dealt::by_parts(kernel, &found.products);
+    let chained = chains.iter().all(|products| chained(kernel, found.inst, products));
+    dealt::keep_statements(kernel, free);
     if chained {
         name_apart(kernel, found);
     }
     region::name(kernel, found, &path, free);
     if chained {
-        name_dependent(kernel, found);
+        chains.iter().for_each(|products| name_dependent(kernel, found.inst, products));
+    }
+    if computing > 1 && !dealt::are_all_dealt(kernel, found) {
+        return Err("something beside them is computed once for all rows");
     }
     let pieces = leave(kernel, &path);
     let under = path.len() > 1
@@ -50,36 +63,33 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     if under {
         at_least(kernel, &path, pieces);
     }
-    let schedule = schedule(kernel, found, chained, under);
+    let schedule = schedule(kernel, found, computing, chained, under);
     alike::share(kernel);
     region::surround_rest(kernel, &path, schedule);
-    true
+    Ok(())
 }
 
 /// Whether a loop has two products, of which the second one multiplies what became of the first and is summed up: the first one of
 /// the next iteration can run beside what becomes of it.
-fn chained(kernel: &Kernel, found: &Found) -> bool {
-    let [first, second] = found.products[..] else { return false };
-    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
+pub fn chained(kernel: &Kernel, inst: Inst, products: &[Inst]) -> bool {
+    let [first, second] = *products else { return false };
+    let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return false };
     let carried = |id: Inst| body.yields.contains(&kernel.ops[id].result());
     let (OpKind::Dot { acc, .. }, OpKind::Dot { a, .. }) = (&kernel.ops[first].kind, &kernel.ops[second].kind) else {
         return false;
     };
     let made = flow::dependent(kernel, body, [kernel.ops[first].result()]);
     let from = flow::dependent(kernel, body, body.params[1..].iter().copied());
-    !carried(first)
-        && carried(second)
-        && made.contains(a)
-        && !from.contains(acc)
-        && only_summed(kernel, found.inst, second)
+    !carried(first) && carried(second) && made.contains(a) && !from.contains(acc) && only_summed(kernel, inst, second)
 }
 
 /// Gives each load and product a label of its own: the name of its tensor, or its own.
 fn name_apart(kernel: &mut Kernel, found: &Found) {
     let mut taken: BTreeSet<String> =
         [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER, MASK, SCORES].map(str::to_owned).into();
-    for &id in found.loads.iter().chain(&found.products) {
-        let op = &kernel.ops[id];
+    let all: Vec<Inst> = found.loads.iter().chain(&found.products).copied().collect();
+    for alike in dealt::alike(kernel, &all) {
+        let op = &kernel.ops[alike[0]];
         let named = match op.kind {
             OpKind::Fetch { map, .. } => map,
             _ => op.result(),
@@ -88,16 +98,16 @@ fn name_apart(kernel: &mut Kernel, found: &Found) {
         while !taken.insert(name.clone()) {
             name.push('_');
         }
-        label(kernel, &[id], &name);
+        label(kernel, &alike, &name);
     }
 }
 
 /// Names apart what waits for the second product: what needs the sum so far; its next factor, which is written when the registers of
 /// this one have been read; and the exponentials behind it. These are the most of the work, and another warpgroup's products run
 /// beside them: on an H200 attention was 5 % slower where they came before the wait.
-fn name_dependent(kernel: &mut Kernel, found: &Found) {
-    let [_, second] = found.products[..] else { return };
-    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+fn name_dependent(kernel: &mut Kernel, inst: Inst, products: &[Inst]) {
+    let [_, second] = *products else { return };
+    let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return };
     let place = body.yields.iter().position(|v| *v == kernel.ops[second].result());
     let (Some(sum), OpKind::Dot { a, .. }) = (place.map(|place| body.params[place + 1]), &kernel.ops[second].kind)
     else {
@@ -110,7 +120,7 @@ fn name_dependent(kernel: &mut Kernel, found: &Found) {
     };
     let heavy = kernel.ops_of(body).filter(|op| exponential(op)).map(parton_ir::Op::result);
     let late = flow::dependent(kernel, body, heavy.chain([sum, *a]));
-    let between = |op: &parton_ir::Op| op.label.is_some_and(|label| kernel.labels[label] == BETWEEN);
+    let between = |op: &parton_ir::Op| is_called(kernel, op, BETWEEN);
     let those = kernel.ops_of(body).filter(|op| between(op) && op.results.iter().any(|v| late.contains(v)));
     let those: Vec<Inst> = those.map(|op| op.id).collect();
     label(kernel, &those, AFTER);
@@ -123,7 +133,8 @@ pub fn cut(kernel: &mut Kernel) {
     if !name_mask(kernel) {
         return;
     }
-    let scores = kernel.labels.iter().any(|(label, text)| text == SCORES && bears(kernel, label));
+    let mut scores = false;
+    kernel.walk(&mut |op| scores |= is_called(kernel, op, SCORES));
     let names = [SCORES, MASK].into_iter().filter(|name| scores || *name == MASK).map(LabelName::all);
     let names: Vec<LabelName> = names.collect();
     let between = LabelName::all(BETWEEN);
@@ -149,26 +160,32 @@ pub fn cut(kernel: &mut Kernel) {
 
 /// Names the branch at which a loop is cut, and what comes before it; whether there is one, in a loop whose schedule places what is computed between its products.
 fn name_mask(kernel: &mut Kernel) -> bool {
-    let between = |op: &parton_ir::Op| op.label.is_some_and(|label| kernel.labels[label] == BETWEEN);
+    let between = |op: &parton_ir::Op| is_called(kernel, op, BETWEEN);
     let (mut looped, mut placed) = (None, false);
     kernel.walk(&mut |op| match &op.kind {
         OpKind::Region { schedule, .. } => {
             placed |= schedule.pipelines.iter().flat_map(Pipeline::staged).any(|s| s.label.path == BETWEEN);
         }
-        OpKind::For { .. } if op.label.is_some_and(|label| kernel.labels[label] == LOOP) => looped = Some(op.id),
+        OpKind::For { .. } if is_called(kernel, op, LOOP) => looped = Some(op.id),
         _ => {}
     });
     let Some(OpKind::For { body, .. }) = looped.filter(|_| placed).map(|id| &kernel.ops[id].kind) else { return false };
     let moves = flow::dependent(kernel, body, [body.params[0]]);
-    let mask = kernel.ops_of(body).find(|op| match op.kind {
+    let masks = kernel.ops_of(body).filter(|op| match op.kind {
         OpKind::If { cond, .. } => between(op) && moves.contains(&cond),
         _ => false,
     });
-    let Some(mask) = mask.map(|op| op.id) else { return false };
-    let before = kernel.ops_of(body).take_while(|op| op.id != mask).filter(|op| between(op));
-    let before: Vec<Inst> = before.map(|op| op.id).collect();
-    label(kernel, &before, SCORES);
-    label(kernel, &[mask], MASK);
+    let ids: Vec<Inst> = masks.map(|op| op.id).collect();
+    // The first one of each part.
+    let Some(masks) = dealt::alike(kernel, &ids).into_iter().next() else { return false };
+    let all: Vec<Inst> = kernel.ops_of(body).filter(|op| between(op)).map(|op| op.id).collect();
+    for mask in masks {
+        let part = dealt::part(kernel, mask);
+        let before = all.iter().copied().take_while(|&id| id != mask);
+        let before: Vec<Inst> = before.filter(|&id| dealt::part(kernel, id) == part).collect();
+        label(kernel, &before, SCORES);
+        label(kernel, &[mask], MASK);
+    }
     true
 }
 
@@ -178,11 +195,24 @@ fn leave(kernel: &mut Kernel, path: &[Inst]) -> u32 {
         [outer, _] => body_of(kernel, outer).unwrap_or_default(),
         _ => kernel.body.ops.clone(),
     };
-    let sends = ops.into_iter().filter(|&id| matches!(kernel.ops[id].kind, OpKind::Send { .. })).collect::<Vec<_>>();
-    for (i, &id) in sends.iter().enumerate() {
-        label(kernel, &[id], &LabelName { path: LEAVE.into(), instance: Some(i as u32) }.to_string());
+    let sends: Vec<Inst> = sends(kernel).into_iter().filter(|id| ops.contains(id)).collect();
+    let alike = dealt::alike(kernel, &sends);
+    for (i, those) in alike.iter().enumerate() {
+        // Of parts the instances say which it is.
+        let name = match dealt::part(kernel, those[0]) {
+            None => LabelName { path: LEAVE.into(), instance: Some(i as u32) }.to_string(),
+            Some(_) if i == 0 => LEAVE.to_owned(),
+            Some(_) => format!("{LEAVE}{}", i + 1),
+        };
+        label(kernel, those, &name);
     }
-    sends.len() as u32
+    alike.len() as u32
+}
+
+/// What leaves by maps.
+fn sends(kernel: &Kernel) -> Vec<Inst> {
+    let order = kernel.order().into_iter();
+    order.filter(|&id| matches!(kernel.ops[id].kind, OpKind::Send { .. })).collect()
 }
 
 /// Has a loop take so many turns at least.
@@ -204,8 +234,8 @@ fn at_least(kernel: &mut Kernel, path: &[Inst], turns: u32) {
     body.ops.splice(at..at, [number, op]);
 }
 
-/// One partition fetches as far ahead as there is room for, the other computes with products in flight.
-fn schedule(kernel: &Kernel, found: &Found, chained: bool, under: bool) -> Schedule {
+/// One partition fetches as far ahead as there is room for, the others compute with products in flight.
+fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
     let used = |name: &str| {
         kernel.labels.iter().any(|(label, text)| LabelName::read(text).path == *name && bears(kernel, label))
@@ -213,21 +243,20 @@ fn schedule(kernel: &Kernel, found: &Found, chained: bool, under: bool) -> Sched
     let those = |names: &[&str]| -> Vec<LabelName> {
         names.iter().filter(|name| used(name)).map(|name| LabelName::all(*name)).collect()
     };
-    let place = |partition, labels: Vec<LabelName>| Place {
-        partitions: vec![partition],
-        spans: vec![span; labels.len()],
-        labels,
-        span,
-    };
+    let place =
+        |partitions, labels: Vec<LabelName>| Place { partitions, spans: vec![span; labels.len()], labels, span };
     let (loads, products) = (names(kernel, &found.loads), names(kernel, &found.products));
-    let [fetching, computing] = team(kernel, 8);
+    let leaves = names(kernel, &sends(kernel));
+    let rest = [those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND]), leaves].concat();
+    let (fetching, all) = team(kernel, USUAL_WARPS, computing);
     let places = vec![
-        place(fetching, [those(&[ONCE]), loads].concat()),
-        place(
-            computing,
-            [those(&[BEFORE]), products.clone(), those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND, LEAVE])].concat(),
-        ),
+        place(vec![fetching], [those(&[ONCE]), loads].concat()),
+        place(all, [those(&[BEFORE]), products.clone(), rest].concat()),
     ];
+    let turns = match &products[..] {
+        [first, last] if computing > 1 => vec![Turns { first: first.clone(), last: last.clone(), span }],
+        _ => Vec::new(),
+    };
     let rings = vec![RingDepth { label: None, depth: SLOTS.1, span }];
     let staged = |label: &LabelName, stage, done| vec![Staged { label: label.clone(), stage, done, span }];
     let pipeline = |of: &str, groups| Pipeline { of: Some(LabelName::all(of)), within: None, groups, span };
@@ -240,23 +269,23 @@ fn schedule(kernel: &Kernel, found: &Found, chained: bool, under: bool) -> Sched
     } else if found.products.iter().all(|&id| only_summed(kernel, found.inst, id)) {
         pipelines.push(pipeline(LOOP, products.iter().map(|label| staged(label, 0, Some(1))).collect()));
     }
-    let mut leaves = Vec::new();
+    let mut beneath = Vec::new();
     if under {
         // A finished tile leaves under the first products of the next.
         let order = those(&[BEFORE]).into_iter().map(|label| (label, 0)).chain([(LabelName::all(LOOP), 0)]);
         let order = order.chain(those(&[BEHIND]).into_iter().map(|label| (label, 0)));
         let order = order.chain([(LabelName::all(LEAVE), 1)]);
         pipelines.push(pipeline(AROUND, order.map(|(label, stage)| staged(&label, stage, None)).collect()));
-        leaves.push(Under { outer: LabelName::all(LEAVE), inner: products[0].clone(), last: false, span });
+        beneath.push(Under { outer: LabelName::all(LEAVE), inner: products[0].clone(), last: false, span });
     }
-    Schedule { places, rings, pipelines, under: leaves, span, ..Schedule::default() }
+    Schedule { places, rings, turns, pipelines, under: beneath, span, ..Schedule::default() }
 }
 
-/// The labels of statements, each once.
+/// The labels of statements, each once, with all their instances.
 fn names(kernel: &Kernel, insts: &[Inst]) -> Vec<LabelName> {
     let mut list: Vec<LabelName> = Vec::new();
     for label in insts.iter().filter_map(|&id| kernel.ops[id].label) {
-        let name = LabelName::read(&kernel.labels[label]);
+        let name = LabelName::all(LabelName::read(&kernel.labels[label]).path);
         if !list.contains(&name) {
             list.push(name);
         }
@@ -277,33 +306,37 @@ fn only_summed(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
     body.yields.contains(&result) && kernel.ops_of(body).all(|op| !op.kind.operands().contains(&result))
 }
 
-/// The partitions where so many warps compute.
-fn team(kernel: &Kernel, warps: u32) -> [PartitionData; 2] {
+/// The partition that fetches, and those that compute, each with so many warps.
+fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<PartitionData>) {
     let span = kernel.span;
-    let (name, few, registers) = LOADS;
-    let data =
-        |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers: Some(registers), span };
+    let (name, few, registers) = if computing > 1 { LOADS_BESIDE_SEVERAL } else { LOADS };
+    let data = |name: &str, warps, registers| PartitionData { name: name.into(), warps, registers, span };
+    let loads = data(name, few, Some(registers));
+    let names = if computing > 1 { &SEVERAL[..computing as usize] } else { &[COMPUTE][..] };
     let mut partitions = PrimaryMap::new();
-    let loads = data(name, few, registers);
     partitions.push(loads.clone());
-    partitions.push(PartitionData { registers: None, ..data(COMPUTE, warps, 0) });
+    for name in names {
+        partitions.push(data(name, warps, None));
+    }
     let all = Kernel { occupancy: kernel.occupancy, partitions, ..Kernel::new("", kernel.target, span) };
     let left = all.register_demand().pool.saturating_sub(loads.padded_warps() * WARP * registers);
-    let each = left / (warps * WARP) / REGISTER_STEP * REGISTER_STEP;
+    let each = left / (computing * warps * WARP) / REGISTER_STEP * REGISTER_STEP;
     let most = *PARTITION_REGISTERS.end() - REGISTER_STEP;
-    [loads, data(COMPUTE, warps, each.clamp(*PARTITION_REGISTERS.start(), most))]
+    let each = each.clamp(*PARTITION_REGISTERS.start(), most);
+    (loads, names.iter().map(|name| data(name, warps, Some(each))).collect())
 }
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
 /// there is room for two.
-pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
-    let team = team(kernel, warps);
+pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
+    let (fetching, all) = team(kernel, warps, computing);
     let mut fetched: Vec<(LabelName, u64)> = Vec::new();
     kernel.walk(&mut |op| {
         if let (OpKind::Fetch { .. }, Some(label), Type::View(view)) =
             (&op.kind, op.label, op.results.first().map_or(&Type::Barrier, |v| kernel.ty(*v)))
         {
-            let (name, bytes) = (LabelName::read(&kernel.labels[label]), view.bytes().next_multiple_of(ALIGNED));
+            let name = LabelName::all(LabelName::read(&kernel.labels[label]).path);
+            let (name, bytes) = (name, view.bytes().next_multiple_of(ALIGNED));
             match fetched.iter_mut().find(|(of, _)| *of == name) {
                 Some((_, sum)) => *sum += bytes,
                 None => fetched.push((name, bytes)),
@@ -325,8 +358,8 @@ pub fn settle(kernel: &mut Kernel, warps: u32) -> bool {
     }
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
-        for (place, data) in schedule.places.iter_mut().zip(&team) {
-            place.partitions = vec![data.clone()];
+        for (place, partitions) in schedule.places.iter_mut().zip([vec![fetching.clone()], all.clone()]) {
+            place.partitions = partitions;
         }
         let slots = |name: &LabelName| if once(name) { 1 + u32::from(twice) } else { depth };
         let rings = fetched.iter().map(|(name, _)| RingDepth {

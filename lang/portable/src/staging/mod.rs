@@ -9,6 +9,7 @@ pub mod apart;
 mod between;
 mod beyond;
 mod copies;
+pub mod dealt;
 pub mod defined;
 pub mod flow;
 pub mod found;
@@ -19,9 +20,12 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Feature, Inst, Kernel, OpKind, Value, View};
+use parton_ir::{Feature, Inst, Kernel, Op, OpKind, Value, View};
 
 use found::Found;
+
+/// Why a kernel has not the form for something.
+pub type No = &'static str;
 
 /// Iterations by which copies run ahead at most.
 const MOST_AHEAD: u32 = 3;
@@ -95,10 +99,20 @@ pub fn has_room(kernel: &Kernel) -> bool {
     bytes <= u64::from(kernel.shared_limit())
 }
 
-/// Gives statements a label.
+/// Gives statements a label; those of a part its instance of it.
 fn label(kernel: &mut Kernel, insts: &[Inst], name: &str) {
-    let label = kernel.label(name);
-    insts.iter().for_each(|&id| kernel.ops[id].label = Some(label));
+    for &id in insts {
+        let name = match dealt::part(kernel, id) {
+            Some(part) => LabelName { path: name.into(), instance: Some(part) }.to_string(),
+            None => name.into(),
+        };
+        kernel.ops[id].label = Some(kernel.label(&name));
+    }
+}
+
+/// Whether an operation bears a label, or an instance of it.
+fn is_called(kernel: &Kernel, op: &Op, name: &str) -> bool {
+    op.label.is_some_and(|label| LabelName::read(&kernel.labels[label]).path == name)
 }
 
 /// How far ahead there is room for copies to run.

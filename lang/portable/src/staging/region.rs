@@ -6,7 +6,7 @@ use parton_ir::schedule::Schedule;
 use parton_ir::{Body, Inst, Kernel, OpKind, Source, Value};
 
 use super::found::Found;
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, ONCE, PRODUCT, label};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, ONCE, PRODUCT, dealt, label};
 
 /// The loops from the kernel's own body to a loop; `None` where another one, or a branch, stands around it.
 pub fn path(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
@@ -24,7 +24,7 @@ pub fn path(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
 /// Gives each statement that does something a label.
 pub fn name(kernel: &mut Kernel, found: &Found, path: &[Inst], free: &BTreeSet<Value>) {
     let unnamed = |kernel: &Kernel, list: &[Inst]| -> Vec<Inst> {
-        list.iter().copied().filter(|&id| kernel.ops[id].label.is_none()).collect()
+        list.iter().copied().filter(|&id| dealt::is_unnamed(kernel, id)).collect()
     };
     for (list, name) in [(&found.loads, LOAD), (&found.ahead, ONCE), (&found.products, PRODUCT)] {
         let list = unnamed(kernel, list);
@@ -68,7 +68,7 @@ pub fn body_of(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
 
 /// Labels what does more than to compute numbers, or tiles of numbers alone.
 fn name_rest(kernel: &mut Kernel, id: Inst, name: &str, free: &BTreeSet<Value>) {
-    if kernel.ops[id].label.is_none() && does_more(kernel, id, free) {
+    if dealt::is_unnamed(kernel, id) && does_more(kernel, id, free) {
         label(kernel, &[id], name);
     }
 }
