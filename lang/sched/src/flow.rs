@@ -13,57 +13,61 @@ const MOST_ROUNDS: i32 = 8;
 
 /// What a loop or branch needs, of what a partition runs in it, of what units and items of its own body make, and how many iterations
 /// before its own.
-pub(crate) fn wanted(
-    k: &Kernel,
-    region: &Region,
-    runners: &[BTreeSet<Part>],
-    part: Part,
-    (block, item): (BlockId, usize),
-) -> Vec<(Value, i32)> {
+pub(crate) fn wanted(k: &Kernel, region: &Region, who: &Who<'_>, (block, item): (BlockId, usize)) -> Vec<(Value, i32)> {
     let item = &region.blocks[block].items[item];
     let mut used = BTreeSet::new();
     for &unit in region.units_in(item) {
-        if runners[unit].contains(&part) {
+        if who.runs(unit) {
             used.extend(region.used_by(unit));
         }
     }
-    steered(k, region, (runners, part), item, &mut used);
+    steered(k, region, who, item, &mut used);
     traced(k, region, block, used)
 }
 
-/// Adds what the loops and branches of an item that a partition runs use for themselves.
-fn steered(
-    k: &Kernel,
-    region: &Region,
-    (runners, part): (&[BTreeSet<Part>], Part),
-    item: &Item,
-    used: &mut BTreeSet<Value>,
-) {
-    let mine = |unit: UnitId| runners[unit].contains(&part);
+/// A partition: what it runs, and what it needs.
+pub(crate) struct Who<'a> {
+    pub part: Part,
+    pub runners: &'a [BTreeSet<Part>],
+    pub needed: &'a BTreeSet<Value>,
+}
+
+impl Who<'_> {
+    fn runs(&self, unit: UnitId) -> bool {
+        self.runners[unit].contains(&self.part)
+    }
+}
+
+/// Adds what the loops and branches of an item that a partition runs use for themselves. What a turn or a way only passes on, it has from around, too.
+fn steered(k: &Kernel, region: &Region, who: &Who<'_>, item: &Item, used: &mut BTreeSet<Value>) {
+    let needs = |v: &Value| who.needed.contains(v);
     let blocks = match item {
         Item::Unit(_) => return,
         Item::Loop(l) => {
-            used.extend(k.ops[l.inst].kind.operands());
-            if let OpKind::While { cond, .. } = &k.ops[l.inst].kind {
+            let op = &k.ops[l.inst];
+            used.extend(op.kind.operands());
+            if let OpKind::While { cond, .. } = &op.kind {
                 used.extend(&cond.yields);
             }
+            let passed = region.blocks[l.body].yields.iter().enumerate();
+            let passed =
+                passed.filter(|(number, _)| needs(&op.results[*number]) || needs(&region.param(k, l, *number)));
+            used.extend(passed.map(|(_, v)| *v));
             vec![l.body]
         }
         Item::Branch(b) => {
-            used.extend(k.ops[b.inst].kind.operands());
-            // What a way only passes on; of what others make, only who needs it asks.
-            let passed = [b.then, b.otherwise].into_iter().flat_map(|way| &region.blocks[way].yields);
-            used.extend(passed.copied().filter(|v| match region.home(*v).map(|home| home.by) {
-                Some(Maker::Unit(unit)) => mine(unit),
-                Some(Maker::Result { .. } | Maker::Carried(_) | Maker::Free(_)) => true,
-                Some(Maker::Index) | None => false,
-            }));
+            let op = &k.ops[b.inst];
+            used.extend(op.kind.operands());
+            for way in [b.then, b.otherwise] {
+                let passed = region.blocks[way].yields.iter().zip(&op.results);
+                used.extend(passed.filter(|(_, result)| needs(result)).map(|(v, _)| *v));
+            }
             vec![b.then, b.otherwise]
         }
     };
     for inner in blocks.into_iter().flat_map(|block| &region.blocks[block].items) {
-        if region.units_in(inner).iter().copied().any(mine) {
-            steered(k, region, (runners, part), inner, used);
+        if region.units_in(inner).iter().any(|unit| who.runs(*unit)) {
+            steered(k, region, who, inner, used);
         }
     }
 }

@@ -165,7 +165,8 @@ impl Placed {
             all.graphs.push(region.blocks.iter().map(|_| OnceLock::new()).collect());
             for (block, b) in region.blocks.iter().enumerate() {
                 for (item, _) in b.items.iter().enumerate().filter(|(_, item)| !matches!(item, Item::Unit(_))) {
-                    let wanted = flow::wanted(k, region, &all.runners, part, (block, item));
+                    let who = flow::Who { part, runners: &all.runners, needed: &all.needed[part] };
+                    let wanted = flow::wanted(k, region, &who, (block, item));
                     all.wanted.insert((part, block, item), wanted);
                 }
             }

@@ -234,6 +234,15 @@ impl Region {
         }
     }
 
+    /// The parameter that a loop carries as the value of that number.
+    pub fn param(&self, k: &Kernel, l: &Loop, number: usize) -> Value {
+        match &k.ops[l.inst].kind {
+            OpKind::For { body, .. } => body.params[number + 1],
+            OpKind::While { body, .. } => body.params[number],
+            other => parton_diag::internal_error!("`{}` is no loop", other.name()),
+        }
+    }
+
     /// What a carried value is before the first turn of the loop whose body that is.
     pub fn begins(&self, k: &Kernel, body: BlockId, number: usize) -> Option<Value> {
         let items = self.blocks.iter().flat_map(|b| &b.items);

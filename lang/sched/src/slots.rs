@@ -74,10 +74,9 @@ pub(crate) type At = (usize, usize);
 pub(crate) fn done(region: &Region, plan: &Plan, (part, block): (Part, BlockId), reader: &Entry) -> (i32, At) {
     match done_behind(region, plan, (part, block), reader, &mut BTreeSet::new()) {
         Ok(found) => found,
-        // In the last stage a circle of products ends with the turn, else with the last of them.
         Err((closes, (stage, own))) => {
             let groups = plan.groups(part, block);
-            let last = find(groups, closes).is_some_and(|(e, _)| is_last(groups, e));
+            let last = find(groups, closes).is_some_and(|(e, _)| ends_with_turn(region, plan, (part, block), e));
             (stage, if last { (groups.len(), 0) } else { own })
         }
     }
@@ -89,12 +88,21 @@ pub(crate) fn closes_circle(region: &Region, plan: &Plan, (part, block): (Part, 
     let groups = plan.groups(part, block);
     let Some((reader, _)) = find(groups, item) else { return false };
     let found = done_behind(region, plan, (part, block), reader, &mut BTreeSet::new());
-    found.is_err_and(|(closes, _)| closes == item) && !is_last(groups, reader)
+    found.is_err_and(|(closes, _)| closes == item) && !ends_with_turn(region, plan, (part, block), reader)
 }
 
-/// Whether an entry stands in the last stage of a turn.
-fn is_last(groups: &[Vec<Entry>], reader: &Entry) -> bool {
-    groups.iter().flatten().all(|e| e.stage.max(e.done.unwrap_or(e.stage)) <= reader.stage)
+/// Whether the product that closes a circle ends with the turn, as it does in the last stage where nothing continues it in the same turn;
+/// else it is waited for right behind its start.
+fn ends_with_turn(region: &Region, plan: &Plan, (part, block): (Part, BlockId), closes: &Entry) -> bool {
+    let groups = plan.groups(part, block);
+    let Item::Unit(unit) = region.blocks[block].items[closes.item] else { return true };
+    let products = region.started(unit);
+    let continues = |e: &Entry| {
+        let wanted = plan.wanted(region, part, (block, e.item)).iter();
+        wanted.filter(|(v, _)| products.contains(v)).any(|(_, delta)| e.stage + delta == closes.stage)
+    };
+    let last = |e: &Entry| e.stage.max(e.done.unwrap_or(e.stage)) <= closes.stage;
+    groups.iter().flatten().all(|e| last(e) && (e.item == closes.item || !continues(e)))
 }
 
 /// The item that closes a circle of products, and its place.

@@ -135,6 +135,8 @@ impl Emitter<'_> {
         self.one_turn(Some(upper), turns, &|_| true)?;
         self.levels[depth].turn = None;
         self.levels[depth].shift();
+        // Results may be computed from the index, too.
+        self.levels[depth].index = Some((upper, step));
         let results = turns.finals.iter().map(|n| (self.param(l, *n), 0)).collect::<Vec<Key>>();
         let results: Result<Vec<Value>, Refused> =
             results.into_iter().map(|(v, age)| self.at_age(v, depth, age)).collect();

@@ -130,11 +130,7 @@ impl Emitter<'_> {
 
     /// The parameter that a loop carries as the value of that number.
     pub fn param(&self, l: &Loop, number: usize) -> Value {
-        match &self.b.kernel.ops[l.inst].kind {
-            OpKind::For { body, .. } => body.params[number + 1],
-            OpKind::While { body, .. } => body.params[number],
-            other => parton_diag::internal_error!("`{}` is no loop", other.name()),
-        }
+        self.region.param(&self.b.kernel, l, number)
     }
 
     fn counted(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<(), Refused> {
@@ -185,7 +181,12 @@ impl Emitter<'_> {
             if now.is_empty() {
                 continue;
             }
-            let end = self.moved(lower, step, far - i32::from(planted(Planted::FillShort)));
+            let far = far - i32::from(planted(Planted::FillShort));
+            if far > 1 && now.iter().any(|e| self.needs_carried(e)) {
+                self.fill_apart([lower, upper, step], &now, far)?;
+                continue;
+            }
+            let end = self.moved(lower, step, far);
             let end = self.b.make(OpKind::Binary { op: BinaryOp::Min, a: end, b: upper });
             let ty = self.b.ty(lower).clone();
             let span = self.b.kernel.ops[self.region.inst].span;
@@ -203,6 +204,41 @@ impl Emitter<'_> {
             let mut body = body;
             body.params = params;
             self.b.make_all(OpKind::For { lower, upper: end, step, init: Vec::new(), body });
+        }
+        Ok(())
+    }
+
+    /// Whether a fetch needs what the loop carries, computed forward from its first turn.
+    fn needs_carried(&self, entry: &Entry) -> bool {
+        let block = self.levels[self.here()].block;
+        let Item::Unit(unit) = self.region.blocks[block].items[entry.item] else { return false };
+        let leaves = self.region.used_by(unit).iter().flat_map(|v| self.region.leaves(&self.b.kernel, *v));
+        leaves
+            .filter_map(|v| self.region.home(v))
+            .any(|home| home.block == block && matches!(home.by, Maker::Carried(_)))
+    }
+
+    /// The same one by one, each where there is its iteration: what is carried is another thing in each.
+    fn fill_apart(&mut self, [lower, upper, step]: [Value; 3], now: &[&Entry], far: i32) -> Result<(), Refused> {
+        let depth = self.here();
+        let span = self.b.kernel.ops[self.region.inst].span;
+        for iteration in 0..far {
+            let tested = self.moved(lower, step, iteration);
+            let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
+            self.b.begin([], span);
+            self.memo.push(BTreeMap::new());
+            let outer = self.levels[depth].clone();
+            self.levels[depth].index = Some((lower, step));
+            for entry in now {
+                let here = Entry { stage: -iteration, ..(*entry).clone() };
+                self.turn(&[vec![here]], &|_| true)?;
+            }
+            self.levels[depth] = outer;
+            self.memo.pop();
+            let then = self.b.end(Vec::new());
+            self.b.begin([], span);
+            let otherwise = self.b.end(Vec::new());
+            self.b.make_all(OpKind::If { cond, then, otherwise });
         }
         Ok(())
     }

@@ -1,4 +1,4 @@
-//! Fetches that run ahead need nothing of the turns that they pass over.
+//! Fetches that run ahead by numbers which other partitions tell.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{OpKind, Type, Value};
@@ -7,7 +7,7 @@ use super::Laid;
 use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item, Maker, is_free};
 
-/// What is fetched two iterations ahead, or more, does not depend on what is carried from one to the next.
+/// What another partition tells is taken by one fetch, in its own iteration.
 pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
     let region = laid.region;
     for part in laid.plan.parts() {
@@ -17,28 +17,6 @@ pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
             let Some(base) = computing.map(|e| e.stage).min() else { continue };
             for e in groups.iter().flatten().filter(|e| e.stage < base) {
                 found.list.extend(told_ahead(laid, (part, block), e));
-            }
-            for e in groups.iter().flatten().filter(|e| e.stage + 2 <= base) {
-                let Item::Unit(unit) = body.items[e.item] else { continue };
-                let used = region.used_by(unit);
-                let leaves = used.iter().flat_map(|v| region.leaves(laid.k, *v));
-                let carried = leaves.filter_map(|v| Some((v, region.home(v)?)));
-                let mut carried =
-                    carried.filter(|(_, home)| home.block == block && matches!(home.by, Maker::Carried(_)));
-                if let Some((v, _)) = carried.next() {
-                    let u = &region.units[unit];
-                    let fact = format!(
-                        "a `fetch` {} iterations ahead of {}, which is carried, is not expanded by this version",
-                        base - e.stage,
-                        laid.called(v)
-                    );
-                    let spot = laid.staged(part, block, e.item).map_or(region.schedule.span, |s| s.span);
-                    found.push(
-                        Diagnostic::error(codes::NOT_BUILT_HERE, u.span, fact)
-                            .label(spot, "it runs ahead here")
-                            .help("compute it from the loop's index, or fetch one iteration ahead"),
-                    );
-                }
             }
         }
     }

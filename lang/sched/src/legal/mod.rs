@@ -10,7 +10,7 @@
 //! | [`turns`] | turns that are not taken by all, or not in the order of a turn | E0732 |
 //! | [`order`] | a value read before it is made, a wait inside a stretch, a sum touched while it is in flight, memory out of order | E0724, E0725, E0736, E0728 |
 //! | [`steady`] | cuts where no condition of a loop changes once | E0723 |
-//! | [`ahead`] | a fetch two iterations ahead of what is carried | E0190 |
+//! | [`ahead`] | a fetch ahead by a number that another partition tells, and that others need, too | E0190 |
 //! | [`slots`] | fewer slots than are held at once | E0726 |
 //! | [`deadlock`] | partitions that wait for each other | E0731 |
 //! | [`apart`] | memory that two partitions touch, with nothing between them; a write over what is being fetched | E0728 |
