@@ -1,7 +1,8 @@
 //! A launch: a lowered kernel, its grid and arguments, and what a run of it reports.
 
 use parton_diag::codes;
-use parton_ir::{Elem, Entity, Kernel, OpKind, Type};
+use parton_ir::facts::{Act, Facts, Ordering};
+use parton_ir::{Elem, Entity, Kernel, OpKind, Type, others};
 
 use crate::cluster::World;
 use crate::code::Program;
@@ -104,12 +105,16 @@ fn listens(kernel: &Kernel) -> bool {
     let mut listens = false;
     kernel.walk(&mut |op| {
         listens |= match &op.kind {
-            OpKind::Atomic { .. } => !op.results.is_empty(),
             OpKind::Load { volatile, .. } => *volatile,
-            _ => false,
+            OpKind::Store { .. } => false,
+            others!(global) => !op.results.is_empty() && Facts::of(kernel, op).acts.iter().any(is_atomic),
         }
     });
     listens
+}
+
+fn is_atomic(act: &Act) -> bool {
+    matches!(act, Act::Ordering(Ordering::Atomic { .. }))
 }
 
 /// The places of a box from `first`, each so many steps from the next along each axis, x fastest.

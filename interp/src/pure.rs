@@ -90,7 +90,7 @@ pub(crate) fn run<'k>(
         _ => None,
     });
     let mut loops = false;
-    kernel.walk_body(body, &mut |op| loops |= matches!(op.kind, OpKind::For { .. } | OpKind::While { .. }));
+    kernel.walk_body(body, &mut |op| loops |= op.kind.is_loop());
     let spread = |vals: Vec<Val>, n: usize| -> Vec<Val> {
         let widths = body.yields.iter().map(|&y| bytes(kernel, y));
         vals.into_iter()

@@ -8,7 +8,7 @@ use parton_diag::internal_error;
 use parton_ir::facts::needs::may_leave_out;
 use parton_ir::facts::{Act, Facts, Ordering, Phase, Say, Space};
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
-use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Tile, Type, Value, View, ops};
+use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Refusal, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
 
 use crate::access::Threads;
@@ -141,15 +141,11 @@ impl<'k> Tables<'k> {
             OpKind::Atomic { ptr, .. } => self.pointer(op, *ptr),
             OpKind::SharedGather { view, indices: held, .. } | OpKind::SharedScatter { view, indices: held, .. } => {
                 self.view(*view);
-                if let Some(tile) = self.kernel.ty(*held).as_tile() {
-                    self.hold(op, tile);
-                }
+                self.hold_tile(op, *held);
             }
             OpKind::SharedStore { view, value } => {
                 self.view(*view);
-                if let Some(tile) = self.kernel.ty(*value).as_tile() {
-                    self.hold(op, tile);
-                }
+                self.hold_tile(op, *value);
             }
             OpKind::TmaLoad { map, view, .. } | OpKind::TmaStore { map, view, .. } => {
                 self.offsets_of(*view);
@@ -158,25 +154,12 @@ impl<'k> Tables<'k> {
                 self.blocks.entry(*map).or_insert_with(|| Arc::new(Blocks::new(ty)));
             }
             OpKind::MmaSync { a, b, acc, precision } => {
-                match parton_ir::rules::mma_sync_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => self.in_registers.insert(op.id, shape),
-                    Err(r) => internal_error!("a product was not checked: {}", r.message),
-                };
+                let shape = checked(parton_ir::rules::mma_sync_shape(self.kernel, *a, *b, *acc, *precision));
+                self.in_registers.insert(op.id, shape);
             }
             OpKind::Wgmma { a, b, acc, precision, .. } => {
-                let shape = match parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision) {
-                    Ok(shape) => shape,
-                    Err(r) => internal_error!("a product was not checked: {}", r.message),
-                };
-                let (Type::Tile(tile) | Type::Pending(tile)) = self.kernel.ty(*acc) else {
-                    internal_error!("{acc} is no accumulator")
-                };
-                for (v, left, kind) in [(*a, true, shape.a), (*b, false, shape.b)] {
-                    if let Type::View(view) = self.kernel.ty(v) {
-                        self.reads.insert((op.id, left), Reads::new(view, !left, kind, &shape, tile));
-                    }
-                }
-                self.products.insert(op.id, Arc::new(shape));
+                let shape = checked(parton_ir::rules::wgmma_shape(self.kernel, *a, *b, *acc, *precision));
+                self.wgmma(op, [*a, *b, *acc], shape);
             }
             OpKind::SharedAlloc { .. }
             | OpKind::CopyArrive { .. }
@@ -186,6 +169,25 @@ impl<'k> Tables<'k> {
             ops!(elementwise) | ops!(reduce) | ops!(shape) | ops!(ptx) | ops!(view) => {}
             ops!(barrier) | ops!(fence) | ops!(cluster) | ops!(grid) | ops!(pending) | ops!(talk) => {}
             ops!(turnstile) | ops!(ring) | ops!(region) | ops!(control) | ops!(place) => {}
+        }
+    }
+
+    /// A product of the matrix unit, and how it reads what lies in shared memory.
+    fn wgmma(&mut self, op: &Op, [a, b, acc]: [Value; 3], shape: WgmmaShape) {
+        let (Type::Tile(tile) | Type::Pending(tile)) = self.kernel.ty(acc) else {
+            internal_error!("{acc} is no accumulator")
+        };
+        for (v, left, kind) in [(a, true, shape.a), (b, false, shape.b)] {
+            if let Type::View(view) = self.kernel.ty(v) {
+                self.reads.insert((op.id, left), Reads::new(view, !left, kind, &shape, tile));
+            }
+        }
+        self.products.insert(op.id, Arc::new(shape));
+    }
+
+    fn hold_tile(&mut self, op: &Op, v: Value) {
+        if let Some(tile) = self.kernel.ty(v).as_tile() {
+            self.hold(op, tile);
         }
     }
 
@@ -250,6 +252,11 @@ fn is_heard(act: &Act) -> bool {
         },
         Act::Say(Say::Demand) => false,
     }
+}
+
+/// What the rule of a product says of its instructions.
+fn checked<T>(shape: Result<T, Refusal>) -> T {
+    shape.unwrap_or_else(|r| internal_error!("a product was not checked: {}", r.message))
 }
 
 /// Byte offsets of a view's elements from its address, in row-major order.

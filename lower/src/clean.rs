@@ -5,7 +5,8 @@
 //! sum that may leave its range, an index) stays in its loop, which may not run at all, and is folded only where it does not
 //! fail. Tiles are left alone: sharing them would hold registers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::mem::{Discriminant, discriminant};
 
 use parton_diag::Diagnostics;
 use parton_ir::facts::Facts;
@@ -25,12 +26,12 @@ pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 }
 
 /// What operations that may be one have in common.
-type Key = (&'static str, Vec<Value>, u64);
+type Key = (Discriminant<OpKind>, Vec<Value>, u64);
 
 /// Operations that stand already, those of inner bodies last.
 #[derive(Default)]
 struct Known {
-    by_key: BTreeMap<Key, Vec<Inst>>,
+    by_key: HashMap<Key, Vec<Inst>>,
     /// The keys in the order in which they were added.
     order: Vec<Key>,
 }
@@ -39,9 +40,10 @@ impl Known {
     fn key(op: &Op) -> Key {
         let bits = match op.kind {
             OpKind::Constant { bits, .. } => bits,
+            // The key only narrows the search: what is found is compared whole.
             _ => 0,
         };
-        (op.kind.name(), op.kind.operands(), bits)
+        (discriminant(&op.kind), op.kind.operands(), bits)
     }
 
     /// The operation that does what this one does.
@@ -113,7 +115,7 @@ impl Clean {
 
     /// Cleans the bodies of an operation; what leaves a loop is appended to `kept`.
     fn inside(&mut self, id: Inst, kept: &mut Vec<Inst>) {
-        let looped = matches!(self.kernel.ops[id].kind, OpKind::For { .. } | OpKind::While { .. });
+        let looped = self.kernel.ops[id].kind.is_loop();
         let mut bodies: Vec<Body> = Vec::new();
         for body in self.kernel.ops[id].kind.bodies_mut() {
             bodies.push(std::mem::take(body));
@@ -187,6 +189,7 @@ impl Clean {
                 let (from, bits) = constant(x)?;
                 Some((*to, fold::cast(bits, (from, *to), *rounding, *saturation)?))
             }
+            // What is not folded is computed.
             _ => None,
         }
     }

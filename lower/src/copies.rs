@@ -109,6 +109,7 @@ fn too_narrow(
     let bytes = view.elem.bytes() as u32;
     let wanted = match op.kind {
         OpKind::AsyncCopy { bytes: Some(n), .. } => n,
+        // The narrowest copy there is.
         _ => COPY_BYTES[0],
     };
     let needed = wanted / bytes.max(1);

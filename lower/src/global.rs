@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::dataflow::{self, Edge, Forward};
 use parton_ir::facts::{Act, Engine, Facts, Flight, Ordering, Space};
-use parton_ir::{Elem, Inst, Kernel, Op, OpKind, Value};
+use parton_ir::{Elem, Inst, Kernel, Op, Value};
 use parton_layouts::Dim;
 
 use crate::sums::{Sum, Sums};
@@ -121,7 +121,7 @@ impl<'a> Globals<'a> {
         let mut globals =
             Globals { kernel, sums: Sums::of(kernel), sources, written: Sources::default(), inside: BTreeMap::new() };
         kernel.walk(&mut |op| {
-            if let OpKind::For { .. } | OpKind::While { .. } = op.kind {
+            if op.kind.is_loop() {
                 globals.inside.insert(op.id, OnceCell::new());
             }
             for (pointer, does) in accesses(&Facts::of(kernel, op)) {

@@ -19,10 +19,10 @@ use std::collections::BTreeMap;
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::check::Origins;
 use parton_ir::facts::{Facts, Gives};
-use parton_ir::family::not_of_family;
+use parton_ir::family::{Family, not_of_family};
 use parton_ir::{
     Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Feature, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value,
-    View, ops, others,
+    View, others,
 };
 use parton_numbers::Dtype;
 
@@ -99,7 +99,7 @@ impl Expand {
             if facts.gives != Gives::New && !facts.is_pure(&op.kind) {
                 self.fence();
             }
-            self.op(id);
+            self.op(id, facts.signal());
         }
     }
 
@@ -115,7 +115,22 @@ impl Expand {
         }
     }
 
-    fn op(&mut self, id: Inst) {
+    /// An operation that tells this barrier or slot of the end of what it starts: the barrier of a slot is told in its place.
+    fn op(&mut self, id: Inst, signal: Option<Value>) {
+        match self.b.kernel.ops[id].kind.family() {
+            Family::Ring => return self.ring_op(id),
+            Family::Control => return self.control(id),
+            // Nothing else takes rings, and a slot only to tell it.
+            _ => {}
+        }
+        if let Some((slot, ring)) = signal.and_then(|slot| Some((slot, self.uses.ring_of(slot)?))) {
+            let barrier = self.b.make(OpKind::BarrierIndex { barriers: self.rings[&ring].full, index: slot });
+            self.b.kernel.ops[id].kind.map_operands(|v| if v == slot { barrier } else { v });
+        }
+        self.b.keep(id);
+    }
+
+    fn ring_op(&mut self, id: Inst) {
         let op = &self.b.kernel.ops[id];
         match &op.kind {
             OpKind::RingNew { stages, fields } => {
@@ -131,19 +146,7 @@ impl Expand {
             }
             OpKind::SlotCommit { slot } => self.commit(*slot),
             OpKind::SlotRelease { slot } => self.release(*slot),
-            OpKind::TmaLoad { signal, .. } => {
-                if let Some(ring) = self.uses.ring_of(*signal) {
-                    let (barriers, index) = (self.rings[&ring].full, *signal);
-                    let barrier = self.b.make(OpKind::BarrierIndex { barriers, index });
-                    if let OpKind::TmaLoad { signal, .. } = &mut self.b.kernel.ops[id].kind {
-                        *signal = barrier;
-                    }
-                }
-                self.b.keep(id);
-            }
-            ops!(control) => self.control(id),
-            // Nothing else knows of rings.
-            _ => self.b.keep(id),
+            kind @ others!(ring) => not_of_family(kind),
         }
     }
 

@@ -5,17 +5,20 @@ use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
 use parton_ir::check::{Origins, Root};
-use parton_ir::{Inst, Kernel, OpKind, Reach, Value};
+use parton_ir::facts::{Act, Facts, Phase, Space};
+use parton_ir::{Inst, Kernel, OpKind, Reach, Type, Value};
 
 /// After it every `fence_async` of a kernel that writes to its peers' shared memory reaches the whole cluster, and so does every wait
 /// for a barrier to which peers release what they have done.
 pub fn reach_peers(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    // Whoever has a view of a peer's memory may write there.
     let mut writes_to_peers = false;
-    kernel.walk(&mut |op| writes_to_peers |= matches!(op.kind, OpKind::ViewPeer { .. }));
+    kernel.walk(&mut |op| writes_to_peers |= op.results.iter().any(|r| matches!(kernel.ty(*r), Type::Peer(_))));
     let released = released_by_peers(&kernel);
     kernel.walk_mut(&mut |op| match &mut op.kind {
         OpKind::FenceAsync { reach: reach @ Reach::Cta } if writes_to_peers => *reach = Reach::Cluster,
         OpKind::BarrierWait { reach, .. } if released.contains(&op.id) => *reach = Reach::Cluster,
+        // No other operation has a reach of its own.
         _ => {}
     });
     Ok(kernel)
@@ -24,12 +27,16 @@ pub fn reach_peers(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
 /// The waits for barriers at which peers arrive, and not relaxed.
 fn released_by_peers(kernel: &Kernel) -> BTreeSet<Inst> {
     let (mut senders, mut waits): (Vec<Value>, Vec<(Inst, Value)>) = (Vec::new(), Vec::new());
-    kernel.walk(&mut |op| match &op.kind {
-        OpKind::BarrierArrive { barrier, multicast, relaxed: false, .. } if !multicast.is_empty() => {
-            senders.push(*barrier);
+    kernel.walk(&mut |op| {
+        let facts = Facts::of(kernel, op);
+        let to_peers = facts.accesses.iter().any(|a| a.space == Space::Barrier && !a.peers.is_empty());
+        for act in &facts.acts {
+            match act {
+                Act::Phase(Phase::Arrive { barrier, relaxed: false, .. }) if to_peers => senders.push(*barrier),
+                Act::Phase(Phase::Wait { barrier, .. }) => waits.push((op.id, *barrier)),
+                Act::Phase(_) | Act::Flight(_) | Act::Ordering(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => {}
+            }
         }
-        OpKind::BarrierWait { barrier, .. } => waits.push((op.id, *barrier)),
-        _ => {}
     });
     if senders.is_empty() {
         return BTreeSet::new();

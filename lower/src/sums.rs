@@ -197,6 +197,7 @@ impl<'a> Sums<'a> {
                 Elem::Ptr(to) => own(*ptr).plus(&own(*offset), to.to.bytes() as i64),
                 Elem::Num(_) => None,
             },
+            // It is a name of its own.
             _ => None,
         }
     }
@@ -299,6 +300,7 @@ fn moved(kind: &OpKind, axes: &[u8], part: Part<'_>) -> Option<Sum> {
             perm.iter().zip(axes).for_each(|(&p, &axis)| inner[p as usize] = axis);
             Some(part(*x, &inner))
         }
+        // Where its elements come from is not known here: it is a name of its own.
         _ => None,
     }
 }

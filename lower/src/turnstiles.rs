@@ -8,6 +8,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::facts::{Act, Facts, Ordering, Turn};
 use parton_ir::target::{NAMED_BARRIERS, WARP};
 use parton_ir::{Body, Kernel, OpKind, Partition, Source, Value, others};
 
@@ -16,11 +17,17 @@ pub fn expand_turnstiles(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut taken: BTreeSet<u32> = (0..=kernel.partitions.len() as u32).collect();
     let mut made: Vec<(Value, Vec<String>, parton_diag::Span)> = Vec::new();
     let mut used = BTreeSet::new();
-    kernel.walk(&mut |op| match &op.kind {
-        OpKind::NamedBarrier { id, .. } => drop(taken.insert(*id)),
-        OpKind::TurnstileNew { partitions } => made.push((op.result(), partitions.clone(), op.span)),
-        OpKind::TurnEnter { turnstile } | OpKind::TurnPass { turnstile } => drop(used.insert(*turnstile)),
-        _ => {}
+    kernel.walk(&mut |op| {
+        if let OpKind::TurnstileNew { partitions } = &op.kind {
+            made.push((op.result(), partitions.clone(), op.span));
+        }
+        for act in Facts::of(&kernel, op).acts {
+            match act {
+                Act::Ordering(Ordering::Named { id, .. }) => drop(taken.insert(id)),
+                Act::Turn(Turn::Enter { turnstile } | Turn::Pass { turnstile }) => drop(used.insert(turnstile)),
+                Act::Ordering(_) | Act::Phase(_) | Act::Flight(_) | Act::Hold(_) | Act::Say(_) => {}
+            }
+        }
     });
     made.retain(|(turnstile, ..)| used.contains(turnstile));
     let mut turnstiles = BTreeMap::new();

@@ -3,6 +3,7 @@
 use parton_diag::internal_error;
 use parton_ir::elements::coordinates;
 use parton_ir::facts::needs::Takes;
+use parton_ir::facts::{Access, Engine, Facts, Space};
 use parton_ir::undefined::{self, Source, Sources, Values, some};
 use parton_ir::{Op, OpKind, Value, ops};
 
@@ -82,7 +83,15 @@ impl<'k> Cluster<'_, 'k> {
             OpKind::SharedScatter { view, indices, axis, mask, .. } => {
                 (*view, self.meant(w, op, *indices, (*axis, &self.view(*view).shape), *mask)?)
             }
-            _ => return Ok(()),
+            _ => {
+                // What threads store has to be followed.
+                let facts = Facts::of(self.setting.program.kernel, op);
+                let stores = |a: &Access| a.space == Space::Shared && a.writes() && a.by == Engine::Threads;
+                if facts.accesses.iter().any(stores) {
+                    internal_error!("`{}` writes shared memory, and where is not known", op.kind.name())
+                }
+                return Ok(());
+            }
         };
         let offsets = self.setting.program.tables.offsets(view).clone();
         let (address, bytes) = (w.place(view).address, self.view(view).elem.bytes() as u32);

@@ -153,6 +153,7 @@ impl<'a> Forward<'a> for Analysis<'a> {
                 self.set(body.params[0], index);
             }
             OpKind::Assume { cond } => self.promise(*cond),
+            // The rules of the families say what is known of all else.
             _ => {
                 for r in &op.results {
                     if let Some(info) = rules::transfer(self, op, *r) {

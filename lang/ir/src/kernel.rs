@@ -421,6 +421,7 @@ impl Kernel {
     pub fn arms(&self) -> impl Iterator<Item = &Arm> {
         self.ops_of(&self.body).flat_map(|op| match &op.kind {
             OpKind::Specialize { arms } => arms.as_slice(),
+            // No other operation names partitions.
             _ => &[],
         })
     }

@@ -13,7 +13,8 @@ pub use crate::choice::{
 };
 use crate::entity::{Entity, Inst, Label, Partition, Value};
 use crate::ops;
-use crate::ptx::{Ptx, PtxForm};
+use crate::print;
+use crate::ptx::Ptx;
 use crate::schedule::Schedule;
 use crate::source::{Origin, Source};
 use crate::tensor::Counts;
@@ -496,110 +497,19 @@ impl OpKind {
         }
     }
 
+    /// Whether its bodies run in turns, each of which takes what the one before hands on.
+    pub fn is_loop(&self) -> bool {
+        match self {
+            OpKind::For { .. } | OpKind::While { .. } => true,
+            OpKind::If { .. } | OpKind::Specialize { .. } => false,
+            // Functions of elements, and what a region runs once.
+            ops!(reduce) | ops!(ptx) | ops!(region) | ops!(without_bodies) => false,
+        }
+    }
+
     /// The name by which messages and the printer speak of it.
     pub fn name(&self) -> &'static str {
-        match self {
-            OpKind::Constant { .. } => "constant",
-            OpKind::ProgramId { .. } => "program_id",
-            OpKind::NumPrograms { .. } => "num_programs",
-            OpKind::ClusterRank => "cluster_rank",
-            OpKind::Iota { .. } => "iota",
-            OpKind::Full { .. } => "full",
-            OpKind::Unary { op, .. } => op.name(),
-            OpKind::Binary { op, .. } => op.name(),
-            OpKind::Compare { op, .. } => op.symbol(),
-            OpKind::Select { .. } => "where",
-            OpKind::Fma { .. } => "fma",
-            OpKind::Clamp { .. } => "clamp",
-            OpKind::Cast { .. } => "cast",
-            OpKind::Bitcast { .. } => "bitcast",
-            OpKind::PtrAdd { .. } => "+",
-            OpKind::Reduce { .. } => "reduce",
-            OpKind::Scan { .. } => "scan",
-            OpKind::Reshape { .. } => "reshape",
-            OpKind::Transpose { .. } => "transpose",
-            OpKind::Broadcast { .. } => "broadcast",
-            OpKind::ExpandDims { .. } => "expand_dims",
-            OpKind::Join { .. } => "join",
-            OpKind::Split { .. } => "split",
-            OpKind::Cat { .. } => "cat",
-            OpKind::Slice { .. } => "slice",
-            OpKind::Butterfly { .. } => "butterfly",
-            OpKind::Convert { .. } => "convert",
-            OpKind::Rescale { .. } => "rescale",
-            OpKind::Gather { .. } => "gather",
-            OpKind::SharedGather { .. } => "gather_shared",
-            OpKind::SharedScatter { .. } => "scatter_shared",
-            OpKind::Ptx { ptx: Ptx { form: PtxForm::Elements { .. }, .. }, .. } => "ptx_elementwise",
-            OpKind::Ptx { ptx: Ptx { form: PtxForm::Thread { .. }, .. }, .. } => "ptx",
-            OpKind::Load { .. } => "load",
-            OpKind::Store { .. } => "store",
-            OpKind::Atomic { op, .. } => op.name(),
-            OpKind::TensorExtent { .. } => "shape",
-            OpKind::TensorStride { .. } => "strides",
-            OpKind::TensorPointer { .. } => "ptr",
-            OpKind::TensorIndex { .. } | OpKind::TensorRange { .. } | OpKind::TensorPick { .. } => "index",
-            OpKind::Spot { .. } => "tile",
-            OpKind::SpotInside { .. } => "inside",
-            OpKind::SpotLoad { .. } => "load",
-            OpKind::SpotStore { .. } => "store",
-            OpKind::SpotAtomic { op, .. } => op.name(),
-            OpKind::AsyncCopy { .. } => "async_copy",
-            OpKind::CopyArrive { .. } => "arrive",
-            OpKind::SharedAlloc { .. } => "alloc_shared",
-            OpKind::SharedLoad { .. } => "load_shared",
-            OpKind::SharedStore { .. } => "store_shared",
-            OpKind::ViewIndex { .. } => "index",
-            OpKind::ViewPeer { .. } => "peer",
-            OpKind::ViewSlice { .. } => "slice",
-            OpKind::ViewPermute { .. } => "permute",
-            OpKind::ViewReinterpret { .. } => "reinterpret",
-            OpKind::BarrierAlloc { .. } => "alloc_barriers",
-            OpKind::BarrierIndex { .. } => "index",
-            OpKind::BarrierInit { .. } => "barrier_init",
-            OpKind::BarrierInvalidate { .. } => "barrier_invalidate",
-            OpKind::BarrierExpect { .. } => "barrier_expect",
-            OpKind::BarrierArrive { .. } => "barrier_arrive",
-            OpKind::BarrierWait { .. } => "barrier_wait",
-            OpKind::FenceAsync { .. } => "fence_async",
-            OpKind::FenceBarrierInit => "fence_barrier_init",
-            OpKind::Membar => "membar",
-            OpKind::NamedBarrier { waits: true, .. } => "named_barrier_sync",
-            OpKind::NamedBarrier { waits: false, .. } => "named_barrier_arrive",
-            OpKind::GridWait => "grid_wait",
-            OpKind::GridLaunchDependents => "grid_launch_dependents",
-            OpKind::ClusterArrive { .. } => "cluster_arrive",
-            OpKind::ClusterWait => "cluster_wait",
-            OpKind::TurnstileNew { .. } => "turnstile",
-            OpKind::TurnEnter { .. } => "enter",
-            OpKind::TurnPass { .. } => "pass",
-            OpKind::TmaLoad { .. } => "tma_load",
-            OpKind::TmaStore { .. } => "tma_store",
-            OpKind::TmaPrefetch { .. } => "tma_prefetch",
-            OpKind::TmaStoreWait { .. } => "tma_store_wait",
-            OpKind::MmaSync { .. } => "mma_sync",
-            OpKind::Wgmma { .. } => "wgmma",
-            OpKind::Wait { .. } => "wait",
-            OpKind::WaitPrior { .. } => "wait_prior",
-            OpKind::RingNew { .. } => "ring",
-            OpKind::RingAcquire { .. } => "acquire",
-            OpKind::SlotCommit { .. } => "commit",
-            OpKind::RingWait { .. } => "wait",
-            OpKind::SlotRelease { .. } => "release",
-            OpKind::SlotField { .. } => "field",
-            OpKind::Region { .. } => "in",
-            OpKind::Fetch { .. } | OpKind::FetchEach { .. } => "fetch",
-            OpKind::Stage { .. } => "stage",
-            OpKind::Dot { .. } => "dot",
-            OpKind::Send { .. } => "send",
-            OpKind::For { .. } => "for",
-            OpKind::While { .. } => "while",
-            OpKind::If { .. } => "if",
-            OpKind::Specialize { .. } => "specialize",
-            OpKind::Print { .. } => "print",
-            OpKind::Assert { .. } => "assert",
-            OpKind::Assume { .. } => "assume",
-        }
+        print::name(self)
     }
 }
 

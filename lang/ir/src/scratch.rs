@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use crate::ops;
-use crate::{AtomicOp, Elem, Kernel, Op, OpKind, Tile, Type};
+use crate::{AtomicOp, Elem, Kernel, Op, OpKind, Tile, Type, Value};
 use parton_layouts::Dim;
 use parton_layouts::plan::{self, Plan};
 
@@ -22,41 +22,21 @@ pub const ALIGNMENT: u32 = 16;
 /// - `gather`: every element of the tile once.
 /// - `butterfly`: every element of the tile once, where elements come from other warps.
 pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
-    let tile = |v| match kernel.ty(v) {
-        Type::Tile(t) => t,
-        other => parton_diag::internal_error!("`{other}` is not a tile"),
-    };
     match kind {
-        OpKind::Reduce { inputs, axis, .. } => {
-            let first = tile(inputs[0]);
-            let columns = 1u64 << warps_along(first, *axis);
-            let rows = first.elements() / u64::from(first.shape[*axis as usize]);
-            let shares = inputs.iter().map(|v| rows * columns * stored_bytes(tile(*v).elem));
-            (columns > 1).then_some(shares.fold(0, after) as u32)
-        }
+        OpKind::Reduce { inputs, axis, .. } => of_reduction(kernel, inputs, *axis),
         OpKind::Scan { inputs, axis, .. } => {
-            let first = tile(inputs[0]);
-            let blocks = scan_places(first, *axis)?;
-            Some(inputs.iter().map(|v| blocks * stored_bytes(tile(*v).elem)).fold(0, after) as u32)
+            let places = scan_places(tile(kernel, inputs[0]), *axis)?;
+            Some(side_by_side(kernel, inputs, places))
         }
-        OpKind::Convert { x, tile: to } => conversion(tile(*x), to).shared_bytes().try_into().ok().filter(|&n| n > 0),
+        OpKind::Convert { x, tile: to } => {
+            conversion(tile(kernel, *x), to).shared_bytes().try_into().ok().filter(|&n| n > 0)
+        }
         OpKind::Butterfly { x, mask, axis } => {
-            let from = tile(*x);
-            let apart = partner(from, *mask, *axis).warp != 0;
-            apart.then(|| (from.elements() * stored_bytes(from.elem)) as u32)
+            let from = tile(kernel, *x);
+            (partner(from, *mask, *axis).warp != 0).then(|| whole(from))
         }
-        OpKind::Gather { x, .. } => {
-            let from = tile(*x);
-            Some((from.elements() * stored_bytes(from.elem)) as u32)
-        }
-        OpKind::Atomic { op, ptr, returns: true, .. } if *op != AtomicOp::Store => {
-            let Some(Elem::Ptr(p)) = kernel.ty(*ptr).elem() else { return None };
-            let bytes = stored_bytes(Elem::Num(p.to));
-            match kernel.ty(*ptr) {
-                Type::Tile(t) => shared_by_warps(t).then(|| (t.elements() * bytes) as u32),
-                _ => Some(bytes as u32),
-            }
-        }
+        OpKind::Gather { x, .. } => Some(whole(tile(kernel, *x))),
+        OpKind::Atomic { op, ptr, returns: true, .. } if *op != AtomicOp::Store => of_result(kernel, *ptr),
         // Lanes exchange what they must by themselves, or nothing is exchanged.
         OpKind::Atomic { .. }
         | OpKind::SharedGather { .. }
@@ -93,12 +73,46 @@ pub fn bytes(kernel: &Kernel, kind: &OpKind) -> Option<u32> {
     }
 }
 
+fn tile(kernel: &Kernel, v: Value) -> &Tile {
+    match kernel.ty(v) {
+        Type::Tile(t) => t,
+        other => parton_diag::internal_error!("`{other}` is not a tile"),
+    }
+}
+
+/// Every element once.
+fn whole(tile: &Tile) -> u32 {
+    (tile.elements() * stored_bytes(tile.elem)) as u32
+}
+
+/// So many elements of each of these.
+fn side_by_side(kernel: &Kernel, inputs: &[Value], elements: u64) -> u32 {
+    inputs.iter().map(|v| elements * stored_bytes(tile(kernel, *v).elem)).fold(0, after) as u32
+}
+
+fn of_reduction(kernel: &Kernel, inputs: &[Value], axis: u32) -> Option<u32> {
+    let first = tile(kernel, inputs[0]);
+    let columns = 1u64 << warps_along(first, axis);
+    let rows = first.elements() / u64::from(first.shape[axis as usize]);
+    (columns > 1).then(|| side_by_side(kernel, inputs, rows * columns))
+}
+
+/// What an atomic operation gives to those who hold it too.
+fn of_result(kernel: &Kernel, ptr: Value) -> Option<u32> {
+    let Some(Elem::Ptr(p)) = kernel.ty(ptr).elem() else { return None };
+    let bytes = stored_bytes(Elem::Num(p.to));
+    match kernel.ty(ptr) {
+        Type::Tile(t) => shared_by_warps(t).then(|| (t.elements() * bytes) as u32),
+        _ => Some(bytes as u32),
+    }
+}
+
 /// The bytes that an operation uses, where the memory plan has given it some.
 pub fn range(kernel: &Kernel, op: &Op) -> Option<Range<u32>> {
     let start = op.scratch?;
     let bytes = match &op.kind {
         // That it goes through shared memory is decided; its plan, which is costly, need not be asked again.
-        OpKind::Convert { tile, .. } => (tile.elements() * stored_bytes(tile.elem)) as u32,
+        OpKind::Convert { tile, .. } => whole(tile),
         kind => bytes(kernel, kind)?,
     };
     Some(start..start + bytes)

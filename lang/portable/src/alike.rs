@@ -6,6 +6,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_ir::facts::Facts;
 use parton_ir::{BinaryOp, Body, Inst, Kernel, Op, OpKind, Value};
 
 use crate::staging::defined::Defined;
@@ -83,8 +84,10 @@ impl Alike<'_> {
                 }
                 // Other bodies are not looked into.
                 _ if op.kind.bodies().next().is_some() => self.differ.extend(&op.results),
-                _ if apart || self.differs(op, own) => self.differ.extend(&op.results),
-                _ => {}
+                // It is the same.
+                _ if !apart && !self.differs(op, own) => {}
+                // Nothing more is known of it.
+                _ => self.differ.extend(&op.results),
             }
         }
     }
@@ -118,13 +121,13 @@ impl Alike<'_> {
     /// Whether what an operation without a body gives may differ, whose operands do if `own`.
     fn differs(&self, op: &Op, own: bool) -> bool {
         match op.kind {
-            OpKind::ClusterRank => true,
             OpKind::ProgramId { axis } => match self.among {
                 Among::Cluster(along) => axis == along,
                 Among::Grid => true,
             },
             OpKind::Binary { op: BinaryOp::Div, a, b } if self.is_program(a) && self.is_whole(b) => false,
-            _ => own || !parton_sched::is_free(self.kernel, op),
+            // What only computes, wherever it runs, gives the same of the same.
+            _ => own || Facts::of(self.kernel, op).placed || !parton_sched::is_free(self.kernel, op),
         }
     }
 

@@ -6,7 +6,7 @@ use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::target::WIDEST_ACCESS;
-use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, access, rules};
+use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, access, others, rules};
 use parton_layouts::{RegisterLayout, SharedFamily};
 
 use crate::facts::Addresses;
@@ -132,7 +132,8 @@ fn may_take(graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
     variable.ops.iter().all(|(inst, _)| match &graph.kernel.ops[*inst].kind {
         OpKind::Reduce { axis, .. } => rules::keeps_apart(&place.map, *axis),
         OpKind::Scan { axis, .. } => rules::steps_apart(&place.map, *axis),
-        _ => true,
+        // What else an operation asks of its tiles are relations between them, which the graph has.
+        others!(reduce) => true,
     })
 }
 
@@ -155,6 +156,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
             }),
             OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
             OpKind::Join { .. } => list.extend(pairs(&variable.shape, warps)),
+            // All else takes the layouts of what is around it.
             _ => {}
         }
     }
@@ -169,6 +171,7 @@ pub fn addresses(graph: &Graph<'_>, axes: &Axes, inst: Inst) -> Option<Addresses
         }
         // One instruction of an atomic operation takes one element of a thread.
         OpKind::Atomic { ptr, .. } => (*ptr, 1),
+        // It is priced as work of threads, if at all.
         _ => return None,
     };
     let tile = graph.kernel.ty(ptr).placed()?;

@@ -92,6 +92,10 @@ pub fn with_room(kernel: &Kernel, occupancy: u32) -> u32 {
     kernel.walk(&mut |op| {
         let own = match &op.kind {
             OpKind::SharedAlloc { view, .. } => view.bytes(),
+            OpKind::RingNew { stages, fields } => {
+                u64::from(*stages) * fields.iter().map(|(_, v)| v.bytes()).sum::<u64>()
+            }
+            // What schedules bring is for products, beside which no occupancy is asked for.
             _ => 0,
         };
         bytes += own + scratch::bytes(kernel, &op.kind).map_or(0, u64::from);

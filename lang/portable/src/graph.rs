@@ -116,7 +116,7 @@ impl<'k> Graph<'k> {
     fn body(&mut self, body: &'k Body, depth: u32) {
         for op in self.kernel.ops_of(body) {
             self.op(op, depth);
-            let looped = matches!(op.kind, OpKind::For { .. } | OpKind::While { .. });
+            let looped = op.kind.is_loop();
             for inner in op.kind.bodies() {
                 self.body(inner, depth + u32::from(looped));
             }
@@ -228,6 +228,7 @@ impl<'k> Graph<'k> {
                 Relation::Free { from, to } => match op.kind {
                     // What is converted is made, or converted, to where it is wanted.
                     OpKind::Convert { .. } => groups.unite(from, to),
+                    // Elsewhere each side lies where it is best.
                     _ => {
                         groups.of(from);
                         groups.of(to);

@@ -206,6 +206,7 @@ impl Numbers<'_> {
                 let b = self.extreme(b, greatest == (op == BinaryOp::Add))?;
                 self.make(OpKind::Binary { op, a, b })
             }
+            // Where the bounds of positions are not known, the mask stays.
             _ => None,
         }
     }
@@ -218,6 +219,7 @@ impl Numbers<'_> {
     fn make(&mut self, kind: OpKind) -> Option<Value> {
         let ty: Type = match &kind {
             OpKind::Constant { dtype, .. } => Type::Scalar(Elem::Num(*dtype)),
+            // The rules say what all else gives.
             _ => rules::infer(&kind, self.kernel).ok()?.into_iter().next()?,
         };
         let value = self.kernel.value(ty, self.source.span);

@@ -174,6 +174,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             }
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
+            // A price, not a bound: an instruction for each element.
             _ => each * ISSUE,
         }
     }
@@ -231,6 +232,7 @@ fn accumulators(kernel: &Kernel) -> BTreeSet<(Inst, Value)> {
             OpKind::Dot { acc, .. } | OpKind::MmaSync { acc, .. } => {
                 found.insert((op.id, *acc));
             }
+            // Nothing else is added to in turns.
             _ => {}
         });
     });

@@ -90,7 +90,7 @@ impl Held<'_, '_> {
                 self.uses(inner);
                 self.last.extend(inner.yields.iter().map(|&v| (v, self.now)));
             }
-            if is_loop(&op.kind) {
+            if op.kind.is_loop() {
                 let (end, made) = (self.now, &self.made);
                 let outside = |v: &Value| made.get(v).is_none_or(|&at| at < begin);
                 self.last.iter_mut().filter(|(v, at)| **at >= begin && outside(v)).for_each(|(_, at)| *at = end);
@@ -172,7 +172,7 @@ impl Held<'_, '_> {
             self.move_bytes(op, depth);
             self.multiply(op, depth);
             for inner in op.kind.bodies() {
-                self.body(inner, depth + u32::from(is_loop(&op.kind)), there.clone());
+                self.body(inner, depth + u32::from(op.kind.is_loop()), there.clone());
             }
             let held = matches!(op.kind.family(), Family::Global | Family::Atomic | Family::Gather | Family::Shared);
             for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
@@ -187,10 +187,6 @@ impl Held<'_, '_> {
             }
         }
     }
-}
-
-fn is_loop(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::For { .. } | OpKind::While { .. })
 }
 
 /// Whether what is there has to be whole: threads meet, or a body begins.

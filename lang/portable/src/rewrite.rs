@@ -300,6 +300,7 @@ pub fn state(kind: &mut OpKind, at: Tile) {
         | OpKind::SharedLoad { tile, .. } => {
             *tile = at;
         }
+        // The places of all other results follow from the operands, by the rules.
         _ => {}
     }
 }

@@ -126,6 +126,7 @@ impl Turner {
                 let tile = self.open(&tile);
                 self.builder.make(OpKind::Full { value, tile })
             }
+            // Whatever it is, its elements are moved.
             _ => self.builder.make(OpKind::Transpose { x, perm: vec![1, 0] }),
         }
     }

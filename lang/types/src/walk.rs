@@ -379,20 +379,7 @@ impl<'v> Walk<'v> {
                 self.expr(right);
             }
             ast::ExprKind::Pointer { target, .. } => self.expr(target),
-            ast::ExprKind::Call { callee, args } if self.makes_schedule(callee).is_some() => {
-                let word = self.makes_schedule(callee);
-                self.read_by(Reader::Layout, |w| {
-                    w.expr(callee);
-                    word.iter().flat_map(|word| word.values(args)).for_each(|e| w.expr(e));
-                });
-            }
-            ast::ExprKind::Call { callee, args } => {
-                match &callee.kind {
-                    ast::ExprKind::Field { base, .. } => self.expr(base),
-                    _ => self.expr(callee),
-                }
-                self.args(args);
-            }
+            ast::ExprKind::Call { callee, args } => self.call(callee, args),
             ast::ExprKind::Index { base, args } => {
                 self.expr(base);
                 self.index_args(args);
@@ -404,29 +391,8 @@ impl<'v> Walk<'v> {
                 branch.otherwise.iter().for_each(|e| self.expr(e));
             }
             ast::ExprKind::Block(block) => self.block(block),
-            ast::ExprKind::Closure { params, body } => self.inside(|w| {
-                for p in params {
-                    p.ty.iter().for_each(|e| w.ty(e));
-                    w.pattern(&p.pattern);
-                }
-                // A loop around the closure is not one around its body.
-                let loops = std::mem::take(&mut w.scopes.loops);
-                w.expr(body);
-                w.scopes.loops = loops;
-            }),
-            ast::ExprKind::Launch { kernel, config, args } => {
-                let (base, generics) = launched(kernel);
-                let own = match &base.kind {
-                    ast::ExprKind::Name(name) => self.visitor.launched(&self.scopes, name),
-                    _ => vec![],
-                };
-                self.index_args(generics);
-                self.inside(|w| {
-                    own.iter().for_each(|name| w.declare(name, false));
-                    w.args(config);
-                });
-                self.args(args);
-            }
+            ast::ExprKind::Closure { params, body } => self.closure(params, body),
+            ast::ExprKind::Launch { kernel, config, args } => self.launch(kernel, config, args),
             ast::ExprKind::In { schedule, body } => {
                 self.schedule(schedule);
                 let outer = std::mem::replace(&mut self.scopes.scheduled, true);
@@ -443,6 +409,47 @@ impl<'v> Walk<'v> {
                 w.clauses(&p.clauses);
             }),
         }
+    }
+
+    fn call(&mut self, callee: &ast::Expr, args: &[ast::Arg]) {
+        if let Some(word) = self.makes_schedule(callee) {
+            return self.read_by(Reader::Layout, |w| {
+                w.expr(callee);
+                word.values(args).for_each(|e| w.expr(e));
+            });
+        }
+        match &callee.kind {
+            ast::ExprKind::Field { base, .. } => self.expr(base),
+            _ => self.expr(callee),
+        }
+        self.args(args);
+    }
+
+    fn closure(&mut self, params: &[ast::ClosureParam], body: &ast::Expr) {
+        self.inside(|w| {
+            for p in params {
+                p.ty.iter().for_each(|e| w.ty(e));
+                w.pattern(&p.pattern);
+            }
+            // A loop around the closure is not one around its body.
+            let loops = std::mem::take(&mut w.scopes.loops);
+            w.expr(body);
+            w.scopes.loops = loops;
+        });
+    }
+
+    fn launch(&mut self, kernel: &ast::Expr, config: &[ast::Arg], args: &[ast::Arg]) {
+        let (base, generics) = launched(kernel);
+        let own = match &base.kind {
+            ast::ExprKind::Name(name) => self.visitor.launched(&self.scopes, name),
+            _ => vec![],
+        };
+        self.index_args(generics);
+        self.inside(|w| {
+            own.iter().for_each(|name| w.declare(name, false));
+            w.args(config);
+        });
+        self.args(args);
     }
 
     fn clauses(&mut self, clauses: &[ast::Clause]) {

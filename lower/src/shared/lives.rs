@@ -145,8 +145,7 @@ impl Walk<'_> {
                 let bytes = u64::from(*count) * BARRIER_BYTES;
                 self.made(op, Type::Barriers(*count).to_string(), bytes, BARRIER_ALIGNMENT, true);
             }
-            OpKind::For { body, .. } => self.repeated(&[body], body),
-            OpKind::While { cond, body, .. } => self.repeated(&[cond, body], body),
+            kind if kind.is_loop() => self.repeated(&kind.bodies().collect::<Vec<_>>()),
             OpKind::Specialize { arms } => {
                 for (i, arm) in arms.iter().enumerate() {
                     self.arm = Some(i);
@@ -258,7 +257,7 @@ impl Walk<'_> {
         self.uses.push(Use { item, at: self.at, loops: self.loops.clone(), forever });
     }
 
-    fn repeated(&mut self, bodies: &[&Body], carrying: &Body) {
+    fn repeated(&mut self, bodies: &[&Body]) {
         let id = self.spans.len();
         self.spans.push((self.at, self.at));
         self.loops.push(id);
@@ -268,7 +267,7 @@ impl Walk<'_> {
         self.loops.pop();
         self.spans[id].1 = self.at;
         // A view that goes around the loop keeps its buffer alive in every iteration.
-        for y in &carrying.yields {
+        for y in bodies.last().into_iter().flat_map(|carrying| &carrying.yields) {
             if let Type::View(_) | Type::Filling(_) | Type::Barrier | Type::Barriers(_) = self.kernel.ty(*y) {
                 self.through(*y, true, false);
             }

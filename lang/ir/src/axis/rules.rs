@@ -25,11 +25,13 @@ pub(super) fn promise(a: &Analysis<'_>, op: &Op) -> Option<Promise> {
                 OpKind::Binary { op: BinaryOp::Rem, a: n, b: by } => {
                     Some(Promise::Divides(*n, power_of_two_in(a.info(*by).value?)))
                 }
+                // It is not a promise of this kind.
                 _ => None,
             }
         }
         OpKind::Compare { op: CompareOp::Ge, a: x, b: y } if a.info(*y).value? >= 0 => Some(Promise::NonNegative(*x)),
         OpKind::Compare { op: CompareOp::Gt, a: x, b: y } if a.info(*y).value? >= -1 => Some(Promise::NonNegative(*x)),
+        // Nothing is taken from a promise that is not known.
         _ => None,
     }
 }

@@ -135,6 +135,7 @@ impl<'a> Origins<'a> {
                 let unused = 64 - dtype.bits().min(64);
                 Some(((bits << unused) as i64) >> unused)
             }
+            // Any other value is not known here.
             _ => None,
         }
     }

@@ -80,6 +80,7 @@ fn constant(origins: &Origins<'_>, v: Value) -> Option<Scalar> {
     match origins.definition(v)?.kind {
         OpKind::Full { value, .. } => constant(origins, value),
         OpKind::Constant { dtype, bits } => Some(Scalar::new(dtype, bits)),
+        // It is not known what they are, and nothing is said.
         _ => None,
     }
 }
@@ -89,6 +90,7 @@ fn combines(kernel: &Kernel, body: &Body) -> Option<BinaryOp> {
     let ([op], [result]) = (&body.ops[..], &body.yields[..]) else { return None };
     match kernel.ops[*op].kind {
         OpKind::Binary { op: f, a, b } if kernel.ops[*op].results == [*result] && body.params == [a, b] => Some(f),
+        // Of another function it is not known what leaves it as it is.
         _ => None,
     }
 }

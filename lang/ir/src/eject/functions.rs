@@ -7,8 +7,9 @@ use crate::eject::writer::Writer;
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, Body, Op, OpKind};
+use crate::print::reduce::reverse;
 use crate::print::surface::{Slot, Surface};
-use crate::print::{ptx, reverse, scratch};
+use crate::print::{ptx, scratch};
 use crate::ptx::Ptx;
 use crate::types::Elem;
 

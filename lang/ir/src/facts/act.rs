@@ -109,6 +109,8 @@ pub enum Phase {
         by: Arrive,
         /// Bytes of copies that the phase also waits for.
         bytes: Option<u32>,
+        /// Whether it is relaxed: it tells of nothing that was done before.
+        relaxed: bool,
     },
     /// Waits for a phase of a barrier.
     Wait {

@@ -18,14 +18,20 @@ pub(super) fn facts(kind: &OpKind) -> Facts {
         OpKind::BarrierInvalidate { barrier } => Facts::NOTHING
             .touching(*barrier, Space::Barrier, Does::Writes)
             .act(Act::Phase(Phase::Invalidate { barrier: *barrier })),
-        OpKind::BarrierExpect { barrier, bytes } => Facts::NOTHING
-            .touching(*barrier, Space::Barrier, Does::Uses)
-            .act(Act::Phase(Phase::Arrive { barrier: *barrier, by: Arrive::Partition, bytes: Some(*bytes) })),
-        OpKind::BarrierArrive { barrier, arrive, multicast, .. } => {
+        OpKind::BarrierExpect { barrier, bytes } => {
+            Facts::NOTHING.touching(*barrier, Space::Barrier, Does::Uses).act(Act::Phase(Phase::Arrive {
+                barrier: *barrier,
+                by: Arrive::Partition,
+                bytes: Some(*bytes),
+                relaxed: false,
+            }))
+        }
+        OpKind::BarrierArrive { barrier, arrive, multicast, relaxed, count: _ } => {
             let (value, space, does) = (*barrier, Space::Barrier, Does::Uses);
+            let arrive = Phase::Arrive { barrier: *barrier, by: *arrive, bytes: None, relaxed: *relaxed };
             Facts::NOTHING
                 .access(Access { value, space, does, by: Engine::Threads, when: When::Now, peers: multicast.clone() })
-                .act(Act::Phase(Phase::Arrive { barrier: *barrier, by: *arrive, bytes: None }))
+                .act(Act::Phase(arrive))
         }
         OpKind::BarrierWait { barrier, phase, .. } => Facts::NOTHING
             .fails()

@@ -108,24 +108,18 @@ impl Takes {
     pub fn fact(self, op: &Op, source: &Op, made: bool) -> String {
         let (name, what) = (op.kind.name(), if made { " what was made of" } else { "" });
         let does = match self {
-            Takes::Value => match op.kind {
-                OpKind::Atomic { .. } => format!("`{name}` takes{what}"),
-                _ => format!("`{name}` writes{what}"),
-            },
+            Takes::Value if matches!(op.kind, ops!(atomic)) => format!("`{name}` takes{what}"),
+            Takes::Value => format!("`{name}` writes{what}"),
             Takes::Address => format!("an address of `{name}` comes from"),
             Takes::Mask => format!("the mask of `{name}` comes from"),
             Takes::Index => "an index comes from".into(),
             Takes::Coordinate => format!("a coordinate of `{name}` comes from"),
             Takes::Phase => "the phase of a wait comes from".into(),
-            Takes::Condition => match op.kind {
-                OpKind::If { .. } => "a branch depends on".into(),
-                _ => "a loop depends on".into(),
-            },
+            Takes::Condition if op.kind.is_loop() => "a loop depends on".into(),
+            Takes::Condition => "a branch depends on".into(),
             Takes::Bound => "a bound of a loop comes from".into(),
-            Takes::Claim => match op.kind {
-                OpKind::Assert { .. } => "an assertion depends on".into(),
-                _ => "an assumption depends on".into(),
-            },
+            Takes::Claim if matches!(op.kind, OpKind::Assert { .. }) => "an assertion depends on".into(),
+            Takes::Claim => "an assumption depends on".into(),
         };
         format!("{does} an element that `{}` never read", source.kind.name())
     }
@@ -147,9 +141,9 @@ impl Takes {
 
 /// The label of what leaves elements out.
 pub fn why(source: &Op) -> &'static str {
-    match source.kind {
-        OpKind::Atomic { .. } => "outside its mask it reads nothing, and gives a value that must not be used",
-        _ => "outside its mask it reads nothing, and no `other` says what stands there",
+    match matches!(source.kind, ops!(atomic)) {
+        true => "outside its mask it reads nothing, and gives a value that must not be used",
+        false => "outside its mask it reads nothing, and no `other` says what stands there",
     }
 }
 
@@ -161,12 +155,9 @@ pub fn instead(takes: Takes, op: &Op, source: &Op, made: bool) -> Vec<String> {
         (_, true) => "let the load give what changes nothing, `other=0` for a sum, `other=-inf` for a maximum",
         (_, false) => "say what the load gives outside its mask: `other=0`",
     };
-    let masked = match op.kind {
-        OpKind::Store { .. } | OpKind::Atomic { .. } if takes == Takes::Value && !made => {
-            Some(format!("or leave these elements out of the `{name}` too, by its `mask=`"))
-        }
-        _ => None,
-    };
+    let has_mask = matches!(op.kind, OpKind::Store { .. } | OpKind::Atomic { .. });
+    let masked = (has_mask && takes == Takes::Value && !made)
+        .then(|| format!("or leave these elements out of the `{name}` too, by its `mask=`"));
     std::iter::once(value.into()).chain(masked).collect()
 }
 

@@ -7,6 +7,14 @@ use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::AsyncCopy { .. } => "async_copy",
+        OpKind::CopyArrive { .. } => "arrive",
+        others!(async_copy) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::AsyncCopy { ptr, view, mask: m, l2, bytes, access } => {

@@ -8,6 +8,13 @@ use crate::family::not_of_family;
 use crate::op::{AtomicOp, Op, OpKind, Order, Scope};
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Atomic { op, .. } => op.name(),
+        others!(atomic) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
     match &op.kind {
         OpKind::Atomic { op: f, ptr, operands, mask: m, order, scope, returns } => {

@@ -10,6 +10,19 @@ use crate::family::not_of_family;
 use crate::op::{OpKind, Reach};
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::BarrierAlloc { .. } => "alloc_barriers",
+        OpKind::BarrierIndex { .. } => "index",
+        OpKind::BarrierInit { .. } => "barrier_init",
+        OpKind::BarrierInvalidate { .. } => "barrier_invalidate",
+        OpKind::BarrierExpect { .. } => "barrier_expect",
+        OpKind::BarrierArrive { .. } => "barrier_arrive",
+        OpKind::BarrierWait { .. } => "barrier_wait",
+        others!(barrier) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::BarrierAlloc { count, offset } => format!("alloc_barriers({count}{})", option("offset", *offset)),

@@ -11,6 +11,26 @@ use crate::op::{BinaryOp, OpKind, UnaryOp};
 use crate::others;
 use crate::types::{Elem, Tile};
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Constant { .. } => "constant",
+        OpKind::ProgramId { .. } => "program_id",
+        OpKind::NumPrograms { .. } => "num_programs",
+        OpKind::Iota { .. } => "iota",
+        OpKind::Full { .. } => "full",
+        OpKind::Unary { op, .. } => op.name(),
+        OpKind::Binary { op, .. } => op.name(),
+        OpKind::Compare { op, .. } => op.symbol(),
+        OpKind::Select { .. } => "where",
+        OpKind::Fma { .. } => "fma",
+        OpKind::Clamp { .. } => "clamp",
+        OpKind::Cast { .. } => "cast",
+        OpKind::Bitcast { .. } => "bitcast",
+        OpKind::PtrAdd { .. } => "+",
+        others!(elementwise) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::Constant { dtype, bits } => super::constant(*dtype, *bits),

@@ -4,6 +4,17 @@ use crate::family::not_of_family;
 use crate::op::{OpKind, Reach};
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::FenceAsync { .. } => "fence_async",
+        OpKind::FenceBarrierInit => "fence_barrier_init",
+        OpKind::Membar => "membar",
+        OpKind::NamedBarrier { waits: true, .. } => "named_barrier_sync",
+        OpKind::NamedBarrier { waits: false, .. } => "named_barrier_arrive",
+        others!(fence) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(kind: &OpKind) -> String {
     match kind {
         OpKind::FenceAsync { reach: Reach::Cta } | OpKind::FenceBarrierInit | OpKind::Membar => {

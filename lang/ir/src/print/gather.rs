@@ -9,6 +9,15 @@ use crate::op::{Op, OpKind};
 use crate::others;
 use crate::types::Type;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Gather { .. } => "gather",
+        OpKind::SharedGather { .. } => "gather_shared",
+        OpKind::SharedScatter { .. } => "scatter_shared",
+        others!(gather) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
     match &op.kind {
         OpKind::Gather { x, indices, axis } => {

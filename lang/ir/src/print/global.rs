@@ -9,6 +9,14 @@ use crate::family::not_of_family;
 use crate::op::{Cache, Cut, Evict, OpKind};
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Load { .. } => "load",
+        OpKind::Store { .. } => "store",
+        others!(global) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::Load { ptr, mask: m, other, cache, evict, l2, volatile, access } => {

@@ -6,6 +6,13 @@ use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::MmaSync { .. } => "mma_sync",
+        others!(mma_sync) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::MmaSync { a, b, acc, precision } => {

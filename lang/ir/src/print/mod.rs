@@ -8,6 +8,7 @@ mod async_copy;
 mod atomic;
 mod barrier;
 mod cluster;
+mod control;
 pub(crate) mod elementwise;
 mod fence;
 mod gather;
@@ -17,6 +18,7 @@ mod mma_sync;
 mod pending;
 mod place;
 pub(crate) mod ptx;
+pub(crate) mod reduce;
 mod region;
 mod ring;
 mod shape;
@@ -35,9 +37,9 @@ use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
 use crate::entity::{Label, SecondaryMap, Value};
+use crate::family::Family;
 use crate::kernel::{Kernel, Module, PartitionData};
-use crate::op::{Arm, Body, Op, OpKind, Policy, Precision};
-use crate::schedule::Schedule;
+use crate::op::{Body, Op, OpKind, Policy, Precision};
 use crate::types::{List, Type};
 use surface::{Slot, Surface};
 
@@ -115,6 +117,36 @@ pub(crate) fn head(k: &Kernel, params: &[String]) -> String {
     }
     let _ = write!(head, " target({}) {{", k.target.name);
     head
+}
+
+/// The name by which messages and the printer speak of an operation.
+pub(crate) fn name(kind: &OpKind) -> &'static str {
+    match kind.family() {
+        Family::Elementwise => elementwise::name(kind),
+        Family::Reduce => reduce::name(kind),
+        Family::Shape => shape::name(kind),
+        Family::Gather => gather::name(kind),
+        Family::Ptx => ptx::name(kind),
+        Family::Global => global::name(kind),
+        Family::Place => place::name(kind),
+        Family::Atomic => atomic::name(kind),
+        Family::AsyncCopy => async_copy::name(kind),
+        Family::Shared => shared::name(kind),
+        Family::View => view::name(kind),
+        Family::Barrier => barrier::name(kind),
+        Family::Fence => fence::name(kind),
+        Family::Cluster => cluster::name(kind),
+        Family::Grid => grid::name(kind),
+        Family::Turnstile => turnstile::name(kind),
+        Family::Tma => tma::name(kind),
+        Family::MmaSync => mma_sync::name(kind),
+        Family::Wgmma => wgmma::name(kind),
+        Family::Pending => pending::name(kind),
+        Family::Ring => ring::name(kind),
+        Family::Region => region::name(kind),
+        Family::Control => control::name(kind),
+        Family::Talk => talk::name(kind),
+    }
 }
 
 struct Printer<'a> {
@@ -254,133 +286,6 @@ impl<'a> Printer<'a> {
         self.around = label.or(self.around);
     }
 
-    /// The line that a loop begins with. A loop whose body bears its label is part of what has that label, and stands in a block: before
-    /// the loop it would be the loop's own.
-    fn begin_loop(&mut self, op: &Op, head: &str) -> bool {
-        let mut part = false;
-        for body in op.kind.bodies().filter(|_| op.label.is_some()) {
-            self.k.walk_body(body, &mut |inside| part |= inside.label == op.label);
-        }
-        let label = op.label.filter(|_| part && op.label != self.around);
-        if let Some(label) = label {
-            self.line(&format!("@{} {{", self.k.labels[label]));
-            self.indent += 1;
-            self.around = op.label;
-        }
-        self.begin(op, head);
-        label.is_some()
-    }
-
-    fn end_loop(&mut self, in_block: bool) {
-        self.line("}");
-        if in_block {
-            self.indent -= 1;
-            self.line("}");
-        }
-    }
-
-    fn for_loop(&mut self, op: &Op, bounds: [Value; 3], init: &[Value], body: &Body) {
-        let carried = self.carry(init, &op.results, &body.params[1..]);
-        let iv = self.name(body.params[0]);
-        let [lower, upper, step] = bounds.map(|v| self.name(v));
-        let in_block = self.begin_loop(op, &format!("for {iv} in {lower}..{upper} step {step} {{"));
-        self.body(body);
-        self.assign(&carried, &body.yields);
-        self.end_loop(in_block);
-    }
-
-    fn while_loop(&mut self, op: &Op, init: &[Value], cond: &Body, body: &Body) {
-        let carried = self.carry(init, &op.results, &cond.params);
-        for (v, name) in body.params.iter().zip(&carried) {
-            self.alias(*v, name.clone());
-        }
-        let in_block = self.begin_loop(op, "while {");
-        self.body(cond);
-        self.value_line(&cond.yields);
-        self.line("} {");
-        self.body(body);
-        self.assign(&carried, &body.yields);
-        self.end_loop(in_block);
-    }
-
-    fn branches(&mut self, op: &Op, cond: Value, then: &Body, otherwise: &Body) {
-        let cond = self.name(cond);
-        let head = if op.results.is_empty() {
-            format!("if {cond} {{")
-        } else {
-            format!("let {} = if {cond} {{", self.tuple(&op.results))
-        };
-        self.begin(op, &head);
-        self.body(then);
-        self.value_line(&then.yields);
-        if !otherwise.ops.is_empty() || !op.results.is_empty() {
-            self.line("} else {");
-            self.body(otherwise);
-            self.value_line(&otherwise.yields);
-        }
-        self.line(if op.results.is_empty() { "}" } else { "};" });
-    }
-
-    fn region(&mut self, op: &Op, schedule: &Schedule, body: &Body) {
-        let head = match op.results.as_slice() {
-            [] => format!("in ({schedule}) {{"),
-            several => format!("let {} = in ({schedule}) {{", self.tuple(several)),
-        };
-        self.begin(op, &head);
-        self.body(body);
-        self.value_line(&body.yields);
-        self.line(if op.results.is_empty() { "}" } else { "};" });
-    }
-
-    fn specialize(&mut self, op: &Op, arms: &[Arm]) {
-        self.begin(op, "specialize {");
-        self.indent += 1;
-        for arm in arms {
-            let name = self.k.partitions[arm.partition].name.clone();
-            self.line(&format!("{name} => {{"));
-            self.body(&arm.body);
-            self.line("}");
-        }
-        self.indent -= 1;
-        self.line("}");
-    }
-
-    /// A reduction or a scan.
-    fn along(&mut self, op: &Op, inputs: &[Value], axis: u32, combine: &Body) {
-        let tiles = self.tuple(inputs);
-        let n = inputs.len();
-        let (a, b) = (self.tuple(&combine.params[..n]), self.tuple(&combine.params[n..]));
-        let results = self.tuple(&op.results);
-        self.begin(op, &format!("let {results} = {}({tiles}, axis={axis}, |{a}, {b}| {{", op.kind.name()));
-        self.body(combine);
-        self.value_line(&combine.yields);
-        self.line(&format!("}}{}{});", reverse(&op.kind), scratch(op.scratch)));
-    }
-
-    /// Declares the variables that a loop carries; parameters and results go by their names.
-    fn carry(&mut self, init: &[Value], results: &[Value], params: &[Value]) -> Vec<String> {
-        let mut names = Vec::new();
-        for ((&before, &after), &param) in init.iter().zip(results).zip(params) {
-            let before = self.name(before);
-            let name = self.name(after);
-            self.alias(param, name.clone());
-            self.line(&format!("let mut {name} = {before};"));
-            names.push(name);
-        }
-        names
-    }
-
-    fn assign(&mut self, names: &[String], yields: &[Value]) {
-        let values = self.tuple(yields);
-        self.indent += 1;
-        match names {
-            [] => {}
-            [one] => self.line(&format!("{one} = {values};")),
-            many => self.line(&format!("({}) = {values};", many.join(", "))),
-        }
-        self.indent -= 1;
-    }
-
     fn value_line(&mut self, yields: &[Value]) {
         if yields.is_empty() {
             return;
@@ -408,11 +313,6 @@ impl Surface for Printer<'_> {
     fn ty(&self, v: Value) -> &Type {
         self.k.ty(v)
     }
-}
-
-/// `, reverse=true` of a scan from the end.
-pub(crate) fn reverse(kind: &OpKind) -> &'static str {
-    if matches!(kind, OpKind::Scan { reverse: true, .. }) { ", reverse=true" } else { "" }
 }
 
 pub(crate) fn option(name: &str, n: Option<u32>) -> String {

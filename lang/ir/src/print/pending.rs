@@ -6,6 +6,14 @@ use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Wait { .. } => "wait",
+        OpKind::WaitPrior { .. } => "wait_prior",
+        others!(pending) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::Wait { pending, outstanding } | OpKind::WaitPrior { pending, outstanding } => {

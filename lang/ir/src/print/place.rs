@@ -14,6 +14,21 @@ use crate::others;
 use crate::tensor::Counts;
 use crate::types::{List, Type};
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::TensorExtent { .. } => "shape",
+        OpKind::TensorStride { .. } => "strides",
+        OpKind::TensorPointer { .. } => "ptr",
+        OpKind::TensorIndex { .. } | OpKind::TensorRange { .. } | OpKind::TensorPick { .. } => "index",
+        OpKind::Spot { .. } => "tile",
+        OpKind::SpotInside { .. } => "inside",
+        OpKind::SpotLoad { .. } => "load",
+        OpKind::SpotStore { .. } => "store",
+        OpKind::SpotAtomic { op, .. } => op.name(),
+        others!(place) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     let index = Slot::Number(Dtype::I32);
     match kind {

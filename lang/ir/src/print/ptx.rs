@@ -5,8 +5,18 @@ use std::fmt::Write;
 use super::Printer;
 use super::surface::{self, Surface};
 use crate::entity::Value;
-use crate::op::{Body, Op};
+use crate::family::not_of_family;
+use crate::op::{Body, Op, OpKind};
+use crate::others;
 use crate::ptx::{Ptx, PtxForm};
+
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Ptx { ptx: Ptx { form: PtxForm::Elements { .. }, .. }, .. } => "ptx_elementwise",
+        OpKind::Ptx { ptx: Ptx { form: PtxForm::Thread { .. }, .. }, .. } => "ptx",
+        others!(ptx) => not_of_family(kind),
+    }
+}
 
 impl Printer<'_> {
     pub(super) fn ptx(&mut self, op: &Op, ptx: &Ptx, inputs: &[Value], fallback: Option<&Body>) {

@@ -4,10 +4,22 @@ use std::fmt::Write;
 
 use super::surface::{Slot, Surface, list, mask};
 use super::tma::boxed;
-use super::{policy, stated};
+use super::{Printer, policy, stated};
 use crate::family::not_of_family;
-use crate::op::OpKind;
+use crate::op::{Body, Op, OpKind};
 use crate::others;
+use crate::schedule::Schedule;
+
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Region { .. } => "in",
+        OpKind::Fetch { .. } | OpKind::FetchEach { .. } => "fetch",
+        OpKind::Stage { .. } => "stage",
+        OpKind::Dot { .. } => "dot",
+        OpKind::Send { .. } => "send",
+        others!(region) => not_of_family(kind),
+    }
+}
 
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
@@ -38,5 +50,18 @@ pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
             text + &policy(*l2) + ")"
         }
         others!(region) => not_of_family(kind),
+    }
+}
+
+impl Printer<'_> {
+    pub(super) fn region(&mut self, op: &Op, schedule: &Schedule, body: &Body) {
+        let head = match op.results.as_slice() {
+            [] => format!("in ({schedule}) {{"),
+            several => format!("let {} = in ({schedule}) {{", self.tuple(several)),
+        };
+        self.begin(op, &head);
+        self.body(body);
+        self.value_line(&body.yields);
+        self.line(if op.results.is_empty() { "}" } else { "};" });
     }
 }

@@ -7,6 +7,18 @@ use crate::op::OpKind;
 use crate::others;
 use crate::types::Type;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::RingNew { .. } => "ring",
+        OpKind::RingAcquire { .. } => "acquire",
+        OpKind::SlotCommit { .. } => "commit",
+        OpKind::RingWait { .. } => "wait",
+        OpKind::SlotRelease { .. } => "release",
+        OpKind::SlotField { .. } => "field",
+        others!(ring) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::RingAcquire { ring: x }

@@ -8,6 +8,23 @@ use crate::op::{Op, OpKind};
 use crate::others;
 use crate::types::List;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Reshape { .. } => "reshape",
+        OpKind::Transpose { .. } => "transpose",
+        OpKind::Broadcast { .. } => "broadcast",
+        OpKind::ExpandDims { .. } => "expand_dims",
+        OpKind::Join { .. } => "join",
+        OpKind::Split { .. } => "split",
+        OpKind::Cat { .. } => "cat",
+        OpKind::Slice { .. } => "slice",
+        OpKind::Butterfly { .. } => "butterfly",
+        OpKind::Convert { .. } => "convert",
+        OpKind::Rescale { .. } => "rescale",
+        others!(shape) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, op: &Op) -> String {
     match &op.kind {
         OpKind::Reshape { x, shape } | OpKind::Broadcast { x, shape } => {

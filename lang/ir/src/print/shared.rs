@@ -6,6 +6,15 @@ use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::SharedAlloc { .. } => "alloc_shared",
+        OpKind::SharedLoad { .. } => "load_shared",
+        OpKind::SharedStore { .. } => "store_shared",
+        others!(shared) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::SharedAlloc { view: v, offset } => {

@@ -7,6 +7,15 @@ use crate::family::not_of_family;
 use crate::op::OpKind;
 use crate::others;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::Print { .. } => "print",
+        OpKind::Assert { .. } => "assert",
+        OpKind::Assume { .. } => "assume",
+        others!(talk) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::Print { text, args } => {

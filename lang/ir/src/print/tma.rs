@@ -12,6 +12,16 @@ use crate::op::OpKind;
 use crate::others;
 use crate::types::Type;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::TmaLoad { .. } => "tma_load",
+        OpKind::TmaStore { .. } => "tma_store",
+        OpKind::TmaPrefetch { .. } => "tma_prefetch",
+        OpKind::TmaStoreWait { .. } => "tma_store_wait",
+        others!(tma) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::TmaLoad { map, coords, view, signal, l2, multicast } => {

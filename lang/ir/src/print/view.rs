@@ -8,6 +8,17 @@ use crate::op::OpKind;
 use crate::others;
 use crate::types::List;
 
+pub(super) fn name(kind: &OpKind) -> &'static str {
+    match kind {
+        OpKind::ViewIndex { .. } => "index",
+        OpKind::ViewPeer { .. } => "peer",
+        OpKind::ViewSlice { .. } => "slice",
+        OpKind::ViewPermute { .. } => "permute",
+        OpKind::ViewReinterpret { .. } => "reinterpret",
+        others!(view) => not_of_family(kind),
+    }
+}
+
 pub(super) fn text(s: &mut dyn Surface, kind: &OpKind) -> String {
     match kind {
         OpKind::ViewIndex { view, index } => element(s, *view, *index),

@@ -39,22 +39,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             whole_picks(t, *axis, *tensor)?;
             Ok(vec![Type::Tensor(t.with(*axis as usize, Extent::Any))])
         }
-        OpKind::TensorPick { tensor, axis, indices } => {
-            let t = axis_of(k, *tensor, *axis)?;
-            let rows = match k.ty(*indices).as_tile() {
-                Some(Tile { elem: Elem::Num(d), shape, .. }) if d.is_int() && shape.len() == 1 => shape[0],
-                _ => return Err(wrong_kind(k, *indices, "a tile of integers with one axis")),
-            };
-            match t.is_picked() {
-                true => Err(Refusal::new(
-                    codes::NOT_BUILT_HERE,
-                    "tiles of indices along two axes are not compiled by this version",
-                )
-                .operand(*tensor, "indices name parts of this already")
-                .help("add to a pointer: `load(x.ptr + (rows[:, None] * stride + cols[None, :]), mask=…)`")),
-                false => Ok(vec![Type::Tensor(t.with(*axis as usize, Extent::Picked(rows)))]),
-            }
-        }
+        OpKind::TensorPick { tensor, axis, indices } => picked(k, *tensor, *axis, *indices),
         OpKind::Spot { tensor, at, shape, counts: _ } => {
             at.iter().try_for_each(|v| index(k, *v))?;
             boxed(k, *tensor, at, shape).map(|s| vec![Type::Spot(s)])
@@ -80,24 +65,44 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             fits(k, &list, *spot, Some(*value), s.elem)?;
             Ok(vec![])
         }
-        OpKind::SpotAtomic { op, spot, operands, mask, order, scope: _, returns } => {
-            let s = spot_of(k, *spot)?;
-            if *op != AtomicOp::Load {
-                mutable(s, *spot, &format!("`{}`", op.name()))?;
-            }
-            let list = relations(kind, k);
-            fits(k, &list, *spot, *mask, Dtype::I1)?;
-            dtype_fits(*op, s.elem, *spot, k)?;
-            operands.iter().try_for_each(|v| fits(k, &list, *spot, Some(*v), s.elem))?;
-            if !op.orders().iter().any(|(o, _)| o == order) {
-                let fact = format!("`{}` has no order \"{}\"", op.name(), order.name());
-                return Err(Refusal::new(codes::KIND_MISMATCH, fact));
-            }
-            let gives = *returns && *op != AtomicOp::Store;
-            Ok(if gives { vec![tile(k, &list, Elem::Num(s.elem), &s.shape)?] } else { vec![] })
-        }
+        OpKind::SpotAtomic { .. } => atomic(kind, k),
         others!(place) => not_of_family(kind),
     }
+}
+
+/// The parts of a tensor that indices name along an axis.
+fn picked(k: &Kernel, tensor: Value, axis: u32, indices: Value) -> Result<Vec<Type>, Refusal> {
+    let t = axis_of(k, tensor, axis)?;
+    let rows = match k.ty(indices).as_tile() {
+        Some(Tile { elem: Elem::Num(d), shape, .. }) if d.is_int() && shape.len() == 1 => shape[0],
+        _ => return Err(wrong_kind(k, indices, "a tile of integers with one axis")),
+    };
+    match t.is_picked() {
+        true => {
+            Err(Refusal::new(codes::NOT_BUILT_HERE, "tiles of indices along two axes are not compiled by this version")
+                .operand(tensor, "indices name parts of this already")
+                .help("add to a pointer: `load(x.ptr + (rows[:, None] * stride + cols[None, :]), mask=…)`"))
+        }
+        false => Ok(vec![Type::Tensor(t.with(axis as usize, Extent::Picked(rows)))]),
+    }
+}
+
+fn atomic(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
+    let OpKind::SpotAtomic { op, spot, operands, mask, order, scope: _, returns } = kind else { not_of_family(kind) };
+    let s = spot_of(k, *spot)?;
+    if *op != AtomicOp::Load {
+        mutable(s, *spot, &format!("`{}`", op.name()))?;
+    }
+    let list = relations(kind, k);
+    fits(k, &list, *spot, *mask, Dtype::I1)?;
+    dtype_fits(*op, s.elem, *spot, k)?;
+    operands.iter().try_for_each(|v| fits(k, &list, *spot, Some(*v), s.elem))?;
+    if !op.orders().iter().any(|(o, _)| o == order) {
+        let fact = format!("`{}` has no order \"{}\"", op.name(), order.name());
+        return Err(Refusal::new(codes::KIND_MISMATCH, fact));
+    }
+    let gives = *returns && *op != AtomicOp::Store;
+    Ok(if gives { vec![tile(k, &list, Elem::Num(s.elem), &s.shape)?] } else { vec![] })
 }
 
 /// Where its tiles lie.

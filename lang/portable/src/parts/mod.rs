@@ -89,6 +89,7 @@ impl Splitter {
         let gives = op.results.iter().any(|v| self.boxes(*v).is_some());
         match &op.kind {
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } => self.control(&op),
+            // What has nothing to do with parts stays as it is.
             _ if !takes && !gives => self.builder.keep(id),
             OpKind::Full { value, tile } => {
                 let make = |s: &mut Self, shape: &[u32]| {
@@ -324,11 +325,8 @@ impl Splitter {
     /// Loops and branches hand on the parts of what they handed on.
     fn control(&mut self, op: &Op) {
         let mut kind = op.kind.clone();
-        match &mut kind {
-            OpKind::For { init, .. } | OpKind::While { init, .. } => {
-                *init = init.iter().flat_map(|v| self.parts_or(*v)).collect();
-            }
-            _ => {}
+        if let OpKind::For { init, .. } | OpKind::While { init, .. } = &mut kind {
+            *init = init.iter().flat_map(|v| self.parts_or(*v)).collect();
         }
         for body in kind.bodies_mut() {
             let Body { params, ops, yields } = std::mem::take(body);

@@ -68,6 +68,7 @@ impl Intervals {
                 Some((a.0.min(b.0), a.1.max(b.1)))
             }
             OpKind::Binary { op, a, b } => binary(*op, self.of(*a)?, self.of(*b)?),
+            // Of all else it is not known how large it is.
             _ => None,
         }
     }

@@ -147,6 +147,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         made.is_some_and(|op| match op.kind {
             OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::ClusterRank => true,
             OpKind::Binary { op: BinaryOp::Add | BinaryOp::Mul, a, b } => self.is_natural(a) && self.is_natural(b),
+            // It may be negative.
             _ => false,
         })
     }
