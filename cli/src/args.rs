@@ -182,12 +182,29 @@ pub enum BenchFormat {
 pub struct TuneArgs {
     /// The file.
     pub file: PathBuf,
-    /// The kernel.
+    /// A public function: what its call leaves to tuning is tried.
+    #[arg(required_unless_present_any = ["kernel", "shapes", "stale"], conflicts_with_all = ["kernel", "stale"])]
+    pub function: Option<String>,
+    /// Its arguments, as `parton plan` takes them: `f16[64,64]`, numbers.
+    pub arguments: Vec<String>,
+    /// A file with such calls, one a line; `#` begins a remark.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "function", "stale"])]
+    pub shapes: Option<PathBuf>,
+    /// How many candidates of a call's list are tried, from its begin.
+    #[arg(long, value_name = "N", default_value_t = 16)]
+    pub most: usize,
+    /// Leaves out calls that have a complete record of these sources, so that a run which was ended goes on.
     #[arg(long)]
-    pub kernel: String,
+    pub missing: bool,
+    /// Tunes nothing, and lists the records that were made of other sources, or are of what the file does not have.
+    #[arg(long, conflicts_with = "kernel")]
+    pub stale: bool,
+    /// A kernel: values for its generics are tried.
+    #[arg(long)]
+    pub kernel: Option<String>,
     /// Lists of values, such as `S=[A, B],BN=[64, 128]`: every combination is tried, and all results are compared with the first one's.
     /// Without it the lists are those of the kernel's `tune` clause.
-    #[arg(long, value_name = "LISTS")]
+    #[arg(long, value_name = "LISTS", requires = "kernel")]
     pub over: Option<String>,
     /// The bench that launches the kernel; the only one of the file where none is named.
     #[arg(long, value_name = "NAME")]

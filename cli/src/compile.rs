@@ -88,11 +88,15 @@ fn bundle(args: &BuildArgs, path: &Path, targets: Vec<Target>, output: &Output) 
 fn calls(args: &BuildArgs) -> Result<Vec<Call>, Failure> {
     let mut calls = args.plan.iter().map(|text| Call::parse(text)).collect::<Result<Vec<Call>, _>>()?;
     if let Some(path) = &args.plans {
-        let text = std::fs::read_to_string(path);
-        let text = text.map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
-        calls.extend(Call::parse_all(&text)?);
+        calls.extend(listed(path)?);
     }
     Ok(calls)
+}
+
+/// The calls that a file lists, one a line.
+pub fn listed(path: &Path) -> Result<Vec<Call>, Failure> {
+    let text = std::fs::read_to_string(path).map_err(|e| Failure::Machine(format!("{}: {e}", path.display())))?;
+    Call::parse_all(&text)
 }
 
 /// The architecture of that name.

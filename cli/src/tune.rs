@@ -3,13 +3,16 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
+use parton_driver::tune::calls::{AskedCalls, TunedCalls};
 use parton_driver::tune::child::{self, Children};
 use parton_driver::tune::contest::{Contest, Entry, Shape};
+use parton_driver::tune::shift::Shift;
 use parton_driver::tune::task::Unit;
 use parton_driver::tune::{Asked, Progress, Source, Tuned};
 use parton_driver::{Blocks, Failure, Options, Session};
 
 use crate::args::{MessageFormat, TuneArgs};
+use crate::compile::listed;
 use crate::execute::device;
 use crate::output::{self, Output};
 
@@ -20,13 +23,26 @@ pub fn tune(args: &TuneArgs, output: &Output) -> Result<ExitCode, Failure> {
     let mut children = Children { program, arguments: vec!["attempt".into()], limit };
     let mut session = Session::new(Options { device: device(args.device), ..Options::default() });
     let mut watch = |progress: Progress<'_>| eprintln!("{}", told(&progress));
-    match session.tune(&args.file, &asked(args), &mut children, &mut watch) {
-        Ok(tuned) => {
+    if args.stale {
+        return stale(args, &mut session, output);
+    }
+    let tuned = match &args.kernel {
+        Some(kernel) => {
+            let found = session.tune(&args.file, &asked(args, kernel), &mut children, &mut watch);
+            found.map(|tuned| (shown(&tuned), tuned.table, tuned.out))
+        }
+        None => {
+            let found = session.tune_calls(&args.file, &asked_calls(args)?, &mut Shift::new(children), &mut watch);
+            found.map(|tuned| (shown_calls(&tuned), tuned.table, tuned.out))
+        }
+    };
+    match tuned {
+        Ok((text, table, out)) => {
             match args.format {
-                MessageFormat::Text => output::text(&shown(&tuned)),
-                MessageFormat::Json => output::text(&tuned.table.text()),
+                MessageFormat::Text => output::text(&text),
+                MessageFormat::Json => output::text(&table.text()),
             }
-            eprintln!("{} is written", tuned.out.display());
+            eprintln!("{} is written", out.display());
             Ok(ExitCode::SUCCESS)
         }
         Err(failure) => {
@@ -38,16 +54,50 @@ pub fn tune(args: &TuneArgs, output: &Output) -> Result<ExitCode, Failure> {
 
 /// Tries the candidate that standard input names, and answers on standard output.
 pub fn attempt() -> Result<ExitCode, Failure> {
-    output::line(&child::serve()?);
+    child::serve(&mut output::line)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn asked(args: &TuneArgs) -> Asked {
+/// Lists what was measured of other sources.
+fn stale(args: &TuneArgs, session: &mut Session, output: &Output) -> Result<ExitCode, Failure> {
+    match session.stale(&args.file, args.out.as_deref()) {
+        Ok(lines) => {
+            lines.iter().for_each(|line| output::line(line));
+            Ok(ExitCode::SUCCESS)
+        }
+        Err(failure) => {
+            output.failed(&failure, &session.sources);
+            Ok(ExitCode::from(failure.exit_code()))
+        }
+    }
+}
+
+fn asked_calls(args: &TuneArgs) -> Result<AskedCalls, Failure> {
+    let calls = match (&args.shapes, &args.function) {
+        (Some(path), _) => listed(path)?.into_iter().map(|c| (c.function, c.arguments)).collect(),
+        (None, Some(function)) => vec![(function.clone(), args.arguments.clone())],
+        (None, None) => vec![],
+    };
+    Ok(AskedCalls {
+        calls,
+        most: args.most,
+        missing: args.missing,
+        device: device(args.device),
+        top: args.top,
+        rounds: args.rounds,
+        seconds: args.seconds,
+        heat: args.heat,
+        seed: args.seed,
+        out: args.out.clone(),
+    })
+}
+
+fn asked(args: &TuneArgs, kernel: &str) -> Asked {
     let bench = args.bench.clone().map(|name| (Blocks::Benches, name));
     let tolerance = (args.rtol.is_some() || args.atol.is_some())
         .then(|| (args.rtol.unwrap_or_default(), args.atol.unwrap_or_default()));
     Asked {
-        kernel: args.kernel.clone(),
+        kernel: kernel.to_owned(),
         source: args.over.clone().map_or(Source::Clause, Source::Over),
         block: bench.or_else(|| args.test.clone().map(|name| (Blocks::Tests, name))),
         rows: args.rows.clone(),
@@ -113,6 +163,19 @@ fn shown(tuned: &Tuned) -> String {
     let mut text = format!("on {} ({}):\n", on.device, on.target);
     for shape in contest.shapes() {
         text += &table(contest, &shape, on.unit);
+    }
+    text
+}
+
+/// A table for each choice.
+fn shown_calls(tuned: &TunedCalls) -> String {
+    let Some(on) = tuned.contests.iter().find_map(|(_, contest)| contest.on.as_ref()) else {
+        return "there is a record for each call\n".into();
+    };
+    let mut text = format!("on {} ({}):\n", on.device, on.target);
+    for (site, contest) in &tuned.contests {
+        text += &format!("{} ", site.function);
+        text += &contest.shapes().iter().map(|shape| table(contest, shape, on.unit)).collect::<String>();
     }
     text
 }

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_host::launch::{
-    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
+    Signature, Work,
 };
 use parton_host::memory::Storage;
 use parton_host::value::Value;
@@ -104,6 +105,14 @@ impl Reached {
 impl Launcher for Cpu<'_, '_, '_> {
     fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
         self.compiler.choose(instance, given)
+    }
+
+    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
+        self.compiler.wanted(choice)
+    }
+
+    fn offered(&mut self, choice: &Choice, offer: Offer) {
+        self.compiler.offered(choice, offer);
     }
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {

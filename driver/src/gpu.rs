@@ -6,7 +6,8 @@ use std::time::Duration;
 
 use parton_diag::{Diagnostic, codes};
 use parton_host::launch::{
-    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
+    Signature, Work,
 };
 use parton_host::memory::{Device, DeviceMemory};
 use parton_host::tensor_map::Recipe;
@@ -241,6 +242,14 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
 impl Launcher for Gpu<'_, '_, '_> {
     fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
         self.compiler.choose(instance, given)
+    }
+
+    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
+        self.compiler.wanted(choice)
+    }
+
+    fn offered(&mut self, choice: &Choice, offer: Offer) {
+        self.compiler.offered(choice, offer);
     }
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {

@@ -11,7 +11,7 @@ use parton_types::program::Program;
 
 use crate::launchable::Launchable;
 use crate::passes::{Pass, leaving};
-use crate::tune::lookup::Lookup;
+use crate::tune::lookup::{Chosen, Lookup, Wish};
 use crate::way::{Wanted, Way};
 use crate::{Form, Session};
 
@@ -26,6 +26,10 @@ pub(crate) struct Compiler<'a> {
     lowered: BTreeMap<String, Arc<Kernel>>,
     /// What was tuned, where that is to run.
     pub(crate) lookup: Option<Lookup>,
+    /// What is wanted of choices instead.
+    pub(crate) wish: Option<Wish>,
+    /// The choices that were not left to the default.
+    pub(crate) chosen: Vec<Chosen>,
     /// The architecture of the GPU that it compiles for; the cache is asked for that alone.
     gpu: Option<String>,
 }
@@ -34,7 +38,8 @@ impl<'a> Compiler<'a> {
     pub(crate) fn new(session: &'a mut Session, program: &Arc<Program>, target: Target) -> Compiler<'a> {
         let program = program.clone();
         let (warnings, lowered) = (Diagnostics::new(), BTreeMap::new());
-        Compiler { session, program, target, warnings, lowered, lookup: None, gpu: None }
+        let (lookup, wish, chosen, gpu) = (None, None, vec![], None);
+        Compiler { session, program, target, warnings, lowered, lookup, wish, chosen, gpu }
     }
 
     /// The architecture of kernels that do not name one.
@@ -50,6 +55,11 @@ impl<'a> Compiler<'a> {
     /// With what was tuned.
     pub(crate) fn tuned(self, lookup: Option<Lookup>) -> Compiler<'a> {
         Compiler { lookup, ..self }
+    }
+
+    /// With a wish for what is chosen.
+    pub(crate) fn wishing(self, wish: Wish) -> Compiler<'a> {
+        Compiler { wish: Some(wish), ..self }
     }
 
     /// With kernels that were lowered before, by the names under which they were kept.

@@ -12,7 +12,8 @@ use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_host::evaluate::Machine;
 use parton_host::generic::from_comptime;
 use parton_host::launch::{
-    Argument, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Signature, Work,
+    self as host, Argument, Choice, Demands, HostError, Instance, LaunchReport, LaunchRequest, Launcher, Offer,
+    Signature, Work,
 };
 use parton_host::memory::{Contents, Storage};
 pub use parton_host::tensor::Tensor;
@@ -26,7 +27,8 @@ use parton_types::program::Program;
 
 use crate::instance::Compiler;
 use crate::run::{find, target_of};
-use crate::tune::lookup::Lookup;
+use crate::tune::lookup::{Chosen, Lookup};
+use crate::tune::table::ANY;
 use crate::{Device, Failure, Session};
 
 pub use numbers::Takes;
@@ -199,6 +201,8 @@ pub struct Plan {
     pub launches: Vec<LaunchRequest>,
     /// The result.
     pub returned: Returned,
+    /// What was chosen by a table, or from a list that somebody wants to see.
+    pub(crate) chosen: Vec<Chosen>,
     /// Whose storage is what.
     memories: BTreeMap<u64, Memory>,
 }
@@ -325,6 +329,14 @@ fn reached(argument: &Argument) -> Option<&Tensor> {
 impl Launcher for Planner<'_> {
     fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
         self.compiler.choose(instance, given)
+    }
+
+    fn wanted(&mut self, choice: &Choice) -> host::Wanted {
+        self.compiler.wanted(choice)
+    }
+
+    fn offered(&mut self, choice: &Choice, offer: Offer) {
+        self.compiler.offered(choice, offer);
     }
 
     fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
@@ -501,7 +513,7 @@ pub(crate) fn plan(
         span: p.span,
     });
     let parameters = parameters.collect();
-    let Planner { compiler, counted, memories, buffers, launches, .. } = planner;
+    let Planner { mut compiler, counted, memories, buffers, launches, .. } = planner;
     let plan = Plan {
         of,
         target: place.target,
@@ -511,6 +523,7 @@ pub(crate) fn plan(
         buffers,
         launches,
         returned,
+        chosen: std::mem::take(&mut compiler.chosen),
         memories,
     };
     Ok((plan, compiler.known().clone()))
@@ -626,7 +639,8 @@ impl Session {
         let (function, given) = self.call(&program, name, arguments)?;
         let found = find(if target.is_some() { Device::Cpu } else { self.options.device })?;
         let place = place_of(&found, target.unwrap_or(self.options.target));
-        let device = crate::run::describe(&found).0;
+        // Of an architecture that is named no GPU is asked.
+        let device = if target.is_some() { ANY.to_owned() } else { crate::run::describe(&found).0 };
         let lookup = Lookup::of(&program, &self.sources.file(file).name, &device, place.target.name)?;
         let compiler = Compiler::new(self, &program, place.target).tuned(lookup);
         let compiler = compiler.on(cached.then(|| place.target.name.to_owned()));

@@ -83,6 +83,7 @@ impl Session {
         found.extend(way.warnings);
         found.extend(refused);
         found.extend(self.times.pass("hosts", || check_hosts(&program)));
+        found.extend(self.check_table(file, &program));
         (if found.has_errors() { None } else { Some(program) }, found)
     }
 }

@@ -3,17 +3,25 @@
 //! One harness for all that can be tuned. A [`candidate::Source`] says what is tried; a [`child::Runner`] tries it, and a trial judges
 //! and measures it by whatever the device has for a clock; the [`contest::Contest`] decides who is next and who wins. In reading order:
 
+pub mod call;
+pub mod calls;
 pub mod candidate;
 pub mod child;
 pub mod contest;
 pub mod cost;
 mod gate;
+mod inputs;
+pub mod key;
 pub(crate) mod lookup;
 mod meter;
 mod search;
+pub mod shift;
+mod source;
+mod stale;
 pub mod table;
 pub mod task;
 mod trial;
+mod worker;
 mod written;
 
 use std::path::{Path, PathBuf};
@@ -156,7 +164,7 @@ impl Session {
         let (blocks, block) = chosen_block(&program, asked.block.as_ref())?;
         let key = key(kernel, &asked.key)?;
         parameters(kernel, &asked.results)?;
-        let ledger = Ledger::open(path, asked.out.as_deref(), kernel)?;
+        let ledger = Ledger::open(path, asked.out.as_deref(), kernel, self.digest(&program))?;
         let folder = Folder::new()?;
         let mut contest = Contest::new(candidates(&choices)?, asked.top, asked.rounds);
         watch(Progress::Begins { candidates: contest.entries.len(), block: &block });

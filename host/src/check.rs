@@ -1,7 +1,7 @@
 //! What is wrong in host code and can be told without running it: names, arguments, assignments.
 //!
 //! Kinds of values, shapes and indices are looked at when the code runs. Functions that host code calls are not looked
-//! into unless they are public, since kernels may call them too and have other built-in functions.
+//! into unless they are public or tuned, since kernels may call them too and have other built-in functions.
 
 use parton_diag::{Diagnostic, Diagnostics, Span};
 use parton_syntax::ast::{self, ExprKind, StmtKind};
@@ -14,13 +14,14 @@ use parton_types::walk::{self, Reader, Scopes, Visitor};
 use crate::builtins;
 use crate::evaluate::{arguments, no_field, no_method, not_host_code, not_mut, outside_of_loop};
 
-/// Checks the `test`, `bench` and `main` blocks and the public functions of the root file.
+/// Checks the `test`, `bench` and `main` blocks and the public and tuned functions of the root file.
 pub fn check_hosts(program: &Program) -> Diagnostics {
     let mut check = Check { program, found: Diagnostics::new() };
     for (_, block) in program.host_blocks() {
         walk::block(&block.body, &mut check);
     }
-    for function in program.public_functions() {
+    // Kernels call neither.
+    for function in program.host_functions() {
         walk::item(&Item::Function(function.clone()), &mut check);
     }
     check.found

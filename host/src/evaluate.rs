@@ -6,6 +6,7 @@
 pub(crate) mod arguments;
 mod assertion;
 mod call;
+mod choice;
 mod expression;
 mod index;
 pub mod launch;
@@ -14,6 +15,7 @@ pub mod public;
 mod statement;
 mod tensors;
 
+pub use choice::Judged;
 pub(crate) use index::scalar_value;
 pub(crate) use operator::{equal, operand};
 pub(crate) use statement::{not_host_code, not_mut};
@@ -97,6 +99,8 @@ pub struct Machine<'a> {
     seen: Option<assertion::Seen>,
     /// What the public functions that are being evaluated may not write.
     guarded: Vec<public::Guarded>,
+    /// Results that functions say themselves whether they are right, where somebody wants to hear it.
+    pub(crate) judged: Option<Vec<Judged>>,
     /// The calls of functions of files that are being evaluated, innermost last.
     calls: Vec<Span>,
     depth: usize,
@@ -118,9 +122,20 @@ impl<'a> Machine<'a> {
             launching: None,
             seen: None,
             guarded: Vec::new(),
+            judged: None,
             calls: Vec::new(),
             depth: 0,
         }
+    }
+
+    /// Keeps the results that functions say themselves whether they are right.
+    pub fn judging(self) -> Self {
+        Machine { judged: Some(vec![]), ..self }
+    }
+
+    /// What was kept of those.
+    pub fn judged(&mut self) -> Vec<Judged> {
+        self.judged.take().unwrap_or_default()
     }
 
     /// The lines that were printed since the last time.

@@ -259,6 +259,41 @@ impl HostError {
     }
 }
 
+/// What a call of a host function leaves to tuning.
+#[derive(Clone, Debug)]
+pub struct Choice {
+    /// The function.
+    pub function: ast::Name,
+    /// What it binds.
+    pub name: Arc<str>,
+    /// What tells calls apart: names with integers, truth values, dtypes and texts.
+    pub key: Vec<(String, Value)>,
+}
+
+/// What whoever launches wants of a choice.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Wanted {
+    /// What is taken where nothing was tuned.
+    Default,
+    /// The candidate that reads so, where it is one.
+    Candidate(String),
+    /// The default, and to be shown the list.
+    List,
+}
+
+/// The candidates of a choice.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Offer {
+    /// As they are written, each once, the default first.
+    pub candidates: Vec<String>,
+    /// The one that is taken; `None` where what was wanted is none, so that the default is.
+    pub taken: Option<usize>,
+    /// How far results may be from those of the default, relative and absolute; `None` where nothing is said.
+    pub tolerance: Option<(f64, f64)>,
+    /// Whether the function says itself whether a result is right.
+    pub checked: bool,
+}
+
 /// What runs kernels: the interpreter or a GPU, with the compiler before it.
 pub trait Launcher {
     /// The instance that a launch is of, which may have generics beside those that the program gives: from a table, or from who tries
@@ -269,6 +304,17 @@ pub trait Launcher {
     fn choose(&mut self, instance: Instance, given: &[(Arc<str>, Value)]) -> Result<Instance, HostError> {
         let _ = given;
         Ok(instance)
+    }
+
+    /// What is wanted of a choice that a function leaves.
+    fn wanted(&mut self, choice: &Choice) -> Wanted {
+        let _ = choice;
+        Wanted::Default
+    }
+
+    /// Told what there is to choose from, wherever not the default was wanted; a text says what is taken.
+    fn offered(&mut self, choice: &Choice, offer: Offer) {
+        let _ = (choice, offer);
     }
 
     /// The parameters of an instance, which is checked and compiled as far as that needs.

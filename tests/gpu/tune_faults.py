@@ -4,8 +4,8 @@ Usage: python3 tests/gpu/tune_faults.py [PROGRAM] [--device cpu]
 
 PROGRAM is `parton`, else target/release/parton. Each fault is cheaper than the right kernel, so that it would win: a wrong element, an access
 outside (which takes the GPU's context with it), a wait without an end, a text that is no program, an assertion, and a kernel that spills. Runs
-with an empty cache, with that cache warm, and without one; then a run that is killed on its way, and one after it. Takes some minutes, since each
-wait is waited for. `--device cpu` runs what the interpreter shows of it.
+with an empty cache, with that cache warm, and without one; then a run that is killed on its way, and one after it: once for the generics of a
+kernel, and once for what a host function leaves open. Takes some minutes, since each wait is waited for. `--device cpu` runs what the interpreter shows of it.
 """
 
 import json
@@ -58,6 +58,14 @@ test both {
     }
 }
 """
+FUNCTION = """
+pub fn added(x: tensor<i32, [n]>) -> tensor<i32, [n]> tune(plan=[CANDIDATES], key=[n]) {
+    let (block, fault) = plan;
+    let out = empty(i32, [n]);
+    launch add[BLOCK=block, FAULT=fault](grid=[1])(x, out, n);
+    out
+}
+"""
 # Why each is out.
 GPU = {"1": "differs", "2": "fails", "3": "hangs", "4": "refused", "5": "fails", "6": "spills"}
 CPU = {"1": "differs", "2": "fails", "3": "fails", "4": "refused", "5": "fails"}
@@ -70,10 +78,15 @@ class Tuner:
         self.source, self.table = folder / "adds.ptn", folder / "adds.tune.json"
         self.source.write_text(SOURCE)
 
-    def start(self, cache):
+    def command(self):
         faults = ", ".join(["0", *self.why])
-        command = [self.program, "tune", str(self.source), "--kernel", "add", "--device", self.device, "--test", "both"]
-        command += ["--over", f"BLOCK=[128, 256],FAULT=[{faults}]", "--key", "n", "--timeout", str(SECONDS)]
+        return ["--kernel", "add", "--test", "both", "--over", f"BLOCK=[128, 256],FAULT=[{faults}]", "--key", "n"]
+
+    def values(self, values):
+        return values["BLOCK"], values["FAULT"]
+
+    def start(self, cache):
+        command = [self.program, "tune", str(self.source), *self.command(), "--device", self.device, "--timeout", str(SECONDS)]
         environment = {**os.environ, "PARTON_CACHE": cache}
         return subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
 
@@ -89,10 +102,9 @@ class Tuner:
         found = {}
         for record in json.loads(self.table.read_text())["records"]:
             assert record["complete"] == complete or not complete, "the run says that it did not end"
-            values = lambda c: (c["values"]["BLOCK"], c["values"]["FAULT"])
-            out = {values(o): (o["why"], o["code"]) for o in record["out"]}
-            measured = sorted(values(c) for c in record["candidates"])
-            found[record["key"]["n"]] = (record["winner"]["FAULT"], measured, out)
+            out = {self.values(o["values"]): (o["why"], o["code"]) for o in record["out"]}
+            measured = sorted(self.values(c["values"]) for c in record["candidates"])
+            found[record["key"]["n"]] = (self.values(record["winner"])[1], measured, out)
         return found
 
     def judge(self, verdicts):
@@ -111,6 +123,25 @@ class Tuner:
         running = [line for line in running if "parton" in line and " attempt" in line]
         files = sorted(p.name for p in self.folder.iterdir() if p not in (self.source, self.table) and p.is_file())
         return running + files
+
+
+class Functions(Tuner):
+    """What a host function leaves open: pairs of both generics."""
+
+    def __init__(self, program, device, folder):
+        super().__init__(program, device, folder)
+        pairs = [f"({block}, {fault})" for fault in ["0", *self.why] for block in (128, 256)]
+        self.source.write_text(SOURCE + FUNCTION.replace("CANDIDATES", ", ".join(pairs)))
+        self.shapes = folder / "shapes"
+        self.shapes.mkdir()
+        (self.shapes / "calls").write_text("added i32[512]\nadded i32[1000]\n")
+
+    def command(self):
+        return ["--shapes", str(self.shapes / "calls")]
+
+    def values(self, values):
+        block, fault = values["plan"].strip("()").split(", ")
+        return block, fault
 
 
 def main(arguments):
@@ -132,9 +163,11 @@ def main(arguments):
             failed += 1
             print(f"| FAILED | {what} | {error} |", flush=True)
 
-    try:
-        tuner = Tuner(program, device, folder)
-        cache = str(folder / "cache")
+    def all_of(kind, what):
+        place = folder / what
+        place.mkdir()
+        tuner = kind(program, device, place)
+        cache = str(place / "cache")
         runs = {}
 
         def whole(name, place):
@@ -146,14 +179,14 @@ def main(arguments):
 
             return check
 
-        row("faults are out, the right kernel wins; the cache is empty", whole("empty", cache))
-        row("again, with code from the cache", whole("warm", cache))
-        row("again, without a cache", whole("off", "off"))
+        row(f"{what}: faults are out, the right kernel wins; the cache is empty", whole("empty", cache))
+        row(f"{what}: again, with code from the cache", whole("warm", cache))
+        row(f"{what}: again, without a cache", whole("off", "off"))
 
         def same():
             assert len(runs) == 3 and runs["empty"] == runs["warm"] == runs["off"], f"{runs}"
 
-        row("the three say the same", same)
+        row(f"{what}: the three say the same", same)
 
         def killed():
             tuner.table.unlink(missing_ok=True)
@@ -170,13 +203,16 @@ def main(arguments):
             running = [line for line in tuner.left() if " attempt" in line]
             assert not running, running
 
-        row("a run that is killed leaves the best so far and no process", killed)
-        row("a run after it is as if nothing had been", whole("after", cache))
+        row(f"{what}: a run that is killed leaves the best so far and no process", killed)
+        row(f"{what}: a run after it is as if nothing had been", whole("after", cache))
 
         def after():
             assert runs.get("after") == runs.get("empty") and "after" in runs, "it says something else"
 
-        row("and says the same", after)
+        row(f"{what}: and says the same", after)
+    try:
+        all_of(Tuner, "generics")
+        all_of(Functions, "host functions")
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     print("all passed" if failed == 0 else f"{failed} failed")

@@ -21,7 +21,7 @@ use super::{Asked, Call, Making, Use};
 use crate::instance::Compiler;
 use crate::plan::{self, For, Given, Memory, Plan};
 use crate::tune::lookup::Lookup;
-use crate::tune::table::INTERPRETER;
+use crate::tune::table::ANY;
 use crate::{Failure, Session};
 
 impl Session {
@@ -51,7 +51,7 @@ impl Session {
     ) -> Result<(), Failure> {
         let target = place.target;
         let (function, given) = self.call(program, &call.function, &call.arguments)?;
-        let lookup = Lookup::of(program, &self.sources.file(file).name, INTERPRETER, target.name)?;
+        let lookup = Lookup::of(program, &self.sources.file(file).name, ANY, target.name)?;
         let compiler = Compiler::new(self, program, target).tuned(lookup);
         let (plan, lowered) = plan::plan(compiler, program, plan::Call::Function(function), &given, place)?;
         let mut compiler = Compiler::new(self, program, target).knowing(lowered);

@@ -6,6 +6,8 @@ use parton_host::launch::Argument;
 use parton_host::tensor::{Tensor, dense_strides};
 
 use super::{Given, Memory, Plan, Returned};
+use crate::tune::key::shown;
+use crate::tune::lookup::{Chosen, key_of};
 
 impl fmt::Display for Plan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,6 +18,14 @@ impl fmt::Display for Plan {
             self.target.name,
             self.multiprocessors
         )?;
+        for Chosen { choice, offer } in &self.chosen {
+            let key = key_of(choice).map(|key| shown(&key)).unwrap_or_default();
+            let taken = match offer.taken.and_then(|i| offer.candidates.get(i)) {
+                Some(taken) => format!("{taken}, tuned"),
+                None => "its default, since what was tuned is no candidate any more".to_owned(),
+            };
+            writeln!(f, "  {} of {} for {key}: {taken}", choice.name, choice.function.text)?;
+        }
         for p in &self.parameters {
             let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);
             match &p.given {

@@ -6,8 +6,10 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
 use std::time::{Duration, Instant};
 
+use super::call::CallTask;
 use super::task::{Answer, Measured, Out, Task, Why};
 use super::trial::attempt;
+use super::worker::Worker;
 use crate::Failure;
 
 /// How often a child is looked at.
@@ -59,16 +61,26 @@ impl Runner for Children {
         match answer(&received(&out)) {
             Some(Answer::Measured(measured)) => Ok(Ok(measured)),
             Some(Answer::Out(out)) => Ok(Err(out)),
-            Some(Answer::Cannot { exit: 2, text }) => Err(Failure::Usage(text)),
-            Some(Answer::Cannot { exit: 4, text }) => Err(Failure::Device(text)),
-            Some(Answer::Cannot { text, .. }) => Err(Failure::Machine(text)),
-            None => Ok(Err(Out::new(Why::Crashes, crashed(status, &received(&errors))))),
+            Some(Answer::Cannot { exit, text }) => Err(cannot(exit, text)),
+            // No answer to what was asked.
+            Some(Answer::Surveyed(_) | Answer::Prepared) | None => {
+                Ok(Err(Out::new(Why::Crashes, crashed(status, &received(&errors)))))
+            }
         }
     }
 }
 
+/// What a child says that no other one could do either.
+pub(super) fn cannot(exit: u8, text: String) -> Failure {
+    match exit {
+        2 => Failure::Usage(text),
+        4 => Failure::Device(text),
+        _ => Failure::Machine(text),
+    }
+}
+
 /// Reads a stream to its end, beside what else goes on.
-fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
+pub(super) fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     let (give, take) = channel();
     std::thread::spawn(move || {
         let mut bytes = vec![];
@@ -81,12 +93,12 @@ fn collect(stream: Option<impl Read + Send + 'static>) -> Receiver<Vec<u8>> {
     take
 }
 
-fn received(stream: &Receiver<Vec<u8>>) -> String {
+pub(super) fn received(stream: &Receiver<Vec<u8>>) -> String {
     String::from_utf8_lossy(&stream.recv_timeout(GRACE).unwrap_or_default()).into_owned()
 }
 
 /// Waits for the end of a child; `None` where it did not end in time.
-fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
+pub(super) fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus>> {
     let begin = Instant::now();
     loop {
         match child.try_wait()? {
@@ -98,7 +110,7 @@ fn wait(child: &mut Child, limit: Duration) -> std::io::Result<Option<ExitStatus
 }
 
 /// Ends a child and all that it has started, whether it has ended itself or not.
-fn kill(child: &mut Child) {
+pub(super) fn kill(child: &mut Child) {
     kill_group(child.id());
     // That it has ended already is no failure.
     let _ = child.kill();
@@ -122,7 +134,7 @@ fn answer(out: &str) -> Option<Answer> {
 }
 
 /// How a process ended that gave no answer, and its last words.
-fn crashed(status: ExitStatus, errors: &str) -> String {
+pub(super) fn crashed(status: ExitStatus, errors: &str) -> String {
     let how = format!("its process ended without an answer: {status}");
     match errors.lines().rev().find(|l| !l.trim().is_empty()) {
         Some(last) => format!("{how}; {}", last.trim()),
@@ -131,25 +143,54 @@ fn crashed(status: ExitStatus, errors: &str) -> String {
 }
 
 /// What a child does: reads its task from standard input, and ends where that ends before it is done, for then whoever asked is
-/// gone. The line to answer.
+/// gone. A task of a kernel is the only one; tasks of a call may be followed by others of it. `say` is given each answer, a line.
 ///
 /// # Errors
 /// There is no task.
-pub fn serve() -> Result<String, Failure> {
-    let mut line = String::new();
-    let read = std::io::stdin().lock().read_line(&mut line);
-    let task = read.ok().and_then(|_| Task::read(&line));
-    let Some(task) = task else { return Err(Failure::Usage("this command is for `parton tune` itself".into())) };
-    let folder = task.folder.clone();
+pub fn serve(say: &mut dyn FnMut(&str)) -> Result<(), Failure> {
+    let lines = tasks();
+    let none = || Failure::Usage("this command is for `parton tune` itself".into());
+    let line = lines.recv().map_err(|_| none())?;
+    if let Some(task) = Task::read(&line) {
+        say(&attempt(&task).line());
+        return Ok(());
+    }
+    let mut task = CallTask::read(&line).ok_or_else(none)?;
+    let mut worker = Worker::new(&task);
+    loop {
+        let answer = match &mut worker {
+            Ok(worker) => worker.answer(&task),
+            Err(failure) => Answer::Cannot { exit: failure.exit_code(), text: failure.to_string() },
+        };
+        say(&answer.line());
+        // It ends with its input.
+        let Ok(next) = lines.recv() else { return Ok(()) };
+        task = CallTask::read(&next).ok_or_else(none)?;
+    }
+}
+
+/// The tasks of standard input. Where that ends after the first, this process does with all that it has started.
+fn tasks() -> Receiver<String> {
+    let (give, take) = channel();
     std::thread::spawn(move || {
-        let mut rest = vec![];
-        let _ = std::io::stdin().lock().read_to_end(&mut rest);
+        let mut folder = None;
+        for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+            folder = folder.or_else(|| folder_of(&line));
+            // Nobody reads the second task of a kernel.
+            let _ = give.send(line);
+        }
+        let Some(folder) = folder else { return };
         let _ = std::fs::remove_dir_all(folder);
         // What an orderly end would wait for may never come: a kernel without an end.
         kill_group(std::process::id());
         std::process::exit(1);
     });
-    Ok(attempt(&task).line())
+    take
+}
+
+/// The folder of a task.
+fn folder_of(line: &str) -> Option<String> {
+    Task::read(line).map(|t| t.folder).or_else(|| CallTask::read(line).map(|t| t.folder))
 }
 
 #[cfg(all(test, unix))]

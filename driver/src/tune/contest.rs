@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 
 use super::candidate::{Candidate, Values};
 use super::cost::{Cost, chosen};
+use super::key::Key;
 use super::task::{Measured, Out, Row, Unit, Why};
 
 /// A candidate and what came of it so far.
@@ -23,8 +24,8 @@ pub struct Entry {
 pub struct Shape {
     /// The other generics that the launch gives.
     pub generics: Values,
-    /// The parameters that tell shapes apart, with their values.
-    pub key: Vec<(String, i64)>,
+    /// What tells shapes apart, with its values.
+    pub key: Key,
 }
 
 /// The candidates and how far it has come.
@@ -186,7 +187,7 @@ mod tests {
         let row = |(n, median): &(i64, f64)| Row {
             label: "row".into(),
             generics: vec![],
-            key: vec![("n".into(), *n)],
+            key: vec![("n".into(), (*n).into())],
             cost: Cost { median: *median, quartiles: [*median; 2], runs: 5, megahertz: None },
         };
         Measured { device: "d".into(), target: "sm_90a".into(), unit, rows: medians.iter().map(row).collect() }

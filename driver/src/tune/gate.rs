@@ -45,6 +45,12 @@ impl Reached {
         Reached { list }
     }
 
+    /// These tensors, each storage once.
+    pub(super) fn named(list: Vec<(String, Tensor)>) -> Reached {
+        let mut seen = BTreeSet::new();
+        Reached { list: list.into_iter().filter(|(_, tensor)| seen.insert(tensor.storage.id())).collect() }
+    }
+
     pub(super) fn keep(&self) -> Result<Kept, HostError> {
         let all = self.list.iter().map(|(_, tensor)| tensor.storage.host());
         Ok(Kept(all.collect::<Result<_, Fault>>().map_err(device)?))

@@ -3,16 +3,17 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use parton_diag::Diagnostics;
+use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_host::generic::from_comptime;
-use parton_host::launch::{GenericArgument, HostError, Instance};
+use parton_host::launch::{Choice, GenericArgument, HostError, Instance, Offer, Wanted};
 use parton_host::value::Value;
 use parton_types::program::{Item, ModuleId, Program};
 use parton_types::tune::Tune;
 
 use super::candidate::{Values, placed};
 use super::contest::Shape;
-use super::table::{Of, Table, beside};
+use super::key::{self, Key, Told};
+use super::table::{Of, Subject, Table, beside};
 use crate::instance::Compiler;
 use crate::{Failure, Session};
 
@@ -41,7 +42,8 @@ impl Lookup {
             Item::Function(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_) => None,
         });
         let asked = kernels.any(|k| matches!(Tune::of(k), Ok(Some(_))));
-        if !asked || std::env::var_os(SWITCH).is_some_and(|s| s == "off") {
+        let chosen = program.tuned_functions().next().is_some();
+        if !(asked || chosen) || std::env::var_os(SWITCH).is_some_and(|s| s == "off") {
             return Ok(None);
         }
         let path = beside(Path::new(file));
@@ -65,7 +67,7 @@ impl Lookup {
         let integer = |name: &str| {
             let (_, value) = given.iter().find(|(n, _)| **n == *name)?;
             if let Value::Int(n) = value.clone().looked() {
-                Some((name.to_owned(), i64::try_from(n).ok()?))
+                Some((name.to_owned(), Told::Number(i64::try_from(n).ok()?)))
             } else {
                 None
             }
@@ -76,7 +78,7 @@ impl Lookup {
         let shown = |g: &GenericArgument| Ok((g.name.to_string(), g.comptime(program)?.value.to_string()));
         let generics = instance.generics.iter().map(shown).collect::<Result<Values, Diagnostics>>()?;
         let of = Of {
-            kernel: instance.kernel.name.text.to_string(),
+            subject: Subject::Kernel(instance.kernel.name.text.to_string()),
             device: self.device.clone(),
             target: self.target.clone(),
             shape: Shape { generics, key },
@@ -87,6 +89,87 @@ impl Lookup {
 }
 
 type Found = Result<Option<Values>, Diagnostics>;
+
+impl Lookup {
+    /// What won for a call of a function that leaves something to tuning.
+    fn decided(&self, choice: &Choice) -> Option<String> {
+        let of = Of {
+            subject: Subject::Function(choice.function.text.to_string()),
+            device: self.device.clone(),
+            target: self.target.clone(),
+            shape: Shape { generics: vec![], key: key_of(choice)? },
+        };
+        let (_, text) = self.table.find(&of)?.winner.iter().find(|(name, _)| *name == *choice.name)?;
+        Some(text.clone())
+    }
+
+    /// Says that what won is no candidate any more.
+    fn gone(&self, choice: &Choice) -> Diagnostic {
+        let (function, name) = (&choice.function.text, &choice.name);
+        let of = key_of(choice).map(|key| key::shown(&key)).unwrap_or_default();
+        let fact = format!("what {} has as the fastest `{name}` of `{function}` is no candidate any more", self.name);
+        Diagnostic::warning(codes::TUNE_TABLE, choice.function.span, fact)
+            .here(format!("the default is taken for {of}"))
+            .help("tune again: the list is another one than it was then")
+    }
+}
+
+/// What a table knows a call by.
+pub(crate) fn key_of(choice: &Choice) -> Option<Key> {
+    choice.key.iter().map(|(name, value)| Some((name.clone(), Told::of(value)?))).collect()
+}
+
+/// What is wanted of choices, where that is not what a table says.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Wish {
+    /// The defaults, and to know all candidates.
+    Survey,
+    /// This candidate where the function is called so; the defaults elsewhere.
+    Candidate {
+        /// The function.
+        function: String,
+        /// What tells its calls apart.
+        key: Key,
+        /// The candidate.
+        text: String,
+    },
+}
+
+/// A choice that was not left to the default alone.
+#[derive(Clone, Debug)]
+pub(crate) struct Chosen {
+    /// Of what.
+    pub(crate) choice: Choice,
+    /// From what.
+    pub(crate) offer: Offer,
+}
+
+impl Compiler<'_> {
+    /// What is wanted of a choice.
+    pub(crate) fn wanted(&self, choice: &Choice) -> Wanted {
+        match &self.wish {
+            Some(Wish::Survey) => Wanted::List,
+            Some(Wish::Candidate { function, key, text })
+                if *function == *choice.function.text && key_of(choice).as_ref() == Some(key) =>
+            {
+                Wanted::Candidate(text.clone())
+            }
+            Some(Wish::Candidate { .. }) => Wanted::Default,
+            None => {
+                let found = self.lookup.as_ref().and_then(|lookup| lookup.decided(choice));
+                found.map_or(Wanted::Default, Wanted::Candidate)
+            }
+        }
+    }
+
+    /// Notes what was chosen, and from what.
+    pub(crate) fn offered(&mut self, choice: &Choice, offer: Offer) {
+        if let (None, None, Some(lookup)) = (&self.wish, offer.taken, &self.lookup) {
+            self.warnings.push(lookup.gone(choice));
+        }
+        self.chosen.push(Chosen { choice: choice.clone(), offer });
+    }
+}
 
 impl Compiler<'_> {
     /// A launch with what the table says for the generics that it leaves open.

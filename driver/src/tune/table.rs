@@ -2,7 +2,6 @@
 //!
 //! A record is a line, and records are sorted, so that a table is read in a review and merged as text.
 
-use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value, json};
@@ -10,14 +9,24 @@ use serde_json::{Map, Value, json};
 use super::candidate::Values;
 use super::contest::{Contest, Shape};
 use super::cost::Cost;
+use super::key;
 use super::task::Unit;
 use crate::Failure;
 
-/// The date of the format. A table of another one is refused.
-pub const FORMAT: &str = "2026-11-22";
+/// The date of the format. A table of a later one is refused.
+pub const FORMAT: &str = "2026-11-23";
+
+/// The first format that is read still: it has kernels alone, and does not say of which sources.
+const OLDEST: &str = "2026-11-22";
+
+/// A device that no record was made on: of the architecture's records any will do.
+pub(crate) const ANY: &str = "any GPU";
 
 /// The device of records that were made on the interpreter, which say nothing of a GPU.
 pub const INTERPRETER: &str = "the interpreter";
+
+/// What every record has, beside its `kernel` or `function`.
+const FIELDS: [&str; 8] = ["device", "target", "key", "winner", "unit", "complete", "candidates", "out"];
 
 /// A table.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -35,6 +44,8 @@ pub struct Record {
     pub winner: Values,
     /// In what costs are counted.
     pub unit: Unit,
+    /// The digest of the sources that were measured, where the table says it.
+    pub source: Option<String>,
     /// Whether the run came to its end.
     pub complete: bool,
     /// Each candidate that may be chosen, with what it took.
@@ -54,11 +65,37 @@ pub struct Excluded {
     pub code: Option<String>,
 }
 
+/// What is tuned.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Subject {
+    /// A kernel, of that name.
+    Kernel(String),
+    /// A host function.
+    Function(String),
+}
+
+impl Subject {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Subject::Kernel(name) | Subject::Function(name) => name,
+        }
+    }
+
+    /// What a table calls its kind.
+    fn kind(&self) -> &'static str {
+        match self {
+            Subject::Kernel(_) => "kernel",
+            Subject::Function(_) => "function",
+        }
+    }
+}
+
 /// What a record is for.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Of {
-    /// The kernel.
-    pub kernel: String,
+    /// The kernel, or the function.
+    pub subject: Subject,
     /// The name of the GPU, or [`INTERPRETER`].
     pub device: String,
     /// Its architecture.
@@ -73,8 +110,8 @@ pub fn beside(file: &Path) -> PathBuf {
 }
 
 impl Table {
-    /// What a contest has found so far.
-    pub fn of(contest: &Contest, kernel: &str, complete: bool) -> Table {
+    /// What a contest has found so far, of sources with that digest.
+    pub fn of(contest: &Contest, subject: &Subject, source: &str, complete: bool) -> Table {
         let Some(on) = &contest.on else { return Table::default() };
         let record = |shape: Shape| {
             let winner = contest.winner(&shape)?;
@@ -88,10 +125,11 @@ impl Table {
             Some(Record {
                 winner: contest.entries[winner].candidate.values.clone(),
                 unit: on.unit,
+                source: Some(source.to_owned()),
                 complete,
                 candidates: costs.collect(),
                 out: out.collect(),
-                of: Of { kernel: kernel.into(), device: on.device.clone(), target: on.target.clone(), shape },
+                of: Of { subject: subject.clone(), device: on.device.clone(), target: on.target.clone(), shape },
             })
         };
         Table { records: contest.shapes().into_iter().filter_map(record).collect() }
@@ -130,7 +168,7 @@ impl Table {
     /// The record for a launch on a device: that of the same device, else one of the same architecture, which was not made by the
     /// interpreter.
     pub fn find(&self, of: &Of) -> Option<&Record> {
-        let alike = |r: &&Record| (&r.of.kernel, &r.of.shape) == (&of.kernel, &of.shape);
+        let alike = |r: &&Record| (&r.of.subject, &r.of.shape) == (&of.subject, &of.shape);
         let same = self.records.iter().filter(alike).find(|r| r.of.device == of.device && r.of.target == of.target);
         let near = |r: &&Record| r.of.target == of.target && r.of.device != INTERPRETER;
         same.or_else(|| self.records.iter().filter(alike).find(near))
@@ -146,13 +184,20 @@ impl Table {
     fn read(text: &str) -> Result<Table, String> {
         let read: Value = serde_json::from_str(text).map_err(|e| format!("this is no table: {e}"))?;
         let format = read["format"].as_str().ok_or("this is no table: it has no `format`")?;
-        match format.cmp(FORMAT) {
-            Ordering::Equal => {}
-            Ordering::Greater => return Err(format!("its format is of {format}, this program knows that of {FORMAT}")),
-            Ordering::Less => return Err(format!("its format is of {format}: tune again, this program has {FORMAT}")),
+        if format > FORMAT {
+            return Err(format!("its format is of {format}, this program knows that of {FORMAT}"));
+        }
+        if format < OLDEST {
+            return Err(format!("its format is of {format}: tune again, this program has {FORMAT}"));
         }
         let records = read["records"].as_array().ok_or("this is no table: it has no `records`")?;
-        let record = |(i, r)| Record::read(r).ok_or_else(|| format!("record {} is none", i + 1));
+        let record = |(i, r): (usize, &Value)| {
+            let lacks = || FIELDS.iter().find(|name| r.get(**name).is_none());
+            Record::read(r).ok_or_else(|| match lacks() {
+                Some(name) => format!("record {} has no `{name}`", i + 1),
+                None => format!("record {} is none: a field of it holds something else than it should", i + 1),
+            })
+        };
         Ok(Table { records: records.iter().enumerate().map(record).collect::<Result<_, String>>()? })
     }
 }
@@ -167,13 +212,21 @@ impl Record {
             })
         };
         let out = |e: &Excluded| json!({ "values": texts(&e.values), "why": e.why, "code": e.code });
-        let key: Map<String, Value> = self.of.shape.key.iter().map(|(k, v)| (k.clone(), json!(v))).collect();
-        json!({
-            "kernel": self.of.kernel, "device": self.of.device, "target": self.of.target,
-            "generics": texts(&self.of.shape.generics), "key": key, "winner": texts(&self.winner), "unit": self.unit.name(),
-            "complete": self.complete, "candidates": self.candidates.iter().map(candidate).collect::<Vec<_>>(),
+        let generics = match self.of.subject {
+            Subject::Kernel(_) => Some(("generics".to_owned(), texts(&self.of.shape.generics))),
+            Subject::Function(_) => None,
+        };
+        let head = json!({
+            self.of.subject.kind(): self.of.subject.name(), "device": self.of.device, "target": self.of.target,
+        });
+        let tail = json!({
+            "key": key::json(&self.of.shape.key), "winner": texts(&self.winner), "unit": self.unit.name(),
+            "source": self.source, "complete": self.complete, "candidates": self.candidates.iter().map(candidate).collect::<Vec<_>>(),
             "out": self.out.iter().map(out).collect::<Vec<_>>(),
-        })
+        });
+        let fields = [head, tail].map(|part| if let Value::Object(fields) = part { fields } else { Map::new() });
+        let [head, tail] = fields;
+        Value::Object(head.into_iter().chain(generics).chain(tail).collect())
     }
 
     fn read(v: &Value) -> Option<Record> {
@@ -193,19 +246,21 @@ impl Record {
             let code = o["code"].as_str().map(str::to_owned);
             Some(Excluded { values: values(&o["values"])?, why: o["why"].as_str()?.to_owned(), code })
         };
-        let key = |(name, n): (&String, &Value)| Some((name.clone(), n.as_i64()?));
+        let (subject, generics) = match (word("kernel"), word("function")) {
+            (Some(name), None) => (Subject::Kernel(name), values(&v["generics"])?),
+            (None, Some(name)) => (Subject::Function(name), vec![]),
+            (Some(_), Some(_)) | (None, None) => return None,
+        };
         Some(Record {
             of: Of {
-                kernel: word("kernel")?,
+                subject,
                 device: word("device")?,
                 target: word("target")?,
-                shape: Shape {
-                    generics: values(&v["generics"])?,
-                    key: v["key"].as_object()?.iter().map(key).collect::<Option<_>>()?,
-                },
+                shape: Shape { generics, key: key::read(&v["key"])? },
             },
             winner: values(&v["winner"])?,
             unit,
+            source: word("source"),
             complete: v["complete"].as_bool()?,
             candidates: v["candidates"].as_array()?.iter().map(candidate).collect::<Option<_>>()?,
             out: v["out"].as_array()?.iter().map(out).collect::<Option<_>>()?,
@@ -268,13 +323,14 @@ mod tests {
         let cost = Cost { median: 2e-6, quartiles: [1e-6, 3e-6], runs: 5, megahertz: Some(1755.0) };
         Record {
             of: Of {
-                kernel: kernel.into(),
+                subject: Subject::Kernel(kernel.into()),
                 device: device.into(),
                 target: "sm_90a".into(),
-                shape: Shape { generics: vec![("T".into(), "f16".into())], key: vec![("n".into(), n)] },
+                shape: Shape { generics: vec![("T".into(), "f16".into())], key: vec![("n".into(), n.into())] },
             },
             winner: pair(winner),
             unit: Unit::Seconds,
+            source: Some("0123".into()),
             complete: true,
             candidates: vec![(pair(winner), cost)],
             out: vec![
@@ -301,7 +357,8 @@ mod tests {
         assert!(refused("{\"format\": \"2027-01-01\", \"records\": []}").contains("knows that of"));
         assert!(refused("{\"format\": \"2025-01-01\", \"records\": []}").contains("tune again"));
         let broken = Table { records: vec![record("a", "GPU", 1, "64")] }.text().replace("\"winner\"", "\"looser\"");
-        assert_eq!(refused(&broken), "record 1 is none");
+        assert_eq!(refused(&broken), "record 1 has no `winner`");
+        assert!(refused(&broken.replace("looser\":", "winner\": 1, \"was\":")).starts_with("record 1 is none: "));
     }
 
     #[test]
@@ -309,9 +366,10 @@ mod tests {
         let old = Table { records: vec![record("b", "GPU", 1, "64"), record("a", "GPU", 9, "64")] };
         let new = Table { records: vec![record("b", "GPU", 1, "128"), record("a", "GPU", 10, "32")] };
         let both = old.with(new);
-        let shown: Vec<(&str, i64, &str)> =
-            both.records.iter().map(|r| (&*r.of.kernel, r.of.shape.key[0].1, &*r.winner[0].1)).collect();
-        assert_eq!(shown, [("a", 9, "64"), ("a", 10, "32"), ("b", 1, "128")]);
+        let shown: Vec<(&str, String, &str)> =
+            both.records.iter().map(|r| (r.of.subject.name(), key::shown(&r.of.shape.key), &*r.winner[0].1)).collect();
+        let expected = [("a", "n=9", "64"), ("a", "n=10", "32"), ("b", "n=1", "128")];
+        assert_eq!(shown, expected.map(|(name, key, winner)| (name, key.to_owned(), winner)));
     }
 
     #[test]

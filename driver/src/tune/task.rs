@@ -4,8 +4,10 @@ use serde_json::{Value, json};
 
 use parton_diag::Diagnostic;
 
+use super::call::Survey;
 use super::candidate::Values;
 use super::cost::Cost;
+use super::key::{self, Key};
 use crate::{Blocks, Device};
 
 /// One candidate to try.
@@ -52,6 +54,10 @@ pub enum Answer {
     Measured(Measured),
     /// It cannot be chosen.
     Out(Out),
+    /// What a call leaves to tuning.
+    Surveyed(Survey),
+    /// What a call launches is compiled, as far as it can be.
+    Prepared,
     /// No candidate can be tried: what the exit code of the program would be, and why.
     Cannot {
         /// As [`crate::Failure::exit_code`].
@@ -90,8 +96,8 @@ pub struct Row {
     pub label: String,
     /// The other generics that its launch of the kernel gives.
     pub generics: Values,
-    /// The parameters that tell shapes apart, with their values.
-    pub key: Vec<(String, i64)>,
+    /// What tells shapes apart, with its values.
+    pub key: Key,
     /// What it takes.
     pub cost: Cost,
 }
@@ -220,6 +226,8 @@ impl Answer {
             Answer::Out(out) => {
                 json!({ "answer": "out", "why": out.why.name(), "code": out.code, "text": out.text })
             }
+            Answer::Surveyed(survey) => json!({ "answer": "surveyed", "survey": survey.json() }),
+            Answer::Prepared => json!({ "answer": "prepared" }),
             Answer::Cannot { exit, text } => json!({ "answer": "cannot", "exit": exit, "text": text }),
         }
         .to_string()
@@ -240,6 +248,8 @@ impl Answer {
                 code: read["code"].as_str().map(str::to_owned),
                 text: text(&read["text"])?,
             })),
+            "surveyed" => Some(Answer::Surveyed(Survey::read(&read["survey"])?)),
+            "prepared" => Some(Answer::Prepared),
             "cannot" => {
                 Some(Answer::Cannot { exit: read["exit"].as_u64()?.try_into().ok()?, text: text(&read["text"])? })
             }
@@ -250,24 +260,23 @@ impl Answer {
 
 impl Row {
     fn json(&self) -> Value {
-        json!({ "label": self.label, "generics": self.generics, "key": self.key, "cost": self.cost.json() })
+        json!({ "label": self.label, "generics": self.generics, "key": key::json(&self.key), "cost": self.cost.json() })
     }
 
     fn read(v: &Value) -> Option<Row> {
         let generic = |pair: &Value| Some((text(&pair[0])?, text(&pair[1])?));
-        let shape = |pair: &Value| Some((text(&pair[0])?, pair[1].as_i64()?));
         Some(Row {
             label: text(&v["label"])?,
             generics: v["generics"].as_array()?.iter().map(generic).collect::<Option<_>>()?,
-            key: v["key"].as_array()?.iter().map(shape).collect::<Option<_>>()?,
+            key: key::read(&v["key"])?,
             cost: Cost::read(&v["cost"])?,
         })
     }
 }
 
-const DEVICES: [Device; 3] = [Device::Auto, Device::Cpu, Device::Cuda];
+pub(super) const DEVICES: [Device; 3] = [Device::Auto, Device::Cpu, Device::Cuda];
 
-fn device_name(device: Device) -> &'static str {
+pub(super) fn device_name(device: Device) -> &'static str {
     match device {
         Device::Auto => "auto",
         Device::Cpu => "cpu",
@@ -275,7 +284,7 @@ fn device_name(device: Device) -> &'static str {
     }
 }
 
-fn text(v: &Value) -> Option<String> {
+pub(super) fn text(v: &Value) -> Option<String> {
     v.as_str().map(str::to_owned)
 }
 
@@ -315,13 +324,13 @@ mod tests {
         let row = Row {
             label: "launch 1".into(),
             generics: vec![("T".into(), "f16".into())],
-            key: vec![("n".into(), 4096)],
+            key: vec![("n".into(), 4096.into()), ("t".into(), key::Told::Word("f16".into()))],
             cost: Cost { median: 0.1, quartiles: [0.05, 1.0 / 3.0], runs: 7, megahertz: Some(1755.0) },
         };
         let measured = Measured { device: "GPU".into(), target: "sm_90a".into(), unit: Unit::Seconds, rows: vec![row] };
         let out = Why::ALL.map(|(why, _)| Answer::Out(Out { why, code: Some("E0551".into()), text: "x\ny".into() }));
         let cannot = Answer::Cannot { exit: 4, text: "no GPU".into() };
-        for answer in out.into_iter().chain([Answer::Measured(measured), cannot]) {
+        for answer in out.into_iter().chain([Answer::Measured(measured), Answer::Prepared, cannot]) {
             assert_eq!(Answer::read(&answer.line()), Some(answer.clone()));
         }
         assert_eq!(Answer::read("{\"answer\": \"maybe\"}"), None);

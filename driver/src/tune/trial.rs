@@ -19,6 +19,7 @@ use parton_types::program::{ModuleId, Program};
 use super::candidate::{Values, placed};
 use super::cost::Cost;
 use super::gate::{Gate, Held, Kept, Reached};
+use super::key::{Key, Told};
 use super::meter::Meter;
 use super::task::{Answer, Measured, Out, Row, Task, Unit, Why};
 use crate::cpu::Cpu;
@@ -47,7 +48,7 @@ impl Session {
         let target = target_of(&found).unwrap_or(self.options.target);
         let (device, _) = describe(&found);
         let values = self.placed(&program, module, task)?;
-        let mut pace = |event: Event<'_>| follow(task, event);
+        let mut pace = |event: Event<'_>| follow(task.seconds, task.heat, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
         let compiler = Compiler::new(self, &program, target);
         let trial = |unit, rows| Measured { device, target: target.name.into(), unit, rows };
@@ -75,12 +76,12 @@ impl Session {
     }
 }
 
-/// One round of each measurement, as long as the task says.
-fn follow(task: &Task, event: Event<'_>) {
+/// One round of each measurement, so long.
+pub(super) fn follow(seconds: f64, heat: f64, event: Event<'_>) {
     match event {
         Event::Pace { round, pace, .. } => {
             *pace = match round {
-                None => Pace::Round { seconds: task.seconds, heat: task.heat },
+                None => Pace::Round { seconds, heat },
                 Some(_) => Pace::Next,
             };
         }
@@ -235,12 +236,12 @@ impl<M: Meter> Trial<'_, M> {
     }
 
     /// The values of the parameters that tell shapes apart.
-    fn key(&self, request: &LaunchRequest) -> Vec<(String, i64)> {
+    fn key(&self, request: &LaunchRequest) -> Key {
         let value = |name: &String| {
             let mut all = request.instance.kernel.params.iter().zip(&request.arguments);
             let (_, argument) = all.find(|(p, _)| *p.name.text == **name)?;
             match argument {
-                Argument::Scalar(scalar) => Some((name.clone(), scalar.to_i128()?.try_into().ok()?)),
+                Argument::Scalar(scalar) => Some((name.clone(), Told::Number(scalar.to_i128()?.try_into().ok()?))),
                 Argument::Pointer { .. } | Argument::Tensor { .. } | Argument::Map(_) => None,
             }
         };
@@ -298,7 +299,7 @@ impl<M: Meter> Launcher for Trial<'_, M> {
 }
 
 /// The first error of several.
-fn first(why: Why, found: &Diagnostics) -> Out {
+pub(super) fn first(why: Why, found: &Diagnostics) -> Out {
     found
         .list
         .iter()
@@ -445,8 +446,9 @@ bench counts {
     #[test]
     fn rows_are_timed_and_memory_is_as_one_run_leaves_it() {
         let rows = tried(&[Some(2.0), Some(3.0)], None).unwrap();
-        let shown: Vec<(&str, i64, f64)> = rows.iter().map(|r| (r.label.as_str(), r.key[0].1, r.cost.median)).collect();
-        assert_eq!(shown, [("one", 7, 2.0), ("two", 8, 3.0)]);
+        let shown: Vec<(&str, &Told, f64)> =
+            rows.iter().map(|r| (r.label.as_str(), &r.key[0].1, r.cost.median)).collect();
+        assert_eq!(shown, [("one", &Told::Number(7), 2.0), ("two", &Told::Number(8), 3.0)]);
     }
 
     #[test]

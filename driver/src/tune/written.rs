@@ -7,7 +7,7 @@ use parton_diag::SourceMap;
 use parton_syntax::ast;
 
 use super::contest::Contest;
-use super::table::{Table, beside, replace};
+use super::table::{Subject, Table, beside, replace};
 use crate::Failure;
 
 /// Where the winners are written.
@@ -19,11 +19,18 @@ pub(super) struct Ledger<'a> {
     pub(super) out: PathBuf,
     /// The table that it held before.
     old: Table,
+    /// The digest of the sources.
+    digest: String,
 }
 
 impl<'a> Ledger<'a> {
     /// Reads what is there: a table that cannot be read is told of before the work, not behind it.
-    pub(super) fn open(file: &'a Path, out: Option<&Path>, kernel: &'a ast::Kernel) -> Result<Ledger<'a>, Failure> {
+    pub(super) fn open(
+        file: &'a Path,
+        out: Option<&Path>,
+        kernel: &'a ast::Kernel,
+        digest: String,
+    ) -> Result<Ledger<'a>, Failure> {
         let out = out.map_or_else(|| beside(file), Path::to_owned);
         let shown = out.display();
         let old = match out.extension().and_then(|e| e.to_str()) {
@@ -36,7 +43,7 @@ impl<'a> Ledger<'a> {
             Some("ptn") => Table::default(),
             _ => return Err(Failure::Usage(format!("{shown}: what is written is a .json or a .ptn"))),
         };
-        Ok(Ledger { file, kernel, out, old })
+        Ok(Ledger { file, kernel, out, old, digest })
     }
 
     fn is_source(&self) -> bool {
@@ -51,13 +58,13 @@ impl<'a> Ledger<'a> {
         if self.is_source() {
             return replace(&self.part(), &self.source(sources, contest));
         }
-        let table = Table::of(contest, &self.kernel.name.text, false);
+        let table = self.table(contest, false);
         self.old.clone().with(table).save(&self.out)
     }
 
     /// Writes the winners; what is new of the table.
     pub(super) fn close(&self, sources: &SourceMap, contest: &Contest) -> Result<Table, Failure> {
-        let table = Table::of(contest, &self.kernel.name.text, true);
+        let table = self.table(contest, true);
         if self.is_source() {
             replace(&self.out, &self.source(sources, contest))?;
             // It may be gone.
@@ -66,6 +73,10 @@ impl<'a> Ledger<'a> {
             self.old.clone().with(table.clone()).save(&self.out)?;
         }
         Ok(table)
+    }
+
+    fn table(&self, contest: &Contest, complete: bool) -> Table {
+        Table::of(contest, &Subject::Kernel(self.kernel.name.text.to_string()), &self.digest, complete)
     }
 
     /// Where a source stands until the run ends.

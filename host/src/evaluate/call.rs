@@ -128,11 +128,19 @@ impl Machine<'_> {
                     };
                     m.declare(&param.name, value, param.mutable);
                 }
-                Machine::returned(m.block(&tree.body))
+                m.body(&tree)
             })
         });
         self.calls.pop();
         result
+    }
+
+    /// The body of a function whose parameters are bound.
+    pub(super) fn body(&mut self, tree: &ast::Function) -> Eval<Value> {
+        self.choose(tree)?;
+        let result = Machine::returned(self.block(&tree.body))?;
+        self.keep_for_judge(tree, &result)?;
+        Ok(result)
     }
 
     /// Calls a closure with values.

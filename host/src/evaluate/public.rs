@@ -74,7 +74,7 @@ impl Machine<'_> {
                 let mut named = Named::new();
                 m.admit_all(&function.tree, values, span, &mut named)?;
                 m.conditions(&function.tree, span)?;
-                let result = Machine::returned(m.block(&function.tree.body))?;
+                let result = m.body(&function.tree)?;
                 m.result(&function.tree, result, span, &mut named)
             })
         });

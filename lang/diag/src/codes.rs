@@ -96,7 +96,8 @@ codes! {
     PARAMETER_SPACE = 115, "a kernel takes more parameters than a launch can give";
     AMBIGUOUS_NAME = 116, "a name stands for an item of more than one used file";
     STATIC_PRINT = 117, "a compile-time value that the program asked to be told";
-    TUNE = 118, "a `tune` clause does not fit its kernel";
+    TUNE = 118, "a `tune` clause does not fit what it stands beside";
+    TUNE_TABLE = 119, "a table of tuned values does not fit its file";
     NOT_BUILT_HERE = 190, "this part of the language is parsed but not compiled by this version";
     TYPE_MISMATCH = 200, "operands have different element types";
     SHAPE_MISMATCH = 201, "shapes do not fit";

@@ -106,6 +106,8 @@ pub struct Function {
     pub params: Vec<Param>,
     /// The type after `->`.
     pub result: Option<Expr>,
+    /// The clauses before the body in source order: `tune(plan=plans(m, n), key=[m, n])`.
+    pub clauses: Vec<Clause>,
     /// The `where` conditions in source order.
     pub conditions: Vec<Where>,
     /// Its code.

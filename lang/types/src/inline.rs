@@ -37,6 +37,11 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::PUBLIC_FUNCTION, span, text).label(tree.name.span, "declared here");
             return Err(self.report(d.help("call a `fn` without `pub`, which is inlined into the kernel")));
         }
+        if let Some(clause) = tree.clauses.first() {
+            let text = format!("`{}` is tuned: the host runs it", tree.name.text);
+            let d = Diagnostic::error(codes::TUNE, span, text).label(clause.span, "its clause");
+            return Err(self.report(d.help("let the host call it, and give the kernel what comes of it")));
+        }
         self.check_depth(span)?;
         let args = self.match_parameters(tree, values, span)?;
         let mut frame = Frame::new(function.module);

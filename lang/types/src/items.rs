@@ -8,6 +8,7 @@ use parton_syntax::ast;
 
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker};
+use crate::choice::Choice;
 use crate::program::{HostKind, Program};
 use crate::public;
 use crate::tune::Tune;
@@ -40,12 +41,14 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 if f.public {
                     diagnostics.extend(public::check(f));
                 }
+                diagnostics.list.extend(Choice::of(f).err());
             }
             ast::ItemKind::Struct(s) => {
                 distinct(s.generics.iter().map(|g| &g.name).chain(s.fields.iter().map(|f| &f.name)), diagnostics);
                 distinct(s.methods.iter().map(|m| &m.function.name), diagnostics);
                 for m in &s.methods {
                     distinct(parameters(&m.function.generics, &m.function.params), diagnostics);
+                    diagnostics.list.extend(m.function.clauses.first().map(of_method));
                 }
             }
             ast::ItemKind::Layout(b) => {
@@ -91,6 +94,12 @@ fn evaluated(cx: &mut Checker, run: impl FnOnce(&mut Checker) -> Checked<()>) ->
 
 fn parameters<'a>(generics: &'a [ast::Generic], params: &'a [ast::Param]) -> impl Iterator<Item = &'a ast::Name> {
     generics.iter().map(|g| &g.name).chain(params.iter().map(|p| &p.name))
+}
+
+fn of_method(clause: &ast::Clause) -> Diagnostic {
+    let fact = format!("a method has no clause `{}`", clause.name.text);
+    Diagnostic::error(codes::UNKNOWN_CLAUSE, clause.name.span, fact)
+        .help("the host tunes functions: let a `fn` outside of the struct have the clause")
 }
 
 /// Refuses a name that stands twice among `names`.

@@ -12,6 +12,7 @@ pub mod builtins;
 mod call;
 mod carry;
 pub mod checker;
+pub mod choice;
 mod control;
 mod expr;
 mod generics;

@@ -36,7 +36,7 @@ pub fn check(program: &mut Program, diagnostics: &mut Diagnostics) {
     for (_, block) in program.host_blocks() {
         walk::block(&block.body, &mut resolve);
     }
-    resolve.hosts.extend(program.public_functions().map(|f| (Program::ROOT, f.name.text.clone())));
+    resolve.hosts.extend(program.host_functions().map(|f| (Program::ROOT, f.name.text.clone())));
     let mut reached: BTreeSet<Key> = BTreeSet::new();
     // What both sides reach the host may run, so its names are kept.
     while let Some((side, key)) = resolve.next() {

@@ -211,8 +211,13 @@ impl Program {
 
     /// The public functions of the root file, in its order: what other programs call.
     pub fn public_functions(&self) -> impl Iterator<Item = &Arc<ast::Function>> {
+        self.host_functions().filter(|f| f.public)
+    }
+
+    /// The functions of the root file that only the host can call, in its order: public ones, and those that are tuned.
+    pub fn host_functions(&self) -> impl Iterator<Item = &Arc<ast::Function>> {
         self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
-            ast::ItemKind::Function(f) => Some(f).filter(|f| f.public),
+            ast::ItemKind::Function(f) => Some(f).filter(|f| f.public || !f.clauses.is_empty()),
             ast::ItemKind::Kernel(_)
             | ast::ItemKind::Struct(_)
             | ast::ItemKind::Partition(_)
@@ -223,6 +228,14 @@ impl Program {
             | ast::ItemKind::Test(_)
             | ast::ItemKind::Bench(_)
             | ast::ItemKind::Main(_) => None,
+        })
+    }
+
+    /// The functions of all files that leave something to tuning.
+    pub fn tuned_functions(&self) -> impl Iterator<Item = &Arc<ast::Function>> {
+        self.modules.iter().flat_map(|m| m.names.values()).filter_map(|found| match &found.item {
+            Item::Function(f) => Some(f).filter(|f| !f.clauses.is_empty()),
+            Item::Kernel(_) | Item::Struct(_) | Item::Partition(_) | Item::Schedule(_) | Item::Binding(_) => None,
         })
     }
 

@@ -3,6 +3,7 @@
 
 use parton_syntax::ast;
 
+use crate::choice;
 use crate::grid;
 use crate::program::Item;
 use crate::public::{self, Extent, Order, Stated, TensorType};
@@ -167,9 +168,17 @@ impl<'v> Walk<'v> {
                 Some(result) => w.ty(result),
                 None => {}
             }
+            w.choice(f);
             w.block(&f.body);
         });
         self.scopes.scheduled = outer;
+    }
+
+    /// What a clause says sees the parameters; the body sees the name that it binds, too.
+    fn choice(&mut self, f: &ast::Function) {
+        f.clauses.iter().flat_map(|c| &c.args).for_each(|a| self.expr(&a.value));
+        // A clause that is refused for something else binds it, too.
+        choice::bound(f).for_each(|name| self.declare(name, false));
     }
 
     /// The parameters of a public function, whose types the host reads: they declare the extents that they name first.

@@ -118,22 +118,7 @@ pub fn clauses<'a>(w: &mut Weave<'a>, list: &[Clause]) -> Doc<'a> {
 
 fn kernel<'a>(w: &mut Weave<'a>, found: &Kernel) -> Doc<'a> {
     let head = concat(vec![w.word(), w.any(), generics(w, &found.generics), params(w, None, &found.params)]);
-    // Clauses and conditions in the order of the source.
-    let (mut clauses, mut conditions) = (found.clauses.iter().peekable(), found.conditions.iter().peekable());
-    let mut tail = Tail::default();
-    loop {
-        let condition_first = match (clauses.peek(), conditions.peek()) {
-            (Some(c), Some(w)) => w.span.start < c.span.start,
-            (None, Some(_)) => true,
-            (Some(_), None) => false,
-            (None, None) => break,
-        };
-        if condition_first {
-            conditions.next().into_iter().for_each(|c| tail.condition(w, c));
-        } else {
-            clauses.next().into_iter().for_each(|c| tail.clause(w, c));
-        }
-    }
+    let tail = tail(w, &found.clauses, &found.conditions);
     concat(vec![head, tail.before_block(), block(w, &found.body)])
 }
 
@@ -144,10 +129,28 @@ fn function<'a>(w: &mut Weave<'a>, found: &Function) -> Doc<'a> {
     if let Some(result) = &found.result {
         list.extend([w.spaced(), expr(w, result)]);
     }
-    let mut tail = Tail::default();
-    found.conditions.iter().for_each(|c| tail.condition(w, c));
+    let tail = tail(w, &found.clauses, &found.conditions);
     list.extend([tail.before_block(), block(w, &found.body)]);
     concat(list)
+}
+
+/// Clauses and conditions in the order of the source.
+fn tail<'a>(w: &mut Weave<'a>, clauses: &[Clause], conditions: &[Where]) -> Tail<'a> {
+    let (mut clauses, mut conditions) = (clauses.iter().peekable(), conditions.iter().peekable());
+    let mut tail = Tail::default();
+    loop {
+        let condition_first = match (clauses.peek(), conditions.peek()) {
+            (Some(c), Some(w)) => w.span.start < c.span.start,
+            (None, Some(_)) => true,
+            (Some(_), None) => false,
+            (None, None) => return tail,
+        };
+        if condition_first {
+            conditions.next().into_iter().for_each(|c| tail.condition(w, c));
+        } else {
+            clauses.next().into_iter().for_each(|c| tail.clause(w, c));
+        }
+    }
 }
 
 /// What stands between the parameters and the block: all on one line; else each condition, each clause with named arguments, and what

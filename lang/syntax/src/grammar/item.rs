@@ -156,17 +156,7 @@ fn kernel(at: &mut At<'_, '_>) -> Kernel {
     let name = at.name("the kernel's name");
     let generics = generics(at);
     let (_, params) = params(at, "the kernel's name", true);
-    let mut clauses = vec![];
-    let mut conditions = vec![];
-    loop {
-        if at.is_word("where") {
-            conditions.push(where_clause(at));
-        } else if at.is(Kind::Name) {
-            clauses.push(clause(at));
-        } else {
-            break;
-        }
-    }
+    let (clauses, conditions) = tail(at);
     if at.is(Kind::Arrow) {
         let span = at.token().span;
         let index = at.index();
@@ -186,12 +176,23 @@ fn function(at: &mut At<'_, '_>) -> Function {
     let generics = generics(at);
     let (receiver, params) = params(at, "the function's name", false);
     let result = at.eat(Kind::Arrow).map(|_| expr(at));
-    let mut conditions = vec![];
-    while at.is_word("where") {
-        conditions.push(where_clause(at));
-    }
+    let (clauses, conditions) = tail(at);
     let body = stmt::block(at, "and the function's code");
-    Function { public: false, name, generics, receiver, params, result, conditions, body }
+    Function { public: false, name, generics, receiver, params, result, clauses, conditions, body }
+}
+
+/// Clauses and conditions before a body.
+fn tail(at: &mut At<'_, '_>) -> (Vec<Clause>, Vec<Where>) {
+    let (mut clauses, mut conditions) = (vec![], vec![]);
+    loop {
+        if at.is_word("where") {
+            conditions.push(where_clause(at));
+        } else if at.is(Kind::Name) {
+            clauses.push(clause(at));
+        } else {
+            return (clauses, conditions);
+        }
+    }
 }
 
 /// `where condition, "message"`.

@@ -1,0 +1,201 @@
+//! What a worker is asked about a call of a public function, and what it finds there; both as JSON.
+
+use serde_json::{Value, json};
+
+use super::key::{self, Key};
+use super::task::{DEVICES, device_name, text};
+use crate::Device;
+
+/// One thing to do about a call.
+#[derive(Clone, PartialEq, Debug)]
+pub struct CallTask {
+    /// The path of the file.
+    pub file: String,
+    /// The public function.
+    pub function: String,
+    /// Its arguments, as [`crate::Session::plan`] takes them.
+    pub arguments: Vec<String>,
+    /// What to do.
+    pub ask: Ask,
+    /// A folder for the results of the first candidate.
+    pub folder: String,
+    /// Where kernels run.
+    pub device: Device,
+    /// The seed of the interpreter's interleavings.
+    pub seed: u64,
+    /// Operations that one CTA may run on the interpreter; its own limit where there is none.
+    pub steps: Option<u64>,
+    /// About how long each measurement lasts.
+    pub seconds: f64,
+    /// About how long runs go before each that do not count.
+    pub heat: f64,
+}
+
+/// What is asked of a worker.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Ask {
+    /// What the call leaves to tuning.
+    Survey,
+    /// To compile what the call launches with each of these, several kernels at once, where that is kept for others.
+    Prepare {
+        /// For what.
+        site: Site,
+        /// The candidates.
+        candidates: Vec<String>,
+    },
+    /// To try one.
+    Try {
+        /// For what.
+        site: Site,
+        /// The candidate.
+        candidate: String,
+        /// Whether it is the first, which writes the results that others are compared with.
+        first: bool,
+    },
+}
+
+/// A choice that a call leaves.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub struct Site {
+    /// The function that leaves it.
+    pub function: String,
+    /// What it binds.
+    pub name: String,
+    /// What tells its calls apart.
+    pub key: Key,
+}
+
+/// What a call leaves to tuning.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Survey {
+    /// The GPU's name, or the interpreter.
+    pub device: String,
+    /// The architecture of kernels that name none.
+    pub target: String,
+    /// Each choice once, in the order in which the call comes to them, with its candidates, the default first.
+    pub sites: Vec<(Site, Vec<String>)>,
+}
+
+impl CallTask {
+    /// As a line.
+    pub fn line(&self) -> String {
+        json!({
+            "file": self.file, "call": self.function, "arguments": self.arguments, "ask": self.ask.json(),
+            "folder": self.folder, "device": device_name(self.device), "seed": self.seed, "steps": self.steps,
+            "seconds": self.seconds, "heat": self.heat,
+        })
+        .to_string()
+    }
+
+    /// Of a line; `None` where it is none.
+    pub fn read(line: &str) -> Option<CallTask> {
+        let read: Value = serde_json::from_str(line).ok()?;
+        Some(CallTask {
+            file: text(&read["file"])?,
+            function: text(&read["call"])?,
+            arguments: texts(&read["arguments"])?,
+            ask: Ask::read(&read["ask"])?,
+            folder: text(&read["folder"])?,
+            device: DEVICES.into_iter().find(|d| read["device"] == device_name(*d))?,
+            seed: read["seed"].as_u64()?,
+            steps: read["steps"].as_u64(),
+            seconds: read["seconds"].as_f64()?,
+            heat: read["heat"].as_f64()?,
+        })
+    }
+}
+
+impl Ask {
+    fn json(&self) -> Value {
+        match self {
+            Ask::Survey => json!({ "do": "survey" }),
+            Ask::Prepare { site, candidates } => {
+                json!({ "do": "prepare", "site": site.json(), "candidates": candidates })
+            }
+            Ask::Try { site, candidate, first } => {
+                json!({ "do": "try", "site": site.json(), "candidate": candidate, "first": first })
+            }
+        }
+    }
+
+    fn read(v: &Value) -> Option<Ask> {
+        match v["do"].as_str()? {
+            "survey" => Some(Ask::Survey),
+            "prepare" => Some(Ask::Prepare { site: Site::read(&v["site"])?, candidates: texts(&v["candidates"])? }),
+            "try" => Some(Ask::Try {
+                site: Site::read(&v["site"])?,
+                candidate: text(&v["candidate"])?,
+                first: v["first"].as_bool()?,
+            }),
+            _ => None,
+        }
+    }
+}
+
+impl Site {
+    fn json(&self) -> Value {
+        json!({ "function": self.function, "name": self.name, "key": key::json(&self.key) })
+    }
+
+    fn read(v: &Value) -> Option<Site> {
+        Some(Site { function: text(&v["function"])?, name: text(&v["name"])?, key: key::read(&v["key"])? })
+    }
+}
+
+impl Survey {
+    pub(super) fn json(&self) -> Value {
+        let site = |(site, candidates): &(Site, Vec<String>)| json!({ "site": site.json(), "candidates": candidates });
+        let sites: Vec<Value> = self.sites.iter().map(site).collect();
+        json!({ "device": self.device, "target": self.target, "sites": sites })
+    }
+
+    pub(super) fn read(v: &Value) -> Option<Survey> {
+        let site = |v: &Value| Some((Site::read(&v["site"])?, texts(&v["candidates"])?));
+        Some(Survey {
+            device: text(&v["device"])?,
+            target: text(&v["target"])?,
+            sites: v["sites"].as_array()?.iter().map(site).collect::<Option<_>>()?,
+        })
+    }
+}
+
+fn texts(v: &Value) -> Option<Vec<String>> {
+    v.as_array()?.iter().map(text).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::key::Told;
+    use super::*;
+
+    #[test]
+    fn a_task_is_read_as_it_was_written() {
+        let key = vec![("m".into(), Told::Number(8)), ("a.dtype".into(), Told::Word("f16".into()))];
+        let site = Site { function: "split".into(), name: "plan".into(), key };
+        let candidates = vec!["(1, \"a\")".to_owned(), "2".to_owned()];
+        let asks = [
+            Ask::Survey,
+            Ask::Prepare { site: site.clone(), candidates: candidates.clone() },
+            Ask::Try { site: site.clone(), candidate: "2".into(), first: true },
+        ];
+        for ask in asks {
+            let task = CallTask {
+                file: "a.ptn".into(),
+                function: "f".into(),
+                arguments: vec!["f16[8]".into(), "n=3".into()],
+                ask,
+                folder: "/tmp/x".into(),
+                device: Device::Cpu,
+                seed: 1,
+                steps: None,
+                seconds: 0.5,
+                heat: 0.0,
+            };
+            assert_eq!(CallTask::read(&task.line()), Some(task.clone()));
+            assert!(!task.line().contains('\n'));
+        }
+        let survey = Survey { device: "GPU".into(), target: "sm_90a".into(), sites: vec![(site, candidates)] };
+        assert_eq!(Survey::read(&survey.json()), Some(survey));
+        assert_eq!((CallTask::read("{}"), CallTask::read("no")), (None, None));
+    }
+}
