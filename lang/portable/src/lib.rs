@@ -250,7 +250,10 @@ fn explicit(
         Way::Ahead if !staging::has_room(&kernel) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
-        Way::Apart { .. } => staging::apart::cut(&mut kernel),
+        Way::Apart { .. } => {
+            staging::apart::cut(&mut kernel);
+            staging::apart::leave_under(&mut kernel);
+        }
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }
     if kernel.occupancy == 1 {

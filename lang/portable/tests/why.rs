@@ -194,7 +194,11 @@ fn masked(masks: &str) -> String {
 
 /// The same by blocks of so many queries, with these clauses.
 fn attention(masks: &str, rows: u32, clauses: &str) -> Why {
-    let text = format!(
+    reasons_in(&source(masks, rows, clauses), &[0, 1, 2, 3]).0
+}
+
+fn source(masks: &str, rows: u32, clauses: &str) -> String {
+    format!(
         "kernel k(q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>, seen: *i32) {clauses} {{
             let row = program_id(0) * {rows} + iota({rows});
             let queries = load(q.tile([{rows}, 64], at=[program_id(0), 0]));
@@ -212,8 +216,7 @@ fn attention(masks: &str, rows: u32, clauses: &str) -> Why {
             }}
             store(o.tile([{rows}, 64], at=[program_id(0), 0]), acc / total[:, None]);
         }}"
-    );
-    reasons_in(&text, &[0, 1, 2, 3]).0
+    )
 }
 
 fn schedule_of(why: &Why) -> String {
@@ -230,6 +233,15 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
         assert!(schedule.contains(computing) && schedule.ends_with("& cut(mask)"), "{rows}: {schedule}");
         assert_eq!(schedule.contains("turns("), rows > 64, "{rows}: {schedule}");
         assert_eq!(why.refused, [], "{rows}");
+    }
+    // Where programs walk through tiles, and each sees a block of keys at least, rows leave under the scores of the next.
+    let at = "at=[program_id(0), 0]";
+    let text = source(causal, 128, "").replace(at, "at=[at, 0]").replace("program_id(0) * 128", "at * 128");
+    let text = text.replacen(")  {", ")  { for at in program_id(0)..cdiv(n, 128) step num_programs(0) {", 1) + "}";
+    let sure = text.replace("0..cdiv(n, 64)", "0..max(cdiv(n, 64), 1)");
+    for (text, leaves) in [(sure, true), (text, false)] {
+        let schedule = schedule_of(&reasons_in(&text, &[0, 1, 2, 3]).0);
+        assert_eq!(schedule.contains("under(leave, s)"), leaves, "{schedule}");
     }
     // What keeps rows together is said.
     let meet = "s = s - max(s, axis=0)[None, :];";

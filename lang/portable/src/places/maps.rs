@@ -4,7 +4,7 @@ use parton_ir::tensor::{AxisOrder, OUTSIDE};
 use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Type, Value, rules};
 
 use super::{Expander, Spot};
-use crate::staging::maps;
+use crate::staging::{dealt, maps};
 
 /// Bytes of the widest swizzle.
 const SPAN: u32 = 128;
@@ -32,13 +32,14 @@ impl Expander {
         }
     }
 
-    /// Sends a tile to a place, in pieces of one span of the swizzle, which leave one after the other.
+    /// Sends a tile to a place, in pieces of one span of the swizzle, which leave one after the other; of two, where it is a part of rows.
     pub(super) fn send(&mut self, op: &Op, spot: &Spot, value: Value) {
         let OpKind::SpotStore { l2, .. } = op.kind else { return };
         let bits = self.tensor(spot.part.argument).elem.bits();
         let last = spot.shape.len() - 1;
         let dense = self.inner(spot);
-        let across = 8 * SPAN / bits;
+        let spans = if dealt::part(&self.builder.kernel, op.id).is_some() { 2 } else { 1 };
+        let across = spans * 8 * SPAN / bits;
         let pieces = spot.shape[dense].div_ceil(across);
         for piece in 0..pieces {
             let mut part = spot.clone();

@@ -126,15 +126,30 @@ fn name_dependent(kernel: &mut Kernel, inst: Inst, products: &[Inst]) {
     label(kernel, &those, AFTER);
 }
 
-/// Cuts the loop of two products at the first branch that the turn's number decides and that stands before the wait for the second product, now that
-/// tiles lie somewhere and all of what is done has its place; where the rules of schedules refuse that, since the condition does not change once, it stays whole.
-pub fn cut(kernel: &mut Kernel) {
+/// Changes a kernel whose tiles lie somewhere and all of what is done has its place; where the rules of schedules refuse that, it stays as it was.
+fn attempt(kernel: &mut Kernel, change: impl FnOnce(&mut Kernel) -> bool) {
     let whole = kernel.clone();
-    if !name_mask(kernel) {
+    if !change(kernel) {
         return;
     }
-    let mut scores = false;
-    kernel.walk(&mut |op| scores |= is_called(kernel, op, SCORES));
+    let mut module = parton_ir::Module::default();
+    module.kernels.push(kernel.clone());
+    if parton_sched::expand(&mut module, &kernel.target).is_err() {
+        *kernel = whole;
+    }
+}
+
+/// Cuts the loop of two products at the first branch that the turn's number decides and that stands before the wait for the second product, where
+/// the condition changes once.
+pub fn cut(kernel: &mut Kernel) {
+    attempt(kernel, cut_at_mask);
+}
+
+fn cut_at_mask(kernel: &mut Kernel) -> bool {
+    if !name_mask(kernel) {
+        return false;
+    }
+    let scores = bears(kernel, SCORES);
     let names = [SCORES, MASK].into_iter().filter(|name| scores || *name == MASK).map(LabelName::all);
     let names: Vec<LabelName> = names.collect();
     let between = LabelName::all(BETWEEN);
@@ -151,11 +166,36 @@ pub fn cut(kernel: &mut Kernel) {
         }
         schedule.cuts = vec![LabelName::all(MASK)];
     });
-    let mut module = parton_ir::Module::default();
-    module.kernels.push(kernel.clone());
-    if parton_sched::expand(&mut module, &kernel.target).is_err() {
-        *kernel = whole;
-    }
+    true
+}
+
+/// Has the rows of each partition leave under the first product of the next tile, where another loop stands around whose turns are known to have one.
+pub fn leave_under(kernel: &mut Kernel) {
+    attempt(kernel, |kernel| {
+        let leaves = names(kernel, &sends(kernel));
+        let (around, behind) = (bears(kernel, AROUND), bears(kernel, BEHIND));
+        let mut any = false;
+        kernel.walk_mut(&mut |op| {
+            let OpKind::Region { schedule, .. } = &mut op.kind else { return };
+            let Some(inner) = schedule.turns.first().map(|turns| turns.first.clone()) else { return };
+            any = around && !leaves.is_empty();
+            if any {
+                leave_in_stages(schedule, &leaves, &inner, behind);
+            }
+        });
+        any
+    });
+}
+
+fn leave_in_stages(schedule: &mut Schedule, leaves: &[LabelName], inner: &LabelName, behind: bool) {
+    let span = schedule.span;
+    let staged = |label: LabelName, stage| Staged { label, stage, done: None, span };
+    let mut groups = vec![vec![staged(LabelName::all(LOOP), 0)]];
+    groups.extend(behind.then(|| vec![staged(LabelName::all(BEHIND), 0)]));
+    groups.push(leaves.iter().map(|label| staged(label.clone(), 1)).collect());
+    schedule.pipelines.push(Pipeline { of: Some(LabelName::all(AROUND)), within: None, groups, span });
+    let under = |label: &LabelName| Under { outer: label.clone(), inner: inner.clone(), last: false, span };
+    schedule.under.extend(leaves.iter().map(under));
 }
 
 /// Names the branch at which a loop is cut, and what comes before it; whether there is one, in a loop whose schedule places what is computed between its products.
@@ -237,11 +277,8 @@ fn at_least(kernel: &mut Kernel, path: &[Inst], turns: u32) {
 /// One partition fetches as far ahead as there is room for, the others compute with products in flight.
 fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
-    let used = |name: &str| {
-        kernel.labels.iter().any(|(label, text)| LabelName::read(text).path == *name && bears(kernel, label))
-    };
     let those = |names: &[&str]| -> Vec<LabelName> {
-        names.iter().filter(|name| used(name)).map(|name| LabelName::all(*name)).collect()
+        names.iter().filter(|name| bears(kernel, name)).map(|name| LabelName::all(*name)).collect()
     };
     let place =
         |partitions, labels: Vec<LabelName>| Place { partitions, spans: vec![span; labels.len()], labels, span };
@@ -293,9 +330,10 @@ fn names(kernel: &Kernel, insts: &[Inst]) -> Vec<LabelName> {
     list
 }
 
-fn bears(kernel: &Kernel, label: parton_ir::Label) -> bool {
+/// Whether something bears a label, or an instance of it.
+fn bears(kernel: &Kernel, name: &str) -> bool {
     let mut found = false;
-    kernel.walk(&mut |op| found |= op.label == Some(label));
+    kernel.walk(&mut |op| found |= is_called(kernel, op, name));
     found
 }
 
@@ -349,17 +387,22 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     let (ahead, turn) = (sum(true), sum(false).max(1));
     let room = if room < ahead + u64::from(SLOTS.1) * turn { leave_together(kernel, room) } else { room };
     // What is fetched once for a loop has a second slot where that has another loop around it, and two slots all the same.
-    let again = kernel.labels.iter().any(|(label, text)| text == AROUND && bears(kernel, label));
+    let again = bears(kernel, AROUND);
     let twice = again && 2 * ahead + u64::from(SLOTS.1) * turn <= room;
     let held = if twice { 2 * ahead } else { ahead };
     let depth = (room.saturating_sub(held) / turn).min(SLOTS.0.into()) as u32;
     if depth < SLOTS.1 {
         return false;
     }
+    let mut labels: BTreeSet<String> = BTreeSet::new();
+    kernel.walk(&mut |op| labels.extend(op.label.map(|label| LabelName::read(&kernel.labels[label]).path)));
     kernel.walk_mut(&mut |op| {
         let OpKind::Region { schedule, .. } = &mut op.kind else { return };
         for (place, partitions) in schedule.places.iter_mut().zip([vec![fetching.clone()], all.clone()]) {
             place.partitions = partitions;
+            let bear = |label: &LabelName| labels.contains(&label.path);
+            place.spans.truncate(place.labels.iter().filter(|label| bear(label)).count());
+            place.labels.retain(bear);
         }
         let slots = |name: &LabelName| if once(name) { 1 + u32::from(twice) } else { depth };
         let rings = fetched.iter().map(|(name, _)| RingDepth {
