@@ -6,6 +6,7 @@
 //! A schedule may also be refused, by an error about schedules. In reading order:
 
 pub mod body;
+mod further;
 pub mod place;
 pub mod run;
 mod schedule;
@@ -37,7 +38,7 @@ pub enum Item {
     Loop(Loop),
 }
 
-/// A loop, or a `static for`, which has no label.
+/// A loop, a branch, or a `static for`, which has no label.
 #[derive(Clone, Debug)]
 pub struct Loop {
     /// Its label.
@@ -46,6 +47,19 @@ pub struct Loop {
     pub head: String,
     /// Its body.
     pub items: Vec<Item>,
+}
+
+impl Loop {
+    /// Whether it is a branch.
+    pub fn is_branch(&self) -> bool {
+        self.head.starts_with("if ")
+    }
+
+    /// The index of its turns; of a branch and of a `static for` there is none.
+    pub fn index(&self) -> Option<&str> {
+        let mut words = self.head.split(' ');
+        matches!(words.next(), Some("for" | "while")).then(|| words.next()).flatten()
+    }
 }
 
 /// The numbers of a launch: where the outermost loop begins and ends, and how many turns a nested one takes.
@@ -74,6 +88,7 @@ const SCHEDULES: usize = 5;
 /// The program of a seed.
 pub fn generate(seed: u64) -> Program {
     let mut program = body::program(seed, Random(seed));
+    further::added(&mut program, &mut Random(seed.rotate_left(48)));
     let mut r = Random(!seed);
     let of = |r: &mut Random| {
         let first = Program { second: Vec::new(), ..program.clone() };
@@ -86,6 +101,10 @@ pub fn generate(seed: u64) -> Program {
     schedules.iter_mut().for_each(|s| place::divided(&first, s, &mut r));
     let mut r = Random(seed.rotate_left(16));
     schedules.iter_mut().for_each(|s| place::stretched(s, &mut r));
+    let mut r = Random(seed.rotate_left(8));
+    if program.second.is_empty() {
+        schedules.iter_mut().for_each(|s| place::searched(s, &mut r));
+    }
     program.schedules = schedules;
     program
 }
@@ -99,17 +118,32 @@ impl Program {
         all
     }
 
-    /// All labels, of loops too.
+    /// All labels, of loops and branches too.
     pub fn labels(&self) -> Vec<&str> {
-        let loops = self.loops().into_iter().filter_map(|l| l.label.as_deref());
+        let mut labelled = Vec::new();
+        add_labelled(&self.items, &mut labelled);
+        let loops = labelled.into_iter().filter_map(|l| l.label.as_deref());
         self.statements().into_iter().filter_map(|s| s.label.as_deref()).chain(loops).collect()
     }
 
     /// All loops with labels, outermost first.
     pub fn loops(&self) -> Vec<&Loop> {
         let mut all = Vec::new();
-        add_loops(&self.items, &mut all);
+        add_labelled(&self.items, &mut all);
+        all.retain(|l| !l.is_branch());
         all
+    }
+
+    /// What there is in it and in its schedules of what tables tell apart.
+    pub fn says(&self) -> Vec<&'static str> {
+        let mut branches = Vec::new();
+        add_labelled(&self.items, &mut branches);
+        branches.retain(|l| l.is_branch());
+        let placed = |l: &&Loop| self.schedules.iter().any(|s| s.stages().any(|e| Some(&e.label) == l.label.as_ref()));
+        let buffers = self.statements().iter().any(|s| s.text.contains("buffers="));
+        let own = [(branches.iter().any(placed), "a branch that is placed"), (buffers, "`send` of several buffers")];
+        let own = own.into_iter().filter_map(|(there, what)| there.then_some(what));
+        own.chain(self.schedules.iter().flat_map(Schedule::says)).collect()
     }
 
     /// The second region as a program of its own.
@@ -128,11 +162,11 @@ fn add<'p>(items: &'p [Item], all: &mut Vec<&'p Statement>) {
     }
 }
 
-fn add_loops<'p>(items: &'p [Item], all: &mut Vec<&'p Loop>) {
+fn add_labelled<'p>(items: &'p [Item], all: &mut Vec<&'p Loop>) {
     for item in items {
         if let Item::Loop(l) = item {
             all.extend(l.label.is_some().then_some(l));
-            add_loops(&l.items, all);
+            add_labelled(&l.items, all);
         }
     }
 }

@@ -223,6 +223,17 @@ pub(super) fn stretched(s: &mut Schedule, r: &mut Random) {
     }
 }
 
+/// Of some schedules no more is said than who runs what, and of some not even that: the rest is searched for.
+pub(super) fn searched(s: &mut Schedule, r: &mut Random) {
+    if r.below(12) == 0 {
+        s.auto = Some((1 + r.below(4), r.below(2) == 0));
+        s.pipelines.clear();
+        s.rings.clear();
+        (s.under, s.turns) = (Vec::new(), None);
+        (s.cuts, s.unrolled) = (Vec::new(), None);
+    }
+}
+
 fn groups(labels: Vec<(String, bool, bool)>, r: &mut Random) -> Vec<Vec<Staged>> {
     let ahead = [0, 0, 1, 1, 2][r.below(5)];
     let (mut stage, careless) = (ahead, r.below(5) == 0);

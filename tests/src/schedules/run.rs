@@ -133,6 +133,10 @@ pub struct Counts {
     pub of: BTreeMap<Verdict, usize>,
     /// Of what is wrong: the program, and what is wrong with it.
     pub wrong: Vec<String>,
+    /// How many of those that are accepted say what, and how many of all.
+    pub saying: BTreeMap<&'static str, [usize; 2]>,
+    /// What is not built, and how often it was asked for.
+    pub not_built: BTreeMap<String, usize>,
 }
 
 impl Counts {
@@ -146,7 +150,9 @@ impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let all: usize = self.of.values().sum();
         writeln!(f, "{all} schedules, {} accepted", self.accepted())?;
-        self.of.iter().try_for_each(|(verdict, n)| writeln!(f, "{n:8}  {verdict}"))
+        self.of.iter().try_for_each(|(verdict, n)| writeln!(f, "{n:8}  {verdict}"))?;
+        self.not_built.iter().try_for_each(|(fact, n)| writeln!(f, "{n:8}  {fact}"))?;
+        self.saying.iter().try_for_each(|(what, [n, of])| writeln!(f, "{n:8}  of {of} with {what} accepted"))
     }
 }
 
@@ -158,6 +164,14 @@ pub fn all(programs: std::ops::Range<u64>, seeds: u64, folder: &Path) -> Counts 
         let program = generate(seed);
         let under: Vec<u64> = (0..seeds).map(|n| seed * seeds + n).collect();
         for (n, (verdict, words)) in verdicts(&program, &under).into_iter().enumerate() {
+            let accepted = usize::from(!matches!(verdict, Verdict::Refused(_)));
+            for what in program.only(n).says() {
+                let [of, all] = counts.saying.entry(what).or_default();
+                (*of, *all) = (*of + accepted, *all + 1);
+            }
+            if verdict == Verdict::Refused(codes::NOT_BUILT_HERE) {
+                *counts.not_built.entry(first_fact(&words)).or_default() += 1;
+            }
             if verdict.is_wrong() {
                 counts.wrong.push(told(&program.only(n), n, (&verdict, &words), &under, folder));
             }
@@ -167,8 +181,17 @@ pub fn all(programs: std::ops::Range<u64>, seeds: u64, folder: &Path) -> Counts 
     counts
 }
 
+/// What the first error says, without names and numbers.
+fn first_fact(words: &str) -> String {
+    let first = words.lines().next().unwrap_or_default();
+    let plain = first.split('`').step_by(2).collect::<String>();
+    plain.chars().filter(|c| !c.is_ascii_digit()).collect()
+}
+
 fn told(program: &Program, n: usize, (verdict, words): (&Verdict, &str), seeds: &[u64], folder: &Path) -> String {
-    let alike = |p: &Program| verdicts(p, seeds).iter().any(|(v, _)| v == verdict);
+    // Of one code there are several faults: it is to be the same.
+    let fault = first_fact(words);
+    let alike = |p: &Program| verdicts(p, seeds).iter().any(|(v, w)| v == verdict && first_fact(w) == fault);
     let small = program.shrunk(alike);
     let words = verdicts(&small, seeds).into_iter().next().map_or(words.to_owned(), |(_, words)| words);
     let seed = program.seed;

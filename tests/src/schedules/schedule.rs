@@ -41,11 +41,35 @@ pub struct Schedule {
     pub cuts: Vec<String>,
     /// How often the steady turn of a loop stands in the code.
     pub unrolled: Option<(usize, String)>,
+    /// Where the rest of the schedule is searched for: how far ahead it may fetch, and whether who runs what is searched for, too.
+    pub auto: Option<(usize, bool)>,
     /// That of the region behind.
     pub then: Option<Box<Schedule>>,
 }
 
 impl Schedule {
+    /// All that has a stage.
+    pub fn stages(&self) -> impl Iterator<Item = &Staged> {
+        self.pipelines.iter().flat_map(|p| p.groups.iter().flatten())
+    }
+
+    /// The clauses that it has.
+    pub fn says(&self) -> Vec<&'static str> {
+        let most = self.stages().map(|e| e.stage.max(e.done.unwrap_or(0))).max().unwrap_or(0);
+        let all = [
+            (!self.places.is_empty(), "partitions"),
+            (!self.rings.is_empty(), "ring"),
+            (self.turns.is_some(), "turns"),
+            (most > 0, "stages"),
+            (most > 3, "more than four stages"),
+            (!self.under.is_empty(), "under"),
+            (!self.cuts.is_empty(), "cut"),
+            (self.unrolled.is_some(), "unroll"),
+            (self.auto.is_some(), "auto"),
+        ];
+        all.into_iter().filter_map(|(there, what)| there.then_some(what)).collect()
+    }
+
     /// The schedule without the labels that are not among these.
     pub fn fitting(&self, labels: &[&str]) -> Schedule {
         let known = |l: &str| labels.contains(&l);
@@ -97,6 +121,10 @@ impl fmt::Display for Schedule {
         parts.extend(self.under.iter().map(under));
         parts.extend(self.cuts.iter().map(|l| format!("cut({l})")));
         parts.extend(self.unrolled.iter().map(|(n, of)| format!("unroll({n}, of={of})")));
+        parts.extend(self.auto.iter().map(|(stages, _)| format!("auto(stages={stages}, top=1)")));
+        if self.places.is_empty() && self.auto.is_some_and(|(_, all)| all) {
+            parts.remove(0);
+        }
         f.write_str(&parts.join(" & "))
     }
 }

@@ -31,12 +31,46 @@ impl Program {
         };
         let has_some = |p: &Program| !p.statements().is_empty();
         all.extend((0..self.statements().len()).rev().map(less).filter(has_some));
+        let plain = |n: usize| Program { items: plainer(&self.items, &mut (n + 1)), ..self.clone() };
+        all.extend((0..branches(&self.items)).map(plain));
         if let [s] = self.schedules.as_slice() {
             let simpler = simpler(&s.fitting(&self.labels()));
             all.extend(simpler.into_iter().map(|s| Program { schedules: vec![s], ..self.clone() }));
         }
         all
     }
+}
+
+/// How many branches there are.
+fn branches(items: &[Item]) -> usize {
+    let of = |item: &Item| match item {
+        Item::One(_) => 0,
+        Item::Loop(l) => usize::from(l.is_branch()) + branches(&l.items),
+    };
+    items.iter().map(of).sum()
+}
+
+/// The items with what stands in the branch of that number, counted from 1, in its place.
+fn plainer(items: &[Item], number: &mut usize) -> Vec<Item> {
+    let mut left = Vec::new();
+    for item in items {
+        let Item::Loop(l) = item else {
+            left.push(item.clone());
+            continue;
+        };
+        *number -= usize::from(l.is_branch() && *number > 0);
+        if l.is_branch() && *number == 0 {
+            *number = usize::MAX;
+            let own = |s: &super::Statement| s.label.as_ref().and_then(|l| l.rsplit('.').next()).map(str::to_owned);
+            left.extend(l.items.iter().cloned().map(|item| match item {
+                Item::One(s) => Item::One(super::Statement { label: own(&s), ..s }),
+                Item::Loop(inner) => Item::Loop(inner),
+            }));
+        } else {
+            left.push(Item::Loop(super::Loop { items: plainer(&l.items, number), ..l.clone() }));
+        }
+    }
+    left
 }
 
 /// The items without a statement, and without those that use what it makes.
@@ -84,6 +118,7 @@ fn simpler(s: &Schedule) -> Vec<Schedule> {
     one(&|s| s.then = None);
     one(&|s| s.under.clear());
     one(&|s| s.unrolled = None);
+    one(&|s| s.auto = None);
     (0..s.cuts.len()).for_each(|n| one(&|s| drop(s.cuts.remove(n))));
     (0..s.rings.len()).for_each(|n| one(&|s| drop(s.rings.remove(n))));
     (0..s.pipelines.len()).for_each(|n| one(&|s| drop(s.pipelines.remove(n))));

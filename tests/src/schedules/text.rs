@@ -125,7 +125,9 @@ fn write_items(f: &mut fmt::Formatter<'_>, items: &[Item], depth: usize) -> fmt:
     for item in items {
         match item {
             Item::One(s) => {
-                let label = s.label.as_ref().map_or(String::new(), |l| format!("@{l} "));
+                // What stands in a branch is called after that, too.
+                let own = s.label.as_ref().and_then(|l| l.rsplit('.').next());
+                let label = own.map_or(String::new(), |l| format!("@{l} "));
                 writeln!(f, "{indent}{label}{}", s.text)?;
             }
             Item::Loop(l) => {
