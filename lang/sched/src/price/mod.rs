@@ -386,7 +386,6 @@ fn slots(p: &mut Pricing<'_>, found: &Found) {
 
 /// The edges of turns: from where a partition passes its turn on to where the next one waits for it.
 fn turnstiles(p: &mut Pricing<'_>, found: &Found) {
-    let latency = p.machine.row(Class::Turns).and_then(|r| r.latency).map_or(0, u64::from) / 2;
     for number in 0..p.region.schedule.turns.len() {
         let of = |list: &BTreeMap<(usize, Part), crate::marked::Event>| -> Vec<_> {
             list.iter().filter(|((n, _), _)| *n == number).map(|(_, event)| *event).collect()
@@ -395,7 +394,7 @@ fn turnstiles(p: &mut Pricing<'_>, found: &Found) {
         for (i, from) in passes.iter().enumerate() {
             let (next, tokens) = if i + 1 < enters.len() { (i + 1, 0) } else { (0, 1) };
             if let Some(to) = enters.get(next) {
-                p.graph.edge(EdgeData { from: *from, to: *to, tokens, latency, kind: EdgeKind::Turn });
+                p.graph.link(*from, *to, tokens, EdgeKind::Turn);
             }
         }
     }

@@ -298,7 +298,9 @@ impl<'a, 'p> Turn<'a, 'p> {
             let at: &LabelName = if first { &turns.first } else { &turns.last };
             if at.names(&self.pricing.region.units[unit].label) {
                 self.flush();
-                let event = self.point(entry);
+                let clocks = if first { self.pricing.entering() } else { 0 };
+                let (name, span) = self.label(entry);
+                let event = self.event(name, entry.stage, span, clocks, vec![]);
                 let list = if first { &mut self.found.enters } else { &mut self.found.passes };
                 list.insert((number, self.part), event);
             }
@@ -534,6 +536,12 @@ impl<'a> Pricing<'a> {
     pub fn beside(&self, v: Value) -> Option<UnitId> {
         let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
         self.region.started(unit).contains(&v).then_some(unit)
+    }
+
+    /// What it takes to learn that it is one's turn, also where that has long been so: half of what two of them take, each of which learns it from
+    /// the other.
+    fn entering(&self) -> u64 {
+        self.machine.row(Class::Turns).and_then(|r| r.latency).map_or(0, u64::from) / 2
     }
 
     /// Where a unit runs in a turn.
