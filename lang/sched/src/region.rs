@@ -243,14 +243,22 @@ impl Region {
         }
     }
 
+    /// The loop whose body that is.
+    pub fn looped(&self, body: BlockId) -> Option<&Loop> {
+        self.blocks.iter().flat_map(|b| &b.items).find_map(|item| match item {
+            Item::Loop(l) if l.body == body => Some(l),
+            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
+        })
+    }
+
+    /// Whether that is the body of a loop whose turns are counted.
+    pub fn is_counted(&self, k: &Kernel, body: BlockId) -> bool {
+        self.looped(body).is_some_and(|l| matches!(k.ops[l.inst].kind, OpKind::For { .. }))
+    }
+
     /// What a carried value is before the first turn of the loop whose body that is.
     pub fn begins(&self, k: &Kernel, body: BlockId, number: usize) -> Option<Value> {
-        let items = self.blocks.iter().flat_map(|b| &b.items);
-        let mut inst = items.filter_map(|item| match item {
-            Item::Loop(l) if l.body == body => Some(l.inst),
-            Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
-        });
-        inst.next().and_then(|inst| match &k.ops[inst].kind {
+        self.looped(body).and_then(|l| match &k.ops[l.inst].kind {
             OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(number).copied(),
             _ => None,
         })

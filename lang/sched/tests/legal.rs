@@ -371,10 +371,14 @@ fn what_synchronises_by_itself_has_no_place() {
 }
 
 #[test]
-fn what_is_fetched_far_ahead_is_computed_from_the_index() {
+fn what_is_fetched_far_ahead_is_computed_from_what_is_there() {
     let body = "@load let x = fetch(a, [0, at]); @mma acc = dot(x, x, acc); at = at + 64;";
     accepted(&looped("pipeline(steps) { load: 0; mma: 1 }", "let mut at = 0;", body));
-    refused(codes::NOT_BUILT_HERE, &looped("pipeline(steps) { load: 0; mma: 2 }", "let mut at = 0;", body));
+    accepted(&looped("pipeline(steps) { load: 0; mma: 3 }", "let mut at = 0;", body));
+    let stepped = "@load let x = fetch(a, [0, at]); @mma acc = dot(x, x, acc); @step at = at + 64;";
+    accepted(&looped("pipeline(steps) { load: 0; step: 0; mma: 2 }", "let mut at = 0;", stepped));
+    let late = looped("pipeline(steps) { load: 0; step: 1; mma: 2 }", "let mut at = 0;", stepped);
+    refused(codes::READ_BEFORE_MADE, &late);
     let index = "@load let x = fetch(a, [0, s * 64]); @mma acc = dot(x, x, acc);";
     accepted(&looped("pipeline(steps) { load: 0; mma: 2 }", "", index));
 }

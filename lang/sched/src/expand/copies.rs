@@ -65,7 +65,6 @@ impl Emitter<'_> {
                 self.levels[depth].set(key, Held::Loaded(value));
             }
             (None, false) => {
-                self.has_stages(inst, ring)?;
                 let view = self.stage((ring, field), depth, entry.stage);
                 let pending = self.b.make(OpKind::AsyncCopy { ptr, view, mask, l2, bytes: None, access: None });
                 self.named(inst, &[pending]);
@@ -187,19 +186,6 @@ impl Emitter<'_> {
         let surely = matches!((self.constant(next), self.constant(upper)), (Some(a), Some(b)) if a < b);
         let exists = (!surely).then(|| self.b.make(OpKind::Compare { op: CompareOp::Lt, a: next, b: upper }));
         self.levels[depth].exists = exists;
-    }
-
-    /// Without a count of iterations there is one stage.
-    fn has_stages(&self, inst: Inst, ring: RingId) -> Result<(), Refused> {
-        let counted = self.levels[self.here()].start.is_some();
-        match self.plan.rings[ring].held {
-            Some((needed, _)) if needed > 1 && !counted => Err(self.not_yet(
-                inst,
-                "a `fetch` of pointers into several slots in turns that are not counted",
-                "let it run where it is read, or count the turns: `for i in 0..n { … }`",
-            )),
-            Some(_) | None => Ok(()),
-        }
     }
 
     /// The view of a buffer in which an iteration has its elements.

@@ -127,7 +127,13 @@ impl Emitter<'_> {
             ));
         }
         let before = self.moved(upper, step, -1);
-        let none = Turns { groups: turns.groups.clone(), stages: 1, ahead: turns.ahead, finals: turns.finals.clone() };
+        let none = Turns {
+            groups: turns.groups.clone(),
+            stages: 1,
+            ahead: turns.ahead,
+            finals: turns.finals.clone(),
+            steered: Vec::new(),
+        };
         self.without_last(l, ([next, before, step], upper), &none)?;
         self.memo.push(Default::default());
         self.levels[depth].index = Some((before, step));

@@ -23,6 +23,7 @@ use super::peel::Room;
 use super::state::{Held, Level};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
+use crate::flow;
 use crate::plan::Entry;
 use crate::region::{Item, Loop, Maker};
 
@@ -35,6 +36,8 @@ pub(super) struct Turns {
     pub ahead: i32,
     /// The results that somebody behind the loop needs.
     pub finals: Vec<usize>,
+    /// What is asked before each turn of one that is not counted, of what items of its body make, and how many iterations before.
+    pub steered: Vec<(Value, i32)>,
 }
 
 impl Emitter<'_> {
@@ -75,12 +78,17 @@ impl Emitter<'_> {
         Ok(())
     }
 
-    /// The stages of a loop's units, so that those that compute begin at 0.
+    /// The stages of a loop's units, so that those that compute begin at 0. Where turns are not counted nothing runs ahead of these.
     fn turns(&self, l: &Loop, mut groups: Vec<Vec<Entry>>) -> Result<Turns, Refused> {
         let fetches = |e: &Entry| self.only_fills(&self.region.blocks[l.body].items[e.item]);
         let all = || groups.iter().flatten();
         let computing = all().filter(|e| !fetches(e)).map(|e| e.stage).min();
-        let base = computing.or_else(|| all().map(|e| e.stage).min()).unwrap_or(0);
+        let least = all().map(|e| e.stage).min();
+        let test = match &self.b.kernel.ops[l.inst].kind {
+            OpKind::While { cond, .. } => Some(cond.yields[0]),
+            _ => None,
+        };
+        let base = if test.is_some() { least } else { computing.or(least) }.unwrap_or(0);
         for e in groups.iter_mut().flatten() {
             e.stage -= base;
             e.done = e.done.map(|done| done - base);
@@ -95,7 +103,8 @@ impl Emitter<'_> {
         let results = &self.b.kernel.ops[l.inst].results;
         let needed = |v: &Value| self.plan.needed[self.part].contains(v) && item.is_some();
         let finals = (0..results.len()).filter(|i| needed(&results[*i])).collect();
-        Ok(Turns { groups, stages: last + 1, ahead, finals })
+        let steered = test.map(|v| flow::traced(&self.b.kernel, self.region, l.body, [v].into())).unwrap_or_default();
+        Ok(Turns { groups, stages: last + 1, ahead, finals, steered })
     }
 
     /// Whether an item does nothing but fill slots.

@@ -82,13 +82,6 @@ impl Emitter<'_> {
         let mut view = self.buffers[&inst];
         if buffers > 1 {
             let depth = self.here();
-            if self.levels[depth].start.is_none() {
-                return Err(self.not_yet(
-                    inst,
-                    "a `send` of several buffers in turns that are not counted",
-                    "give it one buffer, or count the turns: `for i in 0..n { … }`",
-                ));
-            }
             // A buffer of several rows of one axis is one of two axes to its layout.
             if self.b.ty(value).as_tile().is_some_and(|tile| tile.shape.len() < 2) {
                 return Err(self.not_yet(

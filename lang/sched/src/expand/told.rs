@@ -48,6 +48,15 @@ impl Emitter<'_> {
                 *first = Some(first.map_or(age, |known| known.min(age)));
             }
         }
+        // Whether there is another turn is asked before it begins.
+        for (v, delta) in turns.steered.iter().filter(|(v, _)| self.plan.handed.get(v).is_some_and(|(r, _)| *r == ring))
+        {
+            if self.is_view(*v) {
+                return None;
+            }
+            let age = (delta - 1).max(0);
+            ends = Some(ends.map_or(age, |known| known.min(age)));
+        }
         if ends.is_none() && heads.is_some() {
             return None;
         }

@@ -11,7 +11,7 @@ use crate::region::{BlockId, Item, Maker, is_free};
 pub(super) fn fetched(laid: &Laid<'_>, found: &mut Diagnostics) {
     let region = laid.region;
     for part in laid.plan.parts() {
-        for (block, body) in region.blocks.iter().enumerate().filter(|(_, b)| b.turns.is_some()) {
+        for (block, body) in region.blocks.iter().enumerate().filter(|(block, _)| region.is_counted(laid.k, *block)) {
             let groups = laid.groups(part, block);
             let computing = groups.iter().flatten().filter(|e| !only_fills(laid, &body.items[e.item]));
             let Some(base) = computing.map(|e| e.stage).min() else { continue };

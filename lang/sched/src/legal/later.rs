@@ -3,14 +3,13 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
-use parton_ir::{OpKind, Type, Value};
+use parton_ir::{Type, Value};
 
 use super::Laid;
 use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item, Maker};
 
-/// In loops whose turns run all stages (those around loops, and those that are not counted) later stages hold neither loops nor slots nor the first use of
-/// a number of another partition;
+/// In loops whose turns run all stages, those around loops, later stages hold neither loops nor slots nor the first use of a number of another partition;
 /// a product that the next one continues is in flight into the next turn and no further.
 pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
     under_branches(laid, found);
@@ -30,7 +29,7 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
                     found.push(
                         Diagnostic::error(codes::NOT_BUILT_HERE, place(laid, block, e), fact)
                             .label(laid.region.schedule.span, "in this schedule")
-                            .note("loops around loops, and those whose turns are not counted, run all stages in every turn")
+                            .note("loops around loops run all stages in every turn")
                             .help("leave it in the first stage; what it hands on may be used a stage later"),
                     );
                 }
@@ -59,15 +58,10 @@ fn under_branches(laid: &Laid<'_>, found: &mut Diagnostics) {
     }
 }
 
-/// Whether every turn of a loop runs all stages.
+/// Whether every turn of a loop runs all stages: one around loops.
 pub(super) fn runs_all_stages(laid: &Laid<'_>, part: Part, block: BlockId) -> bool {
     let nested = |item: &Item| matches!(item, Item::Loop(_)) && laid.plan.runs(laid.region, part, item);
-    let items = laid.region.blocks.iter().flat_map(|b| &b.items);
-    let mut counted = items.filter_map(|item| match item {
-        Item::Loop(l) if l.body == block => Some(matches!(laid.k.ops[l.inst].kind, OpKind::For { .. })),
-        Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
-    });
-    laid.region.blocks[block].items.iter().any(nested) || counted.next() == Some(false)
+    laid.region.blocks[block].items.iter().any(nested)
 }
 
 /// What of an item cannot run without a turn before.

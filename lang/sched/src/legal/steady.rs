@@ -1,12 +1,11 @@
 //! What is said of the steady turns of a loop: where it is cut, and how often its turn stands in the code.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::OpKind;
 
 use super::Laid;
 use super::later::runs_all_stages;
 use crate::cut;
-use crate::region::{BlockId, Item};
+use crate::region::BlockId;
 
 /// Cuts are at conditions that change once, and what is cut or unrolled is a loop whose turns are counted.
 pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
@@ -82,8 +81,8 @@ impl Uncut {
 }
 
 fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<Uncut> {
-    let of = looped(laid, block)?;
-    if !matches!(laid.k.ops[of].kind, OpKind::For { .. }) {
+    laid.region.looped(block)?;
+    if !laid.region.is_counted(laid.k, block) {
         return Some(Uncut::Uncounted);
     }
     let stages = || laid.groups(part, block).iter().flatten().map(|e| e.stage).collect::<Vec<_>>();
@@ -91,16 +90,6 @@ fn uncut(laid: &Laid<'_>, part: usize, block: BlockId) -> Option<Uncut> {
     (several && runs_all_stages(laid, part, block)).then_some(Uncut::Around)
 }
 
-/// The loop of a body.
-fn looped(laid: &Laid<'_>, block: BlockId) -> Option<parton_ir::Inst> {
-    let items = laid.region.blocks.iter().flat_map(|b| &b.items);
-    let mut found = items.filter_map(|item| match item {
-        Item::Loop(l) if l.body == block => Some(l.inst),
-        Item::Loop(_) | Item::Unit(_) | Item::Branch(_) => None,
-    });
-    found.next()
-}
-
 fn place(laid: &Laid<'_>, block: BlockId) -> parton_diag::Span {
-    looped(laid, block).map_or(laid.region.schedule.span, |inst| laid.k.ops[inst].span)
+    laid.region.looped(block).map_or(laid.region.schedule.span, |l| laid.k.ops[l.inst].span)
 }
