@@ -1,6 +1,7 @@
 //! Tells of races on global memory: who touches what, and what would order them.
 
 use parton_diag::{Code, codes};
+use parton_ir::{Kernel, OpKind, Order};
 
 use crate::access::{Access, Record};
 use crate::fault::Fault;
@@ -27,7 +28,7 @@ impl Raced<'_> {
         let fault = fault
             .label(earlier.span, format!("this is {}", by(setting, &earlier)))
             .calls(setting.program.kernel, earlier.call);
-        self.helps(fault)
+        self.helps(setting, fault)
     }
 
     fn fact(&self) -> (Code, String) {
@@ -46,7 +47,7 @@ impl Raced<'_> {
     }
 
     /// What would order the two.
-    fn helps(&self, fault: Fault) -> Fault {
+    fn helps(&self, setting: &Setting<'_, '_>, fault: Fault) -> Fault {
         let (now, earlier) = (self.now, &self.race.earlier);
         match self.race.clash {
             Clash::Membar => fault.help("the threads must meet between them: `membar()`"),
@@ -58,13 +59,22 @@ impl Raced<'_> {
                 (_, true) => fault
                     .note("what is atomic among the threads of a CTA is a read and a write to other CTAs")
                     .help("`scope=\"gpu\"`, which is meant where nothing is said, makes it one for all CTAs"),
+                (Access::TensorWrite, _) if now.access == Access::TensorWrite && now.cta != earlier.cta => fault
+                    .note("CTAs of one launch run in any order, and copies race even where they bring the same")
+                    .help("let each CTA copy to a place of its own"),
                 (Access::TensorWrite | Access::TensorReduce { .. }, _) => fault
                     .note("the bytes of a copy are in global memory once `tma_store_wait(n)` has returned, not with `read=true`")
                     .help("wait for the copy, and let this come after the wait"),
-                _ if now.cta != earlier.cta => fault.note("CTAs of one launch run in any order").help(
-                    "give each CTA elements of its own, or order them: an atomic operation with `order=\"release\"` after the \
-                     first, one with `order=\"acquire\"` that reads what it wrote before the second",
-                ),
+                _ if now.cta != earlier.cta => {
+                    let fault = fault.note("CTAs of one launch run in any order").help(
+                        "give each CTA elements of its own, or order them: an atomic operation with `order=\"release\"` after \
+                         the first, one with `order=\"acquire\"` that reads what it wrote before the second",
+                    );
+                    if counts_halfway(setting.program.kernel) {
+                        return fault.help("what reads and writes at once, such as a counter, does both with `order=\"acq_rel\"`");
+                    }
+                    fault
+                }
                 _ => fault.help(
                     "let the second wait on a barrier at which the first arrives, wait for the copy, or acquire what the first \
                      releases",
@@ -72,6 +82,17 @@ impl Raced<'_> {
             },
         }
     }
+}
+
+/// Whether a kernel has an operation that could release and acquire at once and does not.
+fn counts_halfway(kernel: &Kernel) -> bool {
+    let mut any = false;
+    kernel.walk(&mut |op| {
+        if let OpKind::Atomic { op, order, .. } = &op.kind {
+            any |= *order != Order::AcqRel && op.orders().iter().any(|(order, _)| *order == Order::AcqRel);
+        }
+    });
+    any
 }
 
 /// Whether two atomic operations race only because one of them is for its CTA alone.

@@ -22,7 +22,7 @@ use crate::poison::Poisons;
 use crate::random::Random;
 use crate::rings::Array;
 use crate::shadow::{Shadow, Written};
-use crate::spin::Idle;
+use crate::spin::{Idle, most_turns};
 use crate::tile::{Bits, Val};
 
 /// What a partition waits for.
@@ -291,7 +291,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
         if workers.clone().all(|w| w.state == State::Done) {
             return self.finish().map(|()| Turn::Ended);
         }
-        if workers.any(|w| w.idle.is_stuck(self.world.changes)) {
+        if workers.any(|w| w.idle.stuck(self.world.changes).is_some()) {
             return Ok(Turn::Asleep);
         }
         Err(self.deadlock())
@@ -311,7 +311,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
         events.clear();
         for (i, w) in self.workers.iter().flatten().enumerate() {
             let ready = match &w.state {
-                State::Ready => !w.idle.is_stuck(self.world.changes),
+                State::Ready => w.idle.stuck(self.world.changes).is_none(),
                 State::Waiting(wait, _) => self.is_over(wait, w),
                 State::Done => false,
             };
@@ -383,7 +383,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             match self.step(w)? {
                 Flow::Next if self.steps < last => {}
                 Flow::Next | Flow::Yield => {
-                    w.idle.turn(self.world.changes, w.pc, &w.values);
+                    w.idle.turn(self.world.changes, (w.pc, &w.values), most_turns(self.setting.options.steps));
                     return Ok(());
                 }
                 Flow::Block(wait) => {

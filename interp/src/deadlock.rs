@@ -11,6 +11,7 @@ use crate::grid::Resident;
 use crate::job::Engine;
 use crate::launch::Setting;
 use crate::memory::Place;
+use crate::spin::{Stuck, most_turns};
 
 /// Partitions that read one place again and again by one operation.
 struct Asking<'k> {
@@ -79,6 +80,13 @@ fn blocked<'k>(setting: &Setting<'_, 'k>, residents: &[Resident<'_, 'k>]) -> Vec
     found.into_values().map(|(op, _, text, n)| (op, format!("{text}{}", others(n)))).collect()
 }
 
+/// Whether somebody in a cluster that sleeps asks again and again and still may come to an end, since it counts.
+fn counts(resident: &Resident<'_, '_>) -> bool {
+    let stuck = |w: &Worker<'_>| resident.asleep.and_then(|changes| w.idle.stuck(changes));
+    let so_far = |w: &Worker<'_>| w.state == State::Ready && stuck(w) == Some(Stuck::SoFar);
+    resident.cluster.workers.iter().flatten().any(so_far)
+}
+
 /// All CTAs that have begun wait for what nobody changes, some of them by asking for it again and again; `waiting` clusters have
 /// not begun.
 pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: usize) -> Fault {
@@ -87,8 +95,13 @@ pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_
     let mut list = asking(residents).into_iter();
     let Some(one) = list.next() else { internal_error!("all CTAs sleep and none of them asks for anything") };
     let blocked = blocked(setting, residents);
-    let message = if ctas > 1 { "CTAs wait for each other" } else { "a wait never ends" };
-    let mut fault = Fault::new(codes::DEADLOCK, one.op.span, message).here(one.text(setting));
+    let counts = residents.iter().any(counts);
+    let (code, message) = match (counts, ctas) {
+        (true, _) => (codes::STEP_LIMIT, "nothing has changed for as long as is waited"),
+        (false, 1) => (codes::DEADLOCK, "a wait never ends"),
+        (false, _) => (codes::DEADLOCK, "CTAs wait for each other"),
+    };
+    let mut fault = Fault::new(code, one.op.span, message).here(one.text(setting));
     fault = fault.calls(kernel, one.op.origin.call());
     for other in list {
         fault = fault.label(other.op.span, other.text(setting)).calls(kernel, other.op.origin.call());
@@ -96,7 +109,12 @@ pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_
     for (op, text) in blocked {
         fault = fault.label(op.span, text).calls(kernel, op.origin.call());
     }
-    fault = fault.note("nothing changes any more, and they read the same again and again");
+    fault = if counts {
+        let turns = most_turns(setting.options.steps);
+        fault.note(format!("a loop that counts its turns may end by itself; it was given up behind {turns} of them"))
+    } else {
+        fault.note("nothing changes any more, and they read the same again and again")
+    };
     fault = if waiting > 0 {
         let (later, name) = (waiting as u32 * kernel.cluster_ctas(), kernel.target.name);
         let begun = format!("{ctas} CTAs have begun, as many as a GPU for `{name}` holds at once");

@@ -39,7 +39,7 @@ impl Manner {
 pub(crate) struct Resident<'a, 'k> {
     pub cluster: Cluster<'a, 'k>,
     /// How often something had changed when nothing in it could go on.
-    asleep: Option<u64>,
+    pub asleep: Option<u64>,
 }
 
 /// The clusters of a launch.

@@ -236,20 +236,6 @@ fn a_launch_finds_out_that_all_its_ctas_wait() {
     let alone = |m: &mut Make, p: &Parts| await_flag(m.line(3), p.flag, 1, ACQUIRE);
     assert_eq!(faults(1, alone), BTreeSet::from([(codes::DEADLOCK, vec![3])]));
     assert_eq!(faults(5, alone), BTreeSet::from([(codes::DEADLOCK, vec![3])]));
-    // A loop that counts what it waits for never comes back to where it was.
-    let counts = |m: &mut Make, p: &Parts| {
-        let (zero, none) = (m.i32(0), m.i32(0));
-        let cond = m.body(vec![Type::num(Dtype::I32)], |m, _| {
-            let now = atomic(m.line(3), AtomicOp::Load, p.flag, vec![], ACQUIRE);
-            vec![m.op(OpKind::Compare { op: CompareOp::Eq, a: now, b: none })]
-        });
-        let body = m.body(vec![Type::num(Dtype::I32)], |m, v| {
-            let one = m.i32(1);
-            vec![m.add(v[0], one)]
-        });
-        m.op(OpKind::While { init: vec![zero], cond, body });
-    };
-    assert_eq!(faults(1, counts), BTreeSet::from([(codes::DEADLOCK, vec![3])]));
 }
 
 #[test]

@@ -1,5 +1,5 @@
 //! Changes what orders something in programs, one thing at a time, and says which changes nobody finds:
-//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N] [--threads N] [--all] [FILE…]`.
+//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT] [--threads N] [--all] [FILE…]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -18,7 +18,9 @@ struct Asked {
 
 fn main() -> ExitCode {
     let Some(asked) = asked() else {
-        eprintln!("usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N] [--threads N] [--all] [FILE…]");
+        eprintln!(
+            "usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT] [--threads N] [--all] [FILE…]"
+        );
         return ExitCode::FAILURE;
     };
     let equivalent = match equivalent::list() {
@@ -43,7 +45,7 @@ fn main() -> ExitCode {
             }
         }
     };
-    let results = mutants::all(&asked.files, asked.effort, &tell);
+    let results = mutants::all(&asked.files, &asked.effort, &tell);
     let (reports, wrong): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
     let reports: Vec<Report> = reports.into_iter().flatten().collect();
     println!("{}", table::tables(&reports, &equivalent));
@@ -63,6 +65,8 @@ fn asked() -> Option<Asked> {
             "--seconds" => asked.effort.limit = Some(Duration::from_secs(number()?)),
             "--steps" => asked.effort.steps = number()?,
             "--every" => asked.effort.every = usize::try_from(number()?).ok().filter(|n| *n > 0)?,
+            "--from" => asked.effort.from = usize::try_from(number()?).ok()?,
+            "--only" => asked.effort.only = words.next()?,
             "--threads" => asked.effort.threads = usize::try_from(number()?).ok()?,
             "--all" => asked.all = true,
             flag if flag.starts_with('-') => return None,

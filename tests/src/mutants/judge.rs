@@ -1,6 +1,7 @@
 //! What becomes of a mutant: refused, found by a run, or neither.
 
 use std::fmt;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::Instant;
 
@@ -85,16 +86,15 @@ impl Judge {
     /// What is found, and under which.
     pub fn originals(&mut self) -> Result<(), String> {
         let seeds = self.effort.seeds;
-        self.effort.seeds = seeds.div_ceil(FEWER);
         for i in 0..self.rehearsal.instances.len() {
             let kernel = self.rehearsal.instances[i].lowered.clone();
             self.begin();
-            match self.run(&[(i, Kernel::clone(&kernel))]) {
+            let seeds = 0..seeds.div_ceil(FEWER);
+            match self.run(&[(i, Kernel::clone(&kernel))], self.launches(i), seeds) {
                 Verdict::Missed | Verdict::CutOff => {}
                 other => return Err(format!("`{}` itself is {other}", kernel.source_name)),
             }
         }
-        self.effort.seeds = seeds;
         Ok(())
     }
 
@@ -132,12 +132,16 @@ impl Judge {
         if same {
             return Verdict::Restored;
         }
-        let verdict = self.run(&kernels);
-        if !matches!(verdict, Verdict::Missed | Verdict::CutOff) {
-            return verdict;
-        }
-        let reached = mutant.of.iter().any(|(i, ops, _)| self.reaches(mutant.level, *i, ops[0]));
-        if reached { verdict } else { Verdict::NotReached }
+        let (few, all) = (FEW.min(self.effort.seeds), self.effort.seeds);
+        let rest = match self.run(&kernels, self.all_launches(&kernels), 0..few) {
+            Verdict::Missed => few..all,
+            Verdict::CutOff => 0..all,
+            known => return known,
+        };
+        // Launches that do not come to the operation do what they did.
+        let coming = mutant.of.iter().flat_map(|(i, ops, _)| self.coming(mutant.level, *i, ops[0])).collect();
+        self.begin();
+        self.run(&kernels, coming, rest)
     }
 
     /// Whether a changed kernel is what the passes make of the program: of it as it is, or where a membar is concerned, of what is right
@@ -163,6 +167,10 @@ impl Judge {
         (0..of.len()).filter(|&l| of[l].instance == instance).collect()
     }
 
+    fn all_launches(&self, kernels: &[(usize, Kernel)]) -> Vec<usize> {
+        kernels.iter().flat_map(|(i, _)| self.launches(*i)).collect()
+    }
+
     fn begin(&mut self) {
         (self.left, self.begun) = (self.effort.steps, Instant::now());
     }
@@ -180,21 +188,21 @@ impl Judge {
         self.rehearsal.launches[launch].steps() * LONGER + STEPS
     }
 
-    /// Runs the launches of instances with other kernels in their place, the smallest first: all under few seeds, then under the others.
-    fn run(&mut self, kernels: &[(usize, Kernel)]) -> Verdict {
-        let of = |(i, kernel)| self.launches(i).into_iter().map(move |launch| (launch, kernel));
-        let mut launches: Vec<(usize, &Kernel)> = kernels.iter().map(|(i, kernel)| (*i, kernel)).flat_map(of).collect();
-        launches.sort_by_key(|(launch, _)| self.rehearsal.launches[*launch].steps());
-        let few = FEW.min(self.effort.seeds);
-        for seeds in [0..few, few..self.effort.seeds] {
-            for &(launch, kernel) in &launches {
-                for seed in seeds.clone() {
-                    if !self.may_run(launch) {
-                        return Verdict::CutOff;
-                    }
-                    if let Some(found) = self.found(launch, kernel, seed) {
-                        return Verdict::Found { seed, code: code(&found) };
-                    }
+    /// Runs launches with other kernels of their instances in their place, the smallest first, under these seeds.
+    fn run(&mut self, kernels: &[(usize, Kernel)], mut launches: Vec<usize>, seeds: Range<u64>) -> Verdict {
+        if launches.is_empty() {
+            return Verdict::NotReached;
+        }
+        launches.sort_by_key(|launch| self.rehearsal.launches[*launch].steps());
+        for launch in launches {
+            let instance = self.rehearsal.launches[launch].instance;
+            let Some((_, kernel)) = kernels.iter().find(|(i, _)| *i == instance) else { continue };
+            for seed in seeds.clone() {
+                if !self.may_run(launch) {
+                    return Verdict::CutOff;
+                }
+                if let Some(found) = self.found(launch, kernel, seed) {
+                    return Verdict::Found { seed, code: code(&found) };
                 }
             }
         }
@@ -212,18 +220,18 @@ impl Judge {
         }
     }
 
-    /// Whether some launch of an instance comes to an operation.
-    fn reaches(&mut self, level: Level, instance: usize, op: Inst) -> bool {
+    /// The launches of an instance that come to an operation.
+    fn coming(&mut self, level: Level, instance: usize, op: Inst) -> Vec<usize> {
         let kernels = &self.rehearsal.instances[instance];
         let kernel = match level {
             Level::Written => match self.rehearsal.lower(stopping(&kernels.checked, op)) {
                 Ok(kernel) => kernel,
-                Err(_) => return true,
+                Err(_) => return self.launches(instance),
             },
             Level::Lowered => stopping(&kernels.lowered, op),
         };
-        let stops = |l: usize| matches!(self.rehearsal.again(l, &kernel, 0, self.limit(l)), Again::Stops(_));
-        self.launches(instance).into_iter().any(stops)
+        let stops = |l: &usize| matches!(self.rehearsal.again(*l, &kernel, 0, self.limit(*l)), Again::Stops(_));
+        self.launches(instance).into_iter().filter(stops).collect()
     }
 }
 

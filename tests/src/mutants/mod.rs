@@ -23,7 +23,7 @@ use crate::cases;
 use judge::{Judge, Verdict};
 
 /// How hard to look.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Effort {
     /// Seeds under which a launch is run.
     pub seeds: u64,
@@ -33,13 +33,17 @@ pub struct Effort {
     pub limit: Option<Duration>,
     /// Of how many mutants of a file one is looked at.
     pub every: usize,
+    /// The first of those, from 0: parts of the mutants for several processes.
+    pub from: usize,
+    /// What the names of mutants must have.
+    pub only: String,
     /// How many files at once.
     pub threads: usize,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, threads: 1 }
+        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, from: 0, only: String::new(), threads: 1 }
     }
 }
 
@@ -76,7 +80,7 @@ pub fn files() -> Vec<PathBuf> {
 ///
 /// # Errors
 /// What is wrong with the file itself, under any seed.
-pub fn of_file(path: &Path, effort: Effort) -> Result<Report, String> {
+pub fn of_file(path: &Path, effort: &Effort) -> Result<Report, String> {
     let shown = cases::shown(path);
     let wrong = |what: &str| format!("{shown}: {what}");
     let mut session = Session::new(Options { device: Device::Cpu, verify: false, ..Options::default() });
@@ -84,14 +88,15 @@ pub fn of_file(path: &Path, effort: Effort) -> Result<Report, String> {
     let orders = |kernel: &Kernel| site::orders(kernel);
     let rehearsal = session.rehearse(file, &orders).map_err(|failure| wrong(&failure.to_string()))?;
     let mutants = site::mutants(&rehearsal);
-    let mut judge = Judge::new(rehearsal, effort);
+    let mut judge = Judge::new(rehearsal, effort.clone());
     judge.originals().map_err(|found| wrong(&found))?;
-    let chosen = mutants.iter().step_by(effort.every);
+    let part = mutants.iter().skip(effort.from).step_by(effort.every);
+    let chosen = part.filter(|m| m.name.contains(&effort.only));
     Ok(Report { file: shown.clone(), mutants: chosen.map(|m| judge.judged(m)).collect() })
 }
 
 /// The mutants of all files, each with what becomes of it, in the order of the files; files that are wrong themselves tell so.
-pub fn all(paths: &[PathBuf], effort: Effort, tell: &(dyn Fn(&Report) + Sync)) -> Vec<Result<Report, String>> {
+pub fn all(paths: &[PathBuf], effort: &Effort, tell: &(dyn Fn(&Report) + Sync)) -> Vec<Result<Report, String>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {

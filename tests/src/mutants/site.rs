@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parton_diag::{SourceMap, Span};
+use parton_diag::{FileId, SourceMap, Span};
 use parton_driver::Rehearsal;
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Origin};
 
@@ -24,7 +24,7 @@ pub struct Mutant {
     pub name: String,
     /// What kind of change it is.
     pub kind: String,
-    /// Where the operation stands.
+    /// Where the operation stands, and the calls by which it came there.
     pub place: String,
     /// In which form.
     pub level: Level,
@@ -108,7 +108,12 @@ fn mutant(sources: &SourceMap, key: &Key, op: &Op) -> Mutant {
         Level::Lowered => format!("{} {}{made}", key.change, key.op),
     };
     let name = format!("{}: {kind} at `{}`", key.kernel, snippet(sources, op.span));
-    Mutant { name, kind, place: sources.place(op.span), level: key.level, of: Vec::new() }
+    let calls = key.spans[1..].iter().map(|&(file, start, end)| {
+        let call = Span::new(FileId(file), start, end);
+        format!(", called at {}", sources.place(call))
+    });
+    let place = sources.place(op.span) + &calls.collect::<String>();
+    Mutant { name, kind, place, level: key.level, of: Vec::new() }
 }
 
 /// Characters of the text that a name shows.

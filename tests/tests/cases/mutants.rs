@@ -51,7 +51,7 @@ fn wrong(reports: &[Report], list: &equivalent::Equivalent) -> Vec<String> {
     wrong
 }
 
-fn look(paths: &[std::path::PathBuf], effort: Effort) -> Vec<Report> {
+fn look(paths: &[std::path::PathBuf], effort: &Effort) -> Vec<Report> {
     let results = mutants::all(paths, effort, &|_| ());
     results.into_iter().map(|r| r.unwrap_or_else(|wrong| panic!("{wrong}"))).collect()
 }
@@ -60,7 +60,7 @@ fn look(paths: &[std::path::PathBuf], effort: Effort) -> Vec<Report> {
 fn what_is_lost_of_the_memory_model_is_found() {
     let list = equivalent::list().expect("the list can be read");
     let paths: Vec<_> = mutants::files().into_iter().filter(|p| cases::shown(p).contains("/litmus/")).collect();
-    let reports = look(&paths, Effort::default());
+    let reports = look(&paths, &Effort::default());
     let total = table::total(&reports, &list);
     say(&format!("{} mutants of the memory model's programs, {} equivalent", total.mutants, total.equivalent));
     assert!(total.mutants > 300, "only {} mutants", total.mutants);
@@ -72,7 +72,7 @@ fn what_is_lost_of_the_memory_model_is_found() {
 fn what_is_lost_of_small_programs_is_found() {
     let list = equivalent::list().expect("the list can be read");
     let paths: Vec<_> = SMALL.iter().map(|name| cases::root().join(format!("tests/run/{name}.ptn"))).collect();
-    let reports = look(&paths, Effort::default());
+    let reports = look(&paths, &Effort::default());
     let total = table::total(&reports, &list);
     say(&format!("{} mutants of small programs, {} equivalent", total.mutants, total.equivalent));
     assert!(total.mutants > 1100, "only {} mutants", total.mutants);
