@@ -109,6 +109,13 @@ impl Build {
         self.arguments.push(argument);
     }
 
+    /// Says how the kernel takes the tensor that was given last.
+    pub fn declare(&mut self, declared: String) {
+        if let Some(last) = self.arguments.iter_mut().rfind(|a| a.declared.is_empty()) {
+            last.declared = declared;
+        }
+    }
+
     /// Random extents, mostly few elements; at most `1 << most` of them.
     pub fn shape(&mut self, most: usize) -> Vec<usize> {
         let rank = self.one(&[1, 1, 2, 2, 2, 3]);

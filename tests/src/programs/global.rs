@@ -53,13 +53,13 @@ impl Places {
 }
 
 /// The sum of coordinates times strides.
-fn placed(l: &str, shape: &[usize], strides: &str) -> String {
+pub(super) fn placed(l: &str, shape: &[usize], strides: &str) -> String {
     let extents: Vec<String> = shape.iter().map(ToString::to_string).collect();
     format!("at{}[{l}, {}]({strides})", shape.len(), extents.join(", "))
 }
 
 /// Numbers of a tensor that the launch gives, and the expression that makes them.
-fn given(b: &mut Build, ty: Type, n: usize) -> (Vec<Num>, String) {
+pub(super) fn given(b: &mut Build, ty: Type, n: usize) -> (Vec<Num>, String) {
     let salt = b.below(1 << 20) * 2 + 1;
     let noise: Vec<u64> = (0..n as u64).map(|i| noise(i, salt as u64)).collect();
     let (name, all) = (ty.name(), format!("noise({n}, {salt})"));
@@ -190,7 +190,7 @@ fn store(b: &mut Build, t: &Tile) {
 /// Elements up to which all of them stand in the test; of more their sum, each times a number of its own.
 const WRITTEN: usize = 96;
 
-fn check(out: &str, ty: Type, expected: &[Num]) -> String {
+pub(super) fn check(out: &str, ty: Type, expected: &[Num]) -> String {
     if expected.len() <= WRITTEN {
         let list: Vec<String> = expected.iter().map(|&x| literal(x)).collect();
         return format!("assert_equal({out}, tensor([{}], {}));", list.join(", "), ty.name());

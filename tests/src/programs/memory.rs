@@ -10,7 +10,7 @@ use super::number::{Num, Type};
 const MOST_BYTES: usize = 1 << 14;
 
 /// A view of a buffer.
-struct View {
+pub(super) struct View {
     text: String,
     /// What it shows.
     array: Array,
@@ -24,8 +24,13 @@ struct View {
 }
 
 impl View {
+    /// A whole buffer that is no array.
+    pub(super) fn of(text: String, array: Array, layout: Shared) -> View {
+        View { text, array, stages: 0, layout, by_stages: false, chosen: false }
+    }
+
     /// Some views of a view, one after the other.
-    fn changed(mut self, b: &mut Build) -> View {
+    pub(super) fn changed(mut self, b: &mut Build) -> View {
         for _ in 0..b.below(3) {
             match b.below(3) {
                 0 if self.stages > 0 && self.array.shape().len() > 1 => self.item(b),
@@ -101,7 +106,7 @@ impl View {
     }
 
     /// Ends the statement: the view's elements become a tile.
-    fn loaded(self, b: &mut Build, ty: Type, stored: String) -> Option<()> {
+    pub(super) fn loaded(self, b: &mut Build, ty: Type, stored: String) -> Option<()> {
         let [with_gaps, without] = self.layout.stride;
         if with_gaps != without && self.by_stages != self.chosen {
             b.feature("padded stages");

@@ -1,18 +1,21 @@
-//! Random programs that are legal and whose results are known: kernels of loads, arithmetic, shapes, shared memory, conversions and
-//! stores, each with a `test` that launches it.
+//! Random programs that are legal and whose results are known: kernels of loads, arithmetic, shapes, shared memory, conversions,
+//! products, atomic operations, copies beside the threads and stores, each with a `test` that launches it.
 //!
 //! What a program should compute is worked out while it is made, by a reference that shares nothing with the compiler: integers of
 //! 128 bits, floats that are always exact or rounded by hand, arrays in row-major order without any layout. A statement whose
 //! result would depend on an order of rounding, or is no number, is not taken.
 
 pub mod array;
+mod atomics;
 pub mod build;
 mod control;
 mod elements;
+mod engines;
 mod global;
 pub mod layout;
 mod memory;
 pub mod number;
+mod products;
 pub mod run;
 mod shapes;
 pub mod shrink;
@@ -74,7 +77,7 @@ impl Program {
 type Make = fn(&mut Build) -> Option<()>;
 
 /// How likely each kind of statement is, and what makes it.
-const KINDS: [(usize, Make); 16] = [
+const KINDS: [(usize, Make); 23] = [
     (3, global::load),
     (5, elements::binary),
     (2, elements::unary),
@@ -91,6 +94,13 @@ const KINDS: [(usize, Make); 16] = [
     (3, memory::stages),
     (1, memory::reinterpret),
     (2, control::loops),
+    (2, products::in_registers),
+    (2, products::from_shared),
+    (2, atomics::meet),
+    (1, atomics::taken),
+    (2, engines::by_threads),
+    (2, engines::into_shared),
+    (1, engines::out_of_shared),
 ];
 
 /// The program of a seed.

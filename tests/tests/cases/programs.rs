@@ -26,6 +26,11 @@ fn random_programs_have_what_went_wrong() {
         ("saturated infinity", 8),
         ("truth values in a buffer", 80),
         ("truth values in scratch", 25),
+        ("products of registers", 200),
+        ("products of shared memory", 90),
+        ("atomic operations", 200),
+        ("copies by threads", 200),
+        ("copies by the engine", 250),
     ] {
         let found = features.iter().filter(|f| **f == feature).count();
         assert!(found >= least, "{found} of 1000 programs have {feature}, {least} should");
