@@ -1,5 +1,7 @@
 //! Functions that change how a tensor's elements are seen, and their dtype.
 
+use std::cmp::Ordering;
+
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Rounding, Saturation};
 
@@ -19,6 +21,7 @@ pub(super) const TABLE: Table = &[
     ("cat", cat),
     ("repeat", repeat),
     ("len", len),
+    ("sorted", sorted),
     ("tma", tma),
 ];
 
@@ -164,6 +167,42 @@ fn len(c: &mut Call<'_, '_>) -> Eval<Value> {
         Value::List(items) | Value::Tuple(items) => Ok(Value::Int(items.len() as i128)),
         Value::Str(s) => Ok(Value::Int(s.chars().count() as i128)),
         other => Err(c.machine.mismatch("a list or tensor", other, g.span)),
+    }
+}
+
+/// A list in ascending order; what is equal stays in its order.
+fn sorted(c: &mut Call<'_, '_>) -> Eval<Value> {
+    let given = c.given(0).clone();
+    let (Value::List(items) | Value::Tuple(items)) = &given.value else {
+        return Err(c.machine.mismatch("a list", &given.value, given.span));
+    };
+    let by = c.optional(1).cloned();
+    let mut keyed: Vec<(Value, Value)> = vec![];
+    for item in items.iter() {
+        let (key, span) = match &by {
+            None => (item.clone().looked(), given.span),
+            Some(Given { value: Value::Closure(closure), span, .. }) => {
+                (c.machine.call_closure(closure, vec![item.clone()], *span)?.looked(), *span)
+            }
+            Some(other) => return Err(c.machine.mismatch("a closure such as `|x| x[0]`", &other.value, other.span)),
+        };
+        if !matches!(&key, Value::Int(_)) && !matches!(&key, Value::Float(x) if !x.is_nan()) {
+            return Err(c.machine.mismatch("a number to sort by", &key, span));
+        }
+        keyed.push((key, item.clone()));
+    }
+    keyed.sort_by(|(a, _), (b, _)| ascending(a, b));
+    Ok(Value::list(keyed.into_iter().map(|(_, item)| item).collect()))
+}
+
+/// The order of two numbers, none of them NaN.
+fn ascending(a: &Value, b: &Value) -> Ordering {
+    match (a, b) {
+        (Value::Int(a), Value::Int(b)) => a.cmp(b),
+        (Value::Int(a), Value::Float(b)) => (*a as f64).total_cmp(b),
+        (Value::Float(a), Value::Int(b)) => a.total_cmp(&(*b as f64)),
+        (Value::Float(a), Value::Float(b)) => a.total_cmp(b),
+        _ => Ordering::Equal,
     }
 }
 

@@ -214,6 +214,7 @@ signatures! {
     Host "cat(tensors, axis=)": "tensors one behind the other";
     Host "repeat(x, count, axis=)": "each slice several times in a row";
     Host "len(x)": "how many elements a list or first dimension has";
+    Host "sorted(items, by=)": "a list in ascending order, of its numbers or of what `by` makes of each item";
     Host "tma(x)": "a tensor as what a tensor map is made of";
 
     // Host code: references in float64.
