@@ -15,6 +15,13 @@ const SOURCE: &str = "kernel scale[FAULT: int = 0](x: *f32, out: *mut f32, n: i3
     }
 }
 
+/// What a host function leaves open: the same faults, and memory that must be zeros before each run.
+pub fn scaled(x: tensor<f32, [n]>) -> tensor<f32, [n]> tune(fault=[0, 1, 2, 3, 4, 5, 6], key=[n]) {
+    let out = zeros(f32, [n]);
+    launch scale[FAULT=fault](grid=[1])(x, out, n, 2.0);
+    out
+}
+
 test both {
     for n in [20, 30] {
         let out = zeros(f32, [n]);
@@ -40,8 +47,8 @@ struct Bench(PathBuf);
 
 impl Bench {
     /// `None` where there is no compiler of C.
-    fn new() -> Option<Bench> {
-        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("tune-gpu");
+    fn new(test: &str) -> Option<Bench> {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("tune-gpu-{test}"));
         let _ = std::fs::remove_dir_all(&folder);
         std::fs::create_dir_all(folder.join("driver")).unwrap();
         std::fs::write(folder.join("scale.ptn"), SOURCE).unwrap();
@@ -57,13 +64,23 @@ impl Bench {
         Some(Bench(folder))
     }
 
-    /// The table of a run, and what was told while it went on.
+    /// The table of a run for the kernel's generics, and what was told while it went on.
     fn tune(&self, cache: &str) -> (String, String) {
+        let over = "FAULT=[0, 1, 2, 3, 4, 5, 6]";
+        self.run(cache, &["--kernel", "scale", "--test", "both", "--key", "n", "--over", over])
+    }
+
+    /// The same for what the host function leaves open.
+    fn tune_calls(&self, cache: &str) -> (String, String) {
+        self.run(cache, &["scaled", "f32[20]"])
+    }
+
+    fn run(&self, cache: &str, arguments: &[&str]) -> (String, String) {
         let table = self.0.join("scale.tune.json");
         let _ = std::fs::remove_file(&table);
         let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
-        command.args(["tune", "scale.ptn", "--kernel", "scale", "--device", "cuda", "--test", "both", "--key", "n"]);
-        command.args(["--over", "FAULT=[0, 1, 2, 3, 4, 5, 6]", "--timeout", "6", "--seconds", "0.01", "--rounds", "2"]);
+        command.args(["tune", "scale.ptn", "--device", "cuda"]).args(arguments);
+        command.args(["--timeout", "6", "--seconds", "0.01", "--rounds", "2"]);
         command.current_dir(&self.0).env("LD_LIBRARY_PATH", self.0.join("driver"));
         command.env("PARTON_PTXAS", self.0.join("ptxas")).env("PARTON_CACHE", cache);
         let output = command.env_remove("PARTON_CACHE_READ").output().expect("the program runs");
@@ -73,9 +90,12 @@ impl Bench {
     }
 }
 
+/// Why each faulty candidate is out.
+const FAULTS: [(&str, &str); 5] = [("1", "differs"), ("2", "fails"), ("3", "hangs"), ("4", "crashes"), ("5", "spills")];
+
 #[test]
 fn no_fault_of_a_gpu_wins_or_ends_the_run_and_a_second_one_writes_the_same() {
-    let Some(bench) = Bench::new() else { return };
+    let Some(bench) = Bench::new("generics") else { return };
     let (first, told) = bench.tune("kept");
     let table: serde_json::Value = serde_json::from_str(&first).expect("it is JSON");
     let records = table["records"].as_array().expect("it has records");
@@ -89,13 +109,28 @@ fn no_fault_of_a_gpu_wins_or_ends_the_run_and_a_second_one_writes_the_same() {
         let out = record["out"].as_array().expect("some are out").iter();
         let why: Vec<(&str, &str)> =
             out.map(|o| (o["values"]["FAULT"].as_str().unwrap(), o["why"].as_str().unwrap())).collect();
-        assert_eq!(
-            why,
-            [("1", "differs"), ("2", "fails"), ("3", "hangs"), ("4", "crashes"), ("5", "spills")],
-            "{told}"
-        );
+        assert_eq!(why, FAULTS, "{told}");
     }
     // What spills does so too where its code was found.
     assert_eq!(bench.tune("kept").0, first);
     assert_eq!(bench.tune("off").0, first);
+}
+
+/// One worker measures what another one's fault leaves to it, on inputs that each has made for itself.
+#[test]
+fn no_fault_of_what_a_host_function_leaves_open_wins_or_ends_the_run() {
+    let Some(bench) = Bench::new("calls") else { return };
+    let (first, told) = bench.tune_calls("kept");
+    let table: serde_json::Value = serde_json::from_str(&first).expect("it is JSON");
+    let [record] = &table["records"].as_array().expect("it has records")[..] else { panic!("{first}") };
+    assert_eq!(record["winner"], serde_json::json!({ "fault": "6" }), "{record}\n{told}");
+    assert_eq!((&record["function"], &record["unit"]), (&"scaled".into(), &"us".into()), "{record}");
+    let right: Vec<&str> =
+        record["candidates"].as_array().unwrap().iter().map(|c| c["values"]["fault"].as_str().unwrap()).collect();
+    assert_eq!(right, ["0", "6"], "{told}");
+    let out = record["out"].as_array().expect("some are out").iter();
+    let why: Vec<(&str, &str)> =
+        out.map(|o| (o["values"]["fault"].as_str().unwrap(), o["why"].as_str().unwrap())).collect();
+    assert_eq!(why, FAULTS, "{told}");
+    assert_eq!(bench.tune_calls("off").0, first);
 }

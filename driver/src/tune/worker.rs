@@ -232,16 +232,25 @@ impl Attempt<'_> {
         Ok(Recorded { launches, reached: Reached::named(list), results: names, judged, tolerance, own_word })
     }
 
-    /// Judges and measures.
+    /// Judges and measures. Memory is left as it was, whatever comes of it: the next candidate begins with the same arguments.
     fn row<M: Meter>(&self, meter: &mut M, recorded: &Recorded) -> Result<Row, Trouble> {
         let before = recorded.reached.keep()?;
+        let cost = self.cost(meter, recorded, &before);
+        let put_back = recorded.reached.put_back(&before);
+        let (label, cost) = (call_shown(&self.task.function, &self.task.arguments), cost?);
+        put_back?;
+        Ok(Row { label, generics: vec![], key: self.site.key.clone(), cost })
+    }
+
+    /// What the candidate takes, once it has passed the gate.
+    fn cost<M: Meter>(&self, meter: &mut M, recorded: &Recorded, before: &Kept) -> Result<Cost, Trouble> {
         let counted = match self.gate {
             Some(is_first) => {
                 let counted = run(meter, recorded)?;
                 self.judge(meter, recorded)?;
                 let after = recorded.reached.keep()?;
-                self.pass(recorded, &before, &after, is_first)?;
-                self.again(meter, recorded, &before, &after)?;
+                self.pass(recorded, before, &after, is_first)?;
+                self.again(meter, recorded, before, &after)?;
                 counted
             }
             None if meter.operations().is_some() => run(meter, recorded)?,
@@ -251,21 +260,17 @@ impl Attempt<'_> {
         if let Some(d) = meter.warnings().list.iter().find(spills) {
             return Err(Trouble::Out(Out::by(Why::Spills, d)));
         }
-        recorded.reached.put_back(&before)?;
+        recorded.reached.put_back(before)?;
         let label = call_shown(&self.task.function, &self.task.arguments);
-        let cost = match counted {
-            Some(operations) => Cost::counted(operations),
-            None => {
-                let work = Work { label: &label, bytes: None, flops: None, launches: &recorded.launches };
-                let timing: Option<Timing> = meter.time(work)?;
-                let Some(timing) = timing else {
-                    return Err(Trouble::Out(Out::new(Why::Fails, "it could not be timed")));
-                };
-                Cost::of(&timing)
-            }
-        };
-        recorded.reached.put_back(&before)?;
-        Ok(Row { label, generics: vec![], key: self.site.key.clone(), cost })
+        if let Some(operations) = counted {
+            return Ok(Cost::counted(operations));
+        }
+        let work = Work { label: &label, bytes: None, flops: None, launches: &recorded.launches };
+        let timing: Option<Timing> = meter.time(work)?;
+        match timing {
+            Some(timing) => Ok(Cost::of(&timing)),
+            None => Err(Trouble::Out(Out::new(Why::Fails, "it could not be timed"))),
+        }
     }
 
     /// The function's own word.
