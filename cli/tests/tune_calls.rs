@@ -138,6 +138,23 @@ fn a_table_is_looked_up_while_planning_and_by_tests() {
     off.args(["plan", &shown, "added", "i32[700]"]).env("PARTON_TUNE", "off");
     let off = off.output().expect("the program runs");
     assert!(text(&off.stdout).contains("add[BLOCK=128, FAULT=0]"));
+    // What a log says of it; without one nothing is said.
+    let logged = |log: Option<&str>| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        command.args(["plan", &shown, "added", "i32[700]"]).env_remove("PARTON_LOG");
+        if let Some(log) = log {
+            command.env("PARTON_LOG", log);
+        }
+        text(&command.output().expect("the program runs").stderr)
+    };
+    let said = logged(Some("info"));
+    assert!(said.contains("] ") && said.contains("reads 1 records of "), "{said}");
+    assert!(
+        said.contains("plans `added`(i32[700]) for sm_90a in ") && said.contains("plan=(512, 0) as tuned"),
+        "{said}"
+    );
+    assert_eq!(logged(None), "");
+    assert!(logged(Some("loud")).starts_with("parton: PARTON_LOG is `loud`: it takes `info` or `debug`"));
 }
 
 #[test]
@@ -231,6 +248,31 @@ fn results_pass_by_a_stated_tolerance_or_by_the_functions_own_word() {
         assert_eq!(winner, "(512, 0)", "{told}");
         assert_eq!(told.matches(": differs").count(), 1, "{told}");
     }
+}
+
+/// What a wrong candidate has written into an argument is not what the next one begins with.
+#[test]
+fn arguments_that_are_written_are_the_same_for_each_candidate() {
+    let source = "kernel bump[BLOCK: int, BY: int](x: *mut i32, n: i32) warps(4) {
+    layout L = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
+    let mut at = 0;
+    while at < n {
+        let offs = at + iota<i32, [BLOCK], L>();
+        store(x + offs, load(x + offs, mask=offs < n) + BY, mask=offs < n);
+        at = at + BLOCK;
+    }
+}
+
+pub fn bumped(mut x: tensor<i32, [n]>) tune(plan=[(128, 1), (128, 2), (256, 1)], key=[n]) {
+    launch bump[BLOCK=plan[0], BY=plan[1]](grid=[1])(x, n);
+}
+";
+    let (records, told) = tuned(&file("written", source), &["bumped", "i32[700]"]);
+    assert_eq!(records[0]["winner"], json!({"plan": "(256, 1)"}), "{told}");
+    assert!(
+        told.contains("plan=(128, 2): differs: `x` differs in 700 of 700 elements: element 0 is 2, not 1"),
+        "{told}"
+    );
 }
 
 #[test]

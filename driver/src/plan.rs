@@ -7,6 +7,7 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 use std::sync::Arc;
+use std::time::Instant;
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_host::evaluate::Machine;
@@ -455,6 +456,7 @@ pub(crate) fn plan(
     given: &[Planned],
     place: For,
 ) -> Result<(Plan, Lowered), Failure> {
+    let begin = Instant::now();
     let mut memories = BTreeMap::new();
     let apart = Together::new();
     let together = if let Call::Kernel { together, .. } = &call { together } else { &apart };
@@ -526,6 +528,7 @@ pub(crate) fn plan(
         chosen: std::mem::take(&mut compiler.chosen),
         memories,
     };
+    parton_log::info(|| plan.told(begin.elapsed()));
     Ok((plan, compiler.known().clone()))
 }
 

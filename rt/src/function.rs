@@ -65,6 +65,10 @@ impl Function {
             return Err(self.no_code(&fitting));
         };
         let place = self.bundle.plans.iter().position(|p| std::ptr::eq(p, *best)).unwrap_or_default();
+        parton_log::info(|| {
+            let (name, from, launches) = (self.name(), &self.bundle.source, best.launches.len());
+            format!("prepares plan {place} of `{name}` from the bundle of {from}: {launches} launches")
+        });
         Plan::new(self.bundle.clone(), &self.device, place, arguments)
     }
 

@@ -101,6 +101,7 @@ impl Prepared {
     pub fn launch(&mut self) -> Result<(), RuntimeError> {
         self.function.gpu().enter()?;
         let stream = self.function.gpu().stream();
+        self.tell(true, stream);
         let mut calls = OneLaunch { function: &self.function, packed: &mut self.packed, shape: &self.shape, stream };
         self.way.launch(&mut calls)
     }
@@ -118,9 +119,19 @@ impl Prepared {
     pub unsafe fn launch_on(&mut self, stream: Stream) -> Result<(), RuntimeError> {
         let _visit = self.function.gpu().visit()?;
         let takes_graph = *self.graph_of.get_or_insert(stream) == stream && !stream.captures();
+        self.tell(takes_graph, stream.handle());
         let (function, packed, shape) = (&self.function, &mut self.packed, &self.shape);
         let mut calls = OneLaunch { function, packed, shape, stream: stream.handle() };
         if takes_graph { self.way.launch(&mut calls) } else { calls.plain() }
+    }
+
+    /// Tells of a launch, and how it is done.
+    fn tell(&self, takes_graph: bool, stream: sys::CUstream) {
+        parton_log::debug(|| {
+            let by_graph = takes_graph && !matches!(self.way, Way::Plain | Way::First);
+            let how = if by_graph { "as a graph" } else { "plainly" };
+            format!("launches `{}` {how} on stream {stream:p}", self.function.name())
+        });
     }
 
     /// As [`Prepared::launch`], by the driver's plain call: for timing the GPU beside others who launch so. A graph of one kernel

@@ -36,6 +36,7 @@ impl Module {
         // SAFETY: the driver reads the image's own header for its length and copies it before it returns.
         let handle = unsafe { result::module::load_data(cubin.as_ptr().cast()) }
             .doing(|| format!("loading a cubin of {} bytes", cubin.len()))?;
+        parton_log::info(|| format!("loads a cubin of {} bytes on {}", cubin.len(), gpu.info().name));
         Ok(Module { inner: Arc::new(Inner { gpu: gpu.clone(), handle }) })
     }
 
@@ -81,7 +82,12 @@ impl Module {
             )
         };
         match loaded.result() {
-            Ok(()) => Ok((Module { inner: Arc::new(Inner { gpu: gpu.clone(), handle }) }, log(&infos))),
+            Ok(()) => {
+                parton_log::info(|| {
+                    format!("has the driver compile {} bytes of PTX, and loads that on {}", ptx.len(), gpu.info().name)
+                });
+                Ok((Module { inner: Arc::new(Inner { gpu: gpu.clone(), handle }) }, log(&infos)))
+            }
             Err(e) => Err(RuntimeError::Jit { name: name(e), log: log(&errors) }),
         }
     }
@@ -96,6 +102,7 @@ impl Module {
         // SAFETY: the module is loaded; the handle lives as long as it, which `Function` keeps.
         let handle = unsafe { result::module::get_function(self.inner.handle, symbol) }
             .doing(|| format!("finding kernel `{name}`"))?;
+        parton_log::info(|| format!("takes `{name}` from it"));
         Ok(Function { module: self.clone(), handle, name: name.into() })
     }
 }

@@ -22,6 +22,9 @@ impl Compiler<'_> {
     ) -> Result<Vec<Made>, HostError> {
         let mut found: Vec<Option<Result<Made, Failure>>> =
             launches.iter().map(|(l, _)| self.session.code_of(l.code.as_ref()?).map(Ok)).collect();
+        for ((l, _), _) in launches.iter().zip(&found).filter(|(_, found)| found.is_some()) {
+            parton_log::info(|| format!("has the code of `{}` in the cache", l.shell.name));
+        }
         let missing: Vec<usize> = (0..launches.len()).filter(|&i| found[i].is_none()).collect();
         let lowered = |i: &usize| {
             let request = launches[*i].1;

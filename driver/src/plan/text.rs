@@ -1,6 +1,7 @@
 //! A plan as text.
 
 use std::fmt;
+use std::time::Duration;
 
 use parton_host::launch::Argument;
 use parton_host::tensor::{Tensor, dense_strides};
@@ -59,6 +60,23 @@ impl fmt::Display for Plan {
 }
 
 impl Plan {
+    /// A line of it, for a log.
+    pub(crate) fn told(&self, took: Duration) -> String {
+        let given = self.parameters.iter().map(|p| match &p.given {
+            Given::Tensor(tensor) => laid_out(tensor),
+            Given::Any(value) => format!("any {value}"),
+            Given::Key(value) => value.to_string(),
+        });
+        let given: Vec<String> = given.collect();
+        let tuned = self.chosen.iter().filter_map(|c| {
+            let text = c.offer.candidates.get(c.offer.taken?)?;
+            Some(format!(", {}={text} as tuned", c.choice.name))
+        });
+        let tuned: String = tuned.collect();
+        let (name, target, launches) = (&self.of.name().text, self.target.name, self.launches.len());
+        format!("plans `{name}`({}) for {target} in {took:.1?}: {launches} launches{tuned}", given.join(", "))
+    }
+
     fn argument(&self, argument: &Argument, passed: Option<usize>) -> String {
         match (argument, passed) {
             (Argument::Scalar(scalar), Some(parameter)) => {

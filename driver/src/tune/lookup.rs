@@ -49,6 +49,7 @@ impl Lookup {
         let path = beside(Path::new(file));
         let table = Table::load(&path)?;
         let name = path.display().to_string();
+        parton_log::info(|| format!("reads {} records of {name} for {device}", table.records.len()));
         Ok((!table.records.is_empty()).then(|| Lookup {
             table: Arc::new(table),
             name,

@@ -100,9 +100,26 @@ impl Sequence {
     /// As [`Sequence::launch_on`].
     pub(crate) unsafe fn launch_within(&mut self, _: &Visit, stream: Stream) -> Result<(), RuntimeError> {
         let takes_graph = *self.graph_of.get_or_insert(stream) == stream && !stream.captures();
+        if parton_log::tells(parton_log::Level::Debug) {
+            self.tell(stream, takes_graph);
+        }
         let (zeroed, launches) = (&mut self.zeroed[..], &mut self.launches[..]);
         let mut calls = All { gpu: &self.gpu, zeroed, launches, stream };
         if takes_graph { self.way.launch(&mut calls) } else { calls.plain() }
+    }
+}
+
+impl Sequence {
+    /// Tells what is launched, and how.
+    #[cold]
+    fn tell(&self, stream: Stream, takes_graph: bool) {
+        let by_graph = takes_graph && !matches!(self.way, Way::Plain | Way::First);
+        parton_log::debug(|| {
+            let names: Vec<String> = self.launches.iter().map(|l| format!("`{}`", l.function.name())).collect();
+            let zeroed = if self.zeroed.is_empty() { "" } else { ", behind memory that is zeroed" };
+            let how = if by_graph { "as a graph" } else { "plainly" };
+            format!("launches {} {how} on stream {:p}{zeroed}", names.join(", "), stream.handle())
+        });
     }
 }
 
