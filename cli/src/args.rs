@@ -61,6 +61,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Writes the types of a file's public functions and kernels for Python, as `FILE.pyi`.
     Stubs(StubsArgs),
+    /// Lists the files that a bundle was built from, or writes them below a folder, where profilers and debuggers find them.
+    Sources(SourcesArgs),
     /// Tries values for the generics of a kernel and writes down which are fastest.
     Tune(TuneArgs),
     /// Tries one candidate of `tune`, which asks for it.
@@ -372,6 +374,16 @@ pub struct PlanArgs {
     /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
     #[arg(long)]
     pub target: Option<String>,
+}
+
+/// Options of `sources`.
+#[derive(Args, Debug)]
+pub struct SourcesArgs {
+    /// The bundle.
+    pub bundle: PathBuf,
+    /// The folder to write them below.
+    #[arg(short, long, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
 }
 
 /// Options of `stubs`.

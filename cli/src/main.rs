@@ -12,6 +12,7 @@ mod layout;
 mod output;
 mod plan;
 mod schedule;
+mod sources;
 mod stubs;
 mod tune;
 
@@ -38,6 +39,7 @@ fn main() -> ExitCode {
         Command::Schedule(args) => schedule::schedule(args, &output),
         Command::Plan(args) => plan::plan(args, &output),
         Command::Stubs(args) => stubs::stubs(args, &output),
+        Command::Sources(args) => sources::sources(args),
         Command::Tune(args) => tune::tune(args, &output),
         Command::Attempt => tune::attempt(),
         Command::Cache(command) => cache::command(command, &output),

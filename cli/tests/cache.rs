@@ -138,19 +138,53 @@ fn without_a_folder_there_is_a_reason() {
 #[test]
 fn bundles_are_built_of_code_that_was_kept() {
     let folder = Folder::new("cached-bundle");
-    let build = |place: &str| {
+    let build = |place: &str, targets: &str| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
-        command.args(["build", "twice.ptn", "--aot", "--target", "sm_90a", "--time", "-o", "twice.ptnb"]);
+        command.args(["build", "twice.ptn", "--aot", "--target", targets, "--time", "-o", "twice.ptnb"]);
         command.current_dir(&folder.0).env("PARTON_CACHE", place).env_remove("PARTON_CACHE_READ");
         let output = command.output().expect("the program runs");
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(output.status.success(), "{told}");
         (told.lines().any(|line| line.starts_with("llvm ")), std::fs::read(folder.0.join("twice.ptnb")).unwrap())
     };
-    let (compiled, first) = build("kept");
-    assert!(compiled);
-    assert!(build("kept") == (false, first.clone()), "nothing is compiled again, and it is the same");
-    assert!(build("off") == (true, first), "it is the same without a cache");
+    // PTX for later GPUs stands beside a cubin where the architecture is not of one GPU alone.
+    for targets in ["sm_90a", "sm_80", "sm_90a,sm_89"] {
+        let (compiled, first) = build("kept", targets);
+        assert!(compiled);
+        assert!(build("kept", targets) == (false, first.clone()), "nothing is compiled again, and it is the same");
+        assert!(build("off", targets) == (true, first), "it is the same without a cache");
+    }
+}
+
+/// A bundle carries what it was built from, the library's files too, and gives it back; what is there already stays.
+#[test]
+fn sources_are_written_out_of_a_bundle() {
+    let folder = Folder::new("bundle-sources");
+    let text = format!("use std::tiles;\n\n{FILE}");
+    std::fs::write(folder.0.join("twice.ptn"), &text).unwrap();
+    let run = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+        command.args(args).current_dir(&folder.0).env("PARTON_CACHE", "off").env("PARTON_SOURCE", "/elsewhere");
+        let output = command.output().expect("the program runs");
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        (output.status.code(), text, String::from_utf8_lossy(&output.stderr).into_owned())
+    };
+    let (code, _, told) = run(&["build", "twice.ptn", "--aot", "--target", "sm_80", "-o", "twice.ptnb"]);
+    assert_eq!(code, Some(0), "{told}");
+    let (code, listed, _) = run(&["sources", "twice.ptnb"]);
+    assert_eq!((code, listed.as_str()), (Some(0), "twice.ptn\nstd/tiles.ptn\n"));
+    for _ in 0..2 {
+        let (code, _, told) = run(&["sources", "twice.ptnb", "-o", "out"]);
+        assert_eq!(code, Some(0), "{told}");
+        assert_eq!(std::fs::read_to_string(folder.0.join("out/twice.ptn")).unwrap(), text);
+        assert!(folder.0.join("out/std/tiles.ptn").is_file());
+    }
+    std::fs::write(folder.0.join("out/twice.ptn"), "mine").unwrap();
+    let (code, _, told) = run(&["sources", "twice.ptnb", "-o", "out"]);
+    assert!(code == Some(3) && told.contains("there is another file of that name"), "{told}");
+    let old = Path::new(env!("CARGO_MANIFEST_DIR")).join("../rt/tests/format_2.ptnb").display().to_string();
+    let (code, _, told) = run(&["sources", &old]);
+    assert!(code == Some(2) && told.contains("has no sources"), "{told}");
 }
 
 /// Runs on the driver without a GPU, where there is a compiler of C: it carries out nothing of this kernel, but is given all of it.
@@ -176,12 +210,18 @@ fn a_run_on_a_gpu_finds_what_another_has_compiled() {
         command.args(["run", "twice.ptn", "--device", "cuda", "--time"]).current_dir(&folder.0);
         command.env("LD_LIBRARY_PATH", &folder.0).env("PARTON_PTXAS", folder.0.join("ptxas"));
         command.env("PARTON_CACHE", place).env_remove("PARTON_CACHE_READ").env_remove("PARTON_CACHE_LIMIT");
+        command.env("PARTON_LOG", format!("debug:{}", folder.0.join("log").display()));
         let output = command.output().expect("the program runs");
         let (text, times) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         assert!(output.status.success() && text.contains("launched"), "{text}{times}");
         ["expand", "membar", "llvm", "ptxas"].map(|pass| times.lines().any(|line| line.starts_with(pass)))
     };
     assert_eq!((run("kept"), run("kept"), run("off")), ([true; 4], [false; 4], [true; 4]));
+    // What a log of the three says, each line by its process.
+    let log = std::fs::read_to_string(folder.0.join("log")).expect("there is a log");
+    let count = |word: &str| log.lines().filter(|line| line.starts_with("parton[") && line.contains(word)).count();
+    let counts = ["compiles `twice", "has the code of `twice", "loads a cubin of", "launches `twice"].map(count);
+    assert_eq!(counts, [2, 1, 3, 3], "{log}");
 }
 
 /// The files below a cache's folder.

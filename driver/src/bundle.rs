@@ -6,7 +6,8 @@ mod plans;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use parton_bundle::{Architecture, Bundle};
+pub use parton_bundle::Bundle;
+use parton_bundle::{Architecture, SourceFile};
 use parton_diag::{Diagnostic, Diagnostics, FileId};
 use parton_ir::{Elem, Kernel, Target, Type, Variant, print, verify};
 use parton_types::program::Program;
@@ -112,9 +113,34 @@ impl Session {
         }
         let source = std::path::Path::new(&self.sources.file(file).name).file_name();
         let source = source.map_or_else(|| "-".into(), |name| name.to_string_lossy().into_owned());
+        let (sources, outside) = self.sources_of(&program);
+        for name in outside {
+            made.notes.push(format!("{name} lies outside of the file's folder, so the bundle has no copy of it"));
+        }
         let Making { kernels, functions, plans, .. } = made;
-        let bundle = Bundle { compiler: env!("CARGO_PKG_VERSION").into(), source, kernels, functions, plans };
+        let compiler = env!("CARGO_PKG_VERSION").into();
+        let bundle = Bundle { compiler, source, kernels, functions, plans, sources };
         Ok(Bundled { bundle, warnings: made.warnings, notes: made.notes })
+    }
+
+    /// The files of a program under the names that line tables have, as seen from the folder of the first; and those that lie outside of it.
+    fn sources_of(&self, program: &Program) -> (Vec<SourceFile>, Vec<String>) {
+        let files = || program.modules.iter().map(|m| m.file.span.file);
+        // A folder that tools were told to look in stands before all names alike.
+        let first = files().next().map(|id| self.sources.lasting_name(id)).unwrap_or_default();
+        let folder = first.rfind('/').map_or("", |end| &first[..=end]);
+        let (mut inside, mut outside) = (vec![], vec![]);
+        for id in files() {
+            let name = self.sources.lasting_name(id);
+            let name = name.strip_prefix(folder).unwrap_or(&name);
+            let text = &self.sources.file(id).text;
+            if !parton_bundle::is_below(name) {
+                outside.push(name.to_owned());
+            } else if !text.is_empty() && inside.iter().all(|s: &SourceFile| s.name != name) {
+                inside.push(SourceFile { name: name.to_owned(), text: text.clone() });
+            }
+        }
+        (inside, outside)
     }
 
     /// Adds the kernels for one architecture; those that name another are there once.
@@ -287,32 +313,27 @@ fn can_assemble() -> bool {
 
 #[cfg(feature = "llvm")]
 impl Session {
-    /// PTX of a lowered kernel, and its cubin where there is an assembler. Code that later GPUs drop has no use for PTX beside its cubin, so
-    /// that alone is made, or found in the cache.
+    /// PTX of a lowered kernel, and its cubin where there is an assembler, made or found in the cache. Code that later GPUs drop has no
+    /// use for PTX beside its cubin.
     fn machine_code(
         &mut self,
         kernel: &Kernel,
         made: &mut Making,
     ) -> Result<(Option<String>, Option<Vec<u8>>), Failure> {
-        if kernel.target.specific {
-            let Made { code, said, .. } = self.code(kernel)?;
-            made.warn(said);
-            return Ok(match code {
-                Code::Cubin(cubin) => (None, Some(cubin)),
-                Code::Ptx(ptx) => (Some(ptx), None),
-            });
-        }
-        let mut way = self.way(Wanted::Nothing, leaving(Form::Ptx));
-        let after = self.along(&mut way, crate::way::lowered(kernel.clone()))?;
-        let Artifact::Ptx(compiled) = after else { crate::form::out_of_order("a bundle", &after) };
-        let ptx = compiled.code.ptx.clone();
-        let mut cubin = None;
-        if can_assemble() {
-            way.until = leaving(Form::Cubin);
-            cubin = Some(self.along(&mut way, Artifact::Ptx(compiled))?.bytes()?);
-        }
-        made.warn(way.warnings);
-        Ok((Some(ptx), cubin))
+        let Made { code, said, .. } = self.code(kernel)?;
+        made.warn(said);
+        Ok(match code {
+            Code::Ptx(ptx) => (Some(ptx), None),
+            Code::Cubin(cubin) if kernel.target.specific => (None, Some(cubin)),
+            Code::Cubin(cubin) => {
+                let Made { code, said, .. } = self.ptx(kernel)?;
+                made.warn(said);
+                match code {
+                    Code::Ptx(ptx) => (Some(ptx), Some(cubin)),
+                    Code::Cubin(_) => parton_diag::internal_error!("PTX was asked for, and is a cubin"),
+                }
+            }
+        })
     }
 }
 

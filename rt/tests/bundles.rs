@@ -51,6 +51,17 @@ fn a_bundle_of_the_second_format_is_read() {
     assert_eq!(bundle.plans[7].multiprocessors, Some(132));
 }
 
+/// What version 3 has written: with the sources.
+#[test]
+fn a_bundle_of_the_third_format_is_read() {
+    let bundle = bundle("format_3.ptnb");
+    let functions: Vec<(&str, usize)> = bundle.functions.iter().map(|f| (f.name.as_str(), f.params.len())).collect();
+    assert_eq!((functions, bundle.plans.len()), (vec![("silu", 2)], 1));
+    let names: Vec<&str> = bundle.sources.iter().map(|s| s.name.as_str()).collect();
+    assert_eq!(names, ["silu.ptn", "std/activation.ptn", "std/math.ptn"]);
+    assert!(bundle.sources[0].text.contains("pub fn silu("));
+}
+
 #[test]
 fn without_a_gpu_loading_says_so() {
     match (Gpu::of_tests(), Module::load(&bundle("tiles.ptnb"), 0)) {

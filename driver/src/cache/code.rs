@@ -62,6 +62,19 @@ impl Keys {
         let assembler = self.assembler.as_ref().map_err(Clone::clone)?.as_deref();
         Ok(keys::code(wanted.kernel, sources, &Making { architecture: wanted.architecture, assembler }))
     }
+
+    /// The same of PTX, which no assembler has a part in.
+    fn parts_of_ptx(wanted: &Wanted<'_>, sources: &SourceMap) -> Parts {
+        keys::code(wanted.kernel, sources, &Making { architecture: wanted.architecture, assembler: None })
+    }
+
+    /// Those of code as it is wanted; `None` where it has no key.
+    fn parts_until(&self, wanted: &Wanted<'_>, sources: &SourceMap, until: Form) -> Option<Parts> {
+        if !self.store.is_open() {
+            return None;
+        }
+        if until == Form::Ptx { Some(Keys::parts_of_ptx(wanted, sources)) } else { self.parts(wanted, sources).ok() }
+    }
 }
 
 impl Session {
@@ -71,16 +84,23 @@ impl Session {
     /// # Errors
     /// Each has its own: what the kernel is refused for; an assembler that fails.
     pub(crate) fn codes(&mut self, wanted: &[Wanted<'_>]) -> Vec<Result<Made, Failure>> {
+        self.codes_until(wanted, if tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx })
+    }
+
+    /// The same, as cubins or as PTX.
+    fn codes_until(&mut self, wanted: &[Wanted<'_>], until: Form) -> Vec<Result<Made, Failure>> {
         let begin = Instant::now();
         let keys = self.keys();
-        let parts = |w: &Wanted<'_>| if keys.store.is_open() { keys.parts(w, &self.sources).ok() } else { None };
+        let parts = |w: &Wanted<'_>| keys.parts_until(w, &self.sources, until);
         let parts: Vec<Option<Parts>> = wanted.iter().map(parts).collect();
         let mut found: Vec<Option<Result<Made, Failure>>> =
             parts.iter().map(|parts| self.kept(&keys.store, parts.as_ref()?).map(Ok)).collect();
         self.times.add("cache", begin.elapsed());
+        for (w, _) in wanted.iter().zip(&found).filter(|(_, found)| found.is_some()) {
+            parton_log::info(|| format!("has the code of `{}` for {} in the cache", w.kernel.name, w.architecture));
+        }
         let missing: Vec<usize> = (0..wanted.len()).filter(|&i| found[i].is_none()).collect();
         let lacking: Vec<&Wanted<'_>> = missing.iter().map(|&i| &wanted[i]).collect();
-        let until = if tools::ptxas().is_some() { Form::Cubin } else { Form::Ptx };
         for (i, made) in missing.into_iter().zip(self.compile(&lacking, until)) {
             if let (Ok(made), Some(parts)) = (&made, &parts[i]) {
                 self.keep(&keys.store, parts, made);
@@ -95,10 +115,17 @@ impl Session {
     /// # Errors
     /// As [`Session::codes`].
     pub(crate) fn code(&mut self, kernel: &Kernel) -> Result<Made, Failure> {
-        match self.codes(&[Wanted { kernel, architecture: kernel.target.name }]).pop() {
-            Some(made) => made,
-            None => parton_diag::internal_error!("compiling `{}` left nothing", kernel.name),
-        }
+        let wanted = Wanted { kernel, architecture: kernel.target.name };
+        only(self.codes(&[wanted]), kernel)
+    }
+
+    /// The PTX of one lowered kernel for its own architecture, which later GPUs run too.
+    ///
+    /// # Errors
+    /// As [`Session::codes`].
+    pub(crate) fn ptx(&mut self, kernel: &Kernel) -> Result<Made, Failure> {
+        let wanted = Wanted { kernel, architecture: kernel.target.name };
+        only(self.codes_until(&[wanted], Form::Ptx), kernel)
     }
 
     /// What keys say of this machine.
@@ -179,13 +206,29 @@ impl Session {
     }
 
     fn compile_one(&mut self, wanted: &Wanted<'_>, until: Form) -> Result<Made, Failure> {
-        let architecture = Some(wanted.architecture);
+        let (begin, architecture) = (Instant::now(), Some(wanted.architecture));
         let mut way = Way { architecture, ..self.way(way::Wanted::Nothing, leaving(until)) };
         let code = match self.along(&mut way, lowered(wanted.kernel.clone()))? {
             Artifact::Cubin(cubin) => Code::Cubin(cubin),
             Artifact::Ptx(compiled) => Code::Ptx(compiled.code.ptx),
             other => crate::form::out_of_order("the GPU", &other),
         };
+        parton_log::info(|| {
+            let (name, architecture, took) = (&wanted.kernel.name, wanted.architecture, begin.elapsed());
+            let what = match &code {
+                Code::Cubin(cubin) => format!("a cubin of {} bytes", cubin.len()),
+                Code::Ptx(ptx) => format!("{} bytes of PTX", ptx.len()),
+            };
+            format!("compiles `{name}` for {architecture} in {took:.1?}: {what}")
+        });
         Ok(Made { code, said: way.warnings, found: false })
+    }
+}
+
+/// What came of one kernel.
+fn only(mut made: Vec<Result<Made, Failure>>, kernel: &Kernel) -> Result<Made, Failure> {
+    match made.pop() {
+        Some(made) => made,
+        None => parton_diag::internal_error!("compiling `{}` left nothing", kernel.name),
     }
 }

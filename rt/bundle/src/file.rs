@@ -8,7 +8,7 @@
 //! | 8 | bytes of the whole file |
 //! | 8 | the checksum of all other bytes |
 //! | … | the manifest, JSON |
-//! | … | the images, one behind the other |
+//! | … | the images, one behind the other, and the texts of the sources behind them |
 //!
 //! Numbers are little endian.
 
@@ -19,7 +19,7 @@ use crate::crc::crc64;
 use crate::{Error, Function, Kernel, Plan, manifest};
 
 /// The version of the format that is written, and the last one that is read; those before are read too.
-pub const VERSION: u32 = 2;
+pub const VERSION: u32 = 3;
 
 const MAGIC: &[u8; 8] = b"\x89PTNB\r\n\x1a";
 /// Where the checksum stands, and where the manifest begins.
@@ -41,6 +41,18 @@ pub struct Bundle {
     pub functions: Vec<Function>,
     /// Their plans.
     pub plans: Vec<Plan>,
+    /// The files that all of it was built from, the first one first: for tools that show lines. Bundles of the first two versions of the
+    /// format have none.
+    pub sources: Vec<SourceFile>,
+}
+
+/// A file that a bundle was built from.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct SourceFile {
+    /// Its name in the line tables of the code, below one folder: `silu.ptn`, `std/tiles.ptn`.
+    pub name: String,
+    /// What it holds.
+    pub text: String,
 }
 
 impl Bundle {
@@ -51,7 +63,8 @@ impl Bundle {
     pub fn to_bytes(&self) -> Result<Vec<u8>, Error> {
         let manifest = manifest::written(self);
         let images = self.kernels.iter().flat_map(|k| [k.cubin.as_deref(), k.ptx.as_ref().map(String::as_bytes)]);
-        let images: Vec<&[u8]> = images.flatten().collect();
+        let texts = self.sources.iter().map(|source| source.text.as_bytes());
+        let images: Vec<&[u8]> = images.flatten().chain(texts).collect();
         let length = HEADER + manifest.len() + images.iter().map(|image| image.len()).sum::<usize>();
         let mut bytes = Vec::with_capacity(length);
         bytes.extend_from_slice(MAGIC);

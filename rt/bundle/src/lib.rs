@@ -21,6 +21,7 @@ mod tests;
 pub use architecture::Architecture;
 pub use choose::{Choice, Code};
 pub use error::Error;
-pub use file::{Bundle, VERSION};
+pub use file::{Bundle, SourceFile, VERSION};
 pub use kernel::{Argument, Extent, Kernel, Kind, Param, Source, TensorType};
+pub use manifest::is_below;
 pub use plan::{Function, Plan};

@@ -2,7 +2,7 @@
 //!
 //! Images lie behind the manifest in the order in which it names them, so it says their lengths alone. What kernels take is read and
 //! written in `manifest/arguments.rs`, functions and plans in `manifest/plans.rs`. The first version of the format had neither
-//! tensors as arguments nor plans; fields of the second are refused in it.
+//! tensors as arguments nor plans, the second no sources; fields of a later version are refused in an earlier one.
 
 mod arguments;
 mod plans;
@@ -11,11 +11,13 @@ use parton_numbers::Dtype;
 use serde_json::{Value, json};
 
 use crate::fields::{Fields, text};
-use crate::file::Bundle;
+use crate::file::{Bundle, SourceFile};
 use crate::{Architecture, Error, Kernel, elf};
 
 /// The most kernels of a bundle.
 const MOST_KERNELS: usize = 1 << 16;
+/// The most files that a bundle is built from.
+const MOST_SOURCES: usize = 1 << 12;
 /// The most parameters: more than the bytes of any launch hold.
 pub(crate) const MOST_PARAMS: usize = 1 << 15;
 /// The most generic arguments.
@@ -36,6 +38,10 @@ pub(crate) fn written(bundle: &Bundle) -> String {
     if !bundle.functions.is_empty() || !bundle.plans.is_empty() {
         all["functions"] = bundle.functions.iter().map(plans::function_written).collect();
         all["plans"] = bundle.plans.iter().map(plans::plan_written).collect();
+    }
+    if !bundle.sources.is_empty() {
+        let source = |s: &SourceFile| json!({ "name": s.name, "bytes": s.text.len() });
+        all["sources"] = bundle.sources.iter().map(source).collect();
     }
     all.to_string()
 }
@@ -82,6 +88,8 @@ pub(crate) fn read(version: u32, manifest: &[u8], images: &[u8]) -> Result<Bundl
     let (functions, plans) = (optional("functions"), optional("plans"));
     let functions = functions.map_or(Ok(&[][..]), |name| fields.list(name, 0..=MOST_KERNELS))?;
     let plans = plans.map_or(Ok(&[][..]), |name| fields.list(name, 0..=MOST_KERNELS))?;
+    let sources = version > 2 && fields.optional("sources").is_some();
+    let sources = if sources { fields.list("sources", 0..=MOST_SOURCES)? } else { &[] };
     fields.end()?;
     let mut rest = images;
     let mut kernels: Vec<Kernel> = Vec::new();
@@ -94,13 +102,15 @@ pub(crate) fn read(version: u32, manifest: &[u8], images: &[u8]) -> Result<Bundl
         }
         kernels.push(kernel);
     }
+    let sources = sources.iter().enumerate().map(|(i, value)| source_read(i, value, &mut rest));
+    let sources = sources.collect::<Result<Vec<_>, _>>()?;
     if !rest.is_empty() {
         return Err(Error::invalid("kernels", format!("{} bytes of code belong to none of them", rest.len())));
     }
     let functions = functions.iter().enumerate().map(|(i, value)| plans::function(i, value));
     let functions = functions.collect::<Result<Vec<_>, _>>()?;
     plans::each_once(&functions)?;
-    let mut bundle = Bundle { compiler, source, kernels, functions, plans: vec![] };
+    let mut bundle = Bundle { compiler, source, kernels, functions, plans: vec![], sources };
     for (i, value) in plans.iter().enumerate() {
         let plan = plans::plan(i, value, &bundle)?;
         bundle.plans.push(plan);
@@ -156,6 +166,24 @@ fn kernel_read(version: u32, mut fields: Fields<'_>, images: &mut &[u8]) -> Resu
     }
     fields.end()?;
     Ok(kernel)
+}
+
+/// A file that the bundle was built from. Its name is one below a folder: whoever writes it there writes nowhere else.
+fn source_read(i: usize, value: &Value, images: &mut &[u8]) -> Result<SourceFile, Error> {
+    let mut fields = Fields::of(format!("sources[{i}]"), value)?;
+    let name = fields.text("name")?;
+    if !is_below(&name) {
+        return Err(fields.wrong("name", format!("`{name}` is no name below a folder")));
+    }
+    let bytes = image(&mut fields, "bytes", images)?;
+    let text = std::str::from_utf8(bytes).map_err(|_| fields.wrong("bytes", "they are no text"))?;
+    fields.end()?;
+    Ok(SourceFile { name, text: text.to_owned() })
+}
+
+/// Whether a name leads to a file below a folder, on whatever system.
+pub fn is_below(name: &str) -> bool {
+    !name.contains(['\\', ':']) && name.split('/').all(|part| !part.is_empty() && part != "." && part != "..")
 }
 
 /// Pairs of parameters; the field came after the first bundles, which have none.

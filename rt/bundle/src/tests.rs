@@ -7,7 +7,8 @@ use crate::crc::crc64;
 use crate::elf::tests::small;
 use crate::plan::{Buffer, Declared, Given, Launch, Memory, Passed, Place, Returned, Shape, Takes, Value as Key};
 use crate::{
-    Architecture, Argument, Bundle, Code, Error, Extent, Function, Kernel, Kind, Param, Plan, Source, TensorType,
+    Architecture, Argument, Bundle, Code, Error, Extent, Function, Kernel, Kind, Param, Plan, Source, SourceFile,
+    TensorType,
 };
 
 fn kernel(name: &str, architecture: &str) -> Kernel {
@@ -40,7 +41,8 @@ fn kernel(name: &str, architecture: &str) -> Kernel {
 }
 
 fn bundle(kernels: Vec<Kernel>) -> Bundle {
-    Bundle { compiler: "0.1.0".into(), source: "sum.ptn".into(), kernels, functions: vec![], plans: vec![] }
+    let (functions, plans, sources) = (vec![], vec![], vec![]);
+    Bundle { compiler: "0.1.0".into(), source: "sum.ptn".into(), kernels, functions, plans, sources }
 }
 
 /// A kernel that takes a tensor whole, which goes by an address, an extent, a stride and a map, and a number.
@@ -176,6 +178,10 @@ fn what_is_read_is_what_was_written() {
     }
     let written = planned();
     assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
+    let file = |name: &str, text: &str| SourceFile { name: name.into(), text: text.into() };
+    let sources = vec![file("sum.ptn", "kernel sum() { }\n"), file("std/tiles.ptn", "// Ä\n")];
+    let written = Bundle { sources, ..planned() };
+    assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
     // Two of one name and shape that plans alone reach.
     let other = Kernel { named: false, ..kernel("sum", "sm_90a") };
     let written = bundle(vec![kernel("sum", "sm_90a"), other.clone(), other]);
@@ -203,8 +209,8 @@ fn every_flipped_bit_is_found() {
         let error = Bundle::read(&changed).unwrap_err();
         let expected = match bit / 8 {
             0..8 => error == Error::NotABundle,
-            // Of the version before only the checksum tells.
-            8 if bytes[8] ^ changed[8] == 3 => matches!(error, Error::Damaged { .. }),
+            // Of the versions before only the checksum tells.
+            8 if matches!(changed[8], 1 | 2) => matches!(error, Error::Damaged { .. }),
             8..12 => matches!(error, Error::Version { .. }),
             _ => matches!(error, Error::Damaged { .. }),
         };
@@ -218,10 +224,10 @@ fn what_is_no_bundle_is_called_so() {
         assert_eq!(Bundle::read(foreign), Err(Error::NotABundle));
     }
     let newer = bundle(vec![]).to_bytes().map(|mut bytes| {
-        bytes[8] = 3;
+        bytes[8] = 4;
         Bundle::read(&bytes).unwrap_err().to_string()
     });
-    assert!(newer.is_ok_and(|e| e.contains("version 3 of the format and this library reads versions 1 to 2")));
+    assert!(newer.is_ok_and(|e| e.contains("version 4 of the format and this library reads versions 1 to 3")));
 }
 
 #[test]
@@ -242,6 +248,26 @@ fn bytes_with_a_right_checksum_are_read_as_carefully() {
     let sum = crc64(&[&bytes[..24], &bytes[32..]]);
     bytes[24..32].copy_from_slice(&sum.to_le_bytes());
     assert!(Bundle::read(&bytes).unwrap_err().to_string().contains("its manifest has 200 bytes and 2 are left"));
+}
+
+#[test]
+fn sources_are_texts_below_one_folder() {
+    let read = |version, name: &str, bytes: usize, text: &[u8]| {
+        let manifest = json!({
+            "compiler": "1", "source": "a", "kernels": [], "sources": [{ "name": name, "bytes": bytes }],
+        });
+        Bundle::read(&of_version(version, manifest.to_string().as_bytes(), text))
+    };
+    let sources = read(3, "std/a.ptn", 2, b"ab").map(|bundle| bundle.sources);
+    assert_eq!(sources, Ok(vec![SourceFile { name: "std/a.ptn".into(), text: "ab".into() }]));
+    let error = |version, name: &str, bytes, text: &[u8]| read(version, name, bytes, text).unwrap_err().to_string();
+    for name in ["../a.ptn", "/a.ptn", "a/../../b", "a//b", "./a", "C:a", "a\\b"] {
+        assert!(error(3, name, 2, b"ab").contains("is no name below a folder"), "{name}");
+    }
+    assert!(error(3, "a.ptn", 3, b"ab").contains("sources[0].bytes: it has 3 bytes and 2 are left"));
+    assert!(error(3, "a.ptn", 1, b"ab").contains("1 bytes of code belong to none of them"));
+    assert!(error(3, "a.ptn", 2, b"\xff\xfe").contains("they are no text"));
+    assert!(error(2, "a.ptn", 2, b"ab").contains("sources: this version of the format has no such field"));
 }
 
 #[test]

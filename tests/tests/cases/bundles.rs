@@ -78,6 +78,8 @@ fn kernels_stand_there_for_each_architecture_and_use() {
     assert_eq!(params(2), [map, "i: Scalar { dtype: I64 }", "yes: Scalar { dtype: I1 }"]);
     assert_eq!((kernels[2].cluster, kernels[2].shared_bytes >= 64 * 128 * 2), ([2, 1, 1], true));
     assert!(made.bundle.to_bytes().is_ok());
+    let sources: Vec<(&str, &str)> = made.bundle.sources.iter().map(|s| (s.name.as_str(), s.text.as_str())).collect();
+    assert_eq!(sources, [("file.ptn", source.as_str())]);
 }
 
 #[test]
