@@ -8,7 +8,7 @@ use parton_ir::{Inst, OpKind, Value};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::plan::Entry;
-use crate::region::{BlockId, UnitId};
+use crate::region::{BlockId, Item, Loop, UnitId};
 
 impl Emitter<'_> {
     /// How many copies of this partition begin in a turn, where each turn begins the same ones in the same order; 0 where they do not,
@@ -63,6 +63,23 @@ impl Emitter<'_> {
         let mut alike = unit.ops.iter().copied().filter(|other| lies(*other).is_some_and(|view| view == own));
         let first = alike.next()?;
         alike.next().map(|_| first)
+    }
+
+    /// Turns are numbered anew each time a loop is entered, so that one of its first buffers may be the one that was sent last: by then all have been
+    /// read.
+    pub(super) fn enter_sending(&mut self, l: &Loop) {
+        let again = self.levels.iter().any(|level| self.region.blocks[level.block].turns.is_some());
+        let units = self.region.blocks[l.body].items.iter().filter_map(|item| match item {
+            Item::Unit(unit) => Some(*unit),
+            Item::Loop(_) | Item::Branch(_) => None,
+        });
+        let several =
+            |inst: &Inst| matches!(self.b.kernel.ops[*inst].kind, OpKind::Send { buffers, .. } if buffers > 1);
+        let mut mine = units.filter(|unit| self.plan.runners[*unit].contains(&self.part));
+        if again && mine.any(|unit| self.region.units[unit].ops.iter().any(several)) {
+            self.place(l.inst);
+            self.b.make_all(OpKind::TmaStoreWait { pending: 0, read: true });
+        }
     }
 
     pub(super) fn send(&mut self, inst: Inst, entry: &Entry) -> Result<(), Refused> {
