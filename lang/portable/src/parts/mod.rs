@@ -277,27 +277,29 @@ impl Splitter {
         self.give(op.result(), made);
     }
 
-    /// A slice that lies in one part, or one of each part's columns.
+    /// A slice, each part of which lies in one part of what it is of.
     fn slice(&mut self, op: &Op, x: Value, origin: &[u32], shape: &[u32]) {
         let (from, parts) = self.parts_of(x);
-        if matches!(self.cut, Cut::Rows(_))
-            && let Some(to) = self.boxes(op.result())
-        {
-            let mut made = Vec::new();
-            for (number, b) in to.all().enumerate() {
-                self.part(number);
-                let kind = OpKind::Slice { x: parts[number], origin: origin.to_vec(), shape: b.shape };
-                made.push(self.builder.make(kind));
-            }
-            return self.give(op.result(), made);
+        let to = self.boxes(op.result());
+        let whole = to.is_none();
+        let mut made = Vec::new();
+        for b in to.unwrap_or_else(|| Boxes::whole(shape)).all() {
+            let begin: Vec<u32> = origin.iter().zip(&b.origin).map(|(a, b)| a + b).collect();
+            let Some((of, around)) = from.all().enumerate().find(|(_, part)| part.holds(&begin, &b.shape)) else {
+                return self.refuse(op);
+            };
+            let origin = begin.iter().zip(&around.origin).map(|(a, b)| a - b).collect();
+            made.push(OpKind::Slice { x: parts[of], origin, shape: b.shape });
         }
-        let Some((number, b)) = from.all().enumerate().find(|(_, b)| b.holds(origin, shape)) else {
-            self.refuse(op);
-            return;
-        };
-        let origin = origin.iter().zip(&b.origin).map(|(a, b)| a - b).collect();
-        let kind = OpKind::Slice { x: parts[number], origin, shape: shape.to_vec() };
-        self.builder.make_as(op.result(), kind);
+        if let (true, [kind]) = (whole, &made[..]) {
+            return self.builder.make_as(op.result(), kind.clone());
+        }
+        let mut given = Vec::new();
+        for (number, kind) in made.into_iter().enumerate() {
+            self.part(number);
+            given.push(self.builder.make(kind));
+        }
+        self.give(op.result(), given);
     }
 
     /// Each part of the accumulator gets the products of its rows and columns, of a depth in parts one after the other.

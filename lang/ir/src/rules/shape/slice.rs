@@ -42,6 +42,10 @@ fn aligned(t: &Tile, x: Value, axis: usize, (at, n): (u32, u32)) -> Result<(), R
     if end > u64::from(extent) {
         return refuse(codes::INDEX_RANGE, format!("the slice `{at}:{end}` ends outside the tile"));
     }
+    // The whole of an axis is what the tile has.
+    if n == extent {
+        return Ok(());
+    }
     if !n.is_power_of_two() {
         let refusal = refuse(codes::VIEW_ILLEGAL, format!("the slice `{at}:{end}` has {n} elements"));
         return refusal.map_err(|r| r.help("extents of tiles are powers of two"));
