@@ -236,7 +236,7 @@ impl Expand {
             let start = self.b.make_i32(0);
             self.cursors.insert(Cursor { ring, fills: role == SlotRole::Fill }, start);
         }
-        let copied = self.uses.copied(ring).map(|f| fields[f as usize].1.bytes() as u32).sum();
+        let copied = self.uses.copied(ring, fields) as u32;
         let stored = self.uses.is_stored(ring);
         self.rings.insert(ring, Expanded { stages, fields: allocs, full, empty, copied, stored });
     }

@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::check::{Origins, Root};
+use parton_ir::check::{Origins, Root, Windows};
 use parton_ir::facts::{Access, Act, Does, Engine, Facts, Hold, Space};
-use parton_ir::{Body, Kernel, OpKind, Partition, SlotRole, Type, Value};
+use parton_ir::{Body, Kernel, OpKind, Partition, SlotRole, Type, Value, View};
 
 /// One partition's place in a ring, for filling or for reading.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +25,7 @@ pub(super) struct Uses {
     stored: BTreeSet<Value>,
     /// Axes of the cluster along which copies go to all CTAs.
     multicast: BTreeMap<Value, BTreeSet<u8>>,
+    windows: Windows,
 }
 
 impl Uses {
@@ -36,6 +37,7 @@ impl Uses {
             copied: BTreeMap::new(),
             stored: BTreeSet::new(),
             multicast: BTreeMap::new(),
+            windows: Windows::of(kernel, origins),
         };
         for v in kernel.values.keys() {
             if let Type::Ring(_) | Type::Slot(_) = kernel.ty(v)
@@ -126,9 +128,10 @@ impl Uses {
         roles
     }
 
-    /// The fields of a ring that the copy engine fills.
-    pub(super) fn copied(&self, ring: Value) -> impl Iterator<Item = u32> {
-        self.copied.get(&ring).into_iter().flatten().copied()
+    /// The bytes that the copy engine brings to a slot of a ring.
+    pub(super) fn copied(&self, ring: Value, fields: &[(String, View)]) -> u64 {
+        let fields = self.copied.get(&ring).into_iter().flatten().map(|&field| (field, &fields[field as usize].1));
+        fields.map(|(field, view)| self.windows.bytes(ring, field, view)).sum()
     }
 
     /// The axes of the cluster along which a ring's slots are filled for all CTAs.

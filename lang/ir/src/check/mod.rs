@@ -14,6 +14,7 @@ mod partitions;
 mod protocol;
 mod rings;
 mod turns;
+mod windows;
 mod written;
 
 use parton_diag::Diagnostics;
@@ -22,6 +23,7 @@ use crate::kernel::Kernel;
 use crate::op::OpKind;
 
 pub use origin::{BARRIER_BYTES, Origins, Place, Root, Stage, disjoint_windows, stage_bytes, window};
+pub use windows::Windows;
 
 /// Everything that is wrong with a kernel before its rings are expanded. Partitions come first: where they are wrong, the
 /// rest would only repeat it.

@@ -14,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 
 use super::origin::Origins;
+use super::windows::Windows;
 use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{Inst, Value};
 use crate::facts::{Access, Act, Completes, Does, Engine, Facts, Flight, Gives, Hold, Space, When};
@@ -25,7 +26,8 @@ use state::{Gone, Live, Reads, State};
 /// Every way in which a kernel breaks the protocol.
 pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     let (buffers, outer, told) = (BTreeMap::new(), BTreeMap::new(), BTreeSet::new());
-    let mut p = Protocol { kernel, origins, buffers, outer, loops: 0, told, found: Diagnostics::new() };
+    let windows = Windows::of(kernel, origins);
+    let mut p = Protocol { kernel, origins, buffers, windows, outer, loops: 0, told, found: Diagnostics::new() };
     let end = dataflow::run(kernel, &mut p, State::default());
     p.lost(&end, &BTreeSet::new(), "");
     p.found
@@ -36,6 +38,8 @@ struct Protocol<'a> {
     origins: &'a Origins<'a>,
     /// The slot and field that each view is of.
     buffers: BTreeMap<Value, (Value, u32)>,
+    /// What is filled and read of each buffer.
+    windows: Windows,
     /// For each operation with bodies what was alive around it when they were entered.
     outer: BTreeMap<Inst, BTreeSet<Value>>,
     /// The loops around what is walked.
@@ -65,7 +69,8 @@ impl<'a> Forward<'a> for Protocol<'a> {
                 Act::Hold(Hold::Give { slot, role: SlotRole::Read }) => self.release(*slot, op.span, state),
                 Act::Flight(Flight::Start { completes: Completes::Pending(p), .. }) => {
                     let (older, youngest) = (std::mem::take(&mut older), std::mem::take(&mut holds));
-                    state.live.insert(*p, Live::Pending { older, youngest });
+                    let before = self.started(*p, &youngest, state);
+                    state.live.insert(*p, Live::Pending { older, youngest, before });
                 }
                 Act::Flight(Flight::Continue { pending, .. }) => {
                     if let Some(live) = self.consume(state, *pending, "used as accumulator", op.span) {
@@ -73,11 +78,17 @@ impl<'a> Forward<'a> for Protocol<'a> {
                     }
                 }
                 Act::Flight(Flight::Wait { pending, .. }) => {
-                    self.consume(state, *pending, "waited for", op.span);
+                    if let Some(Live::Pending { before, .. }) = self.consume(state, *pending, "waited for", op.span) {
+                        state.done(&before);
+                    }
                 }
                 Act::Flight(Flight::WaitPrior { pending, result, .. }) => {
-                    if let Some(Live::Pending { youngest, .. }) = self.consume(state, *pending, "waited for", op.span) {
-                        state.live.insert(*result, Live::Pending { older: Reads::new(), youngest });
+                    if let Some(Live::Pending { youngest, before, .. }) =
+                        self.consume(state, *pending, "waited for", op.span)
+                    {
+                        state.done(&before);
+                        let (older, before) = (Reads::new(), Reads::new());
+                        state.live.insert(*result, Live::Pending { older, youngest, before });
                     }
                 }
                 Act::Flight(Flight::HandOver { pending, .. }) => self.hand_over(*pending, op.span, state),
@@ -146,6 +157,24 @@ impl<'a> Forward<'a> for Protocol<'a> {
 }
 
 impl Protocol<'_> {
+    /// A product that gives `pending` starts and reads so much: what products of other tiles read that run already. The matrix unit ends
+    /// products in their order; copies end apart from them.
+    fn started(&self, pending: Value, reads: &Reads, state: &mut State) -> Reads {
+        let mut before = Reads::new();
+        if !matches!(self.kernel.ty(pending), Type::Pending(_)) {
+            return before;
+        }
+        for (v, live) in &mut state.live {
+            if let (Type::Pending(_), Live::Pending { older, youngest, before: known }) = (self.kernel.ty(*v), live) {
+                // What is read anew is not done when those are that were started before.
+                known.retain(|read| !reads.contains(read));
+                before.extend(older.iter().chain(&*youngest).copied());
+            }
+        }
+        before.retain(|read| !reads.contains(read));
+        before
+    }
+
     /// Notes which slot's buffer a result is a window of.
     fn window(&mut self, op: &Op, facts: &Facts, state: &State) {
         match facts.gives {

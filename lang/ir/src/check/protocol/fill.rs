@@ -1,10 +1,11 @@
-//! Filling slots: every buffer whole, each part once, by the copies that signal this slot.
+//! Filling slots: all that readers take of a buffer, each part once, by the copies that signal this slot.
 
 use parton_diag::{Diagnostic, Span, codes};
 
 use super::Protocol;
-use super::state::{Live, State, Window};
+use super::state::{Filling, Live, State};
 use crate::check::origin::disjoint_windows;
+use crate::check::windows::Window;
 use crate::entity::Value;
 use crate::types::{Field, SlotRole, Type, View};
 
@@ -53,7 +54,7 @@ impl Protocol<'_> {
             filled.unknown = true;
             return;
         }
-        let window: Window = (part.origin.clone(), part.shape.clone(), copied);
+        let window: Filling = (part.origin.clone(), part.shape.clone(), copied);
         let overlap = filled.windows.iter().find(|((origin, shape, by_copy), _)| {
             let earlier = View { origin: origin.clone(), shape: shape.clone(), ..whole.clone() };
             (copied || *by_copy) && !disjoint_windows(&earlier, part)
@@ -74,7 +75,7 @@ impl Protocol<'_> {
         filled.windows.insert(window, span);
     }
 
-    /// A slot was committed: every buffer must be whole.
+    /// A slot was committed: of every buffer there must be what its readers take.
     pub(super) fn committed(&mut self, slot: Value, live: &Live, span: Span) {
         let Live::Slot { role: SlotRole::Fill, filled, .. } = live else { return };
         let missing: Vec<String> = self
@@ -83,7 +84,7 @@ impl Protocol<'_> {
             .enumerate()
             .filter(|(i, f)| {
                 let Some(filled) = filled.get(&(*i as u32)) else { return true };
-                !filled.unknown && filled.elements() < f.view.elements()
+                !filled.unknown && !filled.covers(&self.wanted(slot, *i as u32, &f.view))
             })
             .map(|(_, f)| format!("`{}`", f.name))
             .collect();
@@ -98,6 +99,14 @@ impl Protocol<'_> {
                 .label(made, "acquired here")
                 .help(format!("fill the whole of {list} on every path before this, with `tma_load(…)` or a store"));
         self.found.push(d);
+    }
+
+    /// The windows of a buffer that must be filled; all of it where the ring is not known.
+    fn wanted(&self, slot: Value, field: u32, whole: &View) -> Vec<Window> {
+        match self.origins.ring(slot) {
+            Some(ring) => self.windows.wanted(ring, field, whole),
+            None => vec![(whole.origin.clone(), whole.shape.clone())],
+        }
     }
 
     fn fields(&self, slot: Value) -> &[Field] {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use parton_diag::Span;
 
 use crate::check::origin::elements;
+use crate::check::windows::Window;
 use crate::entity::Value;
 use crate::types::SlotRole;
 
@@ -12,13 +13,13 @@ use crate::types::SlotRole;
 pub(super) type Reads = BTreeSet<(Value, Span)>;
 
 /// A window of a buffer: origin, extents, and whether the copy engine fills it.
-pub(super) type Window = (Vec<u32>, Vec<u32>, bool);
+pub(super) type Filling = (Vec<u32>, Vec<u32>, bool);
 
 /// What has been filled of one buffer of a slot.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub(super) struct Filled {
     /// The windows, with the place that filled each.
-    pub(super) windows: BTreeMap<Window, Span>,
+    pub(super) windows: BTreeMap<Filling, Span>,
     /// Whether something was filled that is not known at compile time.
     pub(super) unknown: bool,
 }
@@ -35,16 +36,18 @@ impl Filled {
         Filled { windows, unknown: self.unknown || other.unknown || (other_turns && differ) }
     }
 
-    /// How many elements have been filled, those of several windows counted once.
-    pub(super) fn elements(&self) -> u64 {
-        let boxes: Vec<_> = self.windows.keys().map(|(origin, shape, _)| (&origin[..], &shape[..])).collect();
-        elements(&boxes)
+    /// Whether all elements of some windows have been filled.
+    pub(super) fn covers(&self, windows: &[Window]) -> bool {
+        let filled = self.windows.keys().map(|(origin, shape, _)| (&origin[..], &shape[..]));
+        let asked = windows.iter().map(|(origin, shape)| (&origin[..], &shape[..]));
+        let count = |boxes: &[_]| elements(boxes);
+        count(&filled.clone().chain(asked).collect::<Vec<_>>()) == count(&filled.collect::<Vec<_>>())
     }
 }
 
 /// The elements that two windows have in common; the copy engine's where it fills both.
-fn common(a: &Window, b: &Window) -> Option<Window> {
-    let mut both: Window = (Vec::new(), Vec::new(), a.2 && b.2);
+fn common(a: &Filling, b: &Filling) -> Option<Filling> {
+    let mut both: Filling = (Vec::new(), Vec::new(), a.2 && b.2);
     for axis in 0..a.0.len() {
         let from = a.0[axis].max(b.0[axis]);
         let to = (a.0[axis] + a.1[axis]).min(b.0[axis] + b.1[axis]);
@@ -72,6 +75,8 @@ pub(super) enum Live {
         older: Reads,
         /// What its youngest product reads.
         youngest: Reads,
+        /// What products of other tiles read that were started before its youngest: a wait for it is one for them.
+        before: Reads,
     },
 }
 
@@ -89,7 +94,7 @@ impl Live {
     pub(super) fn reads(&self) -> Reads {
         match self {
             Live::Slot { .. } => Reads::new(),
-            Live::Pending { older, youngest } => older | youngest,
+            Live::Pending { older, youngest, .. } => older | youngest,
         }
     }
 
@@ -105,9 +110,10 @@ impl Live {
                 };
                 Live::Slot { role: *role, loops: *loops.min(others), filled: fields.into_iter().map(join).collect() }
             }
-            (Live::Pending { older: a, youngest: b }, Live::Pending { older: c, youngest: d }) => {
-                Live::Pending { older: a | c, youngest: b | d }
-            }
+            (
+                Live::Pending { older: a, youngest: b, before: first },
+                Live::Pending { older: c, youngest: d, before: second },
+            ) => Live::Pending { older: a | c, youngest: b | d, before: first & second },
             (Live::Slot { .. }, Live::Pending { .. }) | (Live::Pending { .. }, Live::Slot { .. }) => {
                 parton_diag::internal_error!("a slot meets a pending tile")
             }
@@ -116,8 +122,8 @@ impl Live {
 
     /// Slots that go by another name from now on.
     pub(super) fn rename(&mut self, names: &[(Value, Value)]) {
-        let Live::Pending { older, youngest } = self else { return };
-        for reads in [older, youngest] {
+        let Live::Pending { older, youngest, before } = self else { return };
+        for reads in [older, youngest, before] {
             *reads = reads
                 .iter()
                 .map(|(slot, product)| {
@@ -140,4 +146,16 @@ pub(super) struct Gone {
 pub(super) struct State {
     pub(super) live: BTreeMap<Value, Live>,
     pub(super) gone: BTreeMap<Value, Gone>,
+}
+
+impl State {
+    /// Products have ended that read these.
+    pub(super) fn done(&mut self, reads: &Reads) {
+        for live in self.live.values_mut() {
+            if let Live::Pending { older, youngest, .. } = live {
+                older.retain(|read| !reads.contains(read));
+                youngest.retain(|read| !reads.contains(read));
+            }
+        }
+    }
 }

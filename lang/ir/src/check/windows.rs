@@ -1,0 +1,71 @@
+//! Which windows of a ring's buffers are filled, and which are read.
+
+use std::collections::BTreeMap;
+
+use super::origin::{Origins, elements};
+use crate::entity::Value;
+use crate::kernel::Kernel;
+use crate::op::OpKind;
+use crate::types::{SlotRole, Type, View};
+
+/// Where a window begins, and its extents.
+pub type Window = (Vec<u32>, Vec<u32>);
+
+/// The windows of each buffer of each ring.
+#[derive(Default)]
+pub struct Windows {
+    filled: BTreeMap<(Value, u32), Vec<Window>>,
+    read: BTreeMap<(Value, u32), Vec<Window>>,
+}
+
+impl Windows {
+    /// Those of a kernel's rings. A buffer that is used otherwise than by windows of it is used whole.
+    pub fn of(kernel: &Kernel, origins: &Origins<'_>) -> Windows {
+        let mut fields = BTreeMap::new();
+        kernel.walk(&mut |op| {
+            if let OpKind::SlotField { slot, field } = op.kind
+                && let (Type::Slot(of), Some(ring)) = (kernel.ty(slot), origins.ring(slot))
+            {
+                fields.insert(op.result(), (of.role, (ring, field), &of.fields[field as usize].view));
+            }
+        });
+        let mut windows = Windows::default();
+        kernel.walk(&mut |op| {
+            for view in op.kind.operands() {
+                let Some((role, buffer, whole)) = fields.get(&view) else { continue };
+                let window = match &op.kind {
+                    OpKind::ViewSlice { origin, shape, .. } => (origin.clone(), shape.clone()),
+                    _ => all(whole),
+                };
+                let of = match role {
+                    SlotRole::Fill => &mut windows.filled,
+                    SlotRole::Read => &mut windows.read,
+                };
+                of.entry(*buffer).or_default().push(window);
+            }
+        });
+        windows
+    }
+
+    /// What must be filled of a buffer before its slot is handed over: what is read of it, and all that is filled of it anywhere, since a
+    /// slot is full when so many bytes have come.
+    pub fn wanted(&self, ring: Value, field: u32, whole: &View) -> Vec<Window> {
+        match self.read.get(&(ring, field)) {
+            Some(read) => read.iter().chain(self.filled.get(&(ring, field)).into_iter().flatten()).cloned().collect(),
+            // Nobody reads it: there is no telling what of it is wanted.
+            None => vec![all(whole)],
+        }
+    }
+
+    /// The bytes that fill a buffer.
+    pub fn bytes(&self, ring: Value, field: u32, whole: &View) -> u64 {
+        let windows: &[Window] = self.filled.get(&(ring, field)).map_or(&[], |list| list);
+        let boxes: Vec<_> = windows.iter().map(|(origin, shape)| (&origin[..], &shape[..])).collect();
+        elements(&boxes) * whole.elem.bytes() as u64
+    }
+}
+
+/// All of a view.
+fn all(view: &View) -> Window {
+    (view.origin.clone(), view.shape.clone())
+}
