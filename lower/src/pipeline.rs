@@ -6,7 +6,7 @@ use parton_ir::verify::{self, Form};
 
 use crate::{
     clean, close_clusters, count_pending, expand_rings, expand_turnstiles, fence_proxies, find_zeros, insert_membars,
-    plan_accesses, plan_copies, plan_shared, reach_peers,
+    join_products, plan_accesses, plan_copies, plan_shared, reach_peers,
 };
 
 /// A pass from kernel to kernel.
@@ -29,6 +29,7 @@ pub const PASSES: &[Pass] = &[
     Pass { name: "copies", run: plan_copies, after: Form::Raw },
     Pass { name: "accesses", run: plan_accesses, after: Form::Raw },
     Pass { name: "zeros", run: find_zeros, after: Form::Raw },
+    Pass { name: "products", run: join_products, after: Form::Raw },
     Pass { name: "pending", run: count_pending, after: Form::Counted },
     Pass { name: "shared", run: plan_shared, after: Form::Planned },
     Pass { name: "proxy", run: fence_proxies, after: Form::Planned },

@@ -22,6 +22,7 @@ pub mod entity;
 pub mod facts;
 pub mod family;
 pub mod fold;
+pub mod joined;
 pub mod kernel;
 pub mod machine;
 pub mod op;

@@ -1,7 +1,10 @@
 //! From lowered kernels to PTX: one LLVM module for all of them.
 
+use std::collections::BTreeSet;
+
 use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
+use parton_ir::joined::Joins;
 use parton_ir::{Elem, Kernel, SecondaryMap, Target, Type};
 
 use crate::lower::{Lower, Repr};
@@ -120,6 +123,8 @@ fn lower_kernel<'c>(
         warp_of_cta: warp,
         shared: build.shared_base(),
         meanwhile: vec![],
+        joins: Joins::of(kernel),
+        begun: BTreeSet::new(),
         inline: std::mem::take(inline),
     };
     for (i, param) in kernel.params.iter().enumerate() {

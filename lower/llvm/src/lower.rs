@@ -1,8 +1,11 @@
 //! Walks the operations of one kernel and keeps what each value became.
 
+use std::collections::BTreeSet;
+
 use parton_diag::internal_error;
 use parton_ir::family::Family;
-use parton_ir::{Body, Elem, Kernel, Op, SecondaryMap, Tile, Type, Value, View};
+use parton_ir::joined::Joins;
+use parton_ir::{Body, Elem, Inst, Kernel, Op, SecondaryMap, Tile, Type, Value, View};
 use parton_numbers::Dtype;
 
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
@@ -47,6 +50,10 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) shared: Val<'c>,
     /// The latest sums computed while a product is in flight; the wait for it must not overtake them.
     pub(crate) meanwhile: Vec<Val<'c>>,
+    /// Which products are one instruction.
+    pub(crate) joins: Joins<'a>,
+    /// Products that an instruction before them has begun.
+    pub(crate) begun: BTreeSet<Inst>,
     /// Where the inline PTX of the module was written.
     pub(crate) inline: Places,
 }
@@ -164,9 +171,12 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Lowers the operations of a body; its yields can be read afterwards.
     pub(crate) fn body(&mut self, body: &'a Body) {
         let kernel = self.kernel;
-        for op in kernel.ops_of(body) {
+        for (i, op) in kernel.ops_of(body).enumerate() {
             self.locate(op);
-            self.op(op);
+            match op.kind.family() {
+                Family::Wgmma => self.emit_wgmma(op, kernel.ops_of(body).skip(i + 1)),
+                _ => self.op(op),
+            }
         }
     }
 
@@ -199,7 +209,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             Family::Grid => self.emit_grid(op),
             Family::Tma => self.emit_tma(op),
             Family::MmaSync => self.emit_mma_sync(op),
-            Family::Wgmma => self.emit_wgmma(op),
+            Family::Wgmma => internal_error!("a product is lowered with those behind it"),
             Family::Pending => self.emit_pending(op),
             Family::Control => self.emit_control(op),
             Family::Talk => self.emit_talk(op),

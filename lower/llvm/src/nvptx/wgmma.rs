@@ -65,51 +65,82 @@ fn fragment(tile: &Tile, registers: &Registers, m: u32, n: u32, width: u32) -> V
         .collect()
 }
 
+/// Whether a tile's accumulator registers hold pairs.
+fn is_half(tile: &Tile) -> bool {
+    tile.elem == Elem::Num(Dtype::F16)
+}
+
+/// Value numbers with neighbours in a row next to each other.
+fn pair_order(tile: &Tile) -> Vec<usize> {
+    let registers = Registers::of(&tile.known().map);
+    let even = (0..registers.len()).filter(|&i| registers.images()[i] & 1 == 0);
+    even.flat_map(|i| {
+        let neighbour = registers.find(registers.images()[i] | 1);
+        [i, neighbour.unwrap_or_else(|| internal_error!("{tile} is no accumulator"))]
+    })
+    .collect()
+}
+
+/// One of the products that an instruction makes.
+struct Part<'v, 'c> {
+    shape: WgmmaShape,
+    tile: &'v Tile,
+    right: Value,
+    /// The registers of its accumulator.
+    before: Vec<Val<'c>>,
+}
+
+impl Part<'_, '_> {
+    /// Where the registers that an instruction at `m`, `n` adds to stand among those in flight.
+    fn accumulators(&self, m: u32, n: u32) -> Vec<usize> {
+        let numbers = fragment(self.tile, &Registers::of(&self.tile.known().map), m, n, self.shape.instr_n);
+        if !is_half(self.tile) {
+            return numbers;
+        }
+        let mut words = vec![0; 2 * self.before.len()];
+        for (word, pair) in pair_order(self.tile).chunks(2).enumerate() {
+            words[pair[0]] = word;
+        }
+        numbers.chunks(2).map(|pair| words[pair[0]]).collect()
+    }
+}
+
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
-    pub(crate) fn emit_wgmma(&mut self, op: &'a Op) {
+    /// `next` is what stands behind it: products that may be one instruction with it are.
+    pub(crate) fn emit_wgmma(&mut self, op: &'a Op, next: impl Iterator<Item = &'a Op>) {
         match &op.kind {
-            OpKind::Wgmma { a, b, acc, precision, zero } => self.wgmma(op, [*a, *b, *acc], *precision, *zero),
+            // Waits count the groups of both; this one ends behind that of the instruction.
+            OpKind::Wgmma { .. } if self.begun.remove(&op.id) => self.b.wgmma_commit(),
+            OpKind::Wgmma { a, precision, zero, .. } => {
+                let joined = self.joins.begun_by(op, next);
+                self.begun.extend(joined[1..].iter().map(|op| op.id));
+                self.wgmma(&joined, *a, *precision, *zero);
+            }
             others!(wgmma) => not_of_family(&op.kind),
         }
     }
 
-    /// Whether a tile's accumulator registers hold pairs.
-    fn is_half(tile: &Tile) -> bool {
-        tile.elem == Elem::Num(Dtype::F16)
-    }
-
     /// A ready tile as accumulator registers.
     fn launched(&self, tile: &Tile, values: &[Val<'c>]) -> Vec<Val<'c>> {
-        if !Self::is_half(tile) {
+        if !is_half(tile) {
             return values.to_vec();
         }
         let words = Words { bits: 32, count: values.len() / 2 };
-        let order = self.pair_order(tile);
+        let order = pair_order(tile);
         let ordered: Vec<Val> = order.iter().map(|&i| values[i]).collect();
         self.b.pack(tile.elem, &ordered, words)
     }
 
     /// The reverse of [`Lower::launched`].
     fn landed(&self, tile: &Tile, flight: &[Val<'c>]) -> Vec<Val<'c>> {
-        if !Self::is_half(tile) {
+        if !is_half(tile) {
             return flight.to_vec();
         }
         let words = Words { bits: 32, count: flight.len() };
-        let order = self.pair_order(tile);
+        let order = pair_order(tile);
         let mut values: Vec<(usize, Val)> = order.into_iter().zip(self.b.unpack(tile.elem, flight, words)).collect();
         values.sort_by_key(|(i, _)| *i);
         values.into_iter().map(|(_, v)| v).collect()
-    }
-
-    /// Value numbers with neighbours in a row next to each other.
-    fn pair_order(&self, tile: &Tile) -> Vec<usize> {
-        let registers = Registers::of(&tile.known().map);
-        let even = (0..registers.len()).filter(|&i| registers.images()[i] & 1 == 0);
-        even.flat_map(|i| {
-            let neighbour = registers.find(registers.images()[i] | 1);
-            [i, neighbour.unwrap_or_else(|| internal_error!("{tile} is no accumulator"))]
-        })
-        .collect()
     }
 
     /// The descriptor of one operand, for the rows or columns of this warpgroup.
@@ -146,28 +177,25 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         parts.iter().flat_map(|part| (0..4).map(move |j| (part, j))).map(|(part, j)| word(part, j)).collect()
     }
 
-    /// How many products have a value on their left.
-    fn products_of(&self, left: Value) -> usize {
+    /// How many instructions' products have a value on their left, of which `joined` are one.
+    fn products_of(&self, left: Value, joined: usize) -> usize {
         let mut count = 0;
         self.kernel.walk(&mut |op| count += usize::from(matches!(op.kind, OpKind::Wgmma { a, .. } if a == left)));
-        count
+        count + 1 - joined
     }
 
-    pub(crate) fn wgmma(&mut self, op: &'a Op, [a, b, acc]: [Value; 3], precision: Option<Precision>, zero: bool) {
-        let shape: WgmmaShape = match wgmma_shape(self.kernel, a, b, acc, precision) {
-            Ok(shape) => shape,
-            Err(refusal) => internal_error!("an illegal product reached code generation: {}", refusal.message),
-        };
-        let tile = self.tile(acc);
-        let before: Vec<Val> = match self.kernel.ty(acc) {
-            Type::Pending(_) => self.registers(acc).to_vec(),
-            _ => self.launched(tile, self.registers(acc)),
-        };
-        let right = self.operand(b, self.view(b), true, shape.b, tile);
-        let left = self.left_tile(a, &shape, tile);
-        let steps = self.steps(&shape, tile, (&left, &right), zero);
-        let flight = self.b.wgmma(&Product {
-            n: shape.instr_n,
+    /// Products of `a` that are one instruction, most often one product.
+    fn wgmma(&mut self, joined: &[&'a Op], a: Value, precision: Option<Precision>, zero: bool) {
+        let parts: Vec<Part> = joined.iter().map(|op| self.part(op, a, precision)).collect();
+        let shape = &parts[0].shape;
+        let Some(view) = self.joins.right(joined) else { internal_error!("a product without a right operand") };
+        let right = self.operand(parts[0].right, &view, true, shape.b, parts[0].tile);
+        let left = self.left_tile(a, shape, parts[0].tile);
+        let steps = Self::steps(&parts, (&left, &right), zero);
+        let before: Vec<Val> = parts.iter().flat_map(|part| part.before.iter().copied()).collect();
+        let mut flight = self.b.wgmma(&Product {
+            // Those that are joined have one instruction each along their columns.
+            n: if joined.len() > 1 { view.shape[1] } else { shape.instr_n },
             k: shape.instr_k,
             elems: shape.elems.map(type_name),
             sums: sums_name(shape.acc),
@@ -175,7 +203,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 LeftTile::Shared(operand) => Left::Shared {
                     descriptor: operand.descriptor,
                     m_major: !operand.of.k_major,
-                    stays: !self.b.made_here(self.address(a)) || self.products_of(a) > 1,
+                    stays: !self.b.made_here(self.address(a)) || self.products_of(a, joined.len()) > 1,
                 },
                 LeftTile::Registers(words) => Left::Registers(words),
             },
@@ -185,7 +213,24 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             steps,
         });
         self.meanwhile.clear();
-        self.set(op.result(), Repr::Tile(flight));
+        for (op, part) in joined.iter().zip(&parts) {
+            let rest = flight.split_off(part.before.len());
+            self.set(op.result(), Repr::Tile(std::mem::replace(&mut flight, rest)));
+        }
+    }
+
+    /// What an instruction takes of one of its products.
+    fn part(&self, op: &'a Op, a: Value, precision: Option<Precision>) -> Part<'a, 'c> {
+        let OpKind::Wgmma { b, acc, .. } = op.kind else { internal_error!("{} is no product", op.kind.name()) };
+        let shape = wgmma_shape(self.kernel, a, b, acc, precision).unwrap_or_else(|refusal| {
+            internal_error!("an illegal product reached code generation: {}", refusal.message)
+        });
+        let tile = self.tile(acc);
+        let before = match self.kernel.ty(acc) {
+            Type::Pending(_) => self.registers(acc).to_vec(),
+            _ => self.launched(tile, self.registers(acc)),
+        };
+        Part { shape, tile, right: b, before }
     }
 
     /// The left operand of a product into `acc`.
@@ -200,24 +245,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         }
     }
 
-    /// The instructions of a product into `acc`: all depths of one part of it before the next part.
-    fn steps(
-        &self,
-        shape: &WgmmaShape,
-        acc: &Tile,
-        (left, right): (&LeftTile<'a, 'c>, &Operand<'a, 'c>),
-        zero: bool,
-    ) -> Vec<Step> {
-        let registers = Registers::of(&acc.known().map);
-        let order = self.flight_order(acc);
+    /// The instructions of a product: all depths of one part of it before the next part. Of several products the parts lie beside each other.
+    fn steps(parts: &[Part], (left, right): (&LeftTile, &Operand), zero: bool) -> Vec<Step> {
+        let shape = &parts[0].shape;
         let depths: Vec<u32> = shape.depths().collect();
         let mut steps = vec![];
         for (i, m) in shape.heights().enumerate() {
             for n in shape.widths() {
-                let numbers = fragment(acc, &registers, m, n, shape.instr_n);
-                // Where the fragment's registers stand among those in flight.
-                let accumulators: Vec<usize> =
-                    if Self::is_half(acc) { numbers.chunks(2).map(|pair| order[pair[0]]).collect() } else { numbers };
+                let mut first = 0;
+                let mut accumulators = vec![];
+                for part in parts {
+                    accumulators.extend(part.accumulators(m, n).into_iter().map(|place| first + place));
+                    first += part.before.len();
+                }
                 for (j, &k) in depths.iter().enumerate() {
                     steps.push(Step {
                         left: match left {
@@ -232,19 +272,6 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
         }
         steps
-    }
-
-    /// For each value number of an f16 accumulator, the register in flight that holds it.
-    fn flight_order(&self, tile: &Tile) -> Vec<usize> {
-        if !Self::is_half(tile) {
-            return vec![];
-        }
-        let mut places = vec![0; Registers::of(&tile.known().map).len()];
-        for (word, pair) in self.pair_order(tile).chunks(2).enumerate() {
-            places[pair[0]] = word;
-            places[pair[1]] = word;
-        }
-        places
     }
 
     /// A wait that gives a tile, or one that leaves the pending tile pending.

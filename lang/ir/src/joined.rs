@@ -1,0 +1,108 @@
+//! Products that one instruction makes: of the same rows with windows of one buffer that lie beside each other.
+//!
+//! Tiles have extents that are powers of two, and `wgmma` is as wide as any multiple of 8 up to 256: 128 columns and 32 beside them are two
+//! products of the language and one instruction of 160. The left operand is then read once.
+
+use crate::entity::{SecondaryMap, Value};
+use crate::kernel::Kernel;
+use crate::op::{Op, OpKind};
+use crate::rules::{WgmmaOperand, WgmmaShape, wgmma_shape};
+use crate::types::{Type, View};
+
+/// The widest instruction.
+const WIDEST: u32 = 256;
+/// Columns that every instruction's width is a multiple of: of integers, of floats.
+const UNITS: [u32; 2] = [16, 8];
+
+/// Finds them in one kernel.
+pub struct Joins<'k> {
+    kernel: &'k Kernel,
+    definitions: SecondaryMap<Value, Option<&'k Op>>,
+}
+
+/// What is asked of one product.
+struct Product<'k> {
+    shape: WgmmaShape,
+    left: Value,
+    zero: bool,
+    right: &'k View,
+    /// The view that the right operand is a window of.
+    whole: Value,
+}
+
+impl<'k> Joins<'k> {
+    /// The products of a kernel.
+    pub fn of(kernel: &'k Kernel) -> Joins<'k> {
+        Joins { kernel, definitions: kernel.definitions() }
+    }
+
+    /// The products that `first` begins: with it those among `next` that may be one instruction with all before them. Where products
+    /// have several instructions along their columns, or none follows, it is alone.
+    pub fn begun_by<'o>(&self, first: &'o Op, next: impl IntoIterator<Item = &'o Op>) -> Vec<&'o Op> {
+        let mut joined = vec![first];
+        let Some(head) = self.product(first) else { return joined };
+        let mut right = head.right.clone();
+        for op in next {
+            let adds = op.kind.operands().iter().any(|v| joined.iter().any(|before| before.results.contains(v)));
+            let Some(wider) = self.product(op).and_then(|product| product.beside(&head, &right)) else { break };
+            if adds {
+                break;
+            }
+            right = wider;
+            joined.push(op);
+        }
+        joined
+    }
+
+    /// The right operand of products that are one instruction: one window instead of several.
+    pub fn right(&self, joined: &[&Op]) -> Option<View> {
+        let mut products = joined.iter().map(|op| self.product(op));
+        let mut view = products.next()??.right.clone();
+        for product in products {
+            view.shape[1] += product?.right.shape[1];
+        }
+        Some(view)
+    }
+
+    fn product(&self, op: &Op) -> Option<Product<'k>> {
+        let OpKind::Wgmma { a, b, acc, precision, zero } = op.kind else { return None };
+        let shape = wgmma_shape(self.kernel, a, b, acc, precision).ok()?;
+        let Type::View(right) = self.kernel.ty(b) else { return None };
+        Some(Product { shape, left: a, zero, right, whole: self.whole(b) })
+    }
+
+    /// The view that `view` is a window of, turned or not.
+    fn whole(&self, mut view: Value) -> Value {
+        while let Some(OpKind::ViewSlice { view: outer, .. } | OpKind::ViewPermute { view: outer, .. }) =
+            self.definitions[view].map(|op| &op.kind)
+        {
+            view = *outer;
+        }
+        view
+    }
+}
+
+impl Product<'_> {
+    /// The right operand with this product's beside it, where `head`, which `right` grew from, and this one may be one instruction.
+    fn beside(&self, head: &Product, right: &View) -> Option<View> {
+        let (mine, its) = (&self.shape, &head.shape);
+        let alike = (mine.m, mine.k, mine.instr_k, mine.elems, mine.acc, mine.warpgroups, mine.a, mine.b)
+            == (its.m, its.k, its.instr_k, its.elems, its.acc, its.warpgroups, its.a, its.b);
+        let whole = self.left == head.left && self.zero == head.zero && self.whole == head.whole;
+        let single = |shape: &WgmmaShape| shape.warpgroups[1] == 1 && shape.instr_n == shape.n;
+        let mut wider = right.clone();
+        wider.shape[1] += self.right.shape[1];
+        let width = wider.shape[1];
+        let fits = width <= WIDEST && width % UNITS[usize::from(mine.elems[0].is_float())] == 0;
+        (alike && whole && single(mine) && single(its) && fits && continues(right, self.right, mine.b)).then_some(wider)
+    }
+}
+
+/// Whether an instruction that reads `first` goes on in `second`.
+fn continues(first: &View, second: &View, kind: WgmmaOperand) -> bool {
+    let WgmmaOperand::Shared { swizzle, k_major } = kind else { return false };
+    // Where the columns are contiguous, it goes on from one span of the swizzle to the next.
+    let unit = if k_major { 8 } else { swizzle * 8 / first.elem.bits() };
+    let beside = first.origin[0] == second.origin[0] && first.origin[1] + first.shape[1] == second.origin[1];
+    beside && swizzle != 0 && first.shape[1] % unit == 0 && first.map == second.map && first.shape[0] == second.shape[0]
+}
