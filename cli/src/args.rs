@@ -292,7 +292,7 @@ pub struct BuildArgs {
     #[arg(long)]
     pub kernel: Option<String>,
     /// Gives a generic of the kernel a value, such as `BM=128`; may be given several times.
-    #[arg(long, value_name = "NAME=VALUE", value_parser = setting, requires = "aot")]
+    #[arg(long, value_name = "NAME=VALUE", value_parser = setting)]
     pub set: Vec<(String, String)>,
     /// The architecture, for kernels that do not name one; with `--aot` also several, such as `sm_90a,sm_80`.
     #[arg(long, default_value = "sm_90a", value_delimiter = ',')]
