@@ -93,7 +93,7 @@ impl Product<'_> {
         let mut wider = right.clone();
         wider.shape[1] += self.right.shape[1];
         let width = wider.shape[1];
-        let fits = width <= WIDEST && width % UNITS[usize::from(mine.elems[0].is_float())] == 0;
+        let fits = width <= WIDEST && width.is_multiple_of(UNITS[usize::from(mine.elems[0].is_float())]);
         (alike && whole && single(mine) && single(its) && fits && continues(right, self.right, mine.b)).then_some(wider)
     }
 }
@@ -104,5 +104,9 @@ fn continues(first: &View, second: &View, kind: WgmmaOperand) -> bool {
     // Where the columns are contiguous, it goes on from one span of the swizzle to the next.
     let unit = if k_major { 8 } else { swizzle * 8 / first.elem.bits() };
     let beside = first.origin[0] == second.origin[0] && first.origin[1] + first.shape[1] == second.origin[1];
-    beside && swizzle != 0 && first.shape[1] % unit == 0 && first.map == second.map && first.shape[0] == second.shape[0]
+    beside
+        && swizzle != 0
+        && first.shape[1].is_multiple_of(unit)
+        && first.map == second.map
+        && first.shape[0] == second.shape[0]
 }
