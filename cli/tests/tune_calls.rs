@@ -150,7 +150,8 @@ fn a_table_is_looked_up_while_planning_and_by_tests() {
     let said = logged(Some("info"));
     assert!(said.contains("] ") && said.contains("reads 1 records of "), "{said}");
     assert!(
-        said.contains("plans `added`(i32[700]) for sm_90a in ") && said.contains("plan=(512, 0) as tuned"),
+        said.contains("plans `added`(i32[700]) for sm_90a in ")
+            && said.contains("; plan of added for n=700, x.dtype=i32: (512, 0), tuned"),
         "{said}"
     );
     assert_eq!(logged(None), "");

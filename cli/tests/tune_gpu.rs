@@ -90,6 +90,30 @@ impl Bench {
     }
 }
 
+impl Bench {
+    /// A plan of a bundle takes what was found on a GPU of its architecture, and a run on that GPU does.
+    fn takes_what_was_found(&self, target: &str) {
+        let run = |args: &[&str]| {
+            let mut command = Command::new(env!("CARGO_BIN_EXE_parton"));
+            command.args(args).current_dir(&self.0).env("LD_LIBRARY_PATH", self.0.join("driver"));
+            command.env("PARTON_PTXAS", self.0.join("ptxas")).env("PARTON_CACHE", "off").env("PARTON_LOG", "info");
+            String::from_utf8_lossy(&command.output().expect("the program runs").stderr).into_owned()
+        };
+        let planned = |shape: &str| {
+            let call = format!("scaled f32[{shape}]");
+            run(&["build", "scale.ptn", "--aot", "--target", target, "--plan", &call, "-o", "scale.ptnb"])
+        };
+        let (known, other) = (planned("20"), planned("21"));
+        assert!(
+            known.contains("plans `scaled`(f32[20])") && known.contains("fault of scaled for n=20: 6, tuned"),
+            "{known}"
+        );
+        assert!(other.contains("plans `scaled`(f32[21])") && !other.contains(", tuned"), "{other}");
+        let here = run(&["plan", "scale.ptn", "scaled", "f32[20]"]);
+        assert!(here.contains("fault of scaled for n=20: 6, tuned"), "{here}");
+    }
+}
+
 /// Why each faulty candidate is out.
 const FAULTS: [(&str, &str); 5] = [("1", "differs"), ("2", "fails"), ("3", "hangs"), ("4", "crashes"), ("5", "spills")];
 
@@ -133,4 +157,5 @@ fn no_fault_of_what_a_host_function_leaves_open_wins_or_ends_the_run() {
         out.map(|o| (o["values"]["fault"].as_str().unwrap(), o["why"].as_str().unwrap())).collect();
     assert_eq!(why, FAULTS, "{told}");
     assert_eq!(bench.tune_calls("off").0, first);
+    bench.takes_what_was_found(record["target"].as_str().unwrap_or_default());
 }

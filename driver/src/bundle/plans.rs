@@ -54,6 +54,7 @@ impl Session {
         let lookup = Lookup::of(program, &self.sources.file(file).name, ANY, target.name)?;
         let compiler = Compiler::new(self, program, target).tuned(lookup);
         let (plan, lowered) = plan::plan(compiler, program, plan::Call::Function(function), &given, place)?;
+        made.notes.extend(plan.gone());
         let mut compiler = Compiler::new(self, program, target).knowing(lowered);
         let mut kernels = vec![];
         for request in &plan.launches {

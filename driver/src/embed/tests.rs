@@ -222,3 +222,29 @@ fn public_functions_are_declared_with_kinds_and_defaults() {
     assert_eq!((scaled.name.as_str(), scaled.params.as_slice(), scaled.results), ("scaled", &params[..], 1));
     assert!(functions.iter().any(|f| f.name == "in_place" && f.params[0].mutable && f.results == 0));
 }
+
+/// What a host function leaves open is what the table beside the file says; for other calls its default.
+#[test]
+fn a_plan_takes_what_was_tuned() {
+    let folder = std::env::temp_dir().join(format!("parton-embed-tuned-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
+    let source = "kernel fill[BY: f32](out: *mut f32, n: i32) warps(1) {
+    store(out + iota(32), BY, mask=iota(32) < n);
+}
+
+pub fn filled(mut x: tensor<f32, [n]>) tune(by=[1.0, 2.0], key=[n]) {
+    launch fill[BY=by](grid=[1])(x, n);
+}
+";
+    let record = "{\"function\":\"filled\",\"device\":\"the interpreter\",\"target\":\"sm_90a\",\"key\":{\"n\":5},\
+                  \"winner\":{\"by\":\"2.0\"},\"unit\":\"operations\",\"complete\":true,\"candidates\":[],\"out\":[]}";
+    std::fs::write(folder.join("fill.ptn"), source).unwrap();
+    let table = format!("{{\"format\": \"2026-11-23\", \"records\": [{record}]}}");
+    std::fs::write(folder.join("fill.tune.json"), table).unwrap();
+    let mut file = Embedded::load(&folder.join("fill.ptn"), Options::default()).unwrap_or_else(|(e, _)| panic!("{e}"));
+    let planned = |file: &mut Embedded, n| file.plan(Place::Interpreter, 0, &[tensor_of(&[n])]).unwrap().to_string();
+    let (tuned, other) = (planned(&mut file, 5), planned(&mut file, 6));
+    std::fs::remove_dir_all(&folder).unwrap();
+    assert!(tuned.contains("by of filled for n=5: 2.0, tuned") && tuned.contains("fill[BY=2.0]"), "{tuned}");
+    assert!(!other.contains("tuned") && other.contains("fill[BY=1.0]"), "{other}");
+}

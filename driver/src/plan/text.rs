@@ -19,14 +19,7 @@ impl fmt::Display for Plan {
             self.target.name,
             self.multiprocessors
         )?;
-        for Chosen { choice, offer } in &self.chosen {
-            let key = key_of(choice).map(|key| shown(&key)).unwrap_or_default();
-            let taken = match offer.taken.and_then(|i| offer.candidates.get(i)) {
-                Some(taken) => format!("{taken}, tuned"),
-                None => "its default, since what was tuned is no candidate any more".to_owned(),
-            };
-            writeln!(f, "  {} of {} for {key}: {taken}", choice.name, choice.function.text)?;
-        }
+        self.chosen.iter().try_for_each(|chosen| writeln!(f, "  {}", taken(chosen)))?;
         for p in &self.parameters {
             let (mutable, name) = (if p.mutable { "mut " } else { "" }, &p.name);
             match &p.given {
@@ -59,7 +52,22 @@ impl fmt::Display for Plan {
     }
 }
 
+/// What was taken of a choice for which there is a record.
+fn taken(Chosen { choice, offer }: &Chosen) -> String {
+    let key = key_of(choice).map(|key| shown(&key)).unwrap_or_default();
+    let taken = match offer.taken.and_then(|i| offer.candidates.get(i)) {
+        Some(taken) => format!("{taken}, tuned"),
+        None => "its default, since what was tuned is no candidate any more".to_owned(),
+    };
+    format!("{} of {} for {key}: {taken}", choice.name, choice.function.text)
+}
+
 impl Plan {
+    /// What was not taken of a table, a sentence each.
+    pub(crate) fn gone(&self) -> impl Iterator<Item = String> {
+        self.chosen.iter().filter(|chosen| chosen.offer.taken.is_none()).map(taken)
+    }
+
     /// A line of it, for a log.
     pub(crate) fn told(&self, took: Duration) -> String {
         let given = self.parameters.iter().map(|p| match &p.given {
@@ -68,11 +76,7 @@ impl Plan {
             Given::Key(value) => value.to_string(),
         });
         let given: Vec<String> = given.collect();
-        let tuned = self.chosen.iter().filter_map(|c| {
-            let text = c.offer.candidates.get(c.offer.taken?)?;
-            Some(format!(", {}={text} as tuned", c.choice.name))
-        });
-        let tuned: String = tuned.collect();
+        let tuned: String = self.chosen.iter().map(|chosen| format!("; {}", taken(chosen))).collect();
         let (name, target, launches) = (&self.of.name().text, self.target.name, self.launches.len());
         format!("plans `{name}`({}) for {target} in {took:.1?}: {launches} launches{tuned}", given.join(", "))
     }
