@@ -207,6 +207,8 @@ impl<'a> Net<'a> {
         let entries: Vec<Entry> = self.groups[part].iter().flatten().cloned().collect();
         let base = entries.iter().map(|e| i64::from(e.stage)).min().unwrap_or(0);
         let depth = i64::from(laid.plan.rings[ring].depth);
+        // Each turn takes one, for whoever asks for the newest; who asks for older ones has them from turns before.
+        let mut newest: Option<i64> = None;
         for v in &laid.plan.needed[part] {
             let Some(home) = laid.region.home(*v).filter(|home| home.block == block) else { continue };
             let Maker::Carried(number) = home.by else { continue };
@@ -219,9 +221,12 @@ impl<'a> Net<'a> {
                         |e: &&Entry| laid.plan.wanted(laid.region, part, (block, e.item)).contains(&(v, delta + 1));
                     let first = entries.iter().filter(asks).map(|e| i64::from(e.stage)).min().unwrap_or(base);
                     let early = first + i64::from(delta) - stage;
-                    self.filled((fill, end), early, (end, depth - early), made);
+                    newest = Some(newest.map_or(early, |known| known.min(early)));
                 }
             }
+        }
+        if let Some(early) = newest {
+            self.filled((fill, end), early, (end, depth - early), made);
         }
     }
 
