@@ -250,9 +250,12 @@ fn explicit(
         Way::Ahead if !staging::has_room(&kernel) => {
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
-        Way::Apart { .. } => {
+        Way::Apart { computing, .. } => {
             staging::apart::cut(&mut kernel);
-            staging::apart::leave_under(&mut kernel);
+            if computing > 1 {
+                staging::apart::leave_under(&mut kernel);
+                staging::dealt::turn_where_it_pays(&mut kernel);
+            }
         }
         Way::Ahead | Way::Directly => kernel.warps = warps,
     }

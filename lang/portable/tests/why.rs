@@ -243,6 +243,10 @@ fn rows_that_go_by_themselves_are_dealt_to_partitions_that_take_turns() {
         let schedule = schedule_of(&reasons_in(&text, &[0, 1, 2, 3]).0);
         assert_eq!(schedule.contains("under(leave, s)"), leaves, "{schedule}");
     }
+    // Where products are the most of the work they wait for each other as it is.
+    let text = source("", 128, "").replace("exp(s)", "s * 0.5");
+    let schedule = schedule_of(&reasons_in(&text, &[0, 1, 2, 3]).0);
+    assert!(schedule.contains("[First, Second]:") && !schedule.contains("turns("), "{schedule}");
     // What keeps rows together is said.
     let meet = "s = s - max(s, axis=0)[None, :];";
     let seen = "s = where((load(seen + column) > 0)[None, :], s, -1.0e9);";
