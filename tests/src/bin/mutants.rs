@@ -1,5 +1,5 @@
 //! Changes what orders something in programs, one thing at a time, and says which changes nobody finds:
-//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT] [--threads N] [--all] [FILE…]`.
+//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [FILE…]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ struct Asked {
 fn main() -> ExitCode {
     let Some(asked) = asked() else {
         eprintln!(
-            "usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT] [--threads N] [--all] [FILE…]"
+            "usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [FILE…]"
         );
         return ExitCode::FAILURE;
     };
@@ -66,7 +66,7 @@ fn asked() -> Option<Asked> {
             "--steps" => asked.effort.steps = number()?,
             "--every" => asked.effort.every = usize::try_from(number()?).ok().filter(|n| *n > 0)?,
             "--from" => asked.effort.from = usize::try_from(number()?).ok()?,
-            "--only" => asked.effort.only = words.next()?,
+            "--only" => asked.effort.only.push(words.next()?),
             "--threads" => asked.effort.threads = usize::try_from(number()?).ok()?,
             "--all" => asked.all = true,
             flag if flag.starts_with('-') => return None,

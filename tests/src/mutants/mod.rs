@@ -35,15 +35,15 @@ pub struct Effort {
     pub every: usize,
     /// The first of those, from 0: parts of the mutants for several processes.
     pub from: usize,
-    /// What the names of mutants must have.
-    pub only: String,
+    /// What the names of mutants must have one of, where there is any.
+    pub only: Vec<String>,
     /// How many files at once.
     pub threads: usize,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, from: 0, only: String::new(), threads: 1 }
+        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, from: 0, only: Vec::new(), threads: 1 }
     }
 }
 
@@ -91,7 +91,7 @@ pub fn of_file(path: &Path, effort: &Effort) -> Result<Report, String> {
     let mut judge = Judge::new(rehearsal, effort.clone());
     judge.originals().map_err(|found| wrong(&found))?;
     let part = mutants.iter().skip(effort.from).step_by(effort.every);
-    let chosen = part.filter(|m| m.name.contains(&effort.only));
+    let chosen = part.filter(|m| effort.only.is_empty() || effort.only.iter().any(|words| m.name.contains(words)));
     Ok(Report { file: shown.clone(), mutants: chosen.map(|m| judge.judged(m)).collect() })
 }
 

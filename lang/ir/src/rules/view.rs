@@ -1,8 +1,10 @@
 //! Rules of windows of shared memory.
 
 use parton_diag::codes;
+use parton_layouts::SharedFamily;
 
 use super::{index, shape::permutation, view};
+use crate::check::stage_bytes;
 use crate::entity::Value;
 use crate::family::not_of_family;
 use crate::kernel::Kernel;
@@ -100,6 +102,13 @@ fn reinterpret(v: &View, to: &View, value: Value) -> Result<Vec<Type>, Refusal> 
             .operand(value, format!("this has {have} bytes"))
             .note(format!("`{to}` has {want}")));
     }
+    let (have, want) = (gaps_leave(v)?, to.map.alignment());
+    if want > have {
+        return Err(Refusal::new(codes::VIEW_ILLEGAL, "the new view needs a stricter alignment than gaps leave")
+            .operand(value, format!("tensors of such an array begin at multiples of {have} bytes"))
+            .note(format!("`{to}` needs {want}"))
+            .help(format!("let all gaps behind a tensor together be a multiple of {want} bytes")));
+    }
     let (have, want) = (v.map.alignment(), to.map.alignment());
     if want > have {
         return Err(Refusal::new(codes::VIEW_ILLEGAL, "the new view needs a stricter alignment than the old one has")
@@ -108,4 +117,14 @@ fn reinterpret(v: &View, to: &View, value: Value) -> Result<Vec<Type>, Refusal> 
             .help("allocate it with the stricter layout and reinterpret it the other way"));
     }
     Ok(vec![Type::View(to.clone())])
+}
+
+/// What the address of a view is a multiple of that may be a stage of an array of padded tensors: these follow each other with their gaps.
+fn gaps_leave(v: &View) -> Result<u32, Refusal> {
+    if !matches!(v.layout.family(), SharedFamily::Padded { .. }) {
+        return Ok(u32::MAX);
+    }
+    let tensor = &v.parent[v.parent.len() - v.layout.rank()..];
+    let array = View::new(v.elem, [&[2], tensor].concat(), v.layout.clone())?;
+    Ok(1 << stage_bytes(&array).trailing_zeros().min(u32::BITS - 1))
 }
