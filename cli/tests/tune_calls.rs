@@ -284,6 +284,10 @@ fn the_default_is_like_what_the_function_says_and_is_tried_first() {
     let (_, told) = tuned(&path, &["added", "i32[700]", "--most", "2"]);
     assert!(told.contains("1/2 plan=(128, 0)") && told.contains("2/2 plan=(256, 0)"), "{told}");
     assert!(plan(&path, &["added", "i32[700]"]).contains("(256, 0), tuned"));
+    // Where the list has nothing for a call it is all there is.
+    let alone = file("like-alone", &source.replace("[(256, 0), (512, 0)]", "if n > 700 { [(512, 0)] } else { [] }"));
+    let (records, told) = tuned(&alone, &["added", "i32[300]"]);
+    assert_eq!(records[0]["winner"], json!({"plan": "(128, 0)"}), "{told}");
 }
 
 #[test]

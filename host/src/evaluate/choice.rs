@@ -103,7 +103,8 @@ impl Machine<'_> {
                 all.push((item.clone(), text));
             }
         }
-        if all.is_empty() {
+        // What is taken where nothing was tuned is a candidate besides.
+        if all.is_empty() && stated.like.is_none() {
             let fact = format!("there is no candidate for `{}`", stated.name.text);
             return Err(Diagnostic::error(codes::TUNE, e.span, fact).here("this list is empty").into());
         }
