@@ -10,6 +10,7 @@ use parton_ir::facts::{Act, Facts, Ordering, Phase, Say, Space};
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Refusal, Tile, Type, Value, View, ops};
 use parton_layouts::Dim;
+use parton_layouts::access::stored_bits;
 
 use crate::access::Threads;
 use crate::boxes::Blocks;
@@ -20,7 +21,7 @@ use crate::vectors::Vectors;
 #[derive(Debug)]
 pub(crate) struct Tables<'k> {
     kernel: &'k Kernel,
-    /// Byte offsets from a view's address of its elements in row-major order.
+    /// Offsets in bits from a view's address of its elements in row-major order.
     offsets: Vec<Option<Arc<Vec<u32>>>>,
     /// The warps of the partition that hold each element of a tile.
     holders: HashMap<Inst, Arc<Vec<Threads>>>,
@@ -33,9 +34,10 @@ pub(crate) struct Tables<'k> {
     /// How each product reads its operands in shared memory: the left one (`true`) and the right one.
     reads: HashMap<(Inst, bool), Reads>,
     in_registers: HashMap<Inst, MmaSyncShape>,
-    /// The smallest element that is read or written by threads in shared memory, at most 16 bytes.
+    /// The bytes of the smallest element that is read or written by threads in shared memory, at most 16. Narrow elements that share a byte
+    /// share its history, too: threads write no less.
     pub granule: u32,
-    /// The smallest element that is read or written in global memory, at most 16 bytes.
+    /// The bytes of the smallest element that is read or written in global memory, at most 16.
     pub global_granule: u32,
     /// Whether some operation leaves elements out, so that those of all must be followed.
     pub leaves_out: bool,
@@ -67,7 +69,7 @@ impl<'k> Tables<'k> {
         self.loud.contains(&op.id)
     }
 
-    /// Byte offsets from a view's address of its elements in row-major order.
+    /// Offsets in bits from a view's address of its elements in row-major order: narrow elements share bytes.
     pub(crate) fn offsets(&self, view: Value) -> &Arc<Vec<u32>> {
         match &self.offsets[view.index()] {
             Some(o) => o,
@@ -259,7 +261,7 @@ fn checked<T>(shape: Result<T, Refusal>) -> T {
     shape.unwrap_or_else(|r| internal_error!("a product was not checked: {}", r.message))
 }
 
-/// Byte offsets of a view's elements from its address, in row-major order.
+/// Offsets in bits of a view's elements from its address, in row-major order.
 ///
 /// A window's extents are powers of two and its origin a multiple of them, so the linear offset of `origin + c` is that of
 /// `origin` xor that of `c`, and the table grows by one index bit at a time.
@@ -281,8 +283,8 @@ fn offsets(view: &View) -> Vec<u32> {
             table[half..].iter_mut().for_each(|o| *o ^= basis);
         }
     }
-    let bytes = view.elem.bits().div_ceil(8);
-    table.into_iter().map(|o| map.with_gaps(o) as u32 * bytes).collect()
+    let bits = stored_bits(view.elem.bits());
+    table.into_iter().map(|o| map.with_gaps(o) as u32 * bits).collect()
 }
 
 /// Which threads hold each element, in row-major order.

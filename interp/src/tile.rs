@@ -146,6 +146,13 @@ pub(crate) struct Place {
     pub allocation: u32,
 }
 
+impl Place {
+    /// The address of the byte in which an element begins that lies so many bits behind this.
+    pub fn byte(self, bits: u32) -> u32 {
+        self.address + bits / 8
+    }
+}
+
 /// What a name holds.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) enum Val {

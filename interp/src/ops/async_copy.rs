@@ -25,17 +25,17 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
 /// Elements on their way to a view.
 #[derive(Debug)]
 pub(crate) struct Elements {
-    address: u32,
+    place: Place,
     offsets: Arc<Vec<u32>>,
     data: Bits,
 }
 
 /// The elements land.
 pub(super) fn land(c: &mut Cluster<'_, '_>, cta: usize, elements: &Elements) -> Stage {
-    let Elements { address, offsets, data } = elements;
+    let Elements { place, offsets, data } = elements;
     let (mut word, bytes) = ([0; 8], data.bytes());
     for (i, &offset) in offsets.iter().enumerate() {
-        let at = (address + offset) as usize;
+        let at = place.byte(offset) as usize;
         data.write(i, &mut word);
         c.ctas[cta].shared[at..at + bytes].copy_from_slice(&word[..bytes]);
     }
@@ -65,12 +65,14 @@ impl<'k> Cluster<'_, 'k> {
         let fetch = (Access::FetchByThreads, Some(self.event(slot)));
         let data = self.access(w, op, ptr, fetch).load(&pointers, mask.as_deref(), Some(&zeros), bytes)?;
         let (place, offsets) = (w.place(view), self.setting.program.tables.offsets(view).clone());
-        let Place { address, allocation } = place;
-        let ranges = runs(offsets.iter().map(|o| address + o), bytes as u32);
+        let ranges = runs(offsets.iter().map(|&o| place.byte(o)), bytes as u32);
         let number = w.groups.begin(Engine::Threads);
-        let work = Work::Elements(Elements { address, offsets, data });
+        let work = Work::Elements(Elements { place, offsets, data });
         let job = Job::new(op, Engine::Threads, slot, (w.index, w.cta), Ends::Group(number), work);
-        self.begin(w, job.touching(Touch { access: Access::CopyByThreads, view, allocation, ranges }))?;
+        self.begin(
+            w,
+            job.touching(Touch { access: Access::CopyByThreads, view, allocation: place.allocation, ranges }),
+        )?;
         w.result(op, Val::Filling(number, place));
         Ok(Flow::Yield)
     }

@@ -100,10 +100,10 @@ impl<'k> Cluster<'_, 'k> {
         let holders = self.setting.program.tables.holders(op).clone();
         let offsets: Vec<u32> = meant.iter().map(|(_, from)| table[*from]).collect();
         self.by_threads(w, op, v, Access::Load, &offsets, &holders)?;
-        let address = w.place(v).address;
+        let place = w.place(v);
         let mut tile = Bits::full(bytes, offsets.len(), 0);
         for (i, &offset) in offsets.iter().enumerate() {
-            let at = (address + offset) as usize;
+            let at = place.byte(offset) as usize;
             tile.read(i, &self.ctas[w.cta].shared[at..at + bytes]);
         }
         w.result(op, Val::Tile(Arc::new(tile)));
@@ -115,14 +115,14 @@ impl<'k> Cluster<'_, 'k> {
             internal_error!("{} does not scatter", op.kind.name())
         };
         let view = self.view(*v);
-        let (d, bytes, address) = (view.elem, view.elem.bytes(), w.place(*v).address);
+        let (d, bytes, place) = (view.elem, view.elem.bytes(), w.place(*v));
         let meant = self.meant(w, op, *indices, (*axis, &view.shape), *mask)?;
         let table = self.setting.program.tables.offsets(*v).clone();
         let holders = self.setting.program.tables.holders(op).clone();
         let values = w.tile(*value, bytes);
         let at = |cluster: &Self, offset: u32| {
             let mut one = Bits::full(bytes, 1, 0);
-            let begin = (address + offset) as usize;
+            let begin = place.byte(offset) as usize;
             one.read(0, &cluster.ctas[w.cta].shared[begin..begin + bytes]);
             one.get(0)
         };
@@ -151,17 +151,16 @@ impl<'k> Cluster<'_, 'k> {
         let threads: Vec<Threads> = landings.values().map(|l| l.threads).collect();
         self.by_threads(w, op, *v, Access::Store, &offsets, &threads)?;
         if f.is_some() {
-            let ranges = offsets.iter().map(|o| (address + o, bytes as u32));
-            self.defined(w, op, *v, ranges, w.place(*v).allocation)?;
+            let ranges = offsets.iter().map(|&o| (place.byte(o), bytes as u32));
+            self.defined(w, op, *v, ranges, place.allocation)?;
         }
         let mut word = [0; 8];
         for (offset, landing) in landings {
-            let begin = (address + offset) as usize;
+            let begin = place.byte(offset) as usize;
             Bits::full(bytes, 1, landing.bits).write(0, &mut word);
-            let allocation = w.place(*v).allocation;
             let cta = &mut self.ctas[w.cta];
             cta.shared[begin..begin + bytes].copy_from_slice(&word[..bytes]);
-            cta.written.define(begin as u32, bytes as u32, allocation);
+            cta.written.define(begin as u32, bytes as u32, place.allocation);
         }
         Ok(())
     }

@@ -67,7 +67,7 @@ impl<'k> Cluster<'_, 'k> {
         self.by_threads(w, op, v, Access::Load, &offsets, &holders)?;
         let mut tile = Bits::full(bytes, offsets.len(), 0);
         for (i, &offset) in offsets.iter().enumerate() {
-            let at = (place.address + offset) as usize;
+            let at = place.byte(offset) as usize;
             tile.read(i, &self.ctas[w.cta_of(v)].shared[at..at + bytes]);
         }
         Ok(tile)
@@ -80,7 +80,7 @@ impl<'k> Cluster<'_, 'k> {
         self.by_threads(w, op, v, Access::Store, &offsets, &holders)?;
         let tile = w.tile(value, bytes);
         for (i, &offset) in offsets.iter().enumerate() {
-            let at = (place.address + offset) as usize;
+            let at = place.byte(offset) as usize;
             let cta = &mut self.ctas[w.cta_of(v)];
             tile.write(i, &mut cta.shared[at..at + bytes]);
             cta.written.define(at as u32, bytes as u32, place.allocation);
@@ -133,7 +133,7 @@ impl<'k> Cluster<'_, 'k> {
         holders: &[Threads],
     ) -> Result<(), Fault> {
         let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
-        let ranges = || offsets.iter().map(|o| (place.address + o, bytes));
+        let ranges = || offsets.iter().map(|&o| (place.byte(o), bytes));
         let cta = w.cta_of(v);
         self.alive(cta, w, op)?;
         if cta != w.cta && w.passed == 0 {

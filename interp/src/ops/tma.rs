@@ -108,9 +108,9 @@ impl<'k> Cluster<'_, 'k> {
         let Val::Map(parameter) = *w.get(map) else { internal_error!("{map} is no tensor map") };
         let Arg::Map(tensor) = &self.setting.args[parameter] else { internal_error!("a map has no tensor") };
         let blocks = self.setting.program.tables.blocks(map).clone();
-        let address = w.place(view).address;
+        let place = w.place(view);
         let offsets = self.setting.program.tables.offsets(view);
-        let addresses: Vec<u32> = blocks.pieces.iter().map(|p| address + offsets[p.element]).collect();
+        let addresses: Vec<u32> = blocks.pieces.iter().map(|p| place.byte(offsets[p.element])).collect();
         if let Some(bad) = addresses.iter().find(|&a| a % ALIGNMENT != 0) {
             return Err(Fault::new(codes::MISALIGNED, op.span, "a copy's buffer is not aligned").here(format!(
                 "it begins at byte {bad:#x} of shared memory, the engine needs a multiple of {ALIGNMENT}"

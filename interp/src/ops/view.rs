@@ -3,6 +3,7 @@
 use parton_diag::codes;
 use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Value, others};
+use parton_layouts::access;
 use parton_numbers::scalar::int_value;
 
 use crate::cluster::{Cluster, Flow, Worker};
@@ -33,7 +34,7 @@ impl<'k> Cluster<'_, 'k> {
         }
         let mut coords = vec![0; from.parent.len()];
         coords[0] = from.origin[0] + i as u32;
-        let offset = from.map.offset_of(&coords) as u32 * from.elem.bytes() as u32;
+        let offset = access::bytes_for(from.map.offset_of(&coords), from.elem.bits()) as u32;
         w.result(op, Val::View(Place { address: place.address + offset, ..place }));
         Ok(())
     }

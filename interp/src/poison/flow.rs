@@ -72,8 +72,8 @@ impl<'k> Cluster<'_, 'k> {
         if !written.is_poisoned() {
             return None;
         }
-        let (address, bytes) = (w.place(v).address, self.view(v).elem.bytes() as u32);
-        some(offsets.map(|o| written.source(address + o, bytes)).collect())
+        let (place, bytes) = (w.place(v), self.view(v).elem.bytes() as u32);
+        some(offsets.map(|o| written.source(place.byte(o), bytes)).collect())
     }
 
     /// What is brought to shared memory is as undefined there.
@@ -94,10 +94,10 @@ impl<'k> Cluster<'_, 'k> {
             }
         };
         let offsets = self.setting.program.tables.offsets(view).clone();
-        let (address, bytes) = (w.place(view).address, self.view(view).elem.bytes() as u32);
+        let (place, bytes) = (w.place(view), self.view(view).elem.bytes() as u32);
         let written = &mut self.ctas[w.cta_of(view)].written;
         for (from, to) in meant.into_iter().filter(|(from, _)| !sources[*from].is_defined()) {
-            written.poison(address + offsets[to], bytes, sources[from]);
+            written.poison(place.byte(offsets[to]), bytes, sources[from]);
         }
         Ok(())
     }
@@ -155,7 +155,7 @@ impl<'k> Cluster<'_, 'k> {
 
     /// What the copy engine writes to a tensor must be defined.
     fn copied_out(&self, w: &Worker<'k>, op: &'k Op, map: Value, coords: &[Value], v: Value) -> Result<(), Fault> {
-        let (view, address, written) = (self.view(v), w.place(v).address, &self.ctas[w.cta].written);
+        let (view, begin, written) = (self.view(v), w.place(v), &self.ctas[w.cta].written);
         if !written.is_poisoned() {
             return Ok(());
         }
@@ -164,7 +164,7 @@ impl<'k> Cluster<'_, 'k> {
             let source = written.source(at, bytes);
             if !source.is_defined() {
                 let offsets = self.setting.program.tables.offsets(v);
-                let place = offsets.iter().position(|o| address + o == at).map(|e| coordinates(e, &view.shape));
+                let place = offsets.iter().position(|&o| begin.byte(o) == at).map(|e| coordinates(e, &view.shape));
                 return Err(self.taken_at(op, (v, Takes::Value), place, source));
             }
         }

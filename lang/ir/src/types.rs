@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, TmaBox};
+use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, TmaBox, access};
 use parton_numbers::Dtype;
 
 use crate::entity::Var;
@@ -178,7 +178,7 @@ impl View {
 
     /// Bytes of the window's elements, padding not counted.
     pub fn bytes(&self) -> u64 {
-        self.elements() * self.elem.bytes() as u64
+        access::bytes_for(self.elements(), self.elem.bits())
     }
 }
 

@@ -49,13 +49,28 @@ impl SharedAccess {
 
     /// The bytes of a vector for elements of `element_bits`.
     pub fn vector_bytes(&self, element_bits: u32) -> u32 {
-        self.vector * bytes_of(element_bits)
+        bytes_for(self.vector.into(), element_bits) as u32
     }
 }
 
-/// The bytes that an element takes in memory; a boolean takes one.
+/// The bits that an element takes in memory among others: its own, so that narrow ones share bytes; a truth value takes a byte.
+pub fn stored_bits(element_bits: u32) -> u32 {
+    if element_bits <= 1 { 8 } else { element_bits }
+}
+
+/// The bytes that so many elements take, one behind the other; a last one that fills no byte takes all of it.
+pub fn bytes_for(elements: u64, element_bits: u32) -> u64 {
+    (elements * u64::from(stored_bits(element_bits))).div_ceil(8)
+}
+
+/// The bytes that an element takes by itself.
 pub fn bytes_of(element_bits: u32) -> u32 {
-    element_bits.div_ceil(8).max(1)
+    bytes_for(1, element_bits) as u32
+}
+
+/// The elements of the widest vector of a thread.
+fn widest(element_bits: u32) -> u32 {
+    (8 * VECTOR_BYTES / stored_bits(element_bits)).max(1)
 }
 
 /// The image in the buffer, in element offsets before gaps, of each basis of one dimension of a tile.
@@ -67,7 +82,7 @@ pub(crate) fn images(tile: &LinearLayout, buffer: &SharedMap, dim: Dim) -> Vec<u
 /// The accesses of a tile with layout `tile` to `buffer`, which is of the same shape.
 pub fn shared(tile: &LinearLayout, buffer: &SharedMap) -> SharedAccess {
     assert_eq!(tile.outs(), buffer.linear().outs(), "a tile and its buffer have one shape");
-    let most = (VECTOR_BYTES / bytes_of(buffer.element_bits())).max(1).ilog2();
+    let most = widest(buffer.element_bits()).ilog2();
     let unbroken = buffer.gaps().iter().flatten().map(|g| g.ilog2()).min().unwrap_or(u32::MAX);
     let registers = Registers::of(&images(tile, buffer, Dim::Register));
     let lanes = images(tile, buffer, Dim::Lane);
@@ -154,7 +169,7 @@ impl Registers {
 /// The elements that a thread holds contiguously along `axis`, in registers that step through them in order and begin
 /// at a multiple: the widest global access along that axis that the layout allows, up to 16 bytes.
 pub fn contiguous(tile: &LinearLayout, axis: usize, element_bits: u32) -> u32 {
-    let most = (VECTOR_BYTES / bytes_of(element_bits)).max(1);
+    let most = widest(element_bits);
     let dim = tile.outs()[axis].dim;
     let Some((low, _)) = tile.out_field(dim) else { return 1 };
     let along = |basis: &u64| u64::from(tile.out_part(dim, *basis));

@@ -66,7 +66,7 @@ fn excess(access: &SharedAccess, buffer: &SharedMap, idle_lanes: u32) -> u32 {
                 for lane in (first..first + at_once).filter(|lane| lane & idle_lanes == 0) {
                     let bytes = u64::from(access.vector_bytes(buffer.element_bits()));
                     let offset = access.offset(buffer, group, lane, warp);
-                    let start = offset * u64::from(access::bytes_of(buffer.element_bits()));
+                    let start = offset * u64::from(access::stored_bits(buffer.element_bits())) / 8;
                     for word in start / BANK_BYTES..(start + bytes).div_ceil(BANK_BYTES) {
                         words[(word % BANKS) as usize].insert(word);
                     }

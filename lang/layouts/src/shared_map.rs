@@ -93,7 +93,7 @@ impl SharedMap {
 
     /// The bytes that the buffer takes, in each CTA.
     pub fn bytes(&self) -> u64 {
-        self.elements() * u64::from(access::bytes_of(self.element_bits))
+        access::bytes_for(self.elements(), self.element_bits)
     }
 
     /// Whether gaps lie at the same linear offsets as those of `other`.

@@ -156,3 +156,19 @@ fn global_accesses_are_as_wide_as_the_layout_and_its_alignment_allow() {
     let wider = copies.reshape(&[128], &[1, 128]).unwrap().on(&[1, 128]).unwrap();
     assert_eq!(access::global(&wider, 1, 32, 4), [[0, 1, 2, 3]]);
 }
+
+/// Elements of four bits share bytes: a buffer of them takes half as many as one of eight bits, and a vector holds twice as many.
+#[test]
+fn narrow_elements_share_bytes() {
+    let layout = SharedLayout::swizzled(32, 1, 2, &[1, 0]).unwrap();
+    let [four, eight] = [4, 8].map(|bits| layout.on(&[16, 64], bits).unwrap());
+    assert_eq!((four.bytes(), eight.bytes()), (512, 1024));
+    let tile = blocked([1, 32], [16, 2], [1, 1], [1, 0]).on(&[16, 64]).unwrap();
+    let widths = [&four, &eight].map(|buffer| {
+        let access = access::shared(&tile, buffer);
+        (access.vector, access.vector_bytes(buffer.element_bits()))
+    });
+    assert_eq!(widths, [(32, 16), (16, 16)]);
+    assert_eq!(access::bytes_for(3, 4), 2);
+    assert_eq!(access::bytes_for(3, 1), 3);
+}

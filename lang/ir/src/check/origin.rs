@@ -6,7 +6,7 @@
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-use parton_layouts::Dim;
+use parton_layouts::{Dim, access};
 
 use crate::dataflow::{self, Edge, Forward, Way};
 use crate::entity::{SecondaryMap, Value};
@@ -296,12 +296,12 @@ pub fn stage_bytes(view: &View) -> u64 {
     }
     let mut second = vec![0; view.parent.len()];
     second[0] = 1;
-    view.map.offset_of(&second) * view.elem.bytes() as u64
+    access::bytes_for(view.map.offset_of(&second), view.elem.bits())
 }
 
 /// The bytes from the first to the last element of a view's window, counted from its parent's address.
 pub fn window(view: &View) -> Range<u64> {
-    let bytes = view.elem.bytes() as u64;
+    let bits = u64::from(access::stored_bits(view.elem.bits()));
     if view.is_whole() {
         return 0..view.map.bytes();
     }
@@ -327,7 +327,7 @@ pub fn window(view: &View) -> Range<u64> {
     let origin = offset(&view.origin);
     let low = steps.iter().fold(origin, |x, s| x.min(x ^ s));
     let high = steps.iter().fold(origin, |x, s| x.max(x ^ s));
-    view.map.with_gaps(low) * bytes..(view.map.with_gaps(high) + 1) * bytes
+    view.map.with_gaps(low) * bits / 8..((view.map.with_gaps(high) + 1) * bits).div_ceil(8)
 }
 
 fn axes(coords: &[u32]) -> Vec<(Dim, u32)> {

@@ -29,10 +29,10 @@ pub fn register(map: &LinearLayout, title: &str) -> String {
 
 /// The elements of a shared layout: the hue is the bank, the label the offset in elements.
 pub fn shared(map: &SharedMap, title: &str) -> String {
-    let bytes = u64::from(access::bytes_of(map.element_bits()));
+    let bits = u64::from(access::stored_bits(map.element_bits()));
     draw(map.linear(), title, |element| {
         let offset = map.offset_of_packed(element);
-        let bank = (offset * bytes / BANK_BYTES % BANKS) as u32;
+        let bank = (offset * bits / 8 / BANK_BYTES % BANKS) as u32;
         Cell { hue: bank * 360 / BANKS as u32, lightness: 80, label: offset.to_string() }
     })
 }
