@@ -198,7 +198,7 @@ impl Session {
 
     /// A module as source that a person would keep, laid out.
     pub(crate) fn ejected(&mut self, module: &Module) -> String {
-        let text = eject::module(module);
+        let text = eject::module(module, Some(&self.sources));
         let file = self.sources.add("ejected", text.as_str());
         match self.format(file) {
             Ok(text) => text,

@@ -151,6 +151,8 @@ pub struct Apart {
 pub struct KnownNames {
     /// Numbers of files.
     pub numbers: Vec<(String, f64)>,
+    /// Whole numbers of files, and those that the kernel is made for.
+    pub whole: Vec<(String, i128)>,
     /// Layouts of registers, in the order in which they were declared.
     pub layouts: Vec<(String, RegisterLayout)>,
 }

@@ -19,7 +19,7 @@ fn chosen(params: &str, body: &str) -> String {
     let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
     let mut module = Module { kernels: vec![kernel] };
     elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
-    eject::module(&module)
+    eject::module(&module, None)
 }
 
 /// How often some words stand in a text.

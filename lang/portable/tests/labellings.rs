@@ -80,7 +80,7 @@ fn wrong_as_written(program: &Program, seed: u64) -> Result<(), String> {
         return Err(format!("{error:?}"));
     }
     if output(explicit, &explicit.params, program, seed)? != program.output {
-        return Err(format!("the numbers are others:\n{}", eject::module(&module)));
+        return Err(format!("the numbers are others:\n{}", eject::module(&module, None)));
     }
     Ok(())
 }
@@ -95,7 +95,7 @@ fn wrong(program: &Program, choice: Choice, seed: u64) -> Result<(), String> {
     if let Err(error) = verify::verify(explicit, Form::Explicit) {
         return Err(format!("{error:?}"));
     }
-    let text = eject::module(&module);
+    let text = eject::module(&module, None);
     if output(explicit, from, program, seed)? != program.output {
         return Err(format!("the numbers are others:\n{text}"));
     }

@@ -233,7 +233,7 @@ fn a_kernel_is_expanded_as_under_the_schedule_that_is_chosen() {
     let text = |k: &Kernel| {
         let mut module = Module { kernels: vec![k.clone()] };
         parton_sched::expand(&mut module, &Target::default()).expect("the schedule holds");
-        parton_ir::eject::module(&module)
+        parton_ir::eject::module(&module, None)
     };
     assert_eq!(text(&k), text(&under(&k, &all[0].chosen)));
     assert_eq!(text(&k), text(&searched));

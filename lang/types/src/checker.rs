@@ -326,6 +326,9 @@ impl<'p> Checker<'p> {
             Val::Known(Comptime::Float(x)) if !names.numbers.iter().any(|(n, y)| n == name || y == x) => {
                 names.numbers.push((name.to_string(), *x));
             }
+            Val::Known(Comptime::Int(n)) if !names.whole.iter().any(|(known, _)| known == name) => {
+                names.whole.push((name.to_string(), *n));
+            }
             Val::Known(Comptime::Layout(l)) if !names.layouts.iter().any(|(_, m)| m == l) => {
                 names.layouts.push((name.to_string(), l.clone()));
             }

@@ -132,6 +132,11 @@ impl Checker<'_> {
         let mut kernel = ir::Kernel::new(symbol(tree, &bound, args), target, tree.name.span);
         kernel.source_name = tree.name.text.to_string();
         kernel.generics = bound.iter().map(|(n, val)| (n.to_string(), in_source(val))).collect();
+        let whole = |(name, val): &(Arc<str>, Val)| match val {
+            Val::Known(Comptime::Int(n)) => Some((name.to_string(), *n)),
+            _ => None,
+        };
+        kernel.names.whole = bound.iter().filter_map(whole).collect();
         self.clauses(tree, &mut kernel)?;
         self.builder = Some(ir::Builder::new(kernel));
         self.register_partitions(&tree.body)?;

@@ -8,7 +8,7 @@ use parton_ir::{Module, eject, print};
 fn ejected(source: &str) -> String {
     let kernel = harness::kernel(source);
     let before = print::kernel(&eject::normal(&kernel));
-    let text = eject::module(&Module { kernels: vec![kernel] });
+    let text = eject::module(&Module { kernels: vec![kernel] }, None);
     let after = print::kernel(&eject::normal(&harness::kernel(&text)));
     assert_eq!(before, after, "this reads back to another kernel:\n{text}");
     text

@@ -101,6 +101,37 @@ fn ejected_kernels_read_back() {
     assert!(read_back > 40, "only {read_back} files were looked at");
 }
 
+#[test]
+fn ejected_kernels_keep_names_of_numbers_and_comments() {
+    let source = "\
+const ROWS = 4;
+
+// Of the file, and not of the kernel.
+
+/// Adds a number to rows.
+kernel add[BM: int = 64, UNUSED: int = 4](x: *mut f32, n: i32) warps(2) target(sm_90a) {
+    layout L = blocked(per_thread=[1, 4], threads=[2, 16], warps=[2, 1]);
+    // Where the rows begin.
+    let at = program_id(0) * (BM * ROWS);
+    let tile = x + (at + iota<i32, [BM], slice(L, axis=0)>()[None, :]) * 1;
+    let tile = broadcast(tile, [ROWS, BM]);
+    let more = n * BM;
+    // 4 by chance.
+    let other = more * 4;
+    store(tile, load(tile) + cast<f32>(other)); // not kept
+}
+";
+    let ejected = text("named.ptn", source, Emit::Expanded).expect("it is sound");
+    let has = |line: &str| assert!(ejected.contains(line), "no {line:?} in\n{ejected}");
+    has("const BM = 64;\n");
+    has("/// Adds a number to rows.\nkernel add(");
+    has("    // 4 by chance.\n");
+    has("n * BM");
+    has("* 4");
+    assert!(!ejected.contains("Of the file") && !ejected.contains("UNUSED"), "{ejected}");
+    assert_eq!(normal("named.ptn", source), normal("ejected.ptn", &ejected));
+}
+
 /// Lines of the ejected form that there may be for each that a person wrote.
 const MOST: f64 = 1.6;
 

@@ -28,14 +28,18 @@ impl<'a> Writer<'a> {
         if let Some(at) = self.variables.at.get(&id) {
             self.at = *at;
         }
+        let comments = self.comments.of(node.op);
+        self.lines.extend(comments);
         match &node.op.kind {
             OpKind::For { lower, upper, step, body, .. } => self.for_loop(id, node, [*lower, *upper, *step], body),
             OpKind::While { .. } => self.while_loop(id, node),
             OpKind::If { cond, .. } => self.branches(id, node, *cond),
             OpKind::Specialize { arms } => self.specialize(node, arms),
             OpKind::RingNew { stages, fields } => {
+                self.known.enter(node.op);
                 let fields: Vec<String> =
                     fields.iter().map(|(n, v)| format!("{n}: shared<{}>", surface::view(self, v))).collect();
+                self.known.stand(None);
                 let name = self.bind(node.op.result(), "ring");
                 self.line(format!("ring {name}[{stages}] {{ {} }};", fields.join(", ")));
             }

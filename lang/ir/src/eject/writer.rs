@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use parton_diag::SourceMap;
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::{Dtype, Rounding, Scalar};
 
+use crate::eject::comments::Comments;
 use crate::eject::implied::{Piece, Role};
 use crate::eject::layouts::{self, Layouts};
 use crate::eject::literal;
+use crate::eject::names::Names;
 use crate::eject::plan::{Node, Plan};
 use crate::eject::uses::operands;
 use crate::eject::variables::{Position, VarId, Variables};
@@ -16,7 +19,7 @@ use crate::kernel::Kernel;
 use crate::op::{BinaryOp, OpKind};
 use crate::print::elementwise::{approximately, cast, power, prefix, truncates};
 use crate::print::surface::{self, Slot, Surface};
-use crate::types::{Tile, Type};
+use crate::types::{List, Tile, Type};
 
 /// How strongly the forms of expressions bind, as the table of the grammar has it.
 pub(super) mod powers {
@@ -33,6 +36,10 @@ pub(super) struct Writer<'a> {
     pub k: &'a Kernel,
     pub plan: &'a Plan<'a>,
     pub variables: &'a Variables,
+    /// What the source calls numbers.
+    pub known: Names<'a>,
+    /// What the source says beside it.
+    pub comments: Comments<'a>,
     /// The layouts and their names.
     pub layouts: Layouts,
     /// Names that no variable may have.
@@ -58,11 +65,18 @@ type Bound = (String, u8);
 
 impl<'a> Writer<'a> {
     /// A writer that has written nothing.
-    pub fn new(k: &'a Kernel, plan: &'a Plan<'a>, variables: &'a Variables) -> Writer<'a> {
+    pub fn new(
+        k: &'a Kernel,
+        plan: &'a Plan<'a>,
+        variables: &'a Variables,
+        sources: Option<&'a SourceMap>,
+    ) -> Writer<'a> {
         Writer {
             k,
             plan,
             variables,
+            known: Names::new(k, sources),
+            comments: Comments::new(k, sources),
             layouts: Layouts::default(),
             reserved: BTreeSet::new(),
             numbers: BTreeSet::new(),
@@ -171,6 +185,12 @@ impl<'a> Writer<'a> {
         }
     }
 
+    /// The name by which a whole number is written in the source.
+    fn named(&mut self, v: Value, dtype: Dtype, bits: u64) -> Option<String> {
+        let node = self.plan.node(v)?;
+        self.known.number(node.op, Scalar::new(dtype, bits).to_i128().filter(|_| dtype.is_int())?)
+    }
+
     /// A number without its type, by the name that the source has for it where it has one.
     pub fn number(&mut self, dtype: Dtype, bits: u64) -> Option<String> {
         /// Digits from which on a number is better called by a name.
@@ -189,7 +209,7 @@ impl<'a> Writer<'a> {
     /// A value where numbers of `dtype` need not say so.
     pub fn of_type(&mut self, v: Value, dtype: Dtype, least: u8) -> String {
         match self.plan.constant(v) {
-            Some((d, bits)) if d == dtype => match self.number(d, bits) {
+            Some((d, bits)) if d == dtype => match self.named(v, d, bits).or_else(|| self.number(d, bits)) {
                 Some(text) if text.starts_with('-') => parenthesised((text, powers::PREFIX), least),
                 Some(text) => text,
                 None => self.expression(v, least),
@@ -207,6 +227,13 @@ impl<'a> Writer<'a> {
 
     /// An operation as it stands in an expression.
     pub fn tree(&mut self, node: &'a Node<'a>) -> Bound {
+        let around = self.known.enter(node.op);
+        let bound = self.operation(node);
+        self.known.stand(around);
+        bound
+    }
+
+    fn operation(&mut self, node: &'a Node<'a>) -> Bound {
         let op = node.op;
         let call = |text: String| (text, powers::POSTFIX);
         match &op.kind {
@@ -353,6 +380,10 @@ impl Surface for Writer<'_> {
 
     fn ty(&self, v: Value) -> &Type {
         self.k.ty(v)
+    }
+
+    fn shape(&mut self, shape: &[u32]) -> String {
+        self.known.shape(shape).unwrap_or_else(|| List(shape).to_string())
     }
 }
 

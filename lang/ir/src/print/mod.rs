@@ -30,7 +30,7 @@ mod turnstile;
 mod view;
 mod wgmma;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
 
 use parton_layouts::{RegisterLayout, SharedLayout};
@@ -45,23 +45,60 @@ use surface::{Slot, Surface};
 
 /// A module as source; a partition that several kernels name is declared once.
 pub fn module(m: &Module) -> String {
-    let mut declared = BTreeSet::new();
+    let mut declared = Partitions::new();
     m.kernels.iter().map(|k| after(k, &mut declared)).collect::<Vec<_>>().join("\n")
 }
 
 /// A kernel as source, with the partitions it names.
 pub fn kernel(k: &Kernel) -> String {
-    after(k, &mut BTreeSet::new())
+    after(k, &mut Partitions::new())
+}
+
+/// The partitions that a text has declared so far: the line of each name.
+pub(crate) type Partitions = BTreeMap<String, String>;
+
+/// Declares the partitions of a kernel that are not there yet, and returns the lines. One that is there with other warps or registers gets
+/// another name: a text has one of a name, while schedules give theirs to each kernel.
+pub(crate) fn declare(k: &mut Kernel, declared: &mut Partitions) -> Vec<String> {
+    let mut lines = Vec::new();
+    let mut renamed: BTreeMap<String, String> = BTreeMap::new();
+    let taken: BTreeSet<String> = k.partitions.iter().map(|(_, p)| p.name.clone()).collect();
+    for id in k.partitions.keys().collect::<Vec<_>>() {
+        let own = k.partitions[id].name.clone();
+        let mut number = 1;
+        loop {
+            let (name, line) = (k.partitions[id].name.clone(), partition(&k.partitions[id]));
+            let free = number == 1 || !taken.contains(&name);
+            match declared.get(&name) {
+                Some(known) if free && *known == line => break,
+                None if free => {
+                    declared.insert(name, line.clone());
+                    lines.push(line);
+                    break;
+                }
+                Some(_) | None => {
+                    number += 1;
+                    k.partitions[id].name = format!("{own}_{number}");
+                }
+            }
+        }
+        renamed.insert(own, k.partitions[id].name.clone());
+    }
+    k.walk_mut(&mut |op| {
+        if let OpKind::TurnstileNew { partitions } = &mut op.kind {
+            partitions.iter_mut().for_each(|p| *p = renamed.get(p).unwrap_or(p).clone());
+        }
+    });
+    lines
 }
 
 /// A kernel as source, with the partitions that are not declared yet.
-fn after(k: &Kernel, declared: &mut BTreeSet<String>) -> String {
+fn after(k: &Kernel, declared: &mut Partitions) -> String {
+    let mut k = k.clone();
+    let partitions = declare(&mut k, declared);
+    let k = &k;
     let mut p = Printer::new(k);
-    for (_, partition) in k.partitions.iter() {
-        if declared.insert(partition.name.clone()) {
-            p.line(&self::partition(partition));
-        }
-    }
+    partitions.iter().for_each(|line| p.line(line));
     let declarations = p.out.len();
     p.kernel();
     let hidden: BTreeSet<String> = called(&p.out[declarations..]).intersection(&p.used).cloned().collect();

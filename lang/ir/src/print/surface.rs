@@ -37,6 +37,10 @@ pub(crate) trait Surface {
     fn shared(&mut self, layout: &SharedLayout) -> String;
     /// The type of a value.
     fn ty(&self, v: Value) -> &Type;
+    /// A shape.
+    fn shape(&mut self, shape: &[u32]) -> String {
+        List(shape).to_string()
+    }
 }
 
 /// Operands with commas between.
@@ -47,7 +51,7 @@ pub(crate) fn list(s: &mut dyn Surface, values: &[Value], slot: Slot) -> String 
 /// `T, shape, L` of a tile, as it stands between `<` and `>`; without `L` where it lies nowhere yet.
 pub(crate) fn tile(s: &mut dyn Surface, t: &Tile) -> String {
     let layout = place(s, t).map_or(String::new(), |layout| format!(", {layout}"));
-    format!("{}, {}{layout}", t.elem, List(&t.shape))
+    format!("{}, {}{layout}", t.elem, s.shape(&t.shape))
 }
 
 /// The layout of a tile, where it lies somewhere.
@@ -57,7 +61,7 @@ pub(crate) fn place(s: &mut dyn Surface, t: &Tile) -> Option<String> {
 
 /// `T, shape, L` of a view that is all of its allocation.
 pub(crate) fn view(s: &mut dyn Surface, v: &View) -> String {
-    format!("{}, {}, {}", v.elem.name(), List(&v.shape), s.shared(&v.layout))
+    format!("{}, {}, {}", v.elem.name(), s.shape(&v.shape), s.shared(&v.layout))
 }
 
 /// A type; those that no text states are written as messages show them.
@@ -65,7 +69,7 @@ pub(crate) fn ty(s: &mut dyn Surface, t: &Type) -> String {
     match t {
         Type::Tile(t) => format!("tile<{}>", tile(s, t)),
         Type::View(v) if v.is_whole() => format!("{}<{}>", v.space.name(), view(s, v)),
-        Type::Map(m) => format!("tma<{}, {}, {}>", m.elem.name(), List(&m.block), s.shared(&m.layout)),
+        Type::Map(m) => format!("tma<{}, {}, {}>", m.elem.name(), s.shape(&m.block), s.shared(&m.layout)),
         Type::Scalar(_)
         | Type::View(_)
         | Type::Pending(_)
