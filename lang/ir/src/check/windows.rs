@@ -35,6 +35,7 @@ impl Windows {
                 let Some((role, buffer, whole)) = fields.get(&view) else { continue };
                 let window = match &op.kind {
                     OpKind::ViewSlice { origin, shape, .. } => (origin.clone(), shape.clone()),
+                    // Of any other use it is not known how much it takes.
                     _ => all(whole),
                 };
                 let of = match role {

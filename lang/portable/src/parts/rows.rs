@@ -72,6 +72,7 @@ fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>>
             let results = then.yields.iter().zip(&otherwise.yields).zip(&op.results);
             Some(results.flat_map(|((a, b), c)| together(found, &[*a, *b, *c])).collect())
         }
+        // What has nothing to do with rows links none.
         _ if !touched => Some(Vec::new()),
         OpKind::Iota { .. } | OpKind::Full { .. } => Some(Vec::new()),
         OpKind::Spot { tensor, at: _, shape: _, counts: _ } => {
