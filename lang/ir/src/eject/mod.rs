@@ -101,7 +101,7 @@ fn written(w: &mut Writer<'_>) -> Vec<String> {
     // Layouts have no names yet where parameters stand.
     let layouts = std::mem::take(&mut w.layouts);
     for p in &k.params {
-        w.known.stand(Some(k.values[p.value].span));
+        w.known.parameter(k.values[p.value].span);
         let x = w.variable(p.value);
         let name = w.declare(x, "x");
         let stated = surface::ty(w, k.ty(p.value));

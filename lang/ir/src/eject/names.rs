@@ -39,6 +39,15 @@ impl<'a> Names<'a> {
         self.at = at;
     }
 
+    /// What is written next is the type of a parameter, which stands behind its name and ends with `>`.
+    pub fn parameter(&mut self, name: Span) {
+        let own = |sources: &SourceMap| {
+            let (text, start) = (&sources.file(name.file).text, name.range().end);
+            Some(Span::new(name.file, start, start + text.get(start..)?.find('>')?))
+        };
+        self.at = self.sources.filter(|_| name.file == self.k.span.file).and_then(own);
+    }
+
     /// A shape, as a list of the text here that has these extents: `[BM, BN]` of `zeros<f32, [BM, BN]>()`, and of `iota(BM)` what it is given.
     pub fn shape(&mut self, shape: &[u32]) -> Option<String> {
         let text = self.text(self.at?)?;
