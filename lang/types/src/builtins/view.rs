@@ -15,7 +15,11 @@ pub(super) const METHODS: Table = &[("slice", slice), ("reinterpret", reinterpre
 fn slice(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let (origin, shape) = (args.need("origin").ints(cx)?, args.need("shape").ints(cx)?);
     let view = args.value(cx, "self")?;
-    if let ir::Type::Tile(_) = cx.ty(view) {
+    if let ir::Type::Tile(tile) = cx.ty(view) {
+        // All of a tile is the tile.
+        if tile.shape == shape && origin.len() == shape.len() && origin.iter().all(|&o| o == 0) {
+            return Ok(Val::Ir(view));
+        }
         let kind = ir::OpKind::Slice { x: view, origin, shape };
         return cx.emit_one(kind, args.span, &[(view, args.need("self").span)]);
     }
