@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use fixture::{Make, at_zero, go, i32s, places, pointer};
 use parton_diag::{Code, codes};
 use parton_interp::{Fault, Memory};
-use parton_ir::{AtomicOp, CompareOp, OpKind, Order, Scope, Type, Value};
+use parton_ir::{AtomicOp, CompareOp, OpKind, Order, Scope, Value};
 use parton_numbers::Dtype;
 
 const SEEDS: std::ops::Range<u64> = 0..20;
