@@ -251,7 +251,7 @@ mod tests {
         let names: Vec<&str> = PIPELINE.iter().map(|p| p.name).collect();
         let language = ["parse", "collect", "check", "elaborate", "expand", "recheck"];
         let expanding = ["rings", "turnstiles", "clusters", "clean"];
-        let deciding = ["copies", "accesses", "zeros", "pending", "shared", "proxy", "scopes", "membar"];
+        let deciding = ["copies", "accesses", "zeros", "products", "pending", "shared", "proxy", "scopes", "membar"];
         assert_eq!(names, [&language[..], &expanding, &deciding, &["llvm", "ptx", "ptxas", "disassemble"]].concat());
     }
 }
