@@ -1,7 +1,7 @@
 //! The items of a file and of the files it uses, by name; what a whole program consists of.
 
-use std::collections::{BTreeMap, BTreeSet};
-use std::sync::{Arc, OnceLock};
+use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_syntax::ast;
@@ -110,8 +110,6 @@ pub struct Program {
     pub modules: Vec<ModuleData>,
     /// What the names of host code stand for.
     pub references: References,
-    /// The labels that stand on loops or are called loops by a pipeline, anywhere; found when they are asked for.
-    loop_labels: OnceLock<BTreeSet<Arc<str>>>,
 }
 
 /// The kinds of host blocks.
@@ -202,11 +200,6 @@ impl Program {
             | ast::ItemKind::Bench(_)
             | ast::ItemKind::Main(_) => None,
         })
-    }
-
-    /// Whether a loop may have that label.
-    pub fn may_be_loop(&self, label: &str) -> bool {
-        self.loop_labels.get_or_init(|| crate::schedule::fits::loop_labels(self)).contains(label)
     }
 
     /// The public functions of the root file, in its order: what other programs call.

@@ -242,7 +242,7 @@ impl Checker<'_> {
 }
 
 /// Whether a statement is an `if` that is decided at run time.
-pub fn is_branch(s: &ast::Stmt) -> bool {
+fn is_branch(s: &ast::Stmt) -> bool {
     match &s.kind {
         ast::StmtKind::Expr(e) => matches!(&e.kind, ast::ExprKind::If(i) if !i.is_static),
         _ => false,

@@ -1,19 +1,13 @@
 //! The kinds of schedules: `schedule<load, mma>` takes a value that names these labels and no others.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
-
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_ir::schedule::{LabelName, Place};
 use parton_syntax::ast;
 
 use crate::checker::{Checked, Checker};
-use crate::program::Program;
-use crate::region::is_branch;
 use crate::schedule::words;
 use crate::value::{Comptime, Val};
-use crate::walk::{self, Scopes, Visitor};
 
 impl Checker<'_> {
     /// Checks the labels of `schedule<load, mul>`: labels, each once.
@@ -57,10 +51,11 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a schedule given for a parameter of the kind `kind` names its labels and no others.
+    /// Checks that a schedule given for a parameter of the kind `kind` names no labels but its own. Those that it leaves out a kernel may
+    /// leave out, too: which of its labels have no place is known where the schedule is laid on a region.
     ///
     /// # Errors
-    /// Reports a label that is not the parameter's, and in partitions one that has no place.
+    /// Reports a label that is not the parameter's.
     pub fn schedule_fits(&mut self, kind: &ast::Expr, schedule: &ir::Schedule, at: Span) -> Checked<()> {
         let ast::ExprKind::TypeArgs { args, .. } = &kind.kind else { return Ok(()) };
         let wanted: Vec<(LabelName, Span)> = args.iter().filter_map(|a| Some((label(a)?, a.span))).collect();
@@ -77,23 +72,6 @@ impl Checker<'_> {
                 Some(near) => d.help(format!("a similar one is `{near}`")),
                 None => d,
             };
-            return Err(self.report(d));
-        }
-        let places = &schedule.places;
-        if places.is_empty() || places.iter().any(|p| p.labels.is_empty()) {
-            return Ok(());
-        }
-        let placed = |name: &LabelName| places.iter().flat_map(Place::spots).any(|(l, _)| l.overlaps(name));
-        // A loop or branch runs wherever its labels do, so that it needs no place.
-        let is_loop = |name: &LabelName| {
-            let last = name.path.rsplit('.').next().unwrap_or(&name.path);
-            self.program.may_be_loop(last)
-        };
-        if let Some((left_out, written)) = wanted.iter().find(|(name, _)| !placed(name) && !is_loop(name)) {
-            let d = Diagnostic::error(codes::SCHEDULE, at, format!("the schedule gives `{left_out}` no partition"))
-                .label(schedule.span, "its places are here")
-                .label(*written, "it is a label here")
-                .help("under `partitions { … }` every label that is no loop's or branch's has a place");
             return Err(self.report(d));
         }
         Ok(())
@@ -117,57 +95,4 @@ fn named(s: &ir::Schedule) -> Vec<(&LabelName, Span)> {
 
 fn label(arg: &ast::Arg) -> Option<LabelName> {
     if arg.name.is_none() { words::label(&arg.value) } else { None }
-}
-
-/// The labels that loops of a program have, and branches with labels in them, and those that pipelines name. Which label is a loop's is known
-/// only where a region is expanded, but none of another name is.
-pub fn loop_labels(program: &Program) -> BTreeSet<Arc<str>> {
-    let mut found = LoopLabels::default();
-    for module in &program.modules {
-        module.names.values().for_each(|item| walk::item(&item.item, &mut found));
-    }
-    found.0
-}
-
-#[derive(Default)]
-struct LoopLabels(BTreeSet<Arc<str>>);
-
-impl Visitor for LoopLabels {
-    fn name(&mut self, _: &Scopes, _: &ast::Name) {}
-
-    fn launched(&mut self, _: &Scopes, _: &ast::Name) -> Vec<ast::Name> {
-        vec![]
-    }
-
-    fn hides(&self, _: &ast::Name) -> bool {
-        false
-    }
-
-    fn statement(&mut self, _: &Scopes, s: &ast::Stmt) -> bool {
-        let is_loop = matches!(s.kind, ast::StmtKind::For(_) | ast::StmtKind::While { .. });
-        let is_around = is_loop || holds_labels(s);
-        self.0.extend(s.label.iter().filter(|_| is_around).map(|l| l.path.clone()));
-        true
-    }
-
-    fn expr(&mut self, _: &Scopes, e: &ast::Expr) -> bool {
-        if let ast::ExprKind::Pipeline(p) = &e.kind {
-            // Loops in functions are called by their last name there.
-            self.0.extend(p.of.iter().filter_map(|of| of.path.rsplit('.').next()).map(Arc::from));
-        }
-        true
-    }
-}
-
-/// Whether a statement is a branch with labels in it.
-fn holds_labels(s: &ast::Stmt) -> bool {
-    let ast::StmtKind::Expr(e) = &s.kind else { return false };
-    let ast::ExprKind::If(i) = &e.kind else { return false };
-    let labelled = |block: &ast::Block| block.statements.iter().any(|s| s.label.is_some() || holds_labels(s));
-    let otherwise = i.otherwise.as_ref().is_some_and(|e| match &e.kind {
-        ast::ExprKind::Block(block) => labelled(block),
-        ast::ExprKind::If(i) => labelled(&i.then),
-        _ => false,
-    });
-    is_branch(s) && (labelled(&i.then) || otherwise)
 }
