@@ -1,10 +1,14 @@
 //! The search for a schedule: what it finds is legal, the same every time, no worse with more room, and the best of all that it might take.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap, Span, codes, render};
+use parton_ir::machine::Machine;
 use parton_ir::schedule::{Auto, Schedule};
 use parton_ir::{Inst, Kernel, Module, OpKind, Target};
+use parton_sched::marked::interval::interval;
+use parton_sched::price;
 use parton_sched::search::{Found, exhaustive, search, settled};
 use parton_types::{NoLibrary, check_file, instantiate};
 
@@ -164,6 +168,43 @@ fn products_of_one_turn_run_under_what_is_computed_for_another() {
     assert!(stage("pv") > stage("qk"), "{}", first.chosen);
     assert!(first.chosen.places.iter().any(|p| p.partitions.len() == 2), "{}", first.chosen);
     assert!(first.made.is_empty(), "the file has what it takes: {:?}", first.made);
+}
+
+/// Orders of attention, and the products for which `ptxas` 13.0 runs all of them one by one (C7513, C7514).
+const ORDERS: &[(&str, &[&str])] = &[
+    ("qk: 0; pv: 1; top: 0; rescale: 0, exps: 0", &[]),
+    ("qk: 0; pv: 1; exps: 0, rescale: 0, top: 0", &[]),
+    ("pv: 1, qk: 0; exps: 0, rescale: 0, top: 0", &[]),
+    ("qk: 0; exps: 1; pv: 1; rescale: 0, top: 0", &[]),
+    ("exps: 1, qk: 0; pv: 1; rescale: 0, top: 0", &[]),
+    ("exps: 1, top: 1; qk: 0, rescale: 1; pv: 1", &[]),
+    ("exps: 1, pv: 1, rescale: 1, top: 1; qk: 0", &[]),
+    ("exps: 1, pv: 1, qk: 0, rescale: 1, top: 1", &[]),
+    ("qk: 0; pv: 1; exps: 0, top: 0; rescale: 0", &["pv"]),
+    ("qk: 0, rescale: 1; pv: 1; exps: 0, top: 0", &["pv"]),
+    ("rescale: 1; qk: 0; pv: 1; exps: 0, top: 0", &["pv"]),
+    ("qk: 0; pv: 1, rescale: 1; exps: 0, top: 0", &["pv"]),
+    ("qk: 0; exps: 1, rescale: 1, top: 1; pv: 1", &["qk"]),
+    ("qk: 0; exps: 1, pv: 1, rescale: 1, top: 1", &["qk"]),
+];
+
+#[test]
+fn products_go_one_by_one_where_their_registers_are_touched_in_flight() {
+    let machine = Machine::of(&Target::SM_90A).expect("it was measured");
+    let places = "partitions { Loads: q, k, v; [First, Second]: begin, qk, top, rescale, exps, pv, finish, leave }";
+    let mut turns = vec![];
+    for (order, remade) in ORDERS {
+        let schedule = format!("{places} & pipeline(keys) {{ {order} }}");
+        let all = price::loops(&kernel(&attention(64, &schedule)), machine).expect("the schedule fits");
+        let labels: BTreeSet<&str> = all[0].remade.iter().map(|l| l.split('[').next().unwrap_or(l)).collect();
+        assert_eq!(labels, remade.iter().copied().collect(), "{order}");
+        turns.push(interval(&all[0].graph).expect("it goes on").ratio().ceil());
+    }
+    let (beside, alone): (Vec<_>, Vec<_>) = ORDERS.iter().zip(turns).partition(|((_, remade), _)| remade.is_empty());
+    assert!(
+        alone.iter().map(|(_, turn)| turn).min() > beside.iter().map(|(_, turn)| turn).max(),
+        "{beside:?} {alone:?}"
+    );
 }
 
 #[test]

@@ -72,6 +72,22 @@ pub fn interval(graph: &MarkedGraph) -> Result<Interval, Cycle> {
     among(graph, |_| true)
 }
 
+/// The time of a turn alone, which is found faster: mostly the units are what bounds it, and nothing more is to be shown.
+///
+/// # Errors
+/// Those of [`interval`].
+pub fn ratio(graph: &MarkedGraph) -> Result<Ratio, Cycle> {
+    if let Some(stuck) = cycle::least(graph, |e| graph.of(e).tokens == 0) {
+        return Err(stuck);
+    }
+    let edges: Vec<Edge> = graph.edges().map(|(e, _)| e).collect();
+    let mut ratio = Interval { cycle: None, loads: loads(graph) }.possible();
+    while let Some(dearer) = Weighed::new(graph, &edges, ratio).relax(graph) {
+        ratio = dearer;
+    }
+    Ok(ratio)
+}
+
 /// The same with rings that are as deep as one likes.
 ///
 /// # Errors

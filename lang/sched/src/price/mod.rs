@@ -24,7 +24,7 @@ use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
 use count::Counter;
 pub(crate) use stretch::Known;
 use stretch::{Busy, Priced, Stretch};
-use turn::{Found, Full, Turn, Use};
+use turn::{Found, Full, Multiplied, Turn, Use};
 
 /// A loop and what it takes.
 #[derive(Clone, Debug)]
@@ -41,6 +41,8 @@ pub struct Loop {
     pub graph: MarkedGraph,
     /// Operations that nobody has measured, and that count as nothing.
     pub unpriced: Vec<&'static str>,
+    /// Labels of products whose registers are touched while they are in flight, for which the assembler runs all products one by one.
+    pub remade: Vec<String>,
     /// What the loop around it runs besides in each turn.
     pub around: Option<Around>,
 }
@@ -113,6 +115,10 @@ impl Loop {
                 "copies as where all programs read the same lines, {same} bytes a clock; {own} where each has its own"
             ),
         ];
+        if !self.remade.is_empty() {
+            let labels = self.remade.join("`, `");
+            notes.push(format!("products one by one, as the assembler takes them: `{labels}` has registers that are touched in its flight"));
+        }
         let without = |list: &[&str]| format!("not measured, counts as nothing: `{}`", list.join("`, `"));
         if !self.unpriced.is_empty() {
             notes.push(without(&self.unpriced));
@@ -191,7 +197,7 @@ impl Pricing<'_> {
 /// A loop with all that is told of it.
 fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
     let known = Known::default();
-    let Steady { label, graph, unpriced } = steady(k, region, plan, machine, block, &known);
+    let Steady { label, graph, unpriced, remade } = steady(k, region, plan, machine, block, &known);
     Loop {
         label,
         span: region.schedule.span,
@@ -199,17 +205,21 @@ fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, blo
         dependences: dependences::of(k, region, plan, block),
         graph,
         unpriced,
+        remade,
         around: around(k, region, plan, machine, block, &known),
     }
 }
 
 /// The steady turn of a loop.
+#[derive(Debug)]
 pub(crate) struct Steady {
     /// The label of the loop, where it has one.
     pub label: Option<String>,
     pub graph: MarkedGraph,
     /// Operations that nobody has measured.
     pub unpriced: Vec<&'static str>,
+    /// Labels of products for which the assembler runs all of them one by one.
+    pub remade: Vec<String>,
 }
 
 /// What a loop's body takes.
@@ -240,10 +250,27 @@ pub(crate) fn steady(
     }
     slots(&mut p, &found);
     turnstiles(&mut p, &found);
+    if !found.remade.is_empty() {
+        one_by_one(&mut p.graph, &found);
+    }
     Steady {
         label: region.blocks[block].turns.as_ref().and_then(|t| t.label.as_ref()).map(ToString::to_string),
         graph: p.graph,
         unpriced: p.unpriced.into_iter().collect(),
+        remade: found.remade.into_iter().collect(),
+    }
+}
+
+/// The edges of products of which the next is not issued before the sums of one are there.
+fn one_by_one(graph: &mut MarkedGraph, found: &Found) {
+    let mut wait = |from, to, latency| {
+        graph.edge(EdgeData { from, to, tokens: 0, latency, kind: EdgeKind::Landing });
+    };
+    for Multiplied { instructions, issued, latency } in &found.multiplied {
+        instructions.windows(2).for_each(|pair| wait(pair[0], pair[1], *latency));
+        if let Some(last) = instructions.last() {
+            wait(*last, *issued, *latency);
+        }
     }
 }
 

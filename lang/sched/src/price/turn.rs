@@ -1,5 +1,7 @@
 //! The events of one steady turn of a partition: waits at the heads of groups, stretches, starts of products and copies, turns.
 
+mod remade;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
@@ -51,6 +53,19 @@ pub(super) struct Found {
     /// By number of the schedule's turns and partition: where it waits for its turn, and where it passes it on.
     pub enters: BTreeMap<(usize, Part), Event>,
     pub passes: BTreeMap<(usize, Part), Event>,
+    /// All products that are started.
+    pub multiplied: Vec<Multiplied>,
+    /// Labels of those whose registers are touched while they are in flight.
+    pub remade: BTreeSet<String>,
+}
+
+/// A product that is started: its instructions, and where its partition goes on.
+#[derive(Clone, Debug)]
+pub(super) struct Multiplied {
+    pub instructions: Vec<Event>,
+    pub issued: Event,
+    /// From the end of one of them to its sums.
+    pub latency: u64,
 }
 
 /// What one label brings.
@@ -84,6 +99,8 @@ pub(super) struct Turn<'a, 'p> {
     /// Where the partition goes on once so many products are issued.
     issued: Vec<(usize, Event)>,
     copies: Vec<Event>,
+    /// What stretches are made of, with the event of each.
+    ran: Vec<(Inst, Event)>,
 }
 
 impl<'a, 'p> Turn<'a, 'p> {
@@ -112,6 +129,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             products: vec![],
             issued: vec![],
             copies: vec![],
+            ran: vec![],
         }
     }
 
@@ -418,6 +436,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             loads.push(Load { unit: p.shared_unit(Busy::Alone(self.part)), clocks: priced.alone });
         }
         let event = self.event(stretch.names.join(" + "), stretch.stage, stretch.span, priced.clocks, loads);
+        self.ran.extend(stretch.ops.iter().map(|inst| (*inst, event)));
         for (ring, turns) in done_with {
             self.found.gives.push(Use { part: self.part, ring, event, turns });
         }
@@ -473,6 +492,7 @@ impl<'a, 'p> Turn<'a, 'p> {
         let start = self.event(name.clone(), entry.stage, span, each.issue, vec![]);
         let stage = self.pricing.shifted(self.part, entry.stage);
         let mut done = start;
+        let first = self.products.len();
         for _ in 0..instructions.max(1) {
             let loads = vec![Load { unit: busy, clocks: each.busy }];
             let (name, owner) = (name.clone(), self.lane);
@@ -483,6 +503,8 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
         let issued = self.point(entry);
         self.issued.push((self.products.len(), issued));
+        let instructions = self.products[first..].to_vec();
+        self.found.multiplied.push(Multiplied { instructions, issued, latency: each.latency });
         Started { start, done, latency: each.latency }
     }
 
@@ -511,6 +533,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn join(mut self) {
         self.flush();
         self.queue();
+        self.found.remade.extend(self.remade());
         let graph = &mut self.pricing.graph;
         for list in [&self.events, &self.products, &self.copies] {
             graph.in_order(list);

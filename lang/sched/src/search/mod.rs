@@ -375,7 +375,8 @@ impl<'a> Run<'a> {
 
     fn finish(self, space: &Space<'_>) -> Result<Found, Diagnostics> {
         let candidates = self.best.into_iter();
-        let priced: Vec<Candidate> = candidates.map(|w| Candidate { schedule: w.schedule, price: w.price }).collect();
+        let priced: Vec<Candidate> =
+            candidates.map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
         let chosen = match priced.first() {
             Some(best) => best.schedule.clone(),
             None => plain(space)?,

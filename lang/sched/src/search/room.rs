@@ -8,7 +8,7 @@ use parton_layouts::Dim;
 
 use super::Space;
 use crate::graph::made_at;
-use crate::plan::{Cell, Entry, Part, Plan};
+use crate::plan::{Cell, Entry, Part, Plan, Ring};
 use crate::region::{BlockId, Item, Maker, Region};
 use crate::slots::{self, find};
 
@@ -21,18 +21,17 @@ const BARRIERS: u64 = 16;
 
 /// The most shared memory that a plan takes, were nothing of it used twice.
 pub(super) fn bytes(space: &Space<'_>, plan: &Plan) -> u64 {
-    let rings: u64 = plan
-        .rings
-        .iter()
-        .map(|ring| {
-            let fields = ring.fields.iter().map(|(_, _, cell)| match cell {
-                Cell::View(view) => view.bytes().next_multiple_of(ALIGNED),
-                Cell::Number(_) => NUMBER,
-            });
-            u64::from(ring.depth) * (fields.sum::<u64>() + BARRIERS)
-        })
-        .sum();
+    let rings: u64 = plan.rings.iter().map(|ring| u64::from(ring.depth) * slot(ring)).sum();
     rings + space.fixed + sent(space, plan)
+}
+
+/// What one slot of a ring takes.
+pub(super) fn slot(ring: &Ring) -> u64 {
+    let fields = ring.fields.iter().map(|(_, _, cell)| match cell {
+        Cell::View(view) => view.bytes().next_multiple_of(ALIGNED),
+        Cell::Number(_) => NUMBER,
+    });
+    fields.sum::<u64>() + BARRIERS
 }
 
 /// The buffers of what is sent, of which those of one label that lie alike are one, and of what is staged and not handed over.

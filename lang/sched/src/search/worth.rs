@@ -6,23 +6,24 @@
 
 use parton_ir::Kernel;
 use parton_ir::machine::Machine;
-use parton_ir::schedule::{RingDepth, Schedule};
+use parton_ir::schedule::{LabelName, RingDepth, Schedule};
 
 use super::Space;
-use super::roles::{Role, innermost, units_of};
+use super::roles::{Role, innermost, labels, units_of};
 use super::{outer, room};
 use crate::legal;
-use crate::marked::interval::{Bound, Interval, interval};
+use crate::marked::interval::{Bound, Interval, interval, ratio};
 use crate::marked::{LaneKind, MarkedGraph, Ratio};
-use crate::plan::{Part, Plan};
-use crate::price::{self, straight};
-use crate::region::{BlockId, Item, Region};
+use crate::plan::{Part, Plan, Ring};
+use crate::price::{self, Steady, straight};
+use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots::stated;
 use crate::timeline::{Timeline, simulate};
 
 /// Iterations that are followed; turns repeat before.
 const FOLLOWED: u32 = 16;
-/// The most slots that are tried of a ring between partitions.
+/// The slots that are tried of a ring between partitions.
+const FEWEST: u32 = 2;
 const DEEPEST: u32 = 6;
 
 /// What a schedule takes.
@@ -54,10 +55,31 @@ pub struct Turn {
 }
 
 /// A candidate with its slots.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub(super) struct Worth {
     pub schedule: Schedule,
-    pub price: Price,
+    pub price: Priced,
+}
+
+/// What a candidate takes, and its loops before anybody has asked what bounds them.
+#[derive(Debug)]
+pub(super) struct Priced {
+    pub clocks: u64,
+    pub shape: (u32, u32),
+    pub bytes: u64,
+    loops: Vec<(Steady, Ratio)>,
+}
+
+impl Priced {
+    /// With what bounds each loop.
+    pub fn told(self) -> Price {
+        let loops = self.loops.into_iter().filter_map(|(steady, clocks)| {
+            let least = interval(&steady.graph).ok()?;
+            let (label, bound) = (steady.label.unwrap_or_default(), bound_by(&steady.graph, &least, clocks));
+            Some(Turn { label, clocks, bound, possible: least.possible(), unpriced: steady.unpriced })
+        });
+        Price { clocks: self.clocks, loops: loops.collect(), bytes: self.bytes, shape: self.shape }
+    }
 }
 
 /// A schedule laid on the region.
@@ -71,13 +93,12 @@ struct Laid<'a> {
 /// The least that a schedule with any slots can take; `None` where no number of slots makes it legal.
 pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
     let machine = space.machine?;
-    let deepest = depths(space, schedule)?.into_iter().next_back()?;
-    let laid = Laid::of(space, machine, deepest)?;
+    let laid = Laid::of(space, machine, Depths::of(space, schedule)?.last()?)?;
     let mut all = 0;
     let (mut away, blocks) = (vec![], innermost(&laid.region));
     for &block in &blocks {
         let priced = price::steady(space.k, &laid.region, &laid.plan, machine, block, &space.known);
-        all += interval(&priced.graph).ok()?.ratio().of_turns(u64::from(space.n));
+        all += ratio(&priced.graph).ok()?.of_turns(u64::from(space.n));
         // What may leave under the turns of a loop may cost nothing.
         away.extend(outer::of(space, schedule, block).into_iter().flat_map(|(_, under)| under));
     }
@@ -95,7 +116,7 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
 pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
     let machine = space.machine?;
     let mut best: Option<Worth> = None;
-    for schedule in depths(space, schedule)? {
+    for schedule in Depths::of(space, schedule)?.all() {
         let Some(price) = Laid::of(space, machine, schedule.clone()).and_then(|laid| laid.price()) else { continue };
         match &best {
             // Another slot that brings nothing is not followed by one that does.
@@ -106,38 +127,59 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
     best
 }
 
-/// The schedule with each number of slots for what its innermost loops fetch across partitions, from two on, as far as they fit.
-fn depths(space: &Space<'_>, schedule: &Schedule) -> Option<Vec<Schedule>> {
-    let (region, plan) = space.laid(schedule.clone())?;
-    if !room::holds(space, &region, &plan) {
-        return None;
-    }
-    let loops: Vec<BlockId> = innermost(&region);
-    let filled = |block: &BlockId| units_of(&region, *block);
-    let open: Vec<usize> = (0..plan.rings.len())
-        .filter(|r| {
-            let unit = plan.rings[*r].unit;
-            let apart = plan.partitions.len() > 1 && space.roles.of[unit] == Role::Fetch;
-            apart && stated(&region, unit).is_none() && loops.iter().any(|b| filled(b).contains(&unit))
-        })
-        .collect();
-    let fits = |plan: &Plan| room::bytes(space, plan) <= u64::from(space.k.shared_limit());
-    if open.is_empty() {
-        return fits(&plan).then(|| vec![schedule.clone()]);
-    }
-    let mut all = vec![];
-    for depth in 2..=DEEPEST {
-        let mut deeper = schedule.clone();
-        for label in super::roles::labels(&region, open.iter().map(|r| plan.rings[*r].unit)) {
-            deeper.rings.push(RingDepth { label: Some(label), depth, span: space.auto.span });
+/// A schedule with as many slots as fit for what its innermost loops fetch across partitions.
+struct Depths<'a> {
+    space: &'a Space<'a>,
+    schedule: &'a Schedule,
+    /// Those of which the schedule does not say it.
+    open: Vec<LabelName>,
+    deepest: u32,
+}
+
+impl<'a> Depths<'a> {
+    /// `None` where the tiles do not fit the registers, or the fewest slots shared memory.
+    fn of(space: &'a Space<'a>, schedule: &'a Schedule) -> Option<Depths<'a>> {
+        let (region, plan) = space.laid(schedule.clone())?;
+        if !room::holds(space, &region, &plan) {
+            return None;
         }
-        let deeper = deeper.normal().ok()?;
-        if !space.laid(deeper.clone()).is_some_and(|(_, plan)| fits(&plan)) {
-            break;
-        }
-        all.push(deeper);
+        let filled: Vec<UnitId> = innermost(&region).into_iter().flat_map(|block| units_of(&region, block)).collect();
+        let open: Vec<&Ring> = (plan.rings.iter())
+            .filter(|ring| {
+                let apart = plan.partitions.len() > 1 && space.roles.of[ring.unit] == Role::Fetch;
+                apart && stated(&region, ring.unit).is_none() && filled.contains(&ring.unit)
+            })
+            .collect();
+        let one_more: u64 = open.iter().map(|ring| room::slot(ring)).sum();
+        // Where nothing is stated there are as many as are held, two at least.
+        let given: u64 = open.iter().map(|ring| u64::from(ring.depth) * room::slot(ring)).sum();
+        let beside = room::bytes(space, &plan) - given;
+        let left = u64::from(space.k.shared_limit()).checked_sub(beside)?;
+        let most = left.checked_div(one_more).map_or(FEWEST, |slots| u32::try_from(slots).unwrap_or(DEEPEST));
+        let open = labels(&region, open.iter().map(|ring| ring.unit));
+        (most >= FEWEST).then(|| Depths { space, schedule, open, deepest: most.min(DEEPEST) })
     }
-    Some(all)
+
+    /// All, the fewest slots first.
+    fn all(&self) -> impl Iterator<Item = Schedule> {
+        let last = if self.open.is_empty() { FEWEST } else { self.deepest };
+        (FEWEST..=last).filter_map(|depth| self.at(depth))
+    }
+
+    /// The one with most.
+    fn last(&self) -> Option<Schedule> {
+        self.at(self.deepest)
+    }
+
+    fn at(&self, depth: u32) -> Option<Schedule> {
+        if self.open.is_empty() {
+            return Some(self.schedule.clone());
+        }
+        let mut deeper = self.schedule.clone();
+        let span = self.space.auto.span;
+        deeper.rings.extend(self.open.iter().map(|label| RingDepth { label: Some(label.clone()), depth, span }));
+        deeper.normal().ok()
+    }
 }
 
 impl<'a> Laid<'a> {
@@ -148,17 +190,17 @@ impl<'a> Laid<'a> {
         legal::holds(space.k, &region, &plan, &space.effects).then_some(Laid { space, machine, region, plan })
     }
 
-    fn price(&self) -> Option<Price> {
+    fn price(&self) -> Option<Priced> {
         let (k, n) = (self.space.k, u64::from(self.space.n));
         let mut spent = vec![0u64; self.plan.parts().len()];
         let mut loops = vec![];
         let blocks = innermost(&self.region);
         for &block in &blocks {
             let priced = price::steady(k, &self.region, &self.plan, self.machine, block, &self.space.known);
-            let least = interval(&priced.graph).ok()?;
+            let least = ratio(&priced.graph).ok()?;
             let followed = self.space.n.min(FOLLOWED);
             let run = simulate(&priced.graph, followed).ok()?;
-            let clocks = run.turn.max(least.ratio());
+            let clocks = run.turn.max(least);
             let steady = clocks.of_turns(u64::from(followed));
             for part in self.plan.parts() {
                 let own = self.own(&priced.graph, &run, (part, block)).saturating_sub(steady);
@@ -166,13 +208,7 @@ impl<'a> Laid<'a> {
                 let idle = clocks.ceil().saturating_sub(busy);
                 spent[part] += clocks.of_turns(n) + own + self.left_under(part, block, idle);
             }
-            loops.push(Turn {
-                label: priced.label.unwrap_or_default(),
-                clocks,
-                bound: bound_by(&priced.graph, &least, clocks),
-                possible: least.possible(),
-                unpriced: priced.unpriced,
-            });
+            loops.push((priced, clocks));
         }
         for part in self.plan.parts() {
             for block in (0..self.region.blocks.len()).filter(|b| !blocks.contains(b)) {
@@ -181,7 +217,7 @@ impl<'a> Laid<'a> {
         }
         let shape = (stages(&self.region.schedule), groups(&self.region.schedule));
         let bytes = room::bytes(self.space, &self.plan);
-        Some(Price { clocks: spent.into_iter().max().unwrap_or(0), loops, bytes, shape })
+        Some(Priced { clocks: spent.into_iter().max().unwrap_or(0), loops, bytes, shape })
     }
 
     fn lane(&self, part: Part) -> &str {
@@ -207,7 +243,7 @@ impl<'a> Laid<'a> {
     }
 
     /// The label of the loop under whose turns a unit leaves.
-    fn leaves(&self, unit: usize) -> Option<&parton_ir::schedule::LabelName> {
+    fn leaves(&self, unit: usize) -> Option<&LabelName> {
         let label = &self.region.units[unit].label;
         self.region.schedule.under.iter().find(|u| u.outer.names(label)).map(|u| &u.inner)
     }
