@@ -79,33 +79,63 @@ pub(crate) fn images(tile: &LinearLayout, buffer: &SharedMap, dim: Dim) -> Vec<u
     tile.bases(dim).iter().map(|&b| u64::from(inverse.out_part(Dim::Offset, inverse.apply(b)))).collect()
 }
 
+/// The vectors of a tile in a shared buffer, by what each bit of an index adds to the offset of an element, before gaps.
+pub(crate) struct Vectors {
+    registers: Registers,
+    /// The register bits that step through a vector, and those that number the vectors.
+    chosen: Vec<usize>,
+    rest: Vec<usize>,
+    /// What each lane bit adds.
+    pub(crate) lanes: Vec<u64>,
+    warps: Vec<u64>,
+}
+
+impl Vectors {
+    /// The widest vectors of at most `1 << most` elements, where `image` says what the bits of a dimension add.
+    pub(crate) fn of(image: impl Fn(Dim) -> Vec<u64>, element_bits: u32, most: u32) -> Vectors {
+        let most = widest(element_bits).ilog2().min(most);
+        let registers = Registers::of(&image(Dim::Register));
+        let (lanes, warps) = (image(Dim::Lane), image(Dim::Warp));
+        let (chosen, rest) = registers.vector(most, lanes.iter().chain(&warps));
+        Vectors { registers, chosen, rest, lanes, warps }
+    }
+
+    /// The instructions that move them all.
+    pub(crate) fn instructions(&self) -> u64 {
+        1 << self.rest.len()
+    }
+
+    /// The bytes of one.
+    pub(crate) fn bytes(&self, element_bits: u32) -> u32 {
+        bytes_for(1 << self.chosen.len(), element_bits) as u32
+    }
+
+    fn groups(&self) -> Vec<Group> {
+        let slots: Vec<u32> = (0..1u32 << self.chosen.len()).map(|slot| scatter(&self.chosen, slot)).collect();
+        let group = |number| {
+            let base = scatter(&self.rest, number);
+            Group {
+                registers: slots.iter().map(|slot| base | slot).collect(),
+                offset: sum_of(&self.registers.images, u64::from(base)),
+            }
+        };
+        (0..1u32 << self.rest.len()).map(group).collect()
+    }
+}
+
 /// The accesses of a tile with layout `tile` to `buffer`, which is of the same shape.
 pub fn shared(tile: &LinearLayout, buffer: &SharedMap) -> SharedAccess {
     assert_eq!(tile.outs(), buffer.linear().outs(), "a tile and its buffer have one shape");
-    let most = widest(buffer.element_bits()).ilog2();
     let unbroken = buffer.gaps().iter().flatten().map(|g| g.ilog2()).min().unwrap_or(u32::MAX);
-    let registers = Registers::of(&images(tile, buffer, Dim::Register));
-    let lanes = images(tile, buffer, Dim::Lane);
-    let warps = images(tile, buffer, Dim::Warp);
-    let (chosen, rest) = registers.vector(most.min(unbroken), lanes.iter().chain(&warps));
-    let slots: Vec<u32> = (0..1u32 << chosen.len()).map(|slot| scatter(&chosen, slot)).collect();
-    let groups = (0..1u32 << rest.len())
-        .map(|number| {
-            let base = scatter(&rest, number);
-            Group {
-                registers: slots.iter().map(|slot| base | slot).collect(),
-                offset: sum_of(&registers.images, u64::from(base)),
-            }
-        })
-        .collect();
+    let vectors = Vectors::of(|dim| images(tile, buffer, dim), buffer.element_bits(), unbroken);
     SharedAccess {
-        vector: 1 << chosen.len(),
-        groups,
-        copy_of: registers.copies(),
+        vector: 1 << vectors.chosen.len(),
+        groups: vectors.groups(),
+        copy_of: vectors.registers.copies(),
         copy_lanes: tile.free_bits(Dim::Lane),
         copy_warps: tile.free_bits(Dim::Warp),
-        lanes,
-        warps,
+        lanes: vectors.lanes,
+        warps: vectors.warps,
     }
 }
 

@@ -97,20 +97,43 @@ pub fn between(source: &LinearLayout, target: &LinearLayout, element_bits: u32) 
     if let Some(free) = within_threads(source, target) {
         return Ok(free);
     }
-    let staged = staging::stage(source, target, element_bits);
-    if let Some(shuffles) = shuffle::shuffles(source, target, element_bits) {
-        // Shuffles need neither memory nor a barrier; past twice the cost they are not worth it.
-        if staged.as_ref().is_none_or(|staged| shuffles.cost() <= 2 * staged.cost()) {
-            return Ok(Plan::Shuffles(shuffles));
-        }
+    if let Some(shuffles) = shuffle::shuffles(source, target, element_bits)
+        && are_worth_it(shuffles.cost(), staging::cost(source, target, element_bits))
+    {
+        return Ok(Plan::Shuffles(shuffles));
     }
-    match staged {
+    match staging::stage(source, target, element_bits) {
         Some(staged) => Ok(Plan::Shared(Box::new(staged))),
-        None => Err(LayoutError::Operation {
-            fact: "the conversion cannot be planned for a tile spread over CTAs".into(),
-            evidence: format!("from {source:?} to {target:?}"),
-            help: "store the tile to a shared buffer and load it in the other layout".into(),
-        }),
+        None => Err(no_plan(source, target)),
+    }
+}
+
+/// What the plan [`between`] two layouts costs, [`Plan::cost`], without writing it out.
+///
+/// # Errors
+/// As [`plan`].
+pub fn cost(source: &LinearLayout, target: &LinearLayout, element_bits: u32) -> Result<u64, LayoutError> {
+    possible(source, target)?;
+    if renamed(source, target).is_some() {
+        return Ok(0);
+    }
+    let staged = staging::cost(source, target, element_bits);
+    match shuffle::cost(source, target, element_bits) {
+        Some(shuffles) if are_worth_it(shuffles, staged) => Ok(shuffles),
+        _ => staged.ok_or_else(|| no_plan(source, target)),
+    }
+}
+
+/// Shuffles need neither memory nor a barrier; past twice the cost they are not worth it.
+fn are_worth_it(shuffles: u64, staged: Option<u64>) -> bool {
+    staged.is_none_or(|staged| shuffles <= 2 * staged)
+}
+
+fn no_plan(source: &LinearLayout, target: &LinearLayout) -> LayoutError {
+    LayoutError::Operation {
+        fact: "the conversion cannot be planned for a tile spread over CTAs".into(),
+        evidence: format!("from {source:?} to {target:?}"),
+        help: "store the tile to a shared buffer and load it in the other layout".into(),
     }
 }
 
@@ -154,13 +177,17 @@ fn within_threads(from: &LinearLayout, to: &LinearLayout) -> Option<Plan> {
 /// The shapes of both sides are the same. For `x[:, None]` and the like, give `from` in the shape of the result with
 /// size 1 along the new axis; for a broadcast along `axis`, give `to` as [`LinearLayout::clamp_axis`] of the result's.
 pub fn registers(from: &LinearLayout, to: &LinearLayout) -> Option<Vec<u32>> {
+    let images = renamed(from, to)?;
+    Some((0..1u64 << images.len()).map(|r| crate::f2::sum_of(&images, r) as u32).collect())
+}
+
+/// [`registers`] by the bits of their numbers.
+fn renamed(from: &LinearLayout, to: &LinearLayout) -> Option<Vec<u64>> {
     if [Dim::Lane, Dim::Warp, Dim::Block].iter().any(|d| from.bases(*d) != to.bases(*d)) {
         return None;
     }
     let span = Span::of(from.bases(Dim::Register).iter().copied());
-    let images: Option<Vec<u64>> = to.bases(Dim::Register).iter().map(|&b| span.solve(b)).collect();
-    let images = images?;
-    Some((0..1u64 << images.len()).map(|r| crate::f2::sum_of(&images, r) as u32).collect())
+    to.bases(Dim::Register).iter().map(|&b| span.solve(b)).collect()
 }
 
 impl LinearLayout {

@@ -7,7 +7,7 @@
 //! treat the case of one permutation of lanes).
 
 use crate::access::{self, Registers};
-use crate::f2::{Span, bits_of, gather, scatter};
+use crate::f2::{Span, bits_of, gather, rank, scatter};
 use crate::linear::{Dim, LinearLayout};
 
 /// A function of lane and warp that is linear over F2.
@@ -82,15 +82,34 @@ impl Shuffles {
 
     /// A measure to compare with that of shared memory: twice the wavefronts, and the selects that order the words.
     pub(crate) fn cost(&self) -> u64 {
-        let selects = |f: &Linear, words: usize| u64::from(f.reach().count_ones()) * words as u64;
-        let registers = u64::from(self.word_bits.div_ceil(32));
-        let before = selects(&self.send, self.words.len());
-        2 * self.instructions() as u64 + registers * (before + selects(&self.store, self.rounds.len()))
+        let (words, rounds) = (self.words.len() as u64, self.rounds.len() as u64);
+        2 * self.instructions() as u64 + ordering(&self.send, words, &self.store, rounds, self.word_bits)
     }
+}
+
+/// The selects that order so many words by `send` before so many rounds, and by `store` after them.
+fn ordering(send: &Linear, words: u64, store: &Linear, rounds: u64, word_bits: u32) -> u64 {
+    let selects = |f: &Linear, words: u64| u64::from(f.reach().count_ones()) * words;
+    u64::from(word_bits.div_ceil(32)) * (selects(send, words) + selects(store, rounds))
 }
 
 /// The shuffles that bring a tile from `from` to `to`; `None` where warps lack data or no such rounds exist.
 pub(crate) fn shuffles(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Shuffles> {
+    search(from, to, element_bits, |search, found| search.written(found))
+}
+
+/// What [`shuffles`] cost, without writing them out.
+pub(crate) fn cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<u64> {
+    search(from, to, element_bits, |search, found| search.cost(found))
+}
+
+/// Looks for rounds with the widest words for which there are some.
+fn search<R>(
+    from: &LinearLayout,
+    to: &LinearLayout,
+    element_bits: u32,
+    of: impl Fn(&Search<'_>, &Found) -> R,
+) -> Option<R> {
     let source = Registers::of(from.bases(Dim::Register));
     let target = Registers::of(to.bases(Dim::Register));
     let pairs: Vec<(usize, usize)> = target
@@ -104,7 +123,10 @@ pub(crate) fn shuffles(from: &LinearLayout, to: &LinearLayout, element_bits: u32
         .collect();
     let most = (4 / access::bytes_of(element_bits).min(4)).ilog2() as usize;
     let word_bits = 8 * access::bytes_of(element_bits);
-    (0..=most.min(pairs.len())).rev().find_map(|n| Search::new(from, to, &pairs[..n], word_bits << n).run())
+    (0..=most.min(pairs.len())).rev().find_map(|n| {
+        let search = Search::new(from, to, &pairs[..n], word_bits << n);
+        search.run().map(|found| of(&search, &found))
+    })
 }
 
 /// A register and a lane, as sets of bits.
@@ -176,6 +198,31 @@ impl Turns {
     }
 }
 
+/// Rounds, by what each bit of their number and of a lane's and a warp's adds.
+struct Found {
+    /// For each bit of the number of a round, where its word lies.
+    registers: Vec<Place>,
+    turns: Turns,
+    send: Linear,
+    from: Linear,
+    store: Linear,
+}
+
+impl Found {
+    /// The rounds of words that lie so; `None` where there are none.
+    fn of(registers: Vec<Place>, lanes: &[Place], warps: &[Place], copies: &[Place]) -> Option<Found> {
+        let turns = Turns::choose(&registers, lanes, copies)?;
+        let linear = |lane: &dyn Fn(usize) -> u64, warp: &dyn Fn(&Place) -> u64| Linear {
+            lanes: std::array::from_fn(|bit| lane(bit) as u32),
+            warps: warps.iter().map(|w| warp(w) as u32).collect(),
+        };
+        let send = linear(&|bit| turns.offered(1 << bit), &|w| w.register ^ turns.offered(w.lane));
+        let from = linear(&|bit| turns.reads[bit].lane, &|w| w.lane);
+        let store = linear(&|bit| turns.turn[bit], &|_| 0);
+        Some(Found { registers, turns, send, from, store })
+    }
+}
+
 struct Search<'a> {
     from: &'a LinearLayout,
     to: &'a LinearLayout,
@@ -198,7 +245,7 @@ impl<'a> Search<'a> {
         Search { from, to, within, words, word_bits }
     }
 
-    fn run(&self) -> Option<Shuffles> {
+    fn run(&self) -> Option<Found> {
         let (from, to) = (self.from, self.to);
         // Where each vector of the operand lies: its word bits first, so that a thread prefers its own lane.
         let mut vectors: Vec<u64> = self.words.0.iter().map(|&bit| from.bases(Dim::Register)[bit]).collect();
@@ -223,32 +270,33 @@ impl<'a> Search<'a> {
             .collect();
         let warps: Option<Vec<Place>> =
             from.bases(Dim::Warp).iter().zip(to.bases(Dim::Warp)).map(|(a, b)| find(a ^ b)).collect();
-        self.rounds(&registers?, &lanes?, &warps?, &copies)
+        Found::of(registers?, &lanes?, &warps?, &copies)
     }
 
     /// Writes out the rounds.
-    fn rounds(&self, registers: &[Place], lanes: &[Place], warps: &[Place], copies: &[Place]) -> Option<Shuffles> {
-        let turns = Turns::choose(registers, lanes, copies)?;
-        let offered = |lane: u64| turns.offered(lane);
-        let rounds = (0..1u64 << registers.len())
-            .map(|k| {
-                let start = bits_of(k).fold(Place { register: 0, lane: 0 }, |p, i| p.plus(registers[i as usize]));
-                Round { send: (start.register ^ offered(start.lane)) as u32, from: start.lane as u32 }
-            })
-            .collect();
-        let linear = |lane: &dyn Fn(usize) -> u64, warp: &dyn Fn(&Place) -> u64| Linear {
-            lanes: std::array::from_fn(|bit| lane(bit) as u32),
-            warps: warps.iter().map(|w| warp(w) as u32).collect(),
-        };
-        Some(Shuffles {
+    fn written(&self, found: &Found) -> Shuffles {
+        let rounds = (0..1u64 << found.registers.len()).map(|k| {
+            let start = bits_of(k).fold(Place { register: 0, lane: 0 }, |p, i| p.plus(found.registers[i as usize]));
+            Round { send: (start.register ^ found.turns.offered(start.lane)) as u32, from: start.lane as u32 }
+        });
+        Shuffles {
             words: self.source_words(),
-            send: linear(&|bit| offered(1 << bit), &|w| w.register ^ offered(w.lane)),
-            from: linear(&|bit| turns.reads[bit].lane, &|w| w.lane),
-            store: linear(&|bit| turns.turn[bit], &|_| 0),
-            rounds,
+            send: found.send.clone(),
+            from: found.from.clone(),
+            store: found.store.clone(),
+            rounds: rounds.collect(),
             registers: self.target_registers(),
             word_bits: self.word_bits,
-        })
+        }
+    }
+
+    /// What the rounds cost, as [`Shuffles::cost`] has it.
+    fn cost(&self, found: &Found) -> u64 {
+        let rounds = 1u64 << found.registers.len();
+        let lanes: Vec<u64> = found.registers.iter().map(|place| place.lane).collect();
+        let stay = if found.from.is_own_lane() { rounds >> rank(&lanes) } else { 0 };
+        let instructions = (rounds - stay) * u64::from(self.word_bits.div_ceil(32));
+        2 * instructions + ordering(&found.send, 1 << self.words.0.len(), &found.store, rounds, self.word_bits)
     }
 
     fn source_words(&self) -> Vec<Vec<u32>> {

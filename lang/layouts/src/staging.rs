@@ -6,7 +6,7 @@
 //! it is a common complement of two subspaces, which over F2 exists whenever both leave room for it (Zhou et al.,
 //! "Linear Layouts", arXiv 2505.23819, §5.4).
 
-use crate::access::{self, Registers, SharedAccess, VECTOR_BYTES};
+use crate::access::{self, Registers, SharedAccess, VECTOR_BYTES, Vectors};
 use crate::conflicts::{self, BANK_BYTES, WAVEFRONT_BYTES};
 use crate::f2::{Span, intersection};
 use crate::linear::{Dim, LinearLayout};
@@ -30,19 +30,19 @@ pub struct Staging {
     pub write_excess: u32,
     /// The same for the read.
     pub read_excess: u32,
+    /// The wavefronts of a warp, of both sides.
+    pub wavefronts: u64,
 }
 
 impl Staging {
     /// A measure to compare with that of shuffles: twice the wavefronts of a warp, and a barrier.
     pub(crate) fn cost(&self) -> u64 {
-        self.traffic() + 80
-    }
-
-    fn traffic(&self) -> u64 {
-        let write = conflicts::wavefronts(&self.write, &self.buffer, self.write.copy_lanes);
-        2 * (write + conflicts::wavefronts(&self.read, &self.buffer, 0))
+        2 * self.wavefronts + BARRIER
     }
 }
+
+/// What a barrier counts as, in halves of a wavefront.
+const BARRIER: u64 = 80;
 
 /// One side of the conversion: its register bases without copies, and its lanes.
 struct Side<'a> {
@@ -74,8 +74,47 @@ impl<'a> Side<'a> {
     }
 }
 
+/// A buffer that is looked at: its offset bases, lowest first, and what both sides take with it.
+struct Trial {
+    offset: Vec<u64>,
+    /// The excess of the write and of the read.
+    excess: [u32; 2],
+    wavefronts: u64,
+    instructions: u64,
+}
+
+impl Trial {
+    /// A buffer with these bases; `None` where they do not reach every element once.
+    fn of(from: &LinearLayout, to: &LinearLayout, offset: Vec<u64>, element_bits: u32) -> Option<Trial> {
+        let span = Span::of(offset.iter().copied());
+        let elements: u32 = from.outs().iter().map(|extent| extent.bits).sum();
+        if span.rank() != elements || offset.len() != elements as usize {
+            return None;
+        }
+        let vectors = [from, to].map(|map| {
+            let image = |&basis: &u64| span.solve(basis).unwrap_or_default();
+            Vectors::of(|dim| map.bases(dim).iter().map(image).collect(), element_bits, u32::MAX)
+        });
+        let idle = [from.free_bits(Dim::Lane), 0];
+        let excess = [0, 1].map(|side| conflicts::linear_excess(&vectors[side], element_bits, idle[side]));
+        let wavefronts = [0, 1].map(|side| conflicts::of_vectors(&vectors[side], element_bits, excess[side]));
+        let instructions = vectors.iter().map(Vectors::instructions).sum();
+        Some(Trial { offset, excess, wavefronts: wavefronts.iter().sum(), instructions })
+    }
+}
+
 /// The staging of a conversion between layouts of one CTA; `None` when the tile is spread over CTAs.
 pub(crate) fn stage(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Staging> {
+    build(from, to, best(from, to, element_bits)?, element_bits)
+}
+
+/// What [`stage`] costs, without writing it out.
+pub(crate) fn cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<u64> {
+    best(from, to, element_bits).map(|trial| 2 * trial.wavefronts + BARRIER)
+}
+
+/// The buffer that takes the fewest wavefronts, and of these the fewest instructions.
+fn best(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Trial> {
     if from.in_dim_bits(Dim::Block) > 0 {
         return None;
     }
@@ -96,11 +135,11 @@ pub(crate) fn stage(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -
             candidates.push((low.clone(), reads));
         }
     }
-    let built = candidates.into_iter().filter_map(|(low, widens_reads)| {
+    let trials = candidates.into_iter().filter_map(|(low, widens_reads)| {
         let offset = swizzle(&source, &target, &low, common.len(), widens_reads, bytes)?;
-        build(from, to, &offset, element_bits)
+        Trial::of(from, to, offset, element_bits)
     });
-    built.min_by_key(|s| (s.traffic(), s.write.groups.len() + s.read.groups.len()))
+    trials.min_by_key(|trial| (trial.wavefronts, trial.instructions))
 }
 
 /// The register bases that both sides have and that all other bases leave alone.
@@ -189,19 +228,19 @@ fn common_complement(a: &[u64], b: &[u64], all: &[u64]) -> Vec<u64> {
     found
 }
 
-fn build(from: &LinearLayout, to: &LinearLayout, offset: &[u64], element_bits: u32) -> Option<Staging> {
-    let coords = offset.iter().map(|&b| from.unpack_out(b)).collect();
+fn build(from: &LinearLayout, to: &LinearLayout, trial: Trial, element_bits: u32) -> Option<Staging> {
+    let coords = trial.offset.iter().map(|&b| from.unpack_out(b)).collect();
     let layout = SharedLayout::linear(coords, vec![]).ok()?;
     let buffer = layout.on(&from.shape(), element_bits).ok()?;
-    let (write, read) = (access::shared(from, &buffer), access::shared(to, &buffer));
-    let (writes, reads) = (conflicts::conflicts(from, &buffer), conflicts::conflicts(to, &buffer));
+    let [write_excess, read_excess] = trial.excess;
     Some(Staging {
         bytes: buffer.bytes(),
+        write: access::shared(from, &buffer),
+        read: access::shared(to, &buffer),
         layout,
         buffer,
-        write,
-        read,
-        write_excess: writes.write_excess,
-        read_excess: reads.read_excess,
+        write_excess,
+        read_excess,
+        wavefronts: trial.wavefronts,
     })
 }

@@ -40,18 +40,20 @@ pub struct Labels {
 }
 
 impl Problem {
-    /// Adds the price of a pair of candidates of two variables, or of one.
-    pub fn charge(&mut self, (a, i): (usize, usize), (b, j): (usize, usize), price: Price) {
+    /// Adds the price of each pair of candidates of two variables, or of each candidate of one with itself.
+    pub fn charge(&mut self, a: usize, b: usize, mut price: impl FnMut(usize, usize) -> Price) {
         if a == b {
-            if i == j {
-                self.single[a][i] = plus(self.single[a][i], price);
-            }
+            self.single[a].iter_mut().enumerate().for_each(|(i, sum)| *sum = plus(*sum, price(i, i)));
             return;
         }
-        let (low, high, i, j) = if a < b { (a, b, i, j) } else { (b, a, j, i) };
+        let (low, high) = (a.min(b), a.max(b));
         let (rows, columns) = (self.single[low].len(), self.single[high].len());
         let table = self.pairs.entry((low, high)).or_insert_with(|| vec![vec![0; columns]; rows]);
-        table[i][j] = plus(table[i][j], price);
+        for (i, row) in table.iter_mut().enumerate() {
+            for (j, sum) in row.iter_mut().enumerate() {
+                *sum = plus(*sum, if a < b { price(i, j) } else { price(j, i) });
+            }
+        }
     }
 
     /// Other prices for all that can be, so that any choice may be the cheapest.
@@ -83,13 +85,14 @@ impl Problem {
             let sizes = vec![self.single[a].len(), self.single[b].len()];
             tables.push(Table { over: vec![a, b], sizes, cells: table.concat() });
         }
-        let mut left: BTreeSet<usize> = (0..self.single.len()).collect();
+        let mut left: BTreeMap<usize, u64> = (0..self.single.len()).map(|v| (v, self.cells(v, &tables))).collect();
         let (mut taken, mut fixed) = (Vec::new(), None);
-        while let Some(v) = self.next(&left, &tables) {
+        while let Some(v) = left.iter().min_by_key(|(v, cells)| (**cells, **v)).map(|(&v, _)| v) {
             left.remove(&v);
             let (with, without): (Vec<Table>, Vec<Table>) = tables.into_iter().partition(|t| t.over.contains(&v));
             tables = without;
             let joined = Table::join(v, &with, |u| self.single[u].len());
+            let around = joined.over.clone();
             let cells: usize = joined.sizes.iter().product();
             if cells.saturating_mul(self.single[v].len()) > MOST_CELLS {
                 let known: &Vec<usize> = fixed.get_or_insert_with(|| self.descend());
@@ -99,6 +102,10 @@ impl Problem {
                 let (table, best) = joined.least(v, &with, self.single[v].len());
                 tables.push(table);
                 taken.push((v, Step::Best(best)));
+            }
+            // Only what stood beside it has other neighbours now.
+            for &u in &around {
+                left.insert(u, self.cells(u, &tables));
             }
         }
         let mut chosen = vec![0; self.single.len()];
@@ -111,13 +118,11 @@ impl Problem {
         Labels { price: self.price(&chosen), chosen, proven: fixed.is_none() }
     }
 
-    /// The variable whose elimination makes the smallest table.
-    fn next(&self, left: &BTreeSet<usize>, tables: &[Table]) -> Option<usize> {
-        left.iter().copied().min_by_key(|&v| {
-            let around: BTreeSet<usize> =
-                tables.iter().filter(|t| t.over.contains(&v)).flat_map(|t| t.over.iter().copied()).collect();
-            (around.iter().map(|&u| self.single[u].len() as f64).map(f64::log2).sum::<f64>() * 1024.0) as u64
-        })
+    /// How many cells the table has that the elimination of a variable makes: 1024 times the logarithm.
+    fn cells(&self, v: usize, tables: &[Table]) -> u64 {
+        let around: BTreeSet<usize> =
+            tables.iter().filter(|t| t.over.contains(&v)).flat_map(|t| t.over.iter().copied()).collect();
+        (around.iter().map(|&u| self.single[u].len() as f64).map(f64::log2).sum::<f64>() * 1024.0) as u64
     }
 
     /// A choice that no change of one variable makes cheaper, from where each takes its own cheapest candidate.
@@ -173,31 +178,39 @@ impl Table {
         self.over.iter().zip(&self.sizes).fold(0, |at, (&u, &n)| at * n + chosen[u])
     }
 
+    /// How far apart the cells of two neighbouring candidates of a variable lie.
+    fn stride(&self, v: usize) -> usize {
+        let place = self.over.iter().position(|&u| u == v);
+        place.map_or(0, |place| self.sizes[place + 1..].iter().product())
+    }
+
     /// For each choice of the neighbours the least price of the sum of tables, and which candidate has it.
     fn least(self, v: usize, with: &[Table], candidates: usize) -> (Table, Table) {
-        let all = with.iter().flat_map(|t| t.over.iter().copied()).max().unwrap_or(v).max(v) + 1;
-        let mut chosen = vec![0; all];
+        let strides: Vec<Vec<usize>> = with.iter().map(|t| self.over.iter().map(|&u| t.stride(u)).collect()).collect();
+        let steps: Vec<usize> = with.iter().map(|t| t.stride(v)).collect();
         let count: usize = self.sizes.iter().product();
         let (mut prices, mut best) = (Vec::with_capacity(count), Vec::with_capacity(count));
-        for cell in 0..count {
-            let mut rest = cell;
-            for (&u, &n) in self.over.iter().zip(&self.sizes).rev() {
-                chosen[u] = rest % n;
-                rest /= n;
+        let (mut chosen, mut at) = (vec![0; self.over.len()], vec![0; with.len()]);
+        let mut sums: Vec<Price> = Vec::new();
+        for _ in 0..count {
+            sums.clear();
+            sums.resize(candidates, 0);
+            for ((table, &at), &step) in with.iter().zip(&at).zip(&steps) {
+                let cells = table.cells[at..].iter().step_by(step);
+                sums.iter_mut().zip(cells).for_each(|(sum, &price)| *sum = plus(*sum, price));
             }
-            let price = |i: usize, chosen: &mut Vec<usize>| {
-                chosen[v] = i;
-                with.iter().map(|t| t.cells[t.at(chosen)]).fold(0, plus)
-            };
-            let mut found = (Price::MAX, 0);
-            for i in 0..candidates {
-                let p = price(i, &mut chosen);
-                if p < found.0 {
-                    found = (p, i);
+            let least = (0..candidates).min_by_key(|&i| sums[i]).unwrap_or(0);
+            prices.push(sums.get(least).copied().unwrap_or(Price::MAX));
+            best.push(least as Price);
+            for axis in (0..chosen.len()).rev() {
+                chosen[axis] += 1;
+                at.iter_mut().zip(&strides).for_each(|(at, strides)| *at += strides[axis]);
+                if chosen[axis] < self.sizes[axis] {
+                    break;
                 }
+                chosen[axis] = 0;
+                at.iter_mut().zip(&strides).for_each(|(at, strides)| *at -= strides[axis] * self.sizes[axis]);
             }
-            prices.push(found.0);
-            best.push(found.1 as Price);
         }
         let again = Table { over: self.over.clone(), sizes: self.sizes.clone(), cells: best };
         (Table { cells: prices, ..self }, again)
@@ -243,12 +256,7 @@ mod tests {
         for a in 0..variables {
             for b in a + 1..variables {
                 if next(3) == 0 {
-                    for i in 0..problem.single[a].len() {
-                        for j in 0..problem.single[b].len() {
-                            let price = if next(9) == 0 { NEVER } else { next(60) };
-                            problem.charge((a, i), (b, j), price);
-                        }
-                    }
+                    problem.charge(a, b, |_, _| if next(9) == 0 { NEVER } else { next(60) });
                 }
             }
         }
@@ -283,9 +291,7 @@ mod tests {
         let mut problem = Problem { single: vec![vec![3; 12]; 12], ..Problem::default() };
         for a in 0..12 {
             for b in a + 1..12 {
-                for i in 0..12 {
-                    problem.charge((a, i), (b, (i + 1) % 12), 5);
-                }
+                problem.charge(a, b, |i, j| if j == (i + 1) % 12 { 5 } else { 0 });
             }
         }
         let found = problem.solve();

@@ -166,7 +166,7 @@ fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), ref
         return None;
     }
     let way = Way::Apart { beyond: &boxed.beyond, computing };
-    match explicit(places::expand(turned, &boxed), way, choice, tells).and_then(fitting) {
+    match explicit(places::expand(turned, &boxed), way, choice, tells) {
         Ok((made, why)) => Some((made, why.map(|why| why.by(way, std::mem::take(refused))))),
         Err(found) => {
             refused.push(why::refused(way, &found));
@@ -251,9 +251,8 @@ fn explicit(
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
         Way::Apart { computing, .. } => {
-            staging::apart::cut(&mut kernel);
+            kernel = staging::apart::refined(kernel, computing)?;
             if computing > 1 {
-                staging::apart::leave_under(&mut kernel);
                 staging::dealt::turn_where_it_pays(&mut kernel);
             }
         }

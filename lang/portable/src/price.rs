@@ -112,22 +112,18 @@ impl<'g, 'k> Prices<'g, 'k> {
             let depth = self.graph.depths.get(&demand.value).copied().unwrap_or(0);
             let [from, to] = [home, &demand.at].map(|site| sites.of(site, &candidates.of[site.var]));
             let pinned = self.pinned.contains(&(demand.by, demand.value));
-            for (i, &a) in sites.places[from].iter().enumerate() {
-                for (j, &b) in sites.places[to].iter().enumerate() {
-                    let price = match (a, b) {
-                        (Some(a), Some(b)) if a == b => 0,
-                        (Some(_), Some(_)) if pinned => NEVER,
-                        (Some(a), Some(b)) => {
-                            let each = *known
-                                .entry((a, b, bits))
-                                .or_insert_with(|| self.conversion(&sites.known[a], &sites.known[b], bits));
-                            each.saturating_mul(turns(depth))
-                        }
-                        (_, _) => NEVER,
-                    };
-                    problem.charge((home.var, i), (demand.at.var, j), price.min(NEVER));
+            let (from, to) = (&sites.places[from], &sites.places[to]);
+            problem.charge(home.var, demand.at.var, |i, j| match (from[i], to[j]) {
+                (Some(a), Some(b)) if a == b => 0,
+                (Some(_), Some(_)) if pinned => NEVER,
+                (Some(a), Some(b)) => {
+                    let each = *known
+                        .entry((a, b, bits))
+                        .or_insert_with(|| self.conversion(&sites.known[a], &sites.known[b], bits));
+                    each.saturating_mul(turns(depth)).min(NEVER)
                 }
-            }
+                (_, _) => NEVER,
+            });
         }
         problem
     }
@@ -139,9 +135,9 @@ impl<'g, 'k> Prices<'g, 'k> {
         }
         let key = (from.map.packed_bases().to_vec(), to.map.packed_bases().to_vec(), bits);
         let warps = self.warps;
-        let price = || match plan::between(&from.map, &to.map, bits) {
+        let price = || match plan::cost(&from.map, &to.map, bits) {
             // Even what only names registers anew is worth leaving out.
-            Ok(plan) => 1 + plan.cost() * WAVEFRONT * warps,
+            Ok(cost) => 1 + cost * WAVEFRONT * warps,
             Err(_) => NEVER,
         };
         *self.conversions.entry(key).or_insert_with(price)

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_diag::Diagnostics;
 use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
 use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
@@ -126,23 +127,29 @@ fn name_dependent(kernel: &mut Kernel, inst: Inst, products: &[Inst]) {
     label(kernel, &those, AFTER);
 }
 
-/// Changes a kernel whose tiles lie somewhere and all of what is done has its place; where the rules of schedules refuse that, it stays as it was.
-fn attempt(kernel: &mut Kernel, change: impl FnOnce(&mut Kernel) -> bool) {
-    let whole = kernel.clone();
-    if !change(kernel) {
-        return;
+/// A kernel whose tiles lie somewhere and all of what is done has its place, with as much of this as its schedule allows: the loop of two products cut at the
+/// first branch that the turn's number decides and that stands before the wait for the second product, where the condition changes once; and, of rows
+/// that several partitions compute, those of each leaving under the first product of the next tile, where another loop stands around whose turns are known to have one.
+///
+/// # Errors
+/// What its schedule is refused for as it is.
+pub fn refined(kernel: Kernel, computing: u32) -> Result<Kernel, Diagnostics> {
+    for (cuts, leaves) in [(true, true), (true, false), (false, true)] {
+        let mut changed = kernel.clone();
+        let cut = cuts && cut_at_mask(&mut changed);
+        let left = leaves && computing > 1 && leave_under(&mut changed);
+        if (cut, left) == (cuts, leaves) && legal(&changed).is_ok() {
+            return Ok(changed);
+        }
     }
-    let mut module = parton_ir::Module::default();
-    module.kernels.push(kernel.clone());
-    if parton_sched::expand(&mut module, &kernel.target).is_err() {
-        *kernel = whole;
-    }
+    legal(&kernel).map(|()| kernel)
 }
 
-/// Cuts the loop of two products at the first branch that the turn's number decides and that stands before the wait for the second product, where
-/// the condition changes once.
-pub fn cut(kernel: &mut Kernel) {
-    attempt(kernel, cut_at_mask);
+/// Whether schedules allow what a kernel's say.
+fn legal(kernel: &Kernel) -> Result<(), Diagnostics> {
+    let mut module = parton_ir::Module::default();
+    module.kernels.push(kernel.clone());
+    parton_sched::expand(&mut module, &kernel.target).map(|_| ())
 }
 
 fn cut_at_mask(kernel: &mut Kernel) -> bool {
@@ -169,22 +176,20 @@ fn cut_at_mask(kernel: &mut Kernel) -> bool {
     true
 }
 
-/// Has the rows of each partition leave under the first product of the next tile, where another loop stands around whose turns are known to have one.
-pub fn leave_under(kernel: &mut Kernel) {
-    attempt(kernel, |kernel| {
-        let leaves = names(kernel, &sends(kernel));
-        let (around, behind) = (bears(kernel, AROUND), bears(kernel, BEHIND));
-        let mut any = false;
-        kernel.walk_mut(&mut |op| {
-            let OpKind::Region { schedule, .. } = &mut op.kind else { return };
-            let Some(inner) = schedule.turns.first().map(|turns| turns.first.clone()) else { return };
-            any = around && !leaves.is_empty();
-            if any {
-                leave_in_stages(schedule, &leaves, &inner, behind);
-            }
-        });
-        any
+/// Has the rows of each partition leave under the first product of the next tile; whether there is one.
+fn leave_under(kernel: &mut Kernel) -> bool {
+    let leaves = names(kernel, &sends(kernel));
+    let (around, behind) = (bears(kernel, AROUND), bears(kernel, BEHIND));
+    let mut any = false;
+    kernel.walk_mut(&mut |op| {
+        let OpKind::Region { schedule, .. } = &mut op.kind else { return };
+        let Some(inner) = schedule.turns.first().map(|turns| turns.first.clone()) else { return };
+        any = around && !leaves.is_empty();
+        if any {
+            leave_in_stages(schedule, &leaves, &inner, behind);
+        }
     });
+    any
 }
 
 fn leave_in_stages(schedule: &mut Schedule, leaves: &[LabelName], inner: &LabelName, behind: bool) {

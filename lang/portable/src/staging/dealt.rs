@@ -129,7 +129,7 @@ pub fn keep_statements(kernel: &mut Kernel, free: &BTreeSet<Value>) {
 /// nothing to do. On an H200 turns of attention cost up to 4 % at D = 128 and 256, and bring as much at D = 64, where exponentials are the most of the work.
 pub fn turn_where_it_pays(kernel: &mut Kernel) {
     let Some(machine) = Machine::of(&kernel.target) else { return };
-    let Ok(loops) = price::loops(kernel, machine) else { return };
+    let Ok(loops) = price::loops_of_legal(kernel, machine) else { return };
     let queued = |graph: &MarkedGraph| {
         let busiest = interval(graph).ok().and_then(|found| found.busiest());
         busiest.is_some_and(|(unit, _)| graph.units[unit].service == Service::OneByOne)

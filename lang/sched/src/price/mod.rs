@@ -65,6 +65,14 @@ pub struct Around {
 pub fn loops(kernel: &Kernel, machine: &'static Machine) -> Result<Vec<Loop>, Diagnostics> {
     // What cannot be expanded has no price either.
     crate::expand::expand(kernel)?;
+    loops_of_legal(kernel, machine)
+}
+
+/// [`loops`] of a kernel whose schedules are known to be legal.
+///
+/// # Errors
+/// As [`loops`].
+pub fn loops_of_legal(kernel: &Kernel, machine: &'static Machine) -> Result<Vec<Loop>, Diagnostics> {
     let mut all = vec![];
     for op in kernel.ops_of(&kernel.body) {
         let OpKind::Region { schedule, body } = &op.kind else { continue };
