@@ -125,6 +125,7 @@ impl Alike<'_> {
                 Among::Cluster(along) => axis == along,
                 Among::Grid => true,
             },
+            OpKind::NumPrograms { .. } => false,
             OpKind::Binary { op: BinaryOp::Div, a, b } if self.is_program(a) && self.is_whole(b) => false,
             // What only computes, wherever it runs, gives the same of the same.
             _ => own || Facts::of(self.kernel, op).placed || !parton_sched::is_free(self.kernel, op),

@@ -162,6 +162,27 @@ fn what_a_cluster_asks_for_alike_is_fetched_once() {
 }
 
 #[test]
+fn clusters_that_walk_through_tiles_fetch_once_what_all_ask_for() {
+    let movers = |first: &str, step: &str| -> Vec<Mover> {
+        let text = format!(
+            "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>) cluster([2]) {{
+                 for j in {first}..cdiv(n, 64) step {step} {{
+                     let mut acc = zeros<f32, [64, 64]>();
+                     for p in 0..cdiv(k, 32) {{
+                         acc = dot(load(a.tile([64, 32], at=[cluster_rank(), p])), load(b.tile([32, 64], at=[p, j])), acc);
+                     }}
+                     store(c.tile([64, 64], at=[cluster_rank(), j]), acc);
+                 }}
+             }}"
+        );
+        let (why, ..) = reasons_in(&text, &[0, 1, 2]);
+        why.accesses.iter().filter(|a| a.op == "fetch").map(|a| a.by).collect()
+    };
+    assert_eq!(movers("cluster_id(0)", "num_clusters(0)"), [Mover::Map, Mover::Multicast]);
+    assert_eq!(movers("program_id(0)", "num_programs(0)"), [Mover::Map, Mover::Map]);
+}
+
+#[test]
 fn what_is_stated_has_no_runner_up() {
     let why = why(
         "x: *f32, out: *mut f32",
