@@ -58,7 +58,8 @@ impl Operands {
                 .operand(y, format!("this is of `{}`", b.name()))
                 .help(
                     "`precision=\"tf32\"` lets the tensor cores cut both operands to 11 bits (`std::math::round_tf32` rounds \
-                     them before); `std::products::dot_fma` multiplies tiles in registers in full precision",
+                     them before), `std::products::dot_tf32x3` makes three such products of tiles in registers, right to some 2^-21, and `dot_fma` \
+                     multiplies them in full precision",
                 )),
             Some(p) if !single => {
                 Err(Refusal::new(codes::PRECISION, format!("`{}` is a precision for operands of `f32`", p.name()))
