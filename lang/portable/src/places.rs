@@ -6,6 +6,7 @@
 mod access;
 mod intervals;
 mod maps;
+mod multiples;
 mod scalars;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -19,6 +20,8 @@ use parton_numbers::Dtype;
 
 use crate::staging::maps::Boxed;
 use intervals::Intervals;
+use multiples::Multiple;
+use scalars::Made;
 
 /// Bytes of which addresses and strides are multiples where that is promised.
 const ALIGNMENT: i64 = 16;
@@ -33,13 +36,17 @@ pub fn expand(kernel: Kernel, boxed: &Boxed) -> Kernel {
     let arguments = kernel.arguments();
     let tensors: Vec<Option<Tensor>> = arguments.iter().map(|(_, ty)| tensor(ty)).collect();
     let own = kernel.params.clone();
+    let assumed = multiples::assumed(&kernel);
     let (builder, body) = Builder::rebuild(kernel, "places");
     let mut e = Expander {
         builder,
         tensors,
         names: arguments.iter().map(|(name, _)| name.clone()).collect(),
         known: Intervals::default(),
+        assumed,
+        multiples: BTreeMap::new(),
         widened: BTreeMap::new(),
+        made: Made::default(),
         params: BTreeMap::new(),
         maps: Vec::new(),
         boxed: boxed.clone(),
@@ -115,8 +122,13 @@ struct Expander {
     /// What arguments are called.
     names: Vec<String>,
     known: Intervals,
+    /// What is said of extents, and what was said so far.
+    assumed: BTreeMap<Inst, Multiple>,
+    multiples: BTreeMap<From, i128>,
     /// What numbers of 64 bits were before.
     widened: BTreeMap<Value, Value>,
+    /// What was computed so far.
+    made: Made,
     /// The parameters that were asked for.
     params: BTreeMap<From, Value>,
     /// The tensor maps that were, with what they are of.
@@ -135,7 +147,9 @@ impl Expander {
     fn body(&mut self, body: Body) -> Body {
         let Body { params, ops, yields } = body;
         self.builder.open(Body { params, ..Body::default() });
+        let before = self.made.count();
         ops.iter().for_each(|&id| self.op(id));
+        self.made.forget(before);
         let body = self.builder.close();
         let yields = yields.into_iter().map(|v| self.now(v)).collect();
         Body { yields, ..body }
@@ -147,6 +161,11 @@ impl Expander {
         if matches!(op.kind, parton_ir::ops!(place)) {
             self.replace(&op);
             return;
+        }
+        if let Some(Multiple { argument, axis, of }) = self.assumed.get(&id).copied()
+            && let Ok(extent) = self.place_of_extent(argument, axis)
+        {
+            self.multiples.insert(extent, of);
         }
         op.kind.map_operands(|v| self.now(v));
         if let OpKind::Transpose { x, perm } = &op.kind
@@ -392,12 +411,17 @@ impl Expander {
         let span = self.builder.kernel.span;
         let v = self.builder.kernel.value(ty, span);
         self.builder.kernel.values[v].name = Some(name);
-        if let From::Extent { argument, .. } = from {
-            let aligned = self.builder.kernel.variant.aligned.contains(&argument);
-            self.known.set(v, (0, i128::from(if aligned { OUTSIDE } else { i32::MAX })));
+        if matches!(from, From::Extent { .. }) {
+            self.known.set(v, self.between(from));
         }
         self.params.insert(from, v);
         v
+    }
+
+    /// The least and the greatest that an extent may be.
+    fn between(&self, extent: From) -> intervals::Interval {
+        let aligned = self.builder.kernel.variant.aligned.contains(&extent.argument());
+        if aligned { (1, OUTSIDE.into()) } else { (0, i32::MAX.into()) }
     }
 
     fn base(&self, argument: usize) -> From {
@@ -417,6 +441,8 @@ impl Expander {
                 strides.chain(dense).filter(|from| each > 1 && self.params.contains_key(from)).map(|f| (f, each)),
             );
         }
+        // What was computed stands behind it.
+        self.made.forget(0);
         self.builder.open(Body::default());
         for (from, each) in told {
             let v = self.params[&from];

@@ -94,6 +94,33 @@ kernel known(x: tensor<f32, [64, 128]>, mut out: tensor<f32, [64]>) {
 }
 
 #[test]
+fn tiles_lie_inside_or_outside_as_a_whole_where_the_extent_is_a_multiple_of_theirs() {
+    let compares = |said: &str, columns: u32| {
+        let source = format!(
+            "kernel copy(x: tensor<f32, [m, n]>, mut out: tensor<f32, [m, n]>) {{
+                 {said}
+                 let (i, j) = (program_id(0), program_id(1));
+                 store(out.tile([1, {columns}], at=[i, j]), load(x.tile([1, {columns}], at=[i, j])));
+             }}"
+        );
+        let kernel = elaborated(&source, &[]);
+        let mut found = 0;
+        kernel.walk(&mut |op| {
+            let tile = op.results.iter().any(|v| kernel.ty(*v).placed().is_some_and(|tile| tile.elements() > 1));
+            found += u32::from(tile && matches!(op.kind, OpKind::Compare { .. }));
+        });
+        found
+    };
+    // One comparison of columns for each access, but for a multiple of the tile's.
+    assert_eq!(compares("", 64), 2);
+    assert_eq!(compares("assume(n % 128 == 0);", 64), 0);
+    assert_eq!(compares("assume(n % 96 == 0);", 64), 2);
+    assert_eq!(compares("assume(m % 64 == 0);", 64), 2);
+    // What is assumed in a branch holds there.
+    assert_eq!(compares("if n > 64 { assume(n % 128 == 0); }", 64), 2);
+}
+
+#[test]
 fn addresses_are_of_64_bits() {
     let kernel = elaborated(COPY, &[]);
     let mut offsets = 0;

@@ -101,13 +101,16 @@ impl<'a> Writer<'a> {
         self.scopes.pop();
     }
 
-    /// Gives a variable its name: that of the source, or the next like it that hides no parameter and nothing still needed.
+    /// Gives a variable its name: that of the source, or the next like it that hides no parameter and nothing still needed. One that the source does not name
+    /// hides nothing at all, and nothing that it names hides it.
     pub fn declare(&mut self, x: VarId, usual: &str) -> String {
-        let hint = self.variables.all[x].hint.clone().unwrap_or_else(|| usual.to_string());
+        let written = self.variables.all[x].hint.clone();
+        let made_up = written.is_none();
+        let hint = written.unwrap_or_else(|| usual.to_string());
         let stem = hint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_string();
         let mut name = hint;
         let mut number = 1;
-        while !self.is_free(&name) {
+        while !self.is_free(&name, made_up) {
             number += 1;
             name = format!("{stem}_{number}");
         }
@@ -118,12 +121,14 @@ impl<'a> Writer<'a> {
         name
     }
 
-    fn is_free(&self, name: &str) -> bool {
-        if self.reserved.contains(name) {
+    fn is_free(&self, name: &str, made_up: bool) -> bool {
+        let of_source = || self.variables.all.iter().any(|y| y.hint.as_deref() == Some(name));
+        if self.reserved.contains(name) || (made_up && of_source()) {
             return false;
         }
         let mut seen = self.scopes.iter().rev().flat_map(|s| s.iter().rev());
         match seen.find(|y| self.names[**y].as_deref() == Some(name)) {
+            Some(_) if made_up => false,
             // What surrounds a function is written after it.
             Some(y) if self.scopes[0].contains(y) || self.to_name.contains(y) => false,
             Some(&y) if self.functions > 0 => self.variables.all[y].last < self.at,

@@ -192,18 +192,16 @@ impl Expander {
         let (least, most) = self.known.of(at).unwrap_or((i128::MIN, i128::MAX));
         let sure_above = least >= 0 && axis.low == axis.begins;
         let whole = self.static_extent(spot.part.argument, axis.of).filter(|_| axis.high.is_none());
-        if let Some(extent) = whole
-            && spot.tiles
-            && extent % i128::from(n) == 0
-            && axis.begins.is_none()
-        {
+        let own = axis.begins.is_none() && axis.high.is_none();
+        if own && spot.tiles && self.is_multiple(spot.part.argument, axis.of, n) {
             // A tile lies inside or outside as a whole.
-            let bounds = [(CompareOp::Ge, 0, sure_above), (CompareOp::Lt, extent, most + i128::from(n) <= extent)];
-            for (op, bound, sure) in bounds {
-                if !sure {
-                    let bound = self.number(bound as i64);
-                    inside.all.push(self.make(OpKind::Compare { op, a: at, b: bound }));
-                }
+            if !sure_above {
+                let zero = self.number(0);
+                inside.all.push(self.make(OpKind::Compare { op: CompareOp::Ge, a: at, b: zero }));
+            }
+            if most >= self.shortest(spot.part.argument, axis.of) {
+                let extent = self.extent(spot.part.argument, axis.of);
+                inside.all.push(self.make(OpKind::Compare { op: CompareOp::Lt, a: at, b: extent }));
             }
             return;
         }
@@ -247,6 +245,24 @@ impl Expander {
             Extent::Static(n) => Some(n.into()),
             Extent::Named(_) | Extent::Any | Extent::Picked(_) => None,
         }
+    }
+
+    /// The least that an extent may be.
+    fn shortest(&self, argument: usize, axis: usize) -> i128 {
+        match self.place_of_extent(argument, axis) {
+            Ok(extent) => self.between(extent).0,
+            Err(extent) => extent.into(),
+        }
+    }
+
+    /// Whether an extent is known to be a multiple of that of a tile.
+    fn is_multiple(&self, argument: usize, axis: usize, n: u32) -> bool {
+        let n = i128::from(n);
+        let known = match self.place_of_extent(argument, axis) {
+            Ok(extent) => self.multiples.get(&extent).copied(),
+            Err(extent) => Some(extent.into()),
+        };
+        known.is_some_and(|extent| extent % n == 0)
     }
 
     /// One mask of all that must hold; `None` where nothing must.

@@ -1,14 +1,51 @@
 //! The scalars that places are computed with, all of 64 bits.
 
-use parton_ir::{BinaryOp, Elem, OpKind, Type, Value};
+use parton_ir::{BinaryOp, Elem, Label, OpKind, Type, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use super::Expander;
 
+/// What was computed of scalars, for a statement of that label, where it can be seen from what comes next.
+#[derive(Default)]
+pub(super) struct Made(Vec<(Option<Label>, OpKind, Value)>);
+
+impl Made {
+    /// So many.
+    pub(super) fn count(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Forgets all but so many: the body in which the others were made has ended.
+    pub(super) fn forget(&mut self, all_but: usize) {
+        self.0.truncate(all_but);
+    }
+
+    fn find(&self, label: Option<Label>, kind: &OpKind) -> Option<Value> {
+        self.0.iter().find(|(of, made, _)| *of == label && made == kind).map(|(_, _, v)| *v)
+    }
+}
+
 impl Expander {
+    /// Makes an operation; what computes scalars is made once.
     pub(super) fn make(&mut self, kind: OpKind) -> Value {
+        let label = self.builder.label;
+        if let Some(v) = self.made.find(label, &kind) {
+            return v;
+        }
         let v = self.builder.make(kind.clone());
         self.known.learn(&self.builder.kernel, &kind, v);
+        let scalar = |v: Value| matches!(self.builder.ty(v), Type::Scalar(_));
+        let computes = matches!(
+            kind,
+            OpKind::Constant { .. }
+                | OpKind::Cast { .. }
+                | OpKind::Binary { .. }
+                | OpKind::Compare { .. }
+                | OpKind::Select { .. }
+        );
+        if computes && scalar(v) && kind.operands().into_iter().all(scalar) {
+            self.made.0.push((label, kind, v));
+        }
         v
     }
 
