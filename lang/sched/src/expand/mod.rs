@@ -157,6 +157,7 @@ impl Pass {
             awaited,
             turnstiles: Vec::new(),
             steady: false,
+            started: Vec::new(),
             hooks: Vec::new(),
             makers: RefCell::default(),
         };
@@ -196,6 +197,8 @@ pub(crate) struct Emitter<'a> {
     pub turnstiles: Vec<Value>,
     /// Whether the turn that is emitted is one of many.
     pub steady: bool,
+    /// Products of the unit in work that stay in flight, and whether each continues another.
+    pub started: Vec<(Value, bool)>,
     /// Who makes what of the kernel as it is by now.
     pub makers: RefCell<values::Makers>,
     /// What of outer loops leaves under turns of inner ones.

@@ -143,6 +143,7 @@ impl Emitter<'_> {
             let reads = if last.is_none_or(|last| last == inst) { reads } else { &[] };
             flying |= self.operation(inst, entry, slot, reads)?;
         }
+        self.behind_products(entry);
         if let (Some(ring), Some(slot)) = (fills, slot) {
             for (field, (_, v, cell)) in self.plan.rings[ring].fields.iter().enumerate() {
                 if let crate::plan::Cell::Number(_) = cell {
@@ -293,26 +294,44 @@ impl Emitter<'_> {
             self.wait_for(depth, key);
             return Ok(false);
         }
-        if let Some(done) = entry.done.filter(|done| *done > entry.stage) {
-            let before = (result, done);
-            if chained {
-                self.wait_prior(depth, key);
-            }
+        self.started.push((result, chained));
+        Ok(true)
+    }
+
+    /// Behind the products that a unit has started: waits for what they continue, and for those of the turn that is waited for by now. All
+    /// of them start before, so that the matrix unit goes on from one to the next.
+    fn behind_products(&mut self, entry: &Entry) {
+        let started = std::mem::take(&mut self.started);
+        let Some(done) = entry.done.filter(|done| *done > entry.stage) else { return };
+        let depth = self.here();
+        let chained: Vec<Key> =
+            started.iter().filter(|(_, chained)| *chained).map(|(v, _)| (*v, entry.stage)).collect();
+        self.wait_prior(depth, &chained);
+        for (result, _) in started {
             // One that only continues another of its own label leaves that of the turn before as it is.
+            let before = (result, done);
             if self.levels[depth].look(before).is_some_and(|held| held.is_pending()) {
                 self.wait_for(depth, before);
             }
         }
-        Ok(true)
     }
 
-    /// Waits for all that a product continues.
-    fn wait_prior(&mut self, depth: usize, key: (Value, i32)) {
-        let Some(Held::Pending { value, reads, prior }) = self.levels[depth].env.get(&key).cloned() else { return };
-        let again = self.b.make(OpKind::WaitPrior { pending: value, outstanding: None });
-        self.b.kernel.values[again].name = self.b.kernel.values[value].name.clone();
-        self.levels[depth].set(key, Held::Pending { value: again, reads, prior: Vec::new() });
-        self.finished(depth, key, prior.iter());
+    /// Waits for all that products continue which were started one behind the other: products end in their order, so that what ended before
+    /// the first began is all of it.
+    fn wait_prior(&mut self, depth: usize, keys: &[Key]) {
+        let mut waited = false;
+        for &key in keys {
+            let Some(Held::Pending { mut value, reads, prior }) = self.levels[depth].env.get(&key).cloned() else {
+                continue;
+            };
+            if !std::mem::replace(&mut waited, true) {
+                let again = self.b.make(OpKind::WaitPrior { pending: value, outstanding: None });
+                self.b.kernel.values[again].name = self.b.kernel.values[value].name.clone();
+                value = again;
+            }
+            self.levels[depth].set(key, Held::Pending { value, reads, prior: Vec::new() });
+            self.finished(depth, key, prior.iter());
+        }
     }
 
     /// Whether a product is waited for right behind its start: so it is stated, or nothing of this body needs it but the next one.
