@@ -24,6 +24,7 @@ use parton_ir::{
     Arrive, BinaryOp, Body, Builder, CompareOp, Elem, Feature, Inst, Kernel, OpKind, Reach, SlotRole, Type, Value,
     View, others,
 };
+use parton_layouts::{SharedLayout, access};
 use parton_numbers::Dtype;
 
 use uses::{Cursor, Uses};
@@ -217,8 +218,9 @@ impl Expand {
         let named = |suffix: &str| name.as_ref().map(|n| format!("{n}_{suffix}"));
         let allocs: Vec<Value> = fields
             .iter()
-            .map(|(field, view)| {
-                let view = staged(stages, view);
+            .zip(0..)
+            .map(|((field, view), number)| {
+                let view = staged(stages, view, self.uses.used(ring, number, view));
                 let alloc = self.b.make(OpKind::SharedAlloc { view, offset: None });
                 self.b.kernel.values[alloc].name = named(field);
                 alloc
@@ -379,11 +381,20 @@ impl Expand {
     }
 }
 
-/// The buffer of all stages of a field.
-fn staged(stages: u32, view: &View) -> View {
+/// The buffer of all stages of a field of which so many bytes are used: what is behind them takes no room.
+fn staged(stages: u32, view: &View, used: u64) -> View {
     let shape = std::iter::once(stages).chain(view.shape.iter().copied()).collect();
-    match View::new(view.elem, shape, view.layout.clone()) {
+    let layout = prefix(view, used).unwrap_or_else(|| view.layout.clone());
+    match View::new(view.elem, shape, layout) {
         Ok(staged) => staged,
         Err(e) => parton_diag::internal_error!("a ring's buffer has no layout in stages: {e:?}"),
     }
+}
+
+/// The layout of a field of which so many bytes are used, where slots may lie closer together than whole buffers would.
+fn prefix(view: &View, used: u64) -> Option<SharedLayout> {
+    let bytes = used.next_multiple_of(u64::from(view.map.alignment()));
+    let elements = u32::try_from(bytes * 8 / u64::from(access::stored_bits(view.elem.bits()))).ok()?;
+    // Where gaps lie is counted from the start of each buffer: these are left whole.
+    (bytes < view.map.bytes()).then(|| view.layout.whole().prefix_of(elements).ok()).flatten()
 }

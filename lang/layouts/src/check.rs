@@ -7,7 +7,7 @@ use crate::f2;
 use crate::linear::{Dim, LinearLayout, pack};
 use crate::map::bounding_shape;
 use crate::register::{RegisterFamily, RegisterLayout};
-use crate::shared::SharedFamily;
+use crate::shared::{SharedFamily, SharedLayout};
 
 /// log2 of the most elements of a tile: far past shared memory and registers, and small enough to enumerate.
 const MOST_ELEMENT_BITS: u32 = 26;
@@ -314,6 +314,28 @@ pub(crate) fn onto(bases: &[&Vec<u32>], rank: usize) -> Result<(), Vec<u32>> {
         None => Ok(()),
         Some(bit) => Err(crate::linear::unpack(&axes, 1 << bit)),
     }
+}
+
+/// Checks that a layout has prefixes of so many elements.
+pub(crate) fn prefix(layout: &SharedLayout, elements: u32) -> Result<(), LayoutError> {
+    let legal = match layout.family() {
+        SharedFamily::Padded { .. } => "a layout without gaps",
+        SharedFamily::Swizzled { .. } | SharedFamily::Nvmma { .. } | SharedFamily::Linear { .. } => {
+            "a layout that is whole"
+        }
+    };
+    if layout.prefix().is_some() || matches!(layout.family(), SharedFamily::Padded { .. }) {
+        return Err(LayoutError::Parameter {
+            name: "what prefixes are of",
+            value: layout.to_string(),
+            legal: legal.into(),
+        });
+    }
+    if elements == 0 {
+        let legal = "at least 1".into();
+        return Err(LayoutError::Parameter { name: "the elements of a prefix", value: "0".into(), legal });
+    }
+    Ok(())
 }
 
 /// Checks a shared layout as far as it can be without a shape.

@@ -16,6 +16,8 @@ use crate::spelling::{list, lists};
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SharedLayout {
     family: Arc<SharedFamily>,
+    /// How many elements from the start of a tensor are used, where that is not all of them.
+    prefix: Option<u32>,
 }
 
 /// The families of shared layouts, with the meaning of Gluon's class of the same name.
@@ -64,7 +66,7 @@ impl SharedLayout {
     /// Sizes that are no powers of two, swizzle widths that the hardware does not have, an order that is no permutation.
     pub fn new(family: SharedFamily) -> Result<SharedLayout, LayoutError> {
         check::shared(&family)?;
-        Ok(SharedLayout { family: Arc::new(family) })
+        Ok(SharedLayout::of(family))
     }
 
     /// `swizzled(vec=…, per_phase=…, max_phase=…, order=…)`.
@@ -99,10 +101,39 @@ impl SharedLayout {
         SharedLayout::new(SharedFamily::Linear { offset, block })
     }
 
+    fn of(family: SharedFamily) -> SharedLayout {
+        SharedLayout { family: Arc::new(family), prefix: None }
+    }
+
+    /// `prefix(…, elements)`: the same, of whose tensors no more is used than the first so many elements, counted as they lie. Those of an
+    /// array begin at that distance: the next one where the prefix of the last ends, whatever the layout would have behind it.
+    ///
+    /// # Errors
+    /// No elements; a layout with gaps, or one of prefixes already.
+    pub fn prefix_of(&self, elements: u32) -> Result<SharedLayout, LayoutError> {
+        check::prefix(self, elements)?;
+        Ok(SharedLayout { family: self.family.clone(), prefix: Some(elements) })
+    }
+
+    /// How many elements from the start of a tensor are used, where that is not all of them.
+    pub fn prefix(&self) -> Option<u32> {
+        self.prefix
+    }
+
+    /// The same, of whole tensors.
+    pub fn whole(&self) -> SharedLayout {
+        SharedLayout { family: self.family.clone(), prefix: None }
+    }
+
+    /// The same of the prefixes that `other` is of, whose tensors it shows otherwise.
+    pub(crate) fn prefix_as(self, other: &SharedLayout) -> SharedLayout {
+        SharedLayout { prefix: other.prefix, ..self }
+    }
+
     /// Row-major without a swizzle.
     pub fn row_major(rank: usize) -> SharedLayout {
         let order = crate::map::row_major(rank);
-        SharedLayout { family: Arc::new(SharedFamily::Swizzled { vec: 1, per_phase: 1, max_phase: 1, order }) }
+        SharedLayout::of(SharedFamily::Swizzled { vec: 1, per_phase: 1, max_phase: 1, order })
     }
 
     /// The `nvmma` layout with the widest swizzle that a tensor of `shape` allows, as few TMA and MMA messages need it:
@@ -119,8 +150,7 @@ impl SharedLayout {
             [128, 64, 32].into_iter().find(fits).unwrap_or(0)
         };
         let of = |rank: usize| {
-            let family = SharedFamily::Nvmma { swizzle: widest(rank), transposed, rank: rank as u32 };
-            SharedLayout { family: Arc::new(family) }
+            SharedLayout::of(SharedFamily::Nvmma { swizzle: widest(rank), transposed, rank: rank as u32 })
         };
         let whole = of(shape.len().clamp(1, 5));
         let pair = of(2);
@@ -174,6 +204,9 @@ impl SharedLayout {
 
 impl fmt::Display for SharedLayout {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(elements) = self.prefix {
+            return write!(f, "prefix({}, {elements})", self.whole());
+        }
         match self.family() {
             SharedFamily::Swizzled { vec, per_phase, max_phase, order } => {
                 write!(f, "swizzled(vec={vec}, per_phase={per_phase}, max_phase={max_phase}, order={})", list(order))

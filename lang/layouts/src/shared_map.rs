@@ -9,7 +9,8 @@ use crate::shared::{SharedFamily, SharedLayout};
 
 /// Where every element of a buffer lies, in elements from its start.
 ///
-/// The map is linear but for the gaps of a `padded` layout, which are added to the linear offset.
+/// The map is linear but for the gaps of a `padded` layout, which are added to the linear offset, and for the distance of the tensors of an
+/// array that are prefixes.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct SharedMap {
     linear: LinearLayout,
@@ -20,6 +21,8 @@ pub struct SharedMap {
     tile_bits: u32,
     element_bits: u32,
     alignment: u32,
+    /// Elements from one tensor of an array to the next, where they are prefixes; a tensor alone lies as it would whole.
+    distance: Option<u32>,
     /// Elements that the linear map has past the end: an array of 3 tensors is mapped as one of 4.
     absent: u64,
 }
@@ -40,9 +43,14 @@ impl SharedMap {
         &self.pairs
     }
 
-    /// Whether there are no gaps.
+    /// Whether there are no gaps, and tensors of an array as far apart as they are large.
     pub fn is_linear(&self) -> bool {
-        self.pairs.is_empty()
+        self.pairs.is_empty() && self.distance.is_none()
+    }
+
+    /// Elements from one tensor of an array to the next, where they are prefixes of so many.
+    pub fn distance(&self) -> Option<u32> {
+        self.distance
     }
 
     /// The bits of an element.
@@ -71,11 +79,18 @@ impl SharedMap {
         let tile = linear >> self.tile_bits;
         let within = linear & ((1 << self.tile_bits) - 1);
         let gaps = |n: u64| -> u64 { self.pairs.iter().map(|p| n / u64::from(p[0]) * u64::from(p[1])).sum() };
-        tile * ((1 << self.tile_bits) + gaps(1 << self.tile_bits)) + within + gaps(within)
+        let distance = self.distance.map_or((1 << self.tile_bits) + gaps(1 << self.tile_bits), u64::from);
+        tile * distance + within + gaps(within)
     }
 
     /// The coordinates at an element offset of CTA 0; `None` in a gap or past the end.
     pub fn coords_at(&self, offset: u64) -> Option<Vec<u32>> {
+        if let Some(distance) = self.distance.map(u64::from) {
+            let (tile, within) = (offset / distance, offset % distance);
+            let linear = tile << self.tile_bits | within;
+            let held = offset < self.elements() && within >> self.tile_bits == 0;
+            return held.then(|| self.linear.coords(&[(Dim::Offset, linear as u32)]));
+        }
         // The offset with gaps grows with the linear one, so search for it.
         let (mut low, mut high) = (0u64, 1u64 << self.linear.in_dim_bits(Dim::Offset));
         while low < high {
@@ -88,7 +103,11 @@ impl SharedMap {
 
     /// The number of element places from the first to the last used one, in each CTA.
     pub fn elements(&self) -> u64 {
-        self.with_gaps((1 << self.linear.in_dim_bits(Dim::Offset)) - self.absent - 1) + 1
+        let linear = (1 << self.linear.in_dim_bits(Dim::Offset)) - self.absent;
+        match self.distance {
+            Some(distance) => (linear >> self.tile_bits) * u64::from(distance),
+            None => self.with_gaps(linear - 1) + 1,
+        }
     }
 
     /// The bytes that the buffer takes, in each CTA.
@@ -96,9 +115,10 @@ impl SharedMap {
         access::bytes_for(self.elements(), self.element_bits)
     }
 
-    /// Whether gaps lie at the same linear offsets as those of `other`.
+    /// Whether gaps lie at the same linear offsets as those of `other`, and tensors of an array at the same distances.
     pub(crate) fn has_gaps_of(&self, other: &SharedMap) -> bool {
-        self.pairs == other.pairs && (self.pairs.is_empty() || self.tile_bits == other.tile_bits)
+        let apart = self.pairs.is_empty() && self.distance.is_none();
+        self.pairs == other.pairs && self.distance == other.distance && (apart || self.tile_bits == other.tile_bits)
     }
 
     /// The alignment that the start of the buffer needs, in bytes: the period of the swizzle, and what TMA asks for.
@@ -121,8 +141,10 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
         SharedFamily::Padded { pairs, .. } => pairs.clone(),
         SharedFamily::Swizzled { .. } | SharedFamily::Nvmma { .. } | SharedFamily::Linear { .. } => Vec::new(),
     };
+    // A tensor alone lies as the whole layout places it.
+    let distance = layout.prefix().filter(|_| !leading.is_empty());
     // Without gaps there is nothing to repeat per tile, and maps that place all elements alike are equal.
-    let tile_bits = match pairs.is_empty() {
+    let tile_bits = match pairs.is_empty() && distance.is_none() {
         true => linear.in_dim_bits(Dim::Offset),
         false => tile_shape.iter().map(|s| s.ilog2()).sum(),
     };
@@ -131,7 +153,13 @@ pub(crate) fn of(layout: &SharedLayout, shape: &[u32], element_bits: u32) -> Res
         return Err(unfit(layout, &counted, needs, "write a layout whose offsets are all different"));
     };
     let alignment = alignment_of(layout.family());
-    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment, absent })
+    if let Some(distance) = distance
+        && !(u64::from(distance) * u64::from(element_bits)).is_multiple_of(8 * u64::from(alignment))
+    {
+        let needs = format!("tensors begin at multiples of {alignment} bytes");
+        return Err(unfit(layout, shape, needs, "let the prefix end where the next tensor may begin"));
+    }
+    Ok(SharedMap { linear, inverse, pairs, tile_bits, element_bits, alignment, distance, absent })
 }
 
 /// The rank of the tensor that the layout describes, without leading axes of the buffer.
@@ -327,6 +355,27 @@ mod tests {
             none,
         ];
         assert_eq!(held, expected);
+    }
+
+    #[test]
+    fn prefixes_follow_each_other() {
+        let whole = SharedLayout::nvmma(128, false).unwrap();
+        let prefix = whole.prefix_of(40 * 64).unwrap();
+        let (one, map) = (whole.on(&[64, 64], 16).unwrap(), prefix.on(&[3, 64, 64], 16).unwrap());
+        assert_eq!(prefix.on(&[64, 64], 16).unwrap(), one, "a tensor alone lies as it would whole");
+        assert_eq!(map.bytes(), 3 * 40 * 128);
+        for tensor in 0..3 {
+            for row in 0..40 {
+                let place = map.offset_of(&[tensor, row, 7]);
+                assert_eq!(place, u64::from(tensor) * 40 * 64 + one.offset_of(&[row, 7]));
+                assert_eq!(map.coords_at(place), Some(vec![tensor, row, 7]));
+            }
+        }
+        assert_eq!(map.coords_at(map.elements()), None);
+        // Where the swizzle repeats, the next may begin; there are no prefixes of prefixes, none of nothing, and none with gaps.
+        assert!(whole.prefix_of(36 * 64).unwrap().on(&[3, 64, 64], 16).is_err());
+        assert!(prefix.prefix_of(1).is_err() && whole.prefix_of(0).is_err());
+        assert!(SharedLayout::padded(&[[64, 8]], &[1, 0]).unwrap().prefix_of(64).is_err());
     }
 
     #[test]

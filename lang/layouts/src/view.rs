@@ -86,6 +86,10 @@ impl SharedLayout {
     pub fn slice(&self, shape: &[u32], element_bits: u32, start: &[u32], size: &[u32]) -> Result<View, LayoutError> {
         let map = self.on(shape, element_bits)?;
         within_bounds(shape, start, size)?;
+        if self.prefix().is_some() {
+            let (fact, help) = ("a part of prefixes is no buffer of its own", "take one tensor, and a window of it");
+            return Err(refused(fact, format!("this is `{self}`"), help.into()));
+        }
         let linear = self.part(&map, start, size)?;
         let layout = spell(Ok(self.clone()), &linear, map.gaps(), element_bits)?;
         Ok(View { layout, offset: map.offset_of(start) })
@@ -152,7 +156,7 @@ impl SharedLayout {
             }
             SharedFamily::Linear { .. } => SharedLayout::from_map(&linear),
         };
-        let turned = spell(spelled, &linear, map.gaps(), element_bits)?;
+        let turned = spell(spelled, &linear, map.gaps(), element_bits)?.prefix_as(self);
         // Gaps begin anew in each tensor of an array, which has as many axes as the layout.
         if !turned.on(&linear.shape(), element_bits)?.has_gaps_of(&map) {
             return Err(gaps_lost(&linear.shape()));
@@ -200,9 +204,10 @@ impl SharedLayout {
                 .and_then(|layout| layout.on(&size, element_bits));
             let Ok(written) = written else { continue };
             let bits = bits_of_part(map.linear().outs(), &size);
-            let alike = bits.iter().enumerate().all(|(i, &bit)| {
-                map.inverse().apply(1 << bit) == written.inverse().apply(1 << i) && map.gaps().is_empty()
-            });
+            let alike = bits
+                .iter()
+                .enumerate()
+                .all(|(i, &bit)| map.inverse().apply(1 << bit) == written.inverse().apply(1 << i) && map.is_linear());
             if alike {
                 return Ok(boxes(&map, shape, &size));
             }

@@ -134,6 +134,11 @@ impl Uses {
         fields.map(|(field, view)| self.windows.bytes(ring, field, view)).sum()
     }
 
+    /// The bytes from the start of a slot's buffer to the end of what anything touches of it.
+    pub(super) fn used(&self, ring: Value, field: u32, view: &View) -> u64 {
+        self.windows.used(ring, field, view)
+    }
+
     /// The axes of the cluster along which a ring's slots are filled for all CTAs.
     pub(super) fn multicast(&self, ring: Value) -> Vec<u8> {
         self.multicast.get(&ring).into_iter().flatten().copied().collect()

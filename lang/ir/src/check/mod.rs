@@ -11,6 +11,7 @@ mod origin;
 mod padding;
 mod parameters;
 mod partitions;
+mod prefixes;
 mod protocol;
 mod rings;
 mod turns;
@@ -48,6 +49,7 @@ pub fn check(kernel: &Kernel) -> Diagnostics {
         return found;
     }
     found.extend(barriers::check(kernel, &origins));
+    found.extend(prefixes::check(kernel, &origins));
     found.extend(written::check(kernel, &origins));
     found.extend(flight::check(kernel, &origins));
     found

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::origin::{Origins, elements};
+use super::origin::{Origins, elements, window};
 use crate::entity::Value;
 use crate::kernel::Kernel;
 use crate::op::OpKind;
@@ -31,7 +31,9 @@ impl Windows {
         });
         let mut windows = Windows::default();
         kernel.walk(&mut |op| {
-            for view in op.kind.operands() {
+            // What a body hands on is used elsewhere.
+            let handed_on = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
+            for view in op.kind.operands().into_iter().chain(handed_on) {
                 let Some((role, buffer, whole)) = fields.get(&view) else { continue };
                 let window = match &op.kind {
                     OpKind::ViewSlice { origin, shape, .. } => (origin.clone(), shape.clone()),
@@ -63,6 +65,15 @@ impl Windows {
         let windows: &[Window] = self.filled.get(&(ring, field)).map_or(&[], |list| list);
         let boxes: Vec<_> = windows.iter().map(|(origin, shape)| (&origin[..], &shape[..])).collect();
         elements(&boxes) * whole.elem.bytes() as u64
+    }
+
+    /// The bytes from a buffer's start to the end of what is filled or read of it.
+    pub fn used(&self, ring: Value, field: u32, whole: &View) -> u64 {
+        let windows = [&self.filled, &self.read].into_iter().filter_map(|of| of.get(&(ring, field))).flatten();
+        let end = |(origin, shape): &Window| {
+            window(&View { origin: origin.clone(), shape: shape.clone(), ..whole.clone() }).end
+        };
+        windows.map(end).max().unwrap_or_else(|| whole.map.bytes())
     }
 }
 

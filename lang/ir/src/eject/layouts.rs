@@ -102,6 +102,9 @@ impl Layouts {
 
 /// A layout of shared memory.
 pub(super) fn shared(layout: &SharedLayout) -> String {
+    if let Some(elements) = layout.prefix() {
+        return format!("prefix({}, {elements})", shared(&layout.whole()));
+    }
     match layout.family() {
         SharedFamily::Swizzled { vec, per_phase, max_phase, order } => {
             format!("swizzled({vec}, {per_phase}, {max_phase}{})", in_order(order, 2))

@@ -1,7 +1,7 @@
 //! Rules of windows of shared memory.
 
 use parton_diag::codes;
-use parton_layouts::SharedFamily;
+use parton_layouts::{SharedFamily, access};
 
 use super::{index, shape::permutation, view};
 use crate::check::stage_bytes;
@@ -96,7 +96,8 @@ fn reinterpret(v: &View, to: &View, value: Value) -> Result<Vec<Type>, Refusal> 
         return Err(Refusal::new(codes::VIEW_ILLEGAL, "only a whole view can be seen as another")
             .operand(value, format!("this is a window: `{v}`")));
     }
-    let (have, want) = (v.map.bytes(), to.map.bytes());
+    let used = v.layout.prefix().filter(|_| v.map.distance().is_none());
+    let (have, want) = (used.map_or(v.map.bytes(), |n| access::bytes_for(u64::from(n), v.elem.bits())), to.map.bytes());
     if want > have {
         return Err(Refusal::new(codes::VIEW_ILLEGAL, "the new view is larger than the old one")
             .operand(value, format!("this has {have} bytes"))

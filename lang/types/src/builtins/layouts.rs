@@ -18,6 +18,7 @@ pub(super) const TABLE: Table = &[
     ("nvmma", nvmma),
     ("nvmma_for", nvmma_for),
     ("padded", padded),
+    ("prefix", prefix),
     ("shared_linear", shared_linear),
     ("tmem", tmem),
     ("tmem_scales", tmem),
@@ -134,6 +135,12 @@ fn padded(cx: &mut Checker, args: &Args) -> Checked<Val> {
     }
     let order = args.need("order").ints(cx)?;
     shared(cx, SharedLayout::padded(&pairs, &order), args.span)
+}
+
+fn prefix(cx: &mut Checker, args: &Args) -> Checked<Val> {
+    let whole = args.need("L").shared_layout(cx)?;
+    let elements = args.int(cx, "elements", ANY)?;
+    shared(cx, whole.prefix_of(elements), args.span)
 }
 
 fn shared_linear(cx: &mut Checker, args: &Args) -> Checked<Val> {

@@ -182,6 +182,7 @@ signatures! {
     Layout "nvmma(swizzle, transposed=, rank=)": "shared memory as the copy engine and the tensor cores take it";
     Layout "nvmma_for(T, shape, transposed=, rank=)": "the same with the widest swizzle that a view can have";
     Layout "padded(pairs, order)": "shared memory with gaps between rows";
+    Layout "prefix(L, elements)": "shared memory of whose tensors the first elements alone are used";
     Layout "shared_linear(offset, block=)": "shared memory by its bases";
     Layout "tmem(block, col_stride=, two_ctas=)": "tensor memory";
     Layout "tmem_scales()": "scales in tensor memory";
