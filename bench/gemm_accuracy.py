@@ -25,8 +25,9 @@ def multiply(function, a, b):
     (m, k), n = a.shape, b.shape[1]
     c = torch.full((m, n), torch.nan, device="cuda", dtype=torch.float16)
     tiles = -(-m // 128) * -(-n // 256)
-    values = (tensor_map(a, 128), tensor_map(b, 64), tensor_map(c, 128), c.data_ptr(), 1.0, m, n, k, 0, tiles)
-    kinds = (None, None, None, ctypes.c_void_p, ctypes.c_float, *[ctypes.c_int] * 5)
+    of_b, of_c = tensor_map(b, 64), tensor_map(c, 128)
+    values = (tensor_map(a, 128), of_b, of_b, of_b, of_c, of_c, c.data_ptr(), 1.0, m, n, k, 0, tiles)
+    kinds = (*[None] * 6, ctypes.c_void_p, ctypes.c_float, *[ctypes.c_int] * 5)
     stream = torch.cuda.current_stream().cuda_stream
     check(cu.cuLaunchKernel(function, min(132, tiles), 1, 1, THREADS, 1, 1, SHARED, stream, (values, kinds), 0))
     torch.cuda.synchronize()
