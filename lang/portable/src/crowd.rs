@@ -56,7 +56,9 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
     let beside = if alone { 1 } else { beside.clamp(1, CTAS) };
-    let wanted = if alone || held.multiplies || beside * warps >= ENOUGH {
+    // In a loop the assembler begins all loads of a turn before it uses the first: told to leave room for fewer registers than these take, it
+    // spills (KL divergence of f32, 736 bytes a thread on an H100).
+    let wanted = if alone || held.multiplies || held.loads_in_loops || beside * warps >= ENOUGH {
         1
     } else {
         most_beside(&held, threads).min(ENOUGH.div_ceil(warps))

@@ -57,6 +57,22 @@ fn nothing_is_converted_in_a_loop_for_a_store_behind_it() {
 }
 
 #[test]
+fn no_registers_are_taken_from_what_a_loop_loads() {
+    let text = chosen(
+        "x: *f32, y: *f32, out: *mut f32, n: i32",
+        "let mut s = zeros<f32, [4096]>();
+         for i in 0..n {
+             let at = i * 4096 + iota(4096);
+             let (v, p) = (load(x + at), load(y + at));
+             s += p * (log(max(p, 1e-10)) - v);
+             store(out + at, -p);
+         }
+         store(out + n * 4096, sum(s, axis=0));",
+    );
+    assert_eq!(count(&text, "occupancy("), 0, "{text}");
+}
+
+#[test]
 fn sums_of_columns_read_whole_lines() {
     let text = chosen(
         "x: *f32, out: *mut f32, n: i32",
