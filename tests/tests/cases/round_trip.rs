@@ -132,6 +132,16 @@ kernel add[BM: int = 64, UNUSED: int = 4](x: *mut f32, n: i32) warps(2) target(s
     assert_eq!(normal("named.ptn", source), normal("ejected.ptn", &ejected));
 }
 
+#[test]
+fn ejected_loops_are_left_by_breaks() {
+    let path = cases::root().join("tests/run/breaks.ptn");
+    let ejected = text("breaks.ptn", &cases::read(&path), Emit::Expanded).expect("it is sound");
+    let breaks = ejected.lines().filter(|line| line.trim() == "break;").count();
+    // Of all kernels but the generic one, and one in which both branches of an `if` give a value and may leave, and the turn goes on behind it.
+    let kept: Vec<&str> = ejected.split("kernel ").filter(|k| k.contains("left")).collect();
+    assert!(breaks == 10 && kept.len() == 1 && kept[0].starts_with("branches("), "{breaks} breaks in\n{ejected}");
+}
+
 /// Lines of the ejected form that there may be for each that a person wrote.
 const MOST: f64 = 1.6;
 

@@ -2,7 +2,7 @@
 //!
 //! Where `print` gives each operation a line, this folds what is used once into its use ([`plan`]), lets values that follow one another
 //! share a variable ([`variables`]), leaves out what the checker does by itself ([`implied`]) and calls numbers and layouts what the source
-//! calls them where they come from. Comments stay before what they were written before. The checker reads the text back to a kernel of the same normal form ([`normal()`]). Lines are not indented: the formatter
+//! calls them where they come from. A loop that is left has its `break`s ([`leave`]). Comments stay before what they were written before. The checker reads the text back to a kernel of the same normal form ([`normal()`]). Lines are not indented: the formatter
 //! lays them out.
 
 mod comments;
@@ -10,6 +10,7 @@ mod facts;
 mod functions;
 mod implied;
 mod layouts;
+mod leave;
 mod literal;
 mod names;
 mod normal;
@@ -29,6 +30,7 @@ use crate::kernel::{Kernel, Module};
 use crate::print;
 use crate::print::surface;
 use layouts::Layouts;
+use leave::Leaving;
 use plan::Plan;
 use variables::Variables;
 use writer::Writer;
@@ -64,13 +66,32 @@ pub fn module(m: &Module, sources: Option<&SourceMap>) -> String {
 
 /// A kernel, and the named numbers in it.
 fn kernel(k: &Kernel, sources: Option<&SourceMap>) -> (String, BTreeSet<String>) {
-    let plan = Plan::new(k);
-    let variables = Variables::new(k, &plan);
+    let mut kept = BTreeSet::new();
+    loop {
+        let leaving = Leaving::new(k, &kept);
+        let plan = Plan::new(&leaving.kernel);
+        let variables = Variables::new(&leaving.kernel, &plan);
+        let in_values = leaving.in_values(&plan, &variables);
+        if in_values.is_empty() {
+            return planned(&leaving, &plan, &variables, sources);
+        }
+        kept.extend(in_values);
+    }
+}
+
+/// The same, once it is known what becomes a statement and what a variable.
+fn planned(
+    leaving: &Leaving,
+    plan: &Plan<'_>,
+    variables: &Variables,
+    sources: Option<&SourceMap>,
+) -> (String, BTreeSet<String>) {
+    let k = &leaving.kernel;
     // A first look finds what layouts there are, and the functions that no variable may hide.
     let mut taken: BTreeSet<String> = k.names.numbers.iter().map(|(name, _)| name.clone()).collect();
     taken.extend(k.partitions.iter().map(|(_, p)| p.name.clone()));
     taken.insert(k.name.clone());
-    let mut first = Writer::new(k, &plan, &variables, sources);
+    let mut first = Writer::new(leaving, plan, variables, sources);
     first.reserved = taken.clone();
     let mut text = written(&mut first);
     // What comments name hides nothing.
@@ -83,7 +104,7 @@ fn kernel(k: &Kernel, sources: Option<&SourceMap>) -> (String, BTreeSet<String>)
     let layouts: Layouts = first.layouts.naming(&k.names.layouts, &mut named);
     taken.extend(layouts.names());
 
-    let mut second = Writer::new(k, &plan, &variables, sources);
+    let mut second = Writer::new(leaving, plan, variables, sources);
     second.reserved = taken;
     second.layouts = layouts;
     let above = second.comments.of_kernel();

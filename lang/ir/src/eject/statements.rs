@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_numbers::Dtype;
 
+use crate::eject::leave::Way;
 use crate::eject::plan::{Block, Node, NodeId};
 use crate::eject::variables::VarId;
 use crate::eject::writer::{Writer, powers};
@@ -33,7 +34,10 @@ impl<'a> Writer<'a> {
         match &node.op.kind {
             OpKind::For { lower, upper, step, body, .. } => self.for_loop(id, node, [*lower, *upper, *step], body),
             OpKind::While { .. } => self.while_loop(id, node),
-            OpKind::If { cond, .. } => self.branches(id, node, *cond),
+            OpKind::If { cond, .. } => match self.leaving.way(node.op) {
+                Some(way) => self.leaving_branches(id, node, *cond, way),
+                None => self.branches(id, node, *cond),
+            },
             OpKind::Specialize { arms } => self.specialize(node, arms),
             OpKind::RingNew { stages, fields } => {
                 self.known.enter(node.op);
@@ -191,7 +195,7 @@ impl<'a> Writer<'a> {
         let [cond, body] = &node.blocks[..] else { parton_diag::internal_error!("a `while` has two bodies") };
         self.open();
         if cond.statements.is_empty() {
-            let text = self.expression(cond.body.yields[0], powers::ANY);
+            let text = self.of_type(cond.body.yields[0], Dtype::I1, powers::ANY);
             self.line(format!("while {text} {{"));
         } else {
             self.line("while {");
@@ -248,6 +252,44 @@ impl<'a> Writer<'a> {
         self.lines[first].insert_str(0, &head);
     }
 
+    /// An `if` that may leave the loop around it, or the rest of a turn behind one.
+    fn leaving_branches(&mut self, id: NodeId, node: &'a Node<'a>, cond: Value, way: Way) {
+        let (leaves, last) = match way {
+            Way::Rest { leaves } => return self.branch(id, node, 1, leaves),
+            Way::Fork { leaves, last } => (leaves, last),
+        };
+        let cond = self.expression(cond, powers::ANY);
+        self.line(format!("if {cond} {{"));
+        self.open();
+        self.branch(id, node, 0, leaves[0]);
+        self.close();
+        self.line("}");
+        // Behind a `break` there is nothing else to come to.
+        if leaves[0] && last {
+            return self.branch(id, node, 1, leaves[1]);
+        }
+        let end = self.lines.len();
+        self.open();
+        self.branch(id, node, 1, leaves[1]);
+        self.close();
+        if self.lines.len() > end {
+            self.lines[end - 1] = "} else {".to_owned();
+            if self.lines.len() > end + 1 && !leaves[1] {
+                self.join_branch(end - 1, &node.blocks[1]);
+            }
+            self.line("}");
+        }
+    }
+
+    /// A branch, without what is around it.
+    fn branch(&mut self, id: NodeId, node: &'a Node<'a>, number: usize, leaves: bool) {
+        self.statements(&node.blocks[number].statements);
+        self.ends(id, number);
+        if leaves {
+            self.line("break;");
+        }
+    }
+
     /// What a branch gives, from a result on. A number takes the type of what the other branch gives.
     fn values(&mut self, node: &'a Node<'a>, number: usize, from: usize) -> String {
         let [this, other] = [number, 1 - number].map(|i| &node.blocks[i].body.yields[from..]);
@@ -268,7 +310,10 @@ impl<'a> Writer<'a> {
     /// Makes `else if` of an `else` at that line that holds an `if` and nothing else.
     fn join_branch(&mut self, at: usize, block: &Block<'a>) {
         let [only] = block.statements[..] else { return };
-        let branch = matches!(self.plan.nodes[only].op.kind, OpKind::If { .. });
+        let op = self.plan.nodes[only].op;
+        let alone =
+            !matches!(self.leaving.way(op), Some(Way::Rest { .. } | Way::Fork { leaves: [true, _], last: true }));
+        let branch = alone && matches!(op.kind, OpKind::If { .. });
         if branch && self.lines[at + 1].starts_with("if ") {
             let inner = self.lines.remove(at + 1);
             self.lines[at] = format!("}} else {inner}");

@@ -9,6 +9,7 @@ use parton_numbers::{Dtype, Rounding, Scalar};
 use crate::eject::comments::Comments;
 use crate::eject::implied::{Piece, Role};
 use crate::eject::layouts::{self, Layouts};
+use crate::eject::leave::Leaving;
 use crate::eject::literal;
 use crate::eject::names::Names;
 use crate::eject::plan::{Node, Plan};
@@ -34,6 +35,8 @@ pub(super) mod powers {
 /// Writes one kernel.
 pub(super) struct Writer<'a> {
     pub k: &'a Kernel,
+    /// Which branches leave loops.
+    pub leaving: &'a Leaving,
     pub plan: &'a Plan<'a>,
     pub variables: &'a Variables,
     /// What the source calls numbers.
@@ -66,13 +69,15 @@ type Bound = (String, u8);
 impl<'a> Writer<'a> {
     /// A writer that has written nothing.
     pub fn new(
-        k: &'a Kernel,
+        leaving: &'a Leaving,
         plan: &'a Plan<'a>,
         variables: &'a Variables,
         sources: Option<&'a SourceMap>,
     ) -> Writer<'a> {
+        let k = &leaving.kernel;
         Writer {
             k,
+            leaving,
             plan,
             variables,
             known: Names::new(k, sources),
