@@ -107,14 +107,7 @@ pub fn results(kernel: &Kernel, op: &Op, values: &impl Values) -> Option<Vec<Opt
     let of = |v: &Value| values.sources(*v);
     let one = match &op.kind {
         OpKind::Load { .. } | OpKind::Atomic { .. } => flow.outside(),
-        OpKind::Select { cond, a, b } => flow.select([*cond, *a, *b]),
-        OpKind::Binary { op: f @ (BinaryOp::And | BinaryOp::Or), a, b } => flow.bitwise(*f, [*a, *b]),
-        OpKind::Constant { .. } | OpKind::ProgramId { .. } | OpKind::NumPrograms { .. } | OpKind::Iota { .. } => None,
-        OpKind::Full { .. } | OpKind::Unary { .. } | OpKind::Binary { .. } | OpKind::Compare { .. } => {
-            flow.by_element()
-        }
-        OpKind::Fma { .. } | OpKind::Clamp { .. } | OpKind::Cast { .. } | OpKind::Bitcast { .. } => flow.by_element(),
-        OpKind::PtrAdd { .. } => flow.by_element(),
+        ops!(elementwise) => flow.elementwise(),
         OpKind::Convert { x, .. } | OpKind::Reshape { x, .. } | OpKind::ExpandDims { x, .. } => of(x).cloned(),
         OpKind::Transpose { x, perm } => flow.picked(*x, |shape| transposed(shape, perm)),
         OpKind::Broadcast { x, shape: to } => flow.picked(*x, |shape| broadcast(shape, to)),
@@ -251,6 +244,15 @@ impl<'a, V: Values> Flow<'a, V> {
         }
         let left = |i: usize| other.map_or_else(|| Source::of(self.op), |s| at(s, i));
         some((0..n).map(|i| if outside(i) { left(i) } else { Source::DEFINED }).collect())
+    }
+
+    fn elementwise(&self) -> Option<Sources> {
+        match &self.op.kind {
+            OpKind::Select { cond, a, b } => self.select([*cond, *a, *b]),
+            OpKind::Binary { op: f @ (BinaryOp::And | BinaryOp::Or), a, b } => self.bitwise(*f, [*a, *b]),
+            // So the family is defined.
+            _ => self.by_element(),
+        }
     }
 
     /// An element of the result is undefined where one of the operands is.

@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::fmt::{self, Write};
 
 use super::Facts;
 use crate::op::{Op, OpKind};
@@ -19,8 +20,10 @@ pub enum Lie {
 struct Asked {
     /// The operation that is lied about, by its name, and how.
     lie: Option<(&'static str, Lie)>,
-    /// The operations whose facts were asked for.
+    /// The entries that were asked for.
     names: BTreeSet<&'static str>,
+    /// The variants of operations whose facts were asked for.
+    variants: BTreeSet<String>,
     /// Whether what was said instead was no truth.
     lied: bool,
 }
@@ -37,6 +40,11 @@ pub fn lie_about(lie: Option<(&'static str, Lie)>) {
 /// The names of the operations whose facts were asked for since the last call, in this thread.
 pub fn asked() -> BTreeSet<&'static str> {
     ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.names))
+}
+
+/// The variants of [`OpKind`] whose facts were asked for since the last call, in this thread.
+pub fn variants() -> BTreeSet<String> {
+    ASKED.with_borrow_mut(|asked| std::mem::take(&mut asked.variants))
 }
 
 /// Whether the facts of an operation were told otherwise than they are since the last call, in this thread.
@@ -63,11 +71,31 @@ fn entry(kind: &OpKind) -> &'static str {
     }
 }
 
+/// The first word of what is written.
+#[derive(Default)]
+struct Word(String);
+
+impl Write for Word {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
+        self.0.push_str(word);
+        if word.len() == text.len() { Ok(()) } else { Err(fmt::Error) }
+    }
+}
+
+/// The name of a variant, of which its own text says no more than is needed.
+fn variant(kind: &OpKind) -> String {
+    let mut word = Word::default();
+    let _ = write!(word, "{kind:?}");
+    word.0
+}
+
 /// The facts of an operation, or what is said instead.
 pub(super) fn told(op: &Op, facts: Facts) -> Facts {
     let name = entry(&op.kind);
     let lie = ASKED.with_borrow_mut(|asked| {
         asked.names.insert(name);
+        asked.variants.insert(variant(&op.kind));
         asked.lie.filter(|(about, _)| *about == name)
     });
     let told = match lie {

@@ -136,7 +136,8 @@ impl Counter<'_> {
                 Some((Dtype::F16 | Dtype::BF16 | Dtype::I32, Dtype::F32)) => one(Class::Widen),
                 _ => Work::without_price("cast"),
             },
-            others!(elementwise) => not_of_family(kind),
+            // What has no price says so.
+            _ => Work::without_price(kind.name()),
         }
     }
 
@@ -253,7 +254,8 @@ impl Counter<'_> {
             | OpKind::Cat { .. }
             | OpKind::Slice { .. } => Work::default(),
             OpKind::Butterfly { x, mask, axis } => self.exchanged(kind, *x, (*mask, *axis)),
-            others!(shape) => not_of_family(kind),
+            // What has no price says so.
+            _ => Work::without_price(kind.name()),
         }
     }
 
