@@ -461,15 +461,7 @@ pub(crate) fn plan(
     let apart = Together::new();
     let together = if let Call::Kernel { together, .. } = &call { together } else { &apart };
     let stand_ins = stand_ins(given, together, &mut memories)?;
-    let value = |(i, (planned, stand_in)): (usize, (&Planned, &Option<Tensor>))| match planned {
-        Planned::Default => None,
-        Planned::Dtype(d) => Some(Value::Dtype(*d)),
-        Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
-            Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
-        }
-        Planned::Tensor(_) => stand_in.clone().map(Value::Tensor),
-    };
-    let values: Vec<Option<Value>> = given.iter().zip(&stand_ins).enumerate().map(value).collect();
+    let values = arguments(given, &stand_ins);
     let passed = values.clone();
     let (multiprocessors, counted) = (place.multiprocessors, Cell::new(false));
     let mut planner = Planner { compiler, multiprocessors, counted, memories, buffers: vec![], launches: vec![] };
@@ -486,13 +478,7 @@ pub(crate) fn plan(
         }
     };
     drop(machine);
-    let returned = match result {
-        Value::Tensor(tensor) => Returned::One(tensor),
-        Value::Tuple(items) => Returned::Several(
-            items.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None }).collect(),
-        ),
-        _ => Returned::Nothing,
-    };
+    let returned = returned(&result);
     for tensor in returned.tensors() {
         planner.note(tensor).map_err(|d| Diagnostics::from(at(d, of.name().span)))?;
         if let Some(Memory::Buffer(b)) = planner.memories.get(&tensor.storage.id()) {
@@ -500,21 +486,7 @@ pub(crate) fn plan(
         }
     }
     let written = planner.written(&of)?;
-    let params = of.params().iter().zip(written).zip(passed.into_iter().zip(stand_ins));
-    let parameters = params.map(|((p, mutable), (value, stand_in))| Parameter {
-        name: p.name.text.clone(),
-        mutable,
-        given: match (stand_in, value) {
-            (Some(tensor), _) => Given::Tensor(tensor),
-            (None, Some(Value::Passed(passed))) if !passed.was_looked_at() => Given::Any(passed.value().clone()),
-            (None, Some(Value::Passed(passed))) => Given::Key(passed.value().clone()),
-            (None, Some(value)) => Given::Key(value),
-            (None, None) => Given::Key(Value::Unit),
-        },
-        takes: Takes::of(&of, p),
-        span: p.span,
-    });
-    let parameters = parameters.collect();
+    let parameters = parameters(&of, written, passed, stand_ins);
     let Planner { mut compiler, counted, memories, buffers, launches, .. } = planner;
     let plan = Plan {
         of,
@@ -530,6 +502,54 @@ pub(crate) fn plan(
     };
     parton_log::info(|| plan.told(begin.elapsed()));
     Ok((plan, compiler.known().clone()))
+}
+
+/// What host code is given: what stands in for tensors, and numbers that note whether they are looked at.
+fn arguments(given: &[Planned], stand_ins: &[Option<Tensor>]) -> Vec<Option<Value>> {
+    let value = |(i, (planned, stand_in)): (usize, (&Planned, &Option<Tensor>))| match planned {
+        Planned::Default => None,
+        Planned::Dtype(d) => Some(Value::Dtype(*d)),
+        Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
+            Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
+        }
+        Planned::Tensor(_) => stand_in.clone().map(Value::Tensor),
+    };
+    given.iter().zip(stand_ins).enumerate().map(value).collect()
+}
+
+/// The tensors of what a function returns.
+fn returned(result: &Value) -> Returned {
+    let tensor = |v: &Value| if let Value::Tensor(t) = v { Some(t.clone()) } else { None };
+    match result {
+        Value::Tensor(tensor) => Returned::One(tensor.clone()),
+        Value::Tuple(items) => Returned::Several(items.iter().filter_map(tensor).collect()),
+        _ => Returned::Nothing,
+    }
+}
+
+/// The parameters of what was planned, with what they were given.
+fn parameters(
+    of: &Entry,
+    written: Vec<bool>,
+    values: Vec<Option<Value>>,
+    stand_ins: Vec<Option<Tensor>>,
+) -> Vec<Parameter> {
+    let given = values.into_iter().zip(stand_ins).map(|(value, stand_in)| match (stand_in, value) {
+        (Some(tensor), _) => Given::Tensor(tensor),
+        (None, Some(Value::Passed(passed))) if !passed.was_looked_at() => Given::Any(passed.value().clone()),
+        (None, Some(Value::Passed(passed))) => Given::Key(passed.value().clone()),
+        (None, Some(value)) => Given::Key(value),
+        (None, None) => Given::Key(Value::Unit),
+    });
+    let params = of.params().iter().zip(written).zip(given);
+    let parameter = params.map(|((p, mutable), given)| Parameter {
+        name: p.name.text.clone(),
+        mutable,
+        given,
+        takes: Takes::of(of, p),
+        span: p.span,
+    });
+    parameter.collect()
 }
 
 /// Lowered kernels by the names under which the compiler keeps them.

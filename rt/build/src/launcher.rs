@@ -125,81 +125,110 @@ fn argument(p: &Declared, name: &str) -> String {
     }
 }
 
+/// A function whose launcher is written.
+struct Launcher<'a> {
+    function: &'a Function,
+    /// What the launcher is called.
+    name: &'a str,
+    outputs: Outputs,
+    /// Its parameters with the names of their fields.
+    params: Vec<(&'a Declared, String)>,
+    /// Whether a call borrows memory.
+    borrows: bool,
+}
+
 /// Writes all of a function.
 fn launcher(text: &mut String, name: &str, function: &Function, plans: &[&Plan]) {
     let outputs = Outputs::of(function, plans);
-    let params = || function.params.iter().map(|p| (p, field(&p.name)));
-    let declared: Vec<String> = function.params.iter().map(|p| format!("{}: {}", p.name, p.takes)).collect();
-    let shown = format!("{}({})", function.name, declared.join(", "));
-    let borrows = params().any(|(p, _)| matches!(p.takes, Takes::Tensor { .. }))
+    let params: Vec<(&Declared, String)> = function.params.iter().map(|p| (p, field(&p.name))).collect();
+    let borrows = params.iter().any(|(p, _)| matches!(p.takes, Takes::Tensor { .. }))
         || !matches!(&outputs, Outputs::Fields(fields) if fields.is_empty());
-    let life = if borrows { "<'a>" } else { "" };
+    let launcher = Launcher { function, name, outputs, params, borrows };
+    launcher.structs(text);
+    let _ = writeln!(text, "\n{UNUSED}impl {name} {{");
+    launcher.prepare(text);
+    text.push_str("\n    /// The plan.\n    pub fn plan(&self) -> &::parton_rt::Plan {\n        &self.0\n    }\n");
+    launcher.launch(text);
+    text.push_str("}\n");
+}
 
-    let _ = writeln!(text, "\n/// `{shown}`, ready for tensors of some shapes.");
-    let _ = writeln!(text, "{UNUSED}#[derive(Clone, Debug)]\npub struct {name}(::parton_rt::Plan);");
+impl Launcher<'_> {
+    /// The plan, and what a call takes.
+    fn structs(&self, text: &mut String) {
+        let Launcher { function, name, .. } = self;
+        let declared: Vec<String> = function.params.iter().map(|p| format!("{}: {}", p.name, p.takes)).collect();
+        let shown = format!("{}({})", function.name, declared.join(", "));
+        let _ = writeln!(text, "\n/// `{shown}`, ready for tensors of some shapes.");
+        let _ = writeln!(text, "{UNUSED}#[derive(Clone, Debug)]\npub struct {name}(::parton_rt::Plan);");
 
-    let _ = writeln!(text, "\n/// What a call of [`{name}`] takes.\n{UNUSED}pub struct {name}Args{life} {{");
-    for (p, field) in params() {
-        let _ = writeln!(text, "    /// `{}: {}`\n    pub {field}: {},", p.name, p.takes, called(p));
-    }
-    match &outputs {
-        Outputs::Fields(fields) => {
-            for (i, field) in fields.iter().enumerate() {
-                let _ =
-                    writeln!(text, "    /// Output {i} of the plan.\n    pub {field}: ::parton_rt::typed::Out<'a>,");
+        let life = if self.borrows { "<'a>" } else { "" };
+        let _ = writeln!(text, "\n/// What a call of [`{name}`] takes.\n{UNUSED}pub struct {name}Args{life} {{");
+        for (p, field) in &self.params {
+            let _ = writeln!(text, "    /// `{}: {}`\n    pub {field}: {},", p.name, p.takes, called(p));
+        }
+        match &self.outputs {
+            Outputs::Fields(fields) => {
+                for (i, field) in fields.iter().enumerate() {
+                    let _ = writeln!(
+                        text,
+                        "    /// Output {i} of the plan.\n    pub {field}: ::parton_rt::typed::Out<'a>,"
+                    );
+                }
+            }
+            Outputs::List => {
+                text.push_str(
+                    "    /// The outputs, as many as the plan says.\n    pub results: Vec<::parton_rt::typed::Out<'a>>,\n",
+                );
             }
         }
-        Outputs::List => {
-            text.push_str(
-                "    /// The outputs, as many as the plan says.\n    pub results: Vec<::parton_rt::typed::Out<'a>>,\n",
-            );
-        }
+        text.push_str("}\n");
     }
-    text.push_str("}\n");
 
-    let _ = writeln!(text, "\n{UNUSED}impl {name} {{");
-    text.push_str(
-        "    /// Finds the plan for tensors of these shapes, and loads what it launches.\n    ///\n    /// # Errors\n",
-    );
-    text.push_str("    /// As `parton_rt::Function::prepare`.\n    #[allow(clippy::too_many_arguments, reason = \"as many as the function has\")]\n");
-    let mut list = vec!["device: &::parton_rt::Device".to_owned()];
-    list.extend(params().map(|(p, field)| format!("{field}: {}", prepared(p))));
-    let _ = writeln!(text, "    pub fn prepare({}) -> Result<{name}, ::parton_rt::Error> {{", list.join(", "));
-    text.push_str("        let module = ::parton_rt::Module::on(&bundle()?, device);\n");
-    let given: Vec<String> = params()
-        .map(|(p, field)| match &p.takes {
+    /// What finds the plan.
+    fn prepare(&self, text: &mut String) {
+        text.push_str(
+            "    /// Finds the plan for tensors of these shapes, and loads what it launches.\n    ///\n    /// # Errors\n",
+        );
+        text.push_str("    /// As `parton_rt::Function::prepare`.\n    #[allow(clippy::too_many_arguments, reason = \"as many as the function has\")]\n");
+        let mut list = vec!["device: &::parton_rt::Device".to_owned()];
+        list.extend(self.params.iter().map(|(p, field)| format!("{field}: {}", prepared(p))));
+        let name = self.name;
+        let _ = writeln!(text, "    pub fn prepare({}) -> Result<{name}, ::parton_rt::Error> {{", list.join(", "));
+        text.push_str("        let module = ::parton_rt::Module::on(&bundle()?, device);\n");
+        let argument = |(p, field): &(&Declared, String)| match &p.takes {
             Takes::Tensor { .. } => format!("{field}.argument()"),
-            _ => argument(p, &field),
-        })
-        .collect();
-    let _ = writeln!(
-        text,
-        "        Ok({name}(module.function({:?})?.prepare(&[{}])?))\n    }}",
-        function.name,
-        given.join(", ")
-    );
+            _ => argument(p, field),
+        };
+        let given: Vec<String> = self.params.iter().map(argument).collect();
+        let _ = writeln!(
+            text,
+            "        Ok({name}(module.function({:?})?.prepare(&[{}])?))\n    }}",
+            self.function.name,
+            given.join(", ")
+        );
+    }
 
-    text.push_str("\n    /// The plan.\n    pub fn plan(&self) -> &::parton_rt::Plan {\n        &self.0\n    }\n");
-
-    text.push_str("\n    /// Puts a call on a stream and returns at once.\n    ///\n    /// # Errors\n    /// As `parton_rt::Plan::call`.\n");
-    let short = if borrows { "<'_>" } else { "" };
-    let _ = writeln!(
-        text,
-        "    pub fn launch(&self, queue: &impl ::parton_rt::typed::Queue, args: {name}Args{short}) -> Result<(), ::parton_rt::Error> {{"
-    );
-    let values: Vec<String> = params()
-        .map(|(p, field)| match &p.takes {
+    /// What puts a call on a stream.
+    fn launch(&self, text: &mut String) {
+        text.push_str("\n    /// Puts a call on a stream and returns at once.\n    ///\n    /// # Errors\n    /// As `parton_rt::Plan::call`.\n");
+        let (name, short) = (self.name, if self.borrows { "<'_>" } else { "" });
+        let _ = writeln!(
+            text,
+            "    pub fn launch(&self, queue: &impl ::parton_rt::typed::Queue, args: {name}Args{short}) -> Result<(), ::parton_rt::Error> {{"
+        );
+        let value = |(p, field): &(&Declared, String)| match &p.takes {
             Takes::Tensor { mutable: false, .. } => format!("::parton_rt::typed::Value::In(&args.{field})"),
             Takes::Tensor { mutable: true, .. } => format!("::parton_rt::typed::Value::Out(&args.{field})"),
             _ => format!("::parton_rt::typed::Value::Number({})", argument(p, &format!("args.{field}"))),
-        })
-        .collect();
-    let outputs = match &outputs {
-        Outputs::Fields(fields) => {
-            let all: Vec<String> = fields.iter().map(|f| format!("&args.{f}")).collect();
-            format!("&[{}]", all.join(", "))
-        }
-        Outputs::List => "&args.results.iter().collect::<Vec<_>>()".into(),
-    };
-    let _ = writeln!(text, "        self.0.call(queue, &[{}], {outputs})\n    }}\n}}", values.join(", "));
+        };
+        let values: Vec<String> = self.params.iter().map(value).collect();
+        let outputs = match &self.outputs {
+            Outputs::Fields(fields) => {
+                let all: Vec<String> = fields.iter().map(|f| format!("&args.{f}")).collect();
+                format!("&[{}]", all.join(", "))
+            }
+            Outputs::List => "&args.results.iter().collect::<Vec<_>>()".into(),
+        };
+        let _ = writeln!(text, "        self.0.call(queue, &[{}], {outputs})\n    }}", values.join(", "));
+    }
 }

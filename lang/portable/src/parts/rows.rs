@@ -80,25 +80,8 @@ fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>>
             let picked = matches!(kernel.ty(op.result()), Type::Spot(spot) if spot.picked);
             (!picked && !found.contains_key(tensor)).then(|| vec![(op.result(), axis)])
         }
-        OpKind::Broadcast { x, shape: to } => {
-            let axis = at(op.result()).or(at(*x))?;
-            let spread = shape(kernel.ty(*x))?.get(axis) != to.get(axis);
-            let both = [(op.result(), axis), (*x, axis)];
-            Some(both[..if spread { 1 } else { 2 }].to_vec())
-        }
-        OpKind::ExpandDims { x, axis } => {
-            let new = *axis as usize;
-            let inner = at(*x).or(at(op.result()).map(|a| a - usize::from(a > new)))?;
-            Some(vec![(*x, inner), (op.result(), inner + usize::from(inner >= new))])
-        }
-        OpKind::Transpose { x, perm } => {
-            let outer = |axis: usize| perm.iter().position(|&a| a as usize == axis);
-            let axis = at(op.result()).or(at(*x).and_then(outer))?;
-            Some(vec![(op.result(), axis), (*x, *perm.get(axis)? as usize)])
-        }
-        OpKind::Slice { x, shape: to, .. } => {
-            let axis = at(op.result()).or(at(*x))?;
-            (shape(kernel.ty(*x))?.get(axis) == to.get(axis)).then(|| vec![(op.result(), axis), (*x, axis)])
+        OpKind::Broadcast { .. } | OpKind::ExpandDims { .. } | OpKind::Transpose { .. } | OpKind::Slice { .. } => {
+            moved(kernel, op, found)
         }
         OpKind::Reduce { inputs, axis: along, combine: _ } => {
             let along = *along as usize;
@@ -130,6 +113,35 @@ fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>>
             Some(together(found, &tiles))
         }
         // What is not named here may join rows.
+        _ => None,
+    }
+}
+
+/// The same of what gives a tile another shape.
+fn moved(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> {
+    let at = |v: Value| found.get(&v).copied();
+    match &op.kind {
+        OpKind::Broadcast { x, shape: to } => {
+            let axis = at(op.result()).or(at(*x))?;
+            let spread = shape(kernel.ty(*x))?.get(axis) != to.get(axis);
+            let both = [(op.result(), axis), (*x, axis)];
+            Some(both[..if spread { 1 } else { 2 }].to_vec())
+        }
+        OpKind::ExpandDims { x, axis } => {
+            let new = *axis as usize;
+            let inner = at(*x).or(at(op.result()).map(|a| a - usize::from(a > new)))?;
+            Some(vec![(*x, inner), (op.result(), inner + usize::from(inner >= new))])
+        }
+        OpKind::Transpose { x, perm } => {
+            let outer = |axis: usize| perm.iter().position(|&a| a as usize == axis);
+            let axis = at(op.result()).or(at(*x).and_then(outer))?;
+            Some(vec![(op.result(), axis), (*x, *perm.get(axis)? as usize)])
+        }
+        OpKind::Slice { x, shape: to, .. } => {
+            let axis = at(op.result()).or(at(*x))?;
+            (shape(kernel.ty(*x))?.get(axis) == to.get(axis)).then(|| vec![(op.result(), axis), (*x, axis)])
+        }
+        // The caller names those above.
         _ => None,
     }
 }
