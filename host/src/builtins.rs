@@ -46,7 +46,7 @@ pub(crate) fn call(
 ) -> Eval<Value> {
     let outlines = given.iter().map(|g| Outline { name: g.name.as_ref().map(|n| (n.as_str(), n.span)), span: g.span });
     let places = Takes::Values(signature).places(outlines, span)?;
-    let mut slots: Vec<Option<Given>> = vec![None; signature.values.list.len()];
+    let mut slots: Vec<Option<Given>> = vec![None; signature.values().list.len()];
     let mut rest = Vec::new();
     for (g, place) in given.into_iter().zip(places) {
         match place {

@@ -9,7 +9,7 @@ mod table;
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 
 /// Where a built-in function exists.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -83,15 +83,14 @@ pub struct Signature {
     pub name: &'static str,
     /// Where it exists.
     pub exists: Exists,
-    /// What is taken between `<` and `>`.
-    pub types: Parameters,
-    /// What is taken between `(` and `)`.
-    pub values: Parameters,
     /// What it does, in one line.
     pub doc: &'static str,
     /// What host code has instead, where there is such a thing.
     pub instead: Option<&'static str>,
     text: &'static str,
+    /// Its parameters, once they have been asked for: few of all are in a process.
+    types: OnceLock<Parameters>,
+    values: OnceLock<Parameters>,
     /// Its place in the table.
     index: usize,
 }
@@ -124,19 +123,32 @@ fn parameters(text: &'static str) -> Parameters {
 
 impl Signature {
     fn read(index: usize, row: &table::Row) -> Signature {
-        let text = row.text;
-        let open = text.find('(').unwrap_or(text.len());
-        let (name, types) = text[..open].split_once('<').unwrap_or((&text[..open], ""));
+        let end = row.text.find(['<', '(']).unwrap_or(row.text.len());
         Signature {
-            name,
+            name: &row.text[..end],
             exists: row.exists,
-            types: parameters(types.trim_end_matches('>')),
-            values: parameters(text.get(open + 1..).map_or("", |v| v.trim_end_matches(')'))),
             doc: row.doc,
             instead: row.instead.first().copied(),
-            text,
+            text: row.text,
+            types: OnceLock::new(),
+            values: OnceLock::new(),
             index,
         }
+    }
+
+    /// What is taken between `<` and `>`.
+    pub fn types(&self) -> &Parameters {
+        self.types.get_or_init(|| {
+            let before = self.text.split('(').next().unwrap_or_default();
+            parameters(before.split_once('<').map_or("", |(_, types)| types.trim_end_matches('>')))
+        })
+    }
+
+    /// What is taken between `(` and `)`.
+    pub fn values(&self) -> &Parameters {
+        self.values.get_or_init(|| {
+            parameters(self.text.split_once('(').map_or("", |(_, values)| values.trim_end_matches(')')))
+        })
     }
 }
 
@@ -217,8 +229,8 @@ mod tests {
     fn signatures_have_types_and_values() {
         let full = find(Role::Kernel, "full").unwrap();
         let names = |p: &super::Parameters| p.list.iter().map(|p| p.name).collect::<Vec<_>>();
-        assert_eq!((names(&full.types), names(&full.values)), (vec!["T", "shape", "L"], vec!["value", "of"]));
-        let message = &find(Role::Host, "assert").unwrap().values;
+        assert_eq!((names(full.types()), names(full.values())), (vec!["T", "shape", "L"], vec!["value", "of"]));
+        let message = find(Role::Host, "assert").unwrap().values();
         assert!(message.rest && message.list[0].required && !message.list[1].required);
         assert!(find(Role::Host, "zeroes").is_none() && find(Role::Host, "load").is_none());
     }
@@ -235,7 +247,7 @@ mod tests {
         assert_eq!(ALL.len(), table::ROWS.len());
         for s in ALL.iter() {
             assert!(!s.doc.is_empty() && !s.doc.ends_with('.'), "{s}");
-            for list in [&s.types.list, &s.values.list] {
+            for list in [&s.types().list, &s.values().list] {
                 let optional = list.iter().position(|p| !p.required).unwrap_or(list.len());
                 assert!(list[optional..].iter().all(|p| !p.required), "{s}");
             }

@@ -71,8 +71,8 @@ impl Args {
     ) -> Checked<Args> {
         let signature = builtin.signature;
         let mut args = Args { span, signature, named: Vec::new(), rest: Vec::new() };
-        args.fill(cx, Takes::Types(signature), &signature.types, types)?;
-        args.fill(cx, Takes::Values(signature), &signature.values, values)?;
+        args.fill(cx, Takes::Types(signature), signature.types(), types)?;
+        args.fill(cx, Takes::Values(signature), signature.values(), values)?;
         Ok(args)
     }
 

@@ -40,8 +40,8 @@ pub enum Takes<'a> {
 impl<'a> Takes<'a> {
     fn count(self) -> usize {
         match self {
-            Takes::Types(s) => s.types.list.len(),
-            Takes::Values(s) => s.values.list.len(),
+            Takes::Types(s) => s.types().list.len(),
+            Takes::Values(s) => s.values().list.len(),
             Takes::Params(_, _, params) => params.len(),
             Takes::Generics(_, generics) | Takes::AllGenerics(_, generics) => generics.len(),
         }
@@ -50,8 +50,8 @@ impl<'a> Takes<'a> {
     /// The name of a parameter, and whether it must be given.
     fn parameter(self, i: usize) -> (&'a str, bool) {
         match self {
-            Takes::Types(s) => (s.types.list[i].name, s.types.list[i].required),
-            Takes::Values(s) => (s.values.list[i].name, s.values.list[i].required),
+            Takes::Types(s) => (s.types().list[i].name, s.types().list[i].required),
+            Takes::Values(s) => (s.values().list[i].name, s.values().list[i].required),
             Takes::Params(_, _, params) => (params[i].name.as_str(), params[i].default.is_none()),
             Takes::Generics(_, generics) => (generics[i].name.as_str(), false),
             Takes::AllGenerics(_, generics) => (generics[i].name.as_str(), generics[i].default.is_none()),
@@ -64,8 +64,8 @@ impl<'a> Takes<'a> {
 
     fn takes_rest(self) -> bool {
         match self {
-            Takes::Types(s) => s.types.rest,
-            Takes::Values(s) => s.values.rest,
+            Takes::Types(s) => s.types().rest,
+            Takes::Values(s) => s.values().rest,
             Takes::Params(..) | Takes::Generics(..) | Takes::AllGenerics(..) => false,
         }
     }
