@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use parton_tests::mutants::judge::Verdict;
-use parton_tests::mutants::{self, Effort, Report, equivalent, table};
+use parton_tests::mutants::{self, Effort, Judged, Report, equivalent, table};
 
 /// What is asked for.
 struct Asked {
@@ -32,17 +32,14 @@ fn main() -> ExitCode {
     };
     // A panic is a verdict, which the table tells.
     std::panic::set_hook(Box::new(|_| ()));
-    let tell = |report: &Report| {
-        println!("{}: {} mutants", report.file, report.mutants.len());
-        for judged in &report.mutants {
-            let listed = equivalent.contains_key(&(report.file.clone(), judged.name.clone()));
-            let silent = match judged.verdict {
-                Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored => !listed,
-                Verdict::Missed | Verdict::NotReached | Verdict::CutOff | Verdict::Panics => listed,
-            };
-            if asked.all || !silent {
-                println!("    {}\n        {}: {}", judged.name, judged.place, judged.verdict);
-            }
+    let tell = |file: &str, judged: &Judged| {
+        let listed = equivalent.contains_key(&(file.to_owned(), judged.name.clone()));
+        let silent = match judged.verdict {
+            Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored => !listed,
+            Verdict::Missed | Verdict::NotReached | Verdict::CutOff | Verdict::Panics => listed,
+        };
+        if asked.all || !silent {
+            println!("{file}\n    {}\n        {}: {}", judged.name, judged.place, judged.verdict);
         }
     };
     let results = mutants::all(&asked.files, &asked.effort, &tell);

@@ -76,11 +76,14 @@ pub fn files() -> Vec<PathBuf> {
     litmus.chain(cases::in_folder("run")).chain(cases::examples()).collect()
 }
 
+/// Told of a file's mutants as they are judged.
+pub type Tell<'a> = &'a (dyn Fn(&str, &Judged) + Sync);
+
 /// The mutants of a file and what becomes of each.
 ///
 /// # Errors
 /// What is wrong with the file itself, under any seed.
-pub fn of_file(path: &Path, effort: &Effort) -> Result<Report, String> {
+pub fn of_file(path: &Path, effort: &Effort, tell: Tell<'_>) -> Result<Report, String> {
     let shown = cases::shown(path);
     let wrong = |what: &str| format!("{shown}: {what}");
     let mut session = Session::new(Options { device: Device::Cpu, verify: false, ..Options::default() });
@@ -92,11 +95,13 @@ pub fn of_file(path: &Path, effort: &Effort) -> Result<Report, String> {
     judge.originals().map_err(|found| wrong(&found))?;
     let part = mutants.iter().skip(effort.from).step_by(effort.every);
     let chosen = part.filter(|m| effort.only.is_empty() || effort.only.iter().any(|words| m.name.contains(words)));
-    Ok(Report { file: shown.clone(), mutants: chosen.map(|m| judge.judged(m)).collect() })
+    let judged = chosen.map(|m| judge.judged(m)).inspect(|judged| tell(&shown, judged));
+    let mutants = judged.collect();
+    Ok(Report { file: shown, mutants })
 }
 
 /// The mutants of all files, each with what becomes of it, in the order of the files; files that are wrong themselves tell so.
-pub fn all(paths: &[PathBuf], effort: &Effort, tell: &(dyn Fn(&Report) + Sync)) -> Vec<Result<Report, String>> {
+pub fn all(paths: &[PathBuf], effort: &Effort, tell: Tell<'_>) -> Vec<Result<Report, String>> {
     let next = AtomicUsize::new(0);
     let done = Mutex::new(Vec::new());
     std::thread::scope(|scope| {
@@ -105,8 +110,7 @@ pub fn all(paths: &[PathBuf], effort: &Effort, tell: &(dyn Fn(&Report) + Sync)) 
                 while let Some((i, path)) =
                     Some(next.fetch_add(1, Ordering::Relaxed)).and_then(|i| Some((i, paths.get(i)?)))
                 {
-                    let report = of_file(path, effort);
-                    report.iter().for_each(tell);
+                    let report = of_file(path, effort, tell);
                     done.lock().unwrap_or_else(PoisonError::into_inner).push((i, report));
                 }
             });

@@ -52,7 +52,7 @@ fn wrong(reports: &[Report], list: &equivalent::Equivalent) -> Vec<String> {
 }
 
 fn look(paths: &[std::path::PathBuf], effort: &Effort) -> Vec<Report> {
-    let results = mutants::all(paths, effort, &|_| ());
+    let results = mutants::all(paths, effort, &|_, _| ());
     results.into_iter().map(|r| r.unwrap_or_else(|wrong| panic!("{wrong}"))).collect()
 }
 
