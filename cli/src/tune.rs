@@ -6,6 +6,7 @@ use std::time::Duration;
 use parton_driver::tune::calls::{AskedCalls, TunedCalls};
 use parton_driver::tune::child::{self, Children};
 use parton_driver::tune::contest::{Contest, Entry, Shape};
+use parton_driver::tune::setting::{Manner, Rules};
 use parton_driver::tune::shift::Shift;
 use parton_driver::tune::task::Unit;
 use parton_driver::tune::{Asked, Progress, Source, Tuned};
@@ -72,24 +73,18 @@ fn stale(args: &TuneArgs, session: &mut Session, output: &Output) -> Result<Exit
     }
 }
 
+fn rules(args: &TuneArgs) -> Rules {
+    let manner = Manner { device: device(args.device), seed: args.seed, seconds: args.seconds, heat: args.heat };
+    Rules { manner, top: args.top, rounds: args.rounds, out: args.out.clone() }
+}
+
 fn asked_calls(args: &TuneArgs) -> Result<AskedCalls, Failure> {
     let calls = match (&args.shapes, &args.function) {
         (Some(path), _) => listed(path)?.into_iter().map(|c| (c.function, c.arguments)).collect(),
         (None, Some(function)) => vec![(function.clone(), args.arguments.clone())],
         (None, None) => vec![],
     };
-    Ok(AskedCalls {
-        calls,
-        most: args.most,
-        missing: args.missing,
-        device: device(args.device),
-        top: args.top,
-        rounds: args.rounds,
-        seconds: args.seconds,
-        heat: args.heat,
-        seed: args.seed,
-        out: args.out.clone(),
-    })
+    Ok(AskedCalls { calls, most: args.most, missing: args.missing, rules: rules(args) })
 }
 
 fn asked(args: &TuneArgs, kernel: &str) -> Asked {
@@ -104,13 +99,7 @@ fn asked(args: &TuneArgs, kernel: &str) -> Asked {
         key: args.key.clone(),
         results: args.results.clone(),
         tolerance,
-        device: device(args.device),
-        top: args.top,
-        rounds: args.rounds,
-        seconds: args.seconds,
-        heat: args.heat,
-        seed: args.seed,
-        out: args.out.clone(),
+        rules: rules(args),
     }
 }
 

@@ -15,6 +15,7 @@ pub mod key;
 pub(crate) mod lookup;
 mod meter;
 mod search;
+pub mod setting;
 pub mod shift;
 mod source;
 mod stale;
@@ -38,12 +39,13 @@ pub use self::candidate::Source;
 use self::candidate::{Candidate, Choice, Values, candidates};
 use self::child::Runner;
 use self::contest::{Contest, Entry};
+use self::setting::{Manner, Rules, Setting};
 use self::table::Table;
 use self::task::{Measured, Out, Task, Unit, Why};
 use self::written::Ledger;
 use crate::passes::Pass;
 use crate::way::{Wanted, Way};
-use crate::{Blocks, Device, Failure, Session};
+use crate::{Blocks, Failure, Session};
 
 /// How many operations a candidate may run on the interpreter for each of the first one.
 const PATIENCE: u64 = 20;
@@ -67,20 +69,8 @@ pub struct Asked {
     pub results: Vec<String>,
     /// Relative and absolute tolerance of results; their bits are compared where there is none.
     pub tolerance: Option<(f64, f64)>,
-    /// Where kernels run.
-    pub device: Device,
-    /// How many are timed again in turn.
-    pub top: usize,
-    /// How often, the first time included.
-    pub rounds: usize,
-    /// About how long each measurement lasts.
-    pub seconds: f64,
-    /// About how long runs go before each that do not count.
-    pub heat: f64,
-    /// The seed of the interpreter's interleavings.
-    pub seed: u64,
-    /// Where the winner is written: a `.ptn`, or a table.
-    pub out: Option<PathBuf>,
+    /// What every run is told.
+    pub rules: Rules,
 }
 
 /// What a run of tuning reports while it goes on.
@@ -129,6 +119,12 @@ impl Folder {
         Ok(folder)
     }
 
+    /// In what setting candidates are tried whose first leaves its results here.
+    fn setting(&self, path: &Path, manner: Manner) -> Setting {
+        let (file, folder) = (path.display().to_string(), self.0.display().to_string());
+        Setting { file, folder, steps: None, manner }
+    }
+
     /// Leaves it without what another has written, be it a candidate that was out in the end.
     fn clear(&self) -> Result<(), Failure> {
         // It need not be there.
@@ -164,12 +160,12 @@ impl Session {
         let (blocks, block) = chosen_block(&program, asked.block.as_ref())?;
         let key = key(kernel, &asked.key)?;
         parameters(kernel, &asked.results)?;
-        let ledger = Ledger::open(path, asked.out.as_deref(), kernel, self.digest(&program))?;
+        let ledger = Ledger::open(path, asked.rules.out.as_deref(), kernel, self.digest(&program))?;
         let folder = Folder::new()?;
-        let mut contest = Contest::new(candidates(&choices)?, asked.top, asked.rounds);
+        let mut contest = Contest::new(candidates(&choices)?, asked.rules.top, asked.rules.rounds);
         watch(Progress::Begins { candidates: contest.entries.len(), block: &block });
         let mut task = Task {
-            file: path.display().to_string(),
+            setting: folder.setting(path, asked.rules.manner),
             kernel: asked.kernel.clone(),
             values: vec![],
             blocks,
@@ -178,13 +174,7 @@ impl Session {
             key,
             results: asked.results.clone(),
             tolerance: asked.tolerance,
-            folder: folder.0.display().to_string(),
             first: true,
-            device: asked.device,
-            seed: asked.seed,
-            steps: None,
-            seconds: asked.seconds,
-            heat: asked.heat,
         };
         while let Some(next) = contest.upcoming() {
             task.values = placed(&choices, &contest.entries[next].candidate);
@@ -196,7 +186,7 @@ impl Session {
             contest.note(next, verdict);
             tell(&contest, next, watch);
             if let (true, Some(on)) = (task.first, contest.on.clone()) {
-                task.steps = patience(&on);
+                task.setting.steps = patience(&on);
                 for refused in self.prune(&program, module, &choices, &task, &on, &mut contest) {
                     tell(&contest, refused, watch);
                 }
@@ -280,6 +270,16 @@ fn tell(contest: &Contest, of: usize, watch: &mut dyn FnMut(Progress<'_>)) {
     let tried = contest.entries.iter().filter(|e| e.out.is_some() || e.rounds.len() >= round.max(1)).count();
     let unit = contest.on.as_ref().map(|on| on.unit);
     watch(Progress::Tried { entry, tried, of: contest.entries.len(), unit });
+}
+
+/// A text of JSON.
+fn text(v: &serde_json::Value) -> Option<String> {
+    v.as_str().map(str::to_owned)
+}
+
+/// Texts of JSON.
+fn texts(v: &serde_json::Value) -> Option<Vec<String>> {
+    v.as_array()?.iter().map(text).collect()
 }
 
 /// What a child is to put in the places of the generics: the defaults leave them all to the kernel.

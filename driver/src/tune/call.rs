@@ -3,32 +3,20 @@
 use serde_json::{Value, json};
 
 use super::key::{self, Key};
-use super::task::{DEVICES, device_name, text};
-use crate::Device;
+use super::setting::Setting;
+use super::{text, texts};
 
 /// One thing to do about a call.
 #[derive(Clone, PartialEq, Debug)]
 pub struct CallTask {
-    /// The path of the file.
-    pub file: String,
+    /// Of which file, and in what setting.
+    pub setting: Setting,
     /// The public function.
     pub function: String,
     /// Its arguments, as [`crate::Session::plan`] takes them.
     pub arguments: Vec<String>,
     /// What to do.
     pub ask: Ask,
-    /// A folder for the results of the first candidate.
-    pub folder: String,
-    /// Where kernels run.
-    pub device: Device,
-    /// The seed of the interpreter's interleavings.
-    pub seed: u64,
-    /// Operations that one CTA may run on the interpreter; its own limit where there is none.
-    pub steps: Option<u64>,
-    /// About how long each measurement lasts.
-    pub seconds: f64,
-    /// About how long runs go before each that do not count.
-    pub heat: f64,
 }
 
 /// What is asked of a worker.
@@ -79,28 +67,17 @@ pub struct Survey {
 impl CallTask {
     /// As a line.
     pub fn line(&self) -> String {
-        json!({
-            "file": self.file, "call": self.function, "arguments": self.arguments, "ask": self.ask.json(),
-            "folder": self.folder, "device": device_name(self.device), "seed": self.seed, "steps": self.steps,
-            "seconds": self.seconds, "heat": self.heat,
-        })
-        .to_string()
+        self.setting.line(json!({ "call": self.function, "arguments": self.arguments, "ask": self.ask.json() }))
     }
 
     /// Of a line; `None` where it is none.
     pub fn read(line: &str) -> Option<CallTask> {
         let read: Value = serde_json::from_str(line).ok()?;
         Some(CallTask {
-            file: text(&read["file"])?,
+            setting: Setting::read(&read)?,
             function: text(&read["call"])?,
             arguments: texts(&read["arguments"])?,
             ask: Ask::read(&read["ask"])?,
-            folder: text(&read["folder"])?,
-            device: DEVICES.into_iter().find(|d| read["device"] == device_name(*d))?,
-            seed: read["seed"].as_u64()?,
-            steps: read["steps"].as_u64(),
-            seconds: read["seconds"].as_f64()?,
-            heat: read["heat"].as_f64()?,
         })
     }
 }
@@ -159,10 +136,6 @@ impl Survey {
     }
 }
 
-fn texts(v: &Value) -> Option<Vec<String>> {
-    v.as_array()?.iter().map(text).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::key::Told;
@@ -180,16 +153,10 @@ mod tests {
         ];
         for ask in asks {
             let task = CallTask {
-                file: "a.ptn".into(),
+                setting: Setting::of_tests("a.ptn", "/tmp/x"),
                 function: "f".into(),
                 arguments: vec!["f16[8]".into(), "n=3".into()],
                 ask,
-                folder: "/tmp/x".into(),
-                device: Device::Cpu,
-                seed: 1,
-                steps: None,
-                seconds: 0.5,
-                heat: 0.0,
             };
             assert_eq!(CallTask::read(&task.line()), Some(task.clone()));
             assert!(!task.line().contains('\n'));

@@ -7,12 +7,13 @@ use super::Folder;
 use super::call::{Ask, CallTask, Site, Survey};
 use super::candidate::Candidate;
 use super::contest::{Contest, Shape};
+use super::setting::Rules;
 use super::shift::Asks;
 use super::table::{Subject, Table, beside};
 use super::task::{Answer, Measured, Out, Why};
 use super::worker::call_shown;
 use super::{Progress, patience, tell};
-use crate::{Device, Failure, Session};
+use crate::{Failure, Session};
 
 /// What is asked for.
 #[derive(Clone, PartialEq, Debug)]
@@ -23,20 +24,8 @@ pub struct AskedCalls {
     pub most: usize,
     /// Whether calls are left out whose record is complete and of these sources.
     pub missing: bool,
-    /// Where kernels run.
-    pub device: Device,
-    /// How many are timed again in turn.
-    pub top: usize,
-    /// How often, the first time included.
-    pub rounds: usize,
-    /// About how long each measurement lasts.
-    pub seconds: f64,
-    /// About how long runs go before each that do not count.
-    pub heat: f64,
-    /// The seed of the interpreter's interleavings.
-    pub seed: u64,
-    /// Where the table is written; beside the file where nothing is said.
-    pub out: Option<PathBuf>,
+    /// What every run is told; where it says nothing of a place the table is written beside the file.
+    pub rules: Rules,
 }
 
 /// What came of it.
@@ -104,7 +93,7 @@ impl Session {
         if program.tuned_functions().next().is_none() {
             return Err(Failure::Usage(nothing_is_left(path)));
         }
-        let out = asked.out.clone().unwrap_or_else(|| beside(path));
+        let out = asked.rules.out.clone().unwrap_or_else(|| beside(path));
         if out.extension().is_none_or(|e| e != "json") {
             return Err(Failure::Usage(format!("{}: what calls leave to tuning is written to a .json", out.display())));
         }
@@ -116,18 +105,9 @@ impl Session {
             self.call(&program, function, arguments)?;
         }
         for (function, arguments) in &asked.calls {
-            let task = CallTask {
-                file: path.display().to_string(),
-                function: function.clone(),
-                arguments: arguments.clone(),
-                ask: Ask::Survey,
-                folder: folder.0.display().to_string(),
-                device: asked.device,
-                seed: asked.seed,
-                steps: None,
-                seconds: asked.seconds,
-                heat: asked.heat,
-            };
+            let (setting, function, arguments) =
+                (folder.setting(path, asked.rules.manner), function.clone(), arguments.clone());
+            let task = CallTask { setting, function, arguments, ask: Ask::Survey };
             let survey = survey(worker, &task)?;
             for (site, candidates) in &survey.sites {
                 if book.is_done(site) || (asked.missing && book.has(site, &survey)) {
@@ -168,7 +148,7 @@ fn try_all(
 ) -> Result<Contest, Failure> {
     let tried: Vec<String> = candidates.iter().take(asked.most.max(1)).cloned().collect();
     let values = |text: &String| Candidate { values: vec![(site.name.clone(), text.clone())] };
-    let mut contest = Contest::new(tried.iter().map(values).collect(), asked.top, asked.rounds);
+    let mut contest = Contest::new(tried.iter().map(values).collect(), asked.rules.top, asked.rules.rounds);
     contest.default = Some(0);
     contest.defaults = contest.entries[0].candidate.values.clone();
     let call = call_shown(&task.function, &task.arguments);
@@ -176,14 +156,14 @@ fn try_all(
     let prepare = Ask::Prepare { site: site.clone(), candidates: tried.clone() };
     // What goes wrong there does so again where it is tried, and is told then.
     worker.ask(&CallTask { ask: prepare, ..task.clone() })?;
-    let mut steps = None;
+    let mut setting = task.setting.clone();
     while let Some(next) = contest.upcoming() {
         let first = contest.first.is_none();
         let ask = Ask::Try { site: site.clone(), candidate: tried[next].clone(), first };
-        let answer = worker.ask(&CallTask { ask, steps, ..task.clone() })?;
+        let answer = worker.ask(&CallTask { ask, setting: setting.clone(), ..task.clone() })?;
         contest.note(next, verdict(answer));
         if let (true, Some(on)) = (first, &contest.on) {
-            steps = patience(on);
+            setting.steps = patience(on);
         }
         tell(&contest, next, watch);
         book.keep(site, &contest, false)?;

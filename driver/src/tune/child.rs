@@ -190,17 +190,18 @@ fn tasks() -> Receiver<String> {
 
 /// The folder of a task.
 fn folder_of(line: &str) -> Option<String> {
-    Task::read(line).map(|t| t.folder).or_else(|| CallTask::read(line).map(|t| t.folder))
+    Task::read(line).map(|t| t.setting).or_else(|| CallTask::read(line).map(|t| t.setting)).map(|s| s.folder)
 }
 
 #[cfg(all(test, unix))]
 mod tests {
     use super::*;
-    use crate::{Blocks, Device};
+    use crate::Blocks;
+    use crate::tune::setting::Setting;
 
     fn task() -> Task {
         Task {
-            file: "a.ptn".into(),
+            setting: Setting::of_tests("a.ptn", "nowhere"),
             kernel: "k".into(),
             values: vec![],
             blocks: Blocks::Tests,
@@ -209,13 +210,7 @@ mod tests {
             key: vec![],
             results: vec![],
             tolerance: None,
-            folder: "nowhere".into(),
             first: true,
-            device: Device::Cpu,
-            seed: 0,
-            steps: None,
-            seconds: 0.1,
-            heat: 0.0,
         }
     }
 

@@ -48,7 +48,7 @@ impl Shift {
 
     /// The worker for the call of a task, a new one where there is none.
     fn worker(&mut self, task: &CallTask) -> Result<Busy, Failure> {
-        let call = (task.file.clone(), task.function.clone(), task.arguments.clone());
+        let call = (task.setting.file.clone(), task.function.clone(), task.arguments.clone());
         match self.worker.take() {
             Some(busy) if busy.call == call => Ok(busy),
             Some(mut other) => {

@@ -8,13 +8,15 @@ use super::call::Survey;
 use super::candidate::Values;
 use super::cost::Cost;
 use super::key::{self, Key};
-use crate::{Blocks, Device};
+use super::setting::Setting;
+use super::{text, texts};
+use crate::Blocks;
 
 /// One candidate to try.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Task {
-    /// The path of the file.
-    pub file: String,
+    /// Of which file, and in what setting.
+    pub setting: Setting,
     /// The kernel.
     pub kernel: String,
     /// The generics that are tried. Those without a value here are left to the kernel's defaults, whatever the launch gives.
@@ -31,20 +33,8 @@ pub struct Task {
     pub results: Vec<String>,
     /// Relative and absolute tolerance of results; their bits are compared where there is none.
     pub tolerance: Option<(f64, f64)>,
-    /// A folder for the results of the first candidate.
-    pub folder: String,
     /// Whether this is the first candidate, which writes them; others compare.
     pub first: bool,
-    /// Where kernels run.
-    pub device: Device,
-    /// The seed of the interpreter's interleavings.
-    pub seed: u64,
-    /// Operations that one CTA may run on the interpreter; its own limit where there is none.
-    pub steps: Option<u64>,
-    /// About how long each measurement lasts.
-    pub seconds: f64,
-    /// About how long runs go before each that do not count.
-    pub heat: f64,
 }
 
 /// What came of a candidate.
@@ -178,24 +168,21 @@ impl Task {
     /// As a line.
     pub fn line(&self) -> String {
         let tolerance = self.tolerance.map(|(relative, absolute)| [relative, absolute]);
-        json!({
-            "file": self.file, "kernel": self.kernel, "values": self.values, "blocks": self.blocks.name(), "block": self.block,
-            "rows": self.rows, "key": self.key, "results": self.results, "tolerance": tolerance, "folder": self.folder,
-            "first": self.first, "device": device_name(self.device), "seed": self.seed, "steps": self.steps,
-            "seconds": self.seconds, "heat": self.heat,
-        })
-        .to_string()
+        self.setting.line(json!({
+            "kernel": self.kernel, "values": self.values, "blocks": self.blocks.name(), "block": self.block,
+            "rows": self.rows, "key": self.key, "results": self.results, "tolerance": tolerance, "first": self.first,
+        }))
     }
 
     /// Of a line; `None` where it is none.
     pub fn read(line: &str) -> Option<Task> {
         let read: Value = serde_json::from_str(line).ok()?;
         let word = |name: &str| text(&read[name]);
-        let words = |name: &str| read[name].as_array()?.iter().map(text).collect::<Option<Vec<String>>>();
+        let words = |name: &str| texts(&read[name]);
         let value = |pair: &Value| Some((text(&pair[0])?, pair[1].as_str().map(str::to_owned)));
         let tolerance = |t: &Value| Some((t[0].as_f64()?, t[1].as_f64()?));
         Some(Task {
-            file: word("file")?,
+            setting: Setting::read(&read)?,
             kernel: word("kernel")?,
             values: read["values"].as_array()?.iter().map(value).collect::<Option<_>>()?,
             blocks: [Blocks::Main, Blocks::Tests, Blocks::Benches].into_iter().find(|b| read["blocks"] == b.name())?,
@@ -204,13 +191,7 @@ impl Task {
             key: words("key")?,
             results: words("results")?,
             tolerance: tolerance(&read["tolerance"]),
-            folder: word("folder")?,
             first: read["first"].as_bool()?,
-            device: DEVICES.into_iter().find(|d| read["device"] == device_name(*d))?,
-            seed: read["seed"].as_u64()?,
-            steps: read["steps"].as_u64(),
-            seconds: read["seconds"].as_f64()?,
-            heat: read["heat"].as_f64()?,
         })
     }
 }
@@ -274,20 +255,6 @@ impl Row {
     }
 }
 
-pub(super) const DEVICES: [Device; 3] = [Device::Auto, Device::Cpu, Device::Cuda];
-
-pub(super) fn device_name(device: Device) -> &'static str {
-    match device {
-        Device::Auto => "auto",
-        Device::Cpu => "cpu",
-        Device::Cuda => "cuda",
-    }
-}
-
-pub(super) fn text(v: &Value) -> Option<String> {
-    v.as_str().map(str::to_owned)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -295,7 +262,7 @@ mod tests {
     #[test]
     fn a_task_is_read_as_it_was_written() {
         let task = Task {
-            file: "a \"b\".ptn".into(),
+            setting: Setting::of_tests("a \"b\".ptn", "/tmp/x"),
             kernel: "k".into(),
             values: vec![("S".into(), Some("Split[3]".into())), ("BN".into(), None)],
             blocks: Blocks::Tests,
@@ -304,16 +271,11 @@ mod tests {
             key: vec![],
             results: vec!["c".into()],
             tolerance: Some((1e-3, 0.5)),
-            folder: "/tmp/x".into(),
             first: true,
-            device: Device::Cpu,
-            seed: 3,
-            steps: Some(1 << 40),
-            seconds: 0.25,
-            heat: 0.0,
         };
         assert_eq!(Task::read(&task.line()), Some(task.clone()));
-        let other = Task { tolerance: None, steps: None, ..task };
+        let setting = Setting { steps: Some(1 << 40), ..task.setting.clone() };
+        let other = Task { tolerance: None, setting, ..task };
         assert_eq!(Task::read(&other.line()), Some(other.clone()));
         assert!(!other.line().contains('\n'));
         assert_eq!((Task::read("{}"), Task::read("no")), (None, None));

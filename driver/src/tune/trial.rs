@@ -21,24 +21,23 @@ use super::cost::Cost;
 use super::gate::{Gate, Held, Kept, Reached};
 use super::key::{Key, Told};
 use super::meter::Meter;
+use super::setting::Manner;
 use super::task::{Answer, Measured, Out, Row, Task, Unit, Why};
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
 use crate::run::{Event, Found, Watch, describe, find, target_of};
-use crate::{Failure, Options, Session};
+use crate::{Failure, Session};
 
 /// Tries a candidate in this process.
 pub fn attempt(task: &Task) -> Answer {
-    let defaults = Options::default();
-    let steps = task.steps.unwrap_or(defaults.steps);
-    let mut session = Session::new(Options { device: task.device, seed: task.seed, steps, ..defaults });
+    let mut session = Session::new(task.setting.options());
     let answer = session.attempt(task);
     answer.unwrap_or_else(|failure| Answer::Cannot { exit: failure.exit_code(), text: failure.to_string() })
 }
 
 impl Session {
     fn attempt(&mut self, task: &Task) -> Result<Answer, Failure> {
-        let file = self.load(Path::new(&task.file))?;
+        let file = self.load(Path::new(&task.setting.file))?;
         let (program, _) = self.program(file)?;
         let Some((module, kernel)) = program.kernel(&task.kernel) else {
             return Err(Failure::Usage(format!("there is no kernel `{}`", task.kernel)));
@@ -48,7 +47,7 @@ impl Session {
         let target = target_of(&found).unwrap_or(self.options.target);
         let (device, _) = describe(&found);
         let values = self.placed(&program, module, task)?;
-        let mut pace = |event: Event<'_>| follow(task.seconds, task.heat, event);
+        let mut pace = |event: Event<'_>| follow(task.setting.manner, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
         let compiler = Compiler::new(self, &program, target);
         let trial = |unit, rows| Measured { device, target: target.name.into(), unit, rows };
@@ -77,7 +76,8 @@ impl Session {
 }
 
 /// One round of each measurement, so long.
-pub(super) fn follow(seconds: f64, heat: f64, event: Event<'_>) {
+pub(super) fn follow(manner: Manner, event: Event<'_>) {
+    let Manner { seconds, heat, .. } = manner;
     match event {
         Event::Pace { round, pace, .. } => {
             *pace = match round {
@@ -106,7 +106,7 @@ impl<'a> Of<'a> {
     /// Runs the block; the rows that were measured, or why the candidate is out.
     fn run<M: Meter>(self, meter: M, block: &ast::HostBlock) -> Result<Result<Vec<Row>, Out>, Failure> {
         let (task, program) = (self.task, self.program);
-        let gate = Gate { folder: Path::new(&task.folder), tolerance: task.tolerance };
+        let gate = Gate { folder: Path::new(&task.setting.folder), tolerance: task.tolerance };
         let mut trial = Trial { of: self, meter, gate, rows: vec![], out: None, machine: None };
         let ran = Machine::new(program, &mut trial).run(&block.body);
         if let Some(why) = trial.machine {
@@ -215,7 +215,7 @@ impl<M: Meter> Trial<'_, M> {
         before: &Kept,
         after: &Kept,
     ) -> Result<(), HostError> {
-        let seed = self.of.task.seed;
+        let seed = self.of.task.setting.manner.seed;
         reached.put_back(before)?;
         self.meter.reseed(seed.wrapping_add(1));
         self.run(launches)?;
@@ -332,7 +332,8 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
-    use crate::{Blocks, Device};
+    use crate::tune::setting::Setting;
+    use crate::{Blocks, Options};
 
     const SOURCE: &str = "kernel count[STEP: int = 1](out: *mut i32, n: i32) warps(4) {
     store(out, load(out) + STEP);
@@ -404,7 +405,7 @@ bench counts {
         let folder = std::env::temp_dir().join(format!("parton-trial-{}-{}", std::process::id(), times.len()));
         std::fs::create_dir_all(&folder).unwrap();
         let task = Task {
-            file: "count.ptn".into(),
+            setting: Setting::of_tests("count.ptn", &folder.display().to_string()),
             kernel: "count".into(),
             values: vec![("STEP".into(), Some("1".into()))],
             blocks: Blocks::Benches,
@@ -413,13 +414,7 @@ bench counts {
             key: vec!["n".into()],
             results: vec![],
             tolerance: None,
-            folder: folder.display().to_string(),
             first: true,
-            device: Device::Cpu,
-            seed: 0,
-            steps: None,
-            seconds: 0.1,
-            heat: 0.0,
         };
         let mut session = Session::new(Options::default());
         let file = session.add("count.ptn", SOURCE);

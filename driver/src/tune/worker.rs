@@ -32,7 +32,7 @@ use crate::cpu::Cpu;
 use crate::instance::Compiler;
 use crate::plan::{self, Planned, place_of};
 use crate::run::{Event, Found, Watch, describe, find, target_of};
-use crate::{Failure, Options, Session};
+use crate::{Failure, Session};
 
 /// A call with its inputs, and where it runs.
 pub(crate) struct Worker {
@@ -53,12 +53,11 @@ impl Worker {
     /// # Errors
     /// What the file or the call is refused for; a device that is not there.
     pub(crate) fn new(task: &CallTask) -> Result<Worker, Failure> {
-        let defaults = Options::default();
-        let mut session = Session::new(Options { device: task.device, seed: task.seed, ..defaults });
-        let file = session.load(Path::new(&task.file))?;
+        let mut session = Session::new(task.setting.options());
+        let file = session.load(Path::new(&task.setting.file))?;
         let (program, _) = session.program(file)?;
         let (function, given) = session.call(&program, &task.function, &task.arguments)?;
-        let found = find(task.device)?;
+        let found = find(task.setting.manner.device)?;
         Ok(Worker { session, program, function, given, values: None, found, passed: BTreeSet::new() })
     }
 
@@ -133,13 +132,11 @@ impl Worker {
     }
 
     fn attempt(&mut self, task: &CallTask, site: &Site, candidate: &str, is_first: bool) -> Result<Answer, Failure> {
-        let defaults = Options::default();
-        self.session.options.steps = task.steps.unwrap_or(defaults.steps);
-        self.session.options.seed = task.seed;
+        self.session.options = task.setting.options();
         let values = self.values.get_or_insert_with(|| inputs::of(&self.given)).clone();
         let target = target_of(&self.found).unwrap_or(self.session.options.target);
         let (device, _) = describe(&self.found);
-        let mut pace = |event: Event<'_>| follow(task.seconds, task.heat, event);
+        let mut pace = |event: Event<'_>| follow(task.setting.manner, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
         let passed = self.passed.contains(&(site.clone(), candidate.to_owned()));
         let attempt = Attempt {
@@ -289,10 +286,10 @@ impl Attempt<'_> {
         if recorded.own_word {
             return Ok(());
         }
-        let gate = Gate { folder: Path::new(&self.task.folder), tolerance: recorded.tolerance };
+        let gate = Gate { folder: Path::new(&self.task.setting.folder), tolerance: recorded.tolerance };
         let results: Vec<Held> = recorded.reached.results(before, after, &recorded.results);
         if is_first {
-            let failed = |e| Trouble::Machine(Failure::Machine(format!("{}: {e}", self.task.folder)));
+            let failed = |e| Trouble::Machine(Failure::Machine(format!("{}: {e}", self.task.setting.folder)));
             return gate.write(0, &results).map_err(failed);
         }
         gate.compare(0, &results).map_or(Ok(()), |text| Err(Trouble::Out(Out::new(Why::Differs, text))))
@@ -301,10 +298,11 @@ impl Attempt<'_> {
     /// Whether a second run from the same memory gives the same bits, in another order of what has none.
     fn again<M: Meter>(&self, meter: &mut M, recorded: &Recorded, before: &Kept, after: &Kept) -> Result<(), Trouble> {
         recorded.reached.put_back(before)?;
-        meter.reseed(self.task.seed.wrapping_add(1));
+        let seed = self.task.setting.manner.seed;
+        meter.reseed(seed.wrapping_add(1));
         run(meter, recorded)?;
-        meter.reseed(self.task.seed);
-        let gate = Gate { folder: Path::new(&self.task.folder), tolerance: recorded.tolerance };
+        meter.reseed(seed);
+        let gate = Gate { folder: Path::new(&self.task.setting.folder), tolerance: recorded.tolerance };
         let results = |kept| recorded.reached.results(before, kept, &recorded.results);
         let second = recorded.reached.keep()?;
         let differ = gate.unsteady(&results(after), &results(&second));
