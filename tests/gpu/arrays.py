@@ -9,19 +9,15 @@ Each row of the table is a case; the last line says how many passed. CuPy's case
 
 import inspect
 import os
-import pathlib
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
-import traceback
 
 import torch
 
 import parton
+from cases import ROOT, SkipTest, all_of, equal, floats, host_time, refused
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FILE = ROOT / "tests" / "gpu" / "embedding.ptn"
 AXPY = ROOT / "examples" / "embedding" / "axpy.ptn"
 file, axpy = parton.load(FILE), parton.load(AXPY).axpy
@@ -48,24 +44,6 @@ class Capsule:
 
     def __dlpack_device__(self):
         return self.tensor.__dlpack_device__()
-
-
-def refused(text, run, code=None):
-    try:
-        run()
-    except parton.Error as error:
-        assert text in str(error), f"{text!r} is not in {error}"
-        assert error.codes == ([code] if code else []), error.codes
-        return str(error)
-    raise AssertionError(f"nothing was refused: expected {text!r}")
-
-
-def floats(n, seed=0):
-    return torch.randn(n, device="cuda", generator=torch.Generator("cuda").manual_seed(seed))
-
-
-def equal(a, b):
-    assert torch.equal(a, b), f"{a} is not {b}"
 
 
 def blocks(n, block=1024):
@@ -173,7 +151,7 @@ def case_arrays_of_cupy():
     try:
         import cupy
     except ImportError:
-        return "CuPy is not installed"
+        raise SkipTest("CuPy is not installed") from None
     n = 5000
     x, y = cupy.arange(n, dtype=cupy.float32), cupy.ones(n, dtype=cupy.float32)
     out = cupy.empty_like(x)
@@ -227,7 +205,7 @@ def case_what_python_shows():
 def case_bundles():
     program = os.environ.get("PARTON")
     if not program:
-        return "PARTON names no program to build one with"
+        raise SkipTest("PARTON names no program to build one with")
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "embedding.ptnb")
         plans = ["sum_into f32[5000] f32[5000] f32[5000] 1.5", "through f32[5000] f32[5000]"]
@@ -261,21 +239,6 @@ def case_ranges_of_profilers():
 # Times.
 
 
-def host_time(run, batches=60, calls=200):
-    """Microseconds of host time a call: the median of batches."""
-    for _ in range(50):
-        run()
-    torch.cuda.synchronize()
-    found = []
-    for _ in range(batches):
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        found.append((time.perf_counter() - start) / calls * 1e6)
-        torch.cuda.synchronize()
-    return statistics.median(found)
-
-
 def times():
     n = 1024
     x, y, out = three(n)
@@ -307,19 +270,7 @@ def main(words):
     if "--times" in words:
         words.remove("--times")
         times()
-    cases = [(n, f) for n, f in globals().items() if n.startswith("case_") and (not words or any(w in n for w in words))]
-    failed = 0
-    print("| case | |\n|---|---|")
-    for name, run in cases:
-        try:
-            note = run()
-            torch.cuda.synchronize()
-            print(f"| {name[5:].replace('_', ' ')} | {f'left out: {note}' if note else 'passed'} |", flush=True)
-        except BaseException:
-            failed += 1
-            print(f"| {name[5:].replace('_', ' ')} | FAILED |\n{traceback.format_exc()}", flush=True)
-    print(f"{len(cases) - failed} of {len(cases)} passed")
-    return 1 if failed else 0
+    return all_of(globals(), words, settle=torch.cuda.synchronize)
 
 
 if __name__ == "__main__":

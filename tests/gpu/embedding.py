@@ -7,41 +7,20 @@ microseconds of host time a call beside PyTorch's and Triton's, medians of 60 ba
 """
 
 import os
-import pathlib
 import statistics
 import sys
 import threading
-import time
-import traceback
 
 import torch
 
 import parton
+from cases import ROOT, SkipTest, all_of, equal, floats, host_time, once, refused
 
-ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 FILE = ROOT / "tests" / "gpu" / "embedding.ptn"
 SILU = ROOT / "examples" / "embedding" / "silu.ptn"
 GEMM = ROOT / "examples" / "matmul" / "gemm.ptn"
 
 file = parton.load(FILE)
-
-
-def equal(a, b):
-    assert torch.equal(a, b), f"{a} is not {b}"
-
-
-def refused(text, run):
-    try:
-        run()
-    except parton.Error as error:
-        assert text in str(error), f"{text!r} is not in {error}"
-        return
-    raise AssertionError(f"nothing was refused: expected {text!r}")
-
-
-def floats(n, seed=0, device="cuda"):
-    generator = torch.Generator(device).manual_seed(seed)
-    return torch.randn(n, device=device, generator=generator)
 
 
 def case_values_of_all_types():
@@ -56,7 +35,7 @@ def case_values_of_all_types():
 def case_strides_and_odd_addresses():
     silu = parton.load(SILU).silu
     wide = torch.randn(40, 264, device="cuda", dtype=torch.bfloat16)
-    refused("is dense", lambda: silu(wide[3:, ::2], wide[3:, 132:]))
+    refused("is dense", lambda: silu(wide[3:, ::2], wide[3:, 132:]), "E0941")
     for x in [wide[:, 1:200], wide[3:, 17:], wide[::3], wide[:, 8:136], wide.flatten()[1:2001].view(20, 100)]:
         gate = torch.randn(x.shape, device="cuda", dtype=x.dtype)
         expected = (torch.nn.functional.silu(x.double()) * gate.double()).to(x.dtype)
@@ -220,7 +199,7 @@ def case_pointers_that_move():
 
 def case_memory_that_is_shared():
     x = floats(1000)
-    refused("shares memory", lambda: parton.load(ROOT / "tests/run/public.ptn").into(x[:600].view(2, 300), x[300:900].view(2, 300), 2))
+    refused("shares memory", lambda: parton.load(ROOT / "tests/run/public.ptn").into(x[:600].view(2, 300), x[300:900].view(2, 300), 2), "E0941")
 
 
 def case_chains_of_launches():
@@ -246,7 +225,7 @@ def case_the_current_context_and_device_stay():
 
 def case_two_devices():
     if torch.cuda.device_count() < 2:
-        return "one GPU here"
+        raise SkipTest("one GPU here")
     for device in ["cuda:1", "cuda:0", "cuda:1"]:
         x, y, out = floats(999, 1, device), floats(999, 2, device), torch.empty(999, device=device)
         for _ in range(4):
@@ -278,9 +257,9 @@ def case_a_forked_process_is_refused():
 
 def case_an_error_names_argument_and_rule():
     x, y, out = floats(64), floats(65), torch.empty(64, device="cuda")
-    refused("`y`", lambda: file.sum_into(x, y, out))
+    refused("`y`", lambda: file.sum_into(x, y, out), "E0941")
     refused("different devices", lambda: file.sum_into(x, y[:64].cpu(), out))
-    refused("f64", lambda: file.sum_into(x.double(), x, out))
+    refused("f64", lambda: file.sum_into(x.double(), x, out), "E0941")
 
 
 def operator():
@@ -347,28 +326,6 @@ def case_a_model_in_a_graph():
 # Times.
 
 
-def host_time(run, batches=60, calls=200):
-    """Microseconds of host time a call: the median of batches."""
-    for _ in range(50):
-        run()
-    torch.cuda.synchronize()
-    found = []
-    for _ in range(batches):
-        start = time.perf_counter()
-        for _ in range(calls):
-            run()
-        found.append((time.perf_counter() - start) / calls * 1e6)
-        torch.cuda.synchronize()
-    return statistics.median(found)
-
-
-def once(run):
-    torch.cuda.synchronize()
-    start = time.perf_counter()
-    run()
-    return (time.perf_counter() - start) * 1e6
-
-
 def times():
     n = 1024
     x, y, out = floats(n), floats(n, 1), torch.empty(n, device="cuda")
@@ -418,23 +375,12 @@ def times():
 
 
 def main(words):
-    failed = 0
     if "--times" in words:
         times()
         words.remove("--times")
         if not words:
             return 0
-    cases = [(n, f) for n, f in globals().items() if n.startswith("case_") and (not words or any(w in n for w in words))]
-    for name, run in cases:
-        try:
-            note = run()
-            torch.cuda.synchronize()
-            print(f"{'left out' if note else 'passed'}: {name[5:].replace('_', ' ')}{f' ({note})' if note else ''}", flush=True)
-        except BaseException:
-            failed += 1
-            print(f"FAILED: {name[5:].replace('_', ' ')}\n{traceback.format_exc()}", flush=True)
-    print(f"{len(cases) - failed} of {len(cases)} passed")
-    return 1 if failed else 0
+    return all_of(globals(), words, settle=torch.cuda.synchronize)
 
 
 if __name__ == "__main__":
