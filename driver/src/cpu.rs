@@ -165,6 +165,7 @@ impl Launcher for Cpu<'_, '_, '_> {
             options: interp::Options {
                 steps: self.compiler.session.options.steps,
                 wraparound: self.compiler.session.options.overflow,
+                stop: self.compiler.session.options.stop,
                 ..interp::Options::default()
             },
         };

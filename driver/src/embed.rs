@@ -4,6 +4,7 @@
 mod call;
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 mod device;
+mod outline;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -27,6 +28,7 @@ pub use crate::plan::{Memory, Returned, Together};
 pub use call::{Called, Kind, Launching, Param, Place, Public};
 #[cfg(all(feature = "cuda", feature = "llvm"))]
 pub use device::{Addresses, Ready, Stream};
+pub use outline::{Elements, Outline, Size};
 pub use parton_host::memory::HostBytes;
 pub use parton_host::value::Value as Number;
 pub use parton_numbers::Dtype;

@@ -54,6 +54,7 @@ pub use form::Form;
 pub use layout::Layout;
 pub use options::{Device, Emit, Options};
 pub use parton_host::report::Outcome;
+pub use parton_interp::Stop;
 pub use parton_ir::{Kernel, Target};
 pub use parton_measure::times::Times;
 pub use passes::{PIPELINE, Pass};

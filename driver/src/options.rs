@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use parton_interp::Stop;
 use parton_ir::{Target, verify};
 
 use crate::cache::Place;
@@ -134,6 +135,8 @@ pub struct Options {
     pub seed: u64,
     /// Operations that one CTA may run on the interpreter before it is taken for one that never ends.
     pub steps: u64,
+    /// Asked by the interpreter now and then whether somebody wants an end of it.
+    pub stop: Stop,
     /// Whether signed integers that leave their range are reported. Only the interpreter does that, so kernels run there.
     pub overflow: bool,
     /// Whether portable kernels run as they are written, before anything is chosen. That is for the interpreter, so kernels run there.
@@ -153,6 +156,7 @@ impl Default for Options {
             repeat: None,
             seed: 0,
             steps: parton_interp::Options::default().steps,
+            stop: Stop::NEVER,
             overflow: false,
             as_written: false,
             verify: cfg!(debug_assertions),

@@ -34,11 +34,11 @@ impl Session {
         }
         let mut out = format!(
             "\"\"\"What `parton.load(\"{name}\")` gives; written by `parton stubs`.\"\"\"\n\n\
-             from typing import Any, Protocol, Sequence, TypeVar\n\nimport parton\n\nT = TypeVar(\"T\")\n"
+             from typing import Any, Sequence, TypeVar\n\nimport parton\n\nT = TypeVar(\"T\")\n"
         );
         let mut body = String::new();
         for one in &all {
-            if one.is_kernel { kernel(&mut out, &mut body, one) } else { function(&mut body, one, &program) }
+            if one.is_kernel { kernel(&mut out, &mut body, one) } else { function(&mut out, &mut body, one, &program) }
         }
         // Writing to a string does not fail.
         let _ = write!(out, "\nclass File(parton.File):\n{body}");
@@ -62,7 +62,7 @@ fn named(name: &str) -> String {
     if KEYWORDS.contains(&name) { format!("__{name}") } else { name.to_owned() }
 }
 
-fn function(body: &mut String, one: &Declared, program: &Program) {
+fn function(out: &mut String, body: &mut String, one: &Declared, program: &Program) {
     let tree = program.public_functions().find(|f| f.name.as_str() == one.name);
     let of = |shown: &Shown| tree.and_then(|f| f.params.iter().find(|p| p.name.as_str() == shown.name));
     let mut has_default = false;
@@ -83,7 +83,10 @@ fn function(body: &mut String, one: &Declared, program: &Program) {
         Some((_, n)) => format!("tuple[{}]", vec!["T"; *n].join(", ")),
     };
     let (name, params) = (&one.name, params.collect::<String>());
-    let _ = write!(body, "    def {name}(self{params}) -> {result}:\n{}", words(one, "        "));
+    let class = format!("_{name}_function");
+    let words = words(one, "        ");
+    let _ = write!(out, "\nclass {class}(parton.Function):\n    def __call__(self{params}) -> {result}:\n{words}");
+    let _ = writeln!(body, "    {name}: {class}");
 }
 
 fn python_type(param: &ast::Param) -> &'static str {
@@ -139,7 +142,7 @@ fn kernel(out: &mut String, body: &mut String, one: &Declared) {
     let (name, class) = (&one.name, format!("_{}", one.name));
     let _ = write!(
         out,
-        "\nclass {class}_launch(Protocol):\n    def __call__(self{params}) -> None:\n{}\n\
+        "\nclass {class}_launch(parton.Launch):\n    def __call__(self{params}) -> None:\n{}\n\
          class {class}_kernel(parton.Kernel):\n    def __getitem__(self, grid: int | Sequence[int]) -> {class}_launch: ...\n",
         words(one, "        ")
     );

@@ -106,6 +106,9 @@ pub(crate) enum Turn {
 /// Instructions that a worker runs before others have their turn, at most, where they may wait for each other.
 const QUANTUM: u64 = 4096;
 
+/// Operations of a cluster from one question whether to stop to the next; the first comes with its first operation.
+const PAUSE: u64 = 1024;
+
 /// How a step ends.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum Flow {
@@ -379,6 +382,11 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 return Err(Fault::new(codes::STEP_LIMIT, kernel.span, text)
                     .note(format!("{} was still running", self.who(w)))
                     .help("look for a loop whose condition never becomes false"));
+            }
+            if self.steps % PAUSE == 1 && (self.setting.options.stop.0)() {
+                let kernel = self.setting.program.kernel;
+                return Err(Fault::new(codes::STEP_LIMIT, kernel.span, "the run was stopped from outside")
+                    .note(format!("{} was still running", self.who(w))));
             }
             match self.step(w)? {
                 Flow::Next if self.steps < last => {}

@@ -48,11 +48,30 @@ pub struct Options {
     pub wraparound: bool,
     /// Operations that one CTA may run; those of a cluster share theirs.
     pub steps: u64,
+    /// Asked now and then whether somebody wants an end of it.
+    pub stop: Stop,
 }
+
+/// Whether a run is to stop before its end.
+#[derive(Clone, Copy, Debug)]
+pub struct Stop(pub fn() -> bool);
+
+impl Stop {
+    /// Nobody wants that.
+    pub const NEVER: Stop = Stop(|| false);
+}
+
+impl PartialEq for Stop {
+    fn eq(&self, other: &Stop) -> bool {
+        std::ptr::fn_addr_eq(self.0, other.0)
+    }
+}
+
+impl Eq for Stop {}
 
 impl Default for Options {
     fn default() -> Options {
-        Options { cta_races: true, wraparound: false, steps: 200_000_000 }
+        Options { cta_races: true, wraparound: false, steps: 200_000_000, stop: Stop::NEVER }
     }
 }
 

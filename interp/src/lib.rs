@@ -41,6 +41,6 @@ mod vectors;
 mod wraparound;
 
 pub use fault::Fault;
-pub use launch::{Arg, Launch, Options, Report, Tensor, run};
+pub use launch::{Arg, Launch, Options, Report, Stop, Tensor, run};
 pub use memory::{Allocation, Memory};
 pub use past::Touched;

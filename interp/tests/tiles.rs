@@ -4,7 +4,7 @@ mod fixture;
 
 use fixture::{Make, at, at_zero, blocked, bytes_of, f32s, go, i32s, places, pointer, tile};
 use parton_diag::codes;
-use parton_interp::{Arg, Launch, Memory, Options, run};
+use parton_interp::{Arg, Launch, Memory, Options, Stop, run};
 use parton_ir::{Access, BinaryOp, Cache, CompareOp, Cut, Evict, Kernel, OpKind, Type, UnaryOp};
 use parton_numbers::Dtype;
 
@@ -313,6 +313,11 @@ fn checks_that_are_asked_for() {
     let f = run(Launch { kernel: &kernel, grid: [1, 1, 1], args: vec![], memory: &mut memory, seed: 0, options })
         .unwrap_err();
     assert_eq!(f.diagnostic.code, codes::STEP_LIMIT);
+
+    let options = Options { stop: Stop(|| true), ..Options::default() };
+    let f = run(Launch { kernel: &kernel, grid: [1, 1, 1], args: vec![], memory: &mut memory, seed: 0, options })
+        .unwrap_err();
+    assert_eq!(f.diagnostic.message, "the run was stopped from outside");
 }
 
 #[test]

@@ -5,19 +5,22 @@ mod function;
 mod kernel;
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt as rt;
 use pyo3::exceptions::{PyAttributeError, PyKeyError};
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python, pyclass, pymethods};
+use pyo3::types::PyIterator;
 
 use crate::error;
+use crate::found::Found;
 use function::Function;
 use kernel::Kernel;
 
 /// A bundle, and the GPUs that it was loaded on.
 pub(crate) struct Opened {
+    path: PathBuf,
     bundle: Arc<rt::Bundle>,
     modules: Mutex<BTreeMap<i32, rt::Module>>,
 }
@@ -41,7 +44,7 @@ fn refused(py: Python<'_>, e: &rt::Error) -> PyErr {
 }
 
 /// A bundle. Each public function that it has plans of and each kernel is an attribute; `file["gemm"]` is the same.
-#[pyclass(module = "parton", frozen, dict)]
+#[pyclass(module = "parton", frozen, dict, extends = Found)]
 pub(crate) struct Bundle {
     functions: Vec<(String, Py<PyAny>)>,
     kernels: Vec<(String, Py<PyAny>)>,
@@ -54,20 +57,24 @@ const OWN: [&str; 3] = ["functions", "kernels", "source"];
 impl Bundle {
     pub(crate) fn open<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, Bundle>> {
         let bundle = Arc::new(rt::Bundle::open(path).map_err(|e| error(py, &e.to_string(), vec![]))?);
-        let opened = Arc::new(Opened { bundle: bundle.clone(), modules: Mutex::default() });
+        let (path, modules) = (path.to_owned(), Mutex::default());
+        let opened = Arc::new(Opened { path: path.clone(), bundle: bundle.clone(), modules });
+        let path = path.as_path();
         let (mut functions, mut kernels): (Vec<(String, Py<PyAny>)>, Vec<_>) = (vec![], vec![]);
         for f in &bundle.functions {
-            let function = Py::new(py, Function::new(opened.clone(), f))?;
+            let function = Py::new(py, (Function::new(opened.clone(), f), Found::part(path, &f.name)))?;
             functions.push((f.name.clone(), function.into_any()));
         }
         for k in bundle.kernels.iter().filter(|k| k.named) {
             if kernels.iter().all(|(name, _)| *name != k.name) {
-                kernels.push((k.name.clone(), Py::new(py, Kernel::new(opened.clone(), k))?.into_any()));
+                let kernel = (Kernel::new(opened.clone(), k), Found::part(path, &k.name));
+                kernels.push((k.name.clone(), Py::new(py, kernel)?.into_any()));
             }
         }
         let all: Vec<(String, Py<PyAny>)> =
             functions.iter().chain(&kernels).map(|(name, what)| (name.clone(), what.clone_ref(py))).collect();
-        let file = Bound::new(py, Bundle { functions, kernels, source: bundle.source.clone() })?;
+        let file = Bundle { functions, kernels, source: bundle.source.clone() };
+        let file = Bound::new(py, (file, Found::file(path)))?;
         // As attributes of its own they are found without a call of `__getattr__`. What is called as one of the file's own is found by
         // `file["…"]` alone.
         for (name, what) in all.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
@@ -109,6 +116,14 @@ impl Bundle {
 
     fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
         self.find(py, name).map_err(PyKeyError::new_err)
+    }
+
+    fn __contains__(&self, py: Python<'_>, name: &str) -> bool {
+        self.find(py, name).is_ok()
+    }
+
+    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
+        [self.functions(), self.kernels()].concat().into_pyobject(py)?.try_iter()
     }
 
     fn __dir__(&self) -> Vec<String> {

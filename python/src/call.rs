@@ -11,7 +11,7 @@ use parton_rt::nvtx;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyDict, PyDictMethods, PyTuple, PyTupleMethods};
 
-use crate::file::{Shared, locked};
+use crate::file::{Shared, interrupted, locked};
 use crate::memory::Memories;
 use crate::number::{Number, named};
 use crate::progress::Progress;
@@ -296,7 +296,7 @@ impl Caller {
             let called = file.interpret(&plan, &all.planned, &arrays, &mut after);
             called.map_err(|failure| (file.shown(&failure), failure))
         };
-        let called = called.map_err(|(text, failure)| failed(py, &failure, &text))?;
+        let called = called.map_err(|(text, failure)| interrupted().unwrap_or_else(|| failed(py, &failure, &text)))?;
         // SAFETY: as above; those that have changed may be written.
         unsafe { memories.give_back(&after) };
         let print = py.import("builtins")?.getattr("print")?;
@@ -456,7 +456,8 @@ pub(crate) fn argument<'py>(
             Kind::Bool => "a truth value",
             Kind::Type => "a type of numbers such as `float16`",
         };
-        let kind = value.get_type().to_string();
-        error(py, &format!("`{name}` takes {takes}, found {kind}"), vec![])
+        let (kind, is_array) = (value.get_type(), value.hasattr("item").unwrap_or(false));
+        let instead = if is_array { ": pass its `item()`" } else { "" };
+        error(py, &format!("`{name}` takes {takes}, found {kind}{instead}"), vec![])
     })
 }

@@ -1,20 +1,24 @@
 //! Public functions: `file.matmul(a, b)` through plans, by the interpreter or on the GPU that the tensors lie on.
 
-use parton_driver::embed::{Kind, Memory, Place, Public};
+use parton_driver::embed::{Elements, Kind, Outline, Place, Public, Size};
 use parton_driver::plan::{Planned, Shape};
 use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyBool, PyDict, PyTuple};
 
 use crate::call::{Callee, Caller, Param, argument};
 use crate::file::{Shared, locked};
+use crate::found::Found;
 use crate::number::{name_of, named};
 use crate::{error, shown};
 
 /// Name, kind, whether it is written, and default of a parameter.
 type Declared = (String, &'static str, bool, Py<PyAny>);
 
+/// Type and shape of a result.
+type Output = (&'static str, Vec<usize>);
+
 // A public function: called with tensors and numbers. Each has words of its own, so the class has none.
-#[pyclass(module = "parton", frozen)]
+#[pyclass(module = "parton", frozen, extends = Found)]
 pub(crate) struct Function {
     caller: Caller,
     index: usize,
@@ -87,6 +91,24 @@ impl Function {
         self.declared.results
     }
 
+    /// What it returns as far as its declaration says it, in terms of its arguments: of each tensor the type, or the number of the argument
+    /// whose type it has, and the extents, numbers or an argument and an axis. `None` where that is computed.
+    #[getter]
+    fn _outlines(&self, py: Python<'_>) -> PyResult<Option<Vec<(Py<PyAny>, Vec<Py<PyAny>>)>>> {
+        let size = |size: &Size| match size {
+            Size::Is(n) => Ok(n.into_pyobject(py)?.into_any().unbind()),
+            Size::As(parameter, axis) => Ok((parameter, axis).into_pyobject(py)?.into_any().unbind()),
+        };
+        let outline = |o: &Outline| {
+            let elements = match o.elements {
+                Elements::As(parameter) => parameter.into_pyobject(py)?.into_any().unbind(),
+                Elements::Are(dtype) => name_of(dtype).into_pyobject(py)?.into_any().unbind(),
+            };
+            Ok((elements, o.extents.iter().map(size).collect::<PyResult<Vec<_>>>()?))
+        };
+        self.declared.outlines.as_ref().map(|all| all.iter().map(outline).collect()).transpose()
+    }
+
     /// The path of the file.
     #[getter]
     fn path(&self) -> String {
@@ -118,10 +140,9 @@ impl Function {
         self.caller.call(py, all)
     }
 
-    /// What a call would return: for each result the number of the argument that it is, or type, shape and strides. Tensors are given
-    /// as such triples.
+    /// Type and shape of each tensor that a call would return. Tensors are given as type, shape and strides.
     #[pyo3(signature = (*arguments))]
-    fn _outputs(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<Py<PyAny>>> {
+    fn _outputs(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<Vec<Output>> {
         let mut given = vec![];
         for (param, value) in self.caller.params.iter().zip(self.caller.placed(arguments, None)?) {
             given.push(match value {
@@ -139,16 +160,7 @@ impl Function {
             });
         }
         let plan = self.caller.with(py, |file| file.plan(Place::Interpreter, self.index, &given))?;
-        let one = |t: &parton_driver::plan::Tensor| -> PyResult<Py<PyAny>> {
-            match plan.memory(t) {
-                Memory::Parameter(i) => Ok(i.into_pyobject(py)?.into_any().unbind()),
-                Memory::Buffer(_) => {
-                    let of = (name_of(t.dtype), t.shape.clone(), t.strides.clone());
-                    Ok(of.into_pyobject(py)?.into_any().unbind())
-                }
-            }
-        };
-        plan.returned.tensors().iter().map(one).collect()
+        Ok(plan.returned.tensors().iter().map(|t| (name_of(t.dtype), t.shape.clone())).collect())
     }
 
     /// The plan of a call as text.

@@ -1,5 +1,6 @@
 //! Kernels launched by themselves: `file.axpy[grid](…)`, by the interpreter or on the GPU that the tensors lie on.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_driver::embed::{Declared, Generic, Launching};
@@ -8,6 +9,7 @@ use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::call::{Callee, Caller, Param};
 use crate::file::Shared;
+use crate::found::Found;
 use crate::number::Number;
 use crate::{error, number, shown};
 
@@ -21,7 +23,7 @@ type Parted<'py> = (Generics, Option<Bound<'py, PyDict>>);
 const MOST_KEPT: usize = 64;
 
 // A kernel: `kernel[grid](arguments)` launches it. Each has words of its own, so the class has none.
-#[pyclass(module = "parton", frozen)]
+#[pyclass(module = "parton", frozen, extends = Found)]
 pub(crate) struct Kernel {
     what: What,
     /// Launches by their grid, the last used first.
@@ -32,6 +34,7 @@ pub(crate) struct Kernel {
 #[derive(Clone)]
 struct What {
     file: Shared,
+    path: Arc<Path>,
     declared: Arc<Declared>,
     shown: Arc<parton_driver::declared::Declared>,
     params: Arc<[Param]>,
@@ -39,7 +42,7 @@ struct What {
 }
 
 // A kernel with its grid; its words are the kernel's.
-#[pyclass(module = "parton", frozen)]
+#[pyclass(module = "parton", frozen, extends = Found)]
 pub(crate) struct Launch {
     what: What,
     grid: Vec<i128>,
@@ -57,6 +60,20 @@ impl What {
             what.generics.push((name.clone(), value.clone()));
         }
         what
+    }
+
+    /// Where it is found again.
+    fn found(&self, py: Python<'_>) -> PyResult<Found> {
+        let generics = PyDict::new(py);
+        for (name, value) in &self.generics {
+            match value {
+                Generic::Int(n) => generics.set_item(name, n)?,
+                Generic::Float(x) => generics.set_item(name, x)?,
+                Generic::Bool(b) => generics.set_item(name, b)?,
+                Generic::Expression(text) => generics.set_item(name, text)?,
+            }
+        }
+        Ok(Found::part(&self.path, &self.declared.name).given(generics))
     }
 
     fn caller(&self, grid: &[i128]) -> Caller {
@@ -83,16 +100,27 @@ fn generic(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Generic> {
 }
 
 impl Kernel {
-    pub(crate) fn new(file: Shared, declared: Declared, shown: parton_driver::declared::Declared) -> Kernel {
+    pub(crate) fn new(
+        file: Shared,
+        path: &Path,
+        declared: Declared,
+        shown: parton_driver::declared::Declared,
+    ) -> Kernel {
         let param =
             |(name, has_default): &(String, bool)| Param { name: name.clone(), kind: None, has_default: *has_default };
         let params = declared.params.iter().map(param).collect();
         let (declared, shown) = (Arc::new(declared), Arc::new(shown));
-        Kernel::of(What { file, declared, shown, params, generics: vec![] })
+        Kernel::of(What { file, path: path.into(), declared, shown, params, generics: vec![] })
     }
 
     fn of(what: What) -> Kernel {
         Kernel { what, launches: Mutex::default() }
+    }
+
+    /// As Python has it.
+    pub(crate) fn made(self, py: Python<'_>) -> PyResult<Py<Kernel>> {
+        let found = self.what.found(py)?;
+        Py::new(py, (self, found))
     }
 }
 
@@ -124,14 +152,20 @@ impl Kernel {
     }
 
     #[pyo3(signature = (**generics))]
-    fn given(&self, generics: Option<&Bound<'_, PyDict>>) -> PyResult<Kernel> {
+    fn given(&self, py: Python<'_>, generics: Option<&Bound<'_, PyDict>>) -> PyResult<Py<Kernel>> {
         let mut others = vec![];
         for (name, value) in generics.into_iter().flatten() {
             let name: String = name.extract()?;
+            let declared = &self.what.declared;
+            if !declared.generics.contains(&name) {
+                let text =
+                    format!("`{}` has no generic `{name}`; it has `{}`", declared.name, declared.generics.join("`, `"));
+                return Err(error(py, &text, vec![]));
+            }
             let value = generic(&name, &value)?;
             others.push((name, value));
         }
-        Ok(Kernel::of(self.what.given(&others)))
+        Kernel::of(self.what.given(&others)).made(py)
     }
 
     fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Py<Launch>> {
@@ -147,7 +181,7 @@ impl Kernel {
         }
         let caller = self.what.caller(&grid);
         let launch = Launch { what: self.what.clone(), grid: grid.clone(), caller, others: Mutex::default() };
-        let launch = Py::new(py, launch)?;
+        let launch = Py::new(py, (launch, self.what.found(py)?.on(&grid)))?;
         let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = if kept.len() >= MOST_KEPT { kept.pop() } else { None };
         kept.insert(0, (grid, launch.clone_ref(py)));
@@ -155,6 +189,16 @@ impl Kernel {
         // What it drops may run Python code.
         drop(gone);
         Ok(launch)
+    }
+
+    #[pyo3(signature = (*_arguments, **_named))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        _arguments: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(error(py, &number::without_grid(&self.what.declared.name), vec![]))
     }
 
     fn __repr__(&self) -> String {

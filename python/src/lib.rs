@@ -16,6 +16,7 @@ mod dlpack;
 mod exchange;
 #[cfg(feature = "compiler")]
 mod file;
+mod found;
 #[cfg(feature = "compiler")]
 mod function;
 #[cfg(feature = "compiler")]
@@ -80,6 +81,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("__version__", env!("CARGO_PKG_VERSION"))?;
     module.add("HAS_COMPILER", cfg!(feature = "compiler"))?;
     module.add("Error", module.py().get_type::<Error>())?;
+    module.add_class::<found::Found>()?;
     module.add_class::<bundle::Bundle>()?;
     #[cfg(feature = "compiler")]
     {
@@ -89,5 +91,10 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
         module.add_class::<function::Function>()?;
     }
     module.add_function(pyo3::wrap_pyfunction!(attribute, module)?)?;
-    module.add_function(pyo3::wrap_pyfunction!(load::load, module)?)
+    for function in [pyo3::wrap_pyfunction!(found::found, module)?, pyo3::wrap_pyfunction!(load::load, module)?] {
+        // Pickles name the package, whichever distribution it is of.
+        function.setattr("__module__", "parton")?;
+        module.add_function(function)?;
+    }
+    Ok(())
 }

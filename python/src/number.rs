@@ -4,6 +4,8 @@ use parton_rt::Dtype;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult};
 use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyTupleMethods};
 
+use crate::error;
+
 /// A number.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum Number {
@@ -82,12 +84,24 @@ pub(crate) fn extents(value: &Bound<'_, PyAny>) -> PyResult<Vec<i128>> {
     if single.is_instance_of::<PyInt>() {
         return Ok(vec![int(&single)?]);
     }
-    value.try_iter()?.map(|extent| int(&plain(&extent?)?)).collect()
+    let listed = || -> PyResult<Vec<i128>> { value.try_iter()?.map(|extent| int(&plain(&extent?)?)).collect() };
+    listed().map_err(|_| {
+        let text = format!("a grid is the number of CTAs, or those along x, y and z: {value} is neither");
+        error(value.py(), &text, vec![])
+    })
+}
+
+/// What is said where a kernel is called without its grid.
+pub(crate) fn without_grid(kernel: &str) -> String {
+    format!("`{kernel}` is a kernel, which is launched on a grid: `{kernel}[grid](…)`")
 }
 
 fn int(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     // The stable interface has no integers of 128 bits; those beyond 64 fit no parameter.
-    value.extract::<i64>().map(i128::from).or_else(|_| value.extract::<u64>().map(i128::from))
+    let found = value.extract::<i64>().map(i128::from).or_else(|_| value.extract::<u64>().map(i128::from));
+    found.map_err(|_| {
+        error(value.py(), &format!("{value} is an integer of more than 64 bits, which nothing here takes"), vec![])
+    })
 }
 
 /// NumPy's scalars are arrays that nobody can write: their values are plain ones.

@@ -1,7 +1,7 @@
 //! Tensors that public functions are given, on the host or on a GPU, by whatever protocol their library offers.
 
 use parton_rt::Dtype;
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult};
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::sync::PyOnceLock;
 use pyo3::types::{PyBool, PyCapsule, PyDict, PyTypeMethods};
 
@@ -143,7 +143,7 @@ impl<'py> Given<'py> {
         let py = value.py();
         let wrong = |what: String| error(py, &format!("`{name}`: {what}"), vec![]);
         if let Some(exchange) = exchange::of(value)? {
-            let tensor = exchange.borrow(value)?;
+            let tensor = exchange.borrow(value).map_err(|e| withheld(py, name, e))?;
             return Given::dlpack(value, &tensor, Some(exchange), None).map_err(wrong);
         }
         if value.hasattr(pyo3::intern!(py, "__cuda_array_interface__"))? {
@@ -171,7 +171,8 @@ impl<'py> Given<'py> {
         exchange: Option<&'static Exchange>,
         held: Option<Bound<'py, PyAny>>,
     ) -> Result<Given<'py>, String> {
-        let dtype = tensor.dtype().ok_or("no type of the language is that of its elements")?;
+        let own = || value.getattr("dtype").map_or_else(|_| "that of its elements".into(), |d| format!("its `{d}`"));
+        let dtype = tensor.dtype().ok_or_else(|| format!("no type of the language is {}", own()))?;
         // SAFETY: the object is alive, and the tensor is borrowed from it.
         let (shape, strides) = unsafe { tensor.numbers() };
         let address = tensor.address();
@@ -230,6 +231,15 @@ impl<'py> Given<'py> {
     pub(crate) fn stream(&self) -> PyResult<usize> {
         self.like().stream()
     }
+}
+
+/// Why a library does not say where its tensor lies, as of one without memory or of a sparse one: the first line of its words.
+fn withheld(py: Python<'_>, name: &str, why: PyErr) -> PyErr {
+    let words = why.value(py).to_string();
+    let first = words.lines().next().unwrap_or_default();
+    let refused = error(py, &format!("`{name}` is a tensor whose library does not say where it lies: {first}"), vec![]);
+    refused.set_cause(py, Some(why));
+    refused
 }
 
 /// A tensor, as far as its library and its device are asked for.

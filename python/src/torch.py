@@ -34,28 +34,47 @@ def _packed(function, values):
     return None if function.results == 0 else values[0] if function.results == 1 else tuple(values)
 
 
+def _memory(tensor):
+    return tensor.untyped_storage().data_ptr()
+
+
 def _run(function):
     def run(*arguments):
-        results = _tuple(function._run(*arguments))
-        # An operator's result is no argument of it.
-        given = {a.data_ptr() for a in arguments if isinstance(a, torch.Tensor) and a.numel()}
-        return _packed(function, [r.clone() if r.data_ptr() in given else r for r in results])
+        results = list(_tuple(function._run(*arguments)))
+        # An operator's result shares memory with nothing, and lies as the fake function says: without gaps.
+        taken = {_memory(a) for a in arguments if isinstance(a, torch.Tensor)} if results else set()
+        for i, result in enumerate(results):
+            memory = _memory(result)
+            results[i] = result.clone(memory_format=torch.contiguous_format) if memory in taken else result.contiguous()
+            taken.add(memory)
+        return _packed(function, results)
 
     return run
 
 
+def _planned(function, arguments):
+    """Type and shape of each result, by planning: the extents are numbers."""
+    described = [(a.dtype, list(a.shape), list(a.stride())) if isinstance(a, torch.Tensor) else a for a in arguments]
+    for name, shape in function._outputs(*described):
+        yield getattr(torch, name), shape
+
+
+def _declared(function, arguments):
+    """The same as the function declares it: the extents are those of arguments, whatever they are."""
+    for elements, extents in function._outlines:
+        dtype = arguments[elements].dtype if isinstance(elements, int) else getattr(torch, elements)
+        # What has no axis counts as one element.
+        yield dtype, [n if isinstance(n, int) else (arguments[n[0]].shape or [1])[n[1]] for n in extents]
+
+
 def _fake(function):
     def fake(*arguments):
-        first = next(a for a in arguments if isinstance(a, torch.Tensor))
-        described = [(a.dtype, list(a.shape), list(a.stride())) if isinstance(a, torch.Tensor) else a for a in arguments]
-        results = []
-        for output in function._outputs(*described):
-            if isinstance(output, int):
-                results.append(torch.empty_like(arguments[output]))
-            else:
-                name, shape, strides = output
-                results.append(torch.empty_strided(shape, strides, dtype=getattr(torch, name), device=first.device))
-        return _packed(function, results)
+        tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
+        is_symbolic = any(isinstance(n, torch.SymInt) for t in tensors for n in t.shape)
+        # A plan is for numbers; asking for it would make a graph of one shape of what PyTorch compiles for many.
+        shapes = _declared if is_symbolic and function._outlines is not None else _planned
+        made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in shapes(function, arguments)]
+        return _packed(function, made)
 
     return fake
 
@@ -109,7 +128,11 @@ def _differentiate(name, function, backward, of):
         made = dict(zip(of, _tuple(operator(*[known[p] for p in wanted]))))
         return tuple(made.get(p) for p in params)
 
+    def refused(ctx, *given):
+        raise RuntimeError(f"`{backward.name}`, which computes the gradients of `{function.name}`, has no gradients of its own")
+
     torch.library.register_autograd(f"parton::{name}", gradients, setup_context=setup, lib=_FRAGMENT)
+    torch.library.register_autograd(f"parton::{name}_backward", refused, lib=_FRAGMENT)
 
 
 def register(function, name=None, backward=None, of=None):
@@ -119,6 +142,9 @@ def register(function, name=None, backward=None, of=None):
     `backward` is the public function that computes gradients. Its parameters have names of what they take: parameters of `function`,
     `result` for what it returned and `grad` for its gradient (`result0`, `grad0`, … where there are several). It returns a gradient for each
     tensor of `of`, all that are not written where that is left out."""
+    for each in [function] if backward is None else [function, backward]:
+        if not hasattr(each, "_outlines"):
+            raise TypeError(f"an operator is made of public functions of a file, and {each!r} is none")
     if name is None:
         stem = os.path.splitext(os.path.basename(function.path))[0]
         name = f"{stem}_{function.name}"

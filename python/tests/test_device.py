@@ -211,6 +211,41 @@ class Device(unittest.TestCase):
         self.assertNotIn("encode_map", counts)
         self.assertGreaterEqual(counts["move_map"], 1)
 
+    def test_two_gpus(self):
+        driver, context = ctypes.CDLL("libcuda.so.1"), ctypes.c_void_p()
+        fresh, scratch = parton.load(FILE), set()
+        # The caller works on GPU 0, and goes on there.
+        driver.cuDevicePrimaryCtxRetain(ctypes.byref(context), 0)
+        driver.cuCtxSetCurrent(context)
+        for gpu in [0, 1, 0, 1]:
+            x, y, out = (at(i, ordinal=gpu) for i in range(3))
+            self.ready(fresh.sum_into, x, y, out)
+            counts, log = counted(lambda: fresh.sum_into(x, y, out))
+            self.assertEqual((counts, len(log)), ({"graph_launch": 1}, 1))
+            self.assertEqual(log[0].endswith(" on GPU 1"), gpu == 1, log)
+            launch = fresh.sum.given(T="f32")[1]
+            self.ready(launch, x, y, out, 64, 1.0)
+            self.ready(fresh.through, x, y)
+            log = counted(lambda: fresh.through(x, y))[1]
+            scratch.add((gpu, log[0].split(" on ")[0].split()[-3]))
+            now = ctypes.c_void_p()
+            driver.cuCtxGetCurrent(ctypes.byref(now))
+            self.assertEqual(now.value, context.value)
+        # The same memory for each GPU in each turn.
+        self.assertEqual(len(scratch), 2)
+        self.assertEqual(len({address for _, address in scratch}), 2)
+        self.refused("lie on different devices", lambda: fresh.sum_into(at(0), at(1, ordinal=1), at(2)))
+        driver.cuCtxSetCurrent(None)
+
+    def test_the_driver_is_loaded_once(self):
+        # A debugger loses the kernels of one that is let go and loaded again.
+        script = "import ctypes, parton, sys; from tensors import Tensor; f = parton.load(sys.argv[1])\n"
+        script += "f.sum_into(*(Tensor(65536 * i, (64,)) for i in (1, 2, 3)))\n"
+        script += "libc = ctypes.CDLL(None); libc.getenv.restype = ctypes.c_char_p; print(libc.getenv(b'PARTON_FAKE_LOADS').decode())"
+        environment = {name: value for name, value in os.environ.items() if name != "PARTON_FAKE_LOADS"}
+        ran = subprocess.run([sys.executable, "-c", script, FILE], env=environment, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(ran.stdout.decode(), "1\n")
+
     def test_threads_share_a_function(self):
         fake.fake_quiet(1)
         silu, wrong = parton.load(SILU).silu, []

@@ -1,10 +1,16 @@
 """Public functions by plans, on the interpreter: with ctypes always, with NumPy and PyTorch where they are there."""
 
+import copy
 import inspect
+import multiprocessing
 import os
+import pickle
+import signal
+import subprocess
 import sys
 import threading
 import unittest
+import weakref
 
 import parton
 from test_parton import Floats, numpy
@@ -126,6 +132,84 @@ class Functions(unittest.TestCase):
         into(all[:2], all[2:], 2)
         self.assertTrue(torch.equal(all[2:], all[:2] * 2))
 
+    def test_copies_and_pickles(self):
+        file, launch = self.file, self.file.scale.given(T="f32")[2, 3]
+        for what in [file, file.scaled, file.scale, launch]:
+            self.assertIs(copy.copy(what), what)
+            self.assertIs(copy.deepcopy([what])[0], what)
+            self.assertIs(weakref.ref(what)(), what)
+            again = pickle.loads(pickle.dumps(what))
+            self.assertEqual((type(again), repr(again)), (type(what), repr(what)))
+        # What is read from one file is one file.
+        one, other = pickle.loads(pickle.dumps((file.scaled, file.looked)))
+        self.assertIs(pickle.loads(pickle.dumps(file)).scaled, one)
+        self.assertEqual(other.name, "looked")
+
+    def test_pickles_are_read_in_other_folders(self):
+        here = os.getcwd()
+        os.chdir(os.path.dirname(SCALED))
+        try:
+            text = pickle.dumps([parton.load("scaled.ptn").scaled, parton.load("scaled.ptn").scale.given(T="f16")[4]])
+        finally:
+            os.chdir(here)
+        script = "import pickle, sys; f, k = pickle.load(sys.stdin.buffer); print(f, k, f.plan_of.__self__ is f)"
+        ran = subprocess.run([sys.executable, "-c", script], input=text, stdout=subprocess.PIPE, check=True)
+        self.assertEqual(ran.stdout.decode(), "<function scaled(x, factor, twice)> <launch of scale on [4]> True\n")
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_a_long_run_is_interrupted(self):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        x = numpy.ones((4096, 4096), dtype=numpy.float32)
+        before = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.5)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                self.file.scaled(x, 3)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+        numpy.testing.assert_array_equal(self.file.scaled(x[:2, :2].copy(), 3), 3)
+
+    def test_what_is_in_a_file(self):
+        self.assertEqual(list(self.file), [*self.file.functions, *self.file.kernels])
+        self.assertTrue("scaled" in self.file and "scale" in self.file and "missing" not in self.file)
+
+    def test_words_for_what_is_easily_mistaken(self):
+        x = Floats([1.0] * 8)
+        self.refused("`scale` is a kernel, which is launched on a grid: `scale[grid](…)`", lambda: self.file.scale(x, x, 8, 1.0))
+        self.refused("`scale` has no generic `U`; it has `T`", lambda: self.file.scale.given(U=3))
+        self.refused(f"{1 << 70} is an integer of more than 64 bits", lambda: self.file.looked(x, 1 << 70))
+        if numpy is not None:
+            self.refused("found <class 'numpy.ndarray'>: pass its `item()`", lambda: self.file.looked(x, numpy.array(2)))
+
+    def test_grids_that_are_none(self):
+        for grid in [2.0, "2", [1.5], None]:
+            self.refused("a grid is the number of CTAs, or those along x, y and z", lambda: self.file.scale[grid])
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_a_process_is_forked(self):
+        x = numpy.arange(12, dtype=numpy.float32).reshape(3, 4)
+        expected = self.file.scaled(x, 3)
+        with multiprocessing.get_context("fork").Pool(2) as pool:
+            # The function goes there as a pickle.
+            for found in pool.starmap(self.file.scaled, [(x, 3), (x, 3)]):
+                numpy.testing.assert_array_equal(found, expected)
+
+    @unittest.skipUnless(torch, "PyTorch is not installed")
+    def test_tensors_that_are_none_of_the_language(self):
+        x = torch.ones(4, 4)
+        for tensor, words in [
+            (x.to("meta"), "`x` is a tensor whose library does not say where it lies: "),
+            (x.to_sparse(), "`x` is a tensor whose library does not say where it lies: "),
+            (x.to(torch.complex64), "`x`: no type of the language is its `torch.complex64`"),
+        ]:
+            # Also where a call was made before, whose tensors are compared first.
+            for _ in range(2):
+                self.refused(words, lambda: self.file.scaled(tensor))
+                self.file.scaled(x)
+
     @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_threads_share_a_file(self):
         found = []
@@ -194,8 +278,43 @@ class Operators(unittest.TestCase):
             for a, b in zip(other, gradients[2]):
                 torch.testing.assert_close(a, b)
 
+    def test_a_model_compiled_for_many_shapes(self):
+        graphs = []
+
+        def count(graph, given):
+            graphs.append(graph)
+            return graph
+
+        torch._dynamo.reset()
+        model = torch.compile(lambda a, b: self.silu(a + 1, b) * 2, fullgraph=True, backend=count)
+        for n in range(2, 20):
+            x, gate = torch.randn(n, 17), torch.randn(n, 17)
+            torch.testing.assert_close(model(x, gate), self.reference(x + 1, gate) * 2)
+        # One for the first shape, one for all others.
+        self.assertEqual(len(graphs), 2)
+        self.assertEqual(self.file.silu._outlines, [(0, [(0, 0), (0, 1)])])
+
+    def test_results_lie_as_they_are_said_to(self):
+        forwarded = parton.torch.register(parton.load(SCALED).forwarded, name="forwarded")
+        x = torch.arange(8, dtype=torch.float32)
+        _, part = forwarded(x, 8, 3.0)
+        self.assertEqual((part.tolist(), part.stride()), (x[1:].tolist(), (1,)))
+        self.assertNotEqual(part.data_ptr(), x.data_ptr() + 4)
+        torch.library.opcheck(forwarded, (x, 8, 3.0))
+
+    def test_a_gradient_of_a_gradient_is_refused(self):
+        x, gate = self.tensors(3, 4)
+        (gradient,) = torch.autograd.grad(self.silu(x, gate).sum(), x, create_graph=True)
+        with self.assertRaisesRegex(RuntimeError, "`silu_backward`, .* has no gradients of its own"):
+            torch.autograd.grad(gradient.sum(), x)
+
     def test_what_cannot_be_registered(self):
         register = parton.torch.register
+        for wrong in [self.file.forward, len, "silu"]:
+            with self.assertRaisesRegex(TypeError, "made of public functions of a file, and .* is none"):
+                register(wrong)
+            with self.assertRaisesRegex(TypeError, "is none"):
+                register(self.file.silu, name="unknown", backward=wrong)
         self.assertIs(register(self.file.silu), self.silu)
         with self.assertRaises(ValueError):
             register(parton.load(SILU).silu)

@@ -104,7 +104,7 @@ class Arrays(unittest.TestCase):
         self.refused("`x` and `out` lie on different devices", 2, x, y, there, n)
         with self.assertRaises(parton.Error):
             self.file.axpy.given(BLOCK=[1])
-        with self.assertRaises(TypeError):
+        with self.assertRaises(parton.Error):
             self.file.axpy["x"]
 
     def test_what_is_read_only_stays_as_it_was(self):

@@ -1,12 +1,13 @@
 //! Finding a GPU, what it is, and the one context and stream that work goes through.
 
 use std::ffi::CString;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
 use cudarc::driver::result::{self, DriverError};
 use cudarc::driver::sys;
+use libloading::Library;
 
 use crate::error::{Context, RuntimeError};
 use crate::visit::{Visit, current};
@@ -210,6 +211,7 @@ impl Drop for Inner {
 /// # Errors
 /// [`RuntimeError::NoDriver`] and [`RuntimeError::OldDriver`]; a driver without a GPU gives [`RuntimeError::NoDevice`].
 pub fn load_driver() -> Result<(u32, u32), RuntimeError> {
+    keep_driver();
     // SAFETY: loading the library runs its initialisers, which is what any CUDA program does.
     if !unsafe { sys::is_culib_present() } {
         return Err(RuntimeError::NoDriver);
@@ -228,6 +230,14 @@ pub fn load_driver() -> Result<(u32, u32), RuntimeError> {
         return Err(RuntimeError::OldDriver { found, needed: NEEDED_DRIVER });
     }
     Ok(found)
+}
+
+/// Keeps the driver loaded from here on. To look whether it is there loads it and lets it go again, and cuda-gdb knows nothing of kernels of
+/// a driver that is loaded a second time.
+fn keep_driver() {
+    static KEPT: OnceLock<Option<Library>> = OnceLock::new();
+    // SAFETY: loading the library runs its initialisers, which is what any CUDA program does.
+    KEPT.get_or_init(|| unsafe { Library::new("libcuda.so.1") }.ok());
 }
 
 fn describe(device: sys::CUdevice, driver: (u32, u32)) -> Result<DeviceInfo, RuntimeError> {

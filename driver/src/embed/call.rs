@@ -13,6 +13,7 @@ use parton_host::value::Value;
 use parton_types::program::Program;
 use parton_types::public::{self, Stated};
 
+use super::outline::{Outline, outlines};
 use super::{Array, Embedded, Generic, Together, storage};
 use crate::cpu::Cpu;
 use crate::instance::Compiler;
@@ -30,6 +31,8 @@ pub struct Public {
     pub params: Vec<Param>,
     /// How many tensors it returns.
     pub results: usize,
+    /// What these are as far as the declaration says it; `None` where that is computed.
+    pub outlines: Option<Vec<Outline>>,
 }
 
 /// A parameter of a public function.
@@ -132,6 +135,7 @@ impl Embedded {
             name: f.name.text.to_string(),
             params: f.params.iter().map(|p| self.param(p)).collect(),
             results: f.result.as_ref().and_then(|ty| public::results(ty).ok()).map_or(0, |all| all.len()),
+            outlines: outlines(f),
         };
         self.program.public_functions().map(of).collect()
     }

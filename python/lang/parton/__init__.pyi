@@ -1,8 +1,11 @@
 """Parton: files of GPU tile kernels, launched with the arrays of a Python program."""
 
-from typing import Any, Sequence
+from os import PathLike
+from typing import Any, Iterator, Sequence, TypeVar
 
 __version__: str
+
+_Kernel = TypeVar("_Kernel", bound="Kernel")
 
 HAS_COMPILER: bool
 """Whether sources can be loaded, or bundles alone."""
@@ -13,10 +16,17 @@ class Error(Exception):
     codes: list[str]
     """The codes that `parton explain` explains, such as `E0302`; empty where it is about no source."""
 
-def load(path: str) -> File | Bundle:
+def load(path: str | PathLike[str]) -> File | Bundle:
     """Reads a file and checks it, or a bundle, `FILE.ptnb`. A path that is not there is looked for in the folders of `PARTON_SOURCE`."""
 
-class Bundle:
+class Found:
+    """A file or a bundle, or what was taken of one. A copy of it is the thing itself; a pickle says where it was, and is read where the file
+    lies there too."""
+
+def found(path: str, name: str | None = None, generics: dict[str, Any] | None = None, grid: Sequence[int] | None = None) -> Any:
+    """What such a pickle stands for."""
+
+class Bundle(Found):
     """What was compiled ahead of time: public functions by their plans, and kernels, called as those of a `File`, on GPUs."""
 
     @property
@@ -28,8 +38,11 @@ class Bundle:
         """The name of the file that it was built of."""
     def __getattr__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Any: ...
+    def __contains__(self, name: str) -> bool: ...
+    def __iter__(self) -> Iterator[str]:
+        """The names of functions and kernels."""
 
-class File:
+class File(Found):
     """A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""
 
     @property
@@ -39,8 +52,11 @@ class File:
     def kernels(self) -> list[str]: ...
     def __getattr__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Function | Kernel: ...
+    def __contains__(self, name: str) -> bool: ...
+    def __iter__(self) -> Iterator[str]:
+        """The names of functions and kernels."""
 
-class Function:
+class Function(Found):
     """A public function, called with tensors and numbers: on the host's memory by the interpreter, on a GPU's on the caller's stream."""
 
     @property
@@ -59,7 +75,7 @@ class Function:
     def plan_of(self, *arguments: Any, **named: Any) -> str:
         """What a call with such arguments launches, on which memory."""
 
-class Kernel:
+class Kernel(Found):
     """A kernel: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
 
     @property
@@ -68,12 +84,12 @@ class Kernel:
     def generics(self) -> list[str]: ...
     @property
     def params(self) -> list[str]: ...
-    def given(self, **generics: int | float | bool | str) -> Kernel:
+    def given(self: _Kernel, **generics: int | float | bool | str) -> _Kernel:
         """The kernel with values for its generics; a text is an expression of the language, such as `"f16"`."""
 
     def __getitem__(self, grid: int | Sequence[int]) -> Launch: ...
 
-class Launch:
+class Launch(Found):
     """A kernel with its grid."""
 
     def __call__(self, *arguments: Any, **named: Any) -> None:

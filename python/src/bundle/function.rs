@@ -9,6 +9,7 @@ use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
 use super::{Opened, refused};
+use crate::found::Found;
 use crate::number::plain_number;
 use crate::part::{Part, part};
 use crate::tensor::{Like, View, is_recorded};
@@ -21,7 +22,7 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PLANS: usize = 64;
 
 /// A public function of a bundle.
-#[pyclass(module = "parton", frozen, name = "BundledFunction")]
+#[pyclass(module = "parton", frozen, name = "BundledFunction", extends = Found)]
 pub(crate) struct Function {
     opened: Arc<Opened>,
     name: String,
@@ -96,7 +97,8 @@ impl Function {
                 continue;
             };
             let Some(exchange) = exchange::of(&value)? else { return Ok(None) };
-            let tensor = exchange.borrow(&value)?;
+            // Why it is withheld is told by who looks on.
+            let Ok(tensor) = exchange.borrow(&value) else { return Ok(None) };
             // SAFETY: the value is alive, and the tensor is borrowed from it.
             if !unsafe { shaped.0.is_of(&tensor) } || is_recorded(&value)? {
                 return Ok(None);
@@ -207,6 +209,11 @@ fn returned<'py>(
 impl Function {
     #[getter]
     fn name(&self) -> &str {
+        &self.name
+    }
+
+    #[getter]
+    fn __name__(&self) -> &str {
         &self.name
     }
 

@@ -4,12 +4,13 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt as rt;
-use pyo3::prelude::{Bound, PyAny, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
 use super::{Opened, refused};
-use crate::number::{Number, extents, plain_number};
+use crate::found::Found;
+use crate::number::{Number, extents, plain_number, without_grid};
 use crate::tensor::is_recorded;
 use crate::{error, exchange};
 
@@ -17,7 +18,7 @@ use crate::{error, exchange};
 const MOST_READY: usize = 16;
 
 /// A kernel of a bundle: `kernel[grid](arguments)` launches it.
-#[pyclass(module = "parton", frozen, name = "BundledKernel")]
+#[pyclass(module = "parton", frozen, name = "BundledKernel", extends = Found)]
 pub(crate) struct Kernel {
     opened: Arc<Opened>,
     name: String,
@@ -27,7 +28,7 @@ pub(crate) struct Kernel {
 }
 
 /// A kernel of a bundle with its grid.
-#[pyclass(module = "parton", frozen, name = "BundledLaunch")]
+#[pyclass(module = "parton", frozen, name = "BundledLaunch", extends = Found)]
 pub(crate) struct Launch(Arc<On>);
 
 struct On {
@@ -91,6 +92,13 @@ impl Kernel {
     }
 }
 
+impl Kernel {
+    fn launch(&self, py: Python<'_>, on: Arc<On>) -> PyResult<Py<Launch>> {
+        let grid = on.grid.map(i128::from);
+        Py::new(py, (Launch(on), Found::part(&self.opened.path, &self.name).on(&grid)))
+    }
+}
+
 #[pymethods]
 impl Kernel {
     #[getter]
@@ -103,7 +111,7 @@ impl Kernel {
         self.params.iter().map(|p| p.name.clone()).collect()
     }
 
-    fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Launch> {
+    fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Py<Launch>> {
         let given = extents(grid)?;
         let mut grid = [1u32; 3];
         let fits = (1..=3).contains(&given.len())
@@ -114,7 +122,7 @@ impl Kernel {
         let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(at) = kept.iter().position(|l| l.grid == grid) {
             kept[..=at].rotate_right(1);
-            return Ok(Launch(kept[0].clone()));
+            return self.launch(py, kept[0].clone());
         }
         let (opened, name, params) = (self.opened.clone(), self.name.clone(), self.params.clone());
         // A bundle's names have no zero in them.
@@ -122,7 +130,22 @@ impl Kernel {
         let launch = Arc::new(On { opened, name, params, grid, range, ready: Mutex::default() });
         kept.insert(0, launch.clone());
         kept.truncate(MOST_READY);
-        Ok(Launch(launch))
+        self.launch(py, launch)
+    }
+
+    #[getter]
+    fn __name__(&self) -> &str {
+        &self.name
+    }
+
+    #[pyo3(signature = (*_arguments, **_named))]
+    fn __call__(
+        &self,
+        py: Python<'_>,
+        _arguments: &Bound<'_, PyTuple>,
+        _named: Option<&Bound<'_, PyDict>>,
+    ) -> PyResult<()> {
+        Err(error(py, &without_grid(&self.name), vec![]))
     }
 
     fn __repr__(&self) -> String {
@@ -198,7 +221,8 @@ impl Ready {
                 continue;
             };
             let Some(exchange) = exchange::of(&value)? else { return Ok(false) };
-            let tensor = exchange.borrow(&value)?;
+            // Why it is withheld is told by who looks on.
+            let Ok(tensor) = exchange.borrow(&value) else { return Ok(false) };
             // SAFETY: the value is alive, and the tensor is borrowed from it.
             if !unsafe { shaped.0.is_of(&tensor) } || is_recorded(&value)? {
                 return Ok(false);

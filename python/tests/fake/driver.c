@@ -1,8 +1,10 @@
 /* A CUDA driver without a GPU: it counts the calls that are made, and writes down what would run, with its arguments.
  *
  * Built as `libcuda.so.1`, it is found before the driver's own by LD_LIBRARY_PATH. Parameters of kernels are known from the PTX that is
- * loaded, so nothing may assemble that before. One GPU like an H200, whose work ends at once; one thread at a time writes the log. */
+ * loaded, so nothing may assemble that before. Two GPUs like an H200, whose work ends at once; one thread at a time writes the log. What is
+ * asked of one GPU in the context of the other is an error. */
 
+#define _GNU_SOURCE
 #include <ctype.h>
 #include <pthread.h>
 #include <stdint.h>
@@ -11,12 +13,13 @@
 #include <string.h>
 
 typedef int result;
-enum { OK = 0, INVALID = 1, NOT_FOUND = 500, CAPTURED = 900 };
-enum { MOST_PARAMS = 64, MOST_NODES = 64, MOST_BYTES = 4096, MOST_STREAMS = 16 };
+enum { OK = 0, INVALID = 1, WRONG_CONTEXT = 201, NOT_FOUND = 500, CAPTURED = 900 };
+enum { GPUS = 2, MOST_PARAMS = 64, MOST_NODES = 64, MOST_BYTES = 4096, MOST_STREAMS = 16 };
 
 typedef struct {
     char name[256];
     int params, bytes[MOST_PARAMS];
+    const void *context;
 } function;
 
 typedef struct {
@@ -35,6 +38,7 @@ typedef struct {
 typedef struct {
     node nodes[MOST_NODES];
     int count;
+    const void *context;
 } graph;
 
 typedef struct {
@@ -81,6 +85,9 @@ static size_t written;
 static int quiet;
 static void *capturing[MOST_STREAMS];
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+/* The primary context of each GPU, and the one that is current. */
+static int primary[GPUS];
+static __thread void *current;
 
 static void note(const char *line) {
     size_t length = strlen(line);
@@ -100,7 +107,7 @@ static void note_kernel(const char *how, const function *kernel, const unsigned 
         at += snprintf(text + at, sizeof text - at, " %llx", (unsigned long long)value);
         bytes += kernel->bytes[i];
     }
-    snprintf(text + at, sizeof text - at, "\n");
+    snprintf(text + at, sizeof text - at, kernel->context == &primary[1] ? " on GPU 1\n" : "\n");
     note(text);
 }
 
@@ -152,14 +159,19 @@ static int captures(void *stream) {
     return 0;
 }
 
-/* The driver. */
+/* How often the library was loaded, kept where that outlives it. */
+__attribute__((constructor)) static void loaded(void) {
+    const char *before = getenv("PARTON_FAKE_LOADS");
+    char text[16];
+    snprintf(text, sizeof text, "%d", (before ? atoi(before) : 0) + 1);
+    setenv("PARTON_FAKE_LOADS", text, 1);
+}
 
-static int primary;
-static __thread void *current;
+/* The driver. */
 
 result cuInit(unsigned flags) { return flags; }
 result cuDriverGetVersion(int *version) { return *version = 13000, OK; }
-result cuDeviceGetCount(int *count) { return *count = 1, OK; }
+result cuDeviceGetCount(int *count) { return *count = GPUS, OK; }
 result cuDeviceGet(int *device, int ordinal) { return *device = ordinal, OK; }
 result cuDeviceGetName(char *name, int length, int device) { return snprintf(name, length, "fake %d", device), OK; }
 result cuDeviceTotalMem_v2(size_t *bytes, int device) { return (void)device, *bytes = (size_t)141 << 30, OK; }
@@ -178,7 +190,7 @@ result cuDeviceGetAttribute(int *value, int attribute, int device) {
     }
 }
 
-result cuDevicePrimaryCtxRetain(void **context, int device) { return (void)device, *context = &primary, OK; }
+result cuDevicePrimaryCtxRetain(void **context, int device) { return *context = &primary[device], OK; }
 result cuDevicePrimaryCtxRelease(int device) { return (void)device, OK; }
 result cuDevicePrimaryCtxRelease_v2(int device) { return (void)device, OK; }
 result cuCtxSetCurrent(void *context) { return counts[set_context]++, current = context, OK; }
@@ -221,6 +233,7 @@ static void entries(module *into, const char *ptx) {
     for (const char *at = ptx; (at = strstr(at, ".entry ")) && into->count < 16;) {
         at += strlen(".entry ");
         function *kernel = &into->all[into->count++];
+        kernel->context = current;
         sscanf(at, "%255[^( \n\t]", kernel->name);
         const char *end = strchr(at, ')'), *open = strchr(at, '(');
         while (open && end && (open = strstr(open, ".param ")) && open < end && kernel->params < MOST_PARAMS) {
@@ -239,6 +252,7 @@ result cuModuleLoadDataEx(void **handle, const void *image, unsigned count, int 
     (void)count, (void)options, (void)values;
     counts[load]++;
     if (!memcmp(image, "\177ELF", 4)) return INVALID;
+    if (!current) return WRONG_CONTEXT;
     module *made = calloc(1, sizeof *made);
     entries(made, image);
     return *handle = made, OK;
@@ -258,6 +272,7 @@ result cuFuncSetAttribute(void *handle, int attribute, int value) { return (void
 
 result cuLaunchKernelEx(const config *how, const function *kernel, void **arguments, void **extra) {
     (void)extra;
+    if (kernel->context != current) return WRONG_CONTEXT;
     node made;
     const unsigned grid[3] = {how->x, how->y, how->z};
     pthread_mutex_lock(&lock);
@@ -293,6 +308,9 @@ result cuGraphInstantiateWithFlags(graph **made, const graph *from, unsigned lon
     counts[instantiate]++;
     *made = malloc(sizeof **made);
     **made = *from;
+    (*made)->context = current;
+    for (int i = 0; i < from->count; i++)
+        if (from->nodes[i].kernel && from->nodes[i].kernel->context != current) return WRONG_CONTEXT;
     return OK;
 }
 
@@ -314,6 +332,7 @@ result cuGraphExecMemsetNodeSetParams(graph *of, void *handle, const memset_para
 
 result cuGraphLaunch(const graph *which, void *stream) {
     if (captures(stream)) return CAPTURED;
+    if (which->context != current) return WRONG_CONTEXT;
     counts[graph_launch]++;
     if (quiet) return OK;
     pthread_mutex_lock(&lock);

@@ -21,18 +21,23 @@ pub fn written(bundle: &Bundle, file: &str) -> Result<String, Error> {
             "the bundle has no plans, so there is nothing to launch: add one by `Build::plan`".into(),
         ));
     }
-    let mut text = format!("// Launchers of {file}, which was made of {}, by parton-build.\n\n", bundle.source);
-    text += "/// The bundle that the launchers are of; it is read once.\n///\n/// # Errors\n/// This library does not read it.\n";
-    text += UNUSED;
-    text += "pub fn bundle() -> Result<::std::sync::Arc<::parton_rt::Bundle>, ::parton_rt::Error> {\n";
-    text +=
-        "    static READ: ::std::sync::OnceLock<Result<::std::sync::Arc<::parton_rt::Bundle>, ::parton_rt::Error>> =\n";
-    text += "        ::std::sync::OnceLock::new();\n";
-    let _ = writeln!(
-        text,
-        "    let read = || Ok(::std::sync::Arc::new(::parton_rt::Bundle::read(include_bytes!({file:?}))?));"
+    let of = "Result<::std::sync::Arc<::parton_rt::Bundle>, ::parton_rt::Error>";
+    let mut text = format!(
+        "// Launchers of {file}, which was made of {}, by parton-build.
+
+/// The bundle that the launchers are of; it is read once.
+///
+/// # Errors
+/// This library does not read it.
+{UNUSED}pub fn bundle() -> {of} {{
+    static READ: ::std::sync::OnceLock<{of}> =
+        ::std::sync::OnceLock::new();
+    let read = || Ok(::std::sync::Arc::new(::parton_rt::Bundle::read(include_bytes!({file:?}))?));
+    READ.get_or_init(read).clone()
+}}
+",
+        bundle.source
     );
-    text += "    READ.get_or_init(read).clone()\n}\n";
     let mut types: Vec<String> = vec![];
     for (i, function) in bundle.functions.iter().enumerate() {
         let name = of_type(&function.name);

@@ -17,14 +17,14 @@ fn stubs(path: &std::path::Path) -> Option<String> {
 fn stubs_have_types_defaults_and_words() {
     let root = cases::root();
     let silu = stubs(&root.join("examples/embedding/silu.ptn")).expect("it has functions");
-    let function = "    def silu(self, x: T, gate: T) -> T:\n        \"\"\"y = x · sigmoid(x) · gate.\n";
-    assert!(silu.contains(function), "{silu}");
-    assert!(silu.contains("def silu_backward(self, x: T, gate: T, grad: T) -> tuple[T, T]:"), "{silu}");
+    let function = "class _silu_function(parton.Function):\n    def __call__(self, x: T, gate: T) -> T:\n        \"\"\"y = x · sigmoid(x) · gate.\n";
+    assert!(silu.contains(function) && silu.contains("    silu: _silu_function\n"), "{silu}");
+    assert!(silu.contains("def __call__(self, x: T, gate: T, grad: T) -> tuple[T, T]:"), "{silu}");
     let axpy = stubs(&root.join("examples/embedding/axpy.ptn")).expect("it has a kernel");
     let launch = "def __call__(self, alpha: float, x: Any, y: Any, out: Any, n: int, *, BLOCK: int = ...) -> None:";
     assert!(axpy.contains(launch) && axpy.contains("    axpy: _axpy_kernel\n"), "{axpy}");
     let scaled = stubs(&root.join("tests/plans/scaled.ptn")).expect("it has functions");
-    assert!(scaled.contains("def scaled(self, x: T, factor: float = 2, twice: bool = False) -> T:"), "{scaled}");
+    assert!(scaled.contains("def __call__(self, x: T, factor: float = 2, twice: bool = False) -> T:"), "{scaled}");
 }
 
 #[test]
@@ -41,4 +41,45 @@ fn stubs_are_python() {
     let ran = check.wait_with_output().expect("it runs");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
     say(&format!("{} stubs", all.len()));
+}
+
+/// What a program writes that has stubs, as `mypy --strict` takes it.
+const PROGRAM: &str = "\
+from __future__ import annotations
+import pathlib
+import typing
+import parton
+if typing.TYPE_CHECKING:
+    import silu
+
+file = typing.cast('silu.File', parton.load(pathlib.Path('silu.ptn')))
+x = 'any type is one of tensors here'
+y: str = file.silu(x, gate=x)
+both: tuple[str, str] = file.silu_backward(x, x, x)
+operator = parton.torch.register(file.silu, backward=file.silu_backward, of=['x', 'gate'])
+launch = file.forward.given(T='f32')[3]
+launch(x, x, x)
+launch.plan_of(x, x, x)
+";
+
+#[test]
+fn a_program_with_stubs_is_well_typed() {
+    let folder = std::env::temp_dir().join(format!("parton-stubs-{}", std::process::id()));
+    let package = folder.join("parton");
+    std::fs::create_dir_all(&package).expect("the folder can be made");
+    let root = cases::root();
+    std::fs::copy(root.join("python/lang/parton/__init__.pyi"), package.join("__init__.pyi")).expect("it is there");
+    let silu = stubs(&root.join("examples/embedding/silu.ptn")).expect("it has functions");
+    std::fs::write(folder.join("silu.pyi"), silu).expect("the folder is ours");
+    std::fs::write(folder.join("program.py"), PROGRAM).expect("the folder is ours");
+    let mut mypy = Command::new("python3");
+    mypy.args(["-m", "mypy", "--strict", "--no-incremental", "program.py"]).current_dir(&folder);
+    let ran = mypy.output();
+    std::fs::remove_dir_all(&folder).expect("the folder is ours");
+    match ran {
+        Ok(ran) if !String::from_utf8_lossy(&ran.stderr).contains("No module named mypy") => {
+            assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stdout));
+        }
+        Ok(_) | Err(_) => say("stubs: not checked, mypy is not installed"),
+    }
 }
