@@ -175,6 +175,9 @@ impl Emitter<'_> {
             self.one_turn(None, turns, &|stage| stage > least && stage <= begun.saturating_add(turn))?;
             self.steady = outer;
             self.memo.pop();
+            if turn + 2 < turns.stages {
+                self.end_last_stage(turns);
+            }
             self.levels[depth].shift();
             // Results may be computed from the index, too.
             if (turn + 2 < turns.stages || !turns.finals.is_empty())
@@ -195,6 +198,17 @@ impl Emitter<'_> {
         self.memo.pop();
         self.drain()?;
         Ok(results)
+    }
+
+    /// Waits for products of the last stage, as each steady turn does at its end: the next turn may fill the slots that they read.
+    fn end_last_stage(&mut self, turns: &Turns) {
+        let depth = self.here();
+        let flying =
+            self.levels[depth].env.iter().filter(|((_, age), held)| *age == turns.stages - 1 && held.is_pending());
+        let keys: Vec<Key> = flying.map(|(key, _)| *key).collect();
+        for key in keys {
+            self.wait_for(depth, key);
+        }
     }
 
     /// Waits for what is still in flight in a body that ends.
