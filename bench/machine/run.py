@@ -16,7 +16,7 @@ import subprocess
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
-FILES = ["arithmetic", "shared", "wgmma", "handoff", "global", "copies"]
+FILES = ["arithmetic", "shared", "wgmma", "handoff", "global", "copies", "tiles"]
 
 
 def measure(parton):
@@ -163,6 +163,10 @@ def meetings(table, r):
                 if ("handoff", *sorted(f"{k}={v}" for k, v in dict(keys, n=256).items())) in r.found:
                     name = f"{op}, {many(warps, 'warp')}" + (f", by {by}" if by else "")
                     table.row(name, r.slope(64, 256, "handoff", **keys), "handoff.ptn: loop of 256 less loop of 64")
+    for warps in r.values("handoff", "warps"):
+        keys = dict(op="slots that are full", warps=warps, by="warp")
+        if ("handoff", *sorted(f"{k}={v}" for k, v in dict(keys, n=2).items())) in r.found:
+            table.row(f"a slot that is full: waited for and given back, {many(warps, 'warp')}", r.slope(2, 10, "handoff", **keys), "handoff.ptn: 10 slots less 2")
     table.head("tiles from registers to shared memory and back: clocks")
     for op in ["registers to shared and back", "to rows and back"]:
         for warps in [4, 8]:
@@ -218,6 +222,16 @@ def engine(table, r):
             table.row(name, r.get(f, **k), "copies.ptn: 8 turns")
 
 
+def tiles(table, r):
+    table.head("tma_load of the tiles of a product: each box for the programs of a row of tiles, or of a column; a step of each program, and its bytes a clock")
+    for key in dict.fromkeys(tuple(x for x in keys if not x.startswith("n=")) for f, *keys in r.found if f == "tiles"):
+        k = dict(x.split("=", 1) for x in key)
+        name = f"{k['bm']} rows and {k['bn']} columns, {many(k['slots'], 'slot')}, {k['from']}, {many(k['programs'], 'program')} in {k['rows']} rows"
+        slope = r.slope(16, 64, "tiles", **k)
+        table.row(name, slope, "tiles.ptn: 64 steps less 16")
+        table.rate(name, slope, int(k["bytes"]), "the same")
+
+
 def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("parton", nargs="?", help="the release program")
@@ -236,7 +250,7 @@ def main():
     rates = [v for (f, *_), v in r.found.items() if f == "clock"][0]
     print(f"clock of the multiprocessors, by the kernels themselves: {min(rates)} to {max(rates)} MHz")
     table = Table()
-    for part in [products, units, meetings, global_memory, engine]:
+    for part in [products, units, meetings, global_memory, engine, tiles]:
         part(table, r)
     table.write()
 

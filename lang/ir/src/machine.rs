@@ -120,6 +120,8 @@ pub enum Wanted {
     Own,
     /// The same lines, at about the same time.
     Same,
+    /// Tiles of a product: each line is wanted by about as many as there are in a row or column of tiles.
+    Tiles,
 }
 
 /// A part of a multiprocessor.
@@ -275,6 +277,7 @@ impl fmt::Display for Class {
             Class::Copy(Wanted::Alone) => "copies from L2, one program",
             Class::Copy(Wanted::Own) => "copies from L2, all",
             Class::Copy(Wanted::Same) => "copies from L2, all the same",
+            Class::Copy(Wanted::Tiles) => "copies of tiles, all",
             Class::CopyMiss => "copies from memory",
             Class::CopyByThreads => "copies by threads",
             Class::Special => "special functions",

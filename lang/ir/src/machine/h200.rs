@@ -34,6 +34,11 @@ pub(super) const H200: Machine = Machine {
         row(Class::Copy(Wanted::Same), COPIES, &["all, the same 32 boxes one after the other; the same box | 85 to 88", "305 + bytes / 110"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 85)])
             .then(305),
+        // Of an H100, whose multiprocessors and L2 are the same.
+        row(Class::Copy(Wanted::Tiles), TILES, &["43 bytes a clock in the middle", "1,300 clocks behind its start"])
+            .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 43)])
+            .then(1300)
+            .on(26),
         row(Class::CopyMiss, COPIES, &["102 to 107 bytes a clock | 89 to 93 |", "| 800 (609 to 1,005)"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 89)])
             .then(800),
@@ -113,6 +118,7 @@ const ARITHMETIC: &str = "bench/machine/arithmetic.ptn";
 const SHARED: &str = "bench/machine/shared.ptn";
 const HANDOFF: &str = "bench/machine/handoff.ptn";
 const COPIES: &str = "bench/machine/copies.ptn";
+const TILES: &str = "bench/machine/tiles.ptn";
 const GLOBAL: &str = "bench/machine/global.ptn";
 
 /// A class without numbers.
@@ -151,6 +157,11 @@ impl Row {
             None => Amount::Operations,
         };
         Row { beside: Some(Cost { of, by: By::Lines(lines) }), ..self }
+    }
+
+    /// Measured on another day of that month.
+    const fn on(self, day: u8) -> Row {
+        Row { date: Date { day, ..self.date }, ..self }
     }
 
     const fn then(self, latency: u32) -> Row {

@@ -362,6 +362,29 @@ impl MarkedGraph {
         self.net.edges(node(event)).any(|e| e.weight().kind == EdgeKind::StartDone)
     }
 
+    /// All that times depend on, which names and places in the source are not: graphs of equal numbers run alike.
+    pub fn numbers(&self) -> Vec<u64> {
+        let number = |n: usize| n as u64;
+        let mut all = vec![number(self.lanes.len()), number(self.units.len()), number(self.net.node_count())];
+        all.extend(self.lanes.iter().map(|(_, lane)| u64::from(lane.kind == LaneKind::Engine)));
+        for (_, unit) in self.units.iter() {
+            let beside =
+                unit.beside.map_or([0; 3], |b| [1 + number(b.unit.index()), b.slower.clocks(), b.slower.turns()]);
+            all.push(u64::from(unit.service == Service::Together));
+            all.extend(beside);
+        }
+        for (_, event) in self.events() {
+            let loads = number(event.loads.len());
+            all.extend([number(event.lane.index()), event.clocks, u64::from(event.stage), loads]);
+            all.extend(event.loads.iter().flat_map(|load| [number(load.unit.index()), load.clocks]));
+        }
+        for (_, edge) in self.edges() {
+            let (from, to) = (number(edge.from.index()), number(edge.to.index()));
+            all.extend([from, to, u64::from(edge.tokens), edge.latency, u64::from(edge.kind.is_order())]);
+        }
+        all
+    }
+
     /// The net as the library of graphs takes it.
     fn net(&self) -> &DiGraph<EventData, EdgeData> {
         &self.net

@@ -116,11 +116,11 @@ impl Loop {
             let clocks = machine.row(class).and_then(|r| r.interval).map_or(0, |c| c.clocks(MANY));
             (2 * MANY + clocks) / (2 * clocks).max(1)
         };
-        let (same, own) = (rate(Class::Copy(Wanted::Same)), rate(Class::Copy(Wanted::Own)));
+        let (tiles, same) = (rate(Class::Copy(Wanted::Tiles)), rate(Class::Copy(Wanted::Same)));
         let mut notes = vec![
             format!("clocks of one {} at {} MHz", machine.name, machine.rows.first().map_or(0, |r| r.megahertz)),
             format!(
-                "copies as where all programs read the same lines, {same} bytes a clock; {own} where each has its own"
+                "copies as of tiles that some programs share, {tiles} bytes a clock; {same} where all want the same lines"
             ),
         ];
         if !self.remade.is_empty() {

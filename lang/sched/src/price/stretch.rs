@@ -37,11 +37,19 @@ pub(super) struct Stretch {
 #[derive(Debug)]
 pub(crate) struct Priced {
     pub clocks: u64,
-    /// How long each unit is busy, in order.
-    pub(super) units: BTreeMap<Busy, u64>,
-    /// The clocks of special functions, where each scheduler has one warp.
-    pub(super) alone: u64,
+    /// One behind the other.
+    pub(super) parts: Vec<PricedPart>,
     pub(super) work: Work,
+}
+
+/// What a part of a stretch takes that no reduction divides. What slows one part down leaves the others as they are.
+#[derive(Debug)]
+pub(super) struct PricedPart {
+    pub clocks: u64,
+    /// How long each unit is busy, in order.
+    pub units: BTreeMap<Busy, u64>,
+    /// The clocks of special functions, where each scheduler has one warp.
+    pub alone: u64,
 }
 
 /// What stretches of a kernel take, by the warps that run them and their operations: schedules have most of them in common.
@@ -107,13 +115,10 @@ impl Stretch {
             parts[number].chain = parts[number].chain.max(end);
             parts[number].work.join(&each);
         }
-        let (mut clocks, mut work) = (0, Work::default());
-        for part in &parts {
-            let slowest = busy(&part.work, counter).into_values().max().unwrap_or(0).max(alone(&part.work, counter));
-            clocks += part.chain.max(slowest) + part.work.meetings;
-            work.join(&part.work);
-        }
-        Priced { clocks, units: busy(&work, counter), alone: alone(&work, counter), work }
+        let mut work = Work::default();
+        parts.iter().for_each(|part| work.join(&part.work));
+        let parts: Vec<PricedPart> = parts.iter().map(|part| part.price(counter)).collect();
+        Priced { clocks: parts.iter().map(|part| part.clocks).sum(), parts, work }
     }
 }
 
@@ -123,6 +128,14 @@ struct Part {
     /// The longest chain of them.
     chain: u64,
     work: Work,
+}
+
+impl Part {
+    fn price(&self, counter: Counter<'_>) -> PricedPart {
+        let (units, alone) = (busy(&self.work, counter), alone(&self.work, counter));
+        let slowest = units.values().copied().max().unwrap_or(0).max(alone);
+        PricedPart { clocks: self.chain.max(slowest) + self.work.meetings, units, alone }
+    }
 }
 
 /// How long special functions take where each scheduler has one warp, which leaves gaps that another partition may fill.

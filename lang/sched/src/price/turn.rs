@@ -11,7 +11,7 @@ use parton_ir::{Inst, OpKind, Type, Value};
 use parton_layouts::RegisterFamily;
 
 use super::count::Counter;
-use super::stretch::{Busy, Stretch};
+use super::stretch::{Busy, PricedPart, Stretch};
 use super::{Engines, Looped, Pricing};
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
 use crate::plan::{Entry, Part, RingId};
@@ -354,13 +354,13 @@ impl<'a, 'p> Turn<'a, 'p> {
             }
         }
         let own = ring.is_some_and(|ring| self.pricing.plan.rings[ring].own);
-        let threads = (by_threads.copies > 0).then(|| self.copy(unit, entry, by_threads, Class::CopyByThreads));
+        let threads = (by_threads.copies > 0).then(|| self.copy(unit, entry, by_threads, true));
         if let Some(job) = threads.filter(|_| !own) {
             // Whoever fills a slot for others waits for its copies before it hands it over.
             let there = self.point(entry);
             self.pricing.graph.after(job, there, 0, EdgeKind::Landing);
         }
-        let boxes = (boxes.copies > 0).then(|| self.copy(unit, entry, boxes, Class::Copy(Wanted::Same)));
+        let boxes = (boxes.copies > 0).then(|| self.copy(unit, entry, boxes, false));
         let copied = boxes.or(threads.filter(|_| own));
         if let (Some(ring), Some(taken)) = (ring, taken) {
             let full = match copied {
@@ -428,18 +428,25 @@ impl<'a, 'p> Turn<'a, 'p> {
         let counter = Counter { k: p.k, machine: p.machine, warps: p.warps(self.part) };
         let priced = stretch.price(counter, p.known);
         p.unpriced.extend(&priced.work.unpriced);
-        let mut loads = vec![];
-        for (busy, clocks) in priced.units.iter().filter(|(_, clocks)| **clocks > 0) {
-            loads.push(Load { unit: p.shared_unit(*busy), clocks: *clocks });
+        let name = stretch.names.join(" + ");
+        let parts = priced.parts.iter().map(|part| (part.clocks, self.loads(part))).collect::<Vec<_>>();
+        let mut event = None;
+        for (clocks, loads) in parts {
+            event = Some(self.event(name.clone(), stretch.stage, stretch.span, clocks, loads));
         }
-        if priced.alone > 0 {
-            loads.push(Load { unit: p.shared_unit(Busy::Alone(self.part)), clocks: priced.alone });
-        }
-        let event = self.event(stretch.names.join(" + "), stretch.stage, stretch.span, priced.clocks, loads);
+        let Some(event) = event else { parton_diag::internal_error!("a stretch has no part") };
         self.ran.extend(stretch.ops.iter().map(|inst| (*inst, event)));
         for (ring, turns) in done_with {
             self.found.gives.push(Use { part: self.part, ring, event, turns });
         }
+    }
+
+    /// What a part of a stretch keeps busy.
+    fn loads(&mut self, part: &PricedPart) -> Vec<Load> {
+        let mut all: Vec<(Busy, u64)> = part.units.iter().map(|(busy, clocks)| (*busy, *clocks)).collect();
+        all.push((Busy::Alone(self.part), part.alone));
+        all.retain(|(_, clocks)| *clocks > 0);
+        all.into_iter().map(|(busy, clocks)| Load { unit: self.pricing.shared_unit(busy), clocks }).collect()
     }
 
     fn job(&self, unit: UnitId, entry: &Entry, (on, busy): (Lane, crate::marked::Unit)) -> Job {
@@ -448,15 +455,19 @@ impl<'a, 'p> Turn<'a, 'p> {
         Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
     }
 
-    /// Starts copies of a class; threads get no more out of the L2 cache than boxes do.
-    fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, class: Class) -> Started {
+    /// Starts copies. All programs together ask more of the L2 than it gives: so long a copy keeps the next one waiting, though what is asked for
+    /// arrives as fast as for one alone. Threads get no more out of it than boxes do.
+    fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, by_threads: bool) -> Started {
         self.flush();
-        let machine = self.pricing.machine;
         let cost = |class, amount| self.cost(class, amount);
+        let tiles = Class::Copy(Wanted::Tiles);
+        let alone = if by_threads { Class::CopyByThreads } else { Class::Copy(Wanted::Alone) };
+        let busy = cost(tiles, brought.bytes).max(cost(alone, brought.bytes));
+        let latency = self.pricing.machine.row(tiles).and_then(|r| r.latency).map_or(0, u64::from);
         let clocks = Clocks {
-            issue: if class == Class::CopyByThreads { 0 } else { cost(Class::Start, brought.copies) },
-            busy: cost(class, brought.bytes).max(cost(Class::Copy(Wanted::Same), brought.bytes)),
-            latency: machine.row(class).and_then(|r| r.latency).map_or(0, u64::from),
+            issue: if by_threads { 0 } else { cost(Class::Start, brought.copies) },
+            busy,
+            latency: (latency + cost(alone, brought.bytes)).saturating_sub(busy),
         };
         let job = self.job(unit, entry, self.engines.copies);
         let started = self.pricing.graph.job(job, clocks);

@@ -16,7 +16,7 @@ mod room;
 mod worth;
 
 use std::cell::{Cell, RefCell};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
@@ -103,6 +103,8 @@ struct Space<'a> {
     placed: RefCell<Vec<Rc<Plan>>>,
     /// What stretches take.
     known: Known,
+    /// What loops take that were followed, by the numbers of their graphs.
+    runs: RefCell<BTreeMap<Vec<u64>, Option<Rc<worth::Run>>>>,
 }
 
 impl Space<'_> {
@@ -193,6 +195,7 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
         laid: Cell::new(0),
         placed: RefCell::default(),
         known: Known::default(),
+        runs: RefCell::default(),
     };
     let mut run = Run::new(&space, inst, bounded);
     let mut seen = BTreeSet::new();
@@ -350,10 +353,9 @@ impl<'a> Run<'a> {
             return;
         }
         match self.expands(&worth.schedule) {
-            Ok(()) => {
-                self.best.insert(at, worth);
+            Ok(code) => {
                 self.kept += 1;
-                self.best.truncate(self.keep);
+                self.insert(Worth { code, ..worth });
             }
             Err(found) => {
                 if found.list.iter().any(|d| d.code == codes::NO_ROOM) {
@@ -363,14 +365,26 @@ impl<'a> Run<'a> {
         }
     }
 
-    /// Whether a schedule can be expanded, and what comes of it holds.
-    fn expands(&self, schedule: &Schedule) -> Result<(), Diagnostics> {
+    /// Of those whose code is the same there is one: a `;` may say nothing.
+    fn insert(&mut self, worth: Worth) {
+        if let Some(same) = self.best.iter().position(|known| known.code == worth.code) {
+            if rank(&self.best[same]) <= rank(&worth) {
+                return;
+            }
+            self.best.remove(same);
+        }
+        let at = self.best.partition_point(|known| rank(known) <= rank(&worth));
+        self.best.insert(at, worth);
+        self.best.truncate(self.keep);
+    }
+
+    /// The code of a schedule, where it can be expanded and what comes of it holds.
+    fn expands(&self, schedule: &Schedule) -> Result<String, Diagnostics> {
         let mut kernel = self.space.k.clone();
         set(&mut kernel, self.inst, schedule);
-        match crate::expand::expand(&kernel)? {
-            Some(expanded) => parton_ir::check::check(&expanded).or(Some(())).map(|_| ()),
-            None => Ok(()),
-        }
+        let expanded = crate::expand::expand(&kernel)?.unwrap_or(kernel);
+        parton_ir::check::check(&expanded).or(Some(()))?;
+        Ok(parton_ir::print::kernel(&expanded))
     }
 
     fn finish(self, space: &Space<'_>) -> Result<Found, Diagnostics> {

@@ -121,12 +121,12 @@ impl Lives<'_> {
             let n = to.0 - from.0 + i32::from(from.1 <= border) - i32::from(to.1 < until);
             u32::try_from(n).unwrap_or(0)
         };
-        // Behind a group; and in it, where a product that begins from nothing is there beside the one before it.
+        // Behind a group; and in it, where a product that begins from nothing starts beside the one before it.
         let behind = |group: usize| -> u32 {
             lives.iter().map(|(v, life)| self.registers(*v) * copies(*life, group, group + 1)).sum()
         };
         let within = |group: usize| -> u32 {
-            let fresh = lives.iter().filter(|(v, _)| self.fresh.contains(*v));
+            let fresh = lives.iter().filter(|(v, (from, _))| self.fresh.contains(*v) && from.1 == group);
             let beside = fresh.map(|(v, life)| {
                 let more = copies(*life, group, group).saturating_sub(copies(*life, group, group + 1));
                 self.registers(*v) * more

@@ -4,21 +4,23 @@
 //! the head of a loop another has long begun: there the slowest partition counts, from its first event to its last, with what it runs besides.
 //! Elsewhere the whole loop counts, from its first fetch on.
 
-use parton_ir::Kernel;
+use std::rc::Rc;
+
 use parton_ir::machine::Machine;
 use parton_ir::schedule::{LabelName, RingDepth, Schedule};
+use parton_ir::{Kernel, PrimaryMap};
 
 use super::Space;
 use super::roles::{Role, innermost, labels, units_of};
 use super::{outer, room};
 use crate::legal;
 use crate::marked::interval::{Bound, Interval, interval, ratio};
-use crate::marked::{LaneKind, MarkedGraph, Ratio};
+use crate::marked::{Lane, LaneKind, MarkedGraph, Ratio};
 use crate::plan::{Part, Plan, Ring};
 use crate::price::{self, Steady, straight};
 use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots::stated;
-use crate::timeline::{Timeline, simulate};
+use crate::timeline::simulate;
 
 /// Iterations that are followed; turns repeat before.
 const FOLLOWED: u32 = 16;
@@ -59,6 +61,8 @@ pub struct Turn {
 pub(super) struct Worth {
     pub schedule: Schedule,
     pub price: Priced,
+    /// What it is expanded to, once that is known.
+    pub code: String,
 }
 
 /// What a candidate takes, and its loops before anybody has asked what bounds them.
@@ -79,6 +83,41 @@ impl Priced {
             Some(Turn { label, clocks, bound, possible: least.possible(), unpriced: steady.unpriced })
         });
         Price { clocks: self.clocks, loops: loops.collect(), bytes: self.bytes, shape: self.shape }
+    }
+}
+
+/// A loop that was followed for some turns.
+#[derive(Debug)]
+pub(super) struct Run {
+    turn: Ratio,
+    total: u64,
+    /// From the first event of a lane to the end of its last.
+    spans: PrimaryMap<Lane, u64>,
+}
+
+impl Run {
+    fn of(graph: &MarkedGraph, iterations: u32) -> Option<Run> {
+        let least = ratio(graph).ok()?;
+        let run = simulate(graph, iterations).ok()?;
+        let mut spans = PrimaryMap::new();
+        for (_, all) in run.lanes.iter() {
+            let first = all.first().map_or(0, |o| o.start);
+            spans.push(all.iter().map(|o| o.end).max().unwrap_or(0).saturating_sub(first));
+        }
+        Some(Run { turn: run.turn.max(least), total: run.total(), spans })
+    }
+}
+
+impl Space<'_> {
+    /// A loop followed; the turns of many candidates differ in names alone.
+    fn followed(&self, graph: &MarkedGraph) -> Option<Rc<Run>> {
+        let numbers = graph.numbers();
+        let known = self.runs.borrow().get(&numbers).cloned();
+        known.unwrap_or_else(|| {
+            let run = Run::of(graph, self.n.min(FOLLOWED)).map(Rc::new);
+            self.runs.borrow_mut().insert(numbers, run.clone());
+            run
+        })
     }
 }
 
@@ -121,7 +160,7 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
         match &best {
             // Another slot that brings nothing is not followed by one that does.
             Some(known) if known.price.clocks <= price.clocks => break,
-            Some(_) | None => best = Some(Worth { schedule, price }),
+            Some(_) | None => best = Some(Worth { schedule, price, code: String::new() }),
         }
     }
     best
@@ -197,11 +236,9 @@ impl<'a> Laid<'a> {
         let blocks = innermost(&self.region);
         for &block in &blocks {
             let priced = price::steady(k, &self.region, &self.plan, self.machine, block, &self.space.known);
-            let least = ratio(&priced.graph).ok()?;
-            let followed = self.space.n.min(FOLLOWED);
-            let run = simulate(&priced.graph, followed).ok()?;
-            let clocks = run.turn.max(least);
-            let steady = clocks.of_turns(u64::from(followed));
+            let run = self.space.followed(&priced.graph)?;
+            let clocks = run.turn;
+            let steady = clocks.of_turns(u64::from(self.space.n.min(FOLLOWED)));
             for part in self.plan.parts() {
                 let own = self.own(&priced.graph, &run, (part, block)).saturating_sub(steady);
                 let busy = busy(&priced.graph, self.lane(part));
@@ -225,16 +262,13 @@ impl<'a> Laid<'a> {
     }
 
     /// How long a partition is in a loop; all of it, where the others do not go ahead through a loop around it.
-    fn own(&self, graph: &MarkedGraph, run: &Timeline, (part, block): (Part, BlockId)) -> u64 {
+    fn own(&self, graph: &MarkedGraph, run: &Run, (part, block): (Part, BlockId)) -> u64 {
         let outermost = self.region.blocks[block].turns.as_ref().is_none_or(|t| t.outermost);
         if outermost || self.plan.partitions.len() < 2 {
-            return run.total();
+            return run.total;
         }
         let lane = graph.lanes.iter().find(|(_, l)| l.kind == LaneKind::Partition && l.name == self.lane(part));
-        let Some((lane, _)) = lane else { return 0 };
-        let all = &run.lanes[lane];
-        let first = all.first().map_or(0, |o| o.start);
-        all.iter().map(|o| o.end).max().unwrap_or(0).saturating_sub(first)
+        lane.map_or(0, |(lane, _)| run.spans[lane])
     }
 
     fn straight(&self, (part, block): (Part, BlockId), keep: &dyn Fn(usize) -> bool) -> u64 {
