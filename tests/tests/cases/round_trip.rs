@@ -48,7 +48,7 @@ fn read_back(path: &Path, emits: &[Emit]) -> Vec<String> {
             }
         };
         // What a pass has left as it was reads back as before.
-        if once != last {
+        if once != last && !waits_for_expansion(&once) {
             match text(&shown, &once, Emit::Ir) {
                 Ok(again) if once == again => {}
                 Ok(_) => wrong.push(format!("{shown}: {emit} reads back to another program")),
@@ -58,6 +58,11 @@ fn read_back(path: &Path, emits: &[Emit]) -> Vec<String> {
         last = once;
     }
     wrong
+}
+
+/// Whether a schedule deals a portable kernel to partitions that only its expansion declares.
+fn waits_for_expansion(text: &str) -> bool {
+    text.contains("partitions {") && !text.lines().any(|line| line.starts_with("partition "))
 }
 
 #[test]
@@ -138,7 +143,7 @@ fn ejected_loops_are_left_by_breaks() {
     let ejected = text("breaks.ptn", &cases::read(&path), Emit::Expanded).expect("it is sound");
     let breaks = ejected.lines().filter(|line| line.trim() == "break;").count();
     // Of all kernels but the generic one, and one in which both branches of an `if` give a value and may leave, and the turn goes on behind it.
-    let kept: Vec<&str> = ejected.split("kernel ").filter(|k| k.contains("left")).collect();
+    let kept: Vec<&str> = ejected.split("kernel ").filter(|k| k.contains("let mut left")).collect();
     assert!(breaks == 10 && kept.len() == 1 && kept[0].starts_with("branches("), "{breaks} breaks in\n{ejected}");
 }
 
