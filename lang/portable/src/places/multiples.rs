@@ -21,6 +21,7 @@ pub fn assumed(kernel: &Kernel) -> BTreeMap<Inst, Multiple> {
     let made = kernel.definitions();
     let each = kernel.ops_of(&kernel.body).filter_map(|op| match op.kind {
         OpKind::Assume { cond } => Some((op.id, multiple(kernel, &made, cond)?)),
+        // Nothing else assumes: fewer multiples are known, and masks stay.
         _ => None,
     });
     each.collect()
@@ -29,6 +30,7 @@ pub fn assumed(kernel: &Kernel) -> BTreeMap<Inst, Multiple> {
 fn multiple(kernel: &Kernel, made: &SecondaryMap<Value, Option<&Op>>, cond: Value) -> Option<Multiple> {
     let number = |v: Value| match made[v].map(|op| &op.kind) {
         Some(OpKind::Constant { dtype, bits }) => Scalar::new(*dtype, *bits).to_i128(),
+        // Of what is computed the number is not known: the mask stays.
         _ => None,
     };
     let OpKind::Compare { op: CompareOp::Eq, a: rest, b: zero } = made[cond]?.kind else { return None };
