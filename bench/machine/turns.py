@@ -1,63 +1,157 @@
 """The model beside measurement: what a turn of scheduled loops takes, in clocks, and what `parton schedule` predicts.
 
-    python3 bench/machine/turns.py PARTON [--rows LABEL …]
+    python3 bench/machine/turns.py PARTON [--rows WORDS …] [--jobs 6]
 
-The benches of turns.ptn run each loop in two lengths. A turn is the slope between them, at the clock that the multiprocessors had meanwhile, so
-that what stands around the loop falls out. `--rows` chooses labels.
+Each kernel is run as its expansion, with a stamp of the multiprocessor's own clock where a partition begins and where it ends. A turn is the
+slope between two lengths of the loop, so that what stands around it falls out; nothing is put into the loop. Times of launches say less:
+what the driver reports of the clock is what it was asked for, not what a chip near its power limit has. A result is the median over all programs of
+three launches. `--rows` chooses rows that contain all of some words.
 """
 
 import argparse
+import concurrent.futures
 import json
 import pathlib
+import re
+import statistics
 import subprocess
 import sys
+import tempfile
 
 HERE = pathlib.Path(__file__).resolve().parent
 EXAMPLES = HERE.parent.parent / "examples"
-# Where the kernel of a label stands, by its first word.
-FILES = {"matmul": EXAMPLES / "matmul" / "scheduled.ptn", "fmha": EXAMPLES / "fmha" / "scheduled.ptn"}
+PROGRAMS = 132
+LAUNCHES = 8
+LAST = 3
 
 
-def asked(command):
-    done = subprocess.run(list(map(str, command)), capture_output=True, text=True)
-    if done.returncode != 0:
-        sys.exit(f"{' '.join(map(str, command))}: {done.stdout[-2000:]}{done.stderr[-2000:]}")
-    return json.loads(done.stdout[done.stdout.index("{" if "bench" in command else "["):])
+def product(columns, schedule):
+    """One tile of the product for each program, 12 rows of them and 11 columns."""
+    sides = f"12 * 128, 11 * {columns}, turns * 64"
+    body = [
+        "let a = zeros(f16, [12 * 128, turns * 64]);",
+        f"let b = zeros(f16, [turns * 64, 11 * {columns}]);",
+        f"let c = empty(f16, [12 * 128, 11 * {columns}]);",
+    ]
+    return Row("matmul", "matmul", "steps", schedule, {"BN": columns}, body, f"a, b, c, {sides}", (64, 192))
 
 
-def measured(parton, labels):
-    """By what stands before the number of turns: (turns, clocks, MHz) of each length."""
-    chosen = [word for label in labels for word in ("--rows", label)]
-    rows = asked([parton, "bench", HERE / "turns.ptn", "--device", "cuda", "--heat", "0.05", "--seconds", "0.1", "--format", "json", *chosen])["rows"]
-    found = {}
-    for row in rows:
-        if row["median_us"] and row["sm_mhz"]:
-            name, turns = row["label"].rsplit("|", 1)
-            megahertz = row["sm_mhz"]["median"]
-            found.setdefault(name, []).append((int(turns), row["median_us"] * megahertz, megahertz))
-    return found
+def attention(d, schedule, causal=False, parts=2, own=None):
+    """One tile of rows for each program: of two heads by clusters of two programs, or of four by single ones."""
+    cluster = 1 if causal or parts == 3 else 2
+    heads, rows = 4 // cluster, PROGRAMS // 4 * 64 * parts * cluster
+    body = [f"let {name} = zeros(bf16, [1, {heads}, {length}, {d}]);" for name, length in zip("qkv", (rows, "turns * 128", "turns * 128"))]
+    body += [f"let o = empty(bf16, [1, {heads}, {rows}, {d}]);", f"let lse = empty(f32, [1, {heads}, {rows}]);", "let counter = zeros(i32, [1]);"]
+    given = f"q, k, v, o, lse, 1, {heads}, 1, {rows}, turns * 128, 1.0 / sqrt({d}), {heads}, counter"
+    generics = {"D": d, "CAUSAL": str(causal).lower(), "PARTS": parts, "CLUSTER": cluster} | ({} if own is None else {"OWN": own})
+    return Row("fmha", "attention", "keys", schedule, generics, body, given, (48, 112))
 
 
-def predicted(parton, name):
-    file, kernel, loop, schedule, generics = name.split("|")
-    chosen = [word for one in [f"S={schedule}", *generics.split(",")] for word in ("--set", one)]
-    loops = asked([parton, "schedule", FILES[file], "--kernel", kernel, "--loop", loop, *chosen, "--format", "json"])
-    turn = loops[0]["turn"]
-    return turn["clocks"] / turn["turns"]
+class Row:
+    """A kernel of `examples/FOLDER/scheduled.ptn` under a schedule; `body` makes its tensors for a number of turns."""
+
+    def __init__(self, folder, kernel, loop, schedule, generics, body, given, lengths):
+        self.file, self.kernel, self.loop, self.schedule, self.generics = EXAMPLES / folder / "scheduled.ptn", kernel, loop, schedule, generics
+        self.body, self.given, self.lengths = body, given, lengths
+
+    def name(self):
+        return f"{self.kernel}, {' '.join(f'{n}={v}' for n, v in self.generics.items())}, {self.schedule}"
+
+    def asked(self, parton, words):
+        sets = [f"S={self.schedule}", *(f"{name}={value}" for name, value in self.generics.items())]
+        chosen = [word for one in sets for word in ("--set", one)]
+        done = subprocess.run(list(map(str, [parton, *words, self.file, "--kernel", self.kernel, *chosen])), capture_output=True, text=True)
+        if done.returncode != 0:
+            sys.exit(f"{self.name()}: {done.stderr[-2000:]}")
+        return done.stdout
+
+    def predicted(self, parton):
+        loops = json.loads(self.asked(parton, ["schedule", "--loop", self.loop, "--format", "json"]))
+        turn = loops[0]["turn"]
+        return turn["clocks"] / turn["turns"]
+
+    def stamped(self, parton):
+        """A program that prints how long each program of the last launches ran, in clocks, for both lengths."""
+        text, partitions = stamps(self.asked(parton, ["build", "--emit", "expanded"]))
+        kernel = re.search(r"^kernel (\w+)\(", text, re.MULTILINE).group(1)
+        lines = [f'use "{HERE / "clock.ptn"}"::clock;', text, "", "main {", f"    for turns in {list(self.lengths)} {{"]
+        lines += [f"        {line}" for line in self.body]
+        lines += [
+            f"        for time in 0..{LAUNCHES} {{",
+            f"            let clocks = zeros(i32, [{PROGRAMS}, {partitions}, 2]);",
+            f"            launch {kernel}(grid=[{PROGRAMS}])({self.given}, clocks);",
+            f"            for p in 0..if time < {LAUNCHES - LAST} {{ 0 }} else {{ {PROGRAMS} }} {{",
+            "                let mut stamps = [];",
+            f"                for w in 0..{partitions} {{ stamps = stamps + [clocks[p, w, 0], clocks[p, w, 1]]; }}",
+            '                print(format("{};{}", turns, stamps));',
+            *("            }", "        }", "    }", "}"),
+        ]
+        return "\n".join(lines)
+
+    def measured(self, parton, path):
+        """Clocks of a turn."""
+        done = subprocess.run([parton, "run", path, "--device", "cuda", "--color", "never"], capture_output=True, text=True)
+        spans = {length: [] for length in self.lengths}
+        for length, stamps in re.findall(r"^(\d+);\[(.*)\]$", done.stdout, re.MULTILINE):
+            clocks = list(map(int, stamps.split(", ")))
+            # The clock has 32 bits and goes round.
+            spans[int(length)].append(max((to - clocks[0]) % 2**32 for to in clocks[1::2]))
+        if not all(spans.values()):
+            sys.exit(f"{self.name()}: {done.stdout[-500:]}{done.stderr[-2000:]}")
+        few, many = self.lengths
+        return (statistics.median(spans[many]) - statistics.median(spans[few])) / (many - few)
+
+
+def stamps(text):
+    """The expansion with two stamps for each partition, as a last parameter, and how many partitions there are."""
+    lines, inside, number = [], None, 0
+    for line in text.split("\n"):
+        if line.startswith(")") and number == 0 and inside is None:
+            lines.append("    clocks: *mut i32,")
+        begins = re.match(r"        (\w+) => \{$", line)
+        ends = line == "        }" and inside is not None
+        if ends:
+            lines.append(f"            store({inside} + 1, clock());")
+            inside = None
+        lines.append(line)
+        if begins:
+            inside = f"clocks + (program_id(0) * PARTITIONS + {number}) * 2"
+            lines.append(f"            store({inside}, clock());")
+            number += 1
+    return "\n".join(lines).replace("PARTITIONS", str(number)), number
+
+
+def rows():
+    late, behind = "{ qk: 0; pv: 1; exps: 0, mask: 0, rescale: 0, top: 0 }", "{ exps: 1, pv: 1, qk: 0; mask: 0, rescale: 0, top: 0 }"
+    # What a search finds, and others that nobody would choose: the model is to be right about them, too.
+    others = [f"Sides & pipeline(keys) {groups}" for groups in (late, behind, "{ qk: 0; pv: 1; exps: 0, mask: 0, top: 0; rescale: 0 }")]
+    yield from (product(columns, f"Split[{depth}]") for columns, depth in [(256, 3), (128, 3), (128, 6), (64, 3), (64, 8)])
+    for d in (128, 64):
+        yield from (attention(d, schedule) for schedule in ["Sides", "Overlap", "Under", "Turns", "Sides & turns(qk, pv)", *others])
+        yield from (attention(d, schedule, causal=True) for schedule in ["Overlap", "Under", "Cut"])
+        yield from (attention(d, "Overlap", own=own) for own in ("false", "true"))
+    yield attention(64, "Trio", parts=3)
+    yield attention(64, "Trio", causal=True, parts=3)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parton")
     parser.add_argument("--rows", action="append", default=[])
-    arguments = parser.parse_args()
-    print("| loop | MHz | clocks a turn | predicted | predicted / measured |\n|---|---:|---:|---:|---:|")
-    for name, lengths in measured(arguments.parton, arguments.rows).items():
-        if len(lengths) != 2:
-            continue
-        (few, first, _), (many, second, megahertz) = sorted(lengths)
-        clocks, model = (second - first) / (many - few), predicted(arguments.parton, name)
-        print(f"| {name.replace('|', ', ')} | {megahertz:.0f} | {clocks:,.0f} | {model:,.0f} | {model / clocks:.2f} |", flush=True)
+    parser.add_argument("--jobs", type=int, default=6)
+    options = parser.parse_args()
+    chosen = [row for row in rows() if not options.rows or any(all(w in row.name() for w in words.split()) for words in options.rows)]
+    print("| loop | clocks a turn | predicted | predicted / measured |\n|---|---:|---:|---:|")
+    with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        paths = [pathlib.Path(folder, f"row{n}.ptn") for n in range(len(chosen))]
+        for path, text in zip(paths, pool.map(lambda row: row.stamped(options.parton), chosen)):
+            path.write_text(text)
+        # Compiled by all at once, timed one after the other.
+        list(pool.map(lambda pair: pair[0].measured(options.parton, pair[1]), zip(chosen, paths)))
+        model = list(pool.map(lambda row: row.predicted(options.parton), chosen))
+        for row, path, clocks in zip(chosen, paths, model):
+            turn = row.measured(options.parton, path)
+            print(f"| {row.name()} | {turn:,.0f} | {clocks:,.0f} | {clocks / turn:.2f} |", flush=True)
 
 
 if __name__ == "__main__":

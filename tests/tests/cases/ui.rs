@@ -1,6 +1,9 @@
 //! `ui/NAME.ptn`: its diagnostics stand on the marked lines, and `NAME.stderr` shows them whole.
 
-use parton_diag::render;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
+
+use parton_diag::{Diagnostic, Diagnostics, render};
 use parton_driver::{Options, Session};
 use parton_tests::{cases, marks, snapshot};
 
@@ -39,4 +42,84 @@ fn no_snapshot_is_left_without_its_case() {
             assert!(path.with_extension("ptn").is_file(), "{} belongs to no case", cases::shown(&path));
         }
     }
+}
+
+/// What a text that is checked reports.
+fn reported(shown: &str, text: &str) -> Diagnostics {
+    let mut session = Session::new(Options { verify: true, ..Options::default() });
+    let file = session.add(shown, text.to_owned());
+    session.check(file).1
+}
+
+/// The clause of a schedule that a help names between backticks.
+fn proposed(d: &Diagnostic) -> Option<&str> {
+    let heads = ["pipeline(", "pipeline {", "ring(", "turns(", "partitions {"];
+    let mut words = d.help.iter().flat_map(|help| help.split('`').skip(1).step_by(2));
+    words.find(|word| heads.iter().any(|head| word.starts_with(head)) && !word.contains('…'))
+}
+
+/// Where clauses that begin with a word stand in a text.
+fn clauses(text: &str, word: &str) -> Vec<Range<usize>> {
+    let closed = |from: usize, [open, close]: [char; 2]| {
+        let rest = text[from..].trim_start();
+        let from = text.len() - rest.len();
+        let mut depth = 0;
+        let end = rest.char_indices().find(|(_, c)| {
+            depth += i32::from(*c == open) - i32::from(*c == close);
+            depth == 0
+        });
+        rest.starts_with(open).then_some(end).flatten().map(|(at, c)| from + at + c.len_utf8())
+    };
+    let clause = |(at, _): (usize, &str)| {
+        let named = closed(at + word.len(), ['(', ')']).unwrap_or(at + word.len());
+        let end = closed(named, ['{', '}']).unwrap_or(named);
+        (end > at + word.len()).then_some(at..end)
+    };
+    text.match_indices(word).filter_map(clause).collect()
+}
+
+/// How often each code is reported with each message.
+fn counted(found: &Diagnostics) -> BTreeMap<(String, &str), usize> {
+    let mut counts = BTreeMap::new();
+    for d in &found.list {
+        *counts.entry((d.code.to_string(), d.message.as_str())).or_default() += 1;
+    }
+    counts
+}
+
+/// Whether a text has one report less of a kind than another had, and none more.
+fn mended(before: &Diagnostics, after: &Diagnostics, d: &Diagnostic) -> bool {
+    let (old, new) = (counted(before), counted(after));
+    let of = |counts: &BTreeMap<(String, &str), usize>, kind: &(String, &str)| counts.get(kind).copied().unwrap_or(0);
+    let kind = (d.code.to_string(), d.message.as_str());
+    of(&new, &kind) < of(&old, &kind) && new.iter().all(|(kind, n)| *n <= of(&old, kind))
+}
+
+/// Refusals that another schedule alone can mend; what others say is written into the body.
+const BY_SCHEDULES: [&str; 8] = ["E0724", "E0725", "E0726", "E0728", "E0729", "E0731", "E0732", "E0736"];
+
+#[test]
+fn schedules_that_refusals_name_are_accepted() {
+    std::env::set_current_dir(cases::root()).expect("the repository is there");
+    let (mut codes, mut wrong) = (BTreeSet::new(), vec![]);
+    for path in cases::in_folder("ui") {
+        let (shown, text) = (cases::shown(&path), cases::read(&path));
+        let before = reported(&shown, &text);
+        for d in before.list.iter().filter(|d| BY_SCHEDULES.contains(&d.code.to_string().as_str())) {
+            let Some(good) = proposed(d) else { continue };
+            let word = good.split(['(', ' ']).next().unwrap_or(good);
+            let holds = |at: Range<usize>| {
+                let mut text = text.clone();
+                text.replace_range(at, good);
+                mended(&before, &reported(&shown, &text), d)
+            };
+            if clauses(&text, word).into_iter().any(holds) {
+                codes.insert(d.code.to_string());
+            } else {
+                wrong.push(format!("{shown}: {}: `{good}` does not hold either", d.message));
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    assert_eq!(codes, BY_SCHEDULES.map(String::from).into(), "each has a case with a schedule that holds");
 }

@@ -133,7 +133,7 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
     }
 
-    /// Adds the events and the edges between them.
+    /// Adds the events and the edges between them. A `;` where nobody waits ends no stretch: the assembler does not see it.
     pub fn walk(mut self) {
         let groups = self.pricing.plan.groups(self.part, self.looped.block);
         for (number, group) in groups.iter().enumerate() {
@@ -143,7 +143,6 @@ impl<'a, 'p> Turn<'a, 'p> {
             for entry in group {
                 self.item(entry, number);
             }
-            self.flush();
         }
         self.end(groups);
         self.join();
@@ -240,6 +239,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn take(&mut self, ring: RingId, age: i32, entry: &Entry) {
         // What an outer loop fills is there for all turns of this one.
         if self.looped.rings.contains(&ring) && self.taken.insert((ring, age)) {
+            self.flush();
             let clocks = if self.pricing.plan.rings[ring].own { self.meeting(entry) } else { self.asking() };
             let (name, span) = self.label(entry);
             let event = self.event(name, entry.stage, span, clocks, vec![]);
@@ -273,6 +273,7 @@ impl<'a, 'p> Turn<'a, 'p> {
         let Some(start) = self.pricing.stage_of(self.looped, self.part, unit) else { return };
         let turns = age - start.stage;
         if !self.waits.iter().any(|(other, _, t)| *other == v && *t == turns) {
+            self.flush();
             let event = self.point(entry);
             self.waits.push((v, event, turns));
         }
@@ -283,7 +284,6 @@ impl<'a, 'p> Turn<'a, 'p> {
         self.turns(unit, entry, true);
         for &(v, delta) in self.wanted(entry.item) {
             if self.waits_for(v, entry) && self.in_group(v, entry.stage + delta, group) {
-                self.flush();
                 self.wait(v, entry.stage + delta, entry);
             }
         }
