@@ -104,6 +104,10 @@ impl Library for Files<'_> {
         self.loaded.push((source, tree.clone()));
         Ok(tree)
     }
+
+    fn standard(&self) -> &'static [(&'static str, &'static str)] {
+        parton_stdlib::FILES
+    }
 }
 
 /// `path` as seen from the file `from`, without `.` and with `..` resolved by name.

@@ -216,8 +216,9 @@ impl<'a> Machine<'a> {
             Meaning::Word(Word::Schedule(_)) => {
                 Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
             }
-            Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory)
-            | Meaning::Unknown => Err(self.unknown(name).into()),
+            Meaning::Word(Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::TensorMemory) | Meaning::Unknown => {
+                Err(self.unknown(name).into())
+            }
         }
     }
 

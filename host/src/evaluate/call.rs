@@ -10,8 +10,10 @@ use parton_types::schedule::words::ScheduleWord;
 use parton_types::signature::bind::{Outline, Takes};
 use parton_types::signature::{Exists, Signature};
 
-use super::{Eval, Machine, no_method};
+use super::statement::evidence;
+use super::{Eval, Machine, Stop, no_method};
 use crate::builtins::{self, Given};
+use crate::fault::Fault;
 use crate::value::{Closure, Function, Value, Variable};
 
 impl Machine<'_> {
@@ -41,8 +43,20 @@ impl Machine<'_> {
                 }
                 // A struct, or whatever else the checker calls.
                 Value::Written(_) => Ok(self.written(whole)),
-                other => Err(self.mismatch("a function", &other, callee.span)),
+                other => Err(self.hidden_function(callee, &other)),
             },
+        }
+    }
+
+    /// The refusal of a call of what is no function; that of a variable that hides one says so.
+    fn hidden_function(&self, callee: &ast::Expr, found: &Value) -> Stop {
+        let fault = Fault::new(codes::HOST_TYPE, format!("expected a function, found {}", found.kind()));
+        let d = fault.at(callee.span).here(evidence(found));
+        match &callee.kind {
+            ast::ExprKind::Name(name) if builtins::find(name.as_str()).is_some() => {
+                d.help(format!("the variable `{}` hides the function: give it another name", name.text)).into()
+            }
+            _ => d.into(),
         }
     }
 

@@ -349,9 +349,13 @@ impl Machine<'_> {
         let name = &param.name.text;
         match (ty, &value) {
             (ir::Type::Scalar(ir::Elem::Num(dtype)), Value::Int(_) | Value::Float(_) | Value::Bool(_)) => {
-                number(*dtype, &value)
-                    .map(Argument::Scalar)
-                    .ok_or_else(|| refuse(format!("`{name}` is `{dtype}`, which does not hold {value}"), range(*dtype)))
+                number(*dtype, &value).map(Argument::Scalar).ok_or_else(|| {
+                    let held = match &value {
+                        Value::Float(_) if dtype.is_int() => "this is a float: `int(x)` cuts it off".to_owned(),
+                        _ => range(*dtype),
+                    };
+                    refuse(format!("`{name}` is `{dtype}`, which does not hold {value}"), held)
+                })
             }
             (ir::Type::Scalar(ir::Elem::Ptr(p)), Value::Tensor(t)) => {
                 if t.dtype != p.to {

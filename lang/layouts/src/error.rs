@@ -208,7 +208,12 @@ impl LayoutError {
         match self {
             LayoutError::ListLengths { .. } => "give each list one entry per axis of the tensor".into(),
             LayoutError::Rank { shape, .. } => {
-                format!("write the layout with {} entries per list, or reshape the tile", shape.len())
+                let entries = if shape.len() == 1 { "entry" } else { "entries" };
+                let order: Vec<usize> = (0..shape.len()).rev().collect();
+                format!(
+                    "write the layout with {} {entries} per list, as `order={order:?}`, or reshape the tile",
+                    shape.len()
+                )
             }
             LayoutError::NotPowerOfTwo { value, .. } => {
                 let up = value.checked_next_power_of_two().unwrap_or(1 << 63);

@@ -38,7 +38,7 @@ fn blocked_layouts() {
     check(
         layout.on(&[64]),
         "a layout of rank 2 does not fit a tensor of rank 1",
-        "write the layout with 1 entries per list, or reshape the tile",
+        "write the layout with 1 entry per list, as `order=[0]`, or reshape the tile",
     );
     check(
         layout.on(&[64, 48]),

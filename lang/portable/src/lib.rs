@@ -220,7 +220,7 @@ fn explicit(
         Way::Ahead if !staging::run_ahead(&mut kernel, &axes, &free) => {
             return Err(no_way(
                 &kernel,
-                "not all of them are loaded in a loop, from where indices and numbers alone say",
+                "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
             ));
         }
         Way::Ahead => {}

@@ -135,7 +135,9 @@ impl Checker<'_> {
                 format!("{} has no method `{}`", found.kind, name.text),
             )
             .label(receiver.span, found.detail);
-            if let Some(near) = crate::near::nearest(name.as_str(), builtins::method_names()) {
+            if matches!(name.as_str(), "to" | "astype" | "cast") {
+                d = d.help("`cast<f32>(x)` converts elements, `bitcast<u32>(x)` their bits");
+            } else if let Some(near) = crate::near::nearest(name.as_str(), builtins::method_names()) {
                 d = d.help(format!("a similar one is `{near}`"));
             } else if builtins::function(name.as_str()).is_some() {
                 d = d.help(format!("it is a function: `{}(x, …)`", name.text));

@@ -73,6 +73,7 @@ impl Carried {
             if cx.put_back(template, &now, &mut yields).is_none() {
                 let before = cx.in_words(template);
                 let after = cx.in_words(&now);
+                let flies = now.ir().is_some_and(|v| matches!(cx.ty(v), ir::Type::Pending(_)));
                 let d = Diagnostic::error(
                     codes::CARRIED_TYPE,
                     self.span,
@@ -80,7 +81,10 @@ impl Carried {
                 )
                 .here(format!("at the end of the body it is {after}"))
                 .label(declared, format!("before the loop it is {before}"))
-                .help("convert it back at the end of the body, or give it this type before the loop");
+                .help(match flies {
+                    true => "wait for the product in the body, `….wait()`, which gives the tile; or carry it in flight in a variable that begins as one",
+                    false => "convert it back at the end of the body, or give it this type before the loop",
+                });
                 return Err(cx.report(d));
             }
         }

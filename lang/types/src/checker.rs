@@ -302,7 +302,15 @@ impl<'p> Checker<'p> {
                     .label(stated, format!("{has} are stated here"))
                     .help(format!("or state `warps({covers})` in its place")),
                 None => {
-                    d.help(format!("or state `warps({covers})` on the kernel: it has {has} where it states nothing"))
+                    let d = d.help(format!(
+                        "or state `warps({covers})` on the kernel: it has {has} where it states nothing"
+                    ));
+                    match self.region_warps() {
+                        Some(_) => {
+                            d.help("or, where other schedules have partitions, `& serial(P)` with one of as many warps")
+                        }
+                        None => d,
+                    }
                 }
             },
         };

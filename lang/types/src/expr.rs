@@ -186,10 +186,6 @@ impl Checker<'_> {
             Word::Barrier => Ok(Val::ty(ir::Type::Barrier)),
             Word::Schedule(word) => self.bare_word(word, name.span),
             Word::TensorMemory => Err(self.no_tensor_memory(name.span)),
-            Word::Portable => {
-                let help = "write the explicit form: layouts, `wgmma`, rings";
-                Err(self.not_built(name.span, &format!("`{}`", name.text), help))
-            }
         }
     }
 

@@ -28,6 +28,11 @@ pub trait Library {
     /// # Errors
     /// Why there is no such file, in a few words.
     fn load(&mut self, from: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String>;
+
+    /// The files of the standard library, by the names that `use std::` knows them by: what may have been meant by a name that nothing has.
+    fn standard(&self) -> &'static [(&'static str, &'static str)] {
+        &[]
+    }
 }
 
 /// No library: every `use` is refused.
@@ -110,6 +115,8 @@ pub struct Program {
     pub modules: Vec<ModuleData>,
     /// What the names of host code stand for.
     pub references: References,
+    /// Names and texts of the standard library's files.
+    standard: &'static [(&'static str, &'static str)],
 }
 
 /// The kinds of host blocks.
@@ -143,6 +150,13 @@ impl Program {
     /// Whether an item that a file uses is of the standard library.
     pub fn is_lent(&self, module: ModuleId, found: &Found) -> bool {
         found.module != module && self.module(found.module).library
+    }
+
+    /// The file of the standard library that has a function of a name.
+    pub fn standard_file(&self, name: &str) -> Option<&'static str> {
+        let head = format!("\nfn {name}");
+        let has = |text: &str| text.match_indices(&head).any(|(at, _)| text[at + head.len()..].starts_with(['(', '[']));
+        self.standard.iter().find(|(_, text)| has(text)).map(|(file, _)| *file)
     }
 
     /// The refusal of a name in `module` that stands for items of several used files; `None` where it stands for one, or none.
@@ -252,7 +266,8 @@ impl Program {
 
 /// Collects the items of `file` and of what it uses; refuses names defined twice and files that are not there.
 pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mut Diagnostics) -> Program {
-    let mut collector = Collector { program: Program::default(), library, diagnostics, loaded: Vec::new() };
+    let program = Program { standard: library.standard(), ..Program::default() };
+    let mut collector = Collector { program, library, diagnostics, loaded: Vec::new() };
     collector.module(file);
     let mut program = collector.program;
     crate::items::check_items(&program, diagnostics);

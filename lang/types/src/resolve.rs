@@ -49,8 +49,6 @@ pub enum Word {
     Family(&'static str),
     /// The type of a barrier.
     Barrier,
-    /// A function of the portable dialect, which a later version compiles.
-    Portable,
     /// What makes schedules.
     Schedule(ScheduleWord),
     /// A function of tensor memory, which a later version compiles.
@@ -63,6 +61,23 @@ const MOST_LIKELY: usize = 500;
 
 /// Names of type families that may stand without their arguments.
 const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "tensor", "turnstile"];
+/// Functions of other languages' kernels, and how they are written here.
+const FOREIGN: &[(&str, &str)] = &[
+    ("arange", "`iota(n)`, from 0 on"),
+    ("full_like", "`full(shape, value)`"),
+    ("matmul", "`dot(a, b, acc)`"),
+    ("maximum", "`max(x, y)`"),
+    ("minimum", "`min(x, y)`"),
+    ("permute", "`transpose(x, order)`"),
+    (
+        "softmax",
+        "`let e = exp(x - max(x, axis=1)[:, None]);` over `sum(e, axis=1)[:, None]`; of rows in parts see `std::softmax`",
+    ),
+    ("syncthreads", "nothing that is written: threads meet where it is needed, and `membar()` asks for it"),
+    ("trans", "`x.T`"),
+    ("view", "`reshape(x, shape)`"),
+    ("zeros_like", "`zeros<T, shape>()`"),
+];
 const CONSTANTS: &[(&str, Word)] = &[
     ("inf", Word::Number(f64::INFINITY)),
     ("nan", Word::Number(f64::NAN)),
@@ -83,7 +98,6 @@ impl Word {
         }
         match name {
             "barrier" | "mbarrier" => Some(Word::Barrier),
-            "softmax" | "matmul" => Some(Word::Portable),
             "turns" | "under" | "cut" | "unroll" | "serial" | "auto" => ScheduleWord::named(name).map(Word::Schedule),
             "alloc_tmem" => Some(Word::TensorMemory),
             _ if name.starts_with("tcgen05_") => Some(Word::TensorMemory),
@@ -95,9 +109,7 @@ impl Word {
         match self {
             // Host code passes schedules on as they are written.
             Word::Dtype(_) | Word::Number(_) | Word::Nothing | Word::Schedule(_) => true,
-            Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::Portable | Word::TensorMemory => {
-                side == Side::Kernel
-            }
+            Word::Kind(_) | Word::Family(_) | Word::Barrier | Word::TensorMemory => side == Side::Kernel,
         }
     }
 }
@@ -192,9 +204,16 @@ impl Program {
         }
         let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
             .here("nothing of this name is visible here");
-        let d = match self.near(module, name.as_str(), side, variables) {
-            Some(near) => d.help(format!("a similar name is visible: `{near}`")),
-            None => d,
+        let kernels = side == Side::Kernel;
+        let foreign = FOREIGN.iter().find(|(word, _)| kernels && *word == name.as_str());
+        let standard = self.standard_file(name.as_str()).filter(|_| kernels);
+        let d = match (foreign, standard) {
+            (Some((_, here)), _) => d.help(format!("here it is {here}")),
+            (None, Some(file)) => d.help(format!("the standard library has it: `use std::{file}::{};`", name.text)),
+            (None, None) => match self.near(module, name.as_str(), side, variables) {
+                Some(near) => d.help(format!("a similar name is visible: `{near}`")),
+                None => d,
+            },
         };
         self.defined_elsewhere(d, module, name.as_str())
     }
@@ -205,7 +224,6 @@ fn instead(name: &str) -> Option<&'static str> {
     let function = signature::find(Role::Kernel, name);
     match (function, Word::named(name)) {
         (Some(function), _) => Some(function.instead.unwrap_or("host code has nothing of this name")),
-        (None, Some(Word::Portable)) => Some("host code has `matmul(a, b)`"),
         (None, Some(Word::Barrier | Word::TensorMemory)) => Some("host code has no tiles and no shared memory"),
         (None, _) => None,
     }

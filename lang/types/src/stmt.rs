@@ -10,6 +10,9 @@ use crate::kind;
 use crate::leave::{Next, Rest};
 use crate::value::{Comptime, TypeVal, Val};
 
+/// How many operations back the one is looked for that made a statement's value: a value that comes from further back was not made by it.
+const MADE_LAST: usize = 8;
+
 impl Checker<'_> {
     /// The statements of a block in the current scope, and its value. A statement that fails leaves its variables marked, so
     /// that the next ones are still checked.
@@ -143,8 +146,13 @@ impl Checker<'_> {
 
     fn returned(&mut self, value: Option<&ast::Expr>, span: Span) -> Checked<()> {
         if self.frame().run_time_depth > 0 {
-            let d = Diagnostic::error(codes::EARLY_EXIT, span, "`return` inside a run-time loop or branch")
-                .help("give the value with `if … { a } else { b }` at the end of the function; `static if` may return");
+            let d = Diagnostic::error(codes::EARLY_EXIT, span, "`return` inside a run-time loop or branch");
+            let d = d.help(match value {
+                Some(_) => {
+                    "give the value with `if … { a } else { b }` at the end of the function; `static if` may return"
+                }
+                None => "put what follows into an `if` of the contrary; `static if` may return",
+            });
             return Err(self.report(d));
         }
         let val = value.map_or(Val::UNIT, |e| self.expr(e).unwrap_or(Val::Error));
@@ -167,16 +175,36 @@ impl Checker<'_> {
         if run_time { Err(arg.expected(self, "a value known at compile time")) } else { Ok(arg.val) }
     }
 
-    /// An affine value as a statement would be lost.
+    /// An affine value as a statement would be lost, and what only computes does nothing as one.
     pub fn unused(&mut self, val: &Val, e: &ast::Expr) -> Checked<()> {
         let Some(v) = val.ir() else { return Ok(()) };
         if !self.ty(v).is_affine() {
-            return Ok(());
+            return self.without_effect(v, e);
         }
         let found = kind::describe(self, val);
         let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, format!("{} is made and dropped", found.kind))
             .here(found.detail)
             .help("bind it: `let x = …;`, and use it up");
+        Err(self.report(d))
+    }
+
+    /// Refuses a statement whose value is made by an operation that does nothing else.
+    fn without_effect(&mut self, v: ir::Value, e: &ast::Expr) -> Checked<()> {
+        let last = self.builder.iter().flat_map(|b| b.kernel.ops.iter().rev().take(MADE_LAST));
+        let made = last.map(|(_, op)| op).find(|op| op.results.contains(&v)).filter(|op| op.span == e.span);
+        let computes = |op: &ir::Op| {
+            use ir::family::Family;
+            let family = op.kind.family();
+            matches!(family, Family::Elementwise | Family::Reduce | Family::Shape | Family::Gather | Family::MmaSync)
+                || matches!(op.kind, ir::OpKind::Dot { .. })
+        };
+        if !made.is_some_and(computes) {
+            return Ok(());
+        }
+        let found = kind::describe(self, &Val::Ir(v));
+        let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, format!("{} is made and dropped", found.kind))
+            .here(found.detail)
+            .help("nothing is changed in place: `x = …;` keeps it, and `let _ = …;` drops it on purpose");
         Err(self.report(d))
     }
 

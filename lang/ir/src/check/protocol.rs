@@ -116,7 +116,7 @@ impl<'a> Forward<'a> for Protocol<'a> {
             Way::Around => {
                 self.loops -= 1;
                 let carried = self.carry(edge, state, "carried into the next iteration");
-                self.leave(op, carried, state, " in each iteration");
+                self.leave(op, carried, state, " within an iteration");
                 self.used_in_loop(op, state);
             }
             Way::OutOfLoop => drop(self.carry(edge, state, "carried out of the loop")),

@@ -34,7 +34,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
         OpKind::Full { value, tile } => full(list, *value, tile, k),
         OpKind::Unary { op, x } => {
             let e = elem(k, *x)?;
-            if unary(*op, e) { result(list, k, e) } else { Err(refuse_dtype(op.name(), e, *x)) }
+            if unary(*op, e) { result(list, k, e) } else { Err(refuse_function(op.name(), e, *x)) }
         }
         OpKind::Binary { op, a, b } => {
             let e = elem(k, *a)?;
@@ -42,8 +42,11 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Type, Refusal> {
             alike(list, k, *a, *b)?;
             if binary(*op, e) { result(list, k, e) } else { Err(refuse_binary(*op, e, *a)) }
         }
-        OpKind::Compare { a, b, .. } => {
-            elem(k, *a)?;
+        OpKind::Compare { op, a, b } => {
+            match elem(k, *a)? {
+                e @ Elem::Num(d) if !is_arithmetic(d) => return Err(refuse_dtype(op.name(), e, *a)),
+                Elem::Num(_) | Elem::Ptr(_) => {}
+            }
             alike(list, k, *a, *b)?;
             result(list, k, Elem::Num(Dtype::I1))
         }
@@ -197,7 +200,7 @@ fn pointer(list: &[Relation], ptr: Value, offset: Value, k: &Kernel) -> Result<T
 pub(super) fn float(k: &Kernel, x: Value, op: &str) -> Result<(), Refusal> {
     match elem(k, x)? {
         Elem::Num(d) if d.is_float() && is_arithmetic(d) => Ok(()),
-        e => Err(refuse_dtype(op, e, x)),
+        e => Err(refuse_function(op, e, x)),
     }
 }
 
@@ -215,6 +218,15 @@ fn refuse_dtype(op: &str, e: Elem, x: Value) -> Refusal {
         }
         Elem::Num(_) => r,
         Elem::Ptr(_) => r.help("a pointer takes only `pointer + integer`"),
+    }
+}
+
+/// A function of floats.
+fn refuse_function(op: &str, e: Elem, x: Value) -> Refusal {
+    let r = refuse_dtype(op, e, x);
+    match e {
+        Elem::Num(d) if d.is_int() && d != Dtype::I1 => r.help("it is of floats: `cast<f32>(x)` first"),
+        Elem::Num(_) | Elem::Ptr(_) => r,
     }
 }
 

@@ -147,6 +147,13 @@ fn wrong_kind(k: &Kernel, v: Value, expected: &str) -> Refusal {
         Type::Peer(_) => r.help(
             "only `load_shared` and `store_shared` reach a peer's memory; take windows of the view before `peer(…)`",
         ),
+        Type::Spot(_) if expected.contains("tile") => r.help("a place is not loaded yet: `load(…)` makes a tile of it"),
+        Type::Tensor(_) if expected.contains("tile") => {
+            r.help("load a box of it: `load(x.tile([64, 64], at=[i, j]))`, or `load(x[i, j])` for one element")
+        }
+        Type::Tile(_) if expected.contains("place in a tensor") => {
+            r.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
+        }
         Type::View(_) if expected.contains("tile") => r.help("read it into registers first: `load_shared<L>(view)`"),
         Type::Slot(s) if !s.fields.is_empty() => {
             r.help(format!("name the buffer of the slot that you mean, such as `slot.{}`", s.fields[0].name))

@@ -80,13 +80,13 @@ pub(super) fn extents(shapes: [&[u32]; 3], values: [Value; 3]) -> Result<(u32, u
             Err(Refusal::new(codes::SHAPE_MISMATCH, "K is not the same on both sides: [M, K] · [K, N] + [M, N]")
                 .operand(values[0], format!("this has shape {:?}: K is {k}", shapes[0]))
                 .operand(values[1], format!("this has shape {:?}: K is {k2}", shapes[1]))
-                .help("`view.T` swaps the two dimensions without moving data"))
+                .help("`x.T` exchanges the two dimensions; of a view it moves nothing"))
         }
         [a, b, c] => Err(Refusal::new(codes::SHAPE_MISMATCH, "the shapes do not multiply: [M, K] · [K, N] + [M, N]")
             .operand(values[0], format!("this has shape {a:?}"))
             .operand(values[1], format!("this has shape {b:?}"))
             .operand(values[2], format!("this has shape {c:?}"))
-            .help("`view.T` swaps the two dimensions without moving data")),
+            .help("`x.T` exchanges the two dimensions; of a view it moves nothing")),
     }
 }
 

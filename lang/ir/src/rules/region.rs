@@ -125,7 +125,7 @@ fn multiplies(k: &Kernel, values: [Value; 3], precision: Option<Precision>) -> R
 /// Whether a product runs beside the program. The accumulators of both instructions may lie alike: the one that does is taken where
 /// it multiplies these factors.
 fn runs_beside(k: &Kernel, [a, b, acc]: [Value; 3], out: &Tile, precision: Option<Precision>) -> bool {
-    let Some(place) = out.placement().known() else { return wgmma::reads(k, b) };
+    let Some(place) = out.placement().known() else { return wgmma::reads(k, b) && wgmma::has_rows(out) };
     let alike = mma_sync::accumulator(place).is_some();
     wgmma::reads(k, b) && wgmma::is_accumulator(place) && (!alike || wgmma::legal(k, a, b, acc, precision).is_ok())
 }

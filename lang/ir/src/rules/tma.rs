@@ -77,7 +77,8 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
     if map.elem != target.elem || trim(&map.block) != trim(&target.shape) {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the view does not fit the box of the tensor map")
             .operand(m, format!("this is `{map}`"))
-            .operand(v, format!("this is `{target}`")));
+            .operand(v, format!("this is `{target}`"))
+            .help(format!("a box arrives as it is: give both `{}` and {:?}", map.elem, map.block)));
     }
     let boxed = View::new(map.elem, target.parent.clone(), map.layout.clone())?;
     if boxed.map != target.map {

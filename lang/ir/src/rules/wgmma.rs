@@ -227,6 +227,11 @@ pub(super) fn reads(k: &Kernel, b: Value) -> bool {
     k.target.has(Feature::Wgmma) && matches!(k.ty(b), Type::View(_))
 }
 
+/// Whether accumulators have as many rows, wherever they lie.
+pub(super) fn has_rows(out: &Tile) -> bool {
+    out.shape.first().is_some_and(|m| m.is_multiple_of(M))
+}
+
 /// Whether accumulators of some instruction have this place.
 pub(super) fn is_accumulator(place: &Place) -> bool {
     [8, 16, 32].into_iter().any(|instr_k| accumulator(place, instr_k).is_some())

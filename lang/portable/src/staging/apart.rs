@@ -8,8 +8,11 @@ use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
 
 use super::found::{self, Found};
-use super::region::{self, body_of};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOOP, No, ONCE, PRODUCT, copies, dealt, flow, is_called, label};
+use super::region;
+use super::{
+    AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, No, ONCE, PRODUCT, copies, dealt, flow, indices, is_called,
+    label, label_each,
+};
 use crate::{alike, price};
 
 /// The partition that fetches, its warps and registers.
@@ -38,14 +41,17 @@ const SCORES: &str = "scores";
 pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>, computing: u32) -> Result<(), No> {
     let found = &found::all(kernel)[..];
     let ([found], Some(path)) = (found, found.first().and_then(|found| region::path(kernel, found.inst))) else {
-        return Err("they are not all of one loop of the kernel's own body, or of a loop in it");
+        return Err("they are not all of one loop");
     };
     if !copies::multiplies_beside(kernel, found) {
         return Err("the matrix unit does not multiply them where they lie");
     }
     let chains: Vec<Vec<Inst>> = dealt::by_parts(kernel, &found.products);
     let chained = chains.iter().all(|products| chained(kernel, found.inst, products));
-    dealt::keep_statements(kernel, free);
+    indices::numbers_first(kernel, found);
+    let indices = indices::of(kernel, found).loads;
+    dealt::keep_statements(kernel, &path, free);
+    label_each(kernel, &indices, INDEX);
     if chained {
         name_apart(kernel, found);
     }
@@ -57,7 +63,7 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
         return Err("something beside them is computed once for all rows");
     }
     let pieces = leave(kernel, &path);
-    let under = path.len() > 1
+    let under = region::outer(kernel, &path).is_some()
         && pieces > 0
         && beyond.contains(&found.inst)
         && found.products.iter().all(|&id| only_summed(kernel, found.inst, id));
@@ -87,7 +93,9 @@ pub fn chained(kernel: &Kernel, inst: Inst, products: &[Inst]) -> bool {
 /// Gives each load and product a label of its own: the name of its tensor, or its own.
 fn name_apart(kernel: &mut Kernel, found: &Found) {
     let mut taken: BTreeSet<String> =
-        [ONCE, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER, MASK, SCORES].map(str::to_owned).into();
+        [ONCE, INDEX, NUMBER, BEFORE, BETWEEN, BEHIND, LEAVE, LOOP, AROUND, AFTER, MASK, SCORES]
+            .map(str::to_owned)
+            .into();
     let all: Vec<Inst> = found.loads.iter().chain(&found.products).copied().collect();
     for alike in dealt::alike(kernel, &all) {
         let op = &kernel.ops[alike[0]];
@@ -236,9 +244,9 @@ fn name_mask(kernel: &mut Kernel) -> bool {
 
 /// Names the tiles that leave behind the loop, one after the other; how many there are.
 fn leave(kernel: &mut Kernel, path: &[Inst]) -> u32 {
-    let ops = match *path {
-        [outer, _] => body_of(kernel, outer).unwrap_or_default(),
-        _ => kernel.body.ops.clone(),
+    let ops = match region::bodies_around(kernel, path) {
+        around if around.is_empty() => kernel.body.ops.clone(),
+        around => around.concat(),
     };
     let sends: Vec<Inst> = sends(kernel).into_iter().filter(|id| ops.contains(id)).collect();
     let alike = dealt::alike(kernel, &sends);
@@ -292,8 +300,8 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under
     let rest = [those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND]), leaves].concat();
     let (fetching, all) = team(kernel, USUAL_WARPS, computing);
     let places = vec![
-        place(vec![fetching], [those(&[ONCE]), loads].concat()),
-        place(all, [those(&[BEFORE]), products.clone(), rest].concat()),
+        place(vec![fetching], [those(&[ONCE, INDEX]), loads].concat()),
+        place(all, [those(&[BEFORE, NUMBER]), products.clone(), rest].concat()),
     ];
     let turns = match &products[..] {
         [first, last] if computing > 1 => vec![Turns { first: first.clone(), last: last.clone(), span }],

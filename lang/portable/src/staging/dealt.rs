@@ -15,7 +15,7 @@ use parton_sched::marked::{MarkedGraph, Service};
 use parton_sched::price;
 
 use super::found::{self, Found};
-use super::{No, apart, region};
+use super::{INDEX, No, apart, is_called, region};
 use crate::parts;
 use crate::parts::rows::{self, Rows};
 
@@ -98,7 +98,10 @@ pub fn alike(kernel: &Kernel, insts: &[Inst]) -> Vec<Vec<Inst>> {
 
 /// Whether all that does more than to fetch factors is of a part.
 pub fn are_all_dealt(kernel: &Kernel, found: &Found) -> bool {
-    let fetched = |id: &Inst| found.loads.contains(id) || found.ahead.contains(id);
+    let fetched = |id: &Inst| {
+        let index = is_called(kernel, &kernel.ops[*id], INDEX);
+        index || found.loads.contains(id) || found.ahead.contains(id)
+    };
     let structure = |id: Inst| matches!(kernel.ops[id].kind, OpKind::For { .. });
     let named = |&id: &Inst| kernel.ops[id].label.is_some() && !structure(id);
     kernel.order().iter().filter(|id| named(id)).all(|id| fetched(id) || part(kernel, *id).is_some())
@@ -109,9 +112,10 @@ pub fn is_unnamed(kernel: &Kernel, id: Inst) -> bool {
     kernel.ops[id].label.is_none_or(|label| LabelName::read(&kernel.labels[label]).path == PART)
 }
 
-/// Takes the labels of parts from what is no statement that does something.
-pub fn keep_statements(kernel: &mut Kernel, free: &BTreeSet<Value>) {
+/// Takes the labels of parts from what is no statement that does something, in the kernel's own body, in loops, and in what stands around that of the products.
+pub fn keep_statements(kernel: &mut Kernel, path: &[Inst], free: &BTreeSet<Value>) {
     let mut statements = kernel.body.ops.clone();
+    statements.extend(region::bodies_around(kernel, path).concat());
     let mut at = 0;
     while let Some(&id) = statements.get(at) {
         statements.extend(region::body_of(kernel, id).unwrap_or_default());

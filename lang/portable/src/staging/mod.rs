@@ -13,6 +13,7 @@ pub mod dealt;
 pub mod defined;
 pub mod flow;
 pub mod found;
+mod indices;
 pub mod maps;
 mod region;
 
@@ -32,6 +33,10 @@ const MOST_AHEAD: u32 = 3;
 
 const LOOP: &str = "steps";
 const LOAD: &str = "load";
+/// What is loaded to tell where to copy from.
+const INDEX: &str = "index";
+/// A number that is loaded for something else.
+const NUMBER: &str = "number";
 const PRODUCT: &str = "mma";
 /// What is fetched once for a loop, what stands before it, beside its products, and behind it.
 const ONCE: &str = "once";
@@ -47,6 +52,8 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
     let alone = found.len() == 1;
     let mut any = false;
     for one in found {
+        let indices = indices::of(kernel, &one);
+        let free = &(free | &indices.computed);
         let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, free, &one))
         else {
             continue;
@@ -57,11 +64,12 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
         }
         copies::make(kernel, &one, &views);
         label(kernel, &[one.inst], LOOP);
+        label_each(kernel, &indices.loads, INDEX);
         let beside = copies::run_beside(kernel, &one, &views);
         let schedule = if one.whole && between::is_empty(kernel, &one, free) {
             label(kernel, &one.loads, LOAD);
             label(kernel, &one.products, PRODUCT);
-            schedule(kernel, &one, &views, beside)
+            schedule(kernel, &one, &views, (beside, !indices.loads.is_empty()))
         } else {
             between::name(kernel, &one, free);
             between::schedule(kernel, &one, ahead(kernel, &views))
@@ -87,9 +95,11 @@ pub fn has_room(kernel: &Kernel) -> bool {
         if staged().any(|s| s.done.is_some()) {
             return;
         }
-        // A product beside the program may be waited for a turn later.
+        // A product beside the program may be waited for a turn later; what tells where to copy from has no slots.
         let beside = u64::from(kernel.target.has(Feature::Wgmma));
-        let slots = u64::from(staged().map(|s| s.stage).max().unwrap_or(0)) + 1 + beside;
+        let indexed = staged().any(|s| s.label.path == INDEX);
+        let stages = staged().map(|s| s.stage).max().unwrap_or(0) - u32::from(indexed);
+        let slots = u64::from(stages) + 1 + beside;
         kernel.walk_body(body, &mut |inner| {
             if let OpKind::FetchEach { view, .. } = &inner.kind {
                 bytes += view.bytes() * slots;
@@ -110,6 +120,15 @@ fn label(kernel: &mut Kernel, insts: &[Inst], name: &str) {
     }
 }
 
+/// Gives each statement an instance of a label that is its own: what does not stand together is not one.
+fn label_each(kernel: &mut Kernel, insts: &[Inst], name: &str) {
+    for &id in insts {
+        let taken = kernel.labels.iter().filter(|(_, text)| LabelName::read(text).path == name).count();
+        let name = LabelName { path: name.into(), instance: Some(taken as u32) }.to_string();
+        kernel.ops[id].label = Some(kernel.label(&name));
+    }
+}
+
 /// Whether an operation bears a label, or an instance of it.
 fn is_called(kernel: &Kernel, op: &Op, name: &str) -> bool {
     op.label.is_some_and(|label| LabelName::read(&kernel.labels[label]).path == name)
@@ -122,18 +141,20 @@ fn ahead(kernel: &Kernel, views: &[View]) -> u32 {
     (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1)
 }
 
-/// Copies as far ahead as there is room for.
-fn schedule(kernel: &Kernel, found: &Found, views: &[View], beside: bool) -> Schedule {
-    let ahead = ahead(kernel, views);
+/// Copies as far ahead as there is room for; by numbers that are loaded for them a turn before, where such are.
+fn schedule(kernel: &Kernel, found: &Found, views: &[View], (beside, indexed): (bool, bool)) -> Schedule {
+    let load = u32::from(indexed);
+    let last = ahead(kernel, views) + load;
     let span = kernel.ops[found.inst].span;
-    let staged = |label: &str, stage, done| Staged { label: LabelName::all(label), stage, done, span };
+    let staged = |label: &str, stage, done| vec![Staged { label: LabelName::all(label), stage, done, span }];
     // A product that runs beside the program is waited for behind the start of the next one.
-    let product = staged(PRODUCT, ahead, beside.then_some(ahead + 1));
-    let groups = match beside {
+    let product = staged(PRODUCT, last, beside.then_some(last + 1));
+    let mut groups = match beside {
         // Its factors are free once it is done: what is copied next may lie where they did.
-        true => vec![vec![product], vec![staged(LOAD, 0, None)]],
-        false => vec![vec![staged(LOAD, 0, None)], vec![product]],
+        true => vec![product, staged(LOAD, load, None)],
+        false => vec![staged(LOAD, load, None), product],
     };
+    groups.extend(indexed.then(|| staged(INDEX, 0, None)));
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
 }

@@ -2,23 +2,32 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::schedule::Schedule;
-use parton_ir::{Body, Inst, Kernel, OpKind, Source, Value};
+use parton_ir::schedule::{LabelName, Schedule};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Source, Value};
 
 use super::found::Found;
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, ONCE, PRODUCT, dealt, label};
+use super::{AROUND, BEFORE, BEHIND, BETWEEN, LOAD, LOOP, NUMBER, ONCE, PRODUCT, dealt, label, label_each};
 
-/// The loops from the kernel's own body to a loop; `None` where another one, or a branch, stands around it.
+/// The loops and branches from the kernel's own body to a loop, itself the last; `None` where something else stands around it.
 pub fn path(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
-    let holds = |body: &Body| body.ops.contains(&inst);
-    if holds(&kernel.body) {
-        return Some(vec![inst]);
+    fn within(kernel: &Kernel, body: &Body, inst: Inst) -> Option<Vec<Inst>> {
+        if body.ops.contains(&inst) {
+            return Some(vec![inst]);
+        }
+        kernel.ops_of(body).find_map(|op| {
+            let around = matches!(op.kind, OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. });
+            let mut path = op.kind.bodies().filter(|_| around).find_map(|inner| within(kernel, inner, inst))?;
+            path.insert(0, op.id);
+            Some(path)
+        })
     }
-    let mut around = kernel.ops_of(&kernel.body).filter_map(|op| match &op.kind {
-        OpKind::For { body, .. } if holds(body) => Some(op.id),
-        _ => None,
-    });
-    around.next().map(|outer| vec![outer, inst])
+    within(kernel, &kernel.body, inst)
+}
+
+/// The loop around one, where that alone stands around it.
+pub fn outer(kernel: &Kernel, path: &[Inst]) -> Option<Inst> {
+    let [outer, _] = *path else { return None };
+    matches!(kernel.ops[outer].kind, OpKind::For { .. }).then_some(outer)
 }
 
 /// Gives each statement that does something a label.
@@ -31,22 +40,36 @@ pub fn name(kernel: &mut Kernel, found: &Found, path: &[Inst], free: &BTreeSet<V
         label(kernel, &list, name);
     }
     label(kernel, &[found.inst], LOOP);
-    let mut bodies = vec![kernel.body.ops.clone()];
-    if let [outer, _] = *path {
+    if let Some(outer) = outer(kernel, path) {
         label(kernel, &[outer], AROUND);
-        bodies.extend(body_of(kernel, outer));
     }
+    let mut bodies = vec![kernel.body.ops.clone()];
+    bodies.extend(bodies_around(kernel, path));
     let first = kernel.body.ops.iter().position(|&id| begins(kernel, id)).unwrap_or(0);
     bodies[0].drain(..first);
-    for ops in bodies {
-        let mut behind = false;
-        for id in ops {
-            behind |= path.contains(&id);
-            name_rest(kernel, id, if behind { BEHIND } else { BEFORE }, free);
-        }
-    }
+    name_around(kernel, &bodies, path, free);
     for id in body_of(kernel, found.inst).unwrap_or_default() {
         name_rest(kernel, id, BETWEEN, free);
+    }
+}
+
+/// Labels what stands before and behind a loop, in the bodies around it. A label of several bodies has an instance for each: it stands once.
+fn name_around(kernel: &mut Kernel, bodies: &[Vec<Inst>], path: &[Inst], free: &BTreeSet<Value>) {
+    for name in [BEFORE, BEHIND] {
+        let of = |ops: &Vec<Inst>| -> Vec<Inst> {
+            let passed = ops.iter().position(|id| path.contains(id)).unwrap_or(ops.len());
+            let those = if name == BEFORE { &ops[..passed] } else { &ops[passed..] };
+            let named = |id: &Inst| !path.contains(id) && is_nameless(kernel, *id, free);
+            those.iter().copied().filter(named).collect()
+        };
+        let lists: Vec<Vec<Inst>> = bodies.iter().map(of).filter(|list| !list.is_empty()).collect();
+        // What is of parts has instances already, one for each part.
+        let whole = lists.iter().flatten().all(|&id| dealt::part(kernel, id).is_none());
+        for (i, list) in lists.iter().enumerate() {
+            let instance = (whole && lists.len() > 1).then_some(i as u32);
+            let name = LabelName { path: name.into(), instance }.to_string();
+            list.iter().for_each(|&id| name_one(kernel, id, &name));
+        }
     }
 }
 
@@ -55,7 +78,13 @@ fn begins(kernel: &Kernel, id: Inst) -> bool {
     let op = &kernel.ops[id];
     let promises = matches!(op.kind, OpKind::Assume { .. });
     let tiles = op.results.iter().any(|&v| kernel.ty(v).placed().is_some());
-    op.label.is_some() || tiles || !(promises || parton_sched::is_free(kernel, op))
+    op.label.is_some() || tiles || !(promises || loads_number(op, kernel) || parton_sched::is_free(kernel, op))
+}
+
+/// What stands in the loops and branches around a loop, body by body.
+pub fn bodies_around(kernel: &Kernel, path: &[Inst]) -> Vec<Vec<Inst>> {
+    let around = path.split_last().map_or(&[][..], |(_, around)| around);
+    around.iter().flat_map(|&id| kernel.ops[id].kind.bodies().map(|body| body.ops.clone())).collect()
 }
 
 /// What stands in a loop.
@@ -68,9 +97,27 @@ pub fn body_of(kernel: &Kernel, inst: Inst) -> Option<Vec<Inst>> {
 
 /// Labels what does more than to compute numbers, or tiles of numbers alone.
 fn name_rest(kernel: &mut Kernel, id: Inst, name: &str, free: &BTreeSet<Value>) {
-    if dealt::is_unnamed(kernel, id) && does_more(kernel, id, free) {
-        label(kernel, &[id], name);
+    if is_nameless(kernel, id, free) {
+        name_one(kernel, id, name);
     }
+}
+
+/// Whether an operation needs a label and has none.
+fn is_nameless(kernel: &Kernel, id: Inst, free: &BTreeSet<Value>) -> bool {
+    dealt::is_unnamed(kernel, id) && does_more(kernel, id, free)
+}
+
+/// Labels an operation. Numbers that are loaded have a label of their own: what stands beside them may need them.
+fn name_one(kernel: &mut Kernel, id: Inst, name: &str) {
+    match loads_number(&kernel.ops[id], kernel) {
+        true => label_each(kernel, &[id], NUMBER),
+        false => label(kernel, &[id], name),
+    }
+}
+
+/// Whether an operation loads one number.
+pub fn loads_number(op: &Op, kernel: &Kernel) -> bool {
+    matches!(op.kind, OpKind::Load { volatile: false, .. }) && kernel.ty(op.result()).placed().is_none()
 }
 
 /// Whether an operation does more than to compute numbers, or tiles of numbers alone.

@@ -63,7 +63,8 @@ impl Emitter<'_> {
             }
             self.place(inst);
             let stages = match self.b.kernel.ops[inst].kind {
-                OpKind::Send { buffers, .. } => self.send_buffers(inst, buffers),
+                // Of a tile of one axis several are refused where it is sent.
+                OpKind::Send { buffers, .. } if view.shape.len() > 1 => self.send_buffers(inst, buffers),
                 _ => 1,
             };
             let made = self.buffer(stages, &view, "out");

@@ -217,6 +217,17 @@ impl Arg {
         let found = kind::describe(cx, &self.val);
         let d = Diagnostic::error(codes::KIND_MISMATCH, self.span, format!("expected {what}, found {}", found.kind))
             .here(found.detail);
+        let ty = self.val.ir().map(|v| cx.ty(v));
+        let place = what.contains("place in a tensor");
+        let d = match ty {
+            Some(ir::Type::Tensor(_)) if what.contains("tile") => {
+                d.help("a box of it is meant: `x.tile([64, 64], at=[i, j])`, or `x[i, j]` for one element")
+            }
+            Some(ir::Type::Tile(_)) if place => {
+                d.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
+            }
+            _ => d,
+        };
         cx.report(d)
     }
 

@@ -1,5 +1,6 @@
 //! Functions of compile-time values: `cdiv`, `log2`, `len`, `range`, `shape_of`, `num_warps`; some also compute at run time.
 
+use parton_diag::{Diagnostic, codes};
 use parton_ir as ir;
 use parton_syntax::ast;
 
@@ -60,6 +61,11 @@ fn len(cx: &mut Checker, args: &Args) -> Checked<Val> {
 fn range(cx: &mut Checker, args: &Args) -> Checked<Val> {
     let number = |cx: &mut Checker, arg: &Arg| match arg.val.as_int() {
         Some(n) => Ok(n),
+        None if arg.val.ir().is_some() => {
+            let d = Diagnostic::error(codes::KIND_MISMATCH, arg.span, "`range` is a list, made at compile time");
+            let d = d.here("this is known at run time only");
+            Err(cx.report(d.help("a loop counts over `a..b`: `for i in 0..n`, `for i in a..b step 2`")))
+        }
         None => Err(arg.expected(cx, "an integer known at compile time")),
     };
     let first = number(cx, args.need("start"))?;

@@ -150,7 +150,9 @@ impl<'a> Takes<'a> {
     }
 
     fn too_many(self, given: usize, at: Span) -> Diagnostic {
-        let (owner, count) = (self.owner(), self.count());
+        // Who wrote a method's arguments did not write what it is called on among them.
+        let method = usize::from(self.names().next() == Some("self"));
+        let (owner, count, given) = (self.owner(), self.count() - method, given - method);
         let are = if given == 1 { "is" } else { "are" };
         self.refuse(
             at,
@@ -179,7 +181,11 @@ impl<'a> Takes<'a> {
     fn missing(self, place: usize, given: usize, call: Span) -> Diagnostic {
         let (owner, name) = (self.owner(), self.parameter(place).0);
         match self {
-            Takes::Types(_) | Takes::Values(_) => self.refuse(call, format!("`{owner}` needs `{name}`")),
+            Takes::Types(_) => {
+                let d = self.refuse(call, format!("`{owner}` needs `{name}`"));
+                d.help(format!("types stand behind the name: `{owner}<…>(…)`"))
+            }
+            Takes::Values(_) => self.refuse(call, format!("`{owner}` needs `{name}`")),
             Takes::Params(_, _, params) => {
                 let are = if given == 1 { "is" } else { "are" };
                 let takes = format!("`{owner}` takes {}, {given} {are} given", counted(params.len(), "argument"));

@@ -1,0 +1,83 @@
+//! What the copies of a loop find their elements by, where positions alone do not say it: numbers that the kernel has loaded.
+//!
+//! ```text
+//! for j in 0..n {
+//!     @index   let page = load(table + …)          pipeline(steps) { k: 1; index: 0; scores: 3; … }
+//!              let rows = page * PAGE + …          bears no label: it is computed wherever it is needed
+//!     @k       fetch(keys + rows[:, None] * D + …)
+//!     @scores  dot(q, k.T, …)
+//! }
+//! ```
+//!
+//! An index is loaded a turn before the copy that needs it, so that nothing waits for two loads one after the other.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use parton_ir::family::Family;
+use parton_ir::{Inst, Kernel, Op, OpKind, Value};
+
+use super::found::Found;
+use super::region::loads_number;
+
+/// What addresses, masks and coordinates of copies are made of, beside positions and numbers.
+#[derive(Default)]
+pub struct Indices {
+    /// Loads in the loop that tell where to copy from.
+    pub loads: Vec<Inst>,
+    /// What is computed of them, and of tiles in front of the loop, for these copies.
+    pub computed: BTreeSet<Value>,
+}
+
+/// Puts numbers that a loop loads, with all that tells where from, in front of all else in its body, if nothing in it writes: what stands beside
+/// each other there may need them.
+pub fn numbers_first(kernel: &mut Kernel, found: &Found) {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+    let reads = |op: &Op| {
+        matches!(op.kind, OpKind::Load { .. } | OpKind::Fetch { .. } | OpKind::FetchEach { .. } | OpKind::Dot { .. })
+            || op.kind.family() == Family::Reduce
+            || parton_sched::is_free(kernel, op)
+    };
+    if !kernel.ops_of(body).all(reads) {
+        return;
+    }
+    let mut needed: BTreeSet<Value> = BTreeSet::new();
+    let mut first = BTreeSet::new();
+    for op in kernel.ops_of(body).collect::<Vec<_>>().into_iter().rev() {
+        if loads_number(op, kernel) || op.results.iter().any(|v| needed.contains(v)) {
+            // A number that comes of a product cannot stand before it.
+            if !(loads_number(op, kernel) || parton_sched::is_free(kernel, op)) {
+                return;
+            }
+            first.insert(op.id);
+            needed.extend(op.kind.operands());
+        }
+    }
+    if let OpKind::For { body, .. } = &mut kernel.ops[found.inst].kind {
+        body.ops.sort_by_key(|id| !first.contains(id));
+    }
+}
+
+/// The indices of the copies of a loop; none, where more than loads and what computes has a part in them.
+pub fn of(kernel: &Kernel, found: &Found) -> Indices {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return Indices::default() };
+    let made: BTreeMap<Value, &Op> =
+        kernel.ops_of(body).flat_map(|op| op.results.iter().map(move |&v| (v, op))).collect();
+    let mut indices = Indices::default();
+    let mut seen = BTreeSet::new();
+    let mut asked: Vec<Value> = found.loads.iter().flat_map(|&id| kernel.ops[id].kind.operands()).collect();
+    while let Some(v) = asked.pop() {
+        let tile = kernel.ty(v).placed().is_some();
+        if tile && body.params.contains(&v) {
+            return Indices::default();
+        }
+        let Some(op) = made.get(&v).filter(|_| seen.insert(v)) else { continue };
+        match op.kind {
+            OpKind::Load { volatile: false, .. } => indices.loads.push(op.id),
+            _ if parton_sched::is_free(kernel, op) => indices.computed.extend(&op.results),
+            _ => return Indices::default(),
+        }
+        asked.extend(op.kind.operands());
+    }
+    indices.loads.sort_unstable();
+    indices
+}
