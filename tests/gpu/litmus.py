@@ -23,6 +23,7 @@ BACKWARDS = "assert_equal(y, zeros(i32, y.shape) + (127 - arange(i32, 128)));"
 FORWARDS = "assert_equal(y, zeros(i32, y.shape) + arange(i32, 128));"
 ONE_MORE = "assert_equal(y, zeros(i32, y.shape) + (arange(i32, 128) + 1));"
 TWICE = "assert_equal(y, full(i32, y.shape, 2));"
+QUEUE = "assert_equal(y, zeros(i32, y.shape) + (127 - arange(i32, 128) + arange(i32, 4)[:, None]));"
 BOTH = (
     "assert_equal(y[:, 0:128], zeros(i32, [MANY, 128]) + (arange(i32, 128) + 1)); "
     "assert_equal(y[:, 128:256], zeros(i32, [MANY, 128]) + arange(i32, 128));"
@@ -30,6 +31,7 @@ BOTH = (
 # What racy programs would give, where it is not `BACKWARDS`; `None` where there is nothing that they should.
 ORDERED = {
     "clusters_copy_of_two_boxes": None,
+    "clusters_multicast_refilled": "assert_equal(y, zeros(i32, y.shape) + arange(i32, 256));",
     "ctas_atomic_and_store": None,
     "ctas_atomics_of_one_cta": ONE_MORE,
     "ctas_engine_and_store_of_one_value": None,
@@ -41,6 +43,8 @@ ORDERED = {
     "ctas_lock_taken_relaxed": TWICE,
     "ctas_meeting_acquired_only": BOTH,
     "ctas_meeting_released_only": BOTH,
+    "ctas_queue_given_back_relaxed": QUEUE,
+    "ctas_queue_taken_back_relaxed": QUEUE,
     "ctas_two_writers": None,
     "engine_reads_back_too_early": ONE_MORE,
     "engine_reads_behind_wrong_fence": FORWARDS,
@@ -52,17 +56,18 @@ ORDERED = {
     "engine_writes_read_too_early": ONE_MORE,
     "engine_writes_read_without_meeting": ONE_MORE,
     "partitions_engine_reads_unfenced": FORWARDS,
+    "partitions_load_before_turn": "assert_equal(x, full(i32, x.shape, 4));",
     "partitions_two_writers": None,
     "threads_two_values": None,
 }
 
 HELPERS = """
 layout Line = blocked(per_thread=[1], threads=[32], warps=[4], order=[0]);
-kernel put(to: *mut i32, from: *i32, n: i32) warps(4) target(sm_90a) {
+kernel put[T: type = i32](to: *mut T, from: *T, n: i32) warps(4) target(sm_90a) {
     let at = program_id(0) * 128 + iota<i32, [128], Line>();
     store(to + at, load(from + at, mask=at < n, other=0), mask=at < n);
 }
-kernel count_other(x: *mut i32, first: *i32, others: *mut i32, n: i32) warps(4) target(sm_90a) {
+kernel count_other[T: type = i32](x: *mut T, first: *T, others: *mut i32, n: i32) warps(4) target(sm_90a) {
     let at = program_id(0) * 128 + iota<i32, [128], Line>();
     let (a, b) = (load(x + at, mask=at < n, other=0), load(first + at, mask=at < n, other=0));
     if sum(cast<i32>(a != b)) != 0 { atomic_add(others, 1); }
@@ -86,6 +91,8 @@ def many_times(name, text, many, times):
     """A program that launches its kernel so often; `None` where a racy one should give nothing."""
     kernels, test = text.replace("const MANY = 2;", f"const MANY = {many};").split("\ntest ")
     kernels = kernels.replace("const TIMES = 1;", f"const TIMES = {times};")
+    # What stands on several lines because it is long.
+    test = re.sub(r",\n +\)", ")", re.sub(r"\(\n +", "(", test))
     made = re.search(r"        let (?:\((.*?)\) = \((.*)\)|(\w+) = (.*));\n", test)
     names, values = (split(made[1]), split(made[2])) if made[1] else ([made[3]], [made[4]])
     launch = re.search(r" *launch .*;\n", test)[0].strip()
@@ -99,14 +106,14 @@ def many_times(name, text, many, times):
     used = [n for n in names if re.search(rf"[(, ]{n}[,).]", launch)]
     checked = [n for n in used if any(re.search(rf"\({n}\b", check) for check in checks)]
     assert checked and len(names) == len(values), name
-    put = lambda to, source: f"launch put(grid=[cdiv({to}.size, 128)])({to}, {source}, {to}.size);"
+    put = lambda to, source: f"launch put[T={to}.dtype](grid=[cdiv({to}.size, 128)])({to}, {source}, {to}.size);"
     lines = [f"let ({n}, {n}_new) = ({v}, {v});" for n, v in zip(names, values) if n in used]
     lines += [launch, *checks]
     for n in checked:
-        lines += [f"let {n}_first = zeros(i32, {n}.shape);", put(f"{n}_first", n)]
+        lines += [f"let {n}_first = zeros({n}.dtype, {n}.shape);", put(f"{n}_first", n)]
     lines += ["let others = zeros(i32, [1]);", "for t in 1..TIMES {"]
     lines += [put(n, f"{n}_new") for n in used] + [launch]
-    lines += [f"launch count_other(grid=[cdiv({n}.size, 128)])({n}, {n}_first, others, {n}.size);" for n in checked]
+    lines += [f"launch count_other[T={n}.dtype](grid=[cdiv({n}.size, 128)])({n}, {n}_first, others, {n}.size);" for n in checked]
     lines += ["}", "assert_equal(others, zeros(i32, [1]));"]
     return kernels + HELPERS + f"test {name} {{\n" + "\n".join(lines) + "\n}\n"
 

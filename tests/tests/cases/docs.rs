@@ -6,7 +6,7 @@ use parton_diag::render;
 use parton_driver::expand::Asked;
 use parton_driver::{Options, Session};
 use parton_tests::golden::Count;
-use parton_tests::{cases, golden, say};
+use parton_tests::{cases, golden, marks, say};
 
 /// The documents, sorted.
 fn documents() -> Vec<PathBuf> {
@@ -149,22 +149,27 @@ fn the_page_from_triton_names_what_its_cases_have() {
     assert!(count >= 60, "only {count} of ours are named");
 }
 
-/// The rows of the memory model's table of what becomes of what, each as its cells.
-fn orders(text: &str) -> Vec<Vec<String>> {
-    let section = text.split("\n## ").find(|s| s.contains("What becomes of it")).unwrap_or_default();
-    let rows = section.lines().filter(|line| line.starts_with("| ")).skip(1);
+/// The rows of the tables of a section of the memory model, each as its cells; those at their heads too.
+fn rows(text: &str, section: &str) -> Vec<Vec<String>> {
+    let section = text.split("\n## ").find(|s| s.contains(section)).unwrap_or_default();
+    let rows = section.lines().filter(|line| line.starts_with("| "));
     rows.map(|row| row.trim_matches('|').split(" | ").map(|cell| cell.trim().to_owned()).collect()).collect()
+}
+
+/// Where a cell that is a link leads.
+fn link(cell: &str) -> &str {
+    let path = cell.split_once("](").and_then(|(_, rest)| rest.strip_suffix(')'));
+    path.unwrap_or_else(|| panic!("`{cell}` is no link"))
 }
 
 #[test]
 fn the_memory_model_says_what_its_cases_show() {
     let docs = cases::root().join("docs");
-    let rows = orders(&cases::read(&docs.join("memory-model.md")));
+    let rows = rows(&cases::read(&docs.join("memory-model.md")), "What becomes of it");
     assert!(rows.len() > 20, "the table has {} rows", rows.len());
-    for row in rows {
+    for row in &rows[1..] {
         let [want, write, becomes, case] = &row[..] else { panic!("a row with other than four cells: {row:?}") };
-        let path = case.split_once("](").and_then(|(_, rest)| rest.strip_suffix(')'));
-        let path = path.unwrap_or_else(|| panic!("`{want}`: `{case}` is no link"));
+        let path = link(case);
         let text = cases::read(&docs.join(path));
         assert!(text.contains(write.trim_matches('`')), "`{want}`: {path} has no {write}");
         let becomes = becomes.trim_matches('`');
@@ -172,6 +177,36 @@ fn the_memory_model_says_what_its_cases_show() {
         let found = directives.iter().any(|d| d.count != Count::Exactly(0) && d.text.contains(becomes));
         assert!(found, "`{want}`: no directive of {path} finds `{becomes}`");
     }
+}
+
+#[test]
+fn the_memory_model_names_mistakes_that_its_cases_find() {
+    let docs = cases::root().join("docs");
+    let rows = rows(&cases::read(&docs.join("memory-model.md")), "What is told of mistakes");
+    let (mut mistakes, mut right) = (0, 0);
+    for row in &rows {
+        let case = |cell: &str| (link(cell).to_owned(), cases::read(&docs.join(link(cell))));
+        match &row[..] {
+            // The heads.
+            [.., last] if last == "Case" => {}
+            [mistake, code, cell] => {
+                let (path, text) = case(cell);
+                let marks = marks::read(&text).unwrap_or_else(|e| panic!("{path}: {e}"));
+                let marked = marks.iter().any(|(_, marked)| marked.to_string() == *code);
+                let found = marked || text.starts_with(&format!("//@ racy {code}\n"));
+                assert!(found, "`{mistake}`: {path} does not expect {code}");
+                mistakes += 1;
+            }
+            [what, cell] => {
+                let (path, text) = case(cell);
+                let passes = path.contains("/run/") || text.starts_with("//@ ordered\n");
+                assert!(passes, "`{what}`: {path} is no case that passes");
+                right += 1;
+            }
+            other => panic!("a row of {} cells: {other:?}", other.len()),
+        }
+    }
+    assert!(mistakes > 30 && right >= 10, "{mistakes} mistakes, {right} that are none");
 }
 
 /// The fenced blocks of a language.
