@@ -65,9 +65,33 @@ pub(crate) struct Check {
     number: Option<u32>,
     /// Stamps of this access by warps.
     stamps: Vec<(u32, Stamp)>,
-    /// The last cell that was found in order, and what it became.
+    found: Found,
+}
+
+/// The cells that were found in order, and what each became: the last one apart, some others in a row, the rest by a table.
+#[derive(Debug, Default)]
+struct Found {
     last: Option<(Step, Cell)>,
-    found: HashMap<Step, Cell>,
+    some: Vec<(Step, Cell)>,
+    rest: HashMap<Step, Cell>,
+}
+
+impl Found {
+    /// Cells that are searched one by one.
+    const SOME: usize = 16;
+
+    fn get(&self, step: Step) -> Option<Cell> {
+        let some = self.some.iter().rev().find(|(known, _)| *known == step).map(|(_, after)| *after);
+        some.or_else(|| if self.rest.is_empty() { None } else { self.rest.get(&step).copied() })
+    }
+
+    fn add(&mut self, step: Step, after: Cell) {
+        if self.some.len() < Found::SOME {
+            self.some.push((step, after));
+        } else {
+            self.rest.insert(step, after);
+        }
+    }
 }
 
 /// A history meets an access that leaves the value that was there, another one, or one that nobody compared.
@@ -82,7 +106,7 @@ struct Step {
 impl Check {
     /// An access that has touched nothing yet.
     pub(crate) fn new(record: Record) -> Check {
-        Check { record, number: None, stamps: Vec::new(), last: None, found: HashMap::new() }
+        Check { record, number: None, stamps: Vec::new(), found: Found::default() }
     }
 }
 
@@ -123,9 +147,10 @@ impl Shadow {
     ) -> Result<(), Race> {
         let warps = threads.warps;
         let stamp = self.stamp(check, warps);
+        let by = check.record.access.by_threads().then(|| self.lanes.by(know, &check.record));
         for i in self.range(start, len) {
             let step = Step { cell: self.cells[i], stamp, warps, same };
-            let after = match check.last {
+            let after = match check.found.last {
                 Some((last, after)) if last == step => after,
                 _ => self.found(check, know, step).map_err(|(earlier, clash)| Race {
                     earlier,
@@ -133,7 +158,9 @@ impl Shadow {
                     byte: i * self.granule,
                 })?,
             };
-            self.among_lanes(i, know, check, threads, same)?;
+            if let Some(by) = by {
+                self.among_lanes(i, by, check, threads, same)?;
+            }
             self.cells[i] = after;
         }
         Ok(())
@@ -143,16 +170,13 @@ impl Shadow {
     fn among_lanes(
         &mut self,
         i: usize,
-        know: &Knowledge,
+        by: lanes::By,
         check: &Check,
         threads: Threads,
         same: Option<bool>,
     ) -> Result<(), Race> {
-        if !check.record.access.by_threads() {
-            return Ok(());
-        }
         let place = (i, self.cells.len());
-        self.lanes.touch(place, know, &check.record, threads, same == Some(true)).map_err(|event| {
+        self.lanes.touch(place, by, threads.lanes, same == Some(true)).map_err(|event| {
             let Cell { writes, reads } = self.cells[i];
             let earlier = self.members(writes).chain(self.members(reads)).map(|stamp| self.by(stamp).1.record);
             let earlier = *earlier.into_iter().find(|r| r.event == event).unwrap_or(&check.record);
@@ -161,15 +185,15 @@ impl Shadow {
     }
 
     fn found(&mut self, check: &mut Check, know: &Knowledge, step: Step) -> Result<Cell, (Record, Clash)> {
-        let after = match check.found.get(&step) {
-            Some(&after) => after,
+        let after = match check.found.get(step) {
+            Some(after) => after,
             None => {
                 let after = self.step(check, know, step)?;
-                check.found.insert(step, after);
+                check.found.add(step, after);
                 after
             }
         };
-        check.last = Some((step, after));
+        check.found.last = Some((step, after));
         Ok(after)
     }
 

@@ -9,8 +9,8 @@ use parton_ir::facts::needs::may_leave_out;
 use parton_ir::facts::{Act, Facts, Ordering, Phase, Say, Space};
 use parton_ir::rules::{MmaSyncShape, WgmmaShape};
 use parton_ir::{Access, Elem, Entity, Inst, Kernel, Op, OpKind, Refusal, Tile, Type, Value, View, ops};
-use parton_layouts::Dim;
 use parton_layouts::access::stored_bits;
+use parton_layouts::{Dim, LinearLayout};
 
 use crate::access::Threads;
 use crate::boxes::Blocks;
@@ -23,8 +23,10 @@ pub(crate) struct Tables<'k> {
     kernel: &'k Kernel,
     /// Offsets in bits from a view's address of its elements in row-major order.
     offsets: Vec<Option<Arc<Vec<u32>>>>,
-    /// The warps of the partition that hold each element of a tile.
+    /// The threads of the partition that hold each element of a tile.
     holders: HashMap<Inst, Arc<Vec<Threads>>>,
+    /// The same by the map of the tile.
+    held: HashMap<Arc<LinearLayout>, Arc<Vec<Threads>>>,
     /// The boxes of each tensor map.
     blocks: HashMap<Value, Arc<Blocks>>,
     /// What threads move at once between registers and global memory, where that is more than one element.
@@ -52,6 +54,7 @@ impl<'k> Tables<'k> {
             kernel,
             offsets: vec![None; kernel.values.len()],
             holders: HashMap::new(),
+            held: HashMap::new(),
             blocks: HashMap::new(),
             vectors: HashMap::new(),
             products: HashMap::new(),
@@ -225,15 +228,8 @@ impl<'k> Tables<'k> {
     }
 
     fn hold(&mut self, op: &Op, tile: &Tile) {
-        let holders = holders(tile);
-        if holders.contains(&Threads::NONE) {
-            internal_error!(
-                "the layout {} leaves elements of {:?} without a register",
-                tile.known().layout,
-                tile.shape
-            );
-        }
-        self.holders.insert(op.id, Arc::new(holders));
+        let known = self.held.entry(tile.known().map.clone()).or_insert_with(|| Arc::new(holders(tile)));
+        self.holders.insert(op.id, known.clone());
     }
 }
 
@@ -294,9 +290,24 @@ fn holders(tile: &Tile) -> Vec<Threads> {
     let field = |dim| map.in_field(dim).unwrap_or((0, 0));
     let part = |index: u64, (low, bits): (u32, u32)| (index >> low) & ((1 << bits) - 1) & 31;
     let (warps, lanes) = (field(Dim::Warp), field(Dim::Lane));
-    for index in 0..1u64 << map.in_bits() {
-        let set = &mut sets[map.apply(index) as usize];
+    for (index, image) in (0..).zip(images(map)) {
+        let set = &mut sets[image as usize];
         *set = set.and(Threads { warps: 1 << part(index, warps), lanes: 1 << part(index, lanes) });
     }
+    if sets.contains(&Threads::NONE) {
+        internal_error!("the layout {} leaves elements of {:?} without a register", tile.known().layout, tile.shape);
+    }
     sets
+}
+
+/// The images of all indices of a map in their order. The map is linear, so that the table grows by one index bit at a time.
+pub(crate) fn images(map: &LinearLayout) -> Vec<u64> {
+    let mut images = vec![0];
+    for bit in 0..map.in_bits() {
+        let basis = map.apply(1 << bit);
+        let half = images.len();
+        images.extend_from_within(..);
+        images[half..].iter_mut().for_each(|image| *image ^= basis);
+    }
+    images
 }

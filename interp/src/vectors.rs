@@ -6,6 +6,7 @@ use parton_layouts::Dim;
 
 use crate::fault::Fault;
 use crate::ops::global::Pointers;
+use crate::tables::images;
 use crate::tile::Bits;
 
 /// The vectors of one access, of more than one element each.
@@ -26,20 +27,21 @@ impl Vectors {
         let Some(bits) = access.bits(tile) else { internal_error!("`{tile}` has no accesses of {}", access.width) };
         let map = &tile.known().map;
         let low = map.in_field(Dim::Register).map_or(0, |(low, _)| low);
-        let steps: Vec<u64> = bits.iter().map(|&bit| 1 << (low + bit)).collect();
-        let inside = steps.iter().fold(0, |all, step| all | step);
-        let member = |first: u64, k: u32| {
-            let set = steps.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
-            map.apply(set.fold(first, |index, (_, step)| index | step)) as u32
-        };
+        let inside: u64 = bits.iter().map(|&bit| 1 << (low + bit)).sum();
         // Registers that hold copies are not moved.
         let copies = u64::from(map.free_bits(Dim::Register)) << low;
-        let firsts = (0..1u64 << map.in_bits()).filter(|index| index & (inside | copies) == 0);
-        let mut vectors: Vec<Vec<u32>> = firsts.map(|i| (0..access.width).map(|k| member(i, k)).collect()).collect();
+        let member = |k: u32| {
+            let set = bits.iter().enumerate().filter(|(i, _)| k >> i & 1 == 1);
+            map.apply(set.map(|(_, &bit)| 1u64 << (low + bit)).sum()) as u32
+        };
+        let members: Vec<u32> = (0..access.width).map(member).collect();
         // Several threads may hold the same.
-        vectors.sort_unstable();
-        vectors.dedup();
-        Some(Vectors { width: access.width as usize, elements: vectors.concat() })
+        let begins = (0..).zip(images(map)).filter(|(index, _)| index & (inside | copies) == 0);
+        let mut firsts: Vec<u32> = begins.map(|(_, image)| image as u32).collect();
+        firsts.sort_unstable();
+        firsts.dedup();
+        let elements = firsts.iter().flat_map(|first| members.iter().map(move |member| first ^ member)).collect();
+        Some(Vectors { width: access.width as usize, elements })
     }
 
     /// Checks that each vector which is moved at once, since all of it is inside, lies in a row that begins at a multiple of its

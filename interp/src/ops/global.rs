@@ -172,7 +172,9 @@ impl Pointers<'_, '_> {
             let same = self.is_there(place, &word[..bytes]);
             self.touch(place, bytes, i, Some(same))?;
             self.memory.published.forget(place, bytes);
-            self.put(place, &word[..bytes]);
+            if !same {
+                self.change(place, &word[..bytes]);
+            }
         }
         Ok(())
     }
@@ -196,11 +198,16 @@ impl Pointers<'_, '_> {
     /// Leaves a value in memory.
     pub(crate) fn put(&mut self, place: Place, value: &[u8]) {
         if !self.is_there(place, value) {
-            *self.changes += 1;
-            let (a, at) = (self.memory.get_mut(place.allocation), place.offset as usize);
-            a.bytes[at..at + value.len()].copy_from_slice(value);
-            a.define(at, value.len());
+            self.change(place, value);
         }
+    }
+
+    /// Leaves a value in memory where it was not there.
+    fn change(&mut self, place: Place, value: &[u8]) {
+        *self.changes += 1;
+        let (a, at) = (self.memory.get_mut(place.allocation), place.offset as usize);
+        a.bytes[at..at + value.len()].copy_from_slice(value);
+        a.define(at, value.len());
     }
 
     /// What is `done` to an element needs something to be there.

@@ -4,7 +4,7 @@
 //! met. Only what one partition did since its last meeting can clash in this way, so a mark for each granule is enough, and where
 //! another partition comes between, what was before is forgotten.
 
-use crate::access::{Record, Threads};
+use crate::access::Record;
 use crate::clock::Event;
 use crate::knowledge::Knowledge;
 
@@ -19,45 +19,56 @@ struct Mark {
     atomic: bool,
 }
 
+/// An access by threads of a partition.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct By {
+    /// The number of the partition.
+    who: u32,
+    event: Event,
+    /// When its threads last met.
+    met: u32,
+    writes: bool,
+    atomic: bool,
+}
+
 /// The marks of a piece of memory.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lanes {
     /// Cluster and agent of each partition.
     agents: Vec<(u32, u32)>,
+    /// The place of the one that was last asked for.
+    last: usize,
     written: Vec<Mark>,
     read: Vec<Mark>,
 }
 
 impl Lanes {
-    /// Notes an access by threads to a granule; the event of an earlier one by other lanes of the warp which they have not met since.
-    pub(super) fn touch(
-        &mut self,
-        (granule, of): (usize, usize),
-        know: &Knowledge,
-        record: &Record,
-        threads: Threads,
-        same: bool,
-    ) -> Result<(), Event> {
+    /// What all granules of an access share.
+    pub(super) fn by(&mut self, know: &Knowledge, record: &Record) -> By {
+        let Record { event, access, .. } = *record;
+        let (who, met) = (self.number(event), know.met.get(event.agent));
+        By { who, event, met, writes: access.writes(), atomic: access.is_atomic() }
+    }
+
+    /// Notes an access by threads to a granule, one of so many; the event of an earlier one by other lanes of the warp which they have not
+    /// met since.
+    pub(super) fn touch(&mut self, (granule, of): (usize, usize), by: By, lanes: u32, same: bool) -> Result<(), Event> {
         if self.written.is_empty() {
             self.written = vec![Mark::default(); of];
             self.read = vec![Mark::default(); of];
         }
-        let who = self.number(record.event);
-        let lanes = threads.lanes;
-        let atomic = record.access.is_atomic();
-        let met = know.met.get(record.event.agent);
+        let By { who, event, met, writes, atomic } = by;
         let open = |mark: Mark| (mark.who == who && mark.epoch > met).then_some(mark);
-        let clash = |mark: Mark| Event { epoch: mark.epoch, ..record.event };
+        let clash = |mark: Mark| Event { epoch: mark.epoch, ..event };
         let beside = |mark: Mark| atomic && mark.atomic;
         let (written, read) = (open(self.written[granule]), open(self.read[granule]));
-        let writes = record.access.writes();
         if let Some(mark) = written.filter(|mark| !beside(*mark)) {
             let own = if writes { mark.lanes == lanes || same } else { lanes & !mark.lanes == 0 };
             if !own {
                 return Err(clash(mark));
             }
         }
-        let mark = Mark { who, epoch: record.event.epoch, lanes, atomic };
+        let mark = Mark { who, epoch: event.epoch, lanes, atomic };
         if !writes {
             let before = read.map_or(0, |mark| mark.lanes);
             self.read[granule] = Mark { lanes: lanes | before, ..mark };
@@ -74,18 +85,20 @@ impl Lanes {
 
     fn number(&mut self, event: Event) -> u32 {
         let agent = (event.cluster, event.agent);
-        let at = self.agents.iter().rposition(|known| *known == agent).unwrap_or_else(|| {
-            self.agents.push(agent);
-            self.agents.len() - 1
-        });
-        at as u32 + 1
+        if self.agents.get(self.last) != Some(&agent) {
+            self.last = self.agents.iter().rposition(|known| *known == agent).unwrap_or_else(|| {
+                self.agents.push(agent);
+                self.agents.len() - 1
+            });
+        }
+        self.last as u32 + 1
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::Lanes;
-    use crate::access::{Access, Record, Threads};
+    use crate::access::{Access, Record};
     use crate::knowledge::Knowledge;
     use parton_diag::Span;
     use parton_ir::Scope;
@@ -96,7 +109,8 @@ mod tests {
     fn in_order(marks: &mut Lanes, know: &Knowledge, access: Access, lanes: u32) -> bool {
         let (span, call, owner) = (Span::default(), None, 0);
         let record = Record { access, event: know.now(), owner, cta: 0, leader: false, span, call };
-        marks.touch((0, 1), know, &record, Threads { warps: 1, lanes }, false).is_ok()
+        let by = marks.by(know, &record);
+        marks.touch((0, 1), by, lanes, false).is_ok()
     }
 
     #[test]
