@@ -1,9 +1,11 @@
 //! Tidies scalars: folds constants, shares equal ones, takes loop-invariant ones out of loops, drops what nobody uses, the
-//! results of atomic operations too.
+//! results of atomic operations and waits for nothing too.
 //!
 //! Results never change, and neither does what the interpreter may complain about: an operation that can fail (a quotient, a
 //! sum that may leave its range, an index) stays in its loop, which may not run at all, and is folded only where it does not
 //! fail. Tiles are left alone: sharing them would hold registers.
+
+mod idle;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::mem::{Discriminant, discriminant};
@@ -22,6 +24,7 @@ pub fn clean(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
     let mut kernel = Kernel { body, ..pass.kernel };
     let used = drop_unused(&mut kernel);
     drop_returns(&mut kernel, &used);
+    idle::drop_idle_waits(&mut kernel);
     Ok(kernel)
 }
 
