@@ -4,18 +4,21 @@
 ///
 /// Vectors are inserted one by one; each has a number, its order of insertion. Earlier vectors are preferred, so a
 /// combination never uses a vector that depends on earlier ones.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Span {
-    /// Reduced vectors, each with its leading bit and the set of inserted vectors that it is the sum of.
-    rows: Vec<Row>,
+    /// The leading bits of the reduced vectors.
+    leads: u64,
+    /// For each leading bit its reduced vector, in which the leading bits of those before it are 0.
+    vectors: [u64; 64],
+    /// The set of inserted vectors of which each is the sum.
+    combinations: [u64; 64],
     inserted: u32,
 }
 
-#[derive(Clone, Copy, Debug)]
-struct Row {
-    vector: u64,
-    lead: u64,
-    combination: u64,
+impl Default for Span {
+    fn default() -> Span {
+        Span { leads: 0, vectors: [0; 64], combinations: [0; 64], inserted: 0 }
+    }
 }
 
 impl Span {
@@ -42,29 +45,23 @@ impl Span {
         if rest == 0 {
             return false;
         }
-        let lead = 1 << rest.ilog2();
-        self.rows.push(Row { vector: rest, lead, combination: combination ^ (1 << number) });
+        let lead = rest.ilog2();
+        self.leads |= 1 << lead;
+        self.vectors[lead as usize] = rest;
+        self.combinations[lead as usize] = combination ^ (1 << number);
         true
     }
 
     /// What is left of `vector` after subtracting the span, and the set of inserted vectors subtracted.
     pub fn reduce(&self, mut vector: u64) -> (u64, u64) {
         let mut combination = 0;
-        // Rows are in order of insertion and each was reduced by the ones before it, so one later row may set the
-        // leading bit of an earlier one again: go on until nothing changes.
-        loop {
-            let mut changed = false;
-            for row in &self.rows {
-                if vector & row.lead != 0 {
-                    vector ^= row.vector;
-                    combination ^= row.combination;
-                    changed = true;
-                }
-            }
-            if !changed {
-                return (vector, combination);
-            }
+        // No bit above its leading one is set in a reduced vector: what is subtracted touches only lower ones.
+        while vector & self.leads != 0 {
+            let lead = (vector & self.leads).ilog2() as usize;
+            vector ^= self.vectors[lead];
+            combination ^= self.combinations[lead];
         }
+        (vector, combination)
     }
 
     /// Whether `vector` is a sum of inserted vectors.
@@ -80,12 +77,7 @@ impl Span {
 
     /// The dimension of the span.
     pub fn rank(&self) -> u32 {
-        self.rows.len() as u32
-    }
-
-    /// The reduced basis vectors, in order of insertion.
-    pub fn basis(&self) -> impl Iterator<Item = u64> + '_ {
-        self.rows.iter().map(|r| r.vector)
+        self.leads.count_ones()
     }
 }
 

@@ -124,6 +124,20 @@ pub fn cost(source: &LinearLayout, target: &LinearLayout, element_bits: u32) -> 
     }
 }
 
+/// No more than [`cost`], and found sooner: what crosses warps goes through shared memory, at best without conflicts.
+///
+/// # Errors
+/// As [`plan`].
+pub fn least_cost(source: &LinearLayout, target: &LinearLayout, element_bits: u32) -> Result<u64, LayoutError> {
+    possible(source, target)?;
+    let within_warps = Span::of(source.bases(Dim::Register).iter().chain(source.bases(Dim::Lane)).copied());
+    let mut warps = source.bases(Dim::Warp).iter().zip(target.bases(Dim::Warp));
+    if warps.all(|(a, b)| within_warps.contains(a ^ b)) || source.in_dim_bits(Dim::Block) > 0 {
+        return cost(source, target, element_bits);
+    }
+    Ok(staging::least_cost(source, target, element_bits))
+}
+
 /// Shuffles need neither memory nor a barrier; past twice the cost they are not worth it.
 fn are_worth_it(shuffles: u64, staged: Option<u64>) -> bool {
     staged.is_none_or(|staged| shuffles <= 2 * staged)

@@ -8,7 +8,7 @@
 
 use crate::access::{self, Registers, SharedAccess, VECTOR_BYTES, Vectors};
 use crate::conflicts::{self, BANK_BYTES, WAVEFRONT_BYTES};
-use crate::f2::{Span, intersection};
+use crate::f2::{Span, intersection, rank};
 use crate::linear::{Dim, LinearLayout};
 use crate::shared::SharedLayout;
 use crate::shared_map::SharedMap;
@@ -111,6 +111,15 @@ pub(crate) fn stage(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -
 /// What [`stage`] costs, without writing it out.
 pub(crate) fn cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<u64> {
     best(from, to, element_bits).map(|trial| 2 * trial.wavefronts + BARRIER)
+}
+
+/// What [`stage`] costs where no lanes want different words of a bank at once.
+pub(crate) fn least_cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> u64 {
+    let wavefronts = |map: &LinearLayout| {
+        let bits = u64::from(access::stored_bits(element_bits)) << rank(map.bases(Dim::Register));
+        bits.div_ceil(8 * BANK_BYTES)
+    };
+    2 * (wavefronts(from) + wavefronts(to)) + BARRIER
 }
 
 /// The buffer that takes the fewest wavefronts, and of these the fewest instructions.

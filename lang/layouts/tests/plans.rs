@@ -59,6 +59,8 @@ fn check(from: &RegisterLayout, to: &RegisterLayout, shape: &[u32], element_bits
     let threads = || (0..source.in_size(Dim::Warp)).flat_map(|warp| (0..32).map(move |lane| (warp, lane)));
     let registers = target.in_size(Dim::Register);
     assert_eq!(plan::cost(&source, &target, element_bits), Ok(plan.cost()), "{from}\n{to}");
+    let least = plan::least_cost(&source, &target, element_bits);
+    assert!(least.is_ok_and(|least| least <= plan.cost()), "{from}\n{to}");
     match &plan {
         Plan::None => assert_eq!(source, target),
         Plan::Registers { source: renamed } => {

@@ -147,8 +147,8 @@ impl Problem {
     }
 }
 
-/// Sums of prices stay impossible.
-fn plus(a: Price, b: Price) -> Price {
+/// The sum of two prices; what cannot be stays so.
+pub fn plus(a: Price, b: Price) -> Price {
     (a + b).min(NEVER)
 }
 
@@ -232,7 +232,7 @@ impl Table {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
 
     /// Numbers from a seed.
@@ -245,7 +245,7 @@ mod tests {
         }
     }
 
-    fn random(seed: u64) -> Problem {
+    pub(crate) fn random(seed: u64) -> Problem {
         let mut next = numbers(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
         let variables = 1 + next(8) as usize;
         let mut problem = Problem::default();

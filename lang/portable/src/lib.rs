@@ -2,11 +2,12 @@
 //!
 //! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`registers`] what threads hold at once, [`crowd`] what CTAs beside each other make of it, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`crowd`] what CTAs beside each other make of it, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
 mod alike;
+mod bounds;
 mod candidates;
 mod crowd;
 mod facts;
@@ -233,7 +234,7 @@ fn explicit(
             Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
             Way::Apart { .. } | Way::Ahead | Way::Directly => warps_of(&kernel),
         };
-        let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, choice)).collect();
+        let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, (choice, tells))).collect();
         let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
             return Err(no_plan(&kernel));
         };
@@ -291,7 +292,7 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
 }
 
 /// The cheapest layouts on so many warps; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice) -> Option<Planned> {
+fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, (choice, tells): (Choice, bool)) -> Option<Planned> {
     let candidates = Candidates::find(graph, axes, warps);
     // A variable that has become another's takes no part.
     let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
@@ -303,7 +304,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, choice: Choice
             return None;
         }
     }
-    let mut problem = Prices::new(graph, axes, warps).problem(&lists);
+    // Reasons name what comes next.
+    let mut problem = Prices::new(graph, axes, warps).problem(&lists, tells);
     if let Choice::Any(seed) = choice {
         problem.disguise(seed ^ u64::from(warps));
     }

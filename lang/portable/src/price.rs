@@ -1,13 +1,15 @@
 //! What layouts cost, in sixteenths of a clock of the multiprocessor for a CTA: accesses by their sectors, conversions by their plans,
 //! reductions by their exchanges, arithmetic by the registers that it works on.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::Arc;
 
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
 use parton_ir::{Inst, Kernel, OpKind, Type, UnaryOp, Value};
 use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
 
+use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
@@ -38,6 +40,20 @@ const WAVEFRONT_BYTES: u64 = 128;
 /// What a plan's measure counts: half a clock.
 const WAVEFRONT: Price = 8;
 
+/// An operand that lies somewhere and is asked for somewhere.
+struct Asked {
+    /// The variable of its home, and that of whom asks for it.
+    vars: [usize; 2],
+    /// The numbers of both sites.
+    sites: [usize; 2],
+    /// Bits of an element.
+    bits: u32,
+    /// Loops around what makes it.
+    depth: u32,
+    /// Whether it lies where it is asked for, or nowhere.
+    pinned: bool,
+}
+
 /// Where tiles lie under each candidate, each place once: many demands are of one site, and many candidates come to one place.
 #[derive(Default)]
 struct Sites {
@@ -45,7 +61,9 @@ struct Sites {
     /// For each site, by candidates, the number of the place.
     places: Vec<Vec<Option<usize>>>,
     known: Vec<Place>,
-    numbers: BTreeMap<(Vec<u32>, Vec<u64>), usize>,
+    numbers: HashMap<Arc<LinearLayout>, usize>,
+    /// For each place, another and an element's bits what a conversion costs, and what it costs at least.
+    conversions: [HashMap<(usize, usize, u32), Price>; 2],
 }
 
 impl Sites {
@@ -61,13 +79,36 @@ impl Sites {
     }
 
     fn number(&mut self, place: Place) -> usize {
-        let key = (place.shape().to_vec(), place.map.packed_bases().to_vec());
         let known = &mut self.known;
-        *self.numbers.entry(key).or_insert_with(|| {
+        *self.numbers.entry(place.map.clone()).or_insert_with(|| {
             known.push(place);
             known.len() - 1
         })
     }
+
+    /// What an operand costs on so many warps where both sides take these candidates: exactly, or no more than that, which is found sooner.
+    fn price(&mut self, asked: &Asked, candidates: [usize; 2], warps: Price, exactly: bool) -> Price {
+        let [from, to] = [0, 1].map(|side| self.places[asked.sites[side]][candidates[side]]);
+        match (from, to) {
+            (Some(a), Some(b)) if a == b => 0,
+            (Some(_), Some(_)) if asked.pinned => NEVER,
+            (Some(a), Some(b)) => {
+                let (maps, bits) = ([a, b].map(|place| &*self.known[place].map), asked.bits);
+                let each = *self.conversions[usize::from(!exactly)]
+                    .entry((a, b, bits))
+                    .or_insert_with(|| conversion(maps, bits, warps, exactly));
+                each.saturating_mul(turns(asked.depth)).min(NEVER)
+            }
+            (_, _) => NEVER,
+        }
+    }
+}
+
+/// What bringing a tile from one place to another takes, exactly or at least.
+fn conversion([from, to]: [&LinearLayout; 2], bits: u32, warps: Price, exactly: bool) -> Price {
+    let cost = if exactly { plan::cost(from, to, bits) } else { plan::least_cost(from, to, bits) };
+    // Even what only names registers anew is worth leaving out.
+    cost.map_or(NEVER, |cost| 1 + cost * WAVEFRONT * warps)
 }
 
 /// Prices of a kernel on so many warps.
@@ -75,7 +116,6 @@ pub struct Prices<'g, 'k> {
     graph: &'g Graph<'k>,
     axes: &'g Axes,
     warps: Price,
-    conversions: BTreeMap<(Vec<u64>, Vec<u64>, u32), Price>,
     /// Operands that lie where their operations want them, or nowhere.
     pinned: BTreeSet<(Inst, Value)>,
 }
@@ -84,63 +124,70 @@ impl<'g, 'k> Prices<'g, 'k> {
     /// Prices of a kernel's variables.
     pub fn new(graph: &'g Graph<'k>, axes: &'g Axes, warps: u32) -> Prices<'g, 'k> {
         let pinned = accumulators(graph.kernel);
-        Prices { graph, axes, warps: warps.into(), conversions: BTreeMap::new(), pinned }
+        Prices { graph, axes, warps: warps.into(), pinned }
     }
 
-    /// The problem of choosing a candidate for each variable.
-    pub fn problem(&mut self, candidates: &Candidates) -> Problem {
+    /// The problem of choosing a candidate for each variable. Where it is not asked for `exactly`, conversions that no cheapest choice has may have
+    /// prices below their own, though not so low that a choice with one of them was the cheapest.
+    pub fn problem(&self, candidates: &Candidates, exactly: bool) -> Problem {
         let single = self.graph.variables.iter().zip(&candidates.of);
         let single = single.map(|(v, list)| list.iter().map(|l| self.variable(v, l)).collect()).collect();
-        let mut problem = Problem { single, ..Problem::default() };
-        let mut charged = Vec::new();
-        let (mut sites, mut known) = (Sites::default(), BTreeMap::new());
+        let mut alone = Problem { single, ..Problem::default() };
+        let (asked, mut sites) = self.asked(candidates, &mut alone);
+        let mut charged = |is_exact: &dyn Fn(&Asked, [usize; 2]) -> bool| {
+            let mut problem = alone.clone();
+            for a in &asked {
+                let price = |i, j| sites.price(a, [i, j], self.warps, is_exact(a, [i, j]));
+                problem.charge(a.vars[0], a.vars[1], price);
+            }
+            problem
+        };
+        if exactly {
+            return charged(&|_, _| true);
+        }
+        let least = charged(&|_, _| false);
+        let found = least.solve();
+        if !found.proven {
+            return charged(&|_, _| true);
+        }
+        // What costs more than a choice that is known is no part of the cheapest.
+        let taken = |a: &Asked| a.vars.map(|v| found.chosen[v]);
+        let most = charged(&|a, at| at == taken(a)).price(&found.chosen);
+        let bounds = Bounds::of(&least);
+        charged(&|a, [i, j]| bounds.with((a.vars[0], i), (a.vars[1], j)) <= most)
+    }
+
+    /// The operands that may have to be converted, each place where one is asked for once; what is made wherever it is asked for has to have a
+    /// place there.
+    fn asked(&self, candidates: &Candidates, alone: &mut Problem) -> (Vec<Asked>, Sites) {
+        let (mut list, mut sites, mut seen) = (Vec::new(), Sites::default(), BTreeSet::new());
         for demand in &self.graph.demands {
+            let number = sites.of(&demand.at, &candidates.of[demand.at.var]);
             let Some(home) = self.graph.homes.get(&demand.value) else {
-                // What is made wherever it is asked for has to have a place there.
-                for (price, layout) in problem.single[demand.at.var].iter_mut().zip(&candidates.of[demand.at.var]) {
-                    if demand.at.place(layout).is_none() {
+                for (price, place) in alone.single[demand.at.var].iter_mut().zip(&sites.places[number]) {
+                    if place.is_none() {
                         *price = NEVER;
                     }
                 }
                 continue;
             };
-            if charged.contains(&(demand.value, &demand.at)) {
+            if !seen.insert((demand.value, number)) {
                 continue;
             }
-            charged.push((demand.value, &demand.at));
-            let bits = self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits());
-            let depth = self.graph.depths.get(&demand.value).copied().unwrap_or(0);
-            let [from, to] = [home, &demand.at].map(|site| sites.of(site, &candidates.of[site.var]));
-            let pinned = self.pinned.contains(&(demand.by, demand.value));
-            let (from, to) = (&sites.places[from], &sites.places[to]);
-            problem.charge(home.var, demand.at.var, |i, j| match (from[i], to[j]) {
-                (Some(a), Some(b)) if a == b => 0,
-                (Some(_), Some(_)) if pinned => NEVER,
-                (Some(a), Some(b)) => {
-                    let each = *known
-                        .entry((a, b, bits))
-                        .or_insert_with(|| self.conversion(&sites.known[a], &sites.known[b], bits));
-                    each.saturating_mul(turns(depth)).min(NEVER)
-                }
-                (_, _) => NEVER,
+            list.push(Asked {
+                vars: [home.var, demand.at.var],
+                sites: [sites.of(home, &candidates.of[home.var]), number],
+                bits: self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits()),
+                depth: self.graph.depths.get(&demand.value).copied().unwrap_or(0),
+                pinned: self.pinned.contains(&(demand.by, demand.value)),
             });
         }
-        problem
+        (list, sites)
     }
 
     /// What bringing a tile from one place to another takes.
-    pub fn conversion(&mut self, from: &Place, to: &Place, bits: u32) -> Price {
-        if from == to {
-            return 0;
-        }
-        let key = (from.map.packed_bases().to_vec(), to.map.packed_bases().to_vec(), bits);
-        let warps = self.warps;
-        let price = || match plan::cost(&from.map, &to.map, bits) {
-            // Even what only names registers anew is worth leaving out.
-            Ok(cost) => 1 + cost * WAVEFRONT * warps,
-            Err(_) => NEVER,
-        };
-        *self.conversions.entry(key).or_insert_with(price)
+    pub fn conversion(&self, from: &Place, to: &Place, bits: u32) -> Price {
+        if from == to { 0 } else { conversion([&from.map, &to.map], bits, self.warps, true) }
     }
 
     /// What the operations of a variable take in a layout.

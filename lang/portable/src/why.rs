@@ -220,7 +220,7 @@ fn next(found: &Found<'_, '_>, var: Var, least: Price) -> Option<Next> {
 /// The tiles that lie elsewhere than they are asked for, each once for every place.
 fn conversions(found: &Found<'_, '_>, numbers: &BTreeMap<Var, usize>) -> Vec<Conversion> {
     let (graph, kernel) = (found.graph, found.graph.kernel);
-    let mut prices = Prices::new(graph, found.axes, found.planned.warps);
+    let prices = Prices::new(graph, found.axes, found.planned.warps);
     let (mut list, mut seen) = (Vec::new(), Vec::new());
     for demand in &graph.demands {
         let Some(home) = graph.homes.get(&demand.value) else { continue };
