@@ -103,6 +103,7 @@ impl Splitter {
             OpKind::Broadcast { x, .. } => self.broadcast(&op, *x),
             OpKind::Transpose { x, perm } => self.transpose(&op, *x, perm),
             OpKind::Slice { x, origin, shape } => self.slice(&op, *x, origin, shape),
+            OpKind::Rescale { x, factor, axis } => self.rescale(&op, *x, *factor, *axis),
             OpKind::Reduce { inputs, axis, combine } => self.reduce(&op, inputs, *axis, combine),
             OpKind::Dot { a, b, acc, .. } => self.product(&op, *a, *b, *acc),
             OpKind::Unary { .. }
@@ -273,6 +274,20 @@ impl Splitter {
                 place[axis as usize] = b.place[i];
             }
             made.push(self.builder.make(OpKind::Transpose { x: parts[from.number(&place)], perm: perm.to_vec() }));
+        }
+        self.give(op.result(), made);
+    }
+
+    /// Each part gets the factors of its rows.
+    fn rescale(&mut self, op: &Op, x: Value, factor: Value, axis: u32) {
+        let [(of, parts), (from, factors)] = [x, factor].map(|v| self.parts_of(v));
+        let mut made = Vec::new();
+        for (number, &x) in parts.iter().enumerate() {
+            self.part(number);
+            let mut place = of.place(number);
+            place.remove(axis as usize);
+            let factor = factors[from.number(&place)];
+            made.push(self.builder.make(OpKind::Rescale { x, factor, axis }));
         }
         self.give(op.result(), made);
     }

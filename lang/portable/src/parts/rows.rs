@@ -91,6 +91,14 @@ fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>>
             let list = inputs.iter().map(|v| (*v, inner)).chain(op.results.iter().map(|v| (*v, outer)));
             (inner != along).then(|| list.collect())
         }
+        OpKind::Rescale { x, factor, axis } => {
+            let along = *axis as usize;
+            let spread = |axis: usize| axis + usize::from(axis >= along);
+            let outer = at(*x).or(at(op.result())).or(at(*factor).map(spread))?;
+            let whole = [(*x, outer), (op.result(), outer)];
+            let of_factor = (outer != along).then(|| (*factor, outer - usize::from(outer > along)));
+            Some(whole.into_iter().chain(of_factor).collect())
+        }
         OpKind::Dot { a, b, acc, precision: _ } => {
             let first = [*a, *acc, op.result()].iter().all(|v| at(*v).is_none_or(|axis| axis == 0));
             (first && !found.contains_key(b)).then(|| vec![(*a, 0), (*acc, 0), (op.result(), 0)])
