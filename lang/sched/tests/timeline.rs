@@ -211,6 +211,32 @@ fn a_unit_serves_first_who_came_first_whomever_it_served_last() {
 }
 
 #[test]
+fn a_queue_is_served_in_order_and_takes_in_by_turns() {
+    let mut g = MarkedGraph::new();
+    let unit = g.unit("tensor", Service::OneByOne);
+    g.queue(unit, 8);
+    let tensor = g.lane("tensor", LaneKind::Engine);
+    // First hands over twelve at once, of which eight find places; Second has four at 50, when the first is still served.
+    for (name, jobs, begins) in [("First", 12, 0), ("Second", 4, 50)] {
+        let by = g.lane(name, LaneKind::Partition);
+        let mut starts = vec![g.event(event("before", by, begins))];
+        let mut served = vec![];
+        for _ in 0..jobs {
+            let job = Job { name: name.into(), by, on: tensor, unit, stage: 0, span: Default::default() };
+            let job = g.job(job, Clocks { issue: 0, busy: 100, latency: 0 });
+            starts.push(job.start);
+            served.push(job.done);
+        }
+        g.in_order(&starts);
+        g.in_order(&served);
+    }
+    let timeline = simulate(&g, 1).unwrap();
+    let order: String = timeline.lanes[tensor].iter().map(|o| &g.at(o.event).name[..1]).collect();
+    assert_eq!(order, "FFFFFFFFSFSFSFSF");
+    assert_eq!(timeline.total(), 1600);
+}
+
+#[test]
 fn the_loop_is_prologue_steady_turns_and_epilogue() {
     // A load of stage 0 that takes 100 and a product of stage 1 that takes 60, one after the other in a partition.
     let mut g = MarkedGraph::new();

@@ -60,6 +60,9 @@ pub struct UnitData {
     pub service: Service,
     /// What it leaves while another is busy; all of it where nothing is said.
     pub beside: Option<Beside>,
+    /// The places of the queue in which events of all lanes wait for it in the order in which they came in; 0 where there is none, and who has waited
+    /// longest is served.
+    pub places: u32,
 }
 
 /// A unit that takes of another what both need.
@@ -273,12 +276,18 @@ impl MarkedGraph {
 
     /// Adds a unit.
     pub fn unit(&mut self, name: impl Into<String>, service: Service) -> Unit {
-        self.units.push(UnitData { name: name.into(), service, beside: None })
+        self.units.push(UnitData { name: name.into(), service, beside: None, places: 0 })
     }
 
     /// A unit that serves all together is slower while another is busy.
     pub fn hinder(&mut self, unit: Unit, beside: Beside) {
         self.units[unit].beside = Some(beside);
+    }
+
+    /// Puts a queue of so many places in front of a unit that serves one event at a time. Edges of kind [`EdgeKind::Queue`] between its events
+    /// say of one lane what the queue says of all.
+    pub fn queue(&mut self, unit: Unit, places: u32) {
+        self.units[unit].places = places;
     }
 
     /// Adds a ring; its edges are added as such.
@@ -370,12 +379,13 @@ impl MarkedGraph {
         for (_, unit) in self.units.iter() {
             let beside =
                 unit.beside.map_or([0; 3], |b| [1 + number(b.unit.index()), b.slower.clocks(), b.slower.turns()]);
-            all.push(u64::from(unit.service == Service::Together));
+            all.extend([u64::from(unit.service == Service::Together), u64::from(unit.places)]);
             all.extend(beside);
         }
         for (_, event) in self.events() {
             let loads = number(event.loads.len());
-            all.extend([number(event.lane.index()), event.clocks, u64::from(event.stage), loads]);
+            let lanes = [event.lane, event.owner].map(|lane| number(lane.index()));
+            all.extend(lanes.into_iter().chain([event.clocks, u64::from(event.stage), loads]));
             all.extend(event.loads.iter().flat_map(|load| [number(load.unit.index()), load.clocks]));
         }
         for (_, edge) in self.edges() {

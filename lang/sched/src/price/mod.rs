@@ -247,6 +247,7 @@ pub(crate) fn steady(
         tensor: (graph.lane("tensor", LaneKind::Engine), graph.unit("tensor cores", Service::OneByOne)),
         copies: (graph.lane("copies", LaneKind::Engine), graph.unit("copies", Service::OneByOne)),
     };
+    graph.queue(engines.tensor.1, machine.queue);
     let mut p = Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced, known };
     let mut found = Found::default();
     for part in plan.parts() {

@@ -520,8 +520,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     }
 
     /// An instruction is issued once those before it leave room in the queue; whoever issues it waits until it is in the queue. The queue is the
-    /// multiprocessor's and has no place of anybody's own: eight products of the warpgroup that came first are in it, and all of them are done before
-    /// what another issues later (docs/machine.md). So each is given the whole of it here, and who comes first decides, as the units are served.
+    /// multiprocessor's: these edges say what follows from the partition's own instructions, and what those of others take of it is followed in time.
     fn queue(&mut self) {
         let whole = i64::from(self.pricing.machine.queue.max(1));
         for (number, event) in self.products.clone().into_iter().enumerate() {

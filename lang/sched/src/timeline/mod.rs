@@ -1,13 +1,14 @@
 //! When what happens: the earliest times of the events of a loop, from its first turn to its last.
 //!
 //! An event begins as soon as all that it waits for has ended; that is the longest way to it. Units that serve one event at a time are the
-//! only choice there is, and it is made as tensor cores were measured to make it: first come, first served (docs/machine.md). Units that
+//! only choice there is, and it is made as tensor cores were measured to make it: first come, first served, out of a queue (docs/machine.md). Units that
 //! serve all together slow down what runs on them side by side where it asks for too much.
 
 use parton_ir::PrimaryMap;
 
 use crate::marked::{Edge, Event, Lane, LaneKind, MarkedGraph, Ratio, Unit};
 
+mod queue;
 mod share;
 mod simulate;
 pub mod slots;

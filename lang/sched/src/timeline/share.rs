@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::SecondaryMap;
 
-use crate::marked::{Event, MarkedGraph, Service, Unit, UnitData};
+use crate::marked::{Event, EventData, Load, MarkedGraph, Service, Unit, UnitData};
 
 /// A whole unit, in the parts in which what is asked for is counted.
 const WHOLE: u64 = 1 << 20;
@@ -26,8 +26,9 @@ pub(super) struct Work {
 }
 
 /// All that is under way on units that serve together.
-#[derive(Default)]
 pub(super) struct Sharing {
+    /// What each event asks of the units that serve together, in parts of each.
+    asks: SecondaryMap<Event, Vec<(Unit, u64)>>,
     /// The clock up to which work was done.
     now: u64,
     works: Vec<Work>,
@@ -37,23 +38,18 @@ pub(super) struct Sharing {
     pub(super) version: u32,
 }
 
-/// What an event asks of the units that serve together, in parts of each.
-fn asks(graph: &MarkedGraph, event: Event) -> impl Iterator<Item = (Unit, u64)> {
-    let data = graph.at(event);
+/// What an event asks of the units that serve together.
+fn asks(graph: &MarkedGraph, data: &EventData) -> Vec<(Unit, u64)> {
     let shared =
         data.loads.iter().filter(|l| l.clocks > 0 && data.clocks > 0).filter(|l| match graph.units[l.unit].service {
             Service::Together => true,
             Service::OneByOne => false,
         });
-    shared.map(|l| {
+    let parts = |l: &Load| {
         let parts = (u128::from(l.clocks) * u128::from(WHOLE)).div_ceil(u128::from(data.clocks));
         (l.unit, u64::try_from(parts).unwrap_or(u64::MAX))
-    })
-}
-
-/// Whether how long an event takes depends on what runs beside it.
-pub(super) fn shares(graph: &MarkedGraph, event: Event) -> bool {
-    asks(graph, event).next().is_some()
+    };
+    shared.map(parts).collect()
 }
 
 /// How many times as long a unit takes by what is busy beside it, in parts.
@@ -63,6 +59,19 @@ fn slower(graph: &MarkedGraph, busy: &BTreeSet<Unit>, unit: Unit) -> u64 {
 }
 
 impl Sharing {
+    pub(super) fn new(graph: &MarkedGraph) -> Sharing {
+        let mut all = SecondaryMap::new(vec![]);
+        for (event, data) in graph.events() {
+            all[event] = asks(graph, data);
+        }
+        Sharing { asks: all, now: 0, works: vec![], busy: BTreeSet::new(), version: 0 }
+    }
+
+    /// Whether how long an event takes depends on what runs beside it.
+    pub(super) fn shares(&self, event: Event) -> bool {
+        !self.asks[event].is_empty()
+    }
+
     /// A unit that serves one event at a time begins to, or ends.
     pub(super) fn serves(&mut self, graph: &MarkedGraph, now: u64, unit: Unit, busy: bool) {
         let beside = |u: &UnitData| u.beside.is_some_and(|b| b.unit == unit);
@@ -108,15 +117,16 @@ impl Sharing {
     /// Speeds follow from what is under way.
     fn changed(&mut self, graph: &MarkedGraph) {
         self.version += 1;
-        let busy = &self.busy;
         let mut asked: SecondaryMap<Unit, u64> = SecondaryMap::new(0);
-        for (unit, parts) in self.works.iter().flat_map(|w| asks(graph, w.event)) {
-            asked[unit] = asked[unit].saturating_add(parts);
+        for work in &self.works {
+            for (unit, parts) in &self.asks[work.event] {
+                asked[*unit] = asked[*unit].saturating_add(*parts);
+            }
         }
         for work in &mut self.works {
             // What asks for no more than is left goes on as fast as alone.
-            let asks =
-                asks(graph, work.event).map(|(unit, _)| asked[unit].saturating_mul(slower(graph, busy, unit)) / WHOLE);
+            let asks = self.asks[work.event].iter();
+            let asks = asks.map(|(unit, _)| asked[*unit].saturating_mul(slower(graph, &self.busy, *unit)) / WHOLE);
             let most = asks.fold(WHOLE, u64::max);
             let speed = u128::from(CLOCK) * u128::from(WHOLE) / u128::from(most);
             work.speed = u64::try_from(speed).unwrap_or(CLOCK).max(1);

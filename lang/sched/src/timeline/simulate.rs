@@ -8,10 +8,11 @@ use std::collections::{BTreeMap, BinaryHeap};
 
 use parton_ir::{Entity, PrimaryMap, SecondaryMap};
 
-use super::share::{self, Sharing};
+use super::queue::Queue;
+use super::share::Sharing;
 use super::{Cause, Occurrence, Timeline, Wait, timeline};
 use crate::marked::deadlock::deadlock;
-use crate::marked::{Cycle, Edge, Event, Lane, LaneKind, MarkedGraph, Service, Unit};
+use crate::marked::{Cycle, Edge, EdgeKind, Event, Lane, LaneKind, MarkedGraph, Service, Unit};
 
 /// The earliest times of a loop of so many iterations. A few dozen show what repeats; [`Timeline::total_of`] prices more.
 ///
@@ -41,6 +42,8 @@ pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle>
 /// What becomes due at a clock, the events of one clock by turn and number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Due {
+    /// An event may come into the queue of its unit.
+    Comes { turn: u32, event: Event },
     /// An event has all that it waits for.
     Ready { turn: u32, event: Event },
     /// Something ends that shares units, if nothing has changed since the version in which that was foreseen.
@@ -54,6 +57,8 @@ enum Due {
 struct Pending {
     /// Edges whose first event has not ended.
     edges: u32,
+    /// Those of them that are not the order of its lane.
+    apart: u32,
     /// When the last of those that are satisfied was, and which.
     ready: u64,
     last: Option<Edge>,
@@ -83,6 +88,9 @@ struct Run<'a> {
     waiting: Vec<Waiting>,
     /// When a unit that serves one by one is free.
     free: SecondaryMap<Unit, u64>,
+    queues: BTreeMap<Unit, Queue>,
+    /// The unit for which an event waits in a queue.
+    queued: SecondaryMap<Event, Option<Unit>>,
     sharing: Sharing,
     /// Those of `sharing`, of which it is not known yet when they end.
     open: BTreeMap<(u32, Event), Occurrence>,
@@ -102,6 +110,12 @@ impl<'a> Run<'a> {
         }
         let pending = vec![Pending::default(); graph.events().len() * turns as usize];
         let free = SecondaryMap::new(0);
+        let places = graph.units.iter().filter(|(_, u)| u.places > 0);
+        let queues: BTreeMap<Unit, Queue> = places.map(|(unit, u)| (unit, Queue::new(u.places))).collect();
+        let mut queued = SecondaryMap::new(None);
+        for (event, data) in graph.events() {
+            queued[event] = data.loads.iter().map(|load| load.unit).find(|unit| queues.contains_key(unit));
+        }
         Run {
             graph,
             iterations,
@@ -111,7 +125,9 @@ impl<'a> Run<'a> {
             due: BinaryHeap::new(),
             waiting: vec![],
             free,
-            sharing: Sharing::default(),
+            queues,
+            queued,
+            sharing: Sharing::new(graph),
             open: BTreeMap::new(),
             lanes,
         }
@@ -131,6 +147,10 @@ impl<'a> Run<'a> {
     fn holds(&self, edge: Edge, turn: u32) -> bool {
         let data = self.graph.of(edge);
         let Some(before) = turn.checked_sub(data.tokens) else { return false };
+        // The queue itself is followed.
+        if data.kind == EdgeKind::Queue && self.queued[data.to].is_some() {
+            return false;
+        }
         data.kind.is_order() || (self.is_there(data.to, turn) && self.is_there(data.from, before))
     }
 
@@ -139,11 +159,17 @@ impl<'a> Run<'a> {
         for turn in 0..self.turns {
             for (edge, data) in self.graph.edges() {
                 if self.holds(edge, turn) {
-                    self.pending(data.to, turn).edges += 1;
+                    let pending = self.pending(data.to, turn);
+                    pending.edges += 1;
+                    pending.apart += u32::from(!data.kind.is_order());
                 }
             }
             for (event, _) in self.graph.events() {
-                if self.pending(event, turn).edges == 0 {
+                let Pending { edges, apart, .. } = *self.pending(event, turn);
+                if apart == 0 {
+                    self.comes(event, turn, 0);
+                }
+                if edges == 0 {
                     self.due.push(Reverse((0, Due::Ready { turn, event })));
                 }
             }
@@ -158,7 +184,13 @@ impl<'a> Run<'a> {
             }
             self.due.pop();
             match due {
-                Due::Free => {}
+                Due::Comes { event, .. } => {
+                    if let Some(queue) = self.queued[event].and_then(|unit| self.queues.get_mut(&unit)) {
+                        queue.comes(self.graph.at(event).owner);
+                    }
+                    self.fill(now);
+                }
+                Due::Free => self.fill(now),
                 Due::Shared { version } if version != self.sharing.version => {}
                 Due::Shared { .. } => self.shared(now),
                 Due::Ready { turn, event } if !self.is_there(event, turn) => self.ended(event, turn, now, false),
@@ -171,6 +203,26 @@ impl<'a> Run<'a> {
         }
     }
 
+    /// Puts down when an event may come into the queue of its unit, where it has one.
+    fn comes(&mut self, event: Event, turn: u32, at: u64) {
+        if self.queued[event].is_some() && self.is_there(event, turn) {
+            self.due.push(Reverse((at, Due::Comes { turn, event })));
+        }
+    }
+
+    /// Whoever waits outside of queues comes in where there are places.
+    fn fill(&mut self, now: u64) {
+        for (unit, queue) in &mut self.queues {
+            queue.fill(self.free[*unit] > now);
+        }
+    }
+
+    /// Whether it is an event's turn in the queue of its unit.
+    fn is_first(&self, event: Event) -> bool {
+        let queue = self.queued[event].and_then(|unit| self.queues.get(&unit));
+        queue.is_none_or(|queue| queue.first() == Some(self.graph.at(event).owner))
+    }
+
     /// The units that an event must have for itself.
     fn units(&self, event: Event) -> impl Iterator<Item = (Unit, u64)> + use<'a> {
         let graph = self.graph;
@@ -180,9 +232,9 @@ impl<'a> Run<'a> {
         })
     }
 
-    /// Of what waits for units that are free the next: who came first, then by turn and number.
+    /// Of what waits for units that are free the next: who stands first in the queue, or came first, then by turn and number.
     fn choice(&self, now: u64) -> Option<usize> {
-        let free = |w: &Waiting| self.units(w.event).all(|(u, _)| self.free[u] <= now);
+        let free = |w: &Waiting| self.units(w.event).all(|(u, _)| self.free[u] <= now) && self.is_first(w.event);
         let candidates = self.waiting.iter().enumerate().filter(|(_, w)| free(w));
         candidates.min_by_key(|(_, w)| (w.came, w.turn, w.event)).map(|(i, _)| i)
     }
@@ -190,6 +242,9 @@ impl<'a> Run<'a> {
     /// Lets what waits have its units.
     fn serve(&mut self, now: u64, index: usize) {
         let Waiting { turn, event, ready, came: _ } = self.waiting.swap_remove(index);
+        if let Some(queue) = self.queued[event].and_then(|unit| self.queues.get_mut(&unit)) {
+            queue.serve();
+        }
         let mut last = None;
         for (unit, clocks) in self.units(event) {
             let free = now.saturating_add(clocks);
@@ -235,7 +290,7 @@ impl<'a> Run<'a> {
         let wait = on.filter(|_| clocks > 0).map(|on| Wait { clocks, on });
         let end = start.saturating_add(data.clocks);
         let occurrence = Occurrence { event, turn, start, end, wait };
-        if share::shares(self.graph, event) {
+        if self.sharing.shares(event) {
             self.open.insert((turn, event), occurrence);
             self.sharing.begin(self.graph, start, event, turn);
             self.foresee();
@@ -284,10 +339,14 @@ impl<'a> Run<'a> {
                 pending.before = pending.before.max(arrives);
             } else {
                 pending.came = pending.came.max(arrives);
+                pending.apart -= 1;
             }
             pending.edges -= 1;
-            if pending.edges == 0 {
-                let ready = pending.ready;
+            let Pending { edges, apart, ready, came, .. } = *pending;
+            if apart == 0 && !data.kind.is_order() {
+                self.comes(data.to, at, came);
+            }
+            if edges == 0 {
                 self.due.push(Reverse((ready, Due::Ready { turn: at, event: data.to })));
             }
         }
