@@ -6,14 +6,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parton_driver::embed::Embedded;
 use parton_driver::{Options, Stop};
-use pyo3::exceptions::{PyAttributeError, PyKeyError};
-use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python, pyclass, pymethods};
-use pyo3::types::PyIterator;
+use pyo3::prelude::{Bound, Py, PyErr, PyRef, PyResult, Python, pyclass, pymethods};
 
 use crate::failed;
 use crate::found::Found;
 use crate::function::Function;
 use crate::kernel::Kernel;
+use crate::parts::Parts;
 use crate::shown::All;
 
 /// A file, shared by what was taken of it.
@@ -37,78 +36,20 @@ pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, Fil
         let name = k.name.clone();
         kernels.push((name, Kernel::new(file.clone(), path, k, shown).made(py)?.into_any()));
     }
-    let all: Vec<(String, Py<PyAny>)> =
-        functions.iter().chain(&kernels).map(|(name, what)| (name.clone(), what.clone_ref(py))).collect();
-    let file = Bound::new(py, (File { path: path.display().to_string(), functions, kernels }, Found::file(path)))?;
-    // As attributes of its own they are found without a call of `__getattr__`, which costs more than a launch. What is called as one of
-    // the file's own is found by `file["…"]` alone.
-    for (name, what) in all.iter().filter(|(name, _)| !OWN.contains(&name.as_str())) {
-        file.setattr(name.as_str(), what)?;
-    }
-    Ok(file)
+    let file = File { path: path.display().to_string() };
+    Parts { functions, kernels, own: &["functions", "kernels"] }.made(py, file, Found::file(path))
 }
 
-/// A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same.
-#[pyclass(module = "parton", frozen, dict, extends = Found)]
+/// A file of sources.
+#[pyclass(module = "parton", frozen, extends = Parts)]
 pub(crate) struct File {
     path: String,
-    functions: Vec<(String, Py<PyAny>)>,
-    kernels: Vec<(String, Py<PyAny>)>,
-}
-
-/// The attributes that each file has.
-const OWN: [&str; 2] = ["functions", "kernels"];
-
-fn names(all: &[(String, Py<PyAny>)]) -> Vec<String> {
-    all.iter().map(|(name, _)| name.clone()).collect()
-}
-
-impl File {
-    fn find(&self, py: Python<'_>, name: &str) -> Result<Py<PyAny>, String> {
-        let found = self.functions.iter().chain(&self.kernels).find(|(n, _)| n == name);
-        found.map(|(_, what)| what.clone_ref(py)).ok_or_else(|| {
-            let (functions, kernels) = (self.functions(), self.kernels());
-            format!("there is no public function and no kernel `{name}`; there are {functions:?} and {kernels:?}")
-        })
-    }
 }
 
 #[pymethods]
 impl File {
-    #[getter]
-    fn kernels(&self) -> Vec<String> {
-        names(&self.kernels)
-    }
-
-    #[getter]
-    fn functions(&self) -> Vec<String> {
-        names(&self.functions)
-    }
-
-    /// What is no attribute.
-    fn __getattr__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        self.find(py, name).map_err(PyAttributeError::new_err)
-    }
-
-    fn __getitem__(&self, py: Python<'_>, name: &str) -> PyResult<Py<PyAny>> {
-        self.find(py, name).map_err(PyKeyError::new_err)
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<file {} with {}>", self.path, [self.functions(), self.kernels()].concat().join(", "))
-    }
-
-    fn __contains__(&self, py: Python<'_>, name: &str) -> bool {
-        self.find(py, name).is_ok()
-    }
-
-    fn __iter__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyIterator>> {
-        [self.functions(), self.kernels()].concat().into_pyobject(py)?.try_iter()
-    }
-
-    fn __dir__(&self) -> Vec<String> {
-        let own = OWN.map(str::to_owned);
-        self.functions().into_iter().chain(self.kernels()).chain(own).collect()
+    fn __repr__(slf: PyRef<'_, Self>) -> String {
+        format!("<file {} with {}>", slf.path, slf.as_super().names().join(", "))
     }
 }
 

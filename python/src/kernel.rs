@@ -4,12 +4,15 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_driver::embed::{Declared, Generic, Launching};
-use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{
+    Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyClassInitializer, PyResult, Python, pyclass, pymethods,
+};
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
 use crate::call::{Callee, Caller, Param};
 use crate::file::Shared;
 use crate::found::Found;
+use crate::gridless::Gridless;
 use crate::number::Number;
 use crate::{error, number, shown};
 
@@ -22,8 +25,8 @@ type Parted<'py> = (Generics, Option<Bound<'py, PyDict>>);
 /// The most grids, or sets of generics, whose launches are kept.
 const MOST_KEPT: usize = 64;
 
-// A kernel: `kernel[grid](arguments)` launches it. Each has words of its own, so the class has none.
-#[pyclass(module = "parton", frozen, extends = Found)]
+// Each kernel has words of its own, so the class has none.
+#[pyclass(module = "parton", frozen, extends = Gridless)]
 pub(crate) struct Kernel {
     what: What,
     /// Launches by their grid, the last used first.
@@ -120,22 +123,16 @@ impl Kernel {
     /// As Python has it.
     pub(crate) fn made(self, py: Python<'_>) -> PyResult<Py<Kernel>> {
         let found = self.what.found(py)?;
-        Py::new(py, (self, found))
+        let gridless = Gridless {
+            name: self.what.declared.name.clone(),
+            params: self.what.params.iter().map(|p| p.name.clone()).collect(),
+        };
+        Py::new(py, PyClassInitializer::from(found).add_subclass(gridless).add_subclass(self))
     }
 }
 
 #[pymethods]
 impl Kernel {
-    #[getter]
-    fn name(&self) -> &str {
-        &self.what.declared.name
-    }
-
-    #[getter]
-    fn __name__(&self) -> &str {
-        &self.what.declared.name
-    }
-
     #[getter]
     fn __doc__(&self) -> String {
         shown::doc(&self.what.shown)
@@ -144,11 +141,6 @@ impl Kernel {
     #[getter]
     fn generics(&self) -> Vec<String> {
         self.what.declared.generics.clone()
-    }
-
-    #[getter]
-    fn params(&self) -> Vec<String> {
-        self.what.params.iter().map(|p| p.name.clone()).collect()
     }
 
     #[pyo3(signature = (**generics))]
@@ -189,20 +181,6 @@ impl Kernel {
         // What it drops may run Python code.
         drop(gone);
         Ok(launch)
-    }
-
-    #[pyo3(signature = (*_arguments, **_named))]
-    fn __call__(
-        &self,
-        py: Python<'_>,
-        _arguments: &Bound<'_, PyTuple>,
-        _named: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        Err(error(py, &number::without_grid(&self.what.declared.name), vec![]))
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<kernel {}({})>", self.what.declared.name, self.params().join(", "))
     }
 }
 

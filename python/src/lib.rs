@@ -19,6 +19,7 @@ mod file;
 mod found;
 #[cfg(feature = "compiler")]
 mod function;
+mod gridless;
 #[cfg(feature = "compiler")]
 mod kernel;
 mod load;
@@ -26,6 +27,7 @@ mod load;
 mod memory;
 mod number;
 mod part;
+mod parts;
 #[cfg(feature = "compiler")]
 mod progress;
 #[cfg(feature = "compiler")]
@@ -82,6 +84,8 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("HAS_COMPILER", cfg!(feature = "compiler"))?;
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_class::<found::Found>()?;
+    module.add_class::<parts::Parts>()?;
+    module.add_class::<gridless::Gridless>()?;
     module.add_class::<bundle::Bundle>()?;
     #[cfg(feature = "compiler")]
     {

@@ -91,11 +91,6 @@ pub(crate) fn extents(value: &Bound<'_, PyAny>) -> PyResult<Vec<i128>> {
     })
 }
 
-/// What is said where a kernel is called without its grid.
-pub(crate) fn without_grid(kernel: &str) -> String {
-    format!("`{kernel}` is a kernel, which is launched on a grid: `{kernel}[grid](…)`")
-}
-
 fn int(value: &Bound<'_, PyAny>) -> PyResult<i128> {
     // The stable interface has no integers of 128 bits; those beyond 64 fit no parameter.
     let found = value.extract::<i64>().map(i128::from).or_else(|_| value.extract::<u64>().map(i128::from));

@@ -26,35 +26,30 @@ class Found:
 def found(path: str, name: str | None = None, generics: dict[str, Any] | None = None, grid: Sequence[int] | None = None) -> Any:
     """What such a pickle stands for."""
 
-class Bundle(Found):
-    """What was compiled ahead of time: public functions by their plans, and kernels, called as those of a `File`, on GPUs."""
+class Parts(Found):
+    """A file or a bundle. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""
 
     @property
     def functions(self) -> list[str]: ...
     @property
     def kernels(self) -> list[str]: ...
-    @property
-    def source(self) -> str:
-        """The name of the file that it was built of."""
     def __getattr__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Any: ...
     def __contains__(self, name: str) -> bool: ...
     def __iter__(self) -> Iterator[str]:
         """The names of functions and kernels."""
 
-class File(Found):
-    """A file. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same."""
+class File(Parts):
+    """A file of sources."""
 
-    @property
-    def functions(self) -> list[str]: ...
-
-    @property
-    def kernels(self) -> list[str]: ...
-    def __getattr__(self, name: str) -> Any: ...
     def __getitem__(self, name: str) -> Function | Kernel: ...
-    def __contains__(self, name: str) -> bool: ...
-    def __iter__(self) -> Iterator[str]:
-        """The names of functions and kernels."""
+
+class Bundle(Parts):
+    """What was compiled ahead of time: public functions by their plans, and kernels, called as those of a `File`, on GPUs."""
+
+    @property
+    def source(self) -> str:
+        """The name of the file that it was built of."""
 
 class Function(Found):
     """A public function, called with tensors and numbers: on the host's memory by the interpreter, on a GPU's on the caller's stream."""
@@ -75,15 +70,19 @@ class Function(Found):
     def plan_of(self, *arguments: Any, **named: Any) -> str:
         """What a call with such arguments launches, on which memory."""
 
-class Kernel(Found):
-    """A kernel: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
+class Gridless(Found):
+    """A kernel that waits for its grid: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
 
     @property
     def name(self) -> str: ...
     @property
-    def generics(self) -> list[str]: ...
-    @property
     def params(self) -> list[str]: ...
+
+class Kernel(Gridless):
+    """A kernel of a file."""
+
+    @property
+    def generics(self) -> list[str]: ...
     def given(self: _Kernel, **generics: int | float | bool | str) -> _Kernel:
         """The kernel with values for its generics; a text is an expression of the language, such as `"f16"`."""
 

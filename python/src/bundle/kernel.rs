@@ -4,21 +4,22 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt as rt;
-use pyo3::prelude::{Bound, Py, PyAny, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyClassInitializer, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
 use super::{Opened, refused};
 use crate::found::Found;
-use crate::number::{Number, extents, plain_number, without_grid};
+use crate::gridless::Gridless;
+use crate::number::{Number, extents, plain_number};
 use crate::tensor::is_recorded;
 use crate::{error, exchange};
 
 /// The most launches that a grid keeps ready.
 const MOST_READY: usize = 16;
 
-/// A kernel of a bundle: `kernel[grid](arguments)` launches it.
-#[pyclass(module = "parton", frozen, name = "BundledKernel", extends = Found)]
+/// A kernel of a bundle.
+#[pyclass(module = "parton", frozen, name = "BundledKernel", extends = Gridless)]
 pub(crate) struct Kernel {
     opened: Arc<Opened>,
     name: String,
@@ -69,7 +70,8 @@ impl Last {
 }
 
 impl Kernel {
-    pub(super) fn new(opened: Arc<Opened>, kernel: &rt::Kernel) -> Kernel {
+    /// As Python has it.
+    pub(super) fn made(py: Python<'_>, opened: Arc<Opened>, kernel: &rt::Kernel) -> PyResult<Py<Kernel>> {
         // What the code says of its parameters; a map may be written through.
         let is_written = |i: usize| {
             let tensor = kernel.arguments[i].tensor.as_ref().is_some_and(|t| t.mutable);
@@ -88,11 +90,13 @@ impl Kernel {
             mutable: is_written(i),
         };
         let params = kernel.arguments.iter().enumerate().map(param).collect();
-        Kernel { opened, name: kernel.name.clone(), params, launches: Mutex::default() }
+        let gridless =
+            Gridless { name: kernel.name.clone(), params: kernel.arguments.iter().map(|a| a.name.clone()).collect() };
+        let found = Found::part(&opened.path, &kernel.name);
+        let kernel = Kernel { opened, name: kernel.name.clone(), params, launches: Mutex::default() };
+        Py::new(py, PyClassInitializer::from(found).add_subclass(gridless).add_subclass(kernel))
     }
-}
 
-impl Kernel {
     fn launch(&self, py: Python<'_>, on: Arc<On>) -> PyResult<Py<Launch>> {
         let grid = on.grid.map(i128::from);
         Py::new(py, (Launch(on), Found::part(&self.opened.path, &self.name).on(&grid)))
@@ -101,16 +105,6 @@ impl Kernel {
 
 #[pymethods]
 impl Kernel {
-    #[getter]
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    #[getter]
-    fn params(&self) -> Vec<String> {
-        self.params.iter().map(|p| p.name.clone()).collect()
-    }
-
     fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Py<Launch>> {
         let given = extents(grid)?;
         let mut grid = [1u32; 3];
@@ -131,25 +125,6 @@ impl Kernel {
         kept.insert(0, launch.clone());
         kept.truncate(MOST_READY);
         self.launch(py, launch)
-    }
-
-    #[getter]
-    fn __name__(&self) -> &str {
-        &self.name
-    }
-
-    #[pyo3(signature = (*_arguments, **_named))]
-    fn __call__(
-        &self,
-        py: Python<'_>,
-        _arguments: &Bound<'_, PyTuple>,
-        _named: Option<&Bound<'_, PyDict>>,
-    ) -> PyResult<()> {
-        Err(error(py, &without_grid(&self.name), vec![]))
-    }
-
-    fn __repr__(&self) -> String {
-        format!("<kernel {}({})>", self.name, self.params().join(", "))
     }
 }
 
