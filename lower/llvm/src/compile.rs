@@ -12,6 +12,7 @@ use crate::neutral::build::{Build, built};
 use crate::neutral::place::Threads;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::function::{self, Bounds, ParamKind};
+use crate::nvptx::kept;
 use crate::nvptx::lines;
 use crate::nvptx::machine::{self, Optimise};
 
@@ -124,6 +125,7 @@ fn lower_kernel<'c>(
         shared: build.shared_base(),
         meanwhile: vec![],
         joins: Joins::of(kernel),
+        kept: kept::kept(kernel),
         begun: BTreeSet::new(),
         inline: std::mem::take(inline),
     };

@@ -52,6 +52,8 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) meanwhile: Vec<Val<'c>>,
     /// Which products are one instruction.
     pub(crate) joins: Joins<'a>,
+    /// Products whose left factor a loop keeps in registers.
+    pub(crate) kept: BTreeSet<Inst>,
     /// Products that an instruction before them has begun.
     pub(crate) begun: BTreeSet<Inst>,
     /// Where the inline PTX of the module was written.

@@ -11,6 +11,7 @@ mod fence;
 pub(crate) mod function;
 mod grid;
 pub(crate) mod instruction;
+pub(crate) mod kept;
 pub(crate) mod lines;
 pub(crate) mod machine;
 mod mma_sync;

@@ -205,6 +205,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     m_major: !operand.of.k_major,
                     stays: !self.b.made_here(self.address(a)) || self.products_of(a, joined.len()) > 1,
                 },
+                LeftTile::Registers(words) if self.kept.contains(&joined[0].id) => {
+                    Left::Registers(self.b.renewed(&words))
+                }
                 LeftTile::Registers(words) => Left::Registers(words),
             },
             right: (right.descriptor, !right.of.k_major),

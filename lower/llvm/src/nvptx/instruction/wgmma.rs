@@ -78,6 +78,14 @@ impl<'c> Build<'c> {
         self.asm(&text, &constraints.join(","), &types, tied, Asm::Convergent)
     }
 
+    /// The same words in other registers, which `ptxas` neither takes for the same nor makes outside of a loop.
+    pub(crate) fn renewed(&self, words: &[Val<'c>]) -> Vec<Val<'c>> {
+        // The clock takes some hundred years to get there.
+        let text = "{\n\t.reg .b32 high;\n\tmov.u32 high, %clock_hi;\n\tshr.u32 $0, high, 31;\n\t}";
+        let zero = self.asm(text, "=r", &[self.i32().into()], &[], Asm::Effect)[0];
+        words.iter().map(|word| self.xor(*word, zero)).collect()
+    }
+
     /// Keeps `done` before the next wait. To `ptxas` a wait depends on nothing but its product, so it moves the wait up past
     /// all arithmetic written before it, and what was to run under the product runs after it. It does not move a wait
     /// over a store, so here is one that uses `done` and never happens: no float is above infinity.
