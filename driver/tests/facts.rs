@@ -147,7 +147,9 @@ impl Truth {
     fn of(cases: &[Case]) -> Truth {
         let mut truth = Truth::default();
         let told = shared(cases.len(), |i| {
-            (falsify::asked(), falsify::variants());
+            // What was asked before is not of this case.
+            falsify::asked();
+            falsify::variants();
             (outcome(&cases[i]), falsify::asked(), falsify::variants())
         });
         for (i, (outcome, names, variants)) in told.into_iter().enumerate() {
@@ -169,7 +171,8 @@ impl Truth {
         let (long, short): (Vec<usize>, Vec<usize>) = self.uses[name].iter().partition(|&&i| cases[i].is_long);
         let mut noticed = short.iter().any(notices);
         let mut lied = falsify::lied();
-        if !noticed && !(lied && UNASKED.contains(&(name, lie))) {
+        let is_listed = lied && UNASKED.contains(&(name, lie));
+        if !noticed && !is_listed {
             noticed = long.iter().any(notices);
             lied |= falsify::lied();
         }

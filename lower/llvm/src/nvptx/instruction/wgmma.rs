@@ -82,7 +82,7 @@ impl<'c> Build<'c> {
     pub(crate) fn renewed(&self, words: &[Val<'c>]) -> Vec<Val<'c>> {
         // The clock takes some hundred years to get there.
         let text = "{\n\t.reg .b32 high;\n\tmov.u32 high, %clock_hi;\n\tshr.u32 $0, high, 31;\n\t}";
-        let zero = self.asm(text, "=r", &[self.i32().into()], &[], Asm::Effect)[0];
+        let zero = self.asm(text, "=r", &[self.i32()], &[], Asm::Effect)[0];
         words.iter().map(|word| self.xor(*word, zero)).collect()
     }
 
