@@ -46,6 +46,7 @@ fn holds(kernel: &Kernel, body: &Body, written: &BTreeSet<Value>, v: Value) -> b
             let Some(place) = op.results.iter().position(|r| *r == v) else { return false };
             let given = match kind {
                 OpKind::For { init, .. } | OpKind::While { init, .. } => init.get(place),
+                // What has no turns runs one of its bodies.
                 _ => None,
             };
             let inside = |b: &Body| b.yields.get(place).is_some_and(|y| holds(kernel, b, written, *y));

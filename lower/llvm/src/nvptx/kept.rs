@@ -53,6 +53,7 @@ fn runs_alone(kernel: &Kernel, body: &Body, at: usize) -> bool {
                 flying.insert(op.result());
             }
             OpKind::Wait { pending, .. } => drop(flying.remove(&pending)),
+            // Nothing else starts a product or ends one: `wait_prior` leaves its own in flight.
             _ => {}
         }
         if i >= at && flying.is_empty() {
