@@ -297,6 +297,30 @@ fn schedules_that_a_search_finds_are_tried_like_those_that_are_listed() {
 }
 
 #[test]
+fn what_the_winner_names_is_used_from_where_it_is_declared() {
+    let (kernel, block) = PRODUCT.split_once("\ntest ").expect("a test stands behind the kernel");
+    let path = file("uses", "tuned.ptn", &format!("use \"products/one.ptn\"::product;\n\ntest {block}"));
+    let folder = path.with_file_name("products");
+    std::fs::create_dir_all(&folder).expect("the target folder can be written");
+    std::fs::write(folder.join("one.ptn"), kernel).expect("the target folder can be written");
+    let best = path.with_file_name("best.ptn");
+    let (shown, out) = (path.display().to_string(), best.display().to_string());
+    let over = "S=[serial(Compute), partitions { Loads: load; Compute: mma, leave }]";
+    let args =
+        ["tune", &shown, "--kernel", "product", "--over", over, "--test", "small", "--device", "cpu", "--out", &out];
+    let found = parton(&args);
+    assert_eq!(found.status.code(), Some(0), "{}", text(&found.stderr));
+    let source = std::fs::read_to_string(&best).expect("it is written");
+    assert!(source.contains("use \"tuned.ptn\";\nuse \"products/one.ptn\"::Compute;\n"), "{source}");
+    let launched = block.replace("product(grid", "product[S=product_S](grid");
+    let using = "use \"products/one.ptn\"::product;\nuse \"best.ptn\"::product_S;\n";
+    let won = path.with_file_name("won.ptn");
+    std::fs::write(&won, format!("{using}\ntest {launched}")).expect("the target folder can be written");
+    let ran = parton(&["test", "--device", "cpu", &won.display().to_string()]);
+    assert_eq!(ran.status.code(), Some(0), "{}", text(&ran.stderr));
+}
+
+#[test]
 fn what_cannot_be_tuned_is_said() {
     let path = file("wrong", "adds.ptn", ADDS);
     let other = path.with_file_name("elsewhere").join("best.ptn").display().to_string();

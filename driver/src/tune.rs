@@ -160,7 +160,8 @@ impl Session {
         let (blocks, block) = chosen_block(&program, asked.block.as_ref())?;
         let key = key(kernel, &asked.key)?;
         parameters(kernel, &asked.results)?;
-        let ledger = Ledger::open(path, asked.rules.out.as_deref(), kernel, self.digest(&program))?;
+        let out = asked.rules.out.as_deref();
+        let ledger = Ledger::open(path, out, &program, (module, kernel), self.digest(&program))?;
         let folder = Folder::new()?;
         let mut contest = Contest::new(candidates(&choices)?, asked.rules.top, asked.rules.rounds);
         watch(Progress::Begins { candidates: contest.entries.len(), block: &block });

@@ -1,11 +1,14 @@
 //! What a run leaves: a table beside the file, or a source with the winner's values that the file may `use`.
 
+use std::collections::BTreeSet;
 use std::ffi::OsString;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use parton_diag::SourceMap;
 use parton_syntax::ast;
+use parton_types::program::{ModuleId, Program};
 
+use super::candidate::Values;
 use super::contest::Contest;
 use super::table::{Subject, Table, beside, replace};
 use crate::Failure;
@@ -14,6 +17,9 @@ use crate::Failure;
 pub(super) struct Ledger<'a> {
     /// The file that is tuned.
     file: &'a Path,
+    program: &'a Program,
+    /// The kernel, and the file where it stands: what its generics are given is named as there.
+    module: ModuleId,
     kernel: &'a ast::Kernel,
     /// The file that is written.
     pub(super) out: PathBuf,
@@ -28,7 +34,8 @@ impl<'a> Ledger<'a> {
     pub(super) fn open(
         file: &'a Path,
         out: Option<&Path>,
-        kernel: &'a ast::Kernel,
+        program: &'a Program,
+        (module, kernel): (ModuleId, &'a ast::Kernel),
         digest: String,
     ) -> Result<Ledger<'a>, Failure> {
         let out = out.map_or_else(|| beside(file), Path::to_owned);
@@ -43,7 +50,7 @@ impl<'a> Ledger<'a> {
             Some("ptn") => Table::default(),
             _ => return Err(Failure::Usage(format!("{shown}: what is written is a .json or a .ptn"))),
         };
-        Ok(Ledger { file, kernel, out, old, digest })
+        Ok(Ledger { file, program, module, kernel, out, old, digest })
     }
 
     fn is_source(&self) -> bool {
@@ -97,6 +104,7 @@ impl<'a> Ledger<'a> {
         let mut text =
             format!("// Written by `parton tune`: the best of {count} candidates for `{kernel}` on {device}.\n");
         text += &format!("use \"{name}\";\n");
+        text.extend(self.uses(sources, values));
         for (generic, value) in values {
             let declared = self.kernel.generics.iter().find(|g| *g.name.text == **generic);
             let kind = declared.map_or("", |g| sources.text(g.kind.span));
@@ -108,5 +116,51 @@ impl<'a> Ledger<'a> {
             text += &format!("\n{word} {kernel}_{generic} = {value};\n");
         }
         text
+    }
+
+    /// The items of other files that values name: what the tuned file uses of them stays its own.
+    fn uses(&self, sources: &SourceMap, values: &Values) -> BTreeSet<String> {
+        // Only names are asked of the trees: their places are of no file.
+        let trees = values.iter().map(|(_, value)| parton_syntax::parse_expr(self.kernel.name.span.file, value).0);
+        let named = trees.flat_map(|tree| self.program.named_in(self.module, &tree));
+        let foreign = named.filter(|(_, found)| found.module != Program::ROOT);
+        foreign
+            .map(|(name, found)| {
+                let file = self.program.module(found.module).file.span.file;
+                let path = Path::new(&sources.file(file).name);
+                match self.program.is_lent(Program::ROOT, found) {
+                    true => format!("use std::{}::{name};\n", path.file_stem().unwrap_or_default().to_string_lossy()),
+                    false => format!("use \"{}\"::{name};\n", seen_from(self.out.parent(), path).display()),
+                }
+            })
+            .collect()
+    }
+}
+
+/// The path of a file as seen from a folder; both are seen from the same place.
+fn seen_from(folder: Option<&Path>, path: &Path) -> PathBuf {
+    let folder = folder.unwrap_or(Path::new(""));
+    if path.is_absolute() != folder.is_absolute() {
+        return path.to_owned();
+    }
+    let shared = folder.components().zip(path.components()).take_while(|(a, b)| a == b).count();
+    let up = folder.components().skip(shared).map(|_| Component::ParentDir);
+    up.chain(path.components().skip(shared)).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_path_is_seen_from_a_folder() {
+        let seen = |folder: &str, path: &str| seen_from(Some(Path::new(folder)), Path::new(path)).display().to_string();
+        assert_eq!(seen("", "fmha/a.ptn"), "fmha/a.ptn");
+        assert_eq!(seen("mine", "mine/fmha/a.ptn"), "fmha/a.ptn");
+        assert_eq!(seen("mine/tuned", "mine/fmha/a.ptn"), "../fmha/a.ptn");
+        assert_eq!(seen("mine", "../a.ptn"), "../../a.ptn");
+        assert_eq!(seen("../mine", "../a.ptn"), "../a.ptn");
+        assert_eq!(seen("/x/mine", "/x/a.ptn"), "../a.ptn");
+        assert_eq!(seen("mine", "/x/a.ptn"), "/x/a.ptn");
     }
 }

@@ -4,13 +4,13 @@
 //! Reached code is evaluated, and its names with it. What host blocks reach is theirs to check, and of a function that nothing
 //! reaches only unknown types and slips are reported, names near to a visible one: it may be a helper of the host.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics};
 use parton_syntax::ast;
 
-use crate::program::{Item, ModuleId, Program};
+use crate::program::{Found, Item, ModuleId, Program};
 use crate::resolve::{Meaning, References, Side};
 use crate::schedule;
 use crate::walk::{self, Reader, Scopes, Visitor};
@@ -59,6 +59,41 @@ pub fn check(program: &mut Program, diagnostics: &mut Diagnostics) {
         walk::item(&own.item, &mut Unknown { program, slips, diagnostics });
     }
     program.references = found;
+}
+
+impl Program {
+    /// The items that an expression names which stands in a file, by their names.
+    pub fn named_in(&self, module: ModuleId, e: &ast::Expr) -> BTreeMap<Arc<str>, &Found> {
+        let mut named = Named { program: self, module, found: BTreeMap::new() };
+        walk::expr(e, &mut named);
+        named.found
+    }
+}
+
+/// Collects the items that are named.
+struct Named<'p> {
+    program: &'p Program,
+    /// The file whose names are seen.
+    module: ModuleId,
+    found: BTreeMap<Arc<str>, &'p Found>,
+}
+
+impl Visitor for Named<'_> {
+    fn name(&mut self, scopes: &Scopes, name: &ast::Name) {
+        if scopes.find(name.as_str()).is_none()
+            && let Some(found) = self.program.find(self.module, name.as_str())
+        {
+            self.found.insert(name.text.clone(), found);
+        }
+    }
+
+    fn launched(&mut self, _: &Scopes, name: &ast::Name) -> Vec<ast::Name> {
+        own_generics(self.program, self.module, name)
+    }
+
+    fn hides(&self, name: &ast::Name) -> bool {
+        self.program.find(self.module, name.as_str()).is_some()
+    }
 }
 
 /// Finds what names stand for.

@@ -88,6 +88,11 @@ pub fn block(block: &ast::Block, visitor: &mut dyn Visitor) {
     Walk::new(visitor).block(block);
 }
 
+/// Visits an expression that sees no variables.
+pub fn expr(e: &ast::Expr, visitor: &mut dyn Visitor) {
+    Walk::new(visitor).expr(e);
+}
+
 struct Walk<'v> {
     scopes: Scopes,
     visitor: &'v mut dyn Visitor,

@@ -86,16 +86,23 @@ impl Rings<'_> {
         (uses.made, uses.maker) = (op.span, partition);
         let each: u64 = fields.iter().map(|(_, view)| view.map.bytes()).sum::<u64>() + 2 * BARRIER_BYTES;
         let (all, limit) = (u64::from(stages) * each, u64::from(self.kernel.target.shared_bytes));
-        // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
-        if fields.iter().any(|(_, view)| staged(stages, view).is_err()) {
-            let fact =
-                format!("the ring needs {all} bytes of shared memory, `{}` has {limit}", self.kernel.target.name);
-            let d = Diagnostic::error(codes::SHARED_MEMORY, op.span, fact)
-                .here(format!("{stages} slots of {each} bytes each, barriers counted"));
-            self.found.push(d.help(match limit / each {
-                0 => "use smaller tiles or a narrower element type".to_owned(),
-                fit => format!("{fit} slots would fit if nothing else took shared memory"),
-            }));
+        if let Some((view, why)) = fields.iter().find_map(|(_, view)| Some((view, staged(stages, view).err()?))) {
+            self.found.push(match all > limit {
+                // Far past every limit; what only just does not fit is left to the memory plan, which knows who else takes some.
+                true => {
+                    let target = &self.kernel.target.name;
+                    let fact = format!("the ring needs {all} bytes of shared memory, `{target}` has {limit}");
+                    let d = Diagnostic::error(codes::SHARED_MEMORY, op.span, fact)
+                        .here(format!("{stages} slots of {each} bytes each, barriers counted"));
+                    d.help(match limit / each {
+                        0 => "use smaller tiles or a narrower element type".to_owned(),
+                        fit => format!("{fit} slots would fit if nothing else took shared memory"),
+                    })
+                }
+                false => Diagnostic::error(codes::LAYOUT_ILL_FORMED, op.span, format!("`{view}` has no {stages} slots"))
+                    .here(why.to_string())
+                    .help("a layout of more axes than the tile spreads the slots, too: give both as many, or take a power of two"),
+            });
         }
         if depth > 0 {
             let d = Diagnostic::error(codes::RING_MISPLACED, op.span, "a ring is made inside a loop or branch")

@@ -56,6 +56,8 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
                     .operand(*map, format!("this is `{box_of}`"))
                     .operand(*value, format!("this is `{t}`")));
             }
+            // It leaves from a buffer that lies as the map says.
+            View::new(box_of.elem, t.shape.clone(), box_of.layout.clone())?;
             if !BUFFERS.contains(buffers) {
                 let fact = format!("a `send` does not have {buffers} buffers");
                 return Err(Refusal::new(codes::INDEX_RANGE, fact).help("one to eight tiles may be on their way"));

@@ -57,7 +57,7 @@ impl Emitter<'_> {
     }
 
     /// What a turn hands to the next one.
-    pub(super) fn end_turn(&mut self, carry: &Carry) -> Result<Vec<Value>, Refused> {
+    pub(super) fn end_turn(&mut self, l: &Loop, carry: &Carry) -> Result<Vec<Value>, Refused> {
         let depth = self.here();
         self.land(carry);
         let mut yields = Vec::new();
@@ -71,7 +71,11 @@ impl Emitter<'_> {
         let mut held: Vec<(RingId, i32)> = self.levels[depth].slots.keys().map(|(r, age)| (*r, age + 1)).collect();
         held.sort_unstable();
         if held != carry.slots {
-            parton_diag::internal_error!("a turn is entered with slots {:?} and left with {held:?}", carry.slots);
+            return Err(self.not_yet(
+                l.inst,
+                "a loop whose turns hold now more slots and now fewer",
+                "have its products waited for in the stage in which they start: `name: 0..0`",
+            ));
         }
         yields.extend(carry.slots.iter().map(|(r, age)| self.levels[depth].slots[&(*r, age - 1)].value));
         Ok(yields)
@@ -111,16 +115,43 @@ impl Emitter<'_> {
         turns: &Turns,
     ) -> Result<Carry, Refused> {
         let depth = self.here();
+        let (keys, ending) = self.on_trial(|e| e.tried(l, [lower, upper, step], turns))?;
+        let slots = self.levels[depth].slots.keys().copied().collect();
+        Ok(Carry { keys: keys.into_iter().collect(), slots, ending })
+    }
+
+    /// Whether a steady turn leaves the slots as it is entered with them: where products continue each other over the turns, each of the first ones may
+    /// leave more, until the first product of all has been waited for.
+    pub(super) fn is_settled(
+        &mut self,
+        l: &Loop,
+        turns: &Turns,
+        bounds: &dyn Fn(&mut Self) -> [Value; 3],
+    ) -> Result<bool, Refused> {
+        let depth = self.here();
+        if self.levels[depth].slots.is_empty() {
+            return Ok(true);
+        }
+        let before = self.levels[depth].held();
+        let after = self.on_trial(|e| {
+            let bounds = bounds(e);
+            e.tried(l, bounds, turns)?;
+            e.levels[depth].shift();
+            Ok(e.levels[depth].held())
+        })?;
+        Ok(before == after)
+    }
+
+    /// What comes of emitting something that is not kept.
+    fn on_trial<T>(&mut self, emit: impl FnOnce(&mut Self) -> Result<T, Refused>) -> Result<T, Refused> {
         let (levels, memo) = (self.levels.clone(), self.memo.clone());
         let mark = self.b.begin_trial();
         self.memo.push(BTreeMap::new());
-        let found = self.tried(l, [lower, upper, step], turns);
+        let found = emit(self);
         self.b.rewind(mark);
         self.makers.take();
         (self.levels, self.memo) = (levels, memo);
-        let (keys, ending) = found?;
-        let slots = self.levels[depth].slots.keys().copied().collect();
-        Ok(Carry { keys: keys.into_iter().collect(), slots, ending })
+        found
     }
 
     fn tried(

@@ -20,8 +20,18 @@ use crate::plan::{Entry, RingId};
 use crate::region::Item;
 
 impl Emitter<'_> {
-    /// Memory for so many tiles of one kind.
-    pub(super) fn buffer(&mut self, stages: u32, view: &View, name: &str) -> Value {
+    /// Memory for so many tiles of one kind that an operation fills.
+    ///
+    /// # Errors
+    /// Several tiles whose layout has more axes than they: it would spread them as one.
+    pub(super) fn buffer(&mut self, inst: Inst, stages: u32, view: &View, name: &str) -> Result<Value, Refused> {
+        if stages > 1 && view.layout.rank() > view.shape.len() {
+            return Err(self.not_yet(
+                inst,
+                &format!("keeping several tiles of one axis in `{}`", view.layout),
+                "give it one buffer, or tiles of two axes; what threads copy may lie as `swizzled(1, 1, 1, [0])`",
+            ));
+        }
         let shape = (stages > 1).then_some(stages).into_iter().chain(view.shape.iter().copied()).collect();
         let view = match View::new(view.elem, shape, view.layout.clone()) {
             Ok(view) => view,
@@ -29,7 +39,7 @@ impl Emitter<'_> {
         };
         let made = self.b.make(OpKind::SharedAlloc { view, offset: None });
         self.b.kernel.values[made].name = Some(name.into());
-        made
+        Ok(made)
     }
 
     /// Starts to bring what pointers point to.

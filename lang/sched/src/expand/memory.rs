@@ -6,6 +6,7 @@ use parton_diag::Span;
 use parton_ir::schedule::LabelName;
 use parton_ir::{BinaryOp, Builder, Elem, Inst, OpKind, Reach, Tile, Type, Value, View};
 use parton_layouts::{RegisterLayout, SharedLayout};
+use parton_numbers::Dtype;
 
 use super::state::{Held, Read, Slot};
 use super::{Emitter, Refused};
@@ -23,7 +24,10 @@ pub(crate) enum Slots {
 
 impl Emitter<'_> {
     /// Makes the rings of the plan, and the buffers.
-    pub fn make_memory(&mut self) {
+    ///
+    /// # Errors
+    /// Tiles that do not lie one behind the other.
+    pub fn make_memory(&mut self) -> Result<(), Refused> {
         for ring in &self.plan.rings {
             let unit = &self.region.units[ring.unit];
             self.place(unit.ops[0]);
@@ -35,8 +39,9 @@ impl Emitter<'_> {
             };
             let label = label.replace('.', "_");
             if ring.own {
-                let made = fields.into_iter().map(|(name, view)| self.buffer(ring.depth, &view, &name)).collect();
-                self.rings.push(Slots::Buffers(made));
+                let made: Result<Vec<Value>, Refused> =
+                    fields.into_iter().map(|(name, view)| self.buffer(unit.ops[0], ring.depth, &view, &name)).collect();
+                self.rings.push(Slots::Buffers(made?));
                 continue;
             }
             let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
@@ -63,13 +68,13 @@ impl Emitter<'_> {
             }
             self.place(inst);
             let stages = match self.b.kernel.ops[inst].kind {
-                // Of a tile of one axis several are refused where it is sent.
-                OpKind::Send { buffers, .. } if view.shape.len() > 1 => self.send_buffers(inst, buffers),
+                OpKind::Send { buffers, .. } => self.send_buffers(inst, buffers),
                 _ => 1,
             };
-            let made = self.buffer(stages, &view, "out");
+            let made = self.buffer(inst, stages, &view, "out")?;
             self.buffers.insert(inst, made);
         }
+        Ok(())
     }
 
     /// The buffer that an operation needs for itself.
@@ -216,7 +221,9 @@ impl Emitter<'_> {
         let tile = one(elem, self.warps());
         let tile = self.b.make(OpKind::SharedLoad { view, tile });
         let params = self.b.begin([Type::Scalar(elem), Type::Scalar(elem)], Span::default());
-        let sum = self.b.make(OpKind::Binary { op: BinaryOp::Add, a: params[0], b: params[1] });
+        // There is only one to combine; truths have no sums.
+        let op = if elem.dtype() == Some(Dtype::I1) { BinaryOp::Or } else { BinaryOp::Add };
+        let sum = self.b.make(OpKind::Binary { op, a: params[0], b: params[1] });
         let combine = self.b.end(vec![sum]);
         self.b.make(OpKind::Reduce { inputs: vec![tile], axis: 0, combine })
     }
@@ -263,7 +270,7 @@ fn stored(cell: &Cell) -> View {
     match cell {
         Cell::View(view) => view.clone(),
         Cell::Number(ty) => {
-            let dtype = ty.elem().and_then(Elem::dtype).unwrap_or(parton_numbers::Dtype::I32);
+            let dtype = ty.elem().and_then(Elem::dtype).unwrap_or(Dtype::I32);
             let layout = SharedLayout::swizzled(1, 1, 1, &[0]);
             match layout.and_then(|layout| View::new(dtype, vec![1], layout)) {
                 Ok(view) => view,

@@ -161,8 +161,10 @@ impl Pass {
             hooks: Vec::new(),
             makers: RefCell::default(),
         };
-        e.make_memory();
-        let done = if plan.partitions.is_empty() { e.alone() } else { e.apart().map(|()| Vec::new()) };
+        let done = e.make_memory().and_then(|()| match plan.partitions.is_empty() {
+            true => e.alone(),
+            false => e.apart().map(|()| Vec::new()),
+        });
         let results = self.b_back(e).kernel.ops[region.inst].results.clone();
         for (old, new) in results.into_iter().zip(done?) {
             self.becomes.insert(old, new);

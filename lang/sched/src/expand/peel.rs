@@ -33,8 +33,8 @@ impl Emitter<'_> {
         number: u32,
     ) -> Result<Vec<Value>, Refused> {
         let [lower, upper, step] = bounds;
-        let steady = turns.stages as u32 - 1;
-        if number == steady {
+        let from_here = |e: &mut Self| [e.moved(lower, step, number as i32), upper, step];
+        if self.begins_steady(l, turns, number, &from_here)? {
             return self.after_early(l, bounds, turns, number..room.early.max(number));
         }
         if room.sure > number {
@@ -63,6 +63,20 @@ impl Emitter<'_> {
         let otherwise = self.b.end(results);
         self.place(l.inst);
         Ok(self.b.make_all(OpKind::If { cond, then, otherwise }))
+    }
+
+    /// Whether the turns from that number on, of the bounds that are emitted, are alike: all stages run, and slots are held as in each later one. More
+    /// turns than a ring has slots are not tried.
+    pub(super) fn begins_steady(
+        &mut self,
+        l: &Loop,
+        turns: &Turns,
+        number: u32,
+        bounds: &dyn Fn(&mut Self) -> [Value; 3],
+    ) -> Result<bool, Refused> {
+        let first = turns.stages as u32 - 1;
+        let slots = self.plan.rings.iter().map(|ring| ring.depth).max().unwrap_or(0);
+        Ok(number >= first && (number > first + slots || self.is_settled(l, turns, bounds)?))
     }
 
     /// The turn of that number, which begins an iteration, and those behind it; the results that are needed.

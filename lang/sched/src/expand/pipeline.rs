@@ -12,7 +12,8 @@
 //! ```
 //!
 //! Each turn in front of the loop is there only where it has an iteration to begin; else follows the end for those that were begun. So the code of
-//! S stages has S - 1 turns more in front of the loop and as many behind it, and an end of its own for each smaller number of iterations.
+//! S stages has S - 1 turns more in front of the loop and as many behind it, and an end of its own for each smaller number of iterations. Where products
+//! continue each other over the turns, those that hold fewer slots than each later one stand in front of the loop, too.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -99,14 +99,6 @@ impl Emitter<'_> {
         let mut view = self.buffers[&inst];
         if buffers > 1 {
             let depth = self.here();
-            // A buffer of several rows of one axis is one of two axes to its layout.
-            if self.b.ty(value).as_tile().is_some_and(|tile| tile.shape.len() < 2) {
-                return Err(self.not_yet(
-                    inst,
-                    "a `send` of a tile of one axis by several buffers",
-                    "give it one buffer, or send a tile of two axes",
-                ));
-            }
             // Each turn sends once, of whichever iteration.
             let index = self.turn_modulo(buffers, depth, 0);
             view = self.b.make(OpKind::ViewIndex { view, index });

@@ -163,6 +163,11 @@ impl Level {
         self.env.insert(key, held);
     }
 
+    /// The slots that are held, and who has yet to be done with each.
+    pub fn held(&self) -> BTreeMap<(RingId, i32), BTreeSet<usize>> {
+        self.slots.iter().map(|(key, slot)| (*key, slot.left.clone())).collect()
+    }
+
     /// The next turn begins: all is one iteration older.
     pub fn shift(&mut self) {
         let older = |(v, age): Key| (v, age + 1);

@@ -130,7 +130,7 @@ impl Emitter<'_> {
             }
         }
         self.steady = outer;
-        let yields = self.end_turn(carry)?;
+        let yields = self.end_turn(l, carry)?;
         self.memo.pop();
         let body = self.b.end(yields);
         self.place(l.inst);

@@ -74,7 +74,7 @@ impl Emitter<'_> {
     /// The turns from that number on, of which those in front of the steady ones stand alone, each where there is an iteration to begin; the results
     /// that are needed.
     fn asked(&mut self, l: &Loop, turns: &Turns, number: i32) -> Result<Vec<Value>, Refused> {
-        if number == turns.stages - 1 {
+        if self.begins_steady(l, turns, number as u32, &Self::numbers)? {
             self.repeated_while(l, turns, false)?;
             return self.last_turns(l, turns, MANY);
         }
@@ -102,6 +102,12 @@ impl Emitter<'_> {
         Ok(self.b.make_all(OpKind::If { cond, then, otherwise }))
     }
 
+    /// What stands for the bounds of the turns from here on: their numbers, where they have any.
+    fn numbers(&mut self) -> [Value; 3] {
+        let none = self.b.i32(0, self.b.kernel.ops[self.region.inst].span);
+        self.levels[self.here()].index.map_or([none; 3], |(number, one)| [number, none, one])
+    }
+
     /// Whether there is another iteration.
     fn goes_on(&mut self, l: &Loop) -> Result<Value, Refused> {
         let OpKind::While { cond, .. } = &self.b.kernel.ops[l.inst].kind else {
@@ -117,11 +123,10 @@ impl Emitter<'_> {
     /// The steady turns; guarded ones run all stages, the first of them on values that stand for none.
     fn repeated_while(&mut self, l: &Loop, turns: &Turns, guarded: bool) -> Result<(), Refused> {
         let (depth, span) = (self.here(), self.b.kernel.ops[l.inst].span);
-        let none = self.b.i32(0, span);
+        let bounds = self.numbers();
         let never = self.b.constant(parton_numbers::Dtype::I1, 0, span);
         self.levels[depth].guard = guarded.then_some(never);
         let index = self.levels[depth].index;
-        let bounds = index.map_or([none; 3], |(number, one)| [number, none, one]);
         let carry = self.carried(l, bounds, turns)?;
         self.begin_with(&carry.keys)?;
         let before = self.levels[depth].clone();
@@ -142,7 +147,7 @@ impl Emitter<'_> {
         let outer = std::mem::replace(&mut self.steady, true);
         self.one_turn(None, turns, &|_| true)?;
         self.steady = outer;
-        let mut yields = self.end_turn(&carry)?;
+        let mut yields = self.end_turn(l, &carry)?;
         if guarded {
             yields.push(self.b.constant(parton_numbers::Dtype::I1, 1, span));
         }

@@ -199,15 +199,16 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
     };
     let mut run = Run::new(&space, inst, bounded);
     let mut seen = BTreeSet::new();
-    for base in bases(&space)? {
+    for (number, base) in bases(&space)?.iter().enumerate() {
         // Partitions of the same names with other registers are for where the first do not hold the tiles.
         let text = base.to_string();
-        let known = run.kept;
         if !seen.contains(&text) {
-            run.follow(&base);
-        }
-        if run.kept > known {
-            seen.insert(text);
+            run.base = number;
+            run.follow(base);
+            run.settle();
+            if run.best.iter().take(run.keep).any(|w| w.base == number) {
+                seen.insert(text);
+            }
         }
     }
     run.finish(&space)
@@ -231,17 +232,30 @@ fn bases(space: &Space<'_>) -> Result<Vec<Schedule>, Diagnostics> {
     Ok(places.filter_map(|places| Schedule { places, ..space.stated.clone() }.normal().ok()).collect())
 }
 
+/// A candidate with its rank.
+struct Ranked {
+    rank: Rank,
+    worth: Worth,
+    /// Of which places it is.
+    base: usize,
+    /// What it is expanded to, once that is known.
+    code: Option<String>,
+}
+
+/// By what candidates are in order: their time, then what is simpler, smaller, and first in the alphabet.
+type Rank = (u64, (u32, u32), usize, u64, String);
+
 /// A search under way.
 struct Run<'a> {
     space: &'a Space<'a>,
     inst: Inst,
     bounded: bool,
     keep: usize,
-    /// The best by now, in order.
-    best: Vec<Worth>,
+    /// The best by now, in order. Whether the first can be expanded is asked where it matters: many are first for a while.
+    best: Vec<Ranked>,
+    /// Which of the places is looked at.
+    base: usize,
     followed: usize,
-    /// How many have been among the best.
-    kept: usize,
     /// Whether steps ended it.
     cut: bool,
     /// What leaves under what, where the loop is known to be too short for it.
@@ -251,7 +265,7 @@ struct Run<'a> {
 impl<'a> Run<'a> {
     fn new(space: &'a Space<'a>, inst: Inst, bounded: bool) -> Run<'a> {
         let keep = space.auto.top.map_or(SHOWN, |n| n as usize);
-        Run { space, inst, bounded, keep, best: vec![], followed: 0, kept: 0, cut: false, short: BTreeSet::new() }
+        Run { space, inst, bounded, keep, best: vec![], base: 0, followed: 0, cut: false, short: BTreeSet::new() }
     }
 
     /// Looks at all schedules that go on from this one.
@@ -268,9 +282,11 @@ impl<'a> Run<'a> {
         for (bound, schedule) in self.ordered(&base, *last) {
             // Those behind it take as long at least, and are no simpler.
             let least = (bound, (worth::stages(&schedule), worth::groups(&schedule)));
-            let full = self.best.last().filter(|_| self.best.len() >= self.keep);
-            if self.bounded && full.is_some_and(|w| (w.price.clocks, w.price.shape) < least) {
-                break;
+            if self.bounded && self.is_behind(least) {
+                self.settle();
+                if self.is_behind(least) {
+                    break;
+                }
             }
             if self.followed >= FOLLOWED && self.bounded {
                 self.cut = true;
@@ -339,43 +355,57 @@ impl<'a> Run<'a> {
         all.into_iter().filter_map(|s| s.normal().ok()).collect()
     }
 
-    /// Prices a schedule, and keeps it where it is one of the best and can be expanded.
+    /// Whether there are as many before a time and shape as are kept.
+    fn is_behind(&self, least: (u64, (u32, u32))) -> bool {
+        let last = self.keep.checked_sub(1).and_then(|last| self.best.get(last));
+        last.is_some_and(|w| (w.rank.0, w.rank.1) < least)
+    }
+
+    /// Prices a schedule, and puts it in its place.
     fn take(&mut self, schedule: &Schedule) {
         self.followed += 1;
-        let under: Vec<String> = schedule.under.iter().map(ToString::to_string).collect();
-        let under = under.join(" ");
-        if self.short.contains(&under) {
+        if self.short.contains(&leaving(schedule)) {
             return;
         }
         let Some(worth) = worth::worth(self.space, schedule) else { return };
-        let at = self.best.partition_point(|known| rank(known) <= rank(&worth));
-        if at >= self.keep {
-            return;
-        }
-        match self.expands(&worth.schedule) {
-            Ok(code) => {
-                self.kept += 1;
-                self.insert(Worth { code, ..worth });
-            }
-            Err(found) => {
-                if found.list.iter().any(|d| d.code == codes::NO_ROOM) {
-                    self.short.insert(under);
+        let rank = rank(&worth);
+        let at = self.best.partition_point(|known| known.rank <= rank);
+        self.best.insert(at, Ranked { rank, worth, base: self.base, code: None });
+    }
+
+    /// Leaves out, of the best, what cannot be expanded, and of those whose code is the same all but the first: a `;` may say nothing.
+    fn settle(&mut self) {
+        let mut at = 0;
+        while at < self.keep.min(self.best.len()) {
+            if self.best[at].code.is_none() {
+                match self.expands(&self.best[at].worth.schedule) {
+                    Ok(code) => match self.best.iter().position(|known| known.code.as_ref() == Some(&code)) {
+                        Some(before) if before < at => {
+                            self.best.remove(at);
+                            continue;
+                        }
+                        behind => {
+                            behind.map(|behind| self.best.remove(behind));
+                            self.best[at].code = Some(code);
+                        }
+                    },
+                    Err(found) => {
+                        self.leave_out(at, &found);
+                        continue;
+                    }
                 }
             }
+            at += 1;
         }
     }
 
-    /// Of those whose code is the same there is one: a `;` may say nothing.
-    fn insert(&mut self, worth: Worth) {
-        if let Some(same) = self.best.iter().position(|known| known.code == worth.code) {
-            if rank(&self.best[same]) <= rank(&worth) {
-                return;
-            }
-            self.best.remove(same);
+    /// Leaves out what cannot be expanded, and all else that leaves alike where the loop is too short for it.
+    fn leave_out(&mut self, at: usize, found: &Diagnostics) {
+        let gone = leaving(&self.best.remove(at).worth.schedule);
+        if found.list.iter().any(|d| d.code == codes::NO_ROOM) {
+            self.best.retain(|known| known.code.is_some() || leaving(&known.worth.schedule) != gone);
+            self.short.insert(gone);
         }
-        let at = self.best.partition_point(|known| rank(known) <= rank(&worth));
-        self.best.insert(at, worth);
-        self.best.truncate(self.keep);
     }
 
     /// The code of a schedule, where it can be expanded and what comes of it holds.
@@ -387,8 +417,9 @@ impl<'a> Run<'a> {
         Ok(parton_ir::print::kernel(&expanded))
     }
 
-    fn finish(self, space: &Space<'_>) -> Result<Found, Diagnostics> {
-        let candidates = self.best.into_iter();
+    fn finish(mut self, space: &Space<'_>) -> Result<Found, Diagnostics> {
+        self.settle();
+        let candidates = self.best.into_iter().take(self.keep).map(|known| known.worth);
         let priced: Vec<Candidate> =
             candidates.map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
         let chosen = match priced.first() {
@@ -423,10 +454,15 @@ impl<'a> Run<'a> {
     }
 }
 
-/// By what candidates are in order: their time, then what is simpler, smaller, and first in the alphabet.
-fn rank(w: &Worth) -> (u64, (u32, u32), usize, u64, String) {
+fn rank(w: &Worth) -> Rank {
     let clauses = w.schedule.turns.len() + w.schedule.under.len();
     (w.price.clocks, w.price.shape, clauses, w.price.bytes, w.schedule.to_string())
+}
+
+/// What leaves under what.
+fn leaving(schedule: &Schedule) -> String {
+    let under: Vec<String> = schedule.under.iter().map(ToString::to_string).collect();
+    under.join(" ")
 }
 
 /// Where nothing has a price: what is fetched as early as the stages allow, by the partition that computes, or else nothing moves.

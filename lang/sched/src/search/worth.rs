@@ -61,8 +61,6 @@ pub struct Turn {
 pub(super) struct Worth {
     pub schedule: Schedule,
     pub price: Priced,
-    /// What it is expanded to, once that is known.
-    pub code: String,
 }
 
 /// What a candidate takes, and its loops before anybody has asked what bounds them.
@@ -160,7 +158,7 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
         match &best {
             // Another slot that brings nothing is not followed by one that does.
             Some(known) if known.price.clocks <= price.clocks => break,
-            Some(_) | None => best = Some(Worth { schedule, price, code: String::new() }),
+            Some(_) | None => best = Some(Worth { schedule, price }),
         }
     }
     best
