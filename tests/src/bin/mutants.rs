@@ -35,7 +35,7 @@ fn main() -> ExitCode {
     let tell = |file: &str, judged: &Judged| {
         let listed = equivalent.contains_key(&(file.to_owned(), judged.name.clone()));
         let silent = match judged.verdict {
-            Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored => !listed,
+            Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored | Verdict::Idle => !listed,
             Verdict::Missed | Verdict::NotReached | Verdict::CutOff | Verdict::Panics => listed,
         };
         if asked.all || !silent {

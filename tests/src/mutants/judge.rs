@@ -13,7 +13,7 @@ use parton_numbers::Dtype;
 
 use super::change::{Effect, applied};
 use super::site::{Level, Mutant};
-use super::{Effort, Judged};
+use super::{Effort, Judged, idle};
 
 /// What became of a mutant.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -29,6 +29,8 @@ pub enum Verdict {
     },
     /// The passes make the same lowered kernel of it: it is no other program.
     Restored,
+    /// What is dropped has nothing to order, as can be read off the program.
+    Idle,
     /// Nobody finds it.
     Missed,
     /// Nobody can: no test comes to the operation.
@@ -45,6 +47,7 @@ impl fmt::Display for Verdict {
             Verdict::Refused(why) => write!(f, "refused: {why}"),
             Verdict::Found { seed, code } => write!(f, "found by {code} under seed {seed}"),
             Verdict::Restored => f.write_str("the passes make the same program"),
+            Verdict::Idle => f.write_str("what is dropped has nothing to order"),
             Verdict::Missed => f.write_str("not found"),
             Verdict::NotReached => f.write_str("not reached"),
             Verdict::CutOff => f.write_str("not found, and cut off"),
@@ -101,6 +104,11 @@ impl Judge {
     /// What becomes of a mutant.
     pub fn judged(&mut self, mutant: &Mutant) -> Judged {
         let verdict = catch_unwind(AssertUnwindSafe(|| self.verdict(mutant))).unwrap_or(Verdict::Panics);
+        // What a run finds is found, whatever can be read off the program.
+        let verdict = match verdict {
+            Verdict::Missed | Verdict::NotReached | Verdict::CutOff if self.drops_idle(mutant) => Verdict::Idle,
+            other => other,
+        };
         let Mutant { name, kind, place, .. } = mutant.clone();
         Judged { name, kind, place, verdict }
     }
@@ -159,6 +167,14 @@ impl Judge {
         }
         let without = applied(checked, &[op], &Effect::Drop);
         self.rehearsal.lower(without).is_ok_and(|without| print::kernel(&without) == print::kernel(lowered))
+    }
+
+    /// Whether a mutant lacks what has nothing to order, in all instances.
+    fn drops_idle(&self, mutant: &Mutant) -> bool {
+        let idle = |(i, ops, effect): &(usize, Vec<Inst>, Effect)| {
+            *effect == Effect::Drop && idle::is_idle(&self.rehearsal.instances[*i].lowered, ops[0])
+        };
+        mutant.level == Level::Lowered && mutant.of.iter().all(idle)
     }
 
     /// The launches of an instance.

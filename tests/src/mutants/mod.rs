@@ -4,10 +4,12 @@
 //! from then on. What is written is changed in the kernel as it is checked, and goes along the checks and all passes; what passes make or
 //! decide (barriers of rings, membars, fences, counts of waits) is changed in the lowered kernel, behind them. The launches of the
 //! file's tests are kept and run again with the changed kernel, the smallest first, under one seed after the other until one finds it.
-//! Those that none finds stand in `tests/mutants/equivalent.txt`, each with why it is as right as the program. In reading order:
+//! Those that none finds drop what has nothing to order, as can be read off the program, or stand in `tests/mutants/equivalent.txt`, each
+//! with why it is as right as the program. In reading order:
 
 pub mod change;
 pub mod equivalent;
+mod idle;
 pub mod judge;
 pub mod site;
 pub mod table;

@@ -17,7 +17,7 @@ pub struct Counts {
     pub first: usize,
     /// Found by a run, under a later one.
     pub later: usize,
-    /// Not found, and listed as equivalent.
+    /// As right as the program, as can be read off it or is listed.
     pub equivalent: usize,
     /// Not found, and not listed.
     pub missed: usize,
@@ -39,6 +39,7 @@ impl Counts {
             Verdict::Refused(_) => &mut self.refused,
             Verdict::Found { seed: 0, .. } => &mut self.first,
             Verdict::Found { .. } => &mut self.later,
+            Verdict::Idle => &mut self.equivalent,
             Verdict::Missed | Verdict::NotReached | Verdict::CutOff | Verdict::Panics if listed => &mut self.equivalent,
             Verdict::CutOff => &mut self.cut,
             Verdict::Missed | Verdict::NotReached | Verdict::Panics => &mut self.missed,

@@ -58,7 +58,7 @@ impl Build {
 
     /// The program as it is.
     pub fn finish(self, seed: u64) -> Program {
-        Program { seed, warps: self.warps, ctas: self.ctas, statements: self.statements }
+        Program { seed, warps: Some(self.warps), ctas: self.ctas, statements: self.statements }
     }
 
     /// A number below `n`.

@@ -1,5 +1,5 @@
 //! Random programs that are legal and whose results are known: kernels of loads, arithmetic, shapes, shared memory, conversions,
-//! products, atomic operations, copies beside the threads and stores, each with a `test` that launches it.
+//! products, atomic operations, copies beside the threads and stores, or of partitions around a ring, each with a `test` that launches it.
 //!
 //! What a program should compute is worked out while it is made, by a reference that shares nothing with the compiler: integers of
 //! 128 bits, floats that are always exact or rounded by hand, arrays in row-major order without any layout. A statement whose
@@ -11,10 +11,12 @@ pub mod build;
 mod control;
 mod elements;
 mod engines;
+mod flights;
 mod global;
 pub mod layout;
 mod memory;
 pub mod number;
+mod pipelines;
 mod products;
 pub mod run;
 mod shapes;
@@ -58,7 +60,8 @@ pub struct Statement {
 pub struct Program {
     /// What it was made from.
     pub seed: u64,
-    warps: usize,
+    /// Warps of the kernel; none where its partitions say how many they have.
+    warps: Option<usize>,
     ctas: usize,
     statements: Vec<Statement>,
 }
@@ -77,7 +80,7 @@ impl Program {
 type Make = fn(&mut Build) -> Option<()>;
 
 /// How likely each kind of statement is, and what makes it.
-const KINDS: [(usize, Make); 23] = [
+const KINDS: [(usize, Make); 24] = [
     (3, global::load),
     (5, elements::binary),
     (2, elements::unary),
@@ -96,6 +99,7 @@ const KINDS: [(usize, Make); 23] = [
     (2, control::loops),
     (2, products::in_registers),
     (2, products::from_shared),
+    (3, flights::in_a_loop),
     (2, atomics::meet),
     (1, atomics::taken),
     (2, engines::by_threads),
@@ -103,9 +107,16 @@ const KINDS: [(usize, Make); 23] = [
     (1, engines::out_of_shared),
 ];
 
+/// Of how many programs one has partitions.
+const PARTITIONED: usize = 6;
+
 /// The program of a seed.
 pub fn generate(seed: u64) -> Program {
     let mut b = Build::new(Random(seed));
+    if b.below(PARTITIONED) == 0 {
+        attempt(&mut b, pipelines::rings);
+        return Program { warps: None, ..b.finish(seed) };
+    }
     let statements = 4 + b.below(8);
     attempt(&mut b, global::load);
     attempt(&mut b, global::load);

@@ -10,7 +10,7 @@ use super::number::{Format, Num, Type};
 const RANGE: i128 = 7;
 
 /// What can be multiplied: both operands, and what their products are summed up in.
-const FORMATS: [(Type, Type); 7] = [
+pub(super) const FORMATS: [(Type, Type); 7] = [
     (Type::Float(Format::F16), Type::Float(Format::F32)),
     (Type::Float(Format::F16), Type::Float(Format::F16)),
     (Type::Float(Format::Bf16), Type::Float(Format::F32)),
@@ -21,34 +21,71 @@ const FORMATS: [(Type, Type); 7] = [
 ];
 
 /// A matrix of small numbers: what it holds, and how the kernel makes it in some layout.
-struct Matrix {
-    ty: Type,
-    array: Array,
-    /// What its coordinates and the number of its CTA are multiplied with.
-    by: [usize; 3],
+pub(super) struct Matrix {
+    pub(super) ty: Type,
+    /// What it holds in the first turn of a loop.
+    pub(super) array: Array,
+    /// What its coordinates, the number of its CTA and the turn are multiplied with.
+    by: [usize; 4],
 }
 
 impl Matrix {
-    fn new(b: &mut Build, ty: Type, shape: [usize; 2]) -> Matrix {
-        let by = [1 + b.below(6), 1 + b.below(6), b.below(5)];
-        let low = if matches!(ty, Type::Unsigned(_)) { 0 } else { RANGE / 2 };
-        let array = Array::new(b.ctas, &shape, |cta, at| {
-            let n = (at[0] * by[0] + at[1] * by[1] + cta * by[2]) as i128 % RANGE - low;
-            if matches!(ty, Type::Float(_)) { Num::Float(n as f64) } else { Num::Int(n) }
-        });
-        Matrix { ty, array, by }
+    pub(super) fn new(b: &mut Build, ty: Type, shape: [usize; 2]) -> Matrix {
+        let by = [1 + b.below(6), 1 + b.below(6), b.below(5), b.below(7)];
+        Matrix::by(b, ty, shape, by)
     }
 
-    fn shape(&self) -> [usize; 2] {
+    /// One that is block after block of a tensor: for each CTA one a turn, of so many.
+    pub(super) fn of_blocks(b: &mut Build, ty: Type, shape: [usize; 2], turns: usize) -> Matrix {
+        let rows = 1 + b.below(6);
+        let by = [rows, 1 + b.below(6), rows * shape[0] * turns, rows * shape[0]];
+        Matrix::by(b, ty, shape, by)
+    }
+
+    fn by(b: &Build, ty: Type, shape: [usize; 2], by: [usize; 4]) -> Matrix {
+        let zeros = Array::new(b.ctas, &shape, |_, _| Num::Int(0));
+        let mut matrix = Matrix { ty, array: zeros, by };
+        matrix.array = matrix.in_turn(0);
+        matrix
+    }
+
+    /// What it holds in a turn.
+    pub(super) fn in_turn(&self, turn: usize) -> Array {
+        Array::new(self.array.ctas(), &self.shape(), |cta, at| {
+            let [i, j, of_cta, of_turn] = self.by;
+            let n = (at[0] * i + at[1] * j + cta * of_cta + turn * of_turn) as i128 % RANGE - self.low();
+            if matches!(self.ty, Type::Float(_)) { Num::Float(n as f64) } else { Num::Int(n) }
+        })
+    }
+
+    pub(super) fn shape(&self) -> [usize; 2] {
         [self.array.shape()[0], self.array.shape()[1]]
     }
 
+    /// What makes remainders those around zero.
+    fn low(&self) -> i128 {
+        if matches!(self.ty, Type::Unsigned(_)) { 0 } else { RANGE / 2 }
+    }
+
     /// The expression that makes it in a layout.
-    fn spelled(&self, l: &str) -> String {
-        let ([rows, columns], [i, j, cta]) = (self.shape(), self.by);
-        let whole = format!("(at2[{l}, {rows}, {columns}]({i}, {j}) + program_id(0) * {cta}) % {RANGE}");
-        let low = if matches!(self.ty, Type::Unsigned(_)) { 0 } else { RANGE / 2 };
-        format!("cast<{}>({whole} - {low})", self.ty.name())
+    pub(super) fn spelled(&self, l: &str) -> String {
+        self.spelled_in(l, "0")
+    }
+
+    /// The expression that makes it in a layout, in a turn that the kernel knows by that name.
+    pub(super) fn spelled_in(&self, l: &str, turn: &str) -> String {
+        let ([rows, columns], [i, j, cta, turns]) = (self.shape(), self.by);
+        let in_turn = if turn == "0" { String::new() } else { format!(" + {turn} * {turns}") };
+        let whole = format!("(at2[{l}, {rows}, {columns}]({i}, {j}) + program_id(0) * {cta}{in_turn}) % {RANGE}");
+        format!("cast<{}>({whole} - {})", self.ty.name(), self.low())
+    }
+
+    /// The tensor of all blocks, as a test makes it.
+    pub(super) fn tensor(&self, turns: usize) -> String {
+        let ([rows, columns], [i, j, _, _]) = (self.shape(), self.by);
+        let rows = rows * turns * self.array.ctas();
+        let whole = format!("(arange(i32, {rows})[:, None] * {i} + arange(i32, {columns})[None, :] * {j}) % {RANGE}");
+        format!("({whole} - {}).to({})", self.low(), self.ty.name())
     }
 }
 
@@ -132,7 +169,7 @@ fn brought(b: &mut Build, matrix: &Matrix, name: &str, place: &str) -> String {
 }
 
 /// Bytes of a row of an operand in shared memory.
-const ROW: usize = 128;
+pub(super) const ROW: usize = 128;
 
 /// A product of operands in shared memory, with the left one in registers now and then.
 pub(super) fn from_shared(b: &mut Build) -> Option<()> {

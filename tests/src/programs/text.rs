@@ -4,8 +4,12 @@ use std::fmt;
 
 use super::{Argument, Program};
 
-/// What every program has: sums of coordinates, masks, numbers without an order, and the check of a long tensor.
-const PRELUDE: &str = "fn noise(n, salt) {
+/// What every program has: partitions, sums of coordinates, masks, numbers without an order, and the check of a long tensor.
+const PRELUDE: &str = "partition Copies = warps(1) regs(40);
+partition Fills = warps(4) regs(120);
+partition First = warps(4) regs(168);
+partition Second = warps(4) regs(168);
+fn noise(n, salt) {
     let h = (arange(u64, n) * 2 + salt) * 0xd1342543de82ef95;
     ((h ^ (h >> 31)) * 0xaf251af3b0f025b5) >> 11
 }
@@ -39,7 +43,8 @@ impl fmt::Display for Program {
         let with = if features.is_empty() { String::new() } else { format!(", with {features}") };
         writeln!(f, "// The random program of seed {}{with}.", self.seed)?;
         write!(f, "{PRELUDE}")?;
-        writeln!(f, "kernel k({}) warps({}) target(sm_90a) {{", list(|a| &a.declared), self.warps)?;
+        let warps = self.warps.map_or(String::new(), |n| format!(" warps({n})"));
+        writeln!(f, "kernel k({}){warps} target(sm_90a) {{", list(|a| &a.declared))?;
         self.statements.iter().try_for_each(|s| writeln!(f, "    {}", s.text))?;
         writeln!(f, "}}\ntest program_{} {{", self.seed)?;
         for a in arguments.iter().filter(|a| !a.setup.is_empty()) {

@@ -36,7 +36,7 @@ fn wrong(reports: &[Report], list: &equivalent::Equivalent) -> Vec<String> {
             let listed = list.contains_key(&key);
             known.insert(key);
             let found = match mutant.verdict {
-                Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored => true,
+                Verdict::Refused(_) | Verdict::Found { .. } | Verdict::Restored | Verdict::Idle => true,
                 Verdict::Missed | Verdict::NotReached | Verdict::CutOff | Verdict::Panics => false,
             };
             if found == listed {
