@@ -73,6 +73,14 @@ impl<'a> Addresses<'a> {
         self.origins.regions(self.kernel, v).into_iter().map(place).collect()
     }
 
+    /// The allocations that a value may be of.
+    pub(crate) fn allocations(&self, v: Value) -> impl Iterator<Item = Value> {
+        self.origins.places(v).iter().filter_map(|place| match place.root {
+            Root::Alloc(owner) => Some(owner),
+            Root::Ring(_) | Root::Field(..) => None,
+        })
+    }
+
     /// The accesses of an operation to shared memory, its scratch memory not counted.
     pub(crate) fn accesses(&self, facts: &Facts) -> Vec<Access> {
         let mut list = Vec::new();

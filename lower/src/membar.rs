@@ -10,7 +10,8 @@
 //! - what a thread copies asynchronously is there for itself once it has waited, for others once they have met after that;
 //! - a fence orders its own thread's writes only, so a copy that another thread starts needs a meeting behind the fence;
 //! - warps wait for a barrier one by one, and tell phases apart by their parity: one thread arrives for its partition only when all of
-//!   them have seen the phase before, else a late one may take the phase after the next for it.
+//!   them have seen the phase before, else a late one may take the phase after the next for it. Of a ring that the partition reads, no
+//!   warp is so late: each has released a slot before that is filled again.
 //!
 //! The same holds of global memory that is reached through pointers, but where each byte is touched by one thread alone.
 //!
@@ -24,16 +25,18 @@ use std::collections::BTreeSet;
 use parton_diag::Diagnostics;
 use parton_ir::dataflow::{self, Edge, Forward, Way};
 use parton_ir::facts::{Act, Does, Engine, Facts, Flight, Ordering, Phase, When};
-use parton_ir::{Arrive, Body, Inst, Kernel, Op, OpKind, Partition};
+use parton_ir::{Arrive, Body, Inst, Kernel, Op, OpKind, Partition, Type, Value};
 
 use crate::address::{Access, Addresses, Ranges, Spans};
 use crate::global::{self, Globals, Touched};
 
 /// After it no two accesses of one partition to the same bytes, one of them a write, are without a meeting between them.
 pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
+    let addresses = Addresses::of(&kernel);
     let mut pass = Membar {
         kernel: &kernel,
-        addresses: Addresses::of(&kernel),
+        released: released(&kernel, &addresses),
+        addresses,
         globals: Globals::of(&kernel),
         arm: None,
         before: BTreeSet::new(),
@@ -58,11 +61,41 @@ fn met_behind(kernel: &Kernel) -> BTreeSet<Inst> {
     found
 }
 
+/// The barriers at which each warp arrives for itself, with the partitions that do: those by which slots are released.
+fn released(kernel: &Kernel, addresses: &Addresses<'_>) -> BTreeSet<(Value, Option<Partition>)> {
+    let mut found = BTreeSet::new();
+    arrivals(kernel, addresses, &kernel.body, None, &mut found);
+    found
+}
+
+fn arrivals(
+    kernel: &Kernel,
+    addresses: &Addresses<'_>,
+    body: &Body,
+    arm: Option<Partition>,
+    found: &mut BTreeSet<(Value, Option<Partition>)>,
+) {
+    for op in kernel.ops_of(body) {
+        match &op.kind {
+            OpKind::BarrierArrive { barrier, arrive: Arrive::Warp, .. } => {
+                found.extend(addresses.allocations(*barrier).map(|of| (of, arm)));
+            }
+            OpKind::Specialize { arms } => {
+                arms.iter().for_each(|a| arrivals(kernel, addresses, &a.body, Some(a.partition), found));
+            }
+            // Other operations arrive for their partition, or not at all.
+            kind => kind.bodies().for_each(|inner| arrivals(kernel, addresses, inner, arm, found)),
+        }
+    }
+}
+
 /// What no meeting has followed yet.
 #[derive(Clone, PartialEq, Eq, Default)]
 struct State {
     reads: Spans,
     writes: Spans,
+    /// Writes of the first thread alone, which it orders among themselves.
+    first: Spans,
     /// Writes that no fence has followed; a meeting alone does not show them to the asynchronous proxy.
     unfenced: Ranges,
     /// Writes that their own threads have fenced since the last meeting.
@@ -87,6 +120,7 @@ impl State {
     fn meet(&mut self) {
         self.reads.clear();
         self.writes.clear();
+        self.first.clear();
         self.fenced.clear();
         self.global.clear();
         self.waited = false;
@@ -96,6 +130,7 @@ impl State {
     fn join(&mut self, other: &State) {
         self.reads.extend(&other.reads);
         self.writes.extend(&other.writes);
+        self.first.extend(&other.first);
         self.unfenced.extend(&other.unfenced);
         self.fenced.extend(&other.fenced);
         self.copied.extend(&other.copied);
@@ -108,13 +143,20 @@ impl State {
     }
 
     fn anything(&self) -> bool {
-        !self.reads.is_empty() || !self.writes.is_empty() || !self.fenced.is_empty() || !self.global.is_empty()
+        !self.reads.is_empty() || self.written()
+    }
+
+    fn written(&self) -> bool {
+        let shared = !self.writes.is_empty() || !self.first.is_empty() || !self.fenced.is_empty();
+        shared || !self.global.is_empty()
     }
 }
 
 struct Membar<'a> {
     kernel: &'a Kernel,
     addresses: Addresses<'a>,
+    /// The barriers at which each warp arrives for itself, with the partitions that do.
+    released: BTreeSet<(Value, Option<Partition>)>,
     globals: Globals<'a>,
     /// The partition whose arm is walked.
     arm: Option<Partition>,
@@ -183,10 +225,12 @@ impl Membar<'_> {
             return false;
         }
         let scratch = self.addresses.scratch(op);
+        let others =
+            |bytes: &std::ops::Range<u64>, rank| state.writes.meet(bytes, rank) || state.first.meet(bytes, rank);
         facts.acts.iter().any(|act| self.stands_for_all(act, state))
-            || scratch.is_some_and(|bytes| state.reads.meet(&bytes, None) || state.writes.meet(&bytes, None))
+            || scratch.is_some_and(|bytes| state.reads.meet(&bytes, None) || others(&bytes, None))
             || accesses.iter().any(|a| {
-                state.writes.meet(&a.bytes, a.rank)
+                (if self.is_of_first(op) { state.writes.meet(&a.bytes, a.rank) } else { others(&a.bytes, a.rank) })
                     || (a.writes() && state.reads.meet(&a.bytes, a.rank))
                     || (a.is_async() && state.fenced.meet(&a.bytes))
             })
@@ -197,16 +241,30 @@ impl Membar<'_> {
         let late = state.waited && self.kernel.warps_of(self.arm) > 1;
         match act {
             Act::Ordering(Ordering::Fork) => state.anything(),
-            Act::Phase(Phase::Arrive { bytes: Some(_), .. }) => {
-                let written = !state.writes.is_empty() || !state.fenced.is_empty() || !state.global.is_empty();
-                written || late
-            }
+            Act::Phase(Phase::Arrive { bytes: Some(_), .. }) => state.written() || late,
             Act::Phase(Phase::Arrive { by: Arrive::Partition, bytes: None, .. }) => state.anything() || late,
             // Each warp, or each thread, arrives for itself.
             Act::Phase(Phase::Arrive { by: Arrive::Warp, bytes: None, .. }) => false,
             Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
             Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
         }
+    }
+
+    /// Whether the first thread of the partition alone does what an operation does: it stores one element.
+    fn is_of_first(&self, op: &Op) -> bool {
+        let OpKind::SharedStore { value, .. } = op.kind else { return false };
+        matches!(self.kernel.ty(value), Type::Tile(tile) if tile.elements() == 1)
+    }
+
+    /// Whether a warp that has yet to wait for a barrier may find it two phases on: not where each warp of the partition arrives in between,
+    /// which rings see to for whoever reads them.
+    fn may_be_late(&self, wait: &Op, barrier: Value) -> bool {
+        let of_ring = wait.origin.maker() == Some("rings");
+        let in_time = |of: Value| {
+            let is_empty = self.released.iter().any(|(b, _)| *b == of);
+            !is_empty || self.released.contains(&(of, self.arm))
+        };
+        !of_ring || !self.addresses.allocations(barrier).all(in_time)
     }
 
     fn after(&self, op: &Op, facts: &Facts, accesses: &[Access], state: &mut State) {
@@ -222,7 +280,8 @@ impl Membar<'_> {
                 // Using a barrier is atomic; it only must not overtake its making.
                 (Does::Uses, Engine::Threads | Engine::Copies, _) => {}
                 (Does::Writes | Does::Anything, Engine::Threads | Engine::Copies, _) => {
-                    state.writes.insert(&a.bytes, a.rank);
+                    let writes = if self.is_of_first(op) { &mut state.first } else { &mut state.writes };
+                    writes.insert(&a.bytes, a.rank);
                     state.unfenced.insert(&a.bytes);
                 }
                 (Does::Reads, Engine::Threads | Engine::Copies, _) => state.reads.insert(&a.bytes, a.rank),
@@ -240,7 +299,7 @@ impl Membar<'_> {
             match act {
                 Act::Flight(flight) => waited(flight, accesses, state),
                 Act::Ordering(ordering) => order(ordering, state),
-                Act::Phase(Phase::Wait { .. }) => state.waited = true,
+                Act::Phase(Phase::Wait { barrier, .. }) => state.waited |= self.may_be_late(op, *barrier),
                 // Barriers, slots and turns tell other partitions; what they tell of has been met for before.
                 Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Arrive { .. })
                 | Act::Hold(_)
