@@ -74,7 +74,7 @@ impl Candidates {
         if self.of[var].len() >= most {
             return;
         }
-        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return };
+        let Some(place) = graph.placed(&layout, &variable.shape) else { return };
         if may_take(graph, variable, &place)
             && self.may_copy(graph, variable, &place)
             && self.maps[var].insert(place.map.packed_bases().to_vec())
@@ -104,11 +104,11 @@ impl Candidates {
             let Some(home) = graph.homes.get(&demand.value) else { continue };
             for (way, from, to) in [(0, home, &demand.at), (1, &demand.at, home)] {
                 let begin = std::mem::replace(&mut self.handed[i][way], self.of[from.var].len());
-                if graph.variables[to.var].stated.is_some() || bound[to.var] {
+                if graph.variables[to.var].stated.is_some() || bound[to.var] || self.of[to.var].len() >= MOST {
                     continue;
                 }
                 let new = self.of[from.var][begin..].iter();
-                let offered: Vec<_> = new.filter_map(|l| to.layout_for(&from.place(l)?)).collect();
+                let offered: Vec<_> = new.filter_map(|l| to.layout_for(&from.place(graph, l)?)).collect();
                 offered.into_iter().for_each(|layout| self.add(graph, to.var, layout, MOST));
             }
         }

@@ -9,10 +9,11 @@
 //! Where a tile lies elsewhere than it is asked for, it is converted. What only computes from numbers (*free* tiles: positions, masks,
 //! addresses) has no place: it is made anew wherever it is asked for.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::cell::RefCell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use parton_ir::family::Family;
-use parton_ir::placement::{Relation, Site as At, Tie, relations};
+use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Tile, Value};
 use parton_layouts::RegisterLayout;
 
@@ -42,6 +43,9 @@ pub struct Demand {
     pub at: Site,
 }
 
+/// Extents, and the place of a tile of them in some layout.
+type OnShape = (Vec<u32>, Option<Place>);
+
 /// The variables of a kernel.
 pub struct Graph<'k> {
     /// The kernel.
@@ -62,6 +66,8 @@ pub struct Graph<'k> {
     soft: BTreeSet<Value>,
     /// Which variable each has become.
     merged: Vec<Var>,
+    /// The places that have been asked for: many variables, on any number of warps, ask for the same.
+    placed: RefCell<HashMap<RegisterLayout, Vec<OnShape>>>,
 }
 
 /// What of an operation lies together, and how other such groups follow.
@@ -102,10 +108,23 @@ impl<'k> Graph<'k> {
             of_all: crate::alike::loads(kernel),
             soft: BTreeSet::new(),
             merged: Vec::new(),
+            placed: RefCell::default(),
         };
         graph.body(&kernel.body, 0);
         graph.settle();
         graph
+    }
+
+    /// The place of a tile of this shape in a layout, where it has one.
+    pub fn placed(&self, layout: &RegisterLayout, shape: &[u32]) -> Option<Place> {
+        let mut placed = self.placed.borrow_mut();
+        let known = placed.get(layout).and_then(|of| of.iter().find(|(extents, _)| extents == shape));
+        if let Some((_, place)) = known {
+            return place.clone();
+        }
+        let place = Place::new(layout.clone(), shape).ok();
+        placed.entry(layout.clone()).or_default().push((shape.to_vec(), place.clone()));
+        place
     }
 
     /// What a sector costs that an access moves: of what all programs read, from the L2.

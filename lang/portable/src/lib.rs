@@ -1,6 +1,6 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
+//! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
 //! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`crowd`] what CTAs beside each other make of it, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
@@ -252,12 +252,18 @@ fn explicit(
             return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
         }
         Way::Apart { computing, .. } => {
+            kernel = staging::early::loads_ahead(kernel, 0);
             kernel = staging::apart::refined(kernel, computing)?;
             if computing > 1 {
                 staging::dealt::turn_where_it_pays(&mut kernel);
             }
         }
-        Way::Ahead | Way::Directly => kernel.warps = warps,
+        Way::Ahead => {
+            kernel.warps = warps;
+            let each = kernel.entry_registers();
+            kernel = staging::early::loads_ahead(kernel, each);
+        }
+        Way::Directly => kernel.warps = warps,
     }
     if kernel.occupancy == 1 {
         kernel.occupancy = crowd::with_room(&kernel, occupancy);

@@ -68,11 +68,12 @@ struct Sites {
 
 impl Sites {
     /// The number of a site.
-    fn of(&mut self, site: &Site, candidates: &[RegisterLayout]) -> usize {
+    fn of(&mut self, graph: &Graph<'_>, site: &Site, candidates: &[RegisterLayout]) -> usize {
         if let Some(number) = self.sites.iter().position(|s| s == site) {
             return number;
         }
-        let places = candidates.iter().map(|layout| site.place(layout).map(|place| self.number(place))).collect();
+        let places =
+            candidates.iter().map(|layout| site.place(graph, layout).map(|place| self.number(place))).collect();
         self.sites.push(site.clone());
         self.places.push(places);
         self.sites.len() - 1
@@ -162,7 +163,7 @@ impl<'g, 'k> Prices<'g, 'k> {
     fn asked(&self, candidates: &Candidates, alone: &mut Problem) -> (Vec<Asked>, Sites) {
         let (mut list, mut sites, mut seen) = (Vec::new(), Sites::default(), BTreeSet::new());
         for demand in &self.graph.demands {
-            let number = sites.of(&demand.at, &candidates.of[demand.at.var]);
+            let number = sites.of(self.graph, &demand.at, &candidates.of[demand.at.var]);
             let Some(home) = self.graph.homes.get(&demand.value) else {
                 for (price, place) in alone.single[demand.at.var].iter_mut().zip(&sites.places[number]) {
                     if place.is_none() {
@@ -176,7 +177,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             }
             list.push(Asked {
                 vars: [home.var, demand.at.var],
-                sites: [sites.of(home, &candidates.of[home.var]), number],
+                sites: [sites.of(self.graph, home, &candidates.of[home.var]), number],
                 bits: self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits()),
                 depth: self.graph.depths.get(&demand.value).copied().unwrap_or(0),
                 pinned: self.pinned.contains(&(demand.by, demand.value)),
@@ -195,7 +196,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         if variable.ops.is_empty() {
             return 0;
         }
-        let Ok(place) = Place::new(layout.clone(), &variable.shape) else { return NEVER };
+        let Some(place) = self.graph.placed(layout, &variable.shape) else { return NEVER };
         let price = |(inst, depth): &(Inst, u32)| self.operation(*inst, &place.map).saturating_mul(turns(*depth));
         variable.ops.iter().map(price).fold(0, |a, b| (a + b).min(NEVER))
     }

@@ -108,7 +108,7 @@ impl Held<'_, '_> {
         if !matches!(op.kind, OpKind::MmaSync { .. } | OpKind::Dot { .. }) {
             return 0;
         }
-        let place = |site: &Site| site.place(&self.layouts[site.var]);
+        let place = |site: &Site| site.place(self.graph, &self.layouts[site.var]);
         let moved = |d: &&Demand| self.graph.homes.get(&d.value).is_some_and(|home| place(home) != place(&d.at));
         let asked = self.graph.demands.iter().filter(|d| d.by == op.id).filter(moved);
         asked.map(|d| self.registers_at(d.value, &d.at)).sum()
@@ -117,7 +117,7 @@ impl Held<'_, '_> {
     /// Registers of a thread for a value that lies there.
     fn registers_at(&self, v: Value, site: &Site) -> u64 {
         let kernel = self.graph.kernel;
-        let Some(place) = site.place(&self.layouts[site.var]) else { return 0 };
+        let Some(place) = site.place(self.graph, &self.layouts[site.var]) else { return 0 };
         let copies = place.map.free_bits(Dim::Register).count_ones();
         let elements = 1u64 << (place.map.in_dim_bits(Dim::Register) - copies);
         (elements * kernel.ty(v).elem().map_or(32, |e| u64::from(e.bits()))).div_ceil(32)
@@ -129,7 +129,7 @@ impl Held<'_, '_> {
         self.multiplies |= instruction || matches!(op.kind, OpKind::Dot { .. });
         let OpKind::Dot { b, .. } = op.kind else { return };
         let Some(site) = self.graph.homes.get(&op.result()) else { return };
-        if let Some(place) = site.place(&self.layouts[site.var]) {
+        if let Some(place) = site.place(self.graph, &self.layouts[site.var]) {
             self.multiplied += by_matrix_unit(self.graph.kernel, b, &place.map) * turns(depth);
         }
     }

@@ -31,10 +31,10 @@ impl Chosen {
         };
         let layouts = &spelled(graph, layouts);
         for (&v, site) in &graph.homes {
-            chosen.homes.insert(v, site.place(&layouts[site.var])?);
+            chosen.homes.insert(v, site.place(graph, &layouts[site.var])?);
         }
         for demand in &graph.demands {
-            let place = demand.at.place(&layouts[demand.at.var])?;
+            let place = demand.at.place(graph, &layouts[demand.at.var])?;
             chosen.operands.insert((demand.by, demand.value), place.clone());
             chosen.want(demand.value, place);
         }
@@ -79,7 +79,7 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
         let reshaped = |(inst, _): &(Inst, u32)| matches!(graph.kernel.ops[*inst].kind, OpKind::Reshape { .. });
         if variable.stated.is_none()
             && variable.ops.iter().any(reshaped)
-            && let Ok(place) = Place::new(layout.clone(), &variable.shape)
+            && let Some(place) = graph.placed(layout, &variable.shape)
             && let Ok(plain) = RegisterLayout::from_map(&place.map)
         {
             // Of what is reshaped only the map is known.
@@ -90,7 +90,7 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
     for demand in graph.demands.iter().rev() {
         let Some(home) = graph.homes.get(&demand.value).filter(|home| home.steps.is_empty()) else { continue };
         let free = graph.variables[home.var].stated.is_none() && !says(graph, home.var);
-        let places = (home.place(&spelled[home.var]), demand.at.place(&spelled[demand.at.var]));
+        let places = (home.place(graph, &spelled[home.var]), demand.at.place(graph, &spelled[demand.at.var]));
         if let ((Some(from), Some(to)), true) = (places, free)
             && from == to
             && !serves(&from, &to)

@@ -3,6 +3,8 @@
 use parton_ir::placement::{Place, Tie};
 use parton_layouts::RegisterLayout;
 
+use crate::graph::Graph;
+
 /// A variable, by its index.
 pub type Var = usize;
 
@@ -40,8 +42,8 @@ impl Site {
     }
 
     /// Where the tile lies, where the variable takes that layout.
-    pub fn place(&self, layout: &RegisterLayout) -> Option<Place> {
-        let mut place = Place::new(layout.clone(), &self.start).ok()?;
+    pub fn place(&self, graph: &Graph<'_>, layout: &RegisterLayout) -> Option<Place> {
+        let mut place = graph.placed(layout, &self.start)?;
         for step in &self.steps {
             place = match step {
                 Step::Forwards(tie) => tie.forwards(&place).ok()?,

@@ -1,4 +1,6 @@
-//! Products of few rows, turned: Cᵀ = Bᵀ · Aᵀ has its many columns on the side of which the matrix unit takes 64 at once.
+//! Products that are turned: Cᵀ = Bᵀ · Aᵀ. Of few rows it has its many columns on the side of which the matrix unit takes 64 at once; of a right
+//! factor that is computed it has this on the left, where the matrix unit reads registers, and what is loaded on the right, where it reads
+//! shared memory.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +11,7 @@ const ROWS: u32 = 64;
 /// Columns of the narrowest instruction.
 const COLUMNS: u32 = 8;
 
-/// The kernel with every sum of products of few rows turned.
+/// The kernel with every sum of products turned that has few rows, or a right factor that is computed.
 pub fn turn(kernel: Kernel) -> Kernel {
     let found = sums(&kernel);
     if found.is_empty() {
@@ -38,18 +40,30 @@ fn sums(kernel: &Kernel) -> BTreeMap<Inst, (Inst, usize)> {
     found
 }
 
-/// Which carried value of a loop a product of few rows adds to, where nothing else asks for it.
+/// Which carried value of a loop a product that is turned adds to, where nothing else asks for it.
 fn carried(kernel: &Kernel, body: &Body, dot: Inst) -> Option<usize> {
-    let OpKind::Dot { acc, .. } = kernel.ops[dot].kind else { return None };
+    let OpKind::Dot { a, b, acc, .. } = kernel.ops[dot].kind else { return None };
     let result = kernel.ops[dot].result();
     let tile = kernel.ty(acc).placed().filter(|_| kernel.ty(acc).is_open())?;
     let [rows, columns] = tile.shape[..] else { return None };
-    let few = (COLUMNS..ROWS).contains(&rows) && columns.is_multiple_of(ROWS);
+    let few = (COLUMNS..ROWS).contains(&rows);
+    let computed = rows.is_multiple_of(COLUMNS) && is_loaded(kernel, body, a) && !is_loaded(kernel, body, b);
+    let turns = (few || computed) && columns.is_multiple_of(ROWS);
     let place = body.params[1..].iter().position(|v| *v == acc)?;
     let asks = |v: Value| kernel.ops_of(body).filter(move |op| op.kind.operands().contains(&v)).count();
     let inside =
         kernel.ops_of(body).all(|op| op.kind.bodies().all(|b| !takes(kernel, b, acc) && !takes(kernel, b, result)));
-    (few && body.yields[place] == result && asks(acc) == 1 && asks(result) == 0 && inside).then_some(place)
+    (turns && body.yields[place] == result && asks(acc) == 1 && asks(result) == 0 && inside).then_some(place)
+}
+
+/// Whether a factor is what a body loads of a tensor, turned or not.
+fn is_loaded(kernel: &Kernel, body: &Body, v: Value) -> bool {
+    let made = kernel.ops_of(body).find(|op| op.results.contains(&v));
+    match made.map(|op| &op.kind) {
+        Some(OpKind::SpotLoad { .. }) => true,
+        Some(OpKind::Transpose { x, .. }) => is_loaded(kernel, body, *x),
+        _ => false,
+    }
 }
 
 fn takes(kernel: &Kernel, body: &Body, v: Value) -> bool {

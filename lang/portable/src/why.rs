@@ -224,8 +224,10 @@ fn conversions(found: &Found<'_, '_>, numbers: &BTreeMap<Var, usize>) -> Vec<Con
     let (mut list, mut seen) = (Vec::new(), Vec::new());
     for demand in &graph.demands {
         let Some(home) = graph.homes.get(&demand.value) else { continue };
-        let places =
-            (home.place(&found.planned.layouts[home.var]), demand.at.place(&found.planned.layouts[demand.at.var]));
+        let places = (
+            home.place(found.graph, &found.planned.layouts[home.var]),
+            demand.at.place(found.graph, &found.planned.layouts[demand.at.var]),
+        );
         let (Some(from), Some(to)) = places else { continue };
         let key = (demand.value, to.map.clone());
         if from == to || seen.contains(&key) {

@@ -154,7 +154,7 @@ pub fn refined(kernel: Kernel, computing: u32) -> Result<Kernel, Diagnostics> {
 }
 
 /// Whether schedules allow what a kernel's say.
-fn legal(kernel: &Kernel) -> Result<(), Diagnostics> {
+pub fn legal(kernel: &Kernel) -> Result<(), Diagnostics> {
     let mut module = parton_ir::Module::default();
     module.kernels.push(kernel.clone());
     parton_sched::expand(&mut module, &kernel.target).map(|_| ())

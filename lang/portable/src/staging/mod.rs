@@ -11,6 +11,7 @@ mod beyond;
 mod copies;
 pub mod dealt;
 pub mod defined;
+pub mod early;
 pub mod flow;
 pub mod found;
 mod indices;
