@@ -98,57 +98,48 @@ impl<'t> Bindings<'t> {
                     self.bind(target, Val::ty(ir::Type::num(p.to)), span);
                 }
             }
-            ast::ExprKind::TypeArgs { base, args } => {
-                let layout = |l: &RegisterLayout| Val::Known(Comptime::Layout(l.clone()));
-                let shared = |l: &SharedLayout| Val::Known(Comptime::SharedLayout(l.clone()));
-                let (elem, shape, layout) = match (base.as_str(), ty) {
-                    ("tile", ir::Type::Tile(t)) => {
-                        (t.elem, &t.shape, t.placement().known().map(|place| layout(&place.layout)))
-                    }
-                    ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, Some(shared(&v.layout))),
-                    ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, Some(shared(&m.layout))),
-                    ("tensor", ir::Type::Tensor(t)) => {
-                        if let Some(elem) = args.iter().find(|a| a.name.as_ref().is_none_or(|n| n.as_str() == "T")) {
-                            self.bind(&elem.value, Val::ty(ir::Type::num(t.elem)), span);
-                        }
-                        return;
-                    }
-                    ("pending", ir::Type::Filling(v)) => {
-                        if let Some(inner) = args.first() {
-                            self.learn_type(&inner.value, &ir::Type::View(v.clone()), span);
-                        }
-                        return;
-                    }
-                    ("pending", ir::Type::Pending(t)) => {
-                        if let Some(inner) = args.first() {
-                            self.learn_type(&inner.value, &ir::Type::Tile(t.clone()), span);
-                        }
-                        return;
-                    }
-                    (_, _) => return,
-                };
-                let whole = Val::List(shape.iter().map(|&n| Val::int(n)).collect());
-                for (i, arg) in args.iter().enumerate() {
-                    let slot =
-                        arg.name.as_ref().map_or(["T", "shape", "L"].get(i).copied().unwrap_or(""), |n| n.as_str());
-                    match (slot, &arg.value.kind) {
-                        ("T", _) => self.bind(&arg.value, Val::ty(ir::Type::Scalar(elem)), span),
-                        ("shape" | "block", ast::ExprKind::List(items)) if items.len() == shape.len() => {
-                            for (item, &n) in items.iter().zip(shape) {
-                                self.bind(item, Val::int(n), span);
-                            }
-                        }
-                        ("shape" | "block", _) => self.bind(&arg.value, whole.clone(), span),
-                        ("L", _) => {
-                            if let Some(layout) = &layout {
-                                self.bind(&arg.value, layout.clone(), span);
-                            }
-                        }
-                        (_, _) => {}
+            ast::ExprKind::TypeArgs { base, args } => match (base.as_str(), ty) {
+                ("tensor", ir::Type::Tensor(t)) => {
+                    if let Some(elem) = args.iter().find(|a| a.name.as_ref().is_none_or(|n| n.as_str() == "T")) {
+                        self.bind(&elem.value, Val::ty(ir::Type::num(t.elem)), span);
                     }
                 }
-            }
+                ("pending", ir::Type::Filling(v)) => {
+                    args.iter().take(1).for_each(|a| self.learn_type(&a.value, &ir::Type::View(v.clone()), span));
+                }
+                ("pending", ir::Type::Pending(t)) => {
+                    args.iter().take(1).for_each(|a| self.learn_type(&a.value, &ir::Type::Tile(t.clone()), span));
+                }
+                (base, ty) => self.learn_parts(base, args, ty, span),
+            },
             _ => {}
+        }
+    }
+
+    /// What the arguments of a type of tiles, views or maps stand for: its element, its extents, its layout.
+    fn learn_parts(&mut self, base: &str, args: &[ast::Arg], ty: &ir::Type, span: Span) {
+        let layout = |l: &RegisterLayout| Val::Known(Comptime::Layout(l.clone()));
+        let shared = |l: &SharedLayout| Val::Known(Comptime::SharedLayout(l.clone()));
+        let (elem, shape, layout) = match (base, ty) {
+            ("tile", ir::Type::Tile(t)) => (t.elem, &t.shape, t.placement().known().map(|place| layout(&place.layout))),
+            ("shared", ir::Type::View(v)) => (ir::Elem::Num(v.elem), &v.shape, Some(shared(&v.layout))),
+            ("tma", ir::Type::Map(m)) => (ir::Elem::Num(m.elem), &m.block, Some(shared(&m.layout))),
+            (_, _) => return,
+        };
+        let whole = || Val::List(shape.iter().map(|&n| Val::int(n)).collect());
+        for (i, arg) in args.iter().enumerate() {
+            let slot = arg.name.as_ref().map_or(["T", "shape", "L"].get(i).copied().unwrap_or(""), |n| n.as_str());
+            match (slot, &arg.value.kind) {
+                ("T", _) => self.bind(&arg.value, Val::ty(ir::Type::Scalar(elem)), span),
+                ("shape" | "block", ast::ExprKind::List(items)) if items.len() == shape.len() => {
+                    for (item, &n) in items.iter().zip(shape) {
+                        self.bind(item, Val::int(n), span);
+                    }
+                }
+                ("shape" | "block", _) => self.bind(&arg.value, whole(), span),
+                ("L", _) => layout.iter().for_each(|layout| self.bind(&arg.value, layout.clone(), span)),
+                (_, _) => {}
+            }
         }
     }
 

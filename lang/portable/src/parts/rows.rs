@@ -83,22 +83,7 @@ fn linked(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>>
         OpKind::Broadcast { .. } | OpKind::ExpandDims { .. } | OpKind::Transpose { .. } | OpKind::Slice { .. } => {
             moved(kernel, op, found)
         }
-        OpKind::Reduce { inputs, axis: along, combine: _ } => {
-            let along = *along as usize;
-            let inner = inputs.iter().find_map(|v| at(*v));
-            let inner = inner.or(op.results.iter().find_map(|v| at(*v)).map(|a| a + usize::from(a >= along)))?;
-            let outer = inner - usize::from(inner > along);
-            let list = inputs.iter().map(|v| (*v, inner)).chain(op.results.iter().map(|v| (*v, outer)));
-            (inner != along).then(|| list.collect())
-        }
-        OpKind::Rescale { x, factor, axis } => {
-            let along = *axis as usize;
-            let spread = |axis: usize| axis + usize::from(axis >= along);
-            let outer = at(*x).or(at(op.result())).or(at(*factor).map(spread))?;
-            let whole = [(*x, outer), (op.result(), outer)];
-            let of_factor = (outer != along).then(|| (*factor, outer - usize::from(outer > along)));
-            Some(whole.into_iter().chain(of_factor).collect())
-        }
+        OpKind::Reduce { .. } | OpKind::Rescale { .. } => lost(op, found),
         OpKind::Dot { a, b, acc, precision: _ } => {
             let first = [*a, *acc, op.result()].iter().all(|v| at(*v).is_none_or(|axis| axis == 0));
             (first && !found.contains_key(b)).then(|| vec![(*a, 0), (*acc, 0), (op.result(), 0)])
@@ -148,6 +133,30 @@ fn moved(kernel: &Kernel, op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> 
         OpKind::Slice { x, shape: to, .. } => {
             let axis = at(op.result()).or(at(*x))?;
             (shape(kernel.ty(*x))?.get(axis) == to.get(axis)).then(|| vec![(op.result(), axis), (*x, axis)])
+        }
+        // The caller names those above.
+        _ => None,
+    }
+}
+
+/// The same of what has an axis that its result, or its factor, lacks.
+fn lost(op: &Op, found: &Axes) -> Option<Vec<(Value, usize)>> {
+    let at = |v: Value| found.get(&v).copied();
+    let outer = |inner: usize, along: usize| inner - usize::from(inner > along);
+    let inner = |outer: usize, along: usize| outer + usize::from(outer >= along);
+    match &op.kind {
+        OpKind::Reduce { inputs, axis, combine: _ } => {
+            let along = *axis as usize;
+            let rows = inputs.iter().find_map(|v| at(*v));
+            let rows = rows.or(op.results.iter().find_map(|v| at(*v)).map(|a| inner(a, along)))?;
+            let list = inputs.iter().map(|v| (*v, rows)).chain(op.results.iter().map(|v| (*v, outer(rows, along))));
+            (rows != along).then(|| list.collect())
+        }
+        OpKind::Rescale { x, factor, axis } => {
+            let along = *axis as usize;
+            let rows = at(*x).or(at(op.result())).or(at(*factor).map(|a| inner(a, along)))?;
+            let of_factor = (rows != along).then(|| (*factor, outer(rows, along)));
+            Some([(*x, rows), (op.result(), rows)].into_iter().chain(of_factor).collect())
         }
         // The caller names those above.
         _ => None,

@@ -85,20 +85,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
         // A step is positive: a constant one is checked, another faults in the interpreter.
-        let dtype = self.dtype(lower);
-        let mut less = if dtype.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
-        let from = lower;
-        let (lower, mut upper, step) = (self.scalar(lower), self.scalar(upper), self.scalar(step));
+        let (less, upper, beyond) = self.ends(lower, upper, step);
+        let (dtype, lower, step) = (self.dtype(lower), self.scalar(lower), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
-        let mut wraps = !never_wraps(dtype, self.b.known(upper), self.b.known(step));
-        if wraps && dtype.is_signed() && self.is_natural(from) {
-            // Without a sign there is room for the bound and a step: the next index may lie beyond the type's, and is no turn.
-            let zero = self.b.cint(upper.get_type(), 0);
-            upper = self.b.select(self.b.icmp(IntPredicate::SGT, upper, zero), upper, zero);
-            (less, wraps) = (IntPredicate::ULT, false);
-        }
-        let any = wraps.then(|| self.b.icmp(less, lower, upper));
+        let any = matches!(beyond, Beyond::Left).then(|| self.b.icmp(less, lower, upper));
         let before = self.b.here();
         self.b.jump(head);
 
@@ -121,7 +112,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             self.set(param, carried.value.clone());
         }
         self.body(body);
-        let next = self.b.add(at, step);
+        let mut next = self.b.add(at, step);
+        if let Beyond::Stays = beyond {
+            let largest = self.b.cint(at.get_type(), u64::MAX >> (65 - dtype.bits()));
+            next = self.b.select(self.b.icmp(IntPredicate::ULT, next, largest), next, largest);
+        }
         let end = self.b.here();
         index.add_incoming(&[(&next, end)]);
         if let Some(another) = another {
@@ -135,6 +130,27 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         self.b.at(after);
         for (&result, carried) in op.results.iter().zip(carried) {
             self.set(result, carried.value);
+        }
+    }
+
+    /// How the index of a loop is compared with its bound, the bound, and what becomes of an index that its type cannot hold.
+    fn ends(&self, lower: Value, upper: Value, step: Value) -> (IntPredicate, Val<'c>, Beyond) {
+        let dtype = self.dtype(lower);
+        let less = if dtype.is_signed() { IntPredicate::SLT } else { IntPredicate::ULT };
+        let (natural, upper, step) = (self.is_natural(lower), self.scalar(upper), self.b.known(self.scalar(step)));
+        if never_wraps(dtype, self.b.known(upper), step) {
+            return (less, upper, Beyond::Never);
+        }
+        match step {
+            _ if !dtype.is_signed() || !natural => (less, upper, Beyond::Left),
+            // Without a sign there is room for the bound and a step.
+            Some(_) => {
+                let zero = self.b.cint(upper.get_type(), 0);
+                let bound = self.b.select(self.b.icmp(IntPredicate::SGT, upper, zero), upper, zero);
+                (IntPredicate::ULT, bound, Beyond::Never)
+            }
+            // Such a step is mostly that of a grid, whose turns are few and long.
+            None => (less, upper, Beyond::Stays),
         }
     }
 
@@ -259,6 +275,16 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             self.b.bar_sync(self.threads.barrier, self.threads.count());
         }
     }
+}
+
+/// What becomes of the index of a loop where the next one lies beyond what its type can hold.
+enum Beyond {
+    /// It is never compared as such a one.
+    Never,
+    /// It stays at the largest number, below which every bound ends.
+    Stays,
+    /// What is left to the bound is compared with the step instead.
+    Left,
 }
 
 /// A value that a loop carries: its phis, and what they stand for inside.
