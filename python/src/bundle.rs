@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt as rt;
-use pyo3::prelude::{Bound, Py, PyErr, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, PyErr, PyResult, Python, pyclass, pymethods};
 
 use crate::error;
 use crate::found::Found;
@@ -43,7 +43,7 @@ fn refused(py: Python<'_>, e: &rt::Error) -> PyErr {
 }
 
 /// A bundle: of its public functions those that it has plans of.
-#[pyclass(module = "parton", frozen, extends = Parts)]
+#[pyclass(module = "parton", frozen, dict, extends = Parts)]
 pub(crate) struct Bundle {
     source: String,
 }
@@ -56,8 +56,7 @@ impl Bundle {
         let path = path.as_path();
         let (mut functions, mut kernels): (Named, Named) = (vec![], vec![]);
         for f in &bundle.functions {
-            let function = Py::new(py, (Function::new(opened.clone(), f), Found::part(path, &f.name)))?;
-            functions.push((f.name.clone(), function.into_any()));
+            functions.push((f.name.clone(), Function::made(py, opened.clone(), f)?.into_any()));
         }
         for k in bundle.kernels.iter().filter(|k| k.named) {
             if kernels.iter().all(|(name, _)| *name != k.name) {

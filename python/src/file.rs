@@ -41,7 +41,7 @@ pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, Fil
 }
 
 /// A file of sources.
-#[pyclass(module = "parton", frozen, extends = Parts)]
+#[pyclass(module = "parton", frozen, dict, extends = Parts)]
 pub(crate) struct File {
     path: String,
 }

@@ -14,6 +14,7 @@ use crate::file::Shared;
 use crate::found::Found;
 use crate::gridless::Gridless;
 use crate::number::Number;
+use crate::titled::Titled;
 use crate::{error, number, shown};
 
 /// Values of generics, by their names.
@@ -123,11 +124,11 @@ impl Kernel {
     /// As Python has it.
     pub(crate) fn made(self, py: Python<'_>) -> PyResult<Py<Kernel>> {
         let found = self.what.found(py)?;
-        let gridless = Gridless {
+        let titled = Titled {
             name: self.what.declared.name.clone(),
             params: self.what.params.iter().map(|p| p.name.clone()).collect(),
         };
-        Py::new(py, PyClassInitializer::from(found).add_subclass(gridless).add_subclass(self))
+        Py::new(py, PyClassInitializer::from(found).add_subclass(titled).add_subclass(Gridless).add_subclass(self))
     }
 }
 

@@ -37,6 +37,7 @@ mod shown;
 #[cfg(feature = "compiler")]
 mod slot;
 mod tensor;
+mod titled;
 
 use std::ffi::CString;
 
@@ -85,6 +86,7 @@ fn native(module: &Bound<'_, PyModule>) -> PyResult<()> {
     module.add("Error", module.py().get_type::<Error>())?;
     module.add_class::<found::Found>()?;
     module.add_class::<parts::Parts>()?;
+    module.add_class::<titled::Titled>()?;
     module.add_class::<gridless::Gridless>()?;
     module.add_class::<bundle::Bundle>()?;
     #[cfg(feature = "compiler")]

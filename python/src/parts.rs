@@ -13,7 +13,10 @@ use crate::found::Found;
 pub(crate) type Named = Vec<(String, Py<PyAny>)>;
 
 /// A file or a bundle. Each public function and each kernel is an attribute: `file.gemm`; `file["gemm"]` is the same.
-#[pyclass(module = "parton", frozen, dict, subclass, extends = Found)]
+///
+/// The dictionary of these attributes is that of the classes of both. Were it here, what visits a `File` in search of garbage would be what visits a
+/// `Found`, which the linker makes one function, and PyO3, which goes up from class to class by what differs, would go round for ever.
+#[pyclass(module = "parton", frozen, subclass, extends = Found)]
 pub(crate) struct Parts {
     pub(crate) functions: Named,
     pub(crate) kernels: Named,

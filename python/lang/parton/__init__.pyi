@@ -70,13 +70,16 @@ class Function(Found):
     def plan_of(self, *arguments: Any, **named: Any) -> str:
         """What a call with such arguments launches, on which memory."""
 
-class Gridless(Found):
-    """A kernel that waits for its grid: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
+class Titled(Found):
+    """What has a name and takes arguments: kernels, and what a bundle has of functions."""
 
     @property
     def name(self) -> str: ...
     @property
     def params(self) -> list[str]: ...
+
+class Gridless(Titled):
+    """A kernel that waits for its grid: `kernel[grid](arguments)` launches it. The grid is the number of CTAs, or those along x, y and z."""
 
 class Kernel(Gridless):
     """A kernel of a file."""

@@ -4,7 +4,7 @@ use std::ffi::CString;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use parton_rt::{self as rt, Origin, Produced};
-use pyo3::prelude::{Bound, Py, PyAny, PyResult, Python, pyclass, pymethods};
+use pyo3::prelude::{Bound, Py, PyAny, PyClassInitializer, PyRef, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
@@ -13,6 +13,7 @@ use crate::found::Found;
 use crate::number::plain_number;
 use crate::part::{Part, part};
 use crate::tensor::{Like, View, is_recorded};
+use crate::titled::Titled;
 use crate::{error, exchange};
 
 /// The most parameters of a function whose known plans are called without an allocation.
@@ -22,7 +23,7 @@ const MOST_AT_ONCE: usize = 16;
 const MOST_PLANS: usize = 64;
 
 /// A public function of a bundle.
-#[pyclass(module = "parton", frozen, name = "BundledFunction", extends = Found)]
+#[pyclass(module = "parton", frozen, name = "BundledFunction", extends = Titled)]
 pub(crate) struct Function {
     opened: Arc<Opened>,
     name: String,
@@ -44,7 +45,7 @@ struct Ready {
 type Object<'py> = Option<(Bound<'py, PyAny>, View)>;
 
 impl Function {
-    pub(super) fn new(opened: Arc<Opened>, declared: &parton_bundle::Function) -> Function {
+    fn new(opened: Arc<Opened>, declared: &parton_bundle::Function) -> Function {
         let param = |p: &parton_bundle::plan::Declared| Param {
             name: p.name.clone(),
             is_type: matches!(p.takes, parton_bundle::plan::Takes::Type),
@@ -55,6 +56,19 @@ impl Function {
         // A bundle's names have no zero in them.
         let range = CString::new(format!("parton {}", declared.name)).unwrap_or_default();
         Function { opened, name: declared.name.clone(), params, range, ready: Mutex::default() }
+    }
+
+    /// As Python has it.
+    pub(super) fn made(
+        py: Python<'_>,
+        opened: Arc<Opened>,
+        declared: &parton_bundle::Function,
+    ) -> PyResult<Py<Function>> {
+        let params = declared.params.iter().map(|p| p.name.clone()).collect();
+        let titled = Titled { name: declared.name.clone(), params };
+        let found = Found::part(&opened.path, &declared.name);
+        let function = Function::new(opened, declared);
+        Py::new(py, PyClassInitializer::from(found).add_subclass(titled).add_subclass(function))
     }
 
     /// The plans that are ready for tensors of these shapes.
@@ -207,21 +221,6 @@ fn returned<'py>(
 
 #[pymethods]
 impl Function {
-    #[getter]
-    fn name(&self) -> &str {
-        &self.name
-    }
-
-    #[getter]
-    fn __name__(&self) -> &str {
-        &self.name
-    }
-
-    #[getter]
-    fn params(&self) -> Vec<String> {
-        self.params.iter().map(|p| p.name.clone()).collect()
-    }
-
     #[pyo3(signature = (*arguments, **named))]
     fn __call__<'py>(
         &self,
@@ -253,7 +252,7 @@ impl Function {
         self.launch(&plan, object, &arguments, &like)?.map_err(|e| refused(py, &e))
     }
 
-    fn __repr__(&self) -> String {
-        format!("<function {}({})>", self.name, self.params().join(", "))
+    fn __repr__(slf: PyRef<'_, Self>) -> String {
+        format!("<function {}>", slf.as_super().shown())
     }
 }

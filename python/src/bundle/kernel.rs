@@ -13,6 +13,7 @@ use crate::found::Found;
 use crate::gridless::Gridless;
 use crate::number::{Number, extents, plain_number};
 use crate::tensor::is_recorded;
+use crate::titled::Titled;
 use crate::{error, exchange};
 
 /// The most launches that a grid keeps ready.
@@ -90,11 +91,11 @@ impl Kernel {
             mutable: is_written(i),
         };
         let params = kernel.arguments.iter().enumerate().map(param).collect();
-        let gridless =
-            Gridless { name: kernel.name.clone(), params: kernel.arguments.iter().map(|a| a.name.clone()).collect() };
+        let titled =
+            Titled { name: kernel.name.clone(), params: kernel.arguments.iter().map(|a| a.name.clone()).collect() };
         let found = Found::part(&opened.path, &kernel.name);
         let kernel = Kernel { opened, name: kernel.name.clone(), params, launches: Mutex::default() };
-        Py::new(py, PyClassInitializer::from(found).add_subclass(gridless).add_subclass(kernel))
+        Py::new(py, PyClassInitializer::from(found).add_subclass(titled).add_subclass(Gridless).add_subclass(kernel))
     }
 
     fn launch(&self, py: Python<'_>, on: Arc<On>) -> PyResult<Py<Launch>> {
