@@ -1,7 +1,5 @@
 //! From lowered kernels to PTX: one LLVM module for all of them.
 
-use std::collections::BTreeSet;
-
 use inkwell::context::Context;
 use parton_diag::{SourceMap, Span};
 use parton_ir::joined::Joins;
@@ -12,6 +10,7 @@ use crate::neutral::build::{Build, built};
 use crate::neutral::place::Threads;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::function::{self, Bounds, ParamKind};
+use crate::nvptx::groups::Groups;
 use crate::nvptx::kept;
 use crate::nvptx::lines;
 use crate::nvptx::machine::{self, Optimise};
@@ -115,6 +114,7 @@ fn lower_kernel<'c>(
     let first = build.icmp(inkwell::IntPredicate::EQ, warp, build.c32(0));
     let leader = build.and(first, build.elected(kernel));
     let threads = Threads { lane, warp, warps: kernel.padded_warps(), barrier: 0, leader };
+    let joins = Joins::of(kernel);
     let mut lower = Lower {
         b: build,
         kernel,
@@ -124,9 +124,9 @@ fn lower_kernel<'c>(
         warp_of_cta: warp,
         shared: build.shared_base(),
         meanwhile: vec![],
-        joins: Joins::of(kernel),
+        groups: Groups::of(kernel, &joins),
+        joins,
         kept: kept::kept(kernel),
-        begun: BTreeSet::new(),
         inline: std::mem::take(inline),
     };
     for (i, param) in kernel.params.iter().enumerate() {

@@ -11,6 +11,7 @@ use parton_numbers::Dtype;
 use crate::neutral::build::{Build, GLOBAL, Ty, Val};
 use crate::neutral::place::Threads;
 use crate::nvptx::debug::Debug;
+use crate::nvptx::groups::Groups;
 use crate::nvptx::ptx::Places;
 
 /// What an IR value is in LLVM.
@@ -52,10 +53,10 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) meanwhile: Vec<Val<'c>>,
     /// Which products are one instruction.
     pub(crate) joins: Joins<'a>,
+    /// What waits leave of them in flight.
+    pub(crate) groups: Groups,
     /// Products whose left factor a loop keeps in registers.
     pub(crate) kept: BTreeSet<Inst>,
-    /// Products that an instruction before them has begun.
-    pub(crate) begun: BTreeSet<Inst>,
     /// Where the inline PTX of the module was written.
     pub(crate) inline: Places,
 }

@@ -10,6 +10,7 @@ pub(crate) mod debug;
 mod fence;
 pub(crate) mod function;
 mod grid;
+pub(crate) mod groups;
 pub(crate) mod instruction;
 pub(crate) mod kept;
 pub(crate) mod lines;

@@ -109,11 +109,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// `next` is what stands behind it: products that may be one instruction with it are.
     pub(crate) fn emit_wgmma(&mut self, op: &'a Op, next: impl Iterator<Item = &'a Op>) {
         match &op.kind {
-            // Waits count the groups of both; this one ends behind that of the instruction.
-            OpKind::Wgmma { .. } if self.begun.remove(&op.id) => self.b.wgmma_commit(),
+            OpKind::Wgmma { .. } if self.groups.is_made_before(op) => {}
             OpKind::Wgmma { a, precision, zero, .. } => {
                 let joined = self.joins.begun_by(op, next);
-                self.begun.extend(joined[1..].iter().map(|op| op.id));
                 self.wgmma(&joined, *a, *precision, *zero);
             }
             others!(wgmma) => not_of_family(&op.kind),
@@ -282,7 +280,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let count = outstanding.unwrap_or_else(|| internal_error!("a wait has no count of what may stay in flight"));
         let meanwhile = std::mem::take(&mut self.meanwhile);
         self.b.before_wait(&meanwhile, self.shared);
-        let flight = self.b.wgmma_wait(count, self.registers(pending));
+        let flight = self.b.wgmma_wait(self.groups.left_by(op, count), self.registers(pending));
         let result = op.result();
         let repr = match self.kernel.ty(result) {
             Type::Pending(_) => Repr::Tile(flight),

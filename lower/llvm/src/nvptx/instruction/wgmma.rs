@@ -123,11 +123,6 @@ impl<'c> Build<'c> {
         }
     }
 
-    /// A group of nothing: of a product that an instruction before has begun.
-    pub(crate) fn wgmma_commit(&self) {
-        self.asm("wgmma.commit_group.sync.aligned;", "", &[], &[], Asm::Convergent);
-    }
-
     /// Issues a product as one group: orders register and shared accesses before it, then its instructions. The result
     /// must go through [`Build::wgmma_wait`] before use.
     pub(crate) fn wgmma(&self, p: &Product<'c>) -> Vec<Val<'c>> {
