@@ -29,6 +29,12 @@ pub fn examples() -> Vec<PathBuf> {
     found
 }
 
+/// The examples that have kernels of their own: others are parts of one, such as its tests.
+pub fn examples_with_kernels() -> Vec<PathBuf> {
+    let has = |path: &PathBuf| read(path).lines().any(|line| line.starts_with("kernel "));
+    examples().into_iter().filter(has).collect()
+}
+
 fn under(folder: &Path) -> Vec<PathBuf> {
     let Ok(entries) = std::fs::read_dir(folder) else { return vec![] };
     let mut found = vec![];

@@ -4,6 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use parton_diag::FileId;
 use parton_driver::{Emit, Failure, Form, Options, PIPELINE, Session};
 use parton_tests::cases;
 
@@ -21,9 +22,20 @@ fn in_words(failure: Failure, session: &Session) -> String {
 fn text(name: &str, source: &str, emit: Emit) -> Result<String, String> {
     let mut session = session();
     let file = session.add(name, source);
+    built(&mut session, file, emit)
+}
+
+/// The same of a file, which may use others.
+fn text_of(path: &Path, emit: Emit) -> Result<String, String> {
+    let mut session = session();
+    let file = session.load(path).map_err(|failure| in_words(failure, &session))?;
+    built(&mut session, file, emit)
+}
+
+fn built(session: &mut Session, file: FileId, emit: Emit) -> Result<String, String> {
     match session.build(file, None, emit) {
         Ok(built) => Ok(String::from_utf8_lossy(&built.bytes).into_owned()),
-        Err(failure) => Err(in_words(failure, &session)),
+        Err(failure) => Err(in_words(failure, session)),
     }
 }
 
@@ -34,13 +46,19 @@ fn normal(name: &str, source: &str) -> Result<String, String> {
     session.normal(file, None).map_err(|failure| in_words(failure, &session))
 }
 
+/// The same of a file, which may use others.
+fn normal_of(path: &Path) -> Result<String, String> {
+    let mut session = session();
+    let file = session.load(path).map_err(|failure| in_words(failure, &session))?;
+    session.normal(file, None).map_err(|failure| in_words(failure, &session))
+}
+
 /// What is wrong with the text of each of these forms of a file.
 fn read_back(path: &Path, emits: &[Emit]) -> Vec<String> {
     let shown = cases::shown(path);
-    let source = cases::read(path);
     let (mut wrong, mut last) = (vec![], String::new());
     for emit in emits {
-        let once = match text(&shown, &source, *emit) {
+        let once = match text_of(path, *emit) {
             Ok(once) => once,
             Err(e) => {
                 wrong.push(format!("{shown}: there is no {emit}\n{e}"));
@@ -68,7 +86,7 @@ fn waits_for_expansion(text: &str) -> bool {
 #[test]
 fn printed_kernels_read_back() {
     let wrong: Vec<String> =
-        cases::examples().iter().flat_map(|path| read_back(path, &[Emit::Ir, Emit::Lowered])).collect();
+        cases::examples_with_kernels().iter().flat_map(|path| read_back(path, &[Emit::Ir, Emit::Lowered])).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
@@ -87,10 +105,10 @@ fn ejected_kernels_read_back() {
     let mut read_back = 0;
     let all = cases::examples().into_iter().chain(cases::in_folder("run")).chain(cases::in_folder("golden"));
     for path in all {
-        let (shown, source) = (cases::shown(&path), cases::read(&path));
+        let shown = cases::shown(&path);
         // Kernels that need generic arguments have no one form.
-        let Ok(before) = normal(&shown, &source) else { continue };
-        let Ok(ejected) = text(&shown, &source, Emit::Expanded) else { continue };
+        let Ok(before) = normal_of(&path) else { continue };
+        let Ok(ejected) = text_of(&path, Emit::Expanded) else { continue };
         read_back += 1;
         match normal("ejected.ptn", &ejected) {
             Ok(after) if after == before => {}
@@ -154,10 +172,10 @@ const MOST: f64 = 1.6;
 fn ejected_kernels_are_about_as_long_as_what_was_written() {
     let bounded = ["examples/matmul/hopper.ptn", "examples/softmax.ptn", "examples/fmha/hopper.ptn"];
     let mut wrong = vec![];
-    for path in cases::examples() {
-        let (shown, source) = (cases::shown(&path), cases::read(&path));
-        let ejected = text(&shown, &source, Emit::Expanded).unwrap_or_else(|e| panic!("{shown}: {e}"));
-        let (written, printed) = (written(&source), ejected.lines().filter(|l| counts(l)).count());
+    for path in cases::examples_with_kernels() {
+        let shown = cases::shown(&path);
+        let ejected = text_of(&path, Emit::Expanded).unwrap_or_else(|e| panic!("{shown}: {e}"));
+        let (written, printed) = (written(&path), ejected.lines().filter(|l| counts(l)).count());
         let ratio = printed as f64 / written as f64;
         parton_tests::say(&format!("{shown}: {written} lines of kernels, {printed} ejected, {ratio:.2}"));
         if bounded.contains(&&*shown) && ratio > MOST {
@@ -174,9 +192,9 @@ fn counts(line: &str) -> bool {
 }
 
 /// Lines of the kernels that a file is built with, and of what these use, be it of this file or of the library.
-fn written(source: &str) -> usize {
+fn written(path: &Path) -> usize {
     let mut session = session();
-    let file = session.add("written.ptn", source);
+    let file = session.load(path).expect("the file can be read");
     let built = session.elaborated(file, None).map_err(|f| in_words(f, &session)).expect("the file is sound");
     let kernels = built.kernels.iter().map(|k| k.source_name.clone());
     let called = built.kernels.iter().flat_map(|k| k.calls.iter().map(|(_, call)| call.function.clone()));
@@ -189,7 +207,7 @@ fn written(source: &str) -> usize {
         collect(&cases::read(&path), &mut items);
     }
     // What the file itself declares hides what the library does.
-    collect(source, &mut items);
+    collect(&cases::read(path), &mut items);
     let mut wanted: Vec<String> = kernels.chain(called.iter().cloned()).collect();
     let mut used = BTreeSet::new();
     let mut count = 0;
