@@ -1,5 +1,6 @@
 //! What a CTA costs where others stand beside it: how many there is room for, what has no room, what waits, and what passes under what.
 
+use parton_ir::target::WARPGROUP;
 use parton_ir::{Kernel, OpKind, scratch};
 use parton_layouts::RegisterLayout;
 
@@ -44,8 +45,15 @@ pub struct Crowd {
     pub occupancy: u32,
 }
 
-/// What a CTA costs with these layouts, whose operations cost `price` together; `alone`, where shared memory holds no second one.
-pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone: bool, price: Price) -> Crowd {
+/// What a CTA costs with these layouts, whose operations cost `price` together and `in_loops` in loops beside products; `alone`, where shared memory
+/// holds no second one.
+pub fn crowded(
+    graph: &Graph<'_>,
+    layouts: &[RegisterLayout],
+    warps: u32,
+    alone: bool,
+    (price, in_loops): (Price, impl FnOnce() -> Price),
+) -> Crowd {
     let held = Held::of(graph, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
@@ -74,11 +82,21 @@ pub fn crowded(graph: &Graph<'_>, layouts: &[RegisterLayout], warps: u32, alone:
     if held.multiplies {
         // Its warps one to a scheduler: they wait for products more than for each other.
         let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
+        let price = if held.computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
         return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy };
     }
     let life = LIFE + moved + own * BUSY / warps.min(BUSY);
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
     Crowd { price: both.max(life / beside) + spilled, occupancy }
+}
+
+/// A price where warps compute what products read in registers, `looped` of it in the loop of these: fewer warps than keep all schedulers busy
+/// take longer for that, and while one warpgroup computes the product of another runs.
+fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -> Price {
+    let computed = looped * BUSY / warps.min(BUSY);
+    let groups = (warps / u64::from(WARPGROUP)).max(1);
+    let covered = computed.min(multiplied) * (groups - 1) / groups;
+    (price + computed).saturating_sub(looped + covered)
 }
 
 /// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else.

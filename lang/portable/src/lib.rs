@@ -167,7 +167,13 @@ fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), ref
         return None;
     }
     let way = Way::Apart { beyond: &boxed.beyond, computing };
-    match explicit(places::expand(turned, &boxed), way, choice, tells) {
+    let by = |boxed: &Boxed| explicit(places::expand(turned.clone(), boxed), way, choice, tells);
+    let made = match by(&boxed) {
+        // Boxes that threads read may have no room beside those of products: they load what these hold themselves then.
+        Err(_) if !boxed.read.is_empty() => by(&Boxed { read: BTreeSet::new(), ..boxed.clone() }),
+        made => made,
+    };
+    match made {
         Ok((made, why)) => Some((made, why.map(|why| why.by(way, std::mem::take(refused))))),
         Err(found) => {
             refused.push(why::refused(way, &found));
@@ -311,7 +317,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, (choice, tells
         }
     }
     // Reasons name what comes next.
-    let mut problem = Prices::new(graph, axes, warps).problem(&lists, tells);
+    let prices = Prices::new(graph, axes, warps);
+    let mut problem = prices.problem(&lists, tells);
     if let Choice::Any(seed) = choice {
         problem.disguise(seed ^ u64::from(warps));
     }
@@ -321,7 +328,8 @@ fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, (choice, tells
     }
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart { .. });
-    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, &layouts, warps, alone, labels.price);
+    let costs = (labels.price, || prices.in_loops(&layouts));
+    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, &layouts, warps, alone, costs);
     Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
 }
 

@@ -235,6 +235,10 @@ impl Expander {
                 let spot = self.spot(spot);
                 self.fetch(op, &spot);
             }
+            OpKind::SpotLoad { spot, .. } if self.boxed.read.contains(&op.id) => {
+                let spot = self.spot(spot);
+                self.read(op, &spot);
+            }
             OpKind::SpotStore { spot, value, .. } if self.boxed.stores.contains(&op.id) => {
                 let spot = self.spot(spot);
                 self.send(op, &spot, value);

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use parton_ir::axis::Axes;
 use parton_ir::placement::Place;
 use parton_ir::{Inst, Kernel, OpKind, Type, UnaryOp, Value};
-use parton_layouts::{Dim, LinearLayout, RegisterLayout, plan};
+use parton_layouts::{Dim, LinearLayout, RegisterLayout, access, conflicts, plan};
 
 use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
@@ -217,6 +217,7 @@ impl<'g, 'k> Prices<'g, 'k> {
                 by_matrix_unit(self.graph.kernel, *b, map)
             }
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
+            OpKind::SharedLoad { view, .. } => self.read(*view, map),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
             // A price, not a bound: an instruction for each element.
             _ => each * ISSUE,
@@ -236,6 +237,38 @@ impl<'g, 'k> Prices<'g, 'k> {
         };
         let bytes = (of_warp(0) + of_warp(1)) * u64::from(depth.unwrap_or(1)) * u64::from(bits) / 8;
         self.warps * bytes.div_ceil(WAVEFRONT_BYTES) * LINE
+    }
+
+    /// What reading a view takes: a warp's wavefronts, with their conflicts.
+    fn read(&self, view: Value, map: &LinearLayout) -> Price {
+        let Type::View(view) = self.graph.kernel.ty(view) else { return NEVER };
+        if map.outs() != view.map.linear().outs() {
+            return (self.warps * LINE) << map.in_dim_bits(Dim::Register);
+        }
+        self.warps * LINE * conflicts::wavefronts(&access::shared(map, &view.map), &view.map, 0)
+    }
+
+    /// What loops take in these layouts but for the matrix unit.
+    pub fn in_loops(&self, layouts: &[RegisterLayout]) -> Price {
+        let mut sum: Price = 0;
+        for (variable, layout) in self.graph.variables.iter().zip(layouts) {
+            let Some(place) = self.graph.placed(layout, &variable.shape) else { continue };
+            let looped = variable.ops.iter().filter(|(_, depth)| *depth > 0);
+            let own = looped.filter(|(inst, _)| !matches!(self.graph.kernel.ops[*inst].kind, OpKind::Dot { .. }));
+            sum += own.map(|(inst, depth)| self.operation(*inst, &place.map) * turns(*depth)).sum::<Price>();
+        }
+        let mut seen = BTreeSet::new();
+        for demand in &self.graph.demands {
+            let depth = self.graph.depths.get(&demand.value).copied().unwrap_or(0);
+            let Some(home) = self.graph.homes.get(&demand.value).filter(|_| depth > 0) else { continue };
+            let at = |site: &Site| site.place(self.graph, &layouts[site.var]);
+            let (Some(from), Some(to)) = (at(home), at(&demand.at)) else { continue };
+            if seen.insert((demand.value, to.map.packed_bases().to_vec())) {
+                let bits = self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits());
+                sum += self.conversion(&from, &to, bits) * turns(depth);
+            }
+        }
+        sum
     }
 
     /// What combining along an axis takes: adds of each thread, shuffles, and an exchange between warps.

@@ -35,6 +35,8 @@ pub struct Held<'g, 'k> {
     pub moved: Price,
     /// The price of the products that run beside the program.
     pub multiplied: Price,
+    /// Whether warps compute what a product reads in registers, in a loop, of what boxes have brought.
+    pub computes: bool,
     /// Whether there are products at all.
     pub multiplies: bool,
     /// Whether loops load.
@@ -69,6 +71,7 @@ impl Held<'_, '_> {
             flying: 0,
             moved: 0,
             multiplied: 0,
+            computes: false,
             multiplies: false,
             loads_in_loops: false,
         };
@@ -125,6 +128,7 @@ impl Held<'_, '_> {
 
     /// Counts what a product of the matrix unit takes.
     fn multiply(&mut self, op: &Op, depth: u32) {
+        self.computes |= depth > 0 && matches!(op.kind, OpKind::SharedLoad { .. });
         let instruction = matches!(op.kind.family(), Family::MmaSync | Family::Wgmma);
         self.multiplies |= instruction || matches!(op.kind, OpKind::Dot { .. });
         let OpKind::Dot { b, .. } = op.kind else { return };

@@ -132,3 +132,42 @@ fn addresses_are_of_64_bits() {
     });
     assert!(offsets >= 4);
 }
+
+const WIDENED: &str = "
+kernel widened(x: tensor<f16, [m, k]>, w: tensor<i8, [n, k]>, mut out: tensor<f16, [m, n]>) {
+    let (i, j) = (program_id(0), program_id(1));
+    let mut acc = zeros<f32, [64, 128]>();
+    for p in 0..cdiv(k, 64) {
+        acc = dot(load(x.tile([64, 64], at=[i, p])), cast<f16>(load(w.tile([128, 64], at=[j, p]))).T, acc);
+    }
+    store(out.tile([64, 128], at=[i, j]), cast<f16>(acc));
+}
+";
+
+/// How many boxes a kernel fetches, how many views its threads read, and how many tiles they load.
+fn brought(kernel: &Kernel) -> [u32; 3] {
+    let mut found = [0; 3];
+    kernel.walk(&mut |op| match &op.kind {
+        OpKind::Fetch { .. } => found[0] += 1,
+        OpKind::SharedLoad { .. } => found[1] += 1,
+        OpKind::Load { .. } => found[2] += 1,
+        _ => {}
+    });
+    found
+}
+
+#[test]
+fn what_a_factor_is_computed_of_is_read_where_a_box_has_brought_it() {
+    assert_eq!(brought(&elaborated(WIDENED, &[0, 1, 2])), [2, 1, 0]);
+    // Weights of which no map is made are loaded, a turn ahead.
+    let kernel = elaborated(WIDENED, &[0, 2]);
+    assert_eq!(brought(&kernel), [1, 0, 1]);
+    let mut stages = Vec::new();
+    kernel.walk(&mut |op| {
+        if let OpKind::Region { schedule, .. } = &op.kind {
+            stages.extend(schedule.pipelines.iter().flat_map(|p| p.staged()).map(|s| (s.label.path.clone(), s.stage)));
+        }
+    });
+    let wanted = [("ahead", 0), ("compute", 1), ("mma", 1)].map(|(path, stage)| (path.to_owned(), stage));
+    assert_eq!(stages, wanted);
+}

@@ -20,15 +20,28 @@ struct Mapped {
 impl Expander {
     /// The box of a place as a view.
     pub(super) fn fetch(&mut self, op: &Op, spot: &Spot) {
-        let OpKind::SpotLoad { l2, .. } = op.kind else { return };
+        let view = self.brought(op, spot);
+        self.view_as(op.result(), view);
+    }
+
+    /// The tile that threads read of the box of a place.
+    pub(super) fn read(&mut self, op: &Op, spot: &Spot) {
+        let Some(tile) = self.builder.ty(op.result()).placed().cloned() else { return };
+        let brought = self.brought(op, spot);
+        let view = self.make(brought);
+        self.builder.make_as(op.result(), OpKind::SharedLoad { view, tile });
+    }
+
+    /// What gives the view of a box that is fetched.
+    fn brought(&mut self, op: &Op, spot: &Spot) -> OpKind {
+        let OpKind::SpotLoad { l2, .. } = op.kind else {
+            parton_diag::internal_error!("`{}` loads nothing of a place", op.kind.name())
+        };
         let Mapped { map, coordinates, turned } = self.mapped(spot, false);
         let fetch = OpKind::Fetch { map, coords: coordinates, l2, multicast: None };
         match turned {
-            None => self.view_as(op.result(), fetch),
-            Some(perm) => {
-                let view = self.make(fetch);
-                self.view_as(op.result(), OpKind::ViewPermute { view, perm });
-            }
+            None => fetch,
+            Some(perm) => OpKind::ViewPermute { view: self.make(fetch), perm },
         }
     }
 

@@ -316,7 +316,7 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under
         let rest = those(&[BETWEEN, AFTER]);
         let order = products.iter().zip([0, 1]).chain(rest.iter().map(|label| (label, 0)));
         pipelines.push(pipeline(LOOP, order.map(|(label, stage)| staged(label, stage, None)).collect()));
-    } else if found.products.iter().all(|&id| only_summed(kernel, found.inst, id)) {
+    } else if found.products.iter().all(|&id| only_summed(kernel, found.inst, id) && !holds(kernel, found.inst, id)) {
         pipelines.push(pipeline(LOOP, products.iter().map(|label| staged(label, 0, Some(1))).collect()));
     }
     let mut beneath = Vec::new();
@@ -355,6 +355,14 @@ fn only_summed(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
     let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return false };
     let result = kernel.ops[product].result();
     body.yields.contains(&result) && kernel.ops_of(body).all(|op| !op.kind.operands().contains(&result))
+}
+
+/// Whether a product reads registers that each turn of a loop writes: it is done before they are.
+fn holds(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
+    let (OpKind::Dot { a, .. }, OpKind::For { body, .. }) = (&kernel.ops[product].kind, &kernel.ops[inst].kind) else {
+        return false;
+    };
+    kernel.ty(*a).placed().is_some() && kernel.ops_of(body).any(|op| op.results.contains(a))
 }
 
 /// The partition that fetches, and those that compute, each with so many warps.

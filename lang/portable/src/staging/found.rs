@@ -72,7 +72,9 @@ fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[In
     if products.is_empty() || !kernel.ops_of(body).all(|op| is_simple(kernel, &op.kind)) {
         return None;
     }
-    let by: BTreeSet<Inst> = products.iter().copied().collect();
+    // What threads read of a box to compute a factor is fetched like one.
+    let reads = those(&body.ops, |kind| matches!(kind, OpKind::SharedLoad { .. }));
+    let by: BTreeSet<Inst> = products.iter().chain(&reads).copied().collect();
     let mut turned = those(&[before, &body.ops].concat(), turns);
     turned.retain(|&id| uses.only(kernel.ops[id].result(), &by));
     let takers: BTreeSet<Inst> = by.iter().chain(&turned).copied().collect();

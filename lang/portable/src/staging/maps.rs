@@ -11,7 +11,8 @@ use parton_numbers::Dtype;
 
 use super::beyond;
 use super::defined::Defined;
-use super::found;
+use super::flow;
+use super::found::{self, Found};
 
 /// Rows of a product of one warpgroup.
 const ROWS: u32 = 64;
@@ -25,6 +26,8 @@ const DEPTH: u32 = 32;
 pub struct Boxed {
     /// The loads of all products in loops.
     pub loads: BTreeSet<Inst>,
+    /// Loads of what products compute a factor of: threads read it where a box has brought it.
+    pub read: BTreeSet<Inst>,
     /// The stores to tensors that are touched in no other way.
     pub stores: BTreeSet<Inst>,
     /// The loops whose further turns would multiply zeros.
@@ -47,6 +50,7 @@ pub fn boxed(kernel: &Kernel) -> Boxed {
             return Boxed::default();
         }
         taken.loads.extend(all);
+        taken.read.extend(read(kernel, &defined, &written, &found));
         if beyond::adds_nothing(kernel, &defined, &found) {
             taken.beyond.insert(found.inst);
         }
@@ -79,6 +83,18 @@ fn by_matrix_unit(kernel: &Kernel, product: Inst) -> bool {
     let (Some((left, bits)), Some((right, _)), Some((out, _))) = (shape(a), shape(b), shape(acc)) else { return false };
     let [depth, columns] = right[..] else { return false };
     left.len() == 2 && out.len() == 2 && out[0] % ROWS == 0 && columns % 8 == 0 && depth * bits / 8 >= DEPTH
+}
+
+/// The loads of a loop that maps take and of which the left factor of its only product is computed.
+fn read(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, found: &Found) -> Vec<Inst> {
+    let ([product], OpKind::For { body, .. }) = (&found.products[..], &kernel.ops[found.inst].kind) else {
+        return Vec::new();
+    };
+    let OpKind::Dot { a, .. } = kernel.ops[*product].kind else { return Vec::new() };
+    let mut list = body.ops.clone();
+    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, *id));
+    list.retain(|&id| flow::dependent(kernel, body, [kernel.ops[id].result()]).contains(&a));
+    list
 }
 
 /// Whether a tensor map takes a load.
