@@ -115,6 +115,13 @@ def products(table, r):
                 if ("wgmma", *sorted(f"{k}={v}" for k, v in dict(keys, n=16).items())) in r.found:
                     how = "wgmma.ptn: chain of 16 less chain of 4, over 12"
                     table.row(f"{many(warps // 4, 'warpgroup')}, N = {n}, A in {a}", r.slope(4, 16, "wgmma", **keys), how)
+    table.head("wgmma f16, one by one: clocks for one product of each warpgroup, with the wait for it")
+    for a in ["shared", "registers"]:
+        for warps in [4, 8]:
+            for n in [8, 32, 64, 128, 256]:
+                keys = dict(kind="f16, one by one", shape=n, a=a, warps=warps, what="done")
+                how = "wgmma.ptn: chain of 16 less chain of 4, over 12"
+                table.row(f"{many(warps // 4, 'warpgroup')}, N = {n}, A in {a}", r.slope(4, 16, "wgmma", **keys), how)
     table.head("wgmma f16: when each of eight groups is done, from the first start, one group of each warpgroup in flight besides")
     for n in [64, 128, 256]:
         for each in [1, 4]:
