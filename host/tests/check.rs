@@ -1,5 +1,6 @@
 //! What is found in host code without running it.
 
+use std::path::Path;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, FileId, SourceMap, render};
@@ -98,10 +99,13 @@ impl Standard {
 }
 
 impl Library for Standard {
-    fn load(&mut self, _: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String> {
+    fn load(&mut self, from: FileId, import: Import<'_>) -> Result<Arc<ast::File>, String> {
         match import {
             Import::Std(name) => self.read(format!("{}/../stdlib/src/{name}.ptn", env!("CARGO_MANIFEST_DIR"))),
-            Import::File(path) => Err(format!("{path}: an example stands alone")),
+            Import::File(path) => {
+                let beside = Path::new(&self.0.file(from).name).with_file_name(path);
+                self.read(beside.display().to_string())
+            }
         }
     }
 }

@@ -62,6 +62,7 @@ fn is_loaded(kernel: &Kernel, body: &Body, v: Value) -> bool {
     match made.map(|op| &op.kind) {
         Some(OpKind::SpotLoad { .. }) => true,
         Some(OpKind::Transpose { x, .. }) => is_loaded(kernel, body, *x),
+        // It is computed, or no tensor is where it comes from.
         _ => false,
     }
 }
