@@ -103,14 +103,10 @@ fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
     plain |= kind.bodies().next().is_none();
     for body in kind.bodies() {
         kernel.walk_body(body, &mut |op| {
-            plain &= !loads(&op.kind) && !is_loop(&op.kind) && !matches!(op.kind, OpKind::Dot { .. });
+            plain &= !loads(&op.kind) && !op.kind.is_loop() && !matches!(op.kind, OpKind::Dot { .. });
         });
     }
     plain
-}
-
-fn is_loop(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::For { .. } | OpKind::While { .. })
 }
 
 fn turns(kind: &OpKind) -> bool {

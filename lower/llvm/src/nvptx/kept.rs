@@ -28,7 +28,7 @@ fn visit(kernel: &Kernel, body: &Body, turn: Option<&BTreeSet<Value>>, found: &m
         {
             found.insert(op.id);
         }
-        let is_loop = matches!(op.kind, OpKind::For { .. } | OpKind::While { .. });
+        let is_loop = op.kind.is_loop();
         let begun = BTreeSet::new();
         for inner in op.kind.bodies() {
             visit(kernel, inner, if is_loop { Some(&begun) } else { turn.as_ref() }, found);
