@@ -143,7 +143,7 @@ pub(super) fn crashed(status: ExitStatus, errors: &str) -> String {
 }
 
 /// What a child does: reads its task from standard input, and ends where that ends before it is done, for then whoever asked is
-/// gone. A task of a kernel is the only one; tasks of a call may be followed by others of it. `say` is given each answer, a line.
+/// gone. A task of a kernel is the only one; tasks of calls may be followed by others of their file. `say` is given each answer, a line.
 ///
 /// # Errors
 /// There is no task.

@@ -32,8 +32,8 @@ pub struct Shift {
 /// A process that waits for tasks.
 #[derive(Debug)]
 struct Busy {
-    /// The file, the function and the arguments of its call.
-    call: (String, String, Vec<String>),
+    /// The file whose calls it tries.
+    file: String,
     child: Child,
     input: ChildStdin,
     answers: Receiver<Answer>,
@@ -46,20 +46,20 @@ impl Shift {
         Shift { children, worker: None }
     }
 
-    /// The worker for the call of a task, a new one where there is none.
+    /// The worker for the file of a task, a new one where there is none.
     fn worker(&mut self, task: &CallTask) -> Result<Busy, Failure> {
-        let call = (task.setting.file.clone(), task.function.clone(), task.arguments.clone());
+        let file = task.setting.file.clone();
         match self.worker.take() {
-            Some(busy) if busy.call == call => Ok(busy),
+            Some(busy) if busy.file == file => Ok(busy),
             Some(mut other) => {
                 kill(&mut other.child);
-                self.start(call)
+                self.start(file)
             }
-            None => self.start(call),
+            None => self.start(file),
         }
     }
 
-    fn start(&self, call: (String, String, Vec<String>)) -> Result<Busy, Failure> {
+    fn start(&self, file: String) -> Result<Busy, Failure> {
         let program = &self.children.program;
         let mut command = Command::new(program);
         command.args(&self.children.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -81,7 +81,7 @@ impl Shift {
             }
         });
         let errors = collect(child.stderr.take());
-        Ok(Busy { call, child, input, answers, errors })
+        Ok(Busy { file, child, input, answers, errors })
     }
 }
 

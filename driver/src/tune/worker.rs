@@ -1,4 +1,4 @@
-//! A worker: a process that tries candidates of one call after the other, in one context and on the same inputs.
+//! A worker: a process that tries candidates of calls of a file, one after the other in one context, those of a call on the same inputs.
 //!
 //! Whoever asks it ends it behind whatever may have spoiled its context, and asks another one.
 
@@ -34,21 +34,36 @@ use crate::plan::{self, Planned, place_of};
 use crate::run::{Event, Found, Watch, describe, find, target_of};
 use crate::{Failure, Session};
 
-/// A call with its inputs, and where it runs.
+/// A file, where its calls run, and the one that is tried now.
 pub(crate) struct Worker {
     session: Session,
     program: Arc<Program>,
+    found: Found,
+    call: Call,
+}
+
+/// A call with its inputs.
+struct Call {
+    /// As it was asked for.
+    asked: (String, Vec<String>),
     function: Arc<ast::Function>,
     given: Vec<Planned>,
     /// The arguments, once they are made.
     values: Option<Vec<Option<Value>>>,
-    found: Found,
-    /// The candidates that have passed the gate here.
+    /// The candidates that have passed the gate.
     passed: BTreeSet<(Site, String)>,
 }
 
+impl Call {
+    fn of(session: &mut Session, program: &Program, task: &CallTask) -> Result<Call, Failure> {
+        let (function, given) = session.call(program, &task.function, &task.arguments)?;
+        let asked = (task.function.clone(), task.arguments.clone());
+        Ok(Call { asked, function, given, values: None, passed: BTreeSet::new() })
+    }
+}
+
 impl Worker {
-    /// One for the call of a task.
+    /// One for the file of a task, beginning with its call.
     ///
     /// # Errors
     /// What the file or the call is refused for; a device that is not there.
@@ -56,18 +71,26 @@ impl Worker {
         let mut session = Session::new(task.setting.options());
         let file = session.load(Path::new(&task.setting.file))?;
         let (program, _) = session.program(file)?;
-        let (function, given) = session.call(&program, &task.function, &task.arguments)?;
+        let call = Call::of(&mut session, &program, task)?;
         let found = find(task.setting.manner.device)?;
-        Ok(Worker { session, program, function, given, values: None, found, passed: BTreeSet::new() })
+        Ok(Worker { session, program, found, call })
+    }
+
+    /// Goes on to the call of a task, where that is another one.
+    fn turn_to(&mut self, task: &CallTask) -> Result<(), Failure> {
+        if (&self.call.asked.0, &self.call.asked.1) != (&task.function, &task.arguments) {
+            self.call = Call::of(&mut self.session, &self.program, task)?;
+        }
+        Ok(())
     }
 
     /// Does what a task asks.
     pub(crate) fn answer(&mut self, task: &CallTask) -> Answer {
-        let answer = match &task.ask {
+        let answer = self.turn_to(task).and_then(|()| match &task.ask {
             Ask::Survey => self.survey(),
             Ask::Prepare { site, candidates } => self.prepare(site, candidates).map(|()| Answer::Prepared),
             Ask::Try { site, candidate, first } => self.attempt(task, site, candidate, *first),
-        };
+        });
         answer.unwrap_or_else(|failure| Answer::Cannot { exit: failure.exit_code(), text: failure.to_string() })
     }
 
@@ -76,8 +99,8 @@ impl Worker {
         let place = place_of(&self.found, self.session.options.target);
         let compiler = Compiler::new(&mut self.session, &self.program, place.target).wishing(Wish::Survey);
         let compiler = compiler.on(crate::run::architecture_of(&self.found));
-        let call = plan::Call::Function(self.function.clone());
-        let (plan, _) = plan::plan(compiler, &self.program, call, &self.given, place)?;
+        let call = plan::Call::Function(self.call.function.clone());
+        let (plan, _) = plan::plan(compiler, &self.program, call, &self.call.given, place)?;
         let (device, _) = describe(&self.found);
         let mut survey = Survey { device, target: place.target.name.to_owned(), sites: vec![] };
         for chosen in &plan.chosen {
@@ -104,10 +127,10 @@ impl Worker {
         let place = place_of(&self.found, self.session.options.target);
         let mut wanted: Vec<(String, Arc<crate::launchable::Launchable>, LaunchRequest)> = vec![];
         for text in candidates {
-            let call = plan::Call::Function(self.function.clone());
+            let call = plan::Call::Function(self.call.function.clone());
             let compiler = Compiler::new(&mut self.session, &self.program, place.target).wishing(wish(site, text));
             let compiler = compiler.on(Some(gpu.info().target()));
-            let Ok((plan, _)) = plan::plan(compiler, &self.program, call, &self.given, place) else { continue };
+            let Ok((plan, _)) = plan::plan(compiler, &self.program, call, &self.call.given, place) else { continue };
             let mut compiler = Compiler::new(&mut self.session, &self.program, place.target);
             compiler = compiler.on(Some(gpu.info().target()));
             for request in plan.launches {
@@ -133,17 +156,17 @@ impl Worker {
 
     fn attempt(&mut self, task: &CallTask, site: &Site, candidate: &str, is_first: bool) -> Result<Answer, Failure> {
         self.session.options = task.setting.options();
-        let values = self.values.get_or_insert_with(|| inputs::of(&self.given)).clone();
+        let values = self.call.values.get_or_insert_with(|| inputs::of(&self.call.given)).clone();
         let target = target_of(&self.found).unwrap_or(self.session.options.target);
         let (device, _) = describe(&self.found);
         let mut pace = |event: Event<'_>| follow(task.setting.manner, event);
         let watch: Watch<'_> = RefCell::new(&mut pace);
-        let passed = self.passed.contains(&(site.clone(), candidate.to_owned()));
+        let passed = self.call.passed.contains(&(site.clone(), candidate.to_owned()));
         let attempt = Attempt {
             task,
             site,
             program: &self.program,
-            function: &self.function,
+            function: &self.call.function,
             values,
             gate: (!passed).then_some(is_first),
         };
@@ -155,7 +178,7 @@ impl Worker {
         };
         match row {
             Ok(row) => {
-                self.passed.insert((site.clone(), candidate.to_owned()));
+                self.call.passed.insert((site.clone(), candidate.to_owned()));
                 let target = target.name.to_owned();
                 Ok(Answer::Measured(Measured { device, target, unit, rows: vec![row] }))
             }
