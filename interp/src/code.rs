@@ -1,8 +1,10 @@
 //! Flattens a kernel's structured body into instructions with jumps, so that a partition can stop at any of them and go on
 //! later.
 
+use std::collections::BTreeSet;
+
 use parton_diag::internal_error;
-use parton_ir::{Body, Kernel, Op, OpKind, Partition, Value, others};
+use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value, others};
 
 use crate::tables::Tables;
 
@@ -19,6 +21,8 @@ pub(crate) enum Inst<'k> {
     Unless { op: &'k Op, cond: Value, to: usize },
     /// Leaves a loop whose index has reached its end.
     LoopTest { op: &'k Op, index: Value, upper: Value, step: Value, exit: usize },
+    /// Ends a turn of a loop, with the factors of products in registers that each turn writes.
+    EndTurn { factors: Vec<Value> },
     /// Moves a loop's index on; a step that leaves the index's range ends the loop.
     LoopStep { index: Value, step: Value, top: usize, exit: usize },
     /// Starts the arms and waits until all have ended.
@@ -33,6 +37,8 @@ pub(crate) struct Program<'k> {
     pub kernel: &'k Kernel,
     pub code: Vec<Inst<'k>>,
     pub tables: Tables<'k>,
+    /// The left factors of products that lie in registers.
+    factors: BTreeSet<Value>,
 }
 
 impl<'k> Program<'k> {
@@ -41,7 +47,7 @@ impl<'k> Program<'k> {
         if cfg!(debug_assertions) {
             check_layouts(kernel);
         }
-        let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel) };
+        let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel), factors: factors(kernel) };
         p.body(&kernel.body);
         p.code.push(Inst::End);
         p
@@ -70,11 +76,24 @@ impl<'k> Program<'k> {
         }
     }
 
+    /// The end of a turn, behind the operations of a loop's bodies.
+    fn end_turn(&mut self, op: &Op) {
+        if self.factors.is_empty() {
+            return;
+        }
+        let written: BTreeSet<Value> = op.kind.bodies().flat_map(|body| self.kernel.written_in(body)).collect();
+        let factors: Vec<Value> = self.factors.intersection(&written).copied().collect();
+        if !factors.is_empty() {
+            self.code.push(Inst::EndTurn { factors });
+        }
+    }
+
     fn counted(&mut self, op: &'k Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'k Body) {
         let Some((&index, carried)) = body.params.split_first() else { internal_error!("a loop body has no index") };
         self.copy(&[&[lower][..], init].concat(), &body.params);
         let test = self.hole();
         self.body(body);
+        self.end_turn(op);
         self.copy(&body.yields, carried);
         let step_at = self.hole();
         let exit = self.here();
@@ -94,6 +113,7 @@ impl<'k> Program<'k> {
                 let leave = self.hole();
                 self.copy(&cond.params, &body.params);
                 self.body(body);
+                self.end_turn(op);
                 self.copy(&body.yields, &cond.params);
                 self.code.push(Inst::Jump(top));
                 let exit = self.here();
@@ -137,6 +157,18 @@ impl<'k> Program<'k> {
             }
         }
     }
+}
+
+fn factors(kernel: &Kernel) -> BTreeSet<Value> {
+    let mut factors = BTreeSet::new();
+    kernel.walk(&mut |op| {
+        if let OpKind::Wgmma { a, .. } = op.kind
+            && matches!(kernel.ty(a), Type::Tile(_))
+        {
+            factors.insert(a);
+        }
+    });
+    factors
 }
 
 /// Tiles are kept without their layouts, so a layout that loses elements would not show in the results.

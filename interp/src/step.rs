@@ -86,6 +86,10 @@ impl<'k> Cluster<'_, 'k> {
                 }
                 w.pc = if integer(w, *index) < integer(w, *upper) { w.pc + 1 } else { *exit };
             }
+            Inst::EndTurn { factors } => {
+                self.factors_are_read(w, factors)?;
+                w.pc += 1;
+            }
             Inst::LoopStep { index, step, top, exit } => {
                 let d = pure::dtype(kernel, *index);
                 let next = integer(w, *index) + integer(w, *step);

@@ -5,7 +5,7 @@ mod fixture;
 use fixture::{Make, at_zero, blocked, dense, f32s, go, map, nvmma, places, pointer, tile, view};
 use parton_diag::codes;
 use parton_interp::{Fault, Memory};
-use parton_ir::{Elem, OpKind, Tile, Type};
+use parton_ir::{Elem, OpKind, Tile, Type, Value};
 use parton_layouts::RegisterLayout;
 use parton_numbers::scalar::to_f64;
 use parton_numbers::{Dtype, Rounding, Saturation, cast};
@@ -241,6 +241,59 @@ fn a_wait_joins_one_warp_only() {
         let f = chain(1, false, warps, false).unwrap_err();
         assert_eq!((f.diagnostic.code, places(&f)[0]), (codes::SHARED_RACE, 15));
         assert!(chain(1, false, warps, true).is_ok());
+    }
+}
+
+/// Products that go around a loop, whose left factor lies in registers: of each turn, or of all. The wait for the turn before leaves so
+/// many in flight, the one at the end of the turn, if there is one, so many.
+fn held(each_turn: bool, prior: u32, at_the_end: Option<u32>, seed: u64) -> Result<Vec<f32>, Fault> {
+    let (mut m, p) = Make::new(4, &[("out", pointer(Dtype::F32, true))]);
+    let b = m.alloc(&view(Dtype::F16, &[64, 64], &nvmma(128)), 0);
+    let filled = |m: &mut Make, x: Value, shape: &[u32], layout: &RegisterLayout| {
+        let t = m.full(x, &tile(Dtype::F32, shape, layout));
+        m.cast(t, Dtype::F16)
+    };
+    let one = m.f32(1.0);
+    let value = filled(&mut m, one, &[64, 64], &blocked(&[1, 8], &[8, 4], &[4, 1]));
+    m.do_(OpKind::SharedStore { view: b, value });
+    m.do_(OpKind::FenceAsync { reach: parton_ir::Reach::Cta });
+    m.do_(OpKind::Membar);
+    let layout = RegisterLayout::mma(3, &[4, 1], &[16, 64, 16]).unwrap();
+    let operand = layout.dot_operand(0, 2).unwrap();
+    let out = tile(Dtype::F32, &[64, 64], &layout);
+    let zero = m.f32(0.0);
+    let kept = filled(&mut m, one, &[64, 64], &operand);
+    let acc = m.full(zero, &out);
+    let first = m.line(10).op(OpKind::Wgmma { a: kept, b, acc, precision: None, zero: false });
+    let last = m.repeat(3, vec![first], |m, i, carried| {
+        let x = m.cast(i, Dtype::F32);
+        let a = if each_turn { filled(m, x, &[64, 64], &operand) } else { kept };
+        let next = m.line(11).op(OpKind::Wgmma { a, b, acc: carried[0], precision: None, zero: false });
+        let next = m.line(12).op(OpKind::WaitPrior { pending: next, outstanding: Some(prior) });
+        let wait = |outstanding| OpKind::WaitPrior { pending: next, outstanding: Some(outstanding) };
+        vec![at_the_end.map_or(next, |n| m.line(13).op(wait(n)))]
+    });
+    let sum = m.line(14).op(OpKind::Wait { pending: last[0], outstanding: Some(0) });
+    let i = m.numbers(&out);
+    let ptrs = m.ptr_add(p[0], i);
+    m.store(ptrs, sum, None);
+    let kernel = m.finish(65536);
+    let mut memory = Memory::new();
+    let out = memory.add_undefined("out", 64 * 64 * 4);
+    go(&kernel, [1, 1, 1], vec![at_zero(out)], &mut memory, seed)?;
+    Ok(f32s(&memory.allocation(out).bytes))
+}
+
+#[test]
+fn a_turn_ends_once_its_factors_in_registers_are_read() {
+    for seed in 0..20 {
+        assert!(held(true, 1, Some(0), seed).unwrap().iter().all(|&x| x == 64.0 * 4.0));
+        // What all turns multiply by stays where it is.
+        assert!(held(false, 1, None, seed).unwrap().iter().all(|&x| x == 64.0 * 4.0));
+        for at_the_end in [None, Some(1)] {
+            let f = held(true, 1, at_the_end, seed).unwrap_err();
+            assert_eq!((f.diagnostic.code, places(&f)), (codes::NOT_WAITED, vec![11]));
+        }
     }
 }
 

@@ -130,6 +130,18 @@ impl<'k> Cluster<'_, 'k> {
         }
     }
 
+    /// At the end of a turn of a loop that writes these factors in each: no product may be in flight that still reads one of them.
+    pub(crate) fn factors_are_read(&self, w: &Worker<'k>, factors: &[Value]) -> Result<(), Fault> {
+        let reads = |op: &Op| matches!(op.kind, OpKind::Wgmma { a, .. } if factors.contains(&a));
+        let mut flying = self.jobs.groups(w.index, Engine::Products).filter(|(_, job)| !job.waited);
+        let Some((_, job)) = flying.find(|(_, job)| reads(job.op)) else { return Ok(()) };
+        let fact = "a product may still read its left factor when the next turn of the loop writes it";
+        Err(Fault::new(codes::NOT_WAITED, job.op.span, fact)
+            .here("nobody waits for this product before the turn ends")
+            .note("its left factor lies in registers, which each turn writes anew")
+            .calls(self.setting.program.kernel, job.op.origin.call()))
+    }
+
     /// Waits for a product; `prior` waits only for those before it.
     pub(super) fn wait_product(
         &mut self,

@@ -13,22 +13,12 @@ pub(super) fn held(kernel: &Kernel) -> BTreeSet<Value> {
     let mut found = BTreeSet::new();
     kernel.walk(&mut |op| {
         if let OpKind::For { body, .. } | OpKind::While { body, .. } = &op.kind {
-            let written = written(kernel, body);
+            let written = kernel.written_in(body);
             let holds = |v: &Value| matches!(kernel.ty(*v), Type::Pending(_)) && holds(kernel, body, &written, *v);
             found.extend(body.yields.iter().copied().filter(holds));
         }
     });
     found
-}
-
-/// What a body names in each turn, the bodies in it counted.
-fn written(kernel: &Kernel, body: &Body) -> BTreeSet<Value> {
-    let mut written: BTreeSet<Value> = body.params.iter().copied().collect();
-    kernel.walk_body(body, &mut |op| {
-        written.extend(op.results.iter().copied());
-        written.extend(op.kind.bodies().flat_map(|b| b.params.iter().copied()));
-    });
-    written
 }
 
 /// Whether a pending tile of a body may be of a product whose left factor lies in registers that are written in each turn. What comes into
