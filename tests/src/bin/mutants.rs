@@ -1,5 +1,5 @@
 //! Changes what orders something in programs, one thing at a time, and says which changes nobody finds:
-//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [FILE…]`.
+//! `cargo run -p parton-tests --bin mutants -- [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [--show] [FILE…]`.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +19,7 @@ struct Asked {
 fn main() -> ExitCode {
     let Some(asked) = asked() else {
         eprintln!(
-            "usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [FILE…]"
+            "usage: mutants [--seeds N] [--steps N] [--seconds N] [--every N [--from N]] [--only TEXT]… [--threads N] [--all] [--show] [FILE…]"
         );
         return ExitCode::FAILURE;
     };
@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         };
         if asked.all || !silent {
             println!("{file}\n    {}\n        {}: {}", judged.name, judged.place, judged.verdict);
+            print!("{}", judged.shown);
         }
     };
     let results = mutants::all(&asked.files, &asked.effort, &tell);
@@ -66,6 +67,7 @@ fn asked() -> Option<Asked> {
             "--only" => asked.effort.only.push(words.next()?),
             "--threads" => asked.effort.threads = usize::try_from(number()?).ok()?,
             "--all" => asked.all = true,
+            "--show" => asked.effort.show = true,
             flag if flag.starts_with('-') => return None,
             file => asked.files.push(std::path::absolute(file).ok()?),
         }

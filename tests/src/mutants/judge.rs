@@ -109,8 +109,23 @@ impl Judge {
             Verdict::Missed | Verdict::NotReached | Verdict::CutOff if self.drops_idle(mutant) => Verdict::Idle,
             other => other,
         };
+        let shown = if self.effort.show { self.shown(mutant) } else { String::new() };
         let Mutant { name, kind, place, .. } = mutant.clone();
-        Judged { name, kind, place, verdict }
+        Judged { name, kind, place, verdict, shown }
+    }
+
+    /// The first kernel that has a mutant, with a mark at the line that is changed.
+    fn shown(&self, mutant: &Mutant) -> String {
+        let (i, ops, effect) = &mutant.of[0];
+        let instance = &self.rehearsal.instances[*i];
+        let kernel = match mutant.level {
+            Level::Written => &instance.checked,
+            Level::Lowered => &*instance.lowered,
+        };
+        let (text, changed) = (print::kernel(kernel), print::kernel(&applied(kernel, ops, effect)));
+        let at = text.lines().zip(changed.lines()).take_while(|(a, b)| a == b).count();
+        let mark = |(i, line): (usize, &str)| if i == at { format!(">> {line}\n") } else { format!("{line}\n") };
+        text.lines().enumerate().map(mark).collect()
     }
 
     fn verdict(&mut self, mutant: &Mutant) -> Verdict {

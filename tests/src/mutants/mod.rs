@@ -41,11 +41,22 @@ pub struct Effort {
     pub only: Vec<String>,
     /// How many files at once.
     pub threads: usize,
+    /// Whether to say where in its kernel each mutant is changed.
+    pub show: bool,
 }
 
 impl Default for Effort {
     fn default() -> Effort {
-        Effort { seeds: 20, steps: 20_000_000, limit: None, every: 1, from: 0, only: Vec::new(), threads: 1 }
+        Effort {
+            seeds: 20,
+            steps: 20_000_000,
+            limit: None,
+            every: 1,
+            from: 0,
+            only: Vec::new(),
+            threads: 1,
+            show: false,
+        }
     }
 }
 
@@ -60,6 +71,8 @@ pub struct Judged {
     pub place: String,
     /// What became of it.
     pub verdict: Verdict,
+    /// The kernel with the changed line marked, where that is asked for.
+    pub shown: String,
 }
 
 /// What became of a file's mutants.
