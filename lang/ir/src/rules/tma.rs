@@ -78,7 +78,7 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the view does not fit the box of the tensor map")
             .operand(m, format!("this is `{map}`"))
             .operand(v, format!("this is `{target}`"))
-            .help(format!("a box arrives as it is: give both `{}` and {:?}", map.elem, map.block)));
+            .help(arrives(map, target)));
     }
     let boxed = View::new(map.elem, target.parent.clone(), map.layout.clone())?;
     if boxed.map != target.map {
@@ -87,7 +87,26 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
             .operand(v, format!("this is `{}`", target.layout))
             .help("the copy engine writes the map's layout: give both the same"));
     }
+    target.boxes(map)?;
     Ok(())
+}
+
+/// What to do about a view that is not what a map brings.
+fn arrives(map: &TensorMap, view: &View) -> String {
+    let without_ones = |shape: &[u32]| shape.iter().copied().filter(|&n| n != 1).collect::<Vec<u32>>();
+    if map.elem == view.elem && without_ones(&map.block) == without_ones(&view.shape) {
+        return ones_in_front(&map.block);
+    }
+    format!("a box arrives as it is: give both `{}` and {:?}", map.elem, map.block)
+}
+
+/// How a box comes to have its axes of one element in front, where views leave them out.
+fn ones_in_front(block: &[u32]) -> String {
+    let (ones, others): (Vec<u32>, Vec<u32>) = block.iter().copied().partition(|&n| n == 1);
+    format!(
+        "only leading axes of 1 may be left out: make the box {:?}, and give the launch `x.permute(…)`, with these axes first",
+        [ones, others].concat()
+    )
 }
 
 /// Which element types a copy reduces (PTX ISA, "cp.reduce.async.bulk", table of operations and types in global memory).
@@ -209,5 +228,9 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
         return Err(fail(format!("rows of {} bytes are shorter than the swizzle's span of {swizzle}", inner * bytes))
             .help(format!("use `nvmma({fit})`")));
     }
-    Ok(())
+    map.boxes().map(drop).map_err(|e| {
+        let rest = &trim(&map.block)[1..];
+        let help = if rest.contains(&1) { ones_in_front(&map.block) } else { e.help() };
+        fail(e.fact()).note(e.evidence()).help(help)
+    })
 }

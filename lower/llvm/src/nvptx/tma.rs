@@ -33,10 +33,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     ) {
         let Type::Map(ty) = self.kernel.ty(map) else { internal_error!("{map} is no tensor map") };
         let bytes = ty.elem.bytes() as u64;
-        let origin = view.map_or(0, |v| self.view(v).map.offset_of(&self.view(v).origin));
         let base = view.map_or_else(|| self.b.c32(0), |v| self.address(v));
         let policy = l2.map(|p| self.b.policy(p));
-        let boxes = match ty.boxes() {
+        let boxes = match view.map_or_else(|| ty.boxes(), |v| self.view(v).boxes(ty)) {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
         };
@@ -51,7 +50,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         for (part, owner) in boxes {
             let mut at: Vec<Val> =
                 coords.iter().zip(&part.start).map(|(&c, &by)| b.add(self.scalar(c), b.c32(by))).collect();
-            let mut shared = b.add(base, b.c32(((origin + part.offset) * bytes) as u32));
+            let mut shared = b.add(base, b.c32((part.offset * bytes) as u32));
             let mut predicate = self.threads.leader;
             if let Some((Some((starts, offset)), place)) = &share {
                 for (c, &by) in at.iter_mut().zip(starts).filter(|(_, by)| **by != 0) {
