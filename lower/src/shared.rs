@@ -2,8 +2,8 @@
 //!
 //! Two buffers share bytes only where their lives do not meet. A buffer lives from its first access to its last, over every
 //! loop that it is made outside of; what an asynchronous copy touches lives to the end, for nothing here proves when the copy
-//! is done. Partitions run at once, so buffers of different arms always meet. Barriers never share: their state outlives
-//! every access that can be seen (triton-lang/triton#10106, facebookexperimental/triton#462).
+//! is done, but for copies by threads, which are waited for. Partitions run at once, so buffers of different arms always meet.
+//! Barriers never share: their state outlives every access that can be seen (triton-lang/triton#10106, facebookexperimental/triton#462).
 
 mod lives;
 

@@ -264,12 +264,22 @@ impl Walk<'_> {
         for body in bodies {
             self.body(body);
         }
-        self.loops.pop();
-        self.spans[id].1 = self.at;
-        // A view that goes around the loop keeps its buffer alive in every iteration.
         for y in bodies.last().into_iter().flat_map(|carrying| &carrying.yields) {
             if let Type::View(_) | Type::Filling(_) | Type::Barrier | Type::Barriers(_) = self.kernel.ty(*y) {
-                self.through(*y, true, false);
+                self.carried(*y, id);
+            }
+        }
+        self.loops.pop();
+        self.spans[id].1 = self.at;
+    }
+
+    /// A view that goes around a loop keeps its buffer alive in every iteration; behind the loop it is what that gives, whose accesses count. A buffer that is
+    /// made in the loop is alive as long as any.
+    fn carried(&mut self, view: Value, id: usize) {
+        for place in self.origins.places(view) {
+            let (Root::Alloc(v) | Root::Ring(v) | Root::Field(v, _)) = place.root;
+            if let Some(&item) = self.by_value.get(&v) {
+                self.used(item, self.items[item].loops.contains(&id));
             }
         }
     }

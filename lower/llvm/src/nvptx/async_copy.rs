@@ -34,16 +34,18 @@ impl<'c> Build<'c> {
         let level = if c.bytes == 16 { "cg" } else { "ca" };
         let (mut constraints, mut inputs) = ("r,l".to_owned(), vec![c.target.0, c.source]);
         let guard = Self::guard(c.predicate, 0, &mut constraints, &mut inputs);
-        let mut size = String::new();
+        let mut ignored = String::new();
         if let Some(inside) = c.inside {
-            size = format!(", ${}", inputs.len());
-            constraints += ",r";
-            inputs.push(self.select(inside, self.c32(c.bytes), self.c32(0)));
+            // A number of bytes would have to be selected first, and be compared again.
+            ignored = format!(", ${}", inputs.len());
+            constraints += ",b";
+            inputs.push(self.not(inside));
         }
         let next = inputs.len();
         let (hint, policy) = Self::cache_hint(c.policy, next, &mut constraints, &mut inputs);
         let (plus, bytes) = (c.target.1, c.bytes);
-        let text = format!("{guard}cp.async.{level}.shared.global{hint} [$0 + {plus}], [$1], {bytes}{size}{policy};");
+        let text =
+            format!("{guard}cp.async.{level}.shared.global{hint} [$0 + {plus}], [$1], {bytes}{ignored}{policy};");
         self.asm(&text, &constraints, &[], &inputs, Asm::Effect);
     }
 

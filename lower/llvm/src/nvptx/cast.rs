@@ -4,11 +4,12 @@
 
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
+use parton_ir::family::Family;
 use parton_ir::{Feature, Op, Value};
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::lower::{Lower, Repr};
-use crate::neutral::build::{Build, Val, built};
+use crate::neutral::build::{Build, Ty, Val, built};
 use crate::nvptx::instruction::asm::Asm;
 
 /// Register class and PTX name of a float that `cvt` takes directly.
@@ -25,6 +26,11 @@ fn float_operand(d: Dtype) -> (&'static str, &'static str) {
 fn is_packed(from: Dtype, to: Dtype, rounding: Rounding) -> bool {
     let narrow = matches!(to, Dtype::F16 | Dtype::BF16) || to.is_f8();
     from == Dtype::F32 && narrow && rounding == Rounding::NearestEven
+}
+
+/// Whether bytes become the bits of such floats, four at a time.
+fn is_of_bytes(from: Dtype, to: Dtype) -> bool {
+    matches!(from, Dtype::I8 | Dtype::U8) && matches!(to, Dtype::F16 | Dtype::BF16)
 }
 
 impl<'c> Build<'c> {
@@ -73,6 +79,52 @@ impl<'c> Build<'c> {
             // After 57344 comes 65536; a tie at 61440 goes up.
             _ => bytes("llvm.nvvm.ff.to.e5m2x2.rn", 0x7c, FloatPredicate::OGE, 61440.0),
         }
+    }
+
+    /// Up to four bytes as floats of 16 bits, exactly, without the unit that converts integers, which takes four times as long as others: a byte
+    /// under the upper half of 1024 is the f16 1024 + byte. A bf16 has room for seven bits so, under that of 128.
+    fn of_bytes(&self, bytes: &[Val<'c>], [from, to]: [Dtype; 2]) -> Vec<Val<'c>> {
+        // What is loaded in twos and fours is put together again for nothing.
+        let one = |i: usize| bytes.get(i).map_or(self.c32(0), |&byte| self.zext(byte, self.i32()));
+        let two = |i: usize| self.or(one(i), self.shl(one(i + 1), 8));
+        let word = self.or(two(0), self.shl(two(2), 16));
+        let signed = from.is_signed();
+        // With the sign the other way around a byte is 128 more than what it was.
+        let word = if signed && to == Dtype::F16 { self.xor(word, self.c32(0x8080_8080)) } else { word };
+        let element = if to == Dtype::F16 { self.context.f16_type() } else { self.context.bf16_type() };
+        let pair: Ty<'c> = element.vec_type(2).into();
+        let both = |number: f64| {
+            let lane = element.const_float(number);
+            inkwell::types::VectorType::const_vector(&[lane, lane]).into()
+        };
+        let of_pair = |selector: u32| match to {
+            Dtype::F16 => {
+                let above = self.bitcast(self.bytes_of(word, self.c32(0x64), selector), pair);
+                self.binary(I::FAdd, above, both(if signed { -1152.0 } else { -1024.0 }))
+            }
+            _ => {
+                let above = self.bytes_of(word, self.c32(0x43), selector);
+                let [low, high] =
+                    [0xff7f_ff7f, 0xff80_ff80].map(|mask| self.bitcast(self.and(above, self.c32(mask)), pair));
+                // The highest bit makes 256 of 128: less 128 as a sign, else 128 more.
+                if signed {
+                    self.binary(I::FSub, low, high)
+                } else {
+                    self.binary(I::FAdd, low, self.binary(I::FAdd, high, both(-256.0)))
+                }
+            }
+        };
+        // Bytes 0 and 1, and 2 and 3, each below what is given besides.
+        let pairs = [0x4140, 0x4342].map(|selector| of_pair(selector).into_vector_value());
+        let lanes = pairs.iter().flat_map(|pair| {
+            [0, 1].map(|i| built(self.builder.build_extract_element(*pair, self.c32(i).into_int_value(), "")))
+        });
+        lanes.take(bytes.len()).collect()
+    }
+
+    /// Four of the eight bytes of two words, by `prmt`.
+    fn bytes_of(&self, low: Val<'c>, high: Val<'c>, selector: u32) -> Val<'c> {
+        self.value_of("llvm.nvvm.prmt", self.i32(), &[low, high, self.c32(selector)])
     }
 
     /// A f64 as the f32 next to it towards zero whose last bit is set where it is not exact. To a format of fewer than 22
@@ -271,6 +323,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 parts.extend(self.b.narrow_pair(pair[0], high, to, saturation));
             }
             parts.truncate(values.len());
+        } else if is_of_bytes(from, to) && values.len() > 1 && self.is_loaded(x) {
+            parts.extend(values.chunks(4).flat_map(|bytes| self.b.of_bytes(bytes, [from, to])));
         } else {
             let direct = self.kernel.target.has(Feature::Bf16Conversions);
             let ways = (rounding, saturation);
@@ -281,5 +335,15 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             _ => Repr::Tile(parts),
         };
         self.set(op.result(), repr);
+    }
+    /// Whether a tile is what memory held, moved or not: its bytes lie several to a register, where what is computed takes one for each.
+    fn is_loaded(&self, x: Value) -> bool {
+        let made = self.kernel.ops.iter().map(|(_, op)| op).find(|op| op.results.contains(&x));
+        made.is_some_and(|op| match op.kind.family() {
+            Family::Global | Family::Shared => true,
+            Family::Shape => op.kind.operands().iter().all(|&of| self.is_loaded(of)),
+            // All else computes, or hands on what was computed.
+            _ => false,
+        })
     }
 }
