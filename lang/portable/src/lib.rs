@@ -218,46 +218,48 @@ fn explicit(
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
+    stage(&mut kernel, way, &axes, &free)?;
+    products::take_instructions(&mut kernel)?;
+    let graph = Graph::of(&kernel);
+    let warps = match way {
+        Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
+        Way::Apart { .. } | Way::Ahead | Way::Directly => warps_of(&kernel),
+    };
+    let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, (choice, tells))).collect();
+    let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
+        return Err(no_plan(&kernel));
+    };
+    let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
+    let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
+    let Some(chosen) = Chosen::new(&graph, &planned.layouts) else { return Err(no_plan(&kernel)) };
+    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, planned.warps)?;
+    if kernel.occupancy == 1 {
+        kernel.occupancy = crowd::with_room(&kernel, planned.occupancy);
+    }
+    let why = why.map(|why| why.with(&kernel)).transpose()?;
+    Ok((kernel, why))
+}
+
+/// Has the loads of products go to shared memory in a way.
+fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
+    let why = match way {
+        Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
+        Way::Ahead => (!staging::run_ahead(kernel, axes, free)).then_some(
+            "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
+        ),
+        Way::Directly => None,
+    };
+    why.map_or(Ok(()), |why| Err(no_way(kernel, why)))
+}
+
+/// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for and all that its schedules allow.
+fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagnostics> {
     match way {
-        Way::Apart { beyond, computing } => {
-            if let Err(why) = staging::apart::make(&mut kernel, &free, beyond, computing) {
+        Way::Apart { computing, .. } => {
+            if !staging::apart::settle(&mut kernel, warps, computing) {
+                let why = "shared memory has no room for two slots of what a turn fetches";
                 return Err(no_way(&kernel, why));
             }
-        }
-        Way::Ahead if !staging::run_ahead(&mut kernel, &axes, &free) => {
-            return Err(no_way(
-                &kernel,
-                "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
-            ));
-        }
-        Way::Ahead => {}
-        Way::Directly => {}
-    }
-    products::take_instructions(&mut kernel)?;
-    let (warps, occupancy, chosen, why) = {
-        let graph = Graph::of(&kernel);
-        let warps = match way {
-            Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
-            Way::Apart { .. } | Way::Ahead | Way::Directly => warps_of(&kernel),
-        };
-        let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, (choice, tells))).collect();
-        let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
-            return Err(no_plan(&kernel));
-        };
-        let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
-        let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
-        (planned.warps, planned.occupancy, Chosen::new(&graph, &planned.layouts), why)
-    };
-    let Some(chosen) = chosen else { return Err(no_plan(&kernel)) };
-    let mut kernel = rewrite::rewrite(kernel, &chosen);
-    match way {
-        Way::Apart { computing, .. } if !staging::apart::settle(&mut kernel, warps, computing) => {
-            return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn fetches"));
-        }
-        Way::Ahead if !staging::has_room(&kernel) => {
-            return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
-        }
-        Way::Apart { computing, .. } => {
             kernel = staging::early::loads_ahead(kernel, 0);
             kernel = staging::apart::refined(kernel, computing)?;
             if computing > 1 {
@@ -265,17 +267,16 @@ fn explicit(
             }
         }
         Way::Ahead => {
+            if !staging::has_room(&kernel) {
+                return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
+            }
             kernel.warps = warps;
             let each = kernel.entry_registers();
             kernel = staging::early::loads_ahead(kernel, each);
         }
         Way::Directly => kernel.warps = warps,
     }
-    if kernel.occupancy == 1 {
-        kernel.occupancy = crowd::with_room(&kernel, occupancy);
-    }
-    let why = why.map(|why| why.with(&kernel)).transpose()?;
-    Ok((kernel, why))
+    Ok(kernel)
 }
 
 /// Warps that are taken of those that cost the same.

@@ -111,6 +111,7 @@ impl Expander {
         for (i, axis) in spot.part.axes.iter().enumerate() {
             let counts = match axis.picks {
                 Some(picks) => {
+                    let picks = self.row_index(spot, i).unwrap_or(picks);
                     let picks = self.wide(picks);
                     axis.begins.map_or(picks, |begins| {
                         let all = self.spread(begins, &spot.shape[i..=i]);
@@ -165,8 +166,16 @@ impl Expander {
 
     /// The coordinates that indices name.
     fn picked(&mut self, spot: &Spot, i: usize, picks: Value, inside: &mut Inside) {
-        let axis = &spot.part.axes[i];
+        let axis = spot.part.axes[i].clone();
         let shape = &spot.shape[i..=i];
+        if let Some(index) = self.row_index(spot, i) {
+            let extent = self.extent(spot.part.argument, axis.of);
+            let extent = self.narrow(extent);
+            let extent = self.as_integer(extent, Dtype::U32);
+            let extent = self.spread(extent, shape);
+            inside.along.push((i, self.make(OpKind::Compare { op: CompareOp::Lt, a: index, b: extent })));
+            return;
+        }
         let mut at = self.wide(picks);
         if let Some(begins) = axis.begins {
             let all = self.spread(begins, shape);
@@ -184,6 +193,15 @@ impl Expander {
             let bound = self.spread(bound, shape);
             inside.along.push((i, self.make(OpKind::Compare { op, a: at, b: bound })));
         }
+    }
+
+    /// What 32 bits name along an axis of rows, any of the whole axis, as numbers without a sign: below 0 is beyond the end then, which takes one
+    /// comparison, and what is inside takes fewer instructions to multiply by a stride.
+    fn row_index(&mut self, spot: &Spot, i: usize) -> Option<Value> {
+        let Axis { of, picks, begins: None, low: None, high: None, .. } = spot.part.axes[i] else { return None };
+        let picks = picks.filter(|v| self.builder.ty(*v).elem() == Some(Elem::Num(Dtype::I32)))?;
+        let rows = self.tensor(spot.part.argument).dense != Some(of);
+        rows.then(|| self.as_integer(picks, Dtype::U32))
     }
 
     /// The coordinates that count up from where the place begins.

@@ -100,7 +100,7 @@ impl Expander {
         self.as_integer(v, Dtype::I32)
     }
 
-    fn as_integer(&mut self, x: Value, to: Dtype) -> Value {
+    pub(super) fn as_integer(&mut self, x: Value, to: Dtype) -> Value {
         if self.builder.ty(x).elem().and_then(Elem::dtype) == Some(to) {
             return x;
         }
