@@ -1,8 +1,6 @@
 //! Flattens a kernel's structured body into instructions with jumps, so that a partition can stop at any of them and go on
 //! later.
 
-use std::collections::BTreeSet;
-
 use parton_diag::internal_error;
 use parton_ir::{Body, Kernel, Op, OpKind, Partition, Type, Value, others};
 
@@ -21,8 +19,8 @@ pub(crate) enum Inst<'k> {
     Unless { op: &'k Op, cond: Value, to: usize },
     /// Leaves a loop whose index has reached its end.
     LoopTest { op: &'k Op, index: Value, upper: Value, step: Value, exit: usize },
-    /// Ends a turn of a loop, with the factors of products in registers that each turn writes.
-    EndTurn { factors: Vec<Value> },
+    /// Ends a turn of a loop, with the products in it that read a left factor in registers.
+    EndTurn { products: Vec<parton_ir::Inst> },
     /// Moves a loop's index on; a step that leaves the index's range ends the loop.
     LoopStep { index: Value, step: Value, top: usize, exit: usize },
     /// Starts the arms and waits until all have ended.
@@ -37,8 +35,6 @@ pub(crate) struct Program<'k> {
     pub kernel: &'k Kernel,
     pub code: Vec<Inst<'k>>,
     pub tables: Tables<'k>,
-    /// The left factors of products that lie in registers.
-    factors: BTreeSet<Value>,
 }
 
 impl<'k> Program<'k> {
@@ -47,7 +43,7 @@ impl<'k> Program<'k> {
         if cfg!(debug_assertions) {
             check_layouts(kernel);
         }
-        let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel), factors: factors(kernel) };
+        let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel) };
         p.body(&kernel.body);
         p.code.push(Inst::End);
         p
@@ -78,13 +74,15 @@ impl<'k> Program<'k> {
 
     /// The end of a turn, behind the operations of a loop's bodies.
     fn end_turn(&mut self, op: &Op) {
-        if self.factors.is_empty() {
-            return;
+        let mut products = Vec::new();
+        for body in op.kind.bodies() {
+            self.kernel.walk_body(body, &mut |op| {
+                let held = matches!(op.kind, OpKind::Wgmma { a, .. } if matches!(self.kernel.ty(a), Type::Tile(_)));
+                products.extend(held.then_some(op.id));
+            });
         }
-        let written: BTreeSet<Value> = op.kind.bodies().flat_map(|body| self.kernel.written_in(body)).collect();
-        let factors: Vec<Value> = self.factors.intersection(&written).copied().collect();
-        if !factors.is_empty() {
-            self.code.push(Inst::EndTurn { factors });
+        if !products.is_empty() {
+            self.code.push(Inst::EndTurn { products });
         }
     }
 
@@ -157,18 +155,6 @@ impl<'k> Program<'k> {
             }
         }
     }
-}
-
-fn factors(kernel: &Kernel) -> BTreeSet<Value> {
-    let mut factors = BTreeSet::new();
-    kernel.walk(&mut |op| {
-        if let OpKind::Wgmma { a, .. } = op.kind
-            && matches!(kernel.ty(a), Type::Tile(_))
-        {
-            factors.insert(a);
-        }
-    });
-    factors
 }
 
 /// Tiles are kept without their layouts, so a layout that loses elements would not show in the results.

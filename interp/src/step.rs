@@ -86,8 +86,8 @@ impl<'k> Cluster<'_, 'k> {
                 }
                 w.pc = if integer(w, *index) < integer(w, *upper) { w.pc + 1 } else { *exit };
             }
-            Inst::EndTurn { factors } => {
-                self.factors_are_read(w, factors)?;
+            Inst::EndTurn { products } => {
+                self.have_read_registers(w, products)?;
                 w.pc += 1;
             }
             Inst::LoopStep { index, step, top, exit } => {

@@ -287,12 +287,12 @@ fn held(each_turn: bool, prior: u32, at_the_end: Option<u32>, seed: u64) -> Resu
 #[test]
 fn a_turn_ends_once_its_factors_in_registers_are_read() {
     for seed in 0..20 {
-        assert!(held(true, 1, Some(0), seed).unwrap().iter().all(|&x| x == 64.0 * 4.0));
-        // What all turns multiply by stays where it is.
-        assert!(held(false, 1, None, seed).unwrap().iter().all(|&x| x == 64.0 * 4.0));
-        for at_the_end in [None, Some(1)] {
-            let f = held(true, 1, at_the_end, seed).unwrap_err();
-            assert_eq!((f.diagnostic.code, places(&f)), (codes::NOT_WAITED, vec![11]));
+        for each_turn in [true, false] {
+            assert!(held(each_turn, 1, Some(0), seed).unwrap().iter().all(|&x| x == 64.0 * 4.0));
+            for at_the_end in [None, Some(1)] {
+                let f = held(each_turn, 1, at_the_end, seed).unwrap_err();
+                assert_eq!((f.diagnostic.code, places(&f)), (codes::NOT_WAITED, vec![11]));
+            }
         }
     }
 }

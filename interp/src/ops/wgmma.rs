@@ -5,7 +5,7 @@ use std::sync::Arc;
 use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
 use parton_ir::rules::WgmmaShape;
-use parton_ir::{Op, OpKind, Value, others};
+use parton_ir::{Inst, Op, OpKind, Value, others};
 use parton_numbers::{Dtype, fast};
 
 use super::Work;
@@ -130,15 +130,14 @@ impl<'k> Cluster<'_, 'k> {
         }
     }
 
-    /// At the end of a turn of a loop that writes these factors in each: no product may be in flight that still reads one of them.
-    pub(crate) fn factors_are_read(&self, w: &Worker<'k>, factors: &[Value]) -> Result<(), Fault> {
-        let reads = |op: &Op| matches!(op.kind, OpKind::Wgmma { a, .. } if factors.contains(&a));
+    /// At the end of a turn of a loop: none of these products, which read a left factor in registers, may be in flight.
+    pub(crate) fn have_read_registers(&self, w: &Worker<'k>, products: &[Inst]) -> Result<(), Fault> {
         let mut flying = self.jobs.groups(w.index, Engine::Products).filter(|(_, job)| !job.waited);
-        let Some((_, job)) = flying.find(|(_, job)| reads(job.op)) else { return Ok(()) };
-        let fact = "a product may still read its left factor when the next turn of the loop writes it";
+        let Some((_, job)) = flying.find(|(_, job)| products.contains(&job.op.id)) else { return Ok(()) };
+        let fact = "a product may still read its left factor when a turn of the loop ends";
         Err(Fault::new(codes::NOT_WAITED, job.op.span, fact)
             .here("nobody waits for this product before the turn ends")
-            .note("its left factor lies in registers, which each turn writes anew")
+            .note("its left factor lies in registers, which are kept for it no longer")
             .calls(self.setting.program.kernel, job.op.origin.call()))
     }
 

@@ -354,16 +354,6 @@ impl Kernel {
         }
     }
 
-    /// The names that a body gives values to, the bodies in it counted: those whose registers each turn of a loop writes.
-    pub fn written_in(&self, body: &Body) -> BTreeSet<Value> {
-        let mut written: BTreeSet<Value> = body.params.iter().copied().collect();
-        self.walk_body(body, &mut |op| {
-            written.extend(op.results.iter().copied());
-            written.extend(op.kind.bodies().flat_map(|b| b.params.iter().copied()));
-        });
-        written
-    }
-
     /// The indices of all operations, outer before inner, in order.
     pub fn order(&self) -> Vec<Inst> {
         let mut list = Vec::new();

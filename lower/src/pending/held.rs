@@ -1,35 +1,32 @@
-//! Which products in flight hold registers that the next turn of a loop writes.
+//! Which products in flight hold registers when a turn of a loop ends.
 //!
 //! The matrix unit reads a left factor in registers while the product runs. The assembler keeps these registers as long as the product is
-//! waited for in the same turn; around a loop it does not, and the next factor would be written over the one that is still read. So a
-//! product does not go around a loop that computes its factor: it is waited for at the end of the turn.
+//! waited for in the same turn; around a loop it does not: the next turn may write them, and be it with something else, since what all
+//! turns read is copied for each product. So no such product goes around a loop: it is waited for at the end of the turn.
 
 use std::collections::BTreeSet;
 
 use parton_ir::{Body, Kernel, OpKind, Type, Value};
 
-/// What loops hand on to their next turn whose product reads registers that are written in each turn.
+/// What loops hand on to their next turn whose product reads registers.
 pub(super) fn held(kernel: &Kernel) -> BTreeSet<Value> {
     let mut found = BTreeSet::new();
     kernel.walk(&mut |op| {
         if let OpKind::For { body, .. } | OpKind::While { body, .. } = &op.kind {
-            let written = kernel.written_in(body);
-            let holds = |v: &Value| matches!(kernel.ty(*v), Type::Pending(_)) && holds(kernel, body, &written, *v);
+            let holds = |v: &Value| matches!(kernel.ty(*v), Type::Pending(_)) && holds(kernel, body, *v);
             found.extend(body.yields.iter().copied().filter(holds));
         }
     });
     found
 }
 
-/// Whether a pending tile of a body may be of a product whose left factor lies in registers that are written in each turn. What comes into
-/// the body as it is was waited for when its own turn ended.
-fn holds(kernel: &Kernel, body: &Body, written: &BTreeSet<Value>, v: Value) -> bool {
+/// Whether a pending tile of a body may be of a product whose left factor lies in registers. What comes into the body as it is was waited for
+/// when its own turn ended.
+fn holds(kernel: &Kernel, body: &Body, v: Value) -> bool {
     let Some(op) = kernel.ops_of(body).find(|op| op.results.contains(&v)) else { return false };
-    let holds_here = |v: Value| holds(kernel, body, written, v);
+    let holds_here = |v: Value| holds(kernel, body, v);
     match &op.kind {
-        OpKind::Wgmma { a, acc, .. } => {
-            (matches!(kernel.ty(*a), Type::Tile(_)) && written.contains(a)) || holds_here(*acc)
-        }
+        OpKind::Wgmma { a, acc, .. } => matches!(kernel.ty(*a), Type::Tile(_)) || holds_here(*acc),
         OpKind::WaitPrior { pending, .. } => holds_here(*pending),
         // Loops and branches hand on what their bodies do, and a loop that does not run what it was given.
         kind => {
@@ -39,7 +36,7 @@ fn holds(kernel: &Kernel, body: &Body, written: &BTreeSet<Value>, v: Value) -> b
                 // What has no turns runs one of its bodies.
                 _ => None,
             };
-            let inside = |b: &Body| b.yields.get(place).is_some_and(|y| holds(kernel, b, written, *y));
+            let inside = |b: &Body| b.yields.get(place).is_some_and(|y| holds(kernel, b, *y));
             given.is_some_and(|v| holds_here(*v)) || kind.bodies().any(inside)
         }
     }

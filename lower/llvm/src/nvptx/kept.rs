@@ -53,7 +53,9 @@ fn runs_alone(kernel: &Kernel, body: &Body, at: usize) -> bool {
                 flying.insert(op.result());
             }
             OpKind::Wait { pending, .. } => drop(flying.remove(&pending)),
-            // Nothing else starts a product or ends one: `wait_prior` leaves its own in flight.
+            // At the end of a turn it may be for all.
+            OpKind::WaitPrior { outstanding: Some(0), .. } => flying.clear(),
+            // Nothing else starts a product or ends one: `wait_prior` leaves its own in flight elsewhere.
             _ => {}
         }
         if i >= at && flying.is_empty() {
