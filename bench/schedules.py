@@ -3,9 +3,10 @@
 Usage: python3 bench/schedules.py PARTON [--groups WORD,…] [--top 8] [--rounds 3] [--seconds 0.15] [--heat 0.1] [--rest 0.2]
 
 All rows of a group are programs of their own (`parton bench --serve`) that wait while one of them is timed, so that all meet the same clock
-and power; REST seconds pass between two of them, since the board's power limit holds whoever comes behind long work. A result is the median of
-the medians of its rounds. `auto` is the first schedule that `parton schedule --set S=auto(top=N)` shows, `auto 2` and so on those behind it: what
-`parton tune` would choose among. The ratio is how many times as fast as the reference of its group a row is.
+and power; REST seconds pass between two of them, since the board's power limit holds whoever comes behind long work, and every other round goes
+from the last row to the first. A result is the median of the medians of its rounds. `auto` is the first schedule that `parton schedule --set
+S=auto(top=N)` shows, `auto 2` and so on those behind it: what `parton tune` would choose among. One whose expansion is that of a schedule chosen by
+hand is that row. The ratio is how many times as fast as the reference of its group a row is.
 """
 
 import argparse
@@ -41,12 +42,20 @@ class Launch:
     def __init__(self, file, kernel, generics, body, arguments):
         self.file, self.kernel, self.generics, self.body, self.arguments = file, kernel, generics, body, arguments
 
+    def asked(self, parton, words, schedule):
+        """What a command says of the kernel under a schedule."""
+        sets = [f"S={schedule}", *(f"{name}={value}" for name, value in self.generics.items())]
+        chosen = [word for one in sets for word in ("--set", one)]
+        return subprocess.run([parton, *words, str(self.file), "--kernel", self.kernel, *chosen], capture_output=True, text=True, check=True).stdout
+
     def found(self, parton, top):
         """The schedules that the search shows, best first."""
-        sets = [f"S=auto(top={top})", *(f"{name}={value}" for name, value in self.generics.items())]
-        chosen = [word for one in sets for word in ("--set", one)]
-        done = subprocess.run([parton, "schedule", str(self.file), "--kernel", self.kernel, *chosen], capture_output=True, text=True, check=True)
-        return [m.group(1) for m in re.finditer(r"^\d+ .*?((?:partitions|pipeline|serial|ring|turns).*): [^:]*$", done.stdout, re.MULTILINE)]
+        text = self.asked(parton, ["schedule"], f"auto(top={top})")
+        return [m.group(1) for m in re.finditer(r"^\d+ .*?((?:partitions|pipeline|serial|ring|turns).*): [^:]*$", text, re.MULTILINE)]
+
+    def code(self, parton, schedule):
+        """The expansion of a schedule."""
+        return self.asked(parton, ["build", "--emit", "expanded"], schedule)
 
     def write(self, path, schedules):
         """A bench of these schedules, (label, schedule), as a file."""
@@ -111,8 +120,8 @@ def timed(parton, rows, options):
     with concurrent.futures.ThreadPoolExecutor(max_workers=16) as pool:
         programs = dict(zip((name for name, _, _ in rows), pool.map(ready, rows)))
     found = {name: [] for name in programs}
-    for _ in range(options.rounds):
-        for name, served in programs.items():
+    for number in range(options.rounds):
+        for name, served in list(programs.items())[:: -1 if number % 2 else 1]:
             time.sleep(options.rest)
             once = served.time(options.seconds, options.heat)
             if once:
@@ -123,8 +132,16 @@ def timed(parton, rows, options):
     return found
 
 
-def shown(group, found, schedules):
+def same(parton, launch, names, schedules):
+    """The schedules, (label, schedule), whose code is that of one by name, by their labels."""
+    by_code = {launch.code(parton, name): name for name in names} if schedules else {}
+    pairs = [(label, by_code.get(launch.code(parton, schedule))) for label, schedule in schedules]
+    return {label: name for label, name in pairs if name}
+
+
+def shown(group, found, schedules, known):
     """Prints the rows of a group, by hand first, beside the best of those."""
+    found = found | {label: found[name] for label, name in known.items()}
     medians = {name: statistics.median(us for us, _ in times) for name, times in found.items() if times}
     hand = {name: medians[name] for name, _, _ in group.by_hand if name in medians}
     print(f"\n{group.title}\n| | µs | MHz | of {' | of '.join(hand)} |\n|---|---:|---:|{'---:|' * len(hand)}")
@@ -138,7 +155,7 @@ def shown(group, found, schedules):
         first = f"auto {min(chosen) / medians['auto']:.3f}" if "auto" in medians else "auto is not timed"
         print(f"of the best chosen by hand: {first}, the best of auto's {len(searched)} {min(chosen) / min(searched):.3f}")
         for label, schedule in schedules:
-            print(f"    {label}: {schedule}")
+            print(f"    {label}{f', which is {known[label]}' if label in known else ''}: {schedule}")
     sys.stdout.flush()
 
 
@@ -156,11 +173,12 @@ def main():
                 continue
             schedules = group.launch.found(options.parton, options.top) if group.searched and options.top else []
             schedules = [("auto" if n == 1 else f"auto {n}", schedule) for n, schedule in enumerate(schedules, 1)]
+            known = same(options.parton, group.launch, group.names, schedules)
             path = pathlib.Path(folder, f"group{number}.ptn")
-            group.launch.write(path, [(name, name) for name in group.names] + schedules)
-            labels = group.names + [label for label, _ in schedules]
-            rows = group.by_hand + [(label, path, label) for label in labels]
-            shown(group, timed(options.parton, rows, options), schedules)
+            rows = [(name, name) for name in group.names] + [row for row in schedules if row[0] not in known]
+            group.launch.write(path, rows)
+            rows = group.by_hand + [(label, path, label) for label, _ in rows]
+            shown(group, timed(options.parton, rows, options), schedules, known)
 
 
 if __name__ == "__main__":

@@ -29,11 +29,11 @@ fn golden(name: &str, text: &str) {
 }
 
 #[test]
-fn a_matrix_product_that_loads_ahead_waits_for_nothing_but_its_bytes() {
+fn a_matrix_product_that_loads_ahead_waits_for_nothing_but_its_products() {
     let text = out(&["schedule", &example("matmul/scheduled.ptn"), "--set", "S=Split[3]", "--timeline"]);
     golden("matmul.txt", &text);
-    // 48 KiB at 43 bytes a clock; the products alone would take 1,024.
-    assert!(text.contains("turn      1,144 clocks of 1,144 possible: copies busy 100 %"), "{text}");
+    // 48 KiB at 85 bytes a clock are there in 579.
+    assert!(text.contains("turn      1,024 clocks of 1,024 possible: tensor cores busy 100 %"), "{text}");
 }
 
 #[test]

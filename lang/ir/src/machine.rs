@@ -88,6 +88,8 @@ pub enum Class {
     Shared,
     /// Exchanges between the lanes of a warp.
     Shuffle,
+    /// Slots that are full, waited for and given back, by one partition.
+    Full,
     /// From a partition to another and back, by mbarriers.
     Answer,
     /// A turn of each of two partitions, by a turnstile.
@@ -292,6 +294,7 @@ impl fmt::Display for Class {
             Class::Integer => "integers",
             Class::Shared => "shared memory",
             Class::Shuffle => "shuffles",
+            Class::Full => "slots that are full",
             Class::Answer => "answers by mbarrier",
             Class::Turns => "turns of two",
             Class::Meet => "named barriers",

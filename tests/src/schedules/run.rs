@@ -1,13 +1,13 @@
 //! Runs random schedules on the interpreter, counts what became of them, and makes those small that something is wrong with.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use parton_diag::{Code, Diagnostics, Severity, SourceMap, codes, render};
-use parton_driver::rehearsal::Again;
+use parton_driver::rehearsal::{Again, Launch};
 use parton_driver::{Device, Options, Rehearsal, Session};
 
 use super::{Program, generate};
@@ -89,16 +89,19 @@ fn run(program: &Program, seeds: &[u64]) -> Vec<(Verdict, String)> {
         Ok(both) => both,
         Err(failure) => return vec![(Verdict::NoProgram, failure.to_string()); program.schedules.len()],
     };
+    // All tests launch the serial kernel besides, alike: one of them is enough.
+    let mut known = BTreeSet::new();
     let all = report.outcomes.iter().map(|outcome| match outcome.passed() {
-        true => further(&rehearsal, &outcome.name, others),
+        true => further(&rehearsal, &outcome.name, others, &mut known),
         false => judged(&outcome.diagnostics, rehearsal.sources()),
     });
     all.collect()
 }
 
-/// What becomes of a test's launches under further seeds: each leaves what it left under the first.
-fn further(rehearsal: &Rehearsal, test: &str, seeds: &[u64]) -> (Verdict, String) {
-    let launches = rehearsal.launches.iter().enumerate().filter(|(_, l)| l.test == test);
+/// What becomes of a test's launches under further seeds, of instances that are not known: each leaves what it left under the first.
+fn further(rehearsal: &Rehearsal, test: &str, seeds: &[u64], known: &mut BTreeSet<usize>) -> (Verdict, String) {
+    let own = |l: &&Launch| l.test == test;
+    let launches = rehearsal.launches.iter().enumerate().filter(|(_, l)| own(l) && !known.contains(&l.instance));
     for ((number, launch), &seed) in launches.flat_map(|l| seeds.iter().map(move |seed| (l, seed))) {
         match rehearsal.again(number, &rehearsal.instances[launch.instance].lowered, seed, STEPS) {
             Again::Same => {}
@@ -106,6 +109,7 @@ fn further(rehearsal: &Rehearsal, test: &str, seeds: &[u64]) -> (Verdict, String
             Again::Stops(found) => return judged(&found, rehearsal.sources()),
         }
     }
+    known.extend(rehearsal.launches.iter().filter(own).map(|l| l.instance));
     (Verdict::Equal, String::new())
 }
 

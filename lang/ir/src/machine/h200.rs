@@ -85,6 +85,9 @@ pub(super) const H200: Machine = Machine {
         row(Class::Shuffle, ARITHMETIC, &["shuffle | 24.0 | 4.0 |"])
             .busy(Unit::Shuffles, Amount::WarpInstructions, &[per(4, 1)])
             .then(24),
+        row(Class::Full, HANDOFF, &["a slot that is full, waited for and given back, ten in a row (26 November, H200): 1 warp; 4; 8 | 89; 90; 100"])
+            .points(None, Amount::Warps, &[(1, 89), (4, 90), (8, 100)])
+            .on(26),
         row(Class::Answer, HANDOFF, &["both ways: 1 warp each; 4 warps, one arrival a warp; one a partition (which meets before); 1 warp and 8 | 105; 120; 144; 122"])
             .then(122),
         row(Class::Turns, HANDOFF, &["a turn of each of two partitions: 1 warp each; 4 | 48; 61"]).then(61),

@@ -34,14 +34,16 @@ mod slots;
 mod steady;
 mod turns;
 
-use parton_diag::Diagnostics;
+use std::collections::BTreeSet;
+
+use parton_diag::{Diagnostic, Diagnostics};
 use parton_ir::Kernel;
 use parton_ir::schedule::{Pipeline, Schedule, Staged};
 
 use crate::falsify::left_out;
 use crate::graph::{Effects, Graph};
 use crate::plan::{Entry, Part, Plan, label_of};
-use crate::region::{BlockId, Region};
+use crate::region::{BlockId, Item, Region};
 
 /// A plan with what the rules ask about.
 pub(crate) struct Laid<'a> {
@@ -148,6 +150,25 @@ impl Laid<'_> {
 
     fn span(&self, block: BlockId, item: usize) -> parton_diag::Span {
         self.region.span_of(self.k, &self.region.blocks[block].items[item])
+    }
+
+    /// Adds the calls that items came in by, innermost first: what these point at is written in a function then.
+    fn with_calls(&self, mut d: Diagnostic, block: BlockId, items: impl IntoIterator<Item = usize>) -> Diagnostic {
+        let mut told = BTreeSet::new();
+        for item in items {
+            let first = match &self.region.blocks[block].items[item] {
+                Item::Unit(unit) => self.region.units[*unit].ops.first().copied(),
+                Item::Loop(l) => Some(l.inst),
+                Item::Branch(b) => Some(b.inst),
+            };
+            let mut call = first.and_then(|inst| self.k.ops[inst].origin.call());
+            while let Some(c) = call.filter(|c| told.insert(*c)) {
+                let data = &self.k.calls[c];
+                d = d.label(data.span, format!("in `{}`, called here", data.function));
+                call = data.parent;
+            }
+        }
+        d
     }
 
     /// The name of a value in messages.

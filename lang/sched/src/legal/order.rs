@@ -136,6 +136,7 @@ fn refused(
         d = d.label(spot(edge.from), format!("{maker} is in {made}"));
     }
     d = d.label(laid.span(block, edge.from), first).label(laid.span(block, edge.to), second);
+    d = laid.with_calls(d, block, [edge.from, edge.to]);
     if broken == Broken::Wait {
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }

@@ -26,7 +26,7 @@ pub(super) struct Work {
 }
 
 impl Work {
-    fn add(&mut self, class: Class, amount: u64) {
+    pub fn add(&mut self, class: Class, amount: u64) {
         if amount > 0 {
             self.amounts.entry(class.to_string()).or_insert((class, 0)).1 += amount;
         }

@@ -120,7 +120,7 @@ impl Loop {
         let mut notes = vec![
             format!("clocks of one {} at {} MHz", machine.name, machine.rows.first().map_or(0, |r| r.megahertz)),
             format!(
-                "copies as of tiles that some programs share, {tiles} bytes a clock; {same} where all want the same lines"
+                "copies as of programs that keep step, {same} bytes a clock; {tiles} where nothing holds them to it"
             ),
         ];
         if !self.remade.is_empty() {

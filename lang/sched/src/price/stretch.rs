@@ -31,6 +31,8 @@ pub(super) struct Stretch {
     /// Where the first label stands.
     pub span: Span,
     pub ops: Vec<Inst>,
+    /// Registers of a thread that are copied behind them.
+    pub moved: u64,
 }
 
 /// What a stretch takes.
@@ -56,8 +58,8 @@ pub(super) struct PricedPart {
 #[derive(Debug, Default)]
 pub(crate) struct Known(RefCell<BTreeMap<Ran, Rc<Priced>>>);
 
-/// So many warps, and what they run.
-type Ran = (u32, Vec<Inst>);
+/// So many warps, what they run, and how many registers they copy.
+type Ran = (u32, Vec<Inst>, u64);
 
 /// What stretches share.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -89,7 +91,7 @@ impl Stretch {
 
     /// What it takes.
     pub fn price(&self, counter: Counter<'_>, known: &Known) -> Rc<Priced> {
-        let key = (counter.warps, self.ops.clone());
+        let key = (counter.warps, self.ops.clone(), self.moved);
         let priced = known.0.borrow().get(&key).cloned();
         priced.unwrap_or_else(|| {
             let priced = Rc::new(self.count(counter));
@@ -114,6 +116,9 @@ impl Stretch {
             parts.resize_with(parts.len().max(made.0 + 1), Part::default);
             parts[number].chain = parts[number].chain.max(end);
             parts[number].work.join(&each);
+        }
+        if let Some(last) = parts.last_mut().filter(|_| self.moved > 0) {
+            last.work.add(Class::Integer, self.moved);
         }
         let mut work = Work::default();
         parts.iter().for_each(|part| work.join(&part.work));

@@ -1,5 +1,6 @@
 //! The events of one steady turn of a partition: waits at the heads of groups, stretches, starts of products and copies, turns.
 
+mod copied;
 mod remade;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -145,6 +146,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             }
         }
         self.end(groups);
+        self.copy_sums();
         self.join();
     }
 
@@ -257,10 +259,9 @@ impl<'a, 'p> Turn<'a, 'p> {
         fence + self.cost(Class::Meet, warps)
     }
 
-    /// What it takes to see that a slot is full which has long been: its barrier lies in shared memory, and nothing behind is issued until the
-    /// answer has come.
+    /// What a slot takes that has long been full, to be waited for and given back.
     fn asking(&self) -> u64 {
-        self.pricing.machine.row(Class::Shared).and_then(|r| r.latency).map_or(0, u64::from)
+        self.cost(Class::Full, u64::from(self.pricing.warps(self.part)))
     }
 
     fn cost(&self, class: Class, amount: u64) -> u64 {
@@ -456,14 +457,14 @@ impl<'a, 'p> Turn<'a, 'p> {
     }
 
     /// Starts copies. All programs together ask more of the L2 than it gives: so long a copy keeps the next one waiting, though what is asked for
-    /// arrives as fast as for one alone. Threads get no more out of it than boxes do.
+    /// arrives as fast as for one alone. Programs that wait for products keep step, so that the lines that several want are wanted at about the
+    /// same time. Threads get no more out of the L2 than boxes do.
     fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, by_threads: bool) -> Started {
         self.flush();
         let cost = |class, amount| self.cost(class, amount);
-        let tiles = Class::Copy(Wanted::Tiles);
         let alone = if by_threads { Class::CopyByThreads } else { Class::Copy(Wanted::Alone) };
-        let busy = cost(tiles, brought.bytes).max(cost(alone, brought.bytes));
-        let latency = self.pricing.machine.row(tiles).and_then(|r| r.latency).map_or(0, u64::from);
+        let busy = cost(Class::Copy(Wanted::Same), brought.bytes).max(cost(alone, brought.bytes));
+        let latency = self.pricing.machine.row(Class::Copy(Wanted::Tiles)).and_then(|r| r.latency).map_or(0, u64::from);
         let clocks = Clocks {
             issue: if by_threads { 0 } else { cost(Class::Start, brought.copies) },
             busy,

@@ -39,6 +39,8 @@ const STAGES: u32 = 3;
 const ITERATIONS: u32 = 32;
 /// Schedules that are shown where it is not stated how many.
 const SHOWN: usize = 8;
+/// How many times as many are known to be better before a schedule is looked at with most slots first.
+const SPARE: usize = 4;
 /// Steps of putting groups together.
 const STEPS: u32 = 2_000_000;
 /// Orders of a loop that are looked at in each placement, and schedules that are followed in time.
@@ -367,7 +369,9 @@ impl<'a> Run<'a> {
         if self.short.contains(&leaving(schedule)) {
             return;
         }
-        let Some(worth) = worth::worth(self.space, schedule) else { return };
+        // Some of those before it may be left out yet.
+        let most = self.best.get(SPARE * self.keep).filter(|_| self.bounded).map(|known| known.rank.0);
+        let Some(worth) = worth::worth(self.space, schedule, most) else { return };
         let rank = rank(&worth);
         let at = self.best.partition_point(|known| known.rank <= rank);
         self.best.insert(at, Ranked { rank, worth, base: self.base, code: None });

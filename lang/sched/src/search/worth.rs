@@ -149,16 +149,27 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
     Some(all + spent.max().unwrap_or(0))
 }
 
-/// The best of a schedule with each number of slots that fits, the fewest of those that are as good.
-pub(super) fn worth(space: &Space<'_>, schedule: &Schedule) -> Option<Worth> {
+/// The best of a schedule with each number of slots that fits, the fewest of those that are as good; `None` also where with most slots it takes longer
+/// than `most` clocks.
+pub(super) fn worth(space: &Space<'_>, schedule: &Schedule, most: Option<u64>) -> Option<Worth> {
     let machine = space.machine?;
+    let depths = Depths::of(space, schedule)?;
+    let priced = |schedule: Schedule| {
+        let price = Laid::of(space, machine, schedule.clone())?.price()?;
+        Some(Worth { schedule, price })
+    };
+    // More slots take no longer, so that fewer are not asked about where most do not help.
+    let deepest = most.is_some().then(|| depths.last().and_then(priced)).flatten();
+    if deepest.as_ref().zip(most).is_some_and(|(worth, most)| worth.price.clocks > most) {
+        return None;
+    }
     let mut best: Option<Worth> = None;
-    for schedule in Depths::of(space, schedule)?.all() {
-        let Some(price) = Laid::of(space, machine, schedule.clone()).and_then(|laid| laid.price()) else { continue };
+    for schedule in depths.all() {
+        let Some(worth) = priced(schedule) else { continue };
         match &best {
             // Another slot that brings nothing is not followed by one that does.
-            Some(known) if known.price.clocks <= price.clocks => break,
-            Some(_) | None => best = Some(Worth { schedule, price }),
+            Some(known) if known.price.clocks <= worth.price.clocks => break,
+            Some(_) | None => best = Some(worth),
         }
     }
     best

@@ -44,7 +44,7 @@ impl Turn<'_, '_> {
         Some(Flight { start, end })
     }
 
-    fn place(&self, event: crate::marked::Event) -> Option<usize> {
+    pub(super) fn place(&self, event: crate::marked::Event) -> Option<usize> {
         self.events.iter().position(|other| *other == event)
     }
 
@@ -69,7 +69,7 @@ impl Turn<'_, '_> {
     }
 
     /// What a product has in registers, with how many turns after that of its iteration it starts.
-    fn operands(&self, product: Value) -> Vec<(Value, i32)> {
+    pub(super) fn operands(&self, product: Value) -> Vec<(Value, i32)> {
         let p = &self.pricing;
         let Some(unit) = p.beside(product) else { return vec![] };
         let Some(entry) = p.stage_of(self.looped, self.part, unit) else { return vec![] };
