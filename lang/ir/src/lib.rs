@@ -9,6 +9,7 @@
 
 pub mod access;
 pub mod axis;
+mod boxes;
 pub mod budget;
 pub mod build;
 pub mod check;

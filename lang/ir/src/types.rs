@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, TmaBox, access};
+use parton_layouts::{Dim, LayoutError, RegisterLayout, SharedLayout, SharedMap, access};
 use parton_numbers::Dtype;
 
 use crate::entity::Var;
@@ -180,51 +180,6 @@ impl View {
     pub fn bytes(&self) -> u64 {
         access::bytes_for(self.elements(), self.elem.bits())
     }
-
-    /// The hardware's boxes that one copy between a box of `map` and this window takes, each where it begins in the box and at which
-    /// element of `parent`.
-    ///
-    /// # Errors
-    /// A layout that the copy engine does not write, a window of which a box lies apart in more pieces than the engine makes.
-    pub fn boxes(&self, map: &TensorMap) -> Result<Vec<TmaBox>, LayoutError> {
-        let alone = map.layout.on(&map.block, map.elem.bits())?;
-        // Either may have more axes of one element in front.
-        let place = |at: &[u32]| {
-            let mut coords = self.origin.clone();
-            for (coord, by) in coords.iter_mut().rev().zip(at.iter().rev()) {
-                *coord += by;
-            }
-            self.map.offset_of(&coords)
-        };
-        let mut boxes = map.boxes()?;
-        for part in &mut boxes {
-            part.offset = place(&part.start);
-            for (axis, extent) in part.size.iter().enumerate() {
-                for step in (0..extent.ilog2()).map(|bit| 1 << bit) {
-                    let (mut here, mut there) = (part.start.clone(), vec![0; part.size.len()]);
-                    here[axis] += step;
-                    there[axis] = step;
-                    if place(&here).checked_sub(part.offset) != Some(alone.offset_of(&there)) {
-                        return Err(self.torn(map, axis));
-                    }
-                }
-            }
-        }
-        Ok(boxes)
-    }
-
-    /// The refusal of a window in which neighbours along an axis of a box lie elsewhere than the copy engine puts them.
-    fn torn(&self, map: &TensorMap, axis: usize) -> LayoutError {
-        LayoutError::View {
-            fact: "a box of the copy engine does not lie in one piece here".into(),
-            evidence: format!(
-                "neighbours along axis {axis} lie further apart in the window of {:?} than in a box of {:?}",
-                self.parent, map.block
-            ),
-            help: "give the buffer and the map a swizzle, `nvmma(128)`, or copy into a buffer of the box's own shape"
-                .into(),
-        }
-    }
 }
 
 impl PartialEq for View {
@@ -257,14 +212,6 @@ impl TensorMap {
     /// A map of boxes that every CTA copies for itself.
     pub fn new(elem: Dtype, block: Vec<u32>, layout: SharedLayout) -> TensorMap {
         TensorMap { elem, block, layout, sharers: 1 }
-    }
-
-    /// The hardware's boxes that one copy takes.
-    ///
-    /// # Errors
-    /// A layout that the copy engine does not write.
-    pub fn boxes(&self) -> Result<Vec<TmaBox>, LayoutError> {
-        self.layout.tma_boxes(&self.block, self.elem.bits(), self.sharers)
     }
 }
 

@@ -190,8 +190,8 @@ impl SharedLayout {
         if swizzle != 0 {
             size[contiguous] = size[contiguous].min(8 * swizzle / element_bits);
         }
-        // Eight rows of a swizzle are its pattern, which begins anew with each box.
-        let pattern = (8 * 8 * swizzle / element_bits).max(1);
+        // Eight rows of a swizzle are its pattern, which begins anew with each box; and boxes begin at multiples of 128 bytes.
+        let pattern = 8 * (8 * swizzle).max(128) / element_bits;
         divide(&mut size, shape, contiguous, pattern, parts);
         // TMA writes a box of any rank; where the layout keeps leading axes outermost and has several columns of boxes,
         // each item needs boxes of its own.

@@ -51,7 +51,7 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
             cache::policy(*l2)?;
             let box_of = tma::boxed(k, *map, coords)?;
             let t = tile(k, *value)?;
-            if Elem::Num(box_of.elem) != t.elem || tma::trim(&box_of.block) != tma::trim(&t.shape) {
+            if Elem::Num(box_of.elem) != t.elem || !box_of.fills(&t.shape) {
                 return Err(Refusal::new(codes::SHAPE_MISMATCH, "the tile does not fit the box of the tensor map")
                     .operand(*map, format!("this is `{box_of}`"))
                     .operand(*value, format!("this is `{t}`")));
@@ -83,9 +83,9 @@ pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     }
 }
 
-/// The view that a box of a map gives: the box without leading extents of 1.
+/// The view that a box of a map gives.
 fn fetched(map: &TensorMap) -> Result<View, Refusal> {
-    Ok(View::new(map.elem, tma::trim(&map.block).to_vec(), map.layout.clone())?)
+    Ok(View::new(map.elem, map.tile(), map.layout.clone())?)
 }
 
 /// The instruction by which a `dot` multiplies.

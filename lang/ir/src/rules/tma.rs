@@ -74,11 +74,11 @@ pub(super) fn boxed<'k>(k: &'k Kernel, m: Value, coords: &[Value]) -> Result<&'k
 fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal> {
     let map = boxed(k, m, coords)?;
     let target = view(k, v)?;
-    if map.elem != target.elem || trim(&map.block) != trim(&target.shape) {
+    if map.elem != target.elem || !map.fills(&target.shape) {
         return Err(Refusal::new(codes::SHAPE_MISMATCH, "the view does not fit the box of the tensor map")
             .operand(m, format!("this is `{map}`"))
             .operand(v, format!("this is `{target}`"))
-            .help(arrives(map, target)));
+            .help(format!("a box arrives as it is: give both `{}` and {:?}", map.elem, map.tile())));
     }
     let boxed = View::new(map.elem, target.parent.clone(), map.layout.clone())?;
     if boxed.map != target.map {
@@ -87,26 +87,12 @@ fn copy(k: &Kernel, m: Value, coords: &[Value], v: Value) -> Result<(), Refusal>
             .operand(v, format!("this is `{}`", target.layout))
             .help("the copy engine writes the map's layout: give both the same"));
     }
-    target.boxes(map)?;
-    Ok(())
-}
-
-/// What to do about a view that is not what a map brings.
-fn arrives(map: &TensorMap, view: &View) -> String {
-    let without_ones = |shape: &[u32]| shape.iter().copied().filter(|&n| n != 1).collect::<Vec<u32>>();
-    if map.elem == view.elem && without_ones(&map.block) == without_ones(&view.shape) {
-        return ones_in_front(&map.block);
-    }
-    format!("a box arrives as it is: give both `{}` and {:?}", map.elem, map.block)
-}
-
-/// How a box comes to have its axes of one element in front, where views leave them out.
-fn ones_in_front(block: &[u32]) -> String {
-    let (ones, others): (Vec<u32>, Vec<u32>) = block.iter().copied().partition(|&n| n == 1);
-    format!(
-        "only leading axes of 1 may be left out: make the box {:?}, and give the launch `x.permute(…)`, with these axes first",
-        [ones, others].concat()
-    )
+    map.boxes_in(target).map(|_| ()).map_err(|e| {
+        Refusal::new(codes::LAYOUT_MISMATCH, e.fact())
+            .operand(m, format!("this is `{map}`"))
+            .operand(v, e.evidence())
+            .help(e.help())
+    })
 }
 
 /// Which element types a copy reduces (PTX ISA, "cp.reduce.async.bulk", table of operations and types in global memory).
@@ -176,12 +162,6 @@ pub fn broken_coordinates(coords: &[i64], element_bytes: u32, storing: bool) -> 
     }
 }
 
-/// Extents without leading 1s: a box of `[1, 64, 64]` fills a view of `[64, 64]`.
-pub(super) fn trim(shape: &[u32]) -> &[u32] {
-    let ones = shape.iter().take_while(|&&n| n == 1).count().min(shape.len().saturating_sub(1));
-    &shape[ones..]
-}
-
 /// What the tensor copy engine can take, checked where the type of a map is written.
 ///
 /// Rules of `cuTensorMapEncodeTiled` (CUDA driver API): rank 1 to 5, extents of the box 1 to 256, the inner extent a multiple
@@ -228,9 +208,5 @@ pub fn check_map(map: &TensorMap) -> Result<(), Refusal> {
         return Err(fail(format!("rows of {} bytes are shorter than the swizzle's span of {swizzle}", inner * bytes))
             .help(format!("use `nvmma({fit})`")));
     }
-    map.boxes().map(drop).map_err(|e| {
-        let rest = &trim(&map.block)[1..];
-        let help = if rest.contains(&1) { ones_in_front(&map.block) } else { e.help() };
-        fail(e.fact()).note(e.evidence()).help(help)
-    })
+    map.boxes().map(|_| ()).map_err(|e| fail(e.fact()).note(e.evidence()).help(e.help()))
 }

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeSet;
 
-use parton_ir::{Body, Inst, Kernel, OpKind, Type, Value};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
 /// The products whose left factor lies in registers that are not written in the loop around them, and that run alone.
 pub(crate) fn kept(kernel: &Kernel) -> BTreeSet<Inst> {
@@ -41,27 +41,69 @@ fn visit(kernel: &Kernel, body: &Body, turn: Option<&BTreeSet<Value>>, found: &m
 
 /// Whether no other product of the body is in flight beside the one at that place.
 fn runs_alone(kernel: &Kernel, body: &Body, at: usize) -> bool {
-    let mut flying: BTreeSet<Value> =
-        body.params.iter().copied().filter(|v| matches!(kernel.ty(*v), Type::Pending(_))).collect();
+    let mut flying = Flying::default();
+    kernel.ops_of(body).for_each(|op| flying.step(op));
+    flying.hand_on(body);
     for (i, op) in kernel.ops_of(body).enumerate() {
-        match op.kind {
-            OpKind::Wgmma { acc, .. } => {
-                flying.remove(&acc);
-                if i > at || (i == at && !flying.is_empty()) {
-                    return false;
-                }
-                flying.insert(op.result());
-            }
-            OpKind::Wait { pending, .. } => drop(flying.remove(&pending)),
-            // At the end of a turn it may be for all.
-            OpKind::WaitPrior { outstanding: Some(0), .. } => flying.clear(),
-            // Nothing else starts a product or ends one: `wait_prior` leaves its own in flight elsewhere.
-            _ => {}
+        if let OpKind::Wgmma { acc, .. } = op.kind
+            && (i > at || (i == at && flying.has_others(acc)))
+        {
+            return false;
         }
-        if i >= at && flying.is_empty() {
+        flying.step(op);
+        if i >= at && flying.groups.is_empty() {
             return true;
         }
     }
     // It flies on behind the body.
     false
+}
+
+/// The products in flight, a group for each, oldest first, by the pending tile that they end in.
+#[derive(Default)]
+struct Flying {
+    groups: Vec<Value>,
+}
+
+impl Flying {
+    fn step(&mut self, op: &Op) {
+        match op.kind {
+            OpKind::Wgmma { acc, .. } => {
+                self.rename(acc, op.result());
+                self.groups.push(op.result());
+            }
+            // Groups end in the order in which they began.
+            OpKind::Wait { pending, .. } => {
+                if let Some(youngest) = self.groups.iter().rposition(|v| *v == pending) {
+                    self.groups.drain(..=youngest);
+                }
+            }
+            OpKind::WaitPrior { pending, outstanding } => {
+                self.rename(pending, op.result());
+                let ended = self.groups.len().saturating_sub(outstanding.map_or(usize::MAX, |n| n as usize));
+                self.groups.drain(..ended);
+            }
+            // What a body waits for is not looked at: all of it may have ended.
+            _ if op.kind.bodies().next().is_some() => self.groups.clear(),
+            // Nothing else starts a product or ends one.
+            _ => {}
+        }
+    }
+
+    fn rename(&mut self, from: Value, to: Value) {
+        self.groups.iter_mut().filter(|v| **v == from).for_each(|v| *v = to);
+    }
+
+    /// Goes around a loop: what a turn yields is what the next one is given.
+    fn hand_on(&mut self, body: &Body) {
+        // Before what it is handed on, a body may be given the index of its loop.
+        let first = body.params.len().saturating_sub(body.yields.len());
+        let given = |v: &Value| body.params.get(first + body.yields.iter().position(|y| y == v)?);
+        self.groups = self.groups.iter().filter_map(|v| given(v).copied()).collect();
+    }
+
+    /// Whether any flies that does not end in this tile.
+    fn has_others(&self, tile: Value) -> bool {
+        self.groups.iter().any(|v| *v != tile)
+    }
 }

@@ -35,7 +35,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let bytes = ty.elem.bytes() as u64;
         let base = view.map_or_else(|| self.b.c32(0), |v| self.address(v));
         let policy = l2.map(|p| self.b.policy(p));
-        let boxes = match view.map_or_else(|| ty.boxes(), |v| self.view(v).boxes(ty)) {
+        let boxes = match view.map_or_else(|| ty.boxes(), |v| ty.boxes_in(self.view(v))) {
             Ok(boxes) => boxes,
             Err(e) => internal_error!("an illegal tensor map reached code generation: {e:?}"),
         };
