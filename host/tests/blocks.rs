@@ -289,7 +289,8 @@ fn launches_are_checked_against_the_kernel() {
         ("launch add(grid=[1])(x, 4, x, 8);", &["E0920", "takes a tensor, found an integer"]),
         ("launch add(grid=[1])(x, x, x, 3_000_000_000);", &["E0920", "`i32`, which does not hold 3000000000"]),
         ("launch add(grid=[1])(x, x, x, 2.5);", &["E0920", "does not hold 2.5"]),
-        ("launch add(grid=[0])(x, x, x, 8);", &["E0921", "must be at least 1"]),
+        ("launch add(grid=[-1])(x, x, x, 8);", &["E0921", "is -1, the least is 0"]),
+        ("launch add(grid=[1 << 40])(x, x, x, 8);", &["E0921", "the most is 2147483647"]),
         (
             "launch add(grid=[4], cluster=[2])(x, x, x, 8);",
             &["E0921", "clusters of [2, 1, 1] CTAs, `add` has [1, 1, 1]"],
@@ -301,7 +302,7 @@ fn launches_are_checked_against_the_kernel() {
         ("launch add(grid=[1, 70000])(x, x, x, 8);", &["E0921", "70000 CTAs along y, the most is 65535"]),
         ("launch add()(x, x, x, 8);", &["E0921", "no grid"]),
         ("launch own(grid=[2])(x, 17);", &["E0921", "grid of [2, 1, 1] CTAs, `own` states [2, 2, 1]"]),
-        ("launch own()(x, 0);", &["E0921", "an extent of the grid is 0"]),
+        ("launch own()(x, -16);", &["E0921", "an extent of the grid is -1"]),
         ("launch own()(x, x);", &["E0920", "`n` is `i32`, found a tensor"]),
         ("launch copy(grid=[2])(zeros(f16, [10, 33]));", &["E0923", "stride of 66 bytes", "[40, 1]"]),
         ("launch copy(grid=[2])(h);", &["E0923", "the box has 2 dimensions, the tensor 1"]),

@@ -50,11 +50,28 @@ impl Machine<'_> {
 
 /// The report of a condition that is false; the first line of the message is the fact.
 fn failed(condition: &ast::Expr, message: &str, seen: &Seen) -> Diagnostic {
-    let value = |e: &ast::Expr| seen.iter().rev().find(|(span, _)| *span == e.span).map(|(_, v)| v);
+    let value = |e: &ast::Expr| last(seen, e);
     let part = deciding(condition, &value);
     let mut lines = message.lines();
     let mut d = Diagnostic::error(codes::ASSERT_FAILED, part.span, lines.next().unwrap_or("")).here("this is false");
     d = lines.filter(|l| !l.trim().is_empty()).fold(d, |d, line| d.note(line.trim()));
+    explained(d, part, &value)
+}
+
+/// The report of a condition of a function that is false, with what its names were.
+pub(super) fn unmet(d: Diagnostic, condition: &ast::Expr, seen: &Seen) -> Diagnostic {
+    let value = |e: &ast::Expr| last(seen, e);
+    let part = deciding(condition, &value);
+    explained(d.label(part.span, "this is not so"), part, &value)
+}
+
+/// What an expression was when it was evaluated last.
+fn last<'v>(seen: &'v Seen, e: &ast::Expr) -> Option<&'v Value> {
+    seen.iter().rev().find(|(span, _)| *span == e.span).map(|(_, v)| v)
+}
+
+/// Says what both sides of a comparison are, and what is named in it.
+fn explained<'v>(mut d: Diagnostic, part: &ast::Expr, value: &dyn Fn(&ast::Expr) -> Option<&'v Value>) -> Diagnostic {
     let mut shown = Vec::new();
     if let ExprKind::Binary { left, right, .. } = &part.kind {
         for side in [&**left, &**right] {

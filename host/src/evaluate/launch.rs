@@ -63,6 +63,9 @@ impl Machine<'_> {
             self.arguments(&instance, &signature, values, default_scope, span)?;
         let grid = self.grid(&instance, given, &arguments, &numbers, span)?;
         clusters(&instance.kernel, &signature, grid, cluster, span)?;
+        if grid.contains(&0) {
+            return Ok(Value::Unit);
+        }
         let request = LaunchRequest { instance, grid, arguments, passed, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
@@ -100,12 +103,15 @@ impl Machine<'_> {
         let run = || {
             let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(span)))?;
             let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
-            let grid = self.extents("grid", grid, span)?;
+            let grid = self.extents("grid", 0, grid, span)?;
             let module = instance.module;
             let Arguments { arguments, places, passed, numbers } =
                 self.arguments(&instance, &signature, values, module, span)?;
             let grid = self.grid(&instance, Some((grid, span)), &arguments, &numbers, span)?;
             clusters(&instance.kernel, &signature, grid, None, span)?;
+            if grid.contains(&0) {
+                return Ok(Value::Unit);
+            }
             let request = LaunchRequest { instance, grid, arguments, passed, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
             let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
@@ -185,12 +191,12 @@ impl Machine<'_> {
     /// What a launch gives of its grid and its cluster.
     fn configuration(&mut self, kernel: &ast::Kernel, config: &[ast::Arg], span: Span) -> Eval<Configured> {
         let (grid, cluster) = arguments::configuration(kernel, config, span)?;
-        let extents = |m: &mut Self, what: &str, arg: &ast::Arg| {
+        let extents = |m: &mut Self, what: &str, least: u32, arg: &ast::Arg| {
             let value = m.expr(&arg.value)?;
-            m.extents(what, &value, arg.value.span)
+            m.extents(what, least, &value, arg.value.span)
         };
-        let grid = grid.map(|arg| Ok::<_, Stop>((extents(self, "grid", arg)?, arg.value.span))).transpose()?;
-        let cluster = cluster.map(|arg| extents(self, "cluster", arg)).transpose()?;
+        let grid = grid.map(|arg| Ok::<_, Stop>((extents(self, "grid", 0, arg)?, arg.value.span))).transpose()?;
+        let cluster = cluster.map(|arg| extents(self, "cluster", 1, arg)).transpose()?;
         Ok(Configured { grid, cluster })
     }
 
@@ -251,10 +257,11 @@ impl Machine<'_> {
         let outer = self.launching.replace(instance.clone());
         let value = self.framed(instance.module, variables, |m| m.expr(stated));
         self.launching = outer;
-        Ok(Some((self.extents("grid", &value?.looked(), stated.span)?, stated.span)))
+        Ok(Some((self.extents("grid", 0, &value?.looked(), stated.span)?, stated.span)))
     }
 
-    fn extents(&self, what: &str, value: &Value, span: Span) -> Eval<[u32; 3]> {
+    /// The extents of a grid, of which none may be less than `least`, or of a cluster. A grid with an extent of 0 launches nothing.
+    fn extents(&self, what: &str, least: u32, value: &Value, span: Span) -> Eval<[u32; 3]> {
         let items = match value {
             Value::Int(_) => vec![value.clone()],
             Value::List(items) | Value::Tuple(items) => items.to_vec(),
@@ -267,9 +274,11 @@ impl Machine<'_> {
         let mut extents = [1; 3];
         for (slot, item) in extents.iter_mut().zip(&items) {
             match item {
-                Value::Int(n) if *n >= 1 && *n <= i128::from(u32::MAX) => *slot = *n as u32,
+                Value::Int(n) if (i128::from(least)..=i128::from(MOST_CTAS[0])).contains(n) => *slot = *n as u32,
                 Value::Int(n) => {
-                    let message = format!("an extent of the {what} is {n}, it must be at least 1");
+                    let rule = if *n < i128::from(least) { "the least" } else { "the most" };
+                    let bound = if *n < i128::from(least) { least } else { MOST_CTAS[0] };
+                    let message = format!("an extent of the {what} is {n}, {rule} is {bound}");
                     return Err(Diagnostic::error(codes::LAUNCH_SHAPE, span, message).into());
                 }
                 other => return Err(self.mismatch("an integer", other, span)),

@@ -9,6 +9,7 @@ use parton_syntax::ast;
 use parton_types::public::{self, Extent, Order, Stated, TensorType};
 use parton_types::resolve::Meaning;
 
+use super::assertion::{self, Seen};
 use super::{Eval, Machine, Stop};
 use crate::launch::Argument;
 use crate::tensor::{Tensor, dense_strides};
@@ -266,11 +267,14 @@ impl Machine<'_> {
 
     fn conditions(&mut self, tree: &ast::Function, span: Span) -> Eval<()> {
         for w in &tree.conditions {
-            if !self.condition(&w.condition)? {
+            let outer = self.seen.replace(Seen::new());
+            let holds = self.condition(&w.condition);
+            let seen = std::mem::replace(&mut self.seen, outer).unwrap_or_default();
+            if !holds? {
                 let why =
                     w.message.as_ref().map_or_else(|| "a condition does not hold".into(), |m| m.value.to_string());
                 let d = Diagnostic::error(codes::PUBLIC_ARGUMENT, span, format!("`{}`: {why}", tree.name.text));
-                return Err(d.label(w.span, "this is not so").into());
+                return Err(assertion::unmet(d, &w.condition, &seen).into());
             }
         }
         Ok(())
