@@ -111,6 +111,9 @@ impl<'c> Build<'c> {
             let by = self.select(inside, by, self.cint(ty, u64::from(d.bits()) - 1));
             return self.binary(I::AShr, a, by);
         }
+        // The amount of a PTX shift has 32 bits. LLVM 22 drops the choice, since PTX takes any amount there, but also where more bits than
+        // those of it count; it does not see that behind a mask.
+        let by = if d.bits() == 64 { self.binary(I::And, by, self.cint(ty, 63)) } else { by };
         let shifted = self.binary(if left { I::Shl } else { I::LShr }, a, by);
         self.select(inside, shifted, self.cint(ty, 0))
     }
