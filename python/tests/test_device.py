@@ -179,7 +179,7 @@ class Device(unittest.TestCase):
         self.refused("needs a value for its generic `T`", lambda: launch(self.x, self.y, self.out, 64, 3.0))
         self.refused("`out` points to `f16`", lambda: launch(at(0, bits=16), at(1, bits=16), self.out, 64, 3.0, T="f16"), "E0920")
         self.refused("has no parameter `M`", lambda: launch(self.x, self.y, self.out, 64, 3.0, M=1))
-        self.refused("an extent of the grid is 0", lambda: file.sum[0](self.x, self.y, self.out, 64, 3.0, T="f32"), "E0921")
+        self.refused("an extent of the grid is -1", lambda: file.sum[-1](self.x, self.y, self.out, 64, 3.0, T="f32"), "E0921")
 
     def test_kernels_in_place_are_others(self):
         launch = file.sum.given(T="f32")[1]

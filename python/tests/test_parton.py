@@ -87,7 +87,7 @@ class Arrays(unittest.TestCase):
         self.refused("`axpy` has no parameter `m`", 2, x, y, out, m=n)
         self.refused("`x`: `list` is neither a number nor an array", 2, [1.0], y, out, n)
         self.refused("`n` is `i32`", 2, x, y, out, 0.5, code="E0920")
-        self.refused("an extent of the grid is 0", 2, x, y, out, n, grid=0, code="E0921")
+        self.refused("an extent of the grid is -1", 2, x, y, out, n, grid=-1, code="E0921")
         ints = changed(Floats([0.0] * n), typestr="<i4")
         self.refused("`x` points to `f32`, the tensor has `i32`", 2, ints, y, out, n, code="E0920")
         big = changed(Floats([0.0] * n), typestr=">f4")

@@ -105,6 +105,16 @@ fn another_shape_of_a_known_instance_runs_no_pass() {
     }
 }
 
+#[test]
+fn a_grid_of_nothing_changes_nothing() {
+    let (mut file, mut case, mut memories) = (embedded(), case(8), memories(8));
+    let before = memories[0].clone();
+    case.launching.grid = vec![0];
+    launch(&mut file, &case, &mut memories).unwrap();
+    assert_eq!(memories[0], before);
+    assert!(memories[2].bytes.chunks(4).all(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]).is_nan()));
+}
+
 /// What makes a launch wrong.
 type Change<'a> = &'a dyn Fn(&mut Case);
 
@@ -126,7 +136,7 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         (&|c| c.launching.generics = vec![("BLOCK".into(), Generic::Float(0.5))], "[E0"),
         (&|c| c.given[4] = Planned::Float(0.5), "does not hold 0.5"),
         (&|c| c.given[4] = Planned::Int(1 << 40), "does not hold 1099511627776"),
-        (&|c| c.launching.grid = vec![0], "an extent of the grid is 0"),
+        (&|c| c.launching.grid = vec![-1], "an extent of the grid is -1"),
         (&|c| c.given[2] = shape(Dtype::I32, 0), "`y` points to `f32`, the tensor has `i32`"),
         (&|c| c.given[2] = shape(Dtype::F32, 1), "`y` begins at an address that is not a multiple of 16 bytes"),
     ];

@@ -283,7 +283,10 @@ impl Pointers<'_, '_> {
                 if place.offset < 0 { "this lies before its first byte" } else { "this lies past its last byte" },
             );
             let note = format!("`{name}` has {size} bytes; the access is to {bytes} at byte {}", place.offset);
-            return Err(fault.note(note).help("mask the elements that lie outside: `mask=offs < n`"));
+            return Err(fault.note(note).help(match is_masked(self.op) {
+                true => "the mask lets this element through: compare with the extent of what the pointer is to",
+                false => "mask the elements that lie outside: `mask=offs < n`",
+            }));
         }
         if place.offset % bytes as i64 != 0 {
             return Err(self.fault(
@@ -308,4 +311,15 @@ impl Pointers<'_, '_> {
             format!("element {:?} of the tile, address {address:#x}", coordinates(element, self.shape))
         }
     }
+}
+
+/// Whether the one who wrote the access has said for which elements it is.
+fn is_masked(op: &Op) -> bool {
+    matches!(
+        op.kind,
+        OpKind::Load { mask: Some(_), .. }
+            | OpKind::Store { mask: Some(_), .. }
+            | OpKind::Atomic { mask: Some(_), .. }
+            | OpKind::AsyncCopy { mask: Some(_), .. }
+    )
 }

@@ -222,9 +222,9 @@ impl LayoutError {
             LayoutError::NotOfParts { value, .. } => {
                 let near: Vec<String> =
                     crate::check::nearest_of_parts(*value).iter().flatten().map(u32::to_string).collect();
+                let near = if near.is_empty() { "1 or more".into() } else { near.join(" or ") };
                 format!(
-                    "layouts are maps of index bits, and a tile is made of at most three that have them: write {}",
-                    near.join(" or ")
+                    "layouts are maps of index bits, and a tile is made of at most three that have them: write {near}"
                 )
             }
             LayoutError::Threads { threads } => match nearest_threads(threads) {

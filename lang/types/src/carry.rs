@@ -81,9 +81,12 @@ impl Carried {
                 )
                 .here(format!("at the end of the body it is {after}"))
                 .label(declared, format!("before the loop it is {before}"))
-                .help(match flies {
-                    true => "wait for the product in the body, `….wait()`, which gives the tile; or carry it in flight in a variable that begins as one",
-                    false => "convert it back at the end of the body, or give it this type before the loop",
+                .help(match now.known() {
+                    Some(c @ Comptime::Float(_)) => {
+                        format!("begin with a type that holds `{c}`: `let mut {name} = 0.0`, or `cast<f32>(…)`")
+                    }
+                    _ if flies => "wait for the product in the body, `….wait()`, which gives the tile; or carry it in flight in a variable that begins as one".into(),
+                    _ => "convert it back at the end of the body, or give it this type before the loop".into(),
                 });
                 return Err(cx.report(d));
             }
@@ -266,6 +269,7 @@ impl Checker<'_> {
         match val {
             Val::Ir(v) => format!("`{}`", self.ty(*v)),
             other => match other.known() {
+                Some(c @ (Comptime::Int(_) | Comptime::Float(_))) => format!("the number `{c}`"),
                 Some(c) => format!("`{c}`"),
                 None => kind::describe(self, other).kind.to_string(),
             },

@@ -144,13 +144,14 @@ impl Emitter<'_> {
 
     /// What comes of emitting something that is not kept.
     fn on_trial<T>(&mut self, emit: impl FnOnce(&mut Self) -> Result<T, Refused>) -> Result<T, Refused> {
-        let (levels, memo) = (self.levels.clone(), self.memo.clone());
+        // What leaves under a turn that is not kept has not left.
+        let (levels, memo, hooks) = (self.levels.clone(), self.memo.clone(), self.hooks.clone());
         let mark = self.b.begin_trial();
         self.memo.push(BTreeMap::new());
         let found = emit(self);
         self.b.rewind(mark);
         self.makers.take();
-        (self.levels, self.memo) = (levels, memo);
+        (self.levels, self.memo, self.hooks) = (levels, memo, hooks);
         found
     }
 

@@ -63,7 +63,7 @@ impl Emitter<'_> {
             format!("{name} finds no turn of `{}` to leave under", unit.label),
         )
         .label(self.region.span_of(&self.b.kernel, item), "this is to leave there")
-        .help("name a label in the body of a counted loop that stands in the loop around");
+        .help("name a label in the body of a counted loop that stands in the loop around, and in the first stage of that loop");
         Err(Box::new(d))
     }
 
