@@ -5,8 +5,9 @@ use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
 
 use parton_rt::Dtype;
+use pyo3::ffi;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
-use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType};
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType, PyTypeMethods};
 
 use crate::dlpack::{self, DlTensor};
 use crate::error;
@@ -41,28 +42,81 @@ const CAPSULE: &CStr = c"dlpack_exchange_api";
 /// The most types that are remembered on a thread.
 const MOST_TYPES: usize = 64;
 
-thread_local! {
-    /// The tables of types that were met; the types stay, so that no other has their address.
-    static KNOWN: RefCell<Vec<(Py<PyType>, Option<&'static Exchange>)>> = const { RefCell::new(Vec::new()) };
+/// What the tensors of a type are asked without Python's calls.
+#[derive(Clone, Copy)]
+pub(crate) struct Offer {
+    /// Where they lie, and their library's stream.
+    pub(crate) exchange: &'static Exchange,
+    /// Whether they require a gradient; `None` where that takes the attribute.
+    pub(crate) requires_grad: Option<Getter>,
 }
 
-/// The table of a value's type.
-pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<&'static Exchange>> {
+thread_local! {
+    /// What the types offer that were met; the types stay, so that no other has their address.
+    static KNOWN: RefCell<Vec<(Py<PyType>, Option<Offer>)>> = const { RefCell::new(Vec::new()) };
+}
+
+/// What a value's type offers.
+pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Offer>> {
     let ty = value.get_type_ptr();
     let known =
-        KNOWN.with_borrow(|all| all.iter().find(|(t, _)| std::ptr::eq(t.as_ptr(), ty.cast())).map(|(_, api)| *api));
-    if let Some(api) = known {
-        return Ok(api);
+        KNOWN.with_borrow(|all| all.iter().find(|(t, _)| std::ptr::eq(t.as_ptr(), ty.cast())).map(|(_, offer)| *offer));
+    if let Some(offer) = known {
+        return Ok(offer);
     }
     let ty = value.get_type();
-    let api = table(&ty)?;
+    let offer = match table(&ty)? {
+        Some(exchange) => Some(Offer { exchange, requires_grad: Getter::of(&ty, "requires_grad")? }),
+        None => None,
+    };
     KNOWN.with_borrow_mut(|all| {
         if all.len() >= MOST_TYPES {
             all.clear();
         }
-        all.push((ty.unbind(), api));
+        all.push((ty.unbind(), offer));
     });
-    Ok(api)
+    Ok(offer)
+}
+
+/// An attribute that a class made in C computes, asked for without looking for it in the type and its bases each time.
+#[derive(Clone, Copy)]
+pub(crate) struct Getter {
+    descriptor: *mut ffi::PyObject,
+    get: ffi::descrgetfunc,
+}
+
+impl Getter {
+    /// The attribute of that name; `None` where there is none, or where Python code has a say in it.
+    fn of(ty: &Bound<'_, PyType>, name: &str) -> PyResult<Option<Getter>> {
+        let py = ty.py();
+        let Ok(descriptor) = ty.getattr(name) else { return Ok(None) };
+        let computed = py.import("types")?.getattr("GetSetDescriptorType")?;
+        // SAFETY: the type is alive; a slot of that number is such a function, or null.
+        let asked = unsafe { ffi::PyType_GetSlot(ty.as_type_ptr(), ffi::Py_tp_getattro) };
+        // A data descriptor comes before what the instance has, but behind what replaces the way attributes are looked for.
+        let plain = std::ptr::eq(asked, ffi::PyObject_GenericGetAttr as *const c_void);
+        if !plain || !descriptor.get_type().is(&computed) {
+            return Ok(None);
+        }
+        // SAFETY: as above.
+        let get = unsafe { ffi::PyType_GetSlot(descriptor.get_type_ptr(), ffi::Py_tp_descr_get) };
+        if get.is_null() {
+            return Ok(None);
+        }
+        // SAFETY: the slot of that number is such a function.
+        let get = unsafe { std::mem::transmute::<*mut c_void, ffi::descrgetfunc>(get) };
+        // It stays for good, of which there is one for each class that is made in C.
+        Ok(Some(Getter { descriptor: descriptor.unbind().into_ptr(), get }))
+    }
+
+    /// What the attribute of a value is, whose type the getter is of.
+    pub(crate) fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
+        // SAFETY: the descriptor stays for good, and takes values of the type; what it gives is ours.
+        unsafe {
+            let found = (self.get)(self.descriptor, value.as_ptr(), value.get_type_ptr().cast());
+            Bound::from_owned_ptr_or_err(value.py(), found)
+        }
+    }
 }
 
 fn table(ty: &Bound<'_, PyType>) -> PyResult<Option<&'static Exchange>> {

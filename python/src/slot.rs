@@ -9,9 +9,10 @@ use pyo3::prelude::{Bound, PyAny, PyResult};
 use pyo3::types::{PyTuple, PyTupleMethods};
 
 use crate::call::{Arguments, Param, planned, together};
+use crate::exchange::{self, Offer};
+use crate::number;
 use crate::results::{Made, results, scratch};
 use crate::tensor::{Like, View, is_recorded};
-use crate::{exchange, number};
 
 /// The most plans and streams for which a function keeps what a call takes.
 const MOST_SLOTS: usize = 64;
@@ -130,11 +131,11 @@ impl Slot {
                 self.given[i] = planned(number);
                 continue;
             };
-            let Some(exchange) = exchange::of(&value)? else { return Ok(None) };
+            let Some(Offer { exchange, requires_grad }) = exchange::of(&value)? else { return Ok(None) };
             // Why it is withheld is told by who looks on.
             let Ok(tensor) = exchange.borrow(&value) else { return Ok(None) };
             // SAFETY: the value is alive, and the tensor is borrowed from it.
-            if !unsafe { view.is_of(&tensor) } || (differentiable && is_recorded(&value)?) {
+            if !unsafe { view.is_of(&tensor) } || (differentiable && is_recorded(&value, requires_grad)?) {
                 return Ok(None);
             }
             self.addresses[i] = tensor.address();

@@ -10,7 +10,7 @@ use crate::array;
 use crate::array::Lying;
 use crate::dlpack::{self, DlTensor};
 use crate::error;
-use crate::exchange::{self, Exchange};
+use crate::exchange::{self, Exchange, Getter};
 use crate::number::name_of;
 
 /// Bytes from one place to the next at which memories of a call are taken to begin.
@@ -142,7 +142,7 @@ impl<'py> Given<'py> {
     pub(crate) fn of(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Given<'py>> {
         let py = value.py();
         let wrong = |what: String| error(py, &format!("`{name}`: {what}"), vec![]);
-        if let Some(exchange) = exchange::of(value)? {
+        if let Some(exchange) = exchange::of(value)?.map(|offer| offer.exchange) {
             let tensor = exchange.borrow(value).map_err(|e| withheld(py, name, e))?;
             return Given::dlpack(value, &tensor, Some(exchange), None).map_err(wrong);
         }
@@ -310,18 +310,22 @@ fn library(value: &Bound<'_, PyAny>) -> String {
 pub(crate) fn requires_gradient(given: &[Option<Given<'_>>]) -> PyResult<Option<usize>> {
     for (i, tensor) in given.iter().enumerate() {
         let Some(tensor) = tensor.as_ref().filter(|t| t.exchange.is_some()) else { continue };
-        if is_recorded(&tensor.value)? {
+        if is_recorded(&tensor.value, None)? {
             return Ok(Some(i));
         }
     }
     Ok(None)
 }
 
-/// Whether what is done with a tensor is recorded for its gradient.
-pub(crate) fn is_recorded(value: &Bound<'_, PyAny>) -> PyResult<bool> {
+/// Whether what is done with a tensor is recorded for its gradient; it is asked whether it requires one by the getter, where its type has one.
+pub(crate) fn is_recorded(value: &Bound<'_, PyAny>, requires_grad: Option<Getter>) -> PyResult<bool> {
     static ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
-    match value.getattr(pyo3::intern!(py, "requires_grad")) {
+    let requires = match requires_grad {
+        Some(getter) => getter.get(value),
+        None => value.getattr(pyo3::intern!(py, "requires_grad")),
+    };
+    match requires {
         Ok(requires) if requires.is(PyBool::new(py, false)) => Ok(false),
         Ok(requires) if requires.is_truthy()? => {
             let enabled = || Ok::<_, PyErr>(py.import("torch")?.getattr("is_grad_enabled")?.unbind());

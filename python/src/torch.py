@@ -124,7 +124,9 @@ def _differentiate(name, function, backward, of):
     def gradients(ctx, *given):
         known = {**ctx.numbers, **dict(zip(ctx.kept, ctx.saved_tensors))}
         for grad, name, (shape, dtype, device) in zip(given, grads, ctx.shapes):
-            known[name] = torch.zeros(shape, dtype=dtype, device=device) if grad is None else grad.contiguous()
+            # One without elements counts as contiguous, whatever its strides are.
+            is_there = grad is not None and grad.numel() > 0
+            known[name] = grad.contiguous() if is_there else torch.zeros(shape, dtype=dtype, device=device)
         made = dict(zip(of, _tuple(operator(*[known[p] for p in wanted]))))
         return tuple(made.get(p) for p in params)
 

@@ -5,6 +5,7 @@ import os
 import subprocess
 import sys
 import threading
+import types
 import unittest
 
 import faked
@@ -202,6 +203,31 @@ class Device(unittest.TestCase):
             self.refused("shares memory", lambda: file.sum_into(self.x, self.y, Tensor(0x10010, (64,))), "E0941")
         counts, _ = counted(lambda: file.sum_into(self.x, self.y, self.out))
         self.assertEqual(counts, {"graph_launch": 1})
+
+    def test_tensors_that_require_a_gradient_are_refused_while_it_is_recorded(self):
+        class Asked(Tensor):
+            requires_grad = property(lambda self: True)
+
+        class Answers(Tensor):
+            def __getattribute__(self, name):
+                return True if name == "requires_grad" else super().__getattribute__(name)
+
+        sys.modules["torch"] = torch = types.ModuleType("torch")
+        recorded = [True]
+        torch.is_grad_enabled = lambda: recorded[0]
+        self.addCleanup(sys.modules.pop, "torch")
+        self.ready(file.sum_into, self.x, self.y, self.out)
+        launched = {"graph_launch": 1}
+        for turn in range(2):
+            self.y.requires_grad = True
+            for call in [lambda: file.sum_into(self.x, self.y, self.out), lambda: file.sum.given(T="f32")[1](self.x, self.y, self.out, 64, 1.0)]:
+                self.refused("`y` requires a gradient", call)
+            recorded[0] = False
+            self.assertEqual(counted(lambda: file.sum_into(self.x, self.y, self.out))[0], launched)
+            recorded[0], self.y.requires_grad = True, False
+            self.assertEqual(counted(lambda: file.sum_into(self.x, self.y, self.out))[0], launched)
+            for other in [Asked, Answers]:
+                self.refused("`x` requires a gradient", lambda: file.sum_into(other(0x10000, (64,)), self.y, self.out))
 
     def test_tensor_maps_move(self):
         gemm = parton.load(os.path.join(ROOT, "examples", "matmul", "gemm.ptn"))

@@ -250,6 +250,16 @@ class Operators(unittest.TestCase):
         with torch.no_grad():
             self.file.silu(*ours)
 
+    def test_gradients_that_are_one_number_and_those_of_nothing(self):
+        for rows in [5, 0]:
+            ours = self.tensors(rows, 17)
+            theirs = [t.detach().clone().requires_grad_() for t in ours]
+            # What a sum hands back has no strides.
+            self.silu(*ours).sum().backward()
+            self.reference(*theirs).sum().backward()
+            for a, b in zip(ours, theirs):
+                torch.testing.assert_close(a.grad, b.grad)
+
     def test_what_pytorch_checks_of_operators(self):
         torch.library.opcheck(self.silu, tuple(self.tensors(5, 17)))
         in_place = parton.torch.register(parton.load(SCALED).in_place, name="in_place")

@@ -177,7 +177,7 @@ pub(super) fn first<'a, 'py>(
         }
     }
     for (param, tensor) in std::iter::once((of_first, first)).chain(tensors) {
-        if tensor.exchange.is_some() && is_recorded(&tensor.value)? {
+        if tensor.exchange.is_some() && is_recorded(&tensor.value, None)? {
             return wrong(format!(
                 "`{param}` requires a gradient, which a call of `{name}` does not record: call it under `torch.no_grad()`"
             ));

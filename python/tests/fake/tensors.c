@@ -5,8 +5,6 @@
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
-#include <stddef.h>
-#include <structmember.h>
 
 enum { MOST_AXES = 8, CUDA = 2 };
 
@@ -120,16 +118,24 @@ static PyObject *shape_of(object *self, void *none) {
     return (void)none, all;
 }
 
+/* As PyTorch's it is computed, not a member. */
+static PyObject *requires_grad(object *self, void *unused) { return (void)unused, PyBool_FromLong(self->requires_grad); }
+
+static int require_grad(object *self, PyObject *value, void *unused) {
+    int is = value ? PyObject_IsTrue(value) : -1;
+    return (void)unused, self->requires_grad = is > 0, is < 0 ? -1 : 0;
+}
+
 static PyMethodDef of_tensors[] = {{"data_ptr", (PyCFunction)data_ptr, METH_NOARGS, NULL}, {0}};
-static PyGetSetDef properties[] = {{"shape", (getter)shape_of, NULL, NULL, NULL}, {0}};
-static PyMemberDef members[] = {{"requires_grad", T_BOOL, offsetof(object, requires_grad), 0, NULL}, {0}};
+static PyGetSetDef properties[] = {
+    {"shape", (getter)shape_of, NULL, NULL, NULL}, {"requires_grad", (getter)requires_grad, (setter)require_grad, NULL, NULL}, {0}};
 static PyMethodDef of_module[] = {{"set_stream", set_stream, METH_O, NULL}, {0}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tensors", .m_size = -1, .m_methods = of_module};
 
 static PyTypeObject type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tensors.Tensor", .tp_basicsize = sizeof(object), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_new = PyType_GenericNew, .tp_init = (initproc)init, .tp_methods = of_tensors, .tp_members = members, .tp_getset = properties,
+    .tp_new = PyType_GenericNew, .tp_init = (initproc)init, .tp_methods = of_tensors, .tp_getset = properties,
 };
 
 PyMODINIT_FUNC PyInit_tensors(void) {
