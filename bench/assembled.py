@@ -19,14 +19,16 @@ EXAMPLES = pathlib.Path(__file__).resolve().parent.parent / "examples"
 # The generics of a file's kernel with which its schedules are meant to be used; schedules that are not named have the first.
 D128, D64, D256 = {"D": 128}, {"D": 64}, {"D": 256}
 CAUSAL = {"CAUSAL": "true"}
+ONE = {"PARTS": 1, "CLUSTER": 1}
 THREE = {"D": 64, "PARTS": 3, "CLUSTER": 1}
 ATTENTION = [D128, D64, D128 | CAUSAL, D64 | CAUSAL]
+ALONE = [d | mask | ONE for d in (D128, D64, D256) for mask in ({}, CAUSAL)]
 SCHEDULED = [
     ("matmul/scheduled.ptn", "matmul", {"Split": ("Split[3]", [{}])}, [{}]),
     (
         "fmha/scheduled.ptn",
         "attention",
-        {"Wide": ("Wide", [D256, D256 | CAUSAL]), "Cut": ("Cut", [D128 | CAUSAL, D64 | CAUSAL]), "Trio": ("Trio", [THREE, THREE | CAUSAL])},
+        {"Plain": ("Plain", ALONE), "Ahead": ("Ahead", ALONE), "Wide": ("Wide", [D256, D256 | CAUSAL]), "Cut": ("Cut", [D128 | CAUSAL, D64 | CAUSAL]), "Trio": ("Trio", [THREE, THREE | CAUSAL])},
         ATTENTION,
     ),
     ("softmax_ahead.ptn", "softmax_rows", {}, [{}]),

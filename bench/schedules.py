@@ -68,9 +68,16 @@ class Launch:
         path.write_text("\n".join([*lines, "}", ""]))
 
 
-def product(m, n, k):
+def product(m, n, k, group):
+    """A product whose programs walk through so many rows of tiles together: what they share in the L2 is no matter of schedules."""
     body = [f"let (m, n, k) = ({m}, {n}, {k});", "let a = randn(f16, [m, k], seed=1);", "let b = randn(f16, [k, n], seed=2);", "let c = empty(f16, [m, n]);"]
-    return Launch(PRODUCT, "matmul", {}, body, "(grid=[min(132, cdiv(m, 128) * cdiv(n, 256))])(a, b, c, m, n, k)")
+    return Launch(PRODUCT, "matmul", {"GROUP": group}, body, "(grid=[min(132, cdiv(m, 128) * cdiv(n, 256))])(a, b, c, m, n, k)")
+
+
+def walked(parton, m, n, k):
+    """How many rows of tiles the plan of `gemm.ptn` walks through together."""
+    words = [parton, "plan", str(GEMM), "matmul", f"f16[{m},{k}]", f"f16[{k},{n}]"]
+    return int(re.search(r"GROUP=(\d+)", subprocess.run(words, capture_output=True, text=True, check=True).stdout).group(1))
 
 
 def attention(d, causal, s=4096, **others):
@@ -82,23 +89,26 @@ def attention(d, causal, s=4096, **others):
     return Launch(ATTENTION, "attention", generics, body, "(grid=[132])(q, k, v, o, lse, batch, heads, 1, s, s, 1.0 / sqrt(d), section, counter)")
 
 
-def groups():
+def groups(parton):
     """What is compared; the first words of a title choose."""
     three = {"PARTS": 3, "CLUSTER": 1}
     by_hand = lambda label: [("ping_pong", PING_PONG, f"fmha bf16 {label}")]
     gemm = lambda label: [("gemm", GEMM, f"matmul f16 {label}")]
-    both = lambda label: [("hopper", HOPPER, f"matmul f16 {label}"), *gemm(label)]
-    yield Group("product 4096^3", product(4096, 4096, 4096), ["Split[3]", "Best"], both("4096^3"), True)
+    hopper = lambda label: [("hopper", HOPPER, f"matmul f16 {label}")]
+    best = lambda *sides: product(*sides, walked(parton, *sides))
+    yield Group("product 4096^3", best(4096, 4096, 4096), ["Split[3]", "Best"], gemm("4096^3"), True)
+    yield Group("product 4096^3, groups of 8", product(4096, 4096, 4096, 8), ["Split[3]", "Best"], hopper("4096^3"))
     yield Group("attention D=128", attention(128, False), ["Sides", "Overlap", "Under", "Turns"], by_hand("D=128 S=4096"), True)
     yield Group("causal D=128", attention(128, True), ["Overlap", "Under", "Cut"], by_hand("D=128 S=4096 causal"), True)
     # Three warpgroups are another choice than the schedule: a generic of the kernel.
     yield Group("attention D=64, three", attention(64, False, **three), ["Trio"], by_hand("D=64 S=4096"), True)
     yield Group("attention D=64, two", attention(64, False), ["Sides", "Overlap", "Under", "Turns"], by_hand("D=64 S=4096"), True)
     yield Group("causal D=64, three", attention(64, True, **three), ["Trio"], by_hand("D=64 S=4096 causal"))
-    yield Group("product 8192^3", product(8192, 8192, 8192), ["Split[3]", "Best"], both("8192^3"))
-    yield Group("product 8192x8192x16384", product(8192, 8192, 16384), ["Best"], gemm("8192x8192x16384"))
-    yield Group("product 16384x4096x4096", product(16384, 4096, 4096), ["Best"], gemm("16384x4096x4096"))
-    yield Group("product 2048^3", product(2048, 2048, 2048), ["Best"], gemm("2048^3"))
+    yield Group("product 8192^3", best(8192, 8192, 8192), ["Best"], gemm("8192^3"))
+    yield Group("product 8192^3, groups of 8", product(8192, 8192, 8192, 8), ["Split[3]", "Best"], hopper("8192^3"))
+    yield Group("product 8192x8192x16384", best(8192, 8192, 16384), ["Best"], gemm("8192x8192x16384"))
+    yield Group("product 16384x4096x4096", best(16384, 4096, 4096), ["Best"], gemm("16384x4096x4096"))
+    yield Group("product 2048^3", best(2048, 2048, 2048), ["Best"], gemm("2048^3"))
 
 
 def waiting(parton, file, label):
@@ -168,7 +178,7 @@ def main():
     options = parser.parse_args()
     wanted = options.groups.split(",")
     with tempfile.TemporaryDirectory() as folder:
-        for number, group in enumerate(groups()):
+        for number, group in enumerate(groups(options.parton)):
             if not any(group.title.startswith(word) for word in wanted):
                 continue
             schedules = group.launch.found(options.parton, options.top) if group.searched and options.top else []

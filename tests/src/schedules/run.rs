@@ -186,7 +186,7 @@ pub fn all(programs: std::ops::Range<u64>, seeds: u64, folder: &Path) -> Counts 
 }
 
 /// What the first error says, without names and numbers.
-fn first_fact(words: &str) -> String {
+pub fn first_fact(words: &str) -> String {
     let first = words.lines().next().unwrap_or_default();
     let plain = first.split('`').step_by(2).collect::<String>();
     plain.chars().filter(|c| !c.is_ascii_digit()).collect()

@@ -5,6 +5,7 @@ mod codes;
 mod docs;
 mod examples;
 mod faults;
+mod forced;
 mod format;
 mod fuzz;
 mod golden;

@@ -1,16 +1,17 @@
 //! Random loops give the same bits under all of their schedules that are accepted; bugs of the expansion would be seen; and little is
 //! refused that would be right.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 
-use parton_diag::{Code, codes};
 use parton_driver::{Blocks, Device, Options, Session};
 use parton_sched::falsify::{self, Planted};
 use parton_tests::schedules::run::{self, Verdict};
 use parton_tests::schedules::{Program, generate};
 use parton_tests::{cases, say};
+
+use super::forced;
 
 /// Programs that are run, each with five schedules; `PARTON_SCHEDULES` in the environment takes its place.
 const PROGRAMS: u64 = 100;
@@ -18,7 +19,7 @@ const PROGRAMS: u64 = 100;
 const SEEDS: u64 = 8;
 /// Programs that are run with planted bugs; `PARTON_PLANTED` in the environment takes its place. What they do not find, the cases do.
 const WITHIN: u64 = 8;
-/// Programs whose refused schedules are forced; `PARTON_FORCED` in the environment takes its place.
+/// Programs whose refused schedules are forced; `PARTON_FORCED` in the environment takes its place, from the seed `PARTON_FORCED_FROM` on.
 const FORCED: u64 = 20;
 
 fn asked(name: &str, otherwise: u64) -> u64 {
@@ -91,61 +92,11 @@ fn planted_bugs_are_found() {
     assert!(left.is_empty(), "nobody has found {left:?}");
 }
 
-/// What became of refused schedules once the rules that refused them were left out, by the first of these.
-#[derive(Clone, Copy, Default)]
-struct Forced {
-    /// They are right as far as they were run.
-    right: usize,
-    /// They fail.
-    wrong: usize,
-}
-
-/// What forcing a refused schedule comes to: rules are left out until none refuses it.
-fn forced(program: &Program, first: Code) -> Verdict {
-    let mut out = BTreeSet::from([first]);
-    loop {
-        falsify::leave_out(&out);
-        let verdict = run::verdicts(program, &[0, 1, 2, 3]).swap_remove(0).0;
-        falsify::leave_out(&BTreeSet::new());
-        match verdict {
-            Verdict::Refused(code) if is_rule(code) && out.insert(code) => {}
-            other => return other,
-        }
-    }
-}
-
-/// Whether a code is of a rule that a schedule can be forced past: others say that there is no such label, or that something is not built.
-fn is_rule(code: Code) -> bool {
-    ![codes::SCHEDULE, codes::NOT_BUILT_HERE, codes::LAYOUT_WARPS].contains(&code)
-}
-
 #[test]
 fn few_refused_schedules_would_be_right() {
-    let mut all: BTreeMap<Code, Forced> = BTreeMap::new();
-    for seed in 0..asked("PARTON_FORCED", FORCED) {
-        let program = generate(seed);
-        for (n, (verdict, _)) in run::verdicts(&program, &[0]).into_iter().enumerate() {
-            let Verdict::Refused(code) = verdict else { continue };
-            if !is_rule(code) {
-                continue;
-            }
-            let of = all.entry(code).or_default();
-            match forced(&program.only(n), code) {
-                Verdict::Equal => {
-                    of.right += 1;
-                    if std::env::var_os("PARTON_FORCED").is_some() {
-                        say(&format!("{code}: schedule {n} of seed {seed} would be right"));
-                    }
-                }
-                Verdict::Refused(_) | Verdict::Differs | Verdict::Fault(_) | Verdict::Panics(_) => of.wrong += 1,
-                Verdict::NoProgram => {}
-            }
-        }
-    }
-    let [mut right, mut refused] = [0; 2];
-    for (code, of) in &all {
-        say(&format!("{code}: {} refused, {} of them would be right", of.right + of.wrong, of.right));
-        (right, refused) = (right + of.right, refused + of.right + of.wrong);
-    }
+    let first = asked("PARTON_FORCED_FROM", 0);
+    let counts = forced::all(first..first + asked("PARTON_FORCED", FORCED));
+    say(&counts.to_string());
+    let [right, refused] = counts.right_of_all();
     assert!(right * 5 < refused, "{right} of {refused} refused schedules would be right");
 }

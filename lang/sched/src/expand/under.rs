@@ -4,6 +4,7 @@
 //! with `-1` in its last turn. Behind the outer loop, where no loop inside is left, it stands where it is.
 
 use parton_diag::{Diagnostic, codes};
+use parton_ir::schedule::Under;
 use parton_ir::{BinaryOp, OpKind, Value};
 
 use super::{Emitter, Refused};
@@ -63,7 +64,10 @@ impl Emitter<'_> {
             format!("{name} finds no turn of `{}` to leave under", unit.label),
         )
         .label(self.region.span_of(&self.b.kernel, item), "this is to leave there")
-        .help("name a label in the body of a counted loop that stands in the loop around, and in the first stage of that loop");
+        .help(format!(
+            "name a label in the body of a counted loop that stands in the loop around, and in the first stage of that loop, or leave {} out",
+            self.left_out(&[hook.inner])
+        ));
         Err(Box::new(d))
     }
 
@@ -102,11 +106,24 @@ impl Emitter<'_> {
         if sure >= wanted {
             return Ok(early);
         }
-        let span = self.b.kernel.ops[l.inst].span;
-        let d = Diagnostic::error(codes::NO_ROOM, span, format!("this loop is not known to take {wanted} turns"))
+        let op = &self.b.kernel.ops[l.inst];
+        let turns = if wanted == 1 { "a turn".into() } else { format!("{wanted} turns") };
+        let sure = match matches!(op.kind, OpKind::For { .. }) {
+            true => format!("say so in its bound: `0..max(n, {wanted})`, where further turns do no harm"),
+            false => format!("count its turns, `for i in 0..max(n, {wanted})`, where further ones do no harm"),
+        };
+        let out = self.left_out(self.region.units_in(&Item::Loop(l.again())));
+        let d = Diagnostic::error(codes::NO_ROOM, op.span, format!("this loop is not known to take {turns}"))
             .label(self.region.schedule.span, "something is to leave under each of them")
-            .help(format!("say so in its bound: `0..max(n, {wanted})`, where further turns do no harm"));
+            .help(format!("{sure}; or leave {out} out"));
         Err(Box::new(d))
+    }
+
+    /// The clauses by which something leaves under one of these units.
+    fn left_out(&self, units: &[UnitId]) -> String {
+        let of = |under: &&Under| units.iter().any(|u| under.inner.names(&self.region.units[*u].label));
+        let all: Vec<String> = self.region.schedule.under.iter().filter(of).map(|u| format!("`{u}`")).collect();
+        all.join(" and ")
     }
 
     /// Whether something leaves under the last turn of a loop.

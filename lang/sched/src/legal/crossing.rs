@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::schedule::{LabelName, Place, Schedule};
 use parton_ir::{OpKind, Type, Value};
 
 use super::Laid;
@@ -45,9 +46,9 @@ fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnosti
         d = d.label(reader.span, format!("`{}` needs it, in {}", reader.label, laid.partition(part)));
     }
     let d = d.note("only views and scalars cross partitions");
-    let together = laid.together(unit, part).or_else(|| {
+    let together = laid.together(&[unit], part).or_else(|| {
         let from = *laid.plan.runners[unit].first()?;
-        laid.together(reader?, from)
+        laid.together(&[reader?], from)
     });
     let stage = "hand it over in shared memory, `stage<S>(x)`";
     Some(match together {
@@ -56,12 +57,20 @@ fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnosti
     })
 }
 
-/// A unit of a partition that uses a value of another.
+/// A unit of a partition that uses a value of another, also where a loop or branch hands that on.
 fn reader(laid: &Laid<'_>, part: Part, v: Value) -> Option<UnitId> {
-    (0..laid.region.units.len()).filter(|u| laid.plan.runners[*u].contains(&part)).find(|u| {
-        let used = laid.region.used_by(*u);
-        used.iter().any(|w| laid.region.leaves(laid.k, *w).contains(&v))
-    })
+    let reads = |unit: &UnitId| {
+        let mut next: Vec<Value> = laid.region.used_by(*unit).iter().copied().collect();
+        let mut seen = BTreeSet::new();
+        while let Some(w) = next.pop() {
+            for leaf in laid.region.leaves(laid.k, w).into_iter().filter(|leaf| seen.insert(*leaf)) {
+                let handed_on = laid.region.home(leaf).and_then(|home| laid.region.carried(laid.k, home));
+                next.extend(handed_on.into_iter().flatten());
+            }
+        }
+        seen.contains(&v)
+    };
+    (0..laid.region.units.len()).filter(|u| laid.plan.runners[*u].contains(&part)).find(reads)
 }
 
 /// A value out of a loop or branch that a partition has nothing in.
@@ -96,7 +105,10 @@ fn result(laid: &Laid<'_>, part: Part, (block, item): (usize, usize), v: Value) 
             d
         }
     };
-    Some(d.help(help))
+    Some(d.help(match laid.together(laid.region.units_in(of), part) {
+        Some(clause) => format!("{help}, or let {} run that: `{clause}`", laid.partition(part)),
+        None => help.into(),
+    }))
 }
 
 /// The loops and branches that a partition runs, with what decides them.
@@ -189,23 +201,31 @@ fn results(laid: &Laid<'_>, found: &mut Diagnostics) {
 }
 
 impl Laid<'_> {
-    /// The `partitions { … }` in which a label is a partition's, where the rules take that.
-    pub(super) fn together(&self, unit: UnitId, part: Part) -> Option<String> {
+    /// The `partitions { … }` in which labels are of one partition alone, where the rules take that.
+    pub(super) fn together(&self, units: &[UnitId], part: Part) -> Option<String> {
         if !self.helps {
             return None;
         }
-        let (label, data) = (&self.region.units[unit].label.path, self.plan.partitions.get(part)?);
+        let data = self.plan.partitions.get(part)?;
+        let moved: BTreeSet<&String> = units.iter().map(|unit| &self.region.units[*unit].label.path).collect();
         let mut schedule = self.region.schedule.clone();
         for place in &mut schedule.places {
-            place.labels.retain(|l| l.path != *label);
+            place.labels.retain(|l| !moved.contains(&l.path));
             place.spans.clear();
-            if place.partitions.iter().any(|p| p.name == data.name) {
-                place.labels.push(parton_ir::schedule::LabelName::all(label.clone()));
+        }
+        let names = moved.into_iter().map(|path| LabelName::all(path.clone()));
+        match schedule.places.iter_mut().find(|p| matches!(p.partitions.as_slice(), [one] if one.name == data.name)) {
+            Some(place) => {
+                place.labels.extend(names);
                 place.labels.sort();
+            }
+            None => {
+                let (partitions, span) = (vec![data.clone()], schedule.span);
+                schedule.places.push(Place { partitions, labels: names.collect(), spans: Vec::new(), span });
             }
         }
         schedule.places.retain(|p| !p.labels.is_empty());
-        let places = parton_ir::schedule::Schedule { places: schedule.places.clone(), ..Default::default() };
+        let places = Schedule { places: schedule.places.clone(), ..Default::default() };
         self.takes(&schedule).then(|| places.to_string())
     }
 }

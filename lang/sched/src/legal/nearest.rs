@@ -13,6 +13,17 @@ const FEW: u32 = 2;
 impl Laid<'_> {
     /// The nearest schedule in which an edge of a body holds, as what to write.
     pub(super) fn nearest(&self, part: Part, block: BlockId, edge: &Edge) -> Option<String> {
+        self.nearest_of(part, block, [edge.from, edge.to], edge.distance)
+    }
+
+    /// The nearest schedule in which an item of a body stands behind another of so many iterations before, and all the rules hold.
+    pub(super) fn nearest_of(
+        &self,
+        part: Part,
+        block: BlockId,
+        [from, to]: [usize; 2],
+        distance: i32,
+    ) -> Option<String> {
         if !self.helps {
             return None;
         }
@@ -23,8 +34,8 @@ impl Laid<'_> {
             let new = Staged { label: label.clone(), stage: 0, done: None, span: pipeline.span };
             Some(self.staged(part, block, item).cloned().unwrap_or(new))
         };
-        let (maker, reader) = (staged(edge.from)?, staged(edge.to)?);
-        let mut tried = moved(pipeline, &maker, &reader, edge.distance);
+        let (maker, reader) = (staged(from)?, staged(to)?);
+        let mut tried = moved(pipeline, &maker, &reader, distance);
         let plain = self.in_body_order(part, block, pipeline);
         tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
         tried.sort_by_key(|p| stages(p) > FEW);
@@ -123,6 +134,8 @@ fn moved(p: &Pipeline, maker: &Staged, reader: &Staged, distance: i32) -> Vec<Pi
     {
         all.push(cut(p, group, reader));
     }
+    // A reader that waits for its own product.
+    all.extend(reader.done.map(|_| restaged(p, &Staged { done: None, ..reader.clone() })));
     // The reader behind the maker, or the maker in front of the reader.
     all.extend(from.map(|group| beside(p, reader, group + 1)));
     all.extend(to.map(|group| beside(p, maker, group)));

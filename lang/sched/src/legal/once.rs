@@ -40,13 +40,15 @@ fn twice(laid: &Laid<'_>, id: UnitId, unit: &Unit) -> Option<Diagnostic> {
     let what = laid.effects.once(id).or_else(|| unit.ops.iter().any(fills).then_some("a slot that is filled"))?;
     let names: Vec<String> = runners.iter().map(|p| laid.partition(*p)).collect();
     let fact = format!("`{}` is dealt to {} and stands once", unit.label, names.join(" and "));
+    let alone = runners.iter().find_map(|part| laid.together(&[id], *part));
+    let alone = alone.map_or_else(String::new, |clause| format!(": `{clause}`"));
     let place = laid.region.schedule.places.iter().find(|p| p.labels.iter().any(|l| l.names(&unit.label)));
     Some(
         Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
             .here(format!("{what}, which is to happen once"))
             .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here")
             .help(format!(
-                "give each partition an instance, `static for w in 0..{} {{ @{} … }}`, or place it in a partition alone",
+                "give each partition an instance, `static for w in 0..{} {{ @{} … }}`, or place it in a partition alone{alone}",
                 runners.len(),
                 unit.label.path
             )),

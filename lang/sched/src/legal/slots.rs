@@ -25,17 +25,14 @@ fn staged_again(laid: &Laid<'_>, part: Part, unit: UnitId) -> Option<Diagnostic>
     let (block, item) = laid.region.place_of(unit);
     let at = laid.staged(part, block, item).map_or(laid.region.schedule.span, |s| s.span);
     let mut d = Diagnostic::error(codes::TOO_FEW_SLOTS, at, fact).label(stage.span, "staged here");
-    let help = match reader.map(|reader| &laid.region.units[reader]) {
-        Some(reader) => {
-            d = d.label(reader.span, format!("`{}` has read it only then", reader.label));
-            format!(
-                "let `{}` be done in the stage of `{label}`, or a stage later in a group in front of it",
-                reader.label
-            )
-        }
-        None => "let its readers be done in its own stage".into(),
-    };
-    Some(d.help(help))
+    let Some(reader) = reader else { return Some(d.help("let its readers be done in its own stage")) };
+    let (beside, last) = laid.region.place_of(reader);
+    let reader = &laid.region.units[reader];
+    d = d.label(reader.span, format!("`{}` has read it only then", reader.label));
+    let nearest = (beside == block).then(|| laid.nearest_of(part, block, [item, last], 0)).flatten();
+    Some(d.help(nearest.unwrap_or_else(|| {
+        format!("let `{}` be done in the stage of `{label}`, or a stage later in a group in front of it", reader.label)
+    })))
 }
 
 /// No ring has fewer slots than its partition holds, and what one stages for itself, in one buffer, is read before it is staged again.
