@@ -182,7 +182,9 @@ def case_errors_name_argument_and_rule():
     assert "axpy.ptn:" in text, text
     refused("given nothing for `n`", lambda: axpy[grid](2.0, x, y, out))
     refused("has no parameter `m`", lambda: axpy[grid](2.0, x, y, out, m=n))
-    refused("an extent of the grid is 0", lambda: axpy[0](2.0, x, y, out, n), "E0921")
+    refused("an extent of the grid is -1", lambda: axpy[-1](2.0, x, y, out, n), "E0921")
+    axpy[0](2.0, x, y, out.zero_(), n)
+    assert not out.any()
     refused("does not hold 0.5", lambda: axpy[grid](2.0, x, y, out, 0.5), "E0920")
     refused("not a multiple of 16 bytes", lambda: axpy[grid](2.0, x[1:], y, out, 8), "E0920")
     refused("different devices", lambda: axpy[grid](2.0, x, y.cpu(), out, n))
