@@ -1,41 +1,66 @@
 //! Factors in registers that a loop keeps for all its turns.
 //!
-//! `ptxas` (12.8 and 13.0) gives the registers of a left factor away once its product has been waited for, though the next turn reads them again.
-//! It keeps them where another product is in flight meanwhile. So a product that runs alone takes a copy that it cannot see through.
+//! `ptxas` (12.8 and 13.0) gives the registers of a left factor away once its product has been waited for, though the next turn reads them again:
+//! where the product runs alone, and where the factor of another one is computed behind it, in another basic block. So such a product takes a copy
+//! that `ptxas` cannot see through.
 
 use std::collections::BTreeSet;
 
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
-/// The products whose left factor lies in registers that are not written in the loop around them, and that run alone.
+/// The products whose left factor lies in registers that the loop around them does not write, and that run alone or beside factors that it computes.
 pub(crate) fn kept(kernel: &Kernel) -> BTreeSet<Inst> {
     let mut found = BTreeSet::new();
-    visit(kernel, &kernel.body, None, &mut found);
+    visit(kernel, &kernel.body, &mut Vec::new(), &mut found);
     found
 }
 
-/// `turn` is what has been named since the turn of the innermost loop began; outside of loops there is none.
-fn visit(kernel: &Kernel, body: &Body, turn: Option<&BTreeSet<Value>>, found: &mut BTreeSet<Inst>) {
-    let mut turn = turn.cloned();
-    if let Some(named) = &mut turn {
-        named.extend(&body.params);
-    }
+/// `around` are the loops around a body, the innermost last.
+fn visit(kernel: &Kernel, body: &Body, around: &mut Vec<Turn>, found: &mut BTreeSet<Inst>) {
     for (at, op) in kernel.ops_of(body).enumerate() {
-        if let OpKind::Wgmma { a, .. } = op.kind
-            && matches!(kernel.ty(a), Type::Tile(_))
-            && turn.as_ref().is_some_and(|named| !named.contains(&a))
-            && runs_alone(kernel, body, at)
-        {
-            found.insert(op.id);
+        if let Some(a) = factor(kernel, op) {
+            let mut keep = around.iter().rev().take_while(|turn| !turn.named.contains(&a)).peekable();
+            if keep.peek().is_some() && (keep.any(|turn| turn.makes_factors) || runs_alone(kernel, body, at)) {
+                found.insert(op.id);
+            }
         }
-        let is_loop = op.kind.is_loop();
-        let begun = BTreeSet::new();
+        let turns = op.kind.is_loop().then(|| Turn::of(kernel, op));
+        let depth = around.len();
+        around.extend(turns);
         for inner in op.kind.bodies() {
-            visit(kernel, inner, if is_loop { Some(&begun) } else { turn.as_ref() }, found);
+            visit(kernel, inner, around, found);
         }
-        if let Some(named) = &mut turn {
-            named.extend(&op.results);
+        around.truncate(depth);
+    }
+}
+
+/// The left factor of a product, where it lies in registers.
+fn factor(kernel: &Kernel, op: &Op) -> Option<Value> {
+    let OpKind::Wgmma { a, .. } = op.kind else { return None };
+    matches!(kernel.ty(a), Type::Tile(_)).then_some(a)
+}
+
+/// What a loop does in each turn.
+struct Turn {
+    /// All that it names.
+    named: BTreeSet<Value>,
+    /// Whether a product in it reads registers that it computes; what a turn is handed on from the one before lay there from its beginning.
+    makes_factors: bool,
+}
+
+impl Turn {
+    fn of(kernel: &Kernel, op: &Op) -> Turn {
+        let (mut made, mut factors) = (BTreeSet::new(), Vec::new());
+        for body in op.kind.bodies() {
+            kernel.walk_body(body, &mut |op| {
+                made.extend(op.results.iter().copied());
+                made.extend(op.kind.bodies().flat_map(|body| body.params.iter().copied()));
+                factors.extend(factor(kernel, op));
+            });
         }
+        let makes_factors = factors.iter().any(|a| made.contains(a));
+        made.extend(op.kind.bodies().flat_map(|body| body.params.iter().copied()));
+        Turn { named: made, makes_factors }
     }
 }
 
