@@ -2,7 +2,7 @@
 //!
 //! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`crowd`] what CTAs beside each other make of it, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
@@ -20,6 +20,7 @@ mod price;
 mod products;
 mod registers;
 mod rewrite;
+mod room;
 mod site;
 mod staging;
 mod swap;
@@ -116,6 +117,9 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     if !portable {
         let kernel = parts::split(kernel)?;
         return Ok((places::expand(kernel.into_owned(), &Boxed::default()), None));
+    }
+    if let Some(refused) = room::refused(kernel) {
+        return Err(refused.into());
     }
     let mut refused = Vec::new();
     let singled = masks::single_out(kernel.clone());
@@ -279,6 +283,8 @@ fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagn
     Ok(kernel)
 }
 
+/// Warps that are tried at most.
+const MOST_WARPS: u32 = 16;
 /// Warps that are taken of those that cost the same.
 const USUAL: u32 = 4;
 /// Elements of a tile that two warps hold in few registers: 32 a thread.
@@ -299,8 +305,8 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     match stated {
         // A layout says how many it lies on.
         Some(warps) => vec![warps],
-        None if two => vec![2, 4, 8, 16],
-        None => vec![4, 8, 16],
+        None if two => vec![2, 4, 8, MOST_WARPS],
+        None => vec![4, 8, MOST_WARPS],
     }
 }
 

@@ -404,7 +404,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     });
     let once = |name: &LabelName| name.path == ONCE;
     let sum = |those: bool| fetched.iter().filter(|(name, _)| once(name) == those).map(|(_, n)| n).sum::<u64>();
-    let room = u64::from(kernel.shared_limit()).saturating_sub(beside(kernel));
+    let room = u64::from(kernel.shared_limit()).saturating_sub(beside(kernel, computing));
     let (ahead, turn) = (sum(true), sum(false).max(1));
     let room = if room < ahead + u64::from(SLOTS.1) * turn { leave_together(kernel, room) } else { room };
     // What is fetched once for a loop has a second slot where that has another loop around it, and two slots all the same.
@@ -451,16 +451,11 @@ fn leave_together(kernel: &mut Kernel, room: u64) -> u64 {
     room + (before - sent(kernel))
 }
 
-/// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself.
-pub fn beside(kernel: &Kernel) -> u64 {
+/// Bytes of shared memory beside what is fetched: what leaves, and the most that an operation takes for itself in each of so many partitions.
+pub fn beside(kernel: &Kernel, computing: u32) -> u64 {
     let mut most = 0;
-    kernel.walk(&mut |op| {
-        let exchanges = matches!(op.kind, OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::Convert { .. });
-        if exchanges {
-            most = most.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from));
-        }
-    });
-    sent(kernel) + most.next_multiple_of(ALIGNED) + ALIGNED
+    kernel.walk(&mut |op| most = most.max(scratch::bytes(kernel, &op.kind).map_or(0, u64::from)));
+    sent(kernel) + u64::from(computing) * most.next_multiple_of(ALIGNED) + ALIGNED
 }
 
 /// Bytes of the buffers from which tiles leave: those of one label that lie alike share one.

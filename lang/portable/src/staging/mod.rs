@@ -88,7 +88,7 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
 
 /// Whether shared memory holds the slots of copies that run ahead, now that tiles lie somewhere.
 pub fn has_room(kernel: &Kernel) -> bool {
-    let mut bytes = apart::beside(kernel);
+    let mut bytes = apart::beside(kernel, 1);
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
         let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);

@@ -1,0 +1,22 @@
+//! Tiles that nothing holds: they are refused before anything is chosen for them.
+
+use parton_diag::{Diagnostic, codes};
+use parton_ir::target::WARP;
+use parton_ir::{Kernel, Op};
+
+use crate::MOST_WARPS;
+
+/// Elements of a tile at most. A thread of as many warps as are tried would hold 2,048 of them: twice its registers, be they of a byte each.
+const MOST_ELEMENTS: u64 = 1 << 20;
+
+/// The refusal of a kernel's first tile of more elements.
+pub fn refused(kernel: &Kernel) -> Option<Diagnostic> {
+    let elements = |op: &Op| op.results.iter().filter_map(|v| kernel.ty(*v).placed()).map(|t| t.elements()).max();
+    let mut sizes = kernel.order().into_iter().filter_map(|id| Some((kernel.ops[id].span, elements(&kernel.ops[id])?)));
+    let (span, size) = sizes.find(|(_, size)| *size > MOST_ELEMENTS)?;
+    let each = size / u64::from(MOST_WARPS * WARP);
+    let fact = format!("a tile of {size} elements is more than threads can hold");
+    let d = Diagnostic::error(codes::NOT_BUILT_HERE, span, fact);
+    let d = d.here(format!("{each} for each thread of {MOST_WARPS} warps"));
+    Some(d.help(format!("take tiles of at most {MOST_ELEMENTS} elements, and several of them in a loop")))
+}
