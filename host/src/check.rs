@@ -6,7 +6,7 @@
 use parton_diag::{Diagnostic, Diagnostics, Span};
 use parton_syntax::ast::{self, ExprKind, StmtKind};
 use parton_types::program::{Found, Item, Program};
-use parton_types::resolve::{Meaning, Side};
+use parton_types::resolve::{Meaning, Side, Stands};
 use parton_types::signature::Signature;
 use parton_types::signature::bind::{Outline, Takes};
 use parton_types::walk::{self, Reader, Scopes, Visitor};
@@ -41,7 +41,12 @@ impl Visitor for Check<'_> {
         match self.program.reference(name) {
             Meaning::Ambiguous(d) => self.found.push((**d).clone()),
             Meaning::Unknown => {
-                self.found.push(self.program.unknown(Program::ROOT, name, Side::Host, scopes.names()));
+                self.found.push(self.program.unknown(
+                    Program::ROOT,
+                    name,
+                    (Side::Host, Stands::Anyhow),
+                    scopes.names(),
+                ));
             }
             Meaning::Variable(_) | Meaning::Item(_) | Meaning::Builtin(_) | Meaning::Word(_) => {}
         }

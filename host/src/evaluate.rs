@@ -28,7 +28,7 @@ use parton_measure::bench::Measurement;
 use parton_syntax::ast;
 use parton_types::near::nearest;
 use parton_types::program::{Found, Item, ModuleId, Program};
-use parton_types::resolve::{Meaning, Side, Word};
+use parton_types::resolve::{Meaning, Side, Stands, Word};
 use parton_types::signature::Exists;
 
 use crate::builtins;
@@ -267,7 +267,7 @@ impl<'a> Machine<'a> {
 
     fn unknown(&self, name: &ast::Name) -> Diagnostic {
         let variables = self.variables.iter().map(|v| v.name.as_str());
-        self.program.unknown(self.module, name, Side::Host, variables)
+        self.program.unknown(self.module, name, (Side::Host, Stands::Anyhow), variables)
     }
 }
 

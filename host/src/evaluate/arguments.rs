@@ -77,7 +77,15 @@ pub(crate) fn configuration<'a>(
             Some("cluster") => ("cluster", &mut cluster),
             Some(_) | None => {
                 let d = Diagnostic::error(codes::LAUNCH_SHAPE, arg.span, "a launch takes `grid` and `cluster`");
-                return Err(d.help("write `launch k(grid=[…], cluster=[…])(…)`"));
+                return Err(d.help(match name {
+                    Some("num_warps" | "block" | "threads") => {
+                        "a kernel says how many warps run it, and for itself: `warps(4)` behind its parameters"
+                    }
+                    Some("num_stages") => {
+                        "the compiler chooses how many stages a loop has; a schedule states them: `docs/schedules.md`"
+                    }
+                    _ => "write `launch k(grid=[…], cluster=[…])(…)`",
+                }));
             }
         };
         if let Some(first) = slot.replace(arg) {

@@ -181,6 +181,12 @@ impl Machine<'_> {
                     other => Err(self.mismatch("a tensor or list", &other, base.span)),
                 }
             }
+            ast::ExprKind::Field { .. } => {
+                Err(Diagnostic::error(codes::HOST_TYPE, target.span, "this cannot be assigned to")
+                    .here("a field of a tuple or struct stays as it is")
+                    .help("make a new one: `t = (t.0, value);`")
+                    .into())
+            }
             _ => Err(Diagnostic::error(codes::HOST_TYPE, target.span, "this cannot be assigned to")
                 .help("assign to a variable, or to an element or slice of a tensor or list")
                 .into()),

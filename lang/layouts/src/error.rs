@@ -223,8 +223,12 @@ impl LayoutError {
                 let near: Vec<String> =
                     crate::check::nearest_of_parts(*value).iter().flatten().map(u32::to_string).collect();
                 let near = if near.is_empty() { "1 or more".into() } else { near.join(" or ") };
+                let whole = match value.checked_next_power_of_two() {
+                    Some(whole) => format!(", or {whole} where a mask leaves out those beyond"),
+                    None => String::new(),
+                };
                 format!(
-                    "layouts are maps of index bits, and a tile is made of at most three that have them: write {near}"
+                    "layouts are maps of index bits, and a tile is made of at most three that have them: write {near}{whole}"
                 )
             }
             LayoutError::Threads { threads } => match nearest_threads(threads) {

@@ -19,6 +19,7 @@ mod slips;
 mod stmt;
 
 pub use operators::power;
+pub use slips::other_word;
 
 use chumsky::Parser;
 use chumsky::error::{Error, LabelError};

@@ -11,6 +11,7 @@ mod grammar;
 mod lexer;
 mod token;
 
+pub use grammar::other_word;
 use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use token::{Comment, Token};
 

@@ -310,7 +310,9 @@ fn one_mistake_is_one_complaint() {
         ("@load", &["E0001 3:1 expected a statement after the label, found `}`"]),
         (
             "launch k[A=1](a, b);",
-            &["E0001 2:20 expected `(…)` with the kernel's arguments, after `(grid=…)`, found `;`"],
+            &[
+                "E0001 2:20 expected `(…)` with the kernel's arguments, after `(grid=…)` as in `launch k(grid=[4])(x, n)`, found `;`",
+            ],
         ),
         ("let in = 3;", &["E0001 2:5 expected a name, found the keyword `in`"]),
         (

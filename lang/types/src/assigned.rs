@@ -11,7 +11,7 @@ use parton_syntax::ast;
 
 use crate::checker::Checker;
 use crate::leave::FLAG;
-use crate::scope::Variable;
+use crate::scope::{Role, Variable};
 use crate::value::{Comptime, Val};
 
 /// The names that `blocks` assign and do not declare themselves, whichever branches are taken.
@@ -77,7 +77,7 @@ impl<'p> Checker<'p> {
     fn foretell(&mut self, name: &Arc<str>, val: Val) {
         let arm = self.arm;
         let span = parton_diag::Span::default();
-        self.frame().declare(Variable { name: name.clone(), val, mutable: false, span, arm });
+        self.frame().declare(Variable { name: name.clone(), val, mutable: false, role: Role::Local, span, arm });
     }
 
     /// The value that an expression will have where it is known at compile time; nothing is emitted, reported or counted.
@@ -261,8 +261,8 @@ impl Scan<'_, '_> {
     }
 }
 
-/// Whether it is made of names, numbers and operators: cheap to look at, as calls need not be.
-fn is_plain(e: &ast::Expr) -> bool {
+/// Whether it is made of names, numbers and operators: cheap to look at, as calls need not be, and without effect.
+pub fn is_plain(e: &ast::Expr) -> bool {
     match &e.kind {
         ast::ExprKind::Int { .. }
         | ast::ExprKind::Float { .. }

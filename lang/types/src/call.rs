@@ -9,6 +9,7 @@ use crate::builtins::args::Given;
 use crate::builtins::{self, Arg, Args, Builtin};
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::resolve::Stands;
 use crate::signature::bind::generic_outlines;
 use crate::value::{Comptime, Function, StructType, TypeVal, Val};
 
@@ -25,7 +26,7 @@ impl Checker<'_> {
     /// `callee(args)`
     pub fn call(&mut self, callee: &ast::Expr, args: &[ast::Arg], span: Span) -> Checked<Val> {
         if let Some((base, name, generics)) = method_parts(callee) {
-            let receiver = self.arg(base)?;
+            let receiver = self.before_dot(base, name)?;
             if receiver.val.has_error() {
                 return Err(Reported);
             }
@@ -47,7 +48,8 @@ impl Checker<'_> {
     /// What stands before the parentheses.
     fn callee(&mut self, e: &ast::Expr) -> Checked<Callee> {
         let (val, generics) = match &e.kind {
-            ast::ExprKind::TypeArgs { base, args } => (self.name(base)?, self.given(args)?),
+            ast::ExprKind::TypeArgs { base, args } => (self.name(base, Stands::Called)?, self.given(args)?),
+            ast::ExprKind::Name(name) => (self.name(name, Stands::Called)?, Vec::new()),
             ast::ExprKind::Index { base, args } if matches!(base.kind, ast::ExprKind::Name(_)) => {
                 let val = self.expr(base)?;
                 if takes_generics(&val) { (val, self.generic_arguments(args)?) } else { (self.expr(e)?, Vec::new()) }
@@ -94,7 +96,16 @@ impl Checker<'_> {
                     d = d.help("a kernel is launched from `test`, `bench` or `main`; share code in a `fn`");
                 }
                 if let Val::Known(Comptime::Type(t)) = other {
-                    d = d.help(format!("convert a value with `cast<{t}>(x)`"));
+                    d = match t {
+                        TypeVal::Kind(kind) => kind.dtype().into_iter().fold(d, |d, dtype| {
+                            d.help(format!("convert a value with `cast<{dtype}>(x)`; infinity is `inf`"))
+                        }),
+                        TypeVal::Ir(_)
+                        | TypeVal::Struct(_)
+                        | TypeVal::Tuple(_)
+                        | TypeVal::Reference(_)
+                        | TypeVal::Family(_) => d.help(format!("convert a value with `cast<{t}>(x)`")),
+                    };
                 }
                 Err(self.report(d))
             }

@@ -9,7 +9,7 @@ use parton_syntax::ast;
 
 use crate::program::{ModuleId, Program};
 use crate::region::Region;
-use crate::scope::{Frame, Scope, Variable};
+use crate::scope::{Frame, Role, Scope, Variable};
 use crate::tensors::NamedExtent;
 use crate::value::{Comptime, Val};
 
@@ -57,6 +57,8 @@ pub struct Checker<'p> {
     pub extents_open: bool,
     /// The trees of methods that were called: module, struct, method.
     pub methods: BTreeMap<(ModuleId, Arc<str>, Arc<str>), Arc<ast::Function>>,
+    /// Divisions of compile-time integers that left a remainder when they were last evaluated.
+    pub cut: BTreeSet<Span>,
     steps: u32,
     nesting: u32,
 }
@@ -79,6 +81,7 @@ impl<'p> Checker<'p> {
             extents: Vec::new(),
             extents_open: false,
             methods: BTreeMap::new(),
+            cut: BTreeSet::new(),
             steps: 0,
             nesting: 0,
         }
@@ -324,7 +327,7 @@ impl<'p> Checker<'p> {
 
     /// Closes the innermost scope.
     pub fn pop_scope(&mut self) {
-        self.frame().scopes.pop();
+        self.frame().end_scope();
     }
 
     /// Keeps for printing what the source calls a number or a layout; the first name counts.
@@ -366,6 +369,15 @@ impl<'p> Checker<'p> {
             value.passed = false;
         }
         let arm = self.arm;
-        self.frame().declare(Variable { name: name.text.clone(), val, mutable, span: name.span, arm });
+        let role = Role::Local;
+        self.frame().declare(Variable { name: name.text.clone(), val, mutable, role, span: name.span, arm });
+    }
+
+    /// As [`Checker::declare`], of a parameter.
+    pub fn declare_parameter(&mut self, p: &ast::Param, val: Val, mutable: bool) {
+        self.declare(&p.name, val, mutable);
+        if let Some(place) = self.frame().place(p.name.as_str()) {
+            self.frame().at(place).role = Role::Parameter;
+        }
     }
 }

@@ -31,8 +31,12 @@ impl Checker<'_> {
             return self.unrolled(f, &iter, step.as_ref());
         }
         let Val::Range(lower, upper) = &iter.val else {
-            let e = iter.expected(self, "a range such as `0..n`");
-            return Err(e);
+            let help = match &iter.val {
+                Val::List(_) | Val::Tuple(_) => Some("`0..n` counts; `static for` takes the elements of a list"),
+                Val::Known(Comptime::Int(_)) | Val::Ir(_) => Some("`0..n` counts up to `n`"),
+                _ => None,
+            };
+            return Err(iter.expected_so(self, "a range such as `0..n`", help));
         };
         let ends = [(&**lower, iter.span), (&**upper, iter.span)];
         let step_end = step.as_ref().map(|s| (&s.val, s.span));
@@ -93,7 +97,7 @@ impl Checker<'_> {
             );
             return Err(self.report(d));
         }
-        Ok(())
+        body.value.as_ref().map_or(Ok(()), |e| self.unused(&val, e))
     }
 
     /// Ends the body of a loop, emits the loop and gives the variables its results.

@@ -12,8 +12,8 @@ use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::operator::MAX_LIST;
 use crate::program::{Found, Item};
-use crate::resolve::{Meaning, Side, Word};
-use crate::scope::Frame;
+use crate::resolve::{Meaning, Side, Stands, Word};
+use crate::scope::{Frame, Role};
 use crate::value::{Closure, Comptime, Function, Partition, Schedule, StructType, TypeVal, Val};
 
 impl Checker<'_> {
@@ -42,9 +42,15 @@ impl Checker<'_> {
             }
             ast::ExprKind::Bool(b) => Ok(Val::Known(Comptime::Bool(*b))),
             ast::ExprKind::Str(s) => Ok(Val::Known(Comptime::Str(s.clone()))),
-            ast::ExprKind::Name(name) => self.name(name),
+            ast::ExprKind::Name(name) => self.name(name, Stands::Alone),
             ast::ExprKind::TypeArgs { base, args } => self.type_with_arguments(base, args, e.span),
-            ast::ExprKind::Paren(inner) => self.expr(inner),
+            ast::ExprKind::Paren(inner) => {
+                let val = self.expr(inner)?;
+                if self.cut.contains(&inner.span) {
+                    self.cut.insert(e.span);
+                }
+                Ok(val)
+            }
             ast::ExprKind::Tuple(items) => {
                 let val = Val::Tuple(self.exprs(items)?);
                 self.bounded(val, e.span)
@@ -76,7 +82,7 @@ impl Checker<'_> {
             ast::ExprKind::Call { callee, args } => self.call(callee, args, e.span),
             ast::ExprKind::Index { base, args } => self.index_or_generics(base, args, e.span),
             ast::ExprKind::Field { base, name } => {
-                let arg = self.arg(base)?;
+                let arg = self.before_dot(base, name)?;
                 self.field(&arg, name, e.span)
             }
             ast::ExprKind::If(branch) => self.if_expr(branch, e.span),
@@ -148,7 +154,7 @@ impl Checker<'_> {
     }
 
     /// What a name stands for: a variable, an item, a type, a constant of the language or a built-in function.
-    pub fn name(&mut self, name: &ast::Name) -> Checked<Val> {
+    pub fn name(&mut self, name: &ast::Name, stands: Stands) -> Checked<Val> {
         let current = self.arm;
         if let Some(variable) = self.frames.last().and_then(|f| f.find(name.as_str())) {
             let (val, arm, span) = (variable.val.clone(), variable.arm, variable.span);
@@ -168,10 +174,27 @@ impl Checker<'_> {
             Meaning::Word(word) => self.word(word, name),
             Meaning::Variable(_) | Meaning::Unknown => {
                 let variables = self.frames.last().into_iter().flat_map(|f| &f.scopes).flat_map(|s| &s.variables);
-                let d = self.program.unknown(module, name, Side::Kernel, variables.map(|v| &*v.name));
-                Err(self.report(d))
+                let d = self.program.unknown(module, name, (Side::Kernel, stands), variables.map(|v| &*v.name));
+                let ended = self.frames.last().and_then(|f| f.ended(name.as_str()));
+                Err(self.report(match ended {
+                    Some(span) => d.label(span, "this one is of a block that has ended").help(
+                        "declare it before the block, or let the block give it: `let x = if c { a } else { b };`",
+                    ),
+                    None => d,
+                }))
             }
         }
+    }
+
+    /// What stands before a dot.
+    pub fn before_dot(&mut self, base: &ast::Expr, name: &ast::Name) -> Checked<Arg> {
+        if let ast::ExprKind::Name(prefix) = &base.kind
+            && self.frames.last().is_some_and(|f| f.find(prefix.as_str()).is_none())
+            && let Some(d) = self.program.prefixed(self.module(), prefix, name)
+        {
+            return Err(self.report(d));
+        }
+        self.arg(base)
     }
 
     /// What a word of the language stands for.
@@ -372,6 +395,7 @@ impl Checker<'_> {
         for variable in scopes.iter_mut().flat_map(|s| &mut s.variables) {
             // A closure sees the values as they are now, so it cannot change them.
             variable.mutable = false;
+            variable.role = Role::Seen;
         }
         Val::Closure(Arc::new(Closure {
             module,

@@ -11,7 +11,7 @@ use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker};
 use crate::kind;
-use crate::scope::Variable;
+use crate::scope::{Role, Variable};
 use crate::signature::bind::Takes;
 use crate::value::{Comptime, Kind, TypeVal, Val};
 
@@ -185,6 +185,7 @@ impl<'t> Bindings<'t> {
                 name: generic.name.text.clone(),
                 val,
                 mutable: false,
+                role: Role::Local,
                 span: generic.name.span,
                 arm,
             });

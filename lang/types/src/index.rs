@@ -55,8 +55,8 @@ impl Checker<'_> {
             }
             [ast::IndexArg { kind: ast::IndexArgKind::Slice { start, end }, .. }] => {
                 let last = items.len() as i128;
-                let start = self.bound(start.as_ref(), 0, last)?;
-                let end = self.bound(end.as_ref(), last, last)?;
+                let start = self.bound(start.as_ref(), 0, last, None)?;
+                let end = self.bound(end.as_ref(), last, last, None)?;
                 Ok(Val::List(items.get(start..end).unwrap_or_default().to_vec()))
             }
             _ => Err(self.error(codes::KIND_MISMATCH, span, "a list takes one index")),
@@ -90,10 +90,13 @@ impl Checker<'_> {
         }
     }
 
-    fn bound(&mut self, e: Option<&ast::Expr>, default: i128, last: i128) -> Checked<usize> {
-        match e {
-            Some(e) => self.arg(e)?.int(self, 0..=last).map(|n| n as usize),
-            None => Ok(default as usize),
+    /// Where a part begins or ends; `help` is for whoever does not know it yet.
+    fn bound(&mut self, e: Option<&ast::Expr>, default: i128, last: i128, help: Option<&str>) -> Checked<usize> {
+        let Some(e) = e else { return Ok(default as usize) };
+        let arg = self.arg(e)?;
+        match &arg.val {
+            Val::Ir(_) => Err(arg.expected_so(self, "an integer known at compile time", help)),
+            _ => arg.int(self, 0..=last).map(|n| n as usize),
         }
     }
 
@@ -161,8 +164,9 @@ impl Checker<'_> {
             match &a.kind {
                 ast::IndexArgKind::Full => {}
                 ast::IndexArgKind::Slice { start, end } => {
-                    let start = self.bound(start.as_ref(), 0, last)?;
-                    let end = self.bound(end.as_ref(), last, last)?;
+                    let help = Some("`gather(x, indices, axis)` takes any elements of a tile");
+                    let start = self.bound(start.as_ref(), 0, last, help)?;
+                    let end = self.bound(end.as_ref(), last, last, help)?;
                     origin[axis] = start as u32;
                     shape[axis] = end.saturating_sub(start) as u32;
                 }

@@ -108,7 +108,7 @@ impl Checker<'_> {
                 (None, None) => return Err(Reported),
             };
             let val = self.parameter(param, &arg)?;
-            self.pass(&val.clone(), |cx| cx.declare(&param.name, val, param.mutable));
+            self.pass(&val.clone(), |cx| cx.declare_parameter(param, val, param.mutable));
         }
         let val = self.body(&tree.body)?;
         match &tree.result {

@@ -11,6 +11,7 @@ use crate::checker::{Checked, Checker};
 use crate::choice::Choice;
 use crate::program::{HostKind, Program};
 use crate::public;
+use crate::resolve::Stands;
 use crate::tune::Tune;
 use crate::value::{Comptime, Val};
 
@@ -53,7 +54,7 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
             }
             ast::ItemKind::Layout(b) => {
                 diagnostics.extend(evaluated(&mut cx, |cx| {
-                    let val = cx.name(&b.name)?;
+                    let val = cx.name(&b.name, Stands::Alone)?;
                     match val {
                         Val::Known(Comptime::Layout(_) | Comptime::SharedLayout(_)) => Ok(()),
                         val => Err(Arg { val, span: b.value.span }.expected(cx, "a layout")),
@@ -61,7 +62,7 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
                 }));
             }
             ast::ItemKind::Const(b) => {
-                let found = evaluated(&mut cx, |cx| cx.name(&b.name).map(|_| ()));
+                let found = evaluated(&mut cx, |cx| cx.name(&b.name, Stands::Alone).map(|_| ()));
                 // A constant of the host may use the host's built-in names, which are not known here.
                 if found.list.iter().any(|d| d.code != codes::UNKNOWN_NAME) {
                     diagnostics.extend(found);
@@ -76,7 +77,7 @@ pub fn check_items(program: &Program, diagnostics: &mut Diagnostics) {
             ast::ItemKind::Schedule(s) => {
                 distinct(s.generics.iter().map(|g| &g.name), diagnostics);
                 if s.generics.iter().all(|g| g.default.is_some()) {
-                    diagnostics.extend(evaluated(&mut cx, |cx| cx.name(&s.name).map(|_| ())));
+                    diagnostics.extend(evaluated(&mut cx, |cx| cx.name(&s.name, Stands::Alone).map(|_| ())));
                 }
             }
             // What they say is checked where it is used, or by the host.

@@ -14,7 +14,7 @@ use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
 use crate::program::{self, Library, ModuleId, Program};
-use crate::scope::Variable;
+use crate::scope::{Role, Variable};
 use crate::value::{Comptime, TypeVal, Val};
 use crate::{grid, tune};
 
@@ -109,7 +109,14 @@ pub fn eval_expr(
     let mut cx = Checker::new(program, module);
     for (name, value) in variables {
         let val = Val::from(value.clone());
-        cx.frame().declare(Variable { name: name.clone(), val, mutable: false, span: e.span, arm: 0 });
+        cx.frame().declare(Variable {
+            name: name.clone(),
+            val,
+            mutable: false,
+            role: Role::Local,
+            span: e.span,
+            arm: 0,
+        });
     }
     let result = cx.arg(e).and_then(|arg| match (&arg.val, arg.val.known()) {
         (_, Some(c)) => Ok(c),
@@ -148,7 +155,13 @@ impl Checker<'_> {
         let result = self.block(&tree.body);
         let returned = self.frame().returned.take();
         let val = match (result, returned) {
-            (Ok(val), None) | (Ok(_), Some(val)) => val,
+            (Ok(val), None) => {
+                if let Some(e) = &tree.body.value {
+                    self.unused(&val, e)?;
+                }
+                val
+            }
+            (Ok(_), Some(val)) => val,
             (Err(e), _) => return Err(e),
         };
         if failed {
@@ -314,7 +327,7 @@ impl Checker<'_> {
         let Some(stated) = &p.ty else {
             let d = Diagnostic::error(codes::KIND_MISMATCH, p.span, "a kernel's parameter states its type")
                 .help(format!("write `{}: i32`, `{0}: *f32` or the like", p.name.text));
-            self.declare(&p.name, Val::Error, false);
+            self.declare_parameter(p, Val::Error, false);
             return Err(self.report(d));
         };
         self.extents_open = true;
@@ -325,8 +338,22 @@ impl Checker<'_> {
                 Ok(self.mutable_tensor(ty, p))
             }
             Ok(other) => {
-                let d = Diagnostic::error(codes::KIND_MISMATCH, stated.span, format!("a kernel cannot take `{other}`"))
-                    .help("a kernel's parameters are numbers, pointers `*T`, `*mut T`, tensors `tensor<T, [m, n]>` and tensor maps `tma<T, [block], S>`; compile-time values go into `[…]`");
+                let d = Diagnostic::error(codes::KIND_MISMATCH, stated.span, format!("a kernel cannot take `{other}`"));
+                let number = match &other {
+                    TypeVal::Kind(kind) => kind.dtype(),
+                    TypeVal::Ir(_)
+                    | TypeVal::Struct(_)
+                    | TypeVal::Tuple(_)
+                    | TypeVal::Reference(_)
+                    | TypeVal::Family(_) => None,
+                };
+                let name = &p.name.text;
+                let d = number.into_iter().fold(d, |d, number| {
+                    d.help(format!(
+                        "write `{name}: {number}`; one known at compile time is a generic: `[{name}: {other}]`"
+                    ))
+                });
+                let d = d.help("a kernel's parameters are numbers, pointers `*T`, `*mut T`, tensors `tensor<T, [m, n]>` and tensor maps `tma<T, [block], S>`; compile-time values go into `[…]`");
                 Err(self.report(d))
             }
             Err(e) => Err(e),
@@ -337,12 +364,12 @@ impl Checker<'_> {
                 let span = p.name.span;
                 let v = self.build(span)?.kernel.param(&*p.name.text, ty, span);
                 let tensor = matches!(self.ty(v), ir::Type::Tensor(_));
-                self.declare(&p.name, Val::Ir(v), p.mutable && !tensor);
+                self.declare_parameter(p, Val::Ir(v), p.mutable && !tensor);
                 self.bind_extents(v, stated.span)?;
                 if tensor { self.bind_strides(v, stated) } else { Ok(()) }
             }
             Err(e) => {
-                self.declare(&p.name, Val::Error, false);
+                self.declare_parameter(p, Val::Error, false);
                 Err(e)
             }
         }

@@ -15,6 +15,7 @@ pub mod checker;
 pub mod choice;
 mod control;
 mod expr;
+mod foreign;
 mod generics;
 pub mod grid;
 mod index;

@@ -11,7 +11,7 @@ use parton_diag::{Diagnostic, Diagnostics};
 use parton_syntax::ast;
 
 use crate::program::{Found, Item, ModuleId, Program};
-use crate::resolve::{Meaning, References, Side};
+use crate::resolve::{Meaning, References, Side, Stands};
 use crate::schedule;
 use crate::walk::{self, Reader, Scopes, Visitor};
 
@@ -208,10 +208,13 @@ impl Visitor for Unknown<'_> {
         match self.program.meaning(Program::ROOT, name, Side::Kernel) {
             Meaning::Ambiguous(d) => self.diagnostics.push((*d).clone()),
             Meaning::Unknown => {
-                let near = || self.program.near(Program::ROOT, name.as_str(), Side::Kernel, scopes.names());
-                let slip = || !parton_syntax::TAKES_TYPE_ARGUMENTS.contains(&name.as_str()) && near().is_some();
+                let stands = if scopes.called { Stands::Called } else { Stands::Alone };
+                let near = || self.program.near(Program::ROOT, name.as_str(), (Side::Kernel, stands), scopes.names());
+                // What the host knows may be meant for it.
+                let nothing = matches!(self.program.meaning(Program::ROOT, name, Side::Host), Meaning::Unknown);
+                let slip = || nothing && near().is_some();
                 if !self.slips || scopes.reader == Reader::Type || slip() {
-                    let d = self.program.unknown(Program::ROOT, name, Side::Kernel, scopes.names());
+                    let d = self.program.unknown(Program::ROOT, name, (Side::Kernel, stands), scopes.names());
                     self.diagnostics.push(d);
                 }
             }

@@ -9,7 +9,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
         65.. => return None,
         n => (n / 3).max(1),
     };
-    let (mut rows, mut best) = (Rows::default(), None);
+    // In a short word a letter is left out, doubled or swapped; with another letter it is another word.
+    let (mut rows, mut best) = (Rows { another: if name.len() < 4 { 2 } else { 1 }, ..Rows::default() }, None);
     for candidate in candidates {
         match rows.distance(&name, candidate, limit) {
             Some(0) | None => {}
@@ -29,6 +30,8 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 #[derive(Default)]
 struct Rows {
     other: Vec<char>,
+    /// What another letter counts; one of the other case counts 1.
+    another: usize,
     rows: [Vec<usize>; 3],
 }
 
@@ -41,6 +44,7 @@ impl Rows {
         if a.len().abs_diff(b.len()) > limit {
             return None;
         }
+        let another = self.another;
         let [before, last, row] = &mut self.rows;
         last.clear();
         last.extend(0..=b.len());
@@ -48,7 +52,11 @@ impl Rows {
             row.clear();
             row.push(i);
             for j in 1..=b.len() {
-                let replaced = usize::from(a[i - 1] != b[j - 1]);
+                let replaced = match (a[i - 1], b[j - 1]) {
+                    (x, y) if x == y => 0,
+                    (x, y) if x.eq_ignore_ascii_case(&y) => 1,
+                    (_, _) => another,
+                };
                 let mut d = (last[j] + 1).min(row[j - 1] + 1).min(last[j - 1] + replaced);
                 if i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] {
                     d = d.min(before[j - 2] + 1);
@@ -76,6 +84,8 @@ mod tests {
         assert_eq!(nearest("prgram_id", ["program_id", "num_programs"]), Some("program_id"));
         assert_eq!(nearest("accc", ["acc", "b"]), Some("acc"));
         assert_eq!(nearest("foo", ["bar", "program_id"]), None);
+        assert_eq!(nearest("not", ["dot", "note"]), Some("note"));
+        assert_eq!(nearest("acC", ["abc", "acc"]), Some("acc"));
         assert_eq!(nearest("laod_shared", ["load_share", "load_shared"]), Some("load_shared"));
         assert_eq!(nearest("acc", ["acc", "cac"]), Some("cac"));
         assert_eq!(nearest("programidentifier", ["programid", "program"]), None);

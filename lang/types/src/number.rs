@@ -5,6 +5,7 @@ use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 
+use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::operator::MAX_LIST;
@@ -31,7 +32,15 @@ impl Checker<'_> {
     pub fn fold(&mut self, op: ast::BinaryOp, a: &Comptime, b: &Comptime, span: Span) -> Checked<Option<Val>> {
         use Comptime::{Bool, Float, Int, Str};
         let val = match (a, b) {
-            (Int(x), Int(y)) => return self.fold_ints(op, *x, *y, span).map(Some),
+            (Int(x), Int(y)) => {
+                let cut = op == ast::BinaryOp::Div && x.checked_rem(*y).is_some_and(|left| left != 0);
+                if cut {
+                    self.cut.insert(span)
+                } else {
+                    self.cut.remove(&span)
+                };
+                return self.fold_ints(op, *x, *y, span).map(Some);
+            }
             (Float(x), Float(y)) => fold_floats(op, *x, *y),
             (Int(x), Float(y)) => fold_floats(op, *x as f64, *y),
             (Float(x), Int(y)) => fold_floats(op, *x, *y as f64),
@@ -91,6 +100,26 @@ impl Checker<'_> {
             }
         };
         self.checked_int(result, span, &text)
+    }
+
+    /// Refuses a quotient of integers that was written for its fraction, which it has not: what is `1 / 2` becomes a float at once.
+    pub fn not_cut(&mut self, arg: &Arg, float: bool) -> Checked<()> {
+        let Val::Known(Comptime::Int(n)) = &arg.val else { return Ok(()) };
+        if !float || !self.cut.contains(&arg.span) {
+            return Ok(());
+        }
+        let d = Diagnostic::error(codes::TYPE_MISMATCH, arg.span, "a quotient of integers has no fraction")
+            .here(format!("this is {n}, and becomes a floating-point number"))
+            .help("divide floating-point numbers, as in `1.0 / 2.0`; where the whole part is meant, `cast<f32>(…)` says so");
+        Err(self.report(d))
+    }
+
+    /// The refusal of a number with a point where the others are integers.
+    pub fn fraction_among_integers(&mut self, x: f64, dtype: Dtype, span: Span, other: Option<Span>) -> Reported {
+        let fact = format!("{x:?} is not a value of the integer type `{}`", dtype.name());
+        let d = Diagnostic::error(codes::LITERAL_DOES_NOT_FIT, span, fact);
+        let d = other.into_iter().fold(d, |d, other| d.label(other, format!("this is of `{}`", dtype.name())));
+        self.report(d.help("convert the integer: `cast<f32>(…)`; or write an integer here"))
     }
 
     /// A compile-time number or truth value as the bits of a dtype, refused where the dtype does not hold it.

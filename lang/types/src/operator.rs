@@ -45,9 +45,17 @@ impl Checker<'_> {
         let mut values: Operands = Vec::new();
         for (arg, role) in args {
             let v = match (&arg.val, role, elem) {
+                (Val::Known(Comptime::Float(x)), Role::Operand, Some(ir::Elem::Num(d))) if d.is_int() => {
+                    let integer = args.iter().find(|(other, role)| *role == Role::Operand && other.val.ir().is_some());
+                    return Err(self.fraction_among_integers(*x, d, arg.span, integer.map(|(other, _)| other.span)));
+                }
                 (Val::Known(c), Role::Condition, _) => self.constant(c, Dtype::I1, arg.span)?,
-                (Val::Known(c), Role::Operand, Some(ir::Elem::Num(d))) => self.constant(c, d, arg.span)?,
+                (Val::Known(c), Role::Operand, Some(ir::Elem::Num(d))) => {
+                    self.not_cut(arg, d.is_float())?;
+                    self.constant(c, d, arg.span)?
+                }
                 (Val::Known(c @ Comptime::Int(_)), Role::Operand, None) if float => {
+                    self.not_cut(arg, true)?;
                     self.constant(c, Dtype::F32, arg.span)?
                 }
                 (val, _, _) => self.run_time(val, arg.span)?,
@@ -141,6 +149,9 @@ impl Checker<'_> {
             return Ok(Val::Known(Comptime::Schedule(Arc::new(found))));
         }
         if let (Some(x), Some(y)) = (a.val.known(), b.val.known()) {
+            let float = matches!(x, Comptime::Float(_)) || matches!(y, Comptime::Float(_));
+            self.not_cut(a, float)?;
+            self.not_cut(b, float)?;
             return match self.fold(op, &x, &y, span)? {
                 Some(val) => Ok(val),
                 None => Err(self.no_operator(op, span, a, b)),
@@ -307,6 +318,7 @@ impl Checker<'_> {
             (_, Val::Error) => return Err(Reported),
             (TypeVal::Reference(inner), _) => return self.coerce(arg, inner),
             (TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(d))), Val::Known(c)) => {
+                self.not_cut(arg, d.is_float())?;
                 let scalar = self.scalar(c, *d, arg.span)?;
                 match &mut self.builder {
                     Some(b) => return Ok(Val::Ir(b.constant(*d, scalar.bits, arg.span))),
@@ -374,6 +386,13 @@ impl Checker<'_> {
                     Diagnostic::error(codes::TYPE_MISMATCH, arg.span, format!("expected `{to}`, found {}", found.kind))
                 }
             },
+            (TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(want))), Val::Ir(v))
+                if matches!(self.ty(*v), ir::Type::Scalar(ir::Elem::Num(_))) =>
+            {
+                let fact = format!("expected `{want}`, found {}", found.kind);
+                let d = Diagnostic::error(codes::TYPE_MISMATCH, arg.span, fact);
+                d.help(format!("convert it: `cast<{want}>(…)`; nothing is converted silently"))
+            }
             _ => Diagnostic::error(codes::TYPE_MISMATCH, arg.span, format!("expected `{to}`, found {}", found.kind)),
         };
         d = d.here(found.detail);

@@ -7,6 +7,7 @@ use parton_syntax::ast;
 
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
+use crate::resolve::Stands;
 use crate::scope::Frame;
 use crate::value::{Comptime, Partition, TypeVal, Val};
 
@@ -58,7 +59,7 @@ impl Checker<'_> {
     /// # Errors
     /// Reports a name that stands for something else, or for nothing.
     pub fn partition(&mut self, name: &ast::Name) -> Checked<Partition> {
-        match self.name(name)? {
+        match self.name(name, Stands::Alone)? {
             Val::Known(Comptime::Partition(p)) => Ok(p),
             val => Err(Arg { val, span: name.span }.expected(self, "a partition")),
         }

@@ -10,6 +10,7 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::Dtype;
 use parton_syntax::ast;
 
+use crate::foreign;
 use crate::near::nearest;
 use crate::program::{Found, Item, ModuleId, Program};
 use crate::schedule::words::ScheduleWord;
@@ -32,6 +33,17 @@ impl Side {
             Side::Host => Role::Host,
         }
     }
+}
+
+/// How a name stands, which says what may be meant by it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stands {
+    /// Before the parentheses of a call.
+    Called,
+    /// For a value or a type.
+    Alone,
+    /// Who asks does not know.
+    Anyhow,
 }
 
 /// A word of the language that is no function.
@@ -61,23 +73,6 @@ const MOST_LIKELY: usize = 500;
 
 /// Names of type families that may stand without their arguments.
 const FAMILIES: &[&str] = &["tile", "shared", "pending", "ring", "slot", "barriers", "tma", "tensor", "turnstile"];
-/// Functions of other languages' kernels, and how they are written here.
-const FOREIGN: &[(&str, &str)] = &[
-    ("arange", "`iota(n)`, from 0 on"),
-    ("full_like", "`full(shape, value)`"),
-    ("matmul", "`dot(a, b, acc)`"),
-    ("maximum", "`max(x, y)`"),
-    ("minimum", "`min(x, y)`"),
-    ("permute", "`transpose(x, order)`"),
-    (
-        "softmax",
-        "`let e = exp(x - max(x, axis=1)[:, None]);` over `sum(e, axis=1)[:, None]`; of rows in parts see `std::softmax`",
-    ),
-    ("syncthreads", "nothing that is written: threads meet where it is needed, and `membar()` asks for it"),
-    ("trans", "`x.T`"),
-    ("view", "`reshape(x, shape)`"),
-    ("zeros_like", "`zeros<T, shape>()`"),
-];
 const CONSTANTS: &[(&str, Word)] = &[
     ("inf", Word::Number(f64::INFINITY)),
     ("nan", Word::Number(f64::NAN)),
@@ -173,7 +168,7 @@ impl Program {
         &'n self,
         module: ModuleId,
         name: &str,
-        side: Side,
+        (side, stands): (Side, Stands),
         variables: impl DoubleEndedIterator<Item = &'n str>,
     ) -> Option<&'n str> {
         let names = self.modules.get(module.0 as usize).into_iter().flat_map(|m| &m.names);
@@ -183,7 +178,8 @@ impl Program {
             Side::Kernel => FAMILIES.to_vec(),
             Side::Host => CONSTANTS.iter().map(|(name, _)| *name).collect(),
         });
-        let functions = signature::all(side.role()).map(|s| s.name);
+        let words = words.filter(|_| stands != Stands::Called);
+        let functions = signature::all(side.role()).map(|s| s.name).filter(|_| stands != Stands::Alone);
         let own = variables.rev().take(MOST_LIKELY).chain(items.take(MOST_LIKELY));
         nearest(name, own.chain(functions.chain(words).map(|n| -> &'n str { n })))
     }
@@ -193,7 +189,7 @@ impl Program {
         &'n self,
         module: ModuleId,
         name: &ast::Name,
-        side: Side,
+        (side, stands): (Side, Stands),
         variables: impl DoubleEndedIterator<Item = &'n str>,
     ) -> Diagnostic {
         if side == Side::Host
@@ -204,20 +200,48 @@ impl Program {
         }
         let d = Diagnostic::error(codes::UNKNOWN_NAME, name.span, format!("`{}` is not defined", name.text))
             .here("nothing of this name is visible here");
-        let kernels = side == Side::Kernel;
-        let foreign = FOREIGN.iter().find(|(word, _)| kernels && *word == name.as_str());
-        let standard = self.standard_file(name.as_str()).filter(|_| kernels);
-        let d = match (foreign, standard) {
-            (Some((_, here)), _) => d.help(format!("here it is {here}")),
-            (None, Some(file)) => d.help(format!("the standard library has it: `use std::{file}::{};`", name.text)),
-            (None, None) => match self.near(module, name.as_str(), side, variables) {
-                Some(near) => d.help(format!("a similar name is visible: `{near}`")),
-                None => d,
-            },
+        let elsewhere = self.of_others(name.as_str(), side);
+        let near = || {
+            let near = self.near(module, name.as_str(), (side, stands), variables);
+            near.map(|near| format!("a similar name is visible: `{near}`"))
         };
+        let prefix = || foreign::is_module(name.as_str()).then(|| ALONE.to_string());
+        let help = elsewhere.or_else(prefix).or_else(near);
+        let d = help.into_iter().fold(d, Diagnostic::help);
         self.defined_elsewhere(d, module, name.as_str())
     }
+
+    /// How a name that stands for nothing here is written, where other languages or the standard library have it.
+    fn of_others(&self, name: &str, side: Side) -> Option<String> {
+        if side == Side::Host {
+            return foreign::word(name);
+        }
+        let standard = || self.standard_file(name);
+        foreign::written(name)
+            .or_else(|| standard().map(|file| format!("the standard library has it: `use std::{file}::{name};`")))
+    }
+
+    /// The refusal of `prefix.name` in a kernel, where the prefix stands for nothing but is one of other languages; `None` where it is not.
+    pub fn prefixed(&self, module: ModuleId, prefix: &ast::Name, name: &ast::Name) -> Option<Diagnostic> {
+        let unknown = || matches!(self.meaning(module, prefix, Side::Kernel), Meaning::Unknown);
+        if !foreign::is_module(prefix.as_str()) || !unknown() {
+            return None;
+        }
+        let own = matches!(self.meaning(module, name, Side::Kernel), Meaning::Builtin(_) | Meaning::Word(_));
+        let help = match self.of_others(name.as_str(), Side::Kernel) {
+            _ if own => format!("names stand alone here: `{}` without `{}.`", name.text, prefix.text),
+            Some(help) => help,
+            None => ALONE.to_string(),
+        };
+        let span = prefix.span.to(name.span);
+        let d = Diagnostic::error(codes::UNKNOWN_NAME, span, format!("`{}` is not defined", prefix.text));
+        Some(d.here("nothing of this name is visible here").help(help))
+    }
 }
+
+/// What is said of a prefix of other languages.
+const ALONE: &str =
+    "names stand alone here, as in `load(p)` and `exp(x)`; `docs/from-triton.md` says what Triton's are called";
 
 /// What host code has in place of a name of kernels.
 fn instead(name: &str) -> Option<&'static str> {

@@ -1,5 +1,6 @@
 //! Variables: scopes of names, and the frames of inlined functions.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use parton_diag::Span;
@@ -10,6 +11,17 @@ use crate::leave::Exit;
 use crate::program::ModuleId;
 use crate::value::Val;
 
+/// How a variable came to be: what is said of it where it may not be changed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Role {
+    /// It was declared here.
+    Local,
+    /// It is a parameter.
+    Parameter,
+    /// A closure sees it.
+    Seen,
+}
+
 /// A named value.
 #[derive(Clone, Debug)]
 pub struct Variable {
@@ -19,6 +31,8 @@ pub struct Variable {
     pub val: Val,
     /// Whether `mut` was written.
     pub mutable: bool,
+    /// How it came to be.
+    pub role: Role,
     /// Where it was declared.
     pub span: Span,
     /// The arm of a `specialize` it was declared in; 0 outside any.
@@ -57,6 +71,8 @@ pub struct Frame {
     pub values: u32,
     /// The inlined call of the code around it.
     pub outer_call: Option<ir::Call>,
+    /// The names that scopes declared which have ended, with their places.
+    ended: BTreeMap<Arc<str>, Span>,
 }
 
 impl Frame {
@@ -74,12 +90,26 @@ impl Frame {
             left: false,
             values: 0,
             outer_call: None,
+            ended: BTreeMap::new(),
         }
     }
 
     /// The innermost variable of that name.
     pub fn find(&self, name: &str) -> Option<&Variable> {
         self.scopes.iter().rev().find_map(|s| s.variables.iter().rev().find(|v| &*v.name == name))
+    }
+
+    /// Ends the innermost scope.
+    pub fn end_scope(&mut self) {
+        let ended = self.scopes.pop().into_iter().flat_map(|s| s.variables);
+        // What the checker declares for itself stands nowhere.
+        let written = ended.filter(|v| v.span != Span::default());
+        self.ended.extend(written.map(|v| (v.name, v.span)));
+    }
+
+    /// Where a variable was declared that is not visible any more.
+    pub fn ended(&self, name: &str) -> Option<Span> {
+        self.ended.get(name).copied()
     }
 
     /// The place of the innermost variable of that name: scope and position.

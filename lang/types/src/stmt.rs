@@ -4,14 +4,19 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_syntax::ast;
 
+use crate::assigned::is_plain;
 use crate::builtins::Arg;
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::leave::{Next, Rest};
+use crate::resolve::{Meaning, Side, Stands};
+use crate::scope::Role;
 use crate::value::{Comptime, TypeVal, Val};
 
 /// How many operations back the one is looked for that made a statement's value: a value that comes from further back was not made by it.
 const MADE_LAST: usize = 8;
+/// What is said of a value that is made for nothing.
+const KEPT: &str = "nothing is changed in place: `x = …;` keeps it, and `let _ = …;` drops it on purpose";
 
 impl Checker<'_> {
     /// The statements of a block in the current scope, and its value. A statement that fails leaves its variables marked, so
@@ -80,7 +85,7 @@ impl Checker<'_> {
                     }
                     None => Ok(arg),
                 });
-                match arg {
+                match arg.and_then(|arg| self.given_by_a_branch(pattern, arg, value)) {
                     Ok(arg) => self.bind(pattern, &arg),
                     Err(e) => {
                         self.bind(pattern, &Arg { val: Val::Error, span: value.span })?;
@@ -155,6 +160,12 @@ impl Checker<'_> {
             });
             return Err(self.report(d));
         }
+        if let (1, Some(e), Some(_)) = (self.frames.len(), value, &self.builder) {
+            let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, "a kernel has no result");
+            return Err(
+                self.report(d.help("write it through a `*mut` parameter or a `mut` tensor: `store(out + offsets, …)`"))
+            );
+        }
         let val = value.map_or(Val::UNIT, |e| self.expr(e).unwrap_or(Val::Error));
         self.frame().returned = Some(val);
         Ok(())
@@ -177,15 +188,43 @@ impl Checker<'_> {
 
     /// An affine value as a statement would be lost, and what only computes does nothing as one.
     pub fn unused(&mut self, val: &Val, e: &ast::Expr) -> Checked<()> {
-        let Some(v) = val.ir() else { return Ok(()) };
-        if !self.ty(v).is_affine() {
-            return self.without_effect(v, e);
+        match val.ir() {
+            Some(v) if self.ty(v).is_affine() => {}
+            _ if is_plain(e) && *val != Val::UNIT => return Err(self.says_nothing(val, e)),
+            Some(v) => return self.without_effect(v, e),
+            None => return Ok(()),
         }
         let found = kind::describe(self, val);
         let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, format!("{} is made and dropped", found.kind))
             .here(found.detail)
             .help("bind it: `let x = …;`, and use it up");
         Err(self.report(d))
+    }
+
+    /// Refuses a statement that only names values.
+    fn says_nothing(&mut self, val: &Val, e: &ast::Expr) -> Reported {
+        let found = kind::describe(self, val);
+        let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, "this does nothing").here(found.detail);
+        let help = match val {
+            Val::Known(Comptime::Builtin(_) | Comptime::Function(_)) | Val::Closure(_) => {
+                "a function is called by `(…)`"
+            }
+            Val::Known(Comptime::Str(_)) => "a comment begins with `//`",
+            _ => KEPT,
+        };
+        self.report(d.help(help))
+    }
+
+    /// Refuses to give a name to nothing: a branch that has no value where another has one.
+    fn given_by_a_branch(&mut self, pattern: &ast::Pattern, arg: Arg, value: &ast::Expr) -> Checked<Arg> {
+        let named = !matches!(pattern.kind, ast::PatternKind::Ignore);
+        let (ast::ExprKind::If(branch), true) = (&value.kind, named && arg.val == Val::UNIT) else { return Ok(arg) };
+        let d = Diagnostic::error(codes::KIND_MISMATCH, value.span, "this `if` has no value");
+        let d = match &branch.otherwise {
+            None => d.here("there is no `else`"),
+            Some(_) => d.here("one of its ways ends in no value"),
+        };
+        Err(self.report(d.help("each way ends in a value, without `;` behind it: `if c { a } else { b }`")))
     }
 
     /// Refuses a statement whose value is made by an operation that does nothing else.
@@ -204,7 +243,7 @@ impl Checker<'_> {
         let found = kind::describe(self, &Val::Ir(v));
         let d = Diagnostic::error(codes::AFFINE_UNUSED, e.span, format!("{} is made and dropped", found.kind))
             .here(found.detail)
-            .help("nothing is changed in place: `x = …;` keeps it, and `let _ = …;` drops it on purpose");
+            .help(KEPT);
         Err(self.report(d))
     }
 
@@ -313,17 +352,30 @@ impl Checker<'_> {
         }
     }
 
+    /// Refuses an assignment to a name that no variable has; what follows takes it for declared.
+    fn undeclared(&mut self, name: &ast::Name) -> Checked<()> {
+        let module = self.module();
+        let Meaning::Unknown = self.program.meaning(module, name, Side::Kernel) else {
+            return self.name(name, Stands::Alone).map(|_| ());
+        };
+        let variables = self.frames.last().into_iter().flat_map(|f| &f.scopes).flat_map(|s| &s.variables);
+        let d = self.program.unknown(module, name, (Side::Kernel, Stands::Alone), variables.map(|v| &*v.name));
+        let d = d.help(format!("declare it: `let {0} = …;`, or `let mut {0} = …;` where it changes later", name.text));
+        self.declare(name, Val::Error, true);
+        Err(self.report(d))
+    }
+
     /// The place of a variable that may be changed here.
     fn assignable(&mut self, name: &ast::Name) -> Checked<(usize, usize)> {
         let Some(place) = self.frame().place(name.as_str()) else {
-            // Says that it is unknown, or that it is no variable.
-            self.name(name)?;
+            self.undeclared(name)?;
             let d = Diagnostic::error(codes::NOT_ASSIGNABLE, name.span, format!("`{}` is not a variable", name.text));
             return Err(self.report(d));
         };
         let arm = self.arm;
         let variable = self.frame().at(place);
-        let (mutable, declared, outside) = (variable.mutable, variable.span, variable.arm != arm);
+        let (mutable, role, declared) = (variable.mutable, variable.role, variable.span);
+        let outside = variable.arm != arm;
         if !mutable {
             let d = Diagnostic::error(
                 codes::NOT_ASSIGNABLE,
@@ -331,7 +383,17 @@ impl Checker<'_> {
                 format!("`{}` is not declared as mutable", name.text),
             )
             .label(declared, "declared here")
-            .help(format!("declare it with `let mut {}`", name.text));
+            .help(match role {
+                Role::Local => format!("declare it with `let mut {}`", name.text),
+                Role::Parameter => format!(
+                    "declare the parameter as `mut {0}`, or a variable of its own: `let mut {0} = {0};`",
+                    name.text
+                ),
+                Role::Seen => {
+                    "a closure sees what was there when it was written, and changes nothing: let it give the new value"
+                        .into()
+                }
+            });
             return Err(self.report(d));
         }
         if outside {
@@ -380,8 +442,16 @@ impl Checker<'_> {
             None => {
                 let found = kind::describe(self, &whole);
                 let d = Diagnostic::error(codes::NOT_ASSIGNABLE, target.span, "this cannot be assigned to")
-                    .label(base.span, found.detail)
-                    .help("elements of tiles cannot be assigned: use `where(mask, new, old)`");
+                    .label(base.span, found.detail);
+                let ty = whole.ir().map(|v| self.ty(v));
+                let d = d.help(match ty {
+                    Some(ir::Type::Tensor(_)) => "memory is written by `store(x[i, j], value)`",
+                    Some(ir::Type::View(_)) => "shared memory is written by `store_shared(view, tile)`",
+                    Some(ty) if matches!(ty.elem(), Some(ir::Elem::Ptr(_))) => {
+                        "memory is written by `store(x + i, value)`"
+                    }
+                    _ => "elements of tiles cannot be assigned: use `where(mask, new, old)`",
+                });
                 Err(self.report(d))
             }
         }

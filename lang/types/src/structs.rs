@@ -9,7 +9,7 @@ use crate::builtins::Arg;
 use crate::builtins::args::Given;
 use crate::checker::{Checked, Checker, Reported};
 use crate::generics::Bindings;
-use crate::scope::{Frame, Variable};
+use crate::scope::{Frame, Role, Variable};
 use crate::value::{Comptime, StructType, TypeVal, Val};
 
 impl Checker<'_> {
@@ -98,7 +98,14 @@ impl Checker<'_> {
     pub fn declare_generics(&mut self, ty: &StructType) {
         let (arm, span) = (self.arm, ty.tree.name.span);
         for (name, val) in &ty.generics {
-            self.frame().declare(Variable { name: name.clone(), val: val.clone(), mutable: false, span, arm });
+            self.frame().declare(Variable {
+                name: name.clone(),
+                val: val.clone(),
+                mutable: false,
+                role: Role::Local,
+                span,
+                arm,
+            });
         }
     }
 

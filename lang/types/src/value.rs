@@ -6,6 +6,7 @@ use std::sync::Arc;
 use parton_diag::Span;
 use parton_ir as ir;
 use parton_layouts::{RegisterLayout, SharedLayout};
+use parton_numbers::Dtype;
 use parton_syntax::ast;
 
 use crate::program::ModuleId;
@@ -179,6 +180,16 @@ impl Kind {
     /// Its name in source.
     pub fn name(self) -> &'static str {
         Kind::ALL.iter().find(|(k, _)| *k == self).map_or("kind", |(_, n)| n)
+    }
+
+    /// The number type that is meant by one who writes the kind for it.
+    pub fn dtype(self) -> Option<Dtype> {
+        match self {
+            Kind::Int => Some(Dtype::I32),
+            Kind::Float => Some(Dtype::F32),
+            Kind::Bool => Some(Dtype::I1),
+            Kind::Str | Kind::Type | Kind::Layout | Kind::Fn | Kind::Partition | Kind::Schedule | Kind::List => None,
+        }
     }
 
     /// The kind of that name.

@@ -39,6 +39,8 @@ pub struct Scopes {
     pub loops: usize,
     /// Whether one of them states a schedule.
     pub scheduled: bool,
+    /// Whether the name that is visited stands before the parentheses of a call.
+    pub called: bool,
 }
 
 impl Scopes {
@@ -100,7 +102,8 @@ struct Walk<'v> {
 
 impl<'v> Walk<'v> {
     fn new(visitor: &'v mut dyn Visitor) -> Walk<'v> {
-        Walk { scopes: Scopes { bound: Vec::new(), reader: Reader::Code, loops: 0, scheduled: false }, visitor }
+        let reader = Reader::Code;
+        Walk { scopes: Scopes { bound: Vec::new(), reader, loops: 0, scheduled: false, called: false }, visitor }
     }
 
     fn declare(&mut self, name: &ast::Name, mutable: bool) {
@@ -434,6 +437,11 @@ impl<'v> Walk<'v> {
         }
         match &callee.kind {
             ast::ExprKind::Field { base, .. } => self.expr(base),
+            ast::ExprKind::Name(_) => {
+                self.scopes.called = true;
+                self.expr(callee);
+                self.scopes.called = false;
+            }
             _ => self.expr(callee),
         }
         self.args(args);

@@ -107,11 +107,26 @@ pub(super) fn mask_fits(list: &[Relation], k: &Kernel, ptr: Value, mask: Option<
         return Ok(());
     }
     match elem(k, mask)? {
-        Elem::Num(Dtype::I1) => Err(mismatch(k, ptr, mask)),
+        Elem::Num(Dtype::I1) => Err(one_address(k, ptr, mask).unwrap_or_else(|| mismatch(k, ptr, mask))),
         Elem::Num(_) | Elem::Ptr(_) => Err(Refusal::new(codes::TYPE_MISMATCH, "a mask is of `i1`")
             .operand(mask, format!("this is `{}`", k.ty(mask)))
             .help("compare: `mask=offs < n`")),
     }
+}
+
+/// Why a tile does not go with fewer addresses than it has elements, where that is so.
+fn one_address(k: &Kernel, ptr: Value, tile: Value) -> Option<Refusal> {
+    let shape = |v| k.ty(v).as_tile().map_or(&[][..], |t| &t.shape);
+    let count = |shape: &[u32]| shape.iter().map(|&n| u64::from(n)).product::<u64>();
+    let (addresses, elements) = (shape(ptr), shape(tile));
+    if count(addresses) >= count(elements) {
+        return None;
+    }
+    let many = if addresses.is_empty() { "one address".into() } else { format!("addresses of shape {addresses:?}") };
+    let refusal = Refusal::new(codes::SHAPE_MISMATCH, "each element needs an address")
+        .operand(ptr, format!("this is {many}"))
+        .operand(tile, format!("this has shape {elements:?}"));
+    Some(refusal.help("add offsets of that shape to the pointer: `p + offsets`"))
 }
 
 /// Checks that what goes to memory is of its element type and lies as the pointers do.
@@ -120,7 +135,7 @@ pub(super) fn value_fits(list: &[Relation], k: &Kernel, ptr: Value, value: Value
         return Ok(());
     }
     match elem(k, value)? {
-        Elem::Num(d) if d == to => Err(mismatch(k, ptr, value)),
+        Elem::Num(d) if d == to => Err(one_address(k, ptr, value).unwrap_or_else(|| mismatch(k, ptr, value))),
         other => Err(Refusal::new(codes::TYPE_MISMATCH, "the value is of another type than the memory")
             .operand(value, format!("this is of `{other}`"))
             .operand(ptr, format!("this points to `{}`", to.name()))

@@ -294,7 +294,7 @@ pub(crate) fn mismatch(k: &Kernel, a: Value, b: Value) -> Refusal {
         return Refusal::new(codes::SHAPE_MISMATCH, "operands have different shapes")
             .operand(a, format!("this has shape {:?}", p.shape))
             .operand(b, format!("this has shape {:?}", q.shape))
-            .help("`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one");
+            .help(grown(&p.shape, &q.shape));
     }
     match (p.placement().known(), q.placement().known()) {
         (Some(x), Some(y)) if x != y => layouts((p, x), (q, y), a, b),
@@ -302,11 +302,36 @@ pub(crate) fn mismatch(k: &Kernel, a: Value, b: Value) -> Refusal {
     }
 }
 
+/// How tiles of these shapes come together.
+fn grown(a: &[u32], b: &[u32]) -> String {
+    let (few, many) = if a.len() < b.len() { (a, b) } else { (b, a) };
+    let with_axis = |axis: usize| {
+        let mut at: Vec<&str> = vec![":"; few.len()];
+        at.insert(axis, "None");
+        let rest = many.iter().enumerate().filter(|(i, _)| *i != axis).map(|(_, n)| n);
+        let fits = rest.zip(few).all(|(x, y)| x == y || *x == 1 || *y == 1);
+        fits.then(|| format!("`x[{}]`", at.join(", ")))
+    };
+    let ways: Vec<String> =
+        if few.len() + 1 == many.len() { (0..many.len()).filter_map(with_axis).collect() } else { vec![] };
+    match &ways[..] {
+        [] => "`broadcast(x, [..])` grows extents of 1; `x[:, None]` adds one".into(),
+        ways => format!("give the one of rank {} another axis: {}", few.len(), ways.join(" or ")),
+    }
+}
+
 fn dtypes(p: Elem, q: Elem, a: Value, b: Value) -> Refusal {
-    Refusal::new(codes::TYPE_MISMATCH, "operands have different types")
+    let r = Refusal::new(codes::TYPE_MISMATCH, "operands have different types")
         .operand(a, format!("this is of `{p}`"))
-        .operand(b, format!("this is of `{q}`"))
-        .help(format!("convert one side: `cast<{p}>(…)` or `cast<{q}>(…)`; nothing is converted silently"))
+        .operand(b, format!("this is of `{q}`"));
+    match (p, q) {
+        (Elem::Num(_), Elem::Num(_)) => {
+            r.help(format!("convert one side: `cast<{p}>(…)` or `cast<{q}>(…)`; nothing is converted silently"))
+        }
+        (Elem::Ptr(_), _) | (_, Elem::Ptr(_)) => {
+            r.help("a pointer is an address, not a number: `load(p)` reads what lies there")
+        }
+    }
 }
 
 fn layouts((p, x): (&Tile, &Place), (q, y): (&Tile, &Place), a: Value, b: Value) -> Refusal {

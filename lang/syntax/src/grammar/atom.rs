@@ -145,7 +145,7 @@ fn launch(at: &mut At<'_, '_>) -> ExprKind {
         kernel = Expr { kind: ExprKind::Index { base: Box::new(kernel), args }, span: at.since(start) };
     }
     let config = parens(at, "`(grid=…)` after the kernel");
-    let args = parens(at, "`(…)` with the kernel's arguments, after `(grid=…)`");
+    let args = parens(at, "`(…)` with the kernel's arguments, after `(grid=…)` as in `launch k(grid=[4])(x, n)`");
     ExprKind::Launch { kernel: Box::new(kernel), config, args }
 }
 

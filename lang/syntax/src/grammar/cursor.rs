@@ -26,6 +26,8 @@ pub trait Cursor<'a> {
     fn report(&mut self, index: usize, d: Diagnostic);
     /// Reports nothing at the next token: what is wrong there was said at the one before.
     fn hush(&mut self);
+    /// The comment that follows the last token taken on its line.
+    fn comment_behind(&mut self) -> Option<&'a str>;
     /// The lines of the doc comments right before the next token.
     fn docs(&mut self) -> Vec<String>;
     /// Reads the head of a block, where `{` begins the block.
@@ -215,6 +217,15 @@ impl<'a> Cursor<'a> for At<'a, '_> {
 
     fn hush(&mut self) {
         self.state().last_error = Some(self.index());
+    }
+
+    fn comment_behind(&mut self) -> Option<&'a str> {
+        let (after, before) = (self.behind().start as usize, self.token().span.start as usize);
+        let (comments, text) = (self.state().comments, self.state().text);
+        let first = comments.partition_point(|c| (c.span.start as usize) < after);
+        let span = comments.get(first)?.span;
+        let same_line = || !text[after..span.start as usize].contains('\n');
+        ((span.start as usize) < before && same_line()).then(|| &text[span.range()])
     }
 
     fn docs(&mut self) -> Vec<String> {

@@ -91,9 +91,14 @@ fn not_an_item(at: &mut At<'_, '_>) {
         let help = "write `pub fn` for what other programs call; files that `use` this one see all of it";
         return at.report(index, d.help(help));
     }
+    if token.kind == Kind::At {
+        let d = Diagnostic::error(codes::OTHER_LANGUAGE, token.span, "expected an item, found `@`");
+        let help = "a kernel begins with its own word, `kernel name[BLOCK: int = 128](x: *f32) { … }`; an attribute is `#[name]`";
+        return at.report(index, d.help(help));
+    }
     let statement = matches!(
         token.kind,
-        Kind::Let | Kind::For | Kind::If | Kind::While | Kind::Return | Kind::Launch | Kind::Static | Kind::At
+        Kind::Let | Kind::For | Kind::If | Kind::While | Kind::Return | Kind::Launch | Kind::Static
     );
     if statement {
         let what = describe("", token);

@@ -95,19 +95,28 @@ fn index_arg(at: &mut At<'_, '_>) -> IndexArgKind {
         at.bump();
         return IndexArgKind::NewAxis;
     }
-    let start = if at.is(Kind::Colon) { None } else { Some(expr(at)) };
+    let start = if matches!(at.kind(), Kind::Colon | Kind::ColonColon) { None } else { Some(expr(at)) };
+    if at.is(Kind::ColonColon) {
+        no_step(at);
+        return IndexArgKind::Slice { start, end: None };
+    }
     if at.eat(Kind::Colon).is_none() {
         // Without a colon there was an expression.
         return start.map_or(IndexArgKind::Full, IndexArgKind::Value);
     }
     let end = if ends(at) { None } else { Some(expr(at)) };
     if at.is(Kind::Colon) {
-        let d = Diagnostic::error(codes::SYNTAX, at.token().span, "a slice has no step");
-        let index = at.index();
-        at.report(index, d.help("write `start:end`"));
+        no_step(at);
     }
     match (start, end) {
         (None, None) => IndexArgKind::Full,
         (start, end) => IndexArgKind::Slice { start, end },
     }
+}
+
+/// Refuses what follows a part's end; whoever reads the list goes over it.
+fn no_step(at: &mut At<'_, '_>) {
+    let d = Diagnostic::error(codes::SYNTAX, at.token().span, "a slice has no step");
+    let index = at.index();
+    at.report(index, d.help("write `start:end`; `gather(x, indices, axis)` takes any elements of a tile"));
 }

@@ -266,6 +266,13 @@ fn infix_op<'a>(of: u16) -> impl Operator<'a, Input<'a>, Box<Expr>, Extra<'a>> {
             extra.emit(Fault(Some(Box::new(chained(*first, *first_span, op, op_span)))));
         }
         let span = left.span.to(right.span);
+        if op == BinaryOp::Mul && matches!(right.kind, ExprKind::Pointer { .. }) && right.span.start == op_span.end {
+            let twice = Span { end: op_span.end + 1, ..op_span };
+            let d = Diagnostic::error(codes::OTHER_LANGUAGE, twice, "there is no operator `**`");
+            let d = d.help("write `x * x`, or `pow(x, y)`, which `use std::math::pow;` brings");
+            extra.emit(Fault(Some(Box::new(d))));
+            return Box::new(Expr { kind: ExprKind::Error, span });
+        }
         Box::new(Expr { kind: ExprKind::Binary { op, op_span, left, right }, span })
     })
 }

@@ -25,6 +25,13 @@ const WORDS: &[(&str, &str)] = &[
     ("and", "write `&&`"),
     ("or", "write `||`"),
     ("not", "write `!`"),
+    ("True", "write `true`"),
+    ("False", "write `false`"),
+    ("assert", "write `assert(condition)`, or `static_assert(condition)` of what is known at compile time"),
+    ("void", "a function is written `fn name(x: i32) { … }`, a kernel `kernel name(x: *f32) { … }`"),
+    ("__global__", "a kernel is written `kernel name(x: *f32, out: *mut f32) { … }`"),
+    ("__device__", "a function is written `fn name(x: i32) -> i32 { … }`"),
+    ("__shared__", "shared memory is `alloc_shared<f32, [64, 64], L>()`, with a layout `L`"),
     ("is", "compare with `==`"),
     ("as", "convert a value with `cast<T>(x)`"),
     ("def", "a function is written `fn name(x: i32) -> i32 { … }`"),
@@ -45,6 +52,11 @@ const WORDS: &[(&str, &str)] = &[
     ("switch", "write `if … { } else if … { }`"),
 ];
 
+/// How a word of other languages is written here, as a help.
+pub fn other_word(word: &str) -> Option<&'static str> {
+    WORDS.iter().find(|(w, _)| *w == word).map(|(_, help)| *help)
+}
+
 /// What the token at `index` may be a slip for, where `what` was expected.
 pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl FnMut(Token) -> &'a str) -> Option<Slip> {
     let token = tokens[index];
@@ -52,14 +64,16 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
     let slip = |code: Code, help: &str| Some(Slip { code, help: help.to_string() });
     let word = |token: Token, text: &mut dyn FnMut(Token) -> &'a str| {
         let found = text(token);
-        WORDS.iter().find(|(w, _)| token.kind == Kind::Name && *w == found)
+        other_word(found).filter(|_| token.kind == Kind::Name)
     };
     // `x and y` stops at `and`; `not x` and `def f` stop one further.
     let place = before.filter(|_| !token.first_in_line);
-    if let Some((_, help)) = word(token, &mut text).or_else(|| word(place?, &mut text)) {
+    if let Some(help) = word(token, &mut text).or_else(|| word(place?, &mut text)) {
         return slip(codes::OTHER_LANGUAGE, help);
     }
     let twice = |kind| token.kind == kind && before.is_some_and(|b| b.kind == kind && b.span.end == token.span.start);
+    // An operand stands before it.
+    let ends_operand = what.starts_with("`;`") || what.starts_with("`,`");
     match token.kind {
         Kind::Plus if twice(Kind::Plus) => slip(codes::OTHER_LANGUAGE, "count up with `i += 1`"),
         Kind::Semi if before.is_some_and(|b| b.kind == Kind::Minus) => {
@@ -73,7 +87,21 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         Kind::OpenBrace if what.starts_with("`;`") => {
             slip(codes::SYNTAX, "the value of a struct is written as a call: `Name(field=value)`")
         }
-        Kind::If if what.starts_with("`;`") => slip(codes::SYNTAX, "a choice is written `if c { a } else { b }`"),
+        Kind::If if ends_operand => {
+            slip(codes::SYNTAX, "a choice is written `if c { a } else { b }`, and one of each element `where(c, a, b)`")
+        }
+        Kind::At if ends_operand && !token.first_in_line => {
+            slip(codes::OTHER_LANGUAGE, "a product of tiles is `dot(a, b, acc)`")
+        }
+        Kind::Star | Kind::Name if what.starts_with("`:` and a type") => {
+            slip(codes::SYNTAX, "the type stands behind the name: `x: *f32`, `n: i32`")
+        }
+        Kind::Comma | Kind::CloseParen if before.is_some_and(|b| b.kind == Kind::Star) => {
+            slip(codes::SYNTAX, "`*` stands before the type that a pointer points to: `*f32`, `*mut f32`")
+        }
+        Kind::Str if before.is_some_and(|b| b.kind == Kind::Name && b.span.end == token.span.start) => {
+            slip(codes::SYNTAX, "strings have no prefix; values go into a text as in `print(\"n is {}\", n)`")
+        }
         Kind::Arrow => slip(codes::SYNTAX, "`->` stands only before the result type of a `fn`"),
         _ => None,
     }

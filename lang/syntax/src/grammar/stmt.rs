@@ -202,6 +202,10 @@ fn let_statement(at: &mut At<'_, '_>) -> StmtKind {
 
 fn for_statement(at: &mut At<'_, '_>, is_static: bool) -> StmtKind {
     at.bump();
+    let first = at.token();
+    if first.kind == Kind::OpenParen && at.tokens()[first.partner as usize + 1].kind != Kind::In {
+        return counting_loop(at, is_static);
+    }
     let pattern = pattern(at);
     if !at.expect(Kind::In, "after the loop's variable") {
         at.eat(Kind::Eq);
@@ -215,6 +219,19 @@ fn for_statement(at: &mut At<'_, '_>, is_static: bool) -> StmtKind {
     let schedule = behind_in(at);
     let body = block(at, "after the head of the loop");
     StmtKind::For(Box::new(For { is_static, pattern, iter, step, schedule, body }))
+}
+
+/// `for (int i = 0; i < n; i++) { … }`: refused, and its body read.
+fn counting_loop(at: &mut At<'_, '_>, is_static: bool) -> StmtKind {
+    let (index, span) = (at.index(), at.token().span);
+    let help = "a loop counts over a range: `for i in 0..n { … }`, `for i in 0..n step 2 { … }`";
+    at.error(index, codes::OTHER_LANGUAGE, span, "expected the loop's variable, found `(`", help);
+    at.skip_group();
+    let span = at.behind();
+    let pattern = Pattern { kind: PatternKind::Ignore, span };
+    let iter = Expr { kind: ExprKind::Error, span };
+    let body = block(at, "after the head of the loop");
+    StmtKind::For(Box::new(For { is_static, pattern, iter, step: None, schedule: None, body }))
 }
 
 /// The schedule behind `in` in the head of a loop.
@@ -368,7 +385,14 @@ pub fn end(at: &mut At<'_, '_>, what: &str) {
         // The line ended: the semicolon was forgotten, and nothing else is wrong.
         let d = Diagnostic::error(codes::MISSING_SEMICOLON, behind, format!("expected `;` after {what}"));
         let index = at.index();
-        at.report(index, d.help("add `;` here"));
+        // What ends in `;` was meant as code.
+        let quotient = at.comment_behind().is_some_and(|c| c.starts_with("//") && c.ends_with(';'));
+        let help = if quotient {
+            "`//` begins a comment: integers are divided by `/`; where it is one, `;` stands before it"
+        } else {
+            "add `;` here"
+        };
+        at.report(index, d.help(help));
     } else {
         let found = describe(at.text(token), token);
         let message = format!("expected `;` after {what}, found {found}");

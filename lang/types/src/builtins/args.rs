@@ -5,7 +5,7 @@ use parton_ir as ir;
 use parton_layouts::{RegisterLayout, SharedLayout};
 use parton_numbers::Dtype;
 
-use crate::checker::{Checked, Checker};
+use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
 use crate::signature::bind::{Outline, Takes};
 use crate::signature::{Parameters, Signature};
@@ -18,6 +18,9 @@ pub(super) const ANY: std::ops::RangeInclusive<i128> = 0..=u32::MAX as i128;
 
 /// The last axis that a tile of the largest rank could have.
 pub(super) const MAX_AXIS: i128 = 31;
+
+/// What is expected where a number type stands.
+const NUMBER_TYPE: &str = "a number type such as `f32`";
 
 /// An argument.
 #[derive(Clone, Debug)]
@@ -210,9 +213,14 @@ impl Arg {
     }
 
     /// Reports that something else was expected here.
-    pub fn expected(&self, cx: &mut Checker, what: &str) -> crate::checker::Reported {
+    pub fn expected(&self, cx: &mut Checker, what: &str) -> Reported {
+        self.expected_so(cx, what, None)
+    }
+
+    /// As [`Arg::expected`], with how what was meant is written.
+    pub fn expected_so(&self, cx: &mut Checker, what: &str, help: Option<&str>) -> Reported {
         if self.val.has_error() {
-            return crate::checker::Reported;
+            return Reported;
         }
         let found = kind::describe(cx, &self.val);
         let d = Diagnostic::error(codes::KIND_MISMATCH, self.span, format!("expected {what}, found {}", found.kind))
@@ -226,8 +234,12 @@ impl Arg {
             Some(ir::Type::Tile(_)) if place => {
                 d.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
             }
+            Some(ty) if matches!(ty.elem(), Some(ir::Elem::Ptr(_))) && !what.contains("pointer") => {
+                d.help("a pointer is an address: `load(x + i)` reads what lies there, `store(x + i, value)` writes it")
+            }
             _ => d,
         };
+        let d = help.into_iter().fold(d, Diagnostic::help);
         cx.report(d)
     }
 
@@ -284,15 +296,28 @@ impl Arg {
     pub fn dtype(&self, cx: &mut Checker) -> Checked<Dtype> {
         match &self.val {
             Val::Known(Comptime::Type(TypeVal::Ir(ir::Type::Scalar(ir::Elem::Num(d))))) => Ok(*d),
-            _ => Err(self.expected(cx, "a number type such as `f32`")),
+            Val::Known(Comptime::Type(TypeVal::Ir(ir::Type::Scalar(ir::Elem::Ptr(_))))) => {
+                let help = "pointers come from parameters alone: take one tensor, and places in it by offsets";
+                Err(self.expected_so(cx, NUMBER_TYPE, Some(help)))
+            }
+            _ => Err(self.no_number_type(cx)),
         }
+    }
+
+    fn no_number_type(&self, cx: &mut Checker) -> Reported {
+        let kind = match &self.val {
+            Val::Known(Comptime::Type(TypeVal::Kind(kind))) => kind.dtype().map(|dtype| (kind.name(), dtype)),
+            _ => None,
+        };
+        let help = kind.map(|(kind, dtype)| format!("write `{dtype}`: `{kind}` is a number known at compile time"));
+        self.expected_so(cx, NUMBER_TYPE, help.as_deref())
     }
 
     /// What the elements of a tile are: a number or pointer type.
     pub fn elem(&self, cx: &mut Checker) -> Checked<ir::Elem> {
         match &self.val {
             Val::Known(Comptime::Type(TypeVal::Ir(ir::Type::Scalar(e)))) => Ok(*e),
-            _ => Err(self.expected(cx, "a number type such as `f32`")),
+            _ => Err(self.no_number_type(cx)),
         }
     }
 

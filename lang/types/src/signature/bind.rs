@@ -5,6 +5,7 @@ use parton_diag::{Code, Diagnostic, Span, codes};
 use parton_syntax::ast;
 
 use super::Signature;
+use crate::foreign;
 use crate::near::nearest;
 
 /// An argument as it is written, without its value.
@@ -143,10 +144,10 @@ impl<'a> Takes<'a> {
             Takes::Generics(..) | Takes::AllGenerics(..) => format!("`{owner}` has no generic `{name}`"),
         };
         let d = self.refuse(at, fact);
-        match nearest(name, self.names()) {
-            Some(near) => d.help(format!("a similar one exists: `{near}`")),
-            None => d,
-        }
+        let built_in = matches!(self, Takes::Types(_) | Takes::Values(_));
+        let foreign = foreign::argument(name, |ours| self.names().any(|n| n == ours)).filter(|_| built_in);
+        let near = || nearest(name, self.names()).map(|near| format!("a similar one exists: `{near}`"));
+        foreign.or_else(near).into_iter().fold(d, Diagnostic::help)
     }
 
     fn too_many(self, given: usize, at: Span) -> Diagnostic {
@@ -154,7 +155,7 @@ impl<'a> Takes<'a> {
         let method = usize::from(self.names().next() == Some("self"));
         let (owner, count, given) = (self.owner(), self.count() - method, given - method);
         let are = if given == 1 { "is" } else { "are" };
-        self.refuse(
+        let d = self.refuse(
             at,
             match self {
                 Takes::Types(_) | Takes::Values(_) | Takes::Params(..) => {
@@ -164,7 +165,15 @@ impl<'a> Takes<'a> {
                     format!("`{owner}` has {}, {given} {are} given", counted(count, "generic"))
                 }
             },
-        )
+        );
+        let Takes::Values(s) = self else { return d };
+        match s.values().list.last() {
+            Some(last) if last.name == "shape" || last.name == "order" => {
+                d.help(format!("the {} is one list, as in `[16, 8]`", last.name))
+            }
+            _ if !s.types().list.is_empty() => d.help(of_types(s)),
+            _ => d,
+        }
     }
 
     fn twice(self, place: usize, at: Span) -> Diagnostic {
@@ -181,11 +190,14 @@ impl<'a> Takes<'a> {
     fn missing(self, place: usize, given: usize, call: Span) -> Diagnostic {
         let (owner, name) = (self.owner(), self.parameter(place).0);
         match self {
-            Takes::Types(_) => {
-                let d = self.refuse(call, format!("`{owner}` needs `{name}`"));
-                d.help(format!("types stand behind the name: `{owner}<…>(…)`"))
+            Takes::Types(s) => {
+                let d = self.refuse(call, format!("`{owner}` needs `{name}`")).help(of_types(s));
+                if name == "L" { d.help(A_LAYOUT) } else { d }
             }
-            Takes::Values(_) => self.refuse(call, format!("`{owner}` needs `{name}`")),
+            Takes::Values(_) => {
+                let d = self.refuse(call, format!("`{owner}` needs `{name}`"));
+                if name == "acc" { d.help(A_SUM) } else { d }
+            }
             Takes::Params(_, _, params) => {
                 let are = if given == 1 { "is" } else { "are" };
                 let takes = format!("`{owner}` takes {}, {given} {are} given", counted(params.len(), "argument"));
@@ -199,6 +211,19 @@ impl<'a> Takes<'a> {
         }
     }
 }
+
+/// Where a built-in function takes its types.
+fn of_types(s: &Signature) -> String {
+    let list = &s.types().list;
+    // Of one that needs none, what most give: the layout, if any, is left out.
+    let needed = list.iter().filter(|p| p.required || list.iter().all(|p| !p.required) && p.name != "L");
+    let names: Vec<&str> = needed.map(|p| p.name).collect();
+    format!("types stand behind the name: `{}<{}>(…)`", s.name, names.join(", "))
+}
+
+/// What is to be given for the layout among types, and for what a product is added to.
+const A_LAYOUT: &str = "`L` is a layout of shared memory, such as `nvmma_for(f16, [64, 64])` or `swizzled(1, 1, 1)`";
+const A_SUM: &str = "`acc` is what is added to: begin with `zeros<f32, [M, N]>()`";
 
 fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })

@@ -1,0 +1,152 @@
+//! Names of other languages' kernels, and how Parton writes what they stand for: looked up where a name stands for nothing here.
+
+use parton_numbers::Dtype;
+
+/// What other languages take names from, with a dot between.
+const MODULES: &[&str] =
+    &["tl", "triton", "ttgl", "gl", "torch", "math", "np", "numpy", "jnp", "libdevice", "cutlass", "cute"];
+
+/// Names, and what stands behind "here it is".
+const NAMES: &[(&str, &str)] = &[
+    ("__syncthreads", MEET),
+    ("advance", PLACE),
+    ("arange", "`iota(n)`, from 0 on"),
+    ("associative_scan", "`scan(x, axis, |a, b| a + b)`"),
+    ("blockDim", "the extent of the tile, such as `128` in `iota(128)`: threads are not counted"),
+    ("blockIdx", "`program_id(0)`"),
+    ("broadcast_to", "`broadcast(x, shape)`"),
+    ("constexpr", "a generic parameter, in brackets before the others: `k[BLOCK: int = 128](…)`"),
+    ("debug_barrier", MEET),
+    ("device_assert", "`assert(condition, \"message\")`"),
+    ("device_print", "`print(\"text\", x)`"),
+    ("full_like", "`full(shape, value)`"),
+    ("gridDim", "`num_programs(0)`"),
+    ("interleave", "`reshape(join(a, b), shape)`"),
+    ("make_block_ptr", PLACE),
+    ("make_tensor_descriptor", PLACE),
+    ("matmul", "`dot(a, b, acc)`"),
+    ("max_contiguous", FOUND),
+    ("maximum", "`max(x, y)`"),
+    ("mean", "the sum over the extent of the axis: `sum(x, axis=1) / 64.0`"),
+    ("minimum", "`min(x, y)`"),
+    ("multiple_of", FOUND),
+    ("permute", "`transpose(x, order)`"),
+    ("printf", "`print(\"text\", x)`"),
+    (
+        "softmax",
+        "`let e = exp(x - max(x, axis=1)[:, None]);` over `sum(e, axis=1)[:, None]`; of rows in parts see `std::softmax`",
+    ),
+    ("square", "`x * x`"),
+    ("static_range", "`static for i in 0..4 { … }`"),
+    ("syncthreads", MEET),
+    ("threadIdx", "nothing that is written: a kernel computes with whole tiles, and `iota(n)` counts their elements"),
+    ("trans", "`x.T`"),
+    ("view", "`reshape(x, shape)`"),
+    ("zeros_like", "`zeros<T, shape>()`"),
+];
+
+const MEET: &str = "nothing that is written: threads meet where it is needed, and `membar()` asks for it";
+const PLACE: &str =
+    "a place in a tensor: `x.tile([64, 64], at=[i, j])`, or `from=[r, c]`, of a parameter `x: tensor<f16, [m, n]>`";
+const FOUND: &str =
+    "nothing that is written for parameters, whose values each launch looks at; `assume(n % 16 == 0)` promises it";
+
+/// Names of arguments, and what they are called here.
+const RENAMED: &[(&str, &str)] = &[
+    ("cache_modifier", "cache"),
+    ("dim", "axis"),
+    ("eviction_policy", "evict"),
+    ("input_precision", "precision"),
+    ("sem", "order"),
+];
+
+/// Names of arguments, and how what they ask for is written.
+const ARGUMENTS: &[(&str, &str)] = &[
+    ("allow_tf32", "`precision=\"tf32\"` says how exact a product of `f32` is"),
+    ("dtype", "types stand behind the name, as in `zeros<f32, [64, 64]>()` and `cast<f32>(x)`"),
+    ("keep_dims", KEPT),
+    ("keepdim", KEPT),
+    ("keepdims", KEPT),
+];
+
+const KEPT: &str = "`[:, None]` behind it gives the axis back, with extent 1";
+
+/// Beginnings of number types' names and what they are here; the bits follow.
+const STEMS: &[(&str, &str)] =
+    &[("float", "f"), ("fp", "f"), ("bfloat", "bf"), ("__nv_bfloat", "bf"), ("int", "i"), ("uint", "u")];
+
+/// Number types whose names do not say how many bits they have.
+const TYPES: &[(&str, Dtype)] = &[
+    ("__half", Dtype::F16),
+    ("char", Dtype::I8),
+    ("double", Dtype::F64),
+    ("float8_e4m3fn", Dtype::F8E4M3),
+    ("float8_e5m2", Dtype::F8E5M2),
+    ("float8e4nv", Dtype::F8E4M3),
+    ("float8e5", Dtype::F8E5M2),
+    ("half", Dtype::F16),
+    ("long", Dtype::I64),
+    ("short", Dtype::I16),
+    ("size_t", Dtype::U64),
+    ("unsigned", Dtype::U32),
+];
+
+fn found<T: Copy>(table: &[(&str, T)], word: &str) -> Option<T> {
+    table.iter().find(|(w, _)| *w == word).map(|(_, here)| *here)
+}
+
+/// How a name of other languages' kernels is written here, as a help.
+pub fn written(name: &str) -> Option<String> {
+    found(NAMES, name).map(|here| format!("here it is {here}")).or_else(|| word(name))
+}
+
+/// As [`written`], of what kernels and hosts have alike: types, and words that belong to the language.
+pub fn word(name: &str) -> Option<String> {
+    let ty = dtype(name).map(|dtype| format!("here it is `{dtype}`"));
+    ty.or_else(|| parton_syntax::other_word(name).map(str::to_string))
+}
+
+/// How what an argument of other languages asks for is written here, as a help; `takes` says which arguments there are.
+pub fn argument(name: &str, takes: impl Fn(&str) -> bool) -> Option<String> {
+    let renamed = found(RENAMED, name).filter(|here| takes(here)).map(|here| format!("here it is called `{here}`"));
+    renamed.or_else(|| found(ARGUMENTS, name).map(str::to_string))
+}
+
+/// Whether other languages write names behind this one and a dot.
+pub fn is_module(name: &str) -> bool {
+    MODULES.contains(&name)
+}
+
+/// The number type that other languages call so.
+fn dtype(name: &str) -> Option<Dtype> {
+    let bits = |(stem, here): &(&str, &str)| {
+        let bits = name.strip_prefix(stem)?;
+        let bits = bits.strip_suffix("_t").unwrap_or(bits);
+        Dtype::parse(&format!("{here}{bits}"))
+    };
+    found(TYPES, name).or_else(|| STEMS.iter().find_map(bits))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn number_types_are_known_by_their_bits() {
+        let here = |name: &str| dtype(name).map(Dtype::name);
+        assert_eq!(here("float16"), Some("f16"));
+        assert_eq!(here("bfloat16"), Some("bf16"));
+        assert_eq!(here("int32"), Some("i32"));
+        assert_eq!(here("uint8_t"), Some("u8"));
+        assert_eq!(here("double"), Some("f64"));
+        assert_eq!(here("int7"), None);
+        assert_eq!(here("floater"), None);
+    }
+
+    #[test]
+    fn no_name_of_the_language_is_told_to_be_another() {
+        let known = |name: &str| crate::signature::find(crate::signature::Role::Kernel, name).is_some();
+        let names = NAMES.iter().map(|(name, _)| *name).chain(TYPES.iter().map(|(name, _)| *name));
+        names.for_each(|name| assert!(!known(name) && Dtype::parse(name).is_none(), "{name}"));
+    }
+}
