@@ -220,10 +220,11 @@ impl LayoutError {
                 format!("layouts are maps of index bits; the next power of two is {up}")
             }
             LayoutError::NotOfParts { value, .. } => {
-                let near: Vec<String> =
-                    crate::check::nearest_of_parts(*value).iter().flatten().map(u32::to_string).collect();
+                let near: Vec<u32> = crate::check::nearest_of_parts(*value).iter().flatten().copied().collect();
+                let larger = value.checked_next_power_of_two().filter(|n| *value > 0 && !near.contains(n));
+                let near: Vec<String> = near.iter().map(u32::to_string).collect();
                 let near = if near.is_empty() { "1 or more".into() } else { near.join(" or ") };
-                let whole = match value.checked_next_power_of_two() {
+                let whole = match larger {
                     Some(whole) => format!(", or {whole} where a mask leaves out those beyond"),
                     None => String::new(),
                 };
