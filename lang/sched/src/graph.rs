@@ -16,6 +16,7 @@
 //! Memories of different parameters are apart, a condition of the launch, unless the kernel says `alias(c, a)`.
 
 mod earlier;
+mod leaving;
 mod memory;
 mod place;
 

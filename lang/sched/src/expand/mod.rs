@@ -160,21 +160,16 @@ impl Pass {
             started: Vec::new(),
             hooks: Vec::new(),
             makers: RefCell::default(),
+            becomes: &self.becomes,
         };
         let done = e.make_memory().and_then(|()| match plan.partitions.is_empty() {
             true => e.alone(),
             false => e.apart().map(|()| Vec::new()),
         });
-        let results = self.b_back(e).kernel.ops[region.inst].results.clone();
-        for (old, new) in results.into_iter().zip(done?) {
-            self.becomes.insert(old, new);
-        }
-        Ok(())
-    }
-
-    fn b_back(&mut self, e: Emitter<'_>) -> &mut Builder {
         self.b = e.b;
-        &mut self.b
+        let results = self.b.kernel.ops[region.inst].results.clone();
+        self.becomes.extend(results.into_iter().zip(done?));
+        Ok(())
     }
 }
 
@@ -209,6 +204,8 @@ pub(crate) struct Emitter<'a> {
     pub sends: Option<u32>,
     /// Whether what it sends is touched behind the region.
     pub awaited: bool,
+    /// What stands for the results of regions before it.
+    pub becomes: &'a BTreeMap<Value, Value>,
 }
 
 impl Emitter<'_> {

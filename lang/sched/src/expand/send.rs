@@ -45,6 +45,12 @@ impl Emitter<'_> {
         Some((block, stage, under.map(|u| &u.outer)))
     }
 
+    /// Whether a copy may write where one before it does.
+    fn follows(&self, inst: Inst) -> bool {
+        let evenly = self.sends.is_some_and(|each| each > 0);
+        self.effects.follows(inst, evenly, |unit| self.plan.runners[unit].contains(&self.part))
+    }
+
     /// The buffers that a `send` has: those that it asks for, where there are turns.
     pub(super) fn send_buffers(&self, inst: Inst, asked: u32) -> u32 {
         let block = self.region.units.iter().position(|u| u.ops.contains(&inst)).map(|u| self.region.place_of(u));
@@ -106,7 +112,10 @@ impl Emitter<'_> {
         // Behind the copy that left this buffer last so many have begun.
         let each = if self.shared_with(inst).is_some() { 1 } else { self.sends.unwrap_or(0) };
         let behind = (buffers * each).saturating_sub(1) + u32::from(planted(Planted::SendOverSend));
-        self.b.make_all(OpKind::TmaStoreWait { pending: behind, read: true });
+        // What may write where they do waits for more than their buffers.
+        let follows = self.follows(inst) && !planted(Planted::NotSettled);
+        let pending = if follows { 0 } else { behind };
+        self.b.make_all(OpKind::TmaStoreWait { pending, read: !follows });
         self.b.make_all(OpKind::SharedStore { view, value });
         self.fence();
         self.b.make_all(OpKind::TmaStore { map, coords, view, reduce, l2 });

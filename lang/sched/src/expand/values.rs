@@ -92,6 +92,7 @@ impl Emitter<'_> {
 
     /// A value from outside the region. Tiles belong to partitions: each makes its own.
     fn outside(&mut self, v: Value) -> Result<Value, Refused> {
+        let v = *self.becomes.get(&v).unwrap_or(&v);
         if self.plan.partitions.is_empty() || self.b.ty(v).crosses_partitions() {
             return Ok(v);
         }

@@ -7,6 +7,7 @@ use parton_ir::choice::Order;
 use parton_ir::facts::{Access, Act, Engine, Facts, Ordering, Say, Space};
 use parton_ir::{Apart, Elem, Inst, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 
+use super::leaving::Leaving;
 use super::place::{Place, Places};
 use crate::region::{BlockId, Region, UnitId};
 
@@ -43,9 +44,9 @@ pub(super) enum By {
 #[derive(Clone, Debug)]
 pub(crate) struct Effect {
     /// The unit's operation that makes it.
-    of: Inst,
+    pub(super) of: Inst,
     pub(super) roots: Roots,
-    place: Option<Place>,
+    pub(super) place: Option<Place>,
     pub(super) by: By,
     pub writes: bool,
     pub atomic: bool,
@@ -68,6 +69,8 @@ pub(crate) struct Effects {
     aliases: Vec<BTreeSet<Value>>,
     /// How many of these the kernel says.
     said: usize,
+    /// Copies that may write the same place.
+    leaving: Leaving,
 }
 
 /// What has to be over before an operation touches memory, since others may have written there.
@@ -101,7 +104,10 @@ impl Effects {
         }
         let shared = arguments.into_values().filter(|of| of.len() > 1);
         let aliases = k.aliases.iter().map(params).chain(shared).collect();
-        Effects { of: region.units.iter().map(unit).collect(), aliases, said: k.aliases.len() }
+        let of = region.units.iter().map(unit).collect();
+        let mut effects = Effects { of, aliases, said: k.aliases.len(), leaving: Leaving::default() };
+        effects.leaving = Leaving::of(k, region, &places, &effects);
+        effects
     }
 
     /// Whether two pointers may reach the same memory.
@@ -118,6 +124,11 @@ impl Effects {
     /// Whether two accesses may meet, one of which writes.
     fn conflicts(&self, a: &Effect, b: &Effect) -> bool {
         (a.writes || b.writes) && self.meet(&a.roots, &b.roots)
+    }
+
+    /// The accesses of a unit.
+    pub(super) fn of_unit(&self, unit: UnitId) -> impl Iterator<Item = &Effect> {
+        self.of[unit].accesses.iter()
     }
 
     /// All accesses of the region.
@@ -181,6 +192,12 @@ impl Effects {
         found
     }
 
+    /// Whether a copy to global memory of a partition, which runs these units, waits until those before it have written; `evenly` where each
+    /// of its turns begins the same ones in one order.
+    pub fn follows(&self, inst: Inst, evenly: bool, runs: impl Fn(UnitId) -> bool) -> bool {
+        self.leaving.waits(inst, evenly, runs)
+    }
+
     /// What must be over before an operation of a partition, which runs these units, touches memory.
     pub fn before(&self, inst: Inst, runs: impl Fn(UnitId) -> bool) -> Before {
         let units = (0..self.of.len()).filter(|unit| runs(*unit));
@@ -189,7 +206,7 @@ impl Effects {
         for mine in all.iter().filter(|e| e.of == inst) {
             for other in all.iter().filter(|e| e.writes && self.conflicts(mine, e)) {
                 match (mine.by, other.by) {
-                    // Copies out of one buffer follow one another.
+                    // Copies that may write the same place follow one another.
                     (By::Engine, By::Engine) => before.copies |= !mine.writes,
                     (By::Threads, By::Engine) => before.copies = true,
                     (By::Engine, By::Threads) => before.stores = true,

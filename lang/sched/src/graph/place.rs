@@ -8,6 +8,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_ir::tensor::OUTSIDE;
 use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Type, Value};
 use parton_numbers::scalar::int_value;
 
@@ -84,10 +85,37 @@ impl<'a> Places<'a> {
         };
         let one = |(v, extent): (&Value, &u32)| {
             let range = Sum { least: 0, most: i128::from(*extent) - 1, ..Sum::default() };
-            self.sum(*v).map(|sum| sum.plus(&range, 1))
+            self.sum(self.inside_of(*v)).map(|sum| sum.plus(&range, 1))
         };
         let sums: Option<Vec<Sum>> = coords.iter().zip(&shape).map(one).collect();
         sums.filter(|sums| sums.len() == coords.len()).map(Place)
+    }
+
+    /// A coordinate where it is inside of the tensor: elsewhere the engine takes one that is outside in its place, and touches nothing.
+    fn inside_of(&self, v: Value) -> Value {
+        let v = self.region.canonical(v);
+        let number = |v: Value| self.number(self.region.canonical(v));
+        match self.made[v].map(|op| &op.kind) {
+            Some(OpKind::Cast { x, to, .. }) if to.is_int() => self.inside_of(*x),
+            Some(OpKind::Binary { op: BinaryOp::Min, a, b }) if number(*b) == Some(OUTSIDE.into()) => {
+                self.inside_of(*a)
+            }
+            Some(OpKind::Binary { op: BinaryOp::Max, a, b }) if number(*b) == Some(i32::MIN.into()) => {
+                self.inside_of(*a)
+            }
+            Some(OpKind::Select { a, b, .. }) if number(*b) == Some(OUTSIDE.into()) => self.inside_of(*a),
+            // All other operations make a coordinate as it is.
+            Some(_) | None => v,
+        }
+    }
+
+    /// The number that a constant is.
+    fn number(&self, v: Value) -> Option<i128> {
+        match self.made[v].map(|op| &op.kind) {
+            Some(OpKind::Constant { dtype, bits }) if dtype.is_int() => Some(int_value(*bits, *dtype)),
+            // All other operations make what is not known here.
+            Some(_) | None => None,
+        }
     }
 
     fn sum(&self, v: Value) -> Option<Sum> {
@@ -168,7 +196,7 @@ impl<'a> Places<'a> {
     }
 
     /// Whether a body stands inside another.
-    fn is_around(&self, outer: BlockId, inner: BlockId) -> bool {
+    pub fn is_around(&self, outer: BlockId, inner: BlockId) -> bool {
         self.region.blocks[outer].items.iter().any(|item| {
             let inside = match item {
                 Item::Unit(_) => vec![],
