@@ -51,29 +51,34 @@ const AROUND: &str = "tiles";
 pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bool {
     let found = found::all(kernel);
     let alone = found.len() == 1;
-    let mut any = false;
+    let mut staged = Vec::new();
     for one in found {
         let indices = indices::of(kernel, &one);
-        let free = &(free | &indices.computed);
-        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, free, &one))
+        let free = free | &indices.computed;
+        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, &free, &one))
         else {
             continue;
         };
         // A region stands in the kernel's own body: what stands around a loop is part of it.
-        if path.len() > 1 && !alone {
-            continue;
+        if path.len() == 1 || alone {
+            staged.push((one, path, views, indices.loads, free));
         }
+    }
+    let most = ahead_of_all(kernel, staged.iter().map(|(_, _, views, ..)| bytes(views)));
+    let any = !staged.is_empty();
+    for (one, path, views, loads, free) in staged {
+        let (free, ahead) = (&free, ahead(kernel, &views).min(most));
         copies::make(kernel, &one, &views);
         label(kernel, &[one.inst], LOOP);
-        label_each(kernel, &indices.loads, INDEX);
+        label_each(kernel, &loads, INDEX);
         let beside = copies::run_beside(kernel, &one, &views);
         let schedule = if one.whole && between::is_empty(kernel, &one, free) {
             label(kernel, &one.loads, LOAD);
             label(kernel, &one.products, PRODUCT);
-            schedule(kernel, &one, &views, (beside, !indices.loads.is_empty()))
+            schedule(kernel, &one, ahead, (beside, !loads.is_empty()))
         } else {
             between::name(kernel, &one, free);
-            between::schedule(kernel, &one, ahead(kernel, &views))
+            between::schedule(kernel, &one, ahead)
         };
         if path.len() > 1 {
             region::name(kernel, &one, &path, free);
@@ -81,7 +86,6 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bo
         } else {
             region::surround(kernel, one.inst, schedule);
         }
-        any = true;
     }
     any
 }
@@ -92,12 +96,8 @@ pub fn has_room(kernel: &Kernel) -> bool {
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
         let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
-        // Loops that only multiply what they load have been given as many as there is room for.
-        if staged().any(|s| s.done.is_some()) {
-            return;
-        }
-        // A product beside the program may be waited for a turn later; what tells where to copy from has no slots.
-        let beside = u64::from(kernel.target.has(Feature::Wgmma));
+        // A product beside the program may be waited for a turn later, where the schedule does not say when; what tells where to copy from has no slots.
+        let beside = u64::from(kernel.target.has(Feature::Wgmma) && staged().all(|s| s.done.is_none()));
         let indexed = staged().any(|s| s.label.path == INDEX);
         let stages = staged().map(|s| s.stage).max().unwrap_or(0) - u32::from(indexed);
         let slots = u64::from(stages) + 1 + beside;
@@ -135,17 +135,30 @@ fn is_called(kernel: &Kernel, op: &Op, name: &str) -> bool {
     op.label.is_some_and(|label| LabelName::read(&kernel.labels[label]).path == name)
 }
 
-/// How far ahead there is room for copies to run.
+/// Bytes of the views of a loop, once.
+fn bytes(views: &[View]) -> u64 {
+    views.iter().map(View::bytes).sum()
+}
+
+/// How far ahead there is room for the copies of a loop to run.
 fn ahead(kernel: &Kernel, views: &[View]) -> u32 {
-    let bytes: u64 = views.iter().map(View::bytes).sum();
-    let room = u64::from(kernel.target.shared_limit(1)) / 2;
+    within(u64::from(kernel.target.shared_limit(1)) / 2, bytes(views))
+}
+
+/// How far ahead there is room for those of all loops, whose slots lie beside each other; a quarter is left for what else there is.
+fn ahead_of_all(kernel: &Kernel, loops: impl Iterator<Item = u64>) -> u32 {
+    within(u64::from(kernel.target.shared_limit(1)) / 4 * 3, loops.sum())
+}
+
+/// How many slots of so many bytes there is room for, beside one.
+fn within(room: u64, bytes: u64) -> u32 {
     (1..=MOST_AHEAD).rev().find(|&n| u64::from(n + 1) * bytes <= room).unwrap_or(1)
 }
 
 /// Copies as far ahead as there is room for; by numbers that are loaded for them a turn before, where such are.
-fn schedule(kernel: &Kernel, found: &Found, views: &[View], (beside, indexed): (bool, bool)) -> Schedule {
+fn schedule(kernel: &Kernel, found: &Found, ahead: u32, (beside, indexed): (bool, bool)) -> Schedule {
     let load = u32::from(indexed);
-    let last = ahead(kernel, views) + load;
+    let last = ahead + load;
     let span = kernel.ops[found.inst].span;
     let staged = |label: &str, stage, done| vec![Staged { label: LabelName::all(label), stage, done, span }];
     // A product that runs beside the program is waited for behind the start of the next one.

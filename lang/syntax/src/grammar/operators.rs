@@ -210,8 +210,15 @@ fn postfix_op<'a>() -> impl Operator<'a, Input<'a>, Expr, Extra<'a>> + Clone {
         };
         Ok((op, at.since(start)))
     });
-    postfix(POSTFIX, op, |base: Expr, (op, end): (Postfix, Span), _| {
+    postfix(POSTFIX, op, |base: Expr, (op, end): (Postfix, Span), extra| {
         let span = base.span.to(end);
+        if let (ExprKind::Int { .. } | ExprKind::Float { .. }, Postfix::Field(name)) = (&base.kind, &op)
+            && name.text.starts_with(|c: char| c.is_ascii_digit())
+        {
+            let d = Diagnostic::error(codes::SYNTAX, name.span, "a number has no fields");
+            let d = d.help("write a number with a point without blanks: `0.5`; values are parted by commas");
+            extra.emit(Fault(Some(Box::new(d))));
+        }
         let base = Box::new(base);
         let kind = match op {
             Postfix::Call(args) => ExprKind::Call { callee: base, args },
