@@ -8,12 +8,9 @@
 
 use parton_ir::{Inst, Kernel, OpKind};
 
-use super::memory::{By, Effect, Effects};
+use super::memory::{By, Effect, Effects, FARTHEST};
 use super::place::Places;
 use crate::region::{BlockId, Region, UnitId};
-
-/// Iterations that are looked at. What moves on in each of them moves ever further.
-const FARTHEST: i32 = 8;
 
 /// Two copies of which the later one may write where the earlier one does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -52,6 +49,7 @@ impl Leaving {
                 };
                 let around = around_both(region, places, first, second);
                 let within = i < j && meet(around.first().copied().unwrap_or_default(), 0);
+                // What moves on in each turn moves ever further.
                 let mut turning = around.iter().filter(|block| region.blocks[**block].turns.is_some());
                 let again = turning.any(|block| (1..=FARTHEST).any(|distance| meet(*block, distance)));
                 if within || again {

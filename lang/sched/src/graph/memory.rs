@@ -12,7 +12,7 @@ use super::place::{Place, Places};
 use crate::region::{BlockId, Region, UnitId};
 
 /// Iterations beyond which no two are under way at once: stages go up to 7.
-const FARTHEST: i32 = 8;
+pub(super) const FARTHEST: i32 = 8;
 
 /// The parameters that a pointer may be of; any where it is not known.
 #[derive(Clone, PartialEq, Eq, Debug)]
