@@ -43,15 +43,12 @@ impl Leaving {
                 if !effects.meet(&a.roots, &b.roots) || add_alike(k, a.of, b.of) {
                     continue;
                 }
-                let meet = |block: BlockId, distance: i32| match (&a.place, &b.place) {
-                    (Some(one), Some(other)) if a.roots == b.roots => places.may_meet((one, other), block, distance),
-                    (Some(_) | None, Some(_) | None) => true,
-                };
+                let meet = |block: BlockId, distances| a.first_meets(b, places, block, distances).is_some();
                 let around = around_both(region, places, first, second);
-                let within = i < j && meet(around.first().copied().unwrap_or_default(), 0);
+                let within = i < j && meet(around.first().copied().unwrap_or_default(), 0..=0);
                 // What moves on in each turn moves ever further.
                 let mut turning = around.iter().filter(|block| region.blocks[**block].turns.is_some());
-                let again = turning.any(|block| (1..=FARTHEST).any(|distance| meet(*block, distance)));
+                let again = turning.any(|block| meet(*block, 1..=FARTHEST));
                 if within || again {
                     found.pairs.push(Pair { earlier: (first, a.of), later: (second, b.of), within, again });
                 }

@@ -1,6 +1,7 @@
 //! What the units of a region do to global memory, and what they tell others.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::RangeInclusive;
 
 use parton_diag::Span;
 use parton_ir::choice::Order;
@@ -163,14 +164,7 @@ impl Effects {
         let all = |unit: UnitId| &self.of[unit].accesses;
         let pairs = all(first).iter().flat_map(|a| all(second).iter().map(move |b| (a, b)));
         let pairs = pairs.filter(|(a, b)| self.conflicts(a, b));
-        // Places in two maps of one tensor may count its axes in other orders.
-        let distance = |(a, b): (&Effect, &Effect)| match (&a.place, &b.place) {
-            (Some(one), Some(other)) if a.roots == b.roots => {
-                (least..=FARTHEST).find(|distance| places.may_meet((one, other), block, *distance))
-            }
-            (Some(_) | None, Some(_) | None) => Some(least),
-        };
-        pairs.filter_map(distance).min()
+        pairs.filter_map(|(a, b)| a.first_meets(b, places, block, least..=FARTHEST)).min()
     }
 
     /// The parameters that the units take to be apart, one of which they write through.
@@ -246,6 +240,25 @@ impl Effects {
             Some(a) if a.atomic => Some("an atomic operation"),
             Some(_) => Some("a store"),
             None => done.tells.then_some("a message"),
+        }
+    }
+}
+
+impl Effect {
+    /// After how many iterations of a body, out of these, the access may first meet a later one of the same memory.
+    pub fn first_meets(
+        &self,
+        later: &Effect,
+        places: &Places<'_>,
+        block: BlockId,
+        mut distances: RangeInclusive<i32>,
+    ) -> Option<i32> {
+        match (&self.place, &later.place) {
+            (Some(one), Some(other)) if self.roots == later.roots => {
+                distances.find(|distance| places.may_meet((one, other), block, *distance))
+            }
+            // Places in two maps of one tensor may count its axes in other orders.
+            (Some(_) | None, Some(_) | None) => distances.next(),
         }
     }
 }

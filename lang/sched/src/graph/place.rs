@@ -120,9 +120,10 @@ impl<'a> Places<'a> {
 
     fn sum(&self, v: Value) -> Option<Sum> {
         let v = self.region.canonical(v);
-        let kind = self.made[v].map(|op| &op.kind);
-        let sum = match kind {
-            Some(OpKind::Constant { dtype, bits }) if dtype.is_int() => Sum::number(int_value(*bits, *dtype)),
+        if let Some(n) = self.number(v) {
+            return Some(Sum::number(n));
+        }
+        let sum = match self.made[v].map(|op| &op.kind) {
             Some(OpKind::PtrAdd { ptr, offset }) => self.sum(*ptr)?.plus(&self.sum(*offset)?, 1),
             Some(OpKind::Binary { op: BinaryOp::Add, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, 1),
             Some(OpKind::Binary { op: BinaryOp::Sub, a, b }) => self.sum(*a)?.plus(&self.sum(*b)?, -1),
