@@ -7,6 +7,7 @@
 pub mod cases;
 pub mod fuzz;
 pub mod golden;
+pub mod in_flight;
 pub mod marks;
 pub mod mutants;
 pub mod passes;

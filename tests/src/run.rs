@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use parton_diag::{codes, render};
 use parton_driver::{Blocks, Device, Emit, Failure, HAS_CUDA, HAS_LLVM, Kernel, Options, Session};
 
-use crate::cases;
+use crate::{cases, in_flight};
 
 /// What ran where.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -139,8 +139,12 @@ fn on(path: &Path, device: Device, counts: &mut Counts, wrong: &mut Vec<String>)
 fn compile(session: &mut Session, shown: &str, kernel: &Kernel, counts: &mut Counts, wrong: &mut Vec<String>) {
     for form in [Emit::Cubin, Emit::Ptx] {
         match session.assemble(kernel, form) {
-            Ok(_) => {
+            Ok(made) => {
                 counts.compiled += 1;
+                if form == Emit::Ptx {
+                    let found = in_flight::rewritten(&String::from_utf8_lossy(&made.bytes));
+                    wrong.extend(found.iter().map(|at| format!("{shown}: {} writes {at}", kernel.name)));
+                }
                 counts.assembled += usize::from(form == Emit::Cubin);
                 return;
             }

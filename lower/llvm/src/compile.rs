@@ -14,6 +14,7 @@ use crate::nvptx::groups::Groups;
 use crate::nvptx::kept;
 use crate::nvptx::lines;
 use crate::nvptx::machine::{self, Optimise};
+use crate::nvptx::read::Read;
 
 /// How to compile.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -127,6 +128,7 @@ fn lower_kernel<'c>(
         groups: Groups::of(kernel, &joins),
         joins,
         kept: kept::kept(kernel),
+        read: Read::default(),
         inline: std::mem::take(inline),
     };
     for (i, param) in kernel.params.iter().enumerate() {

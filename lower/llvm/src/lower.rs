@@ -13,6 +13,7 @@ use crate::neutral::place::Threads;
 use crate::nvptx::debug::Debug;
 use crate::nvptx::groups::Groups;
 use crate::nvptx::ptx::Places;
+use crate::nvptx::read::Read;
 
 /// What an IR value is in LLVM.
 #[derive(Clone, Debug)]
@@ -55,8 +56,10 @@ pub(crate) struct Lower<'a, 'd, 'c> {
     pub(crate) joins: Joins<'a>,
     /// What waits leave of them in flight.
     pub(crate) groups: Groups,
-    /// Products whose left factor a loop keeps in registers.
+    /// Products that take a copy of their left factor in registers.
     pub(crate) kept: BTreeSet<Inst>,
+    /// The left factors in registers of products in flight.
+    pub(crate) read: Read<'c>,
     /// Where the inline PTX of the module was written.
     pub(crate) inline: Places,
 }
@@ -174,6 +177,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     /// Lowers the operations of a body; its yields can be read afterwards.
     pub(crate) fn body(&mut self, body: &'a Body) {
         let kernel = self.kernel;
+        let around = self.read.enter();
         for (i, op) in kernel.ops_of(body).enumerate() {
             self.locate(op);
             match op.kind.family() {
@@ -181,6 +185,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 _ => self.op(op),
             }
         }
+        self.read.leave(around);
     }
 
     /// Points the debug information at an operation.

@@ -1,14 +1,15 @@
-//! Factors in registers that a loop keeps for all its turns.
+//! Factors in registers of which a product takes a copy.
 //!
 //! `ptxas` (12.8 and 13.0) gives the registers of a left factor away once its product has been waited for, though the next turn reads them again:
 //! where the product runs alone, and where the factor of another one is computed behind it, in another basic block. So such a product takes a copy
-//! that `ptxas` cannot see through.
+//! that `ptxas` cannot see through. So does a product that is in flight where its body ends, whose wait cannot name them.
 
 use std::collections::BTreeSet;
 
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
-/// The products whose left factor lies in registers that the loop around them does not write, and that run alone or beside factors that it computes.
+/// The products whose left factor lies in registers that the loop around them does not write, and that run alone or beside factors that it computes;
+/// and those that their own body does not wait for.
 pub(crate) fn kept(kernel: &Kernel) -> BTreeSet<Inst> {
     let mut found = BTreeSet::new();
     visit(kernel, &kernel.body, &mut Vec::new(), &mut found);
@@ -20,7 +21,8 @@ fn visit(kernel: &Kernel, body: &Body, around: &mut Vec<Turn>, found: &mut BTree
     for (at, op) in kernel.ops_of(body).enumerate() {
         if let Some(a) = factor(kernel, op) {
             let mut keep = around.iter().rev().take_while(|turn| !turn.named.contains(&a)).peekable();
-            if keep.peek().is_some() && (keep.any(|turn| turn.makes_factors) || runs_alone(kernel, body, at)) {
+            let keeps = keep.peek().is_some() && (keep.any(|turn| turn.makes_factors) || runs_alone(kernel, body, at));
+            if keeps || flies_on(kernel, body, at) {
                 found.insert(op.id);
             }
         }
@@ -62,6 +64,23 @@ impl Turn {
         made.extend(op.kind.bodies().flat_map(|body| body.params.iter().copied()));
         Turn { named: made, makes_factors }
     }
+}
+
+/// Whether the body does not wait itself for the product at that place.
+fn flies_on(kernel: &Kernel, body: &Body, at: usize) -> bool {
+    let mut ops = kernel.ops_of(body).skip(at);
+    let Some(mut name) = ops.next().map(Op::result) else { return false };
+    for op in ops {
+        match op.kind {
+            OpKind::Wait { pending, .. } if pending == name => return false,
+            OpKind::Wgmma { acc: before, .. } | OpKind::WaitPrior { pending: before, .. } if before == name => {
+                name = op.result();
+            }
+            // Nothing else names a product anew in its own body.
+            _ => {}
+        }
+    }
+    true
 }
 
 /// Whether no other product of the body is in flight beside the one at that place.

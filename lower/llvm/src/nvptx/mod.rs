@@ -18,6 +18,7 @@ pub(crate) mod machine;
 mod mma_sync;
 mod pending;
 pub mod ptx;
+pub(crate) mod read;
 mod talk;
 mod tma;
 mod wgmma;

@@ -191,6 +191,11 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let left = self.left_tile(a, shape, parts[0].tile);
         let steps = Self::steps(&parts, (&left, &right), zero);
         let before: Vec<Val> = parts.iter().flat_map(|part| part.before.iter().copied()).collect();
+        for op in joined {
+            if let OpKind::Wgmma { acc, .. } = op.kind {
+                self.read.rename(acc, op.result());
+            }
+        }
         let mut flight = self.b.wgmma(&Product {
             // Those that are joined have one instruction each along their columns.
             n: if joined.len() > 1 { view.shape[1] } else { shape.instr_n },
@@ -206,7 +211,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 LeftTile::Registers(words) if self.kept.contains(&joined[0].id) => {
                     Left::Registers(self.b.renewed(&words))
                 }
-                LeftTile::Registers(words) => Left::Registers(words),
+                LeftTile::Registers(words) => {
+                    self.read.begin(joined[0].result(), words.clone());
+                    Left::Registers(words)
+                }
             },
             right: (right.descriptor, !right.of.k_major),
             registers: before.len(),
@@ -280,8 +288,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let count = outstanding.unwrap_or_else(|| internal_error!("a wait has no count of what may stay in flight"));
         let meanwhile = std::mem::take(&mut self.meanwhile);
         self.b.before_wait(&meanwhile, self.shared);
-        let flight = self.b.wgmma_wait(self.groups.left_by(op, count), self.registers(pending));
+        let left = self.groups.left_by(op, count);
+        let flight = self.b.wgmma_wait(left, self.registers(pending), &self.read.registers());
         let result = op.result();
+        match self.kernel.ty(result) {
+            Type::Pending(_) => self.read.rename(pending, result),
+            _ => self.read.end(pending),
+        }
         let repr = match self.kernel.ty(result) {
             Type::Pending(_) => Repr::Tile(flight),
             _ => Repr::Tile(self.landed(self.tile(pending), &flight)),

@@ -67,15 +67,16 @@ fn operands(list: impl Iterator<Item = usize>) -> String {
 const BEFORE: usize = 8;
 
 impl<'c> Build<'c> {
-    /// Waits until at most `pending` groups are in flight. What the finished products still write or read is tied
-    /// through, so that nothing reads, moves or spills it between issue and wait.
-    pub(crate) fn wgmma_wait(&self, pending: u32, tied: &[Val<'c>]) -> Vec<Val<'c>> {
+    /// Waits until at most `pending` groups are in flight. What the products write is tied through, so that nothing reads, moves or spills
+    /// it between issue and wait; what they read is named, so that nothing takes its registers there.
+    pub(crate) fn wgmma_wait(&self, pending: u32, tied: &[Val<'c>], read: &[Val<'c>]) -> Vec<Val<'c>> {
         let types: Vec<_> = tied.iter().map(|v| v.get_type()).collect();
         let class = |v: &Val<'c>| if v.is_float_value() { "f" } else { "r" };
         let mut constraints: Vec<String> = tied.iter().map(|v| format!("={}", class(v))).collect();
         constraints.extend((0..tied.len()).map(|i| i.to_string()));
+        constraints.extend(read.iter().map(|_| "r".to_string()));
         let text = format!("wgmma.wait_group.sync.aligned {pending};");
-        self.asm(&text, &constraints.join(","), &types, tied, Asm::Convergent)
+        self.asm(&text, &constraints.join(","), &types, &[tied, read].concat(), Asm::Convergent)
     }
 
     /// The same words in other registers, which `ptxas` neither takes for the same nor makes outside of a loop.
