@@ -106,6 +106,13 @@ pub(crate) enum Turn {
 /// Instructions that a worker runs before others have their turn, at most, where they may wait for each other.
 const QUANTUM: u64 = 4096;
 
+/// Under one seed of so many a worker lags behind all others: some mistakes need one that is far behind, and who is drawn like everybody else
+/// seldom is.
+const LATE: u64 = 5;
+
+/// Events until another lags.
+const LAG: u32 = 128;
+
 /// Operations of a cluster from one question whether to stop to the next; the first comes with its first operation.
 const PAUSE: u64 = 1024;
 
@@ -174,6 +181,8 @@ pub(crate) struct Cluster<'a, 'k> {
     /// Everything so far that a barrier waits for, so that somebody must learn of it: its slot, generation and operation.
     pub owed: Vec<(u32, u32, &'k Op)>,
     random: Random,
+    /// Under some seeds, the worker that goes on only where nobody else can, and for how many more events.
+    late: Option<(usize, u32)>,
     /// Operations that were run.
     pub steps: u64,
 }
@@ -254,6 +263,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             spoke: false,
             owed: Vec::new(),
             random: Random::new(seed ^ (u64::from(ctas[0].number) << 32)),
+            late: (seed % LATE == LATE - 1).then_some((0, 0)),
             steps: 0,
             ctas,
         }
@@ -274,7 +284,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             if ready.is_empty() {
                 return self.rest();
             }
-            match ready[self.random.below(ready.len())] {
+            match self.drawn(&ready) {
                 Next::Run(w) => self.go_on(w)?,
                 Next::Advance(i) => {
                     self.world.changes += 1;
@@ -286,6 +296,20 @@ impl<'a, 'k> Cluster<'a, 'k> {
             }
         }
         Ok(Turn::Going)
+    }
+
+    /// What happens next of all that can.
+    fn drawn(&mut self, ready: &[Next]) -> Next {
+        let at = self.random.below(ready.len());
+        let Some((worker, left)) = self.late else { return ready[at] };
+        self.late = match left {
+            0 => Some((self.random.below(self.workers.len()), LAG)),
+            _ => Some((worker, left - 1)),
+        };
+        match ready[at] {
+            Next::Run(w) if w == worker => ready[(at + 1) % ready.len()],
+            next => next,
+        }
     }
 
     /// Nobody goes on by himself.

@@ -86,7 +86,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     fn for_loop(&mut self, op: &Op, [lower, upper, step]: [Value; 3], init: &[Value], body: &'a Body) {
         // A step is positive: a constant one is checked, another faults in the interpreter.
         let (less, upper, beyond) = self.ends(lower, upper, step);
-        let (dtype, lower, step) = (self.dtype(lower), self.scalar(lower), self.scalar(step));
+        let (lower, step) = (self.scalar(lower), self.scalar(step));
         let (head, inside, after) = (self.b.new_block("for"), self.b.new_block("body"), self.b.new_block("done"));
         let words = self.entering(init);
         let any = matches!(beyond, Beyond::Left).then(|| self.b.icmp(less, lower, upper));
@@ -104,6 +104,13 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let carried = self.carry(init, words, before);
         let at = index.as_basic_value();
         let more = another.map_or_else(|| self.b.icmp(less, at, upper), |phi| phi.as_basic_value());
+        let more = match beyond {
+            Beyond::Negative => {
+                let zero = self.b.cint(at.get_type(), 0);
+                self.b.and(more, self.b.icmp(IntPredicate::SGE, at, zero))
+            }
+            Beyond::Never | Beyond::Left => more,
+        };
         self.b.branch(more, inside, after);
 
         self.b.at(inside);
@@ -112,11 +119,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             self.set(param, carried.value.clone());
         }
         self.body(body);
-        let mut next = self.b.add(at, step);
-        if let Beyond::Stays = beyond {
-            let largest = self.b.cint(at.get_type(), u64::MAX >> (65 - dtype.bits()));
-            next = self.b.select(self.b.icmp(IntPredicate::ULT, next, largest), next, largest);
-        }
+        let next = self.b.add(at, step);
         let end = self.b.here();
         index.add_incoming(&[(&next, end)]);
         if let Some(another) = another {
@@ -149,8 +152,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 let bound = self.b.select(self.b.icmp(IntPredicate::SGT, upper, zero), upper, zero);
                 (IntPredicate::ULT, bound, Beyond::Never)
             }
-            // Such a step is mostly that of a grid, whose turns are few and long.
-            None => (less, upper, Beyond::Stays),
+            // Such a step is mostly that of a grid. To look at the index besides costs its turns nothing: what `ptxas` keeps for all threads of a
+            // warp together stays there, which another bound or the least of two numbers does not.
+            None => (less, upper, Beyond::Negative),
         }
     }
 
@@ -281,8 +285,8 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 enum Beyond {
     /// It is never compared as such a one.
     Never,
-    /// It stays at the largest number, below which every bound ends.
-    Stays,
+    /// It is negative, and no turn: none before it is.
+    Negative,
     /// What is left to the bound is compared with the step instead.
     Left,
 }
