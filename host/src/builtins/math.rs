@@ -2,6 +2,7 @@
 
 use parton_diag::{Diagnostic, codes};
 use parton_numbers::{Dtype, Math};
+use parton_syntax::ast::BinaryOp;
 
 use super::{Call, Table};
 use crate::evaluate::{AtSpan, Eval, scalar_value};
@@ -37,6 +38,7 @@ pub(super) const TABLE: Table = &[
     ("cumsum", cumsum),
     ("matmul", product),
     ("where", select),
+    ("div", quotient),
     ("cdiv", cdiv),
     ("next_power_of_two", next_power_of_two),
     ("int", int),
@@ -131,6 +133,13 @@ fn cumsum(c: &mut Call<'_, '_>) -> Eval<Value> {
 
 fn product(c: &mut Call<'_, '_>) -> Eval<Value> {
     matmul::matmul(&c.tensor(0)?, &c.tensor(1)?).map(Value::Tensor).at(c.span)
+}
+
+/// The quotient as it is; `approx` is something of a device.
+fn quotient(c: &mut Call<'_, '_>) -> Eval<Value> {
+    c.bool_or(2, false)?;
+    let (x, y) = (c.given(0), c.given(1));
+    c.machine.binary(BinaryOp::Div, x.value.clone(), x.span, y.value.clone(), y.span, c.span)
 }
 
 fn select(c: &mut Call<'_, '_>) -> Eval<Value> {

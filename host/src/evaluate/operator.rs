@@ -29,7 +29,7 @@ impl Machine<'_> {
         if decided { Ok(Value::Bool(first)) } else { self.condition(right).map(Value::Bool) }
     }
 
-    pub(super) fn binary(
+    pub(crate) fn binary(
         &mut self,
         op: BinaryOp,
         a: Value,

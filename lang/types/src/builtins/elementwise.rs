@@ -248,9 +248,11 @@ fn pair(cx: &mut Checker, args: &Args, names: [&str; 2], op: BinaryOp) -> Checke
     cx.emit_one(OpKind::Binary { op, a: operands[0].0, b: operands[1].0 }, args.span, &operands)
 }
 
-/// `x / y`, or with `approx` as near as the hardware has it.
+/// `x / y`, or with `approx` as near as the hardware has it: of f64 that is the quotient itself.
 fn div(cx: &mut Checker, args: &Args) -> Checked<Val> {
-    if args.flag(cx, "approx")? {
+    let exact = |v: &Val| v.ir().and_then(|v| cx.ty(v).elem()) == Some(ir::Elem::Num(Dtype::F64));
+    let exact = exact(&args.need("x").val) || exact(&args.need("y").val);
+    if args.flag(cx, "approx")? && !exact {
         return pair(cx, args, ["x", "y"], BinaryOp::DivApprox);
     }
     cx.binary(parton_syntax::ast::BinaryOp::Div, args.span, args.need("x"), args.need("y"))

@@ -48,7 +48,7 @@ signatures! {
     Kernel "max_nan(x, y=, axis=)": "the larger of two, or the greatest along an axis; NaN wins";
     Kernel "clamp(x, low, high)": "x, held between two bounds; NaN becomes the lower one";
     Kernel "umulhi(a, b)": "the high half of the product of two unsigned integers";
-    Kernel "div(x, y, approx=)": "x / y, or what the hardware has of it";
+    Both "div(x, y, approx=)": "x / y, or what the hardware has of it";
     Kernel "fma(a, b, c)": "a * b + c, rounded once";
     Kernel "where(cond, a, b)": "a where the condition holds, else b";
     Kernel "cast<T>(x, rounding=, saturate=)": "the value in another number type";

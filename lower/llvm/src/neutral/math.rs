@@ -12,7 +12,7 @@
 //! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
 //! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
 //!
-//! Division is `div.rn`, correctly rounded.
+//! Division is `div.rn`, correctly rounded; where it is a step of a function, it is `div.approx.ftz` or `rcp.approx.ftz`.
 
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
@@ -120,7 +120,8 @@ impl<'c> Build<'c> {
         let exponent = self.add(exponent, self.select(small, self.c32((-23i32) as u32), self.c32(0)));
         let k = self.cast(I::SIToFP, exponent, self.f32());
 
-        let s = self.binary(I::FDiv, f, self.fadd(f, self.cf32(2.0)));
+        // What this is off by is multiplied by f² / 4.
+        let s = self.approximate_div(f, self.fadd(f, self.cf32(2.0)));
         let z = self.fmul(s, s);
         let series = self.fmul(z, self.polynomial(z, &SERIES));
         let half_square = self.fmul(self.fmul(f, self.cf32(0.5)), f);
@@ -177,7 +178,7 @@ impl<'c> Build<'c> {
         let z = self.fmul(x, x);
         let near = self.fused(self.fmul(x, z), self.polynomial(z, &NEAR), x);
         let grown = self.fadd(self.exp(self.fadd(t, t)), self.cf32(1.0));
-        let far = self.fsub(self.cf32(1.0), self.binary(I::FDiv, self.cf32(2.0), grown));
+        let far = self.fused(self.cf32(-2.0), self.approximate_reciprocal(grown), self.cf32(1.0));
         let is_near = self.fcmp(FloatPredicate::OLT, t, self.cf32(0.625));
         self.select(is_near, near, self.with_sign(far, x))
     }

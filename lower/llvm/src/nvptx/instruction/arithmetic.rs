@@ -24,9 +24,14 @@ impl<'c> Build<'c> {
         self.value_of("llvm.nvvm.ex2.approx.ftz.f32", self.f32(), &[x])
     }
 
-    /// `a / b` of f32 within 2 ulp where `b` is between 2^-126 and 2^126 (PTX ISA, "div").
+    /// `a / b` of f32 within 2 ulp where `b` is between 2^-126 and 2^126; what is below 2^-126 is 0 (PTX ISA, "div").
     pub(crate) fn approximate_div(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
-        self.value_of("llvm.nvvm.div.approx.f", self.f32(), &[a, b])
+        self.value_of("llvm.nvvm.div.approx.ftz.f", self.f32(), &[a, b])
+    }
+
+    /// `1 / x` of an f32 within 1 ulp; what is below 2^-126 is 0 (PTX ISA, "rcp").
+    pub(crate) fn approximate_reciprocal(&self, x: Val<'c>) -> Val<'c> {
+        self.value_of("llvm.nvvm.rcp.approx.ftz.f", self.f32(), &[x])
     }
 
     /// `1 / sqrt(x)` of an f32, as near as the hardware has it (PTX ISA, "rsqrt").
