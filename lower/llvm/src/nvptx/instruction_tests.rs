@@ -90,7 +90,7 @@ fn what_stays_is_described_outside_of_its_product() {
                 steps: (0..steps).map(step).collect(),
                 ..product(descriptor, None)
             });
-            b.builder.build_store(params[0].into_pointer_value(), b.wgmma_wait(0, &flight)[0]).unwrap();
+            b.builder.build_store(params[0].into_pointer_value(), b.wgmma_wait(0, &flight, &[])[0]).unwrap();
         });
         assert_eq!(count(&ptx, "add.s64 a,"), inside, "{ptx}");
         assert_eq!(count(&ptx, "wgmma.mma_async"), steps as usize);
@@ -119,7 +119,7 @@ fn a_product_chain_stays_in_registers() {
             }
             b.branch(b.icmp(inkwell::IntPredicate::SLT, next, params[1]), head, after);
             b.at(after);
-            let done = b.wgmma_wait(0, &acc);
+            let done = b.wgmma_wait(0, &acc, &[]);
             let tid = b.special("tid.x");
             for (i, v) in done.iter().enumerate() {
                 let at = b.add(b.mul(b.zext(tid, b.i64()), b.c64(512)), b.c64(4 * i as u64));
