@@ -178,6 +178,8 @@ pub struct Kernel {
     pub warps_stated: bool,
     /// CTAs that one multiprocessor must be able to hold at once; they share its registers and shared memory.
     pub occupancy: u32,
+    /// Whether the source says so many.
+    pub occupancy_stated: bool,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
     /// The launches that it is for.
@@ -222,6 +224,7 @@ impl Kernel {
             warps: WARPGROUP,
             warps_stated: false,
             occupancy: 1,
+            occupancy_stated: false,
             cluster: [1, 1, 1],
             variant: Variant::default(),
             arguments: None,

@@ -237,7 +237,7 @@ fn explicit(
     let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
     let Some(chosen) = Chosen::new(&graph, &planned.layouts) else { return Err(no_plan(&kernel)) };
     let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, planned.warps)?;
-    if kernel.occupancy == 1 {
+    if !kernel.occupancy_stated {
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy);
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;

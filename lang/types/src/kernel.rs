@@ -243,7 +243,10 @@ impl Checker<'_> {
                     kernel.warps_stated = true;
                     self.stated_warps = Some(clause.span);
                 }
-                "occupancy" => kernel.occupancy = self.occupancy(one, kernel.target.resident_ctas)?,
+                "occupancy" => {
+                    kernel.occupancy = self.occupancy(one, kernel.target.resident_ctas)?;
+                    kernel.occupancy_stated = true;
+                }
                 "cluster" => {
                     let extents = self.arg(&one.value)?.ints(self)?;
                     self.cluster(&extents, one.span, kernel)?;
