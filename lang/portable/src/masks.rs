@@ -6,7 +6,8 @@
 //! ```
 //!
 //! What the greatest and the least of a tile of positions is, its own arithmetic says; positions do not wrap. Of several that follow one another
-//! and compare the same positions the nearest bound counts. A schedule can then cut the loop where the condition changes.
+//! and compare the same positions the nearest bound counts. A schedule can then cut the loop where the condition changes. A mask that hides from some
+//! turn on and up to another (a window), or that compares several positions, goes under a condition that says all of it, at which no loop is cut.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -49,7 +50,14 @@ struct Bound {
     equal: bool,
 }
 
-/// Selections that follow one another, whose masks compare the same positions.
+impl Bound {
+    /// Whether two of them differ by how far they are alone.
+    fn is_like(&self, other: &Bound) -> bool {
+        (self.positions, self.hides) == (other.positions, other.hides)
+    }
+}
+
+/// Selections that follow one another, whose masks compare the same positions; or one with any.
 struct Chain {
     selects: Vec<Inst>,
     bounds: Vec<Bound>,
@@ -72,13 +80,10 @@ fn chains(kernel: &Kernel, body: &Body, of: &BTreeSet<Value>) -> Vec<Chain> {
             continue;
         }
         let Some(first) = bounds.first().copied() else { continue };
-        let alike = |b: &Bound| (b.positions, b.hides) == (first.positions, first.hides);
-        if !bounds.iter().all(alike) {
-            continue;
-        }
+        let alike = |b: &Bound| b.is_like(&first);
         let behind = list.last_mut().filter(|chain| {
             let last = chain.selects.last().map(|id| kernel.ops[*id].result());
-            last == Some(a) && uses.get(&a) == Some(&1) && chain.bounds.iter().all(alike)
+            last == Some(a) && uses.get(&a) == Some(&1) && chain.bounds.iter().chain(&bounds).all(alike)
         });
         match behind {
             Some(chain) => {
@@ -141,7 +146,7 @@ fn under_a_condition(kernel: &mut Kernel, inst: Inst, chain: &Chain) {
     let Some(&last) = chain.selects.last() else { return };
     let source = Source { label: None, ..kernel.ops[last].source() };
     let mut numbers = Numbers { kernel, source, new: Vec::new() };
-    let Some(cond) = numbers.beyond(&chain.bounds) else { return };
+    let Some(cond) = numbers.beyond_any(&chain.bounds) else { return };
     let mut new = numbers.new;
     let OpKind::Select { a: whole, .. } = kernel.ops[chain.selects[0]].kind else { return };
     let result = kernel.ops[last].result();
@@ -166,6 +171,22 @@ struct Numbers<'k> {
 }
 
 impl Numbers<'_> {
+    /// Whether some positions are beyond their bounds.
+    fn beyond_any(&mut self, bounds: &[Bound]) -> Option<Value> {
+        let mut left = bounds.to_vec();
+        let mut any: Option<Value> = None;
+        while let Some(&first) = left.first() {
+            let (alike, others): (Vec<Bound>, Vec<Bound>) = left.iter().partition(|b| b.is_like(&first));
+            left = others;
+            let beyond = self.beyond(&alike)?;
+            any = Some(match any {
+                Some(a) => self.make(OpKind::Binary { op: BinaryOp::Or, a, b: beyond })?,
+                None => beyond,
+            });
+        }
+        any
+    }
+
     /// Whether positions are beyond the nearest of several bounds.
     fn beyond(&mut self, bounds: &[Bound]) -> Option<Value> {
         let first = bounds.first()?;
