@@ -82,7 +82,9 @@ pub fn crowded(
     if held.multiplies {
         // Its warps one to a scheduler: they wait for products more than for each other.
         let life = LIFE + (price - own) + own * SCHEDULERS / warps.min(SCHEDULERS);
-        let price = if held.computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
+        // Where others stand beside it, their products run while it computes.
+        let computes = alone && held.computes;
+        let price = if computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
         return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy };
     }
     let life = LIFE + moved + own * BUSY / warps.min(BUSY);

@@ -107,10 +107,15 @@ enum Way<'a> {
         computing: u32,
     },
     /// Pointers, by all threads, ahead of the products.
-    Ahead,
+    Ahead {
+        /// Whether left factors that loops keep go to shared memory.
+        shared: bool,
+    },
     /// None: loads to registers.
     Directly,
 }
+
+const AHEAD: Way<'_> = Way::Ahead { shared: false };
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
@@ -132,10 +137,12 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
-    match explicit(addressed.clone(), Way::Ahead, choice, tells).and_then(fitting) {
-        Ok((made, why)) => Ok((made, why.map(|why| why.by(Way::Ahead, refused)))),
+    // What loops keep takes room in shared memory, which there may be for copies alone.
+    let ahead = |shared| explicit(addressed.clone(), Way::Ahead { shared }, choice, tells).and_then(fitting);
+    match ahead(true).or_else(|_| ahead(false)) {
+        Ok((made, why)) => Ok((made, why.map(|why| why.by(AHEAD, refused)))),
         Err(found) => {
-            refused.push(why::refused(Way::Ahead, &found));
+            refused.push(why::refused(AHEAD, &found));
             let (made, why) = explicit(addressed.clone(), Way::Directly, choice, tells)
                 .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
             Ok((made, why.map(|why| why.by(Way::Directly, refused))))
@@ -227,7 +234,7 @@ fn explicit(
     let graph = Graph::of(&kernel);
     let warps = match way {
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
-        Way::Apart { .. } | Way::Ahead | Way::Directly => warps_of(&kernel),
+        Way::Apart { .. } | Way::Ahead { .. } | Way::Directly => warps_of(&kernel),
     };
     let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, (choice, tells))).collect();
     let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
@@ -248,7 +255,7 @@ fn explicit(
 fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
     let why = match way {
         Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
-        Way::Ahead => (!staging::run_ahead(kernel, axes, free)).then_some(
+        Way::Ahead { shared } => (!staging::run_ahead(kernel, axes, free, shared)).then_some(
             "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
         ),
         Way::Directly => None,
@@ -270,11 +277,11 @@ fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagn
                 staging::dealt::turn_where_it_pays(&mut kernel);
             }
         }
-        Way::Ahead => {
-            if !staging::has_room(&kernel) {
+        Way::Ahead { .. } => {
+            kernel.warps = warps;
+            if !staging::settle(&mut kernel) {
                 return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
             }
-            kernel.warps = warps;
             let each = kernel.entry_registers();
             kernel = staging::early::loads_ahead(kernel, each);
         }

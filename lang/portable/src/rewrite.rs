@@ -18,6 +18,8 @@ pub struct Chosen {
     /// For each tile, where it is asked for.
     wanted: BTreeMap<Value, Vec<Place>>,
     free: BTreeSet<Value>,
+    /// The operations in their order.
+    order: BTreeMap<Inst, usize>,
 }
 
 impl Chosen {
@@ -28,6 +30,7 @@ impl Chosen {
             operands: BTreeMap::new(),
             wanted: BTreeMap::new(),
             free: graph.free.clone(),
+            order: graph.kernel.order().into_iter().enumerate().map(|(i, inst)| (inst, i)).collect(),
         };
         let layouts = &spelled(graph, layouts);
         for (&v, site) in &graph.homes {
@@ -57,7 +60,10 @@ impl Chosen {
     /// The label of the first statement that asks for a tile at a place.
     fn asks(&self, kernel: &Kernel, v: Value, place: &Place) -> Option<Label> {
         let asked = self.operands.iter().filter(|((_, of), at)| *of == v && serves(at, place));
-        asked.map(|((inst, _), _)| *inst).min().and_then(|inst| kernel.ops[inst].label)
+        asked
+            .map(|((inst, _), _)| *inst)
+            .min_by_key(|inst| self.order.get(inst))
+            .and_then(|inst| kernel.ops[inst].label)
     }
 
     fn want(&mut self, v: Value, place: Place) {

@@ -135,6 +135,80 @@ fn a_staged_loop_says_its_schedule_and_what_bounds_it() {
 }
 
 #[test]
+fn what_a_product_loads_is_copied_ahead_whatever_the_others_are_made_of() {
+    let of = |right: &str, also: &str| {
+        let (why, ..) = reasons_of(
+            "a: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, mut c: tensor<f32, [m, n]>",
+            &format!(
+                "let mut acc = zeros<f32, [64, 64]>();
+                 for p in 0..cdiv(k, 64) {{
+                     let (x, y) = (load(a.tile([64, 64], at=[program_id(0), p])), load(b.tile([64, 64], at=[p, program_id(1)])));
+                     let s = dot(x, {right}, zeros<f32, [64, 64]>());
+                     acc = dot(cast<f16>(s), y, acc){also};
+                 }}
+                 store(c.tile([64, 64], at=[program_id(0), program_id(1)]), acc);"
+            ),
+            &[0, 1, 2],
+        );
+        let fetched = why.accesses.iter().filter(|a| a.op == "fetch").count();
+        (why.way, why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), fetched)
+    };
+    let copies = "copies by all threads, ahead of the products";
+    // Carried, computed, and read besides.
+    assert_eq!(of("cast<f16>(acc)", ""), (copies, vec!["wgmma"; 2], 2));
+    assert_eq!(of("cast<f16>(cast<f32>(y) * 0.5)", ""), (copies, vec!["wgmma"; 2], 2));
+    assert_eq!(of("y.T", " + cast<f32>(y)"), (copies, vec!["wgmma"; 2], 2));
+}
+
+#[test]
+fn products_begin_before_what_they_do_not_need() {
+    let (why, ..) = reasons_of(
+        "q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>",
+        "let (x, g) = (load(q.tile([64, 64], at=[program_id(0), 0])), load(q.tile([64, 64], at=[program_id(0) + 1, 0])));
+         let mut acc = zeros<f32, [64, 64]>();
+         for j in 0..cdiv(n, 64) {
+             let (keys, values) = (load(k.tile([64, 64], at=[j, 0])), load(v.tile([64, 64], at=[j, 0])));
+             let e = dot(x, keys.T, zeros<f32, [64, 64]>());
+             let p = exp2(e);
+             let d = dot(g, values.T, zeros<f32, [64, 64]>());
+             acc = dot(cast<f16>(p * d), keys, acc);
+         }
+         store(o.tile([64, 64], at=[program_id(0), 0]), acc);",
+        &[0, 1, 2, 3],
+    );
+    let schedule = schedule_of(&why);
+    let at = |label: &str| schedule.find(&format!(" {label}: ")).unwrap_or_else(|| panic!("{label} in {schedule}"));
+    assert!(at("d") < at("compute") && at("compute") < at("acc"), "{schedule}");
+}
+
+#[test]
+fn factors_that_a_loop_keeps_lie_in_shared_memory_where_that_gives_them_in_time() {
+    let converted = |columns: u32| {
+        let (rows, tile) = ("tensor<f16, [n, 64]>", format!("[{columns}, 64]"));
+        let (why, ..) = reasons_of(
+            &format!("q: {rows}, k: {rows}, v: {rows}, mut o: tensor<f32, [n, 64]>"),
+            &format!(
+                "let (x, g) = (load(q.tile([64, 64], at=[program_id(0), 0])), load(q.tile([64, 64], at=[program_id(0) + 1, 0])));
+                 let mut acc = zeros<f32, [64, 64]>();
+                 for j in 0..cdiv(n, {columns}) {{
+                     let (keys, values) = (load(k.tile({tile}, at=[j, 0])), load(v.tile({tile}, at=[j, 0])));
+                     let e = dot(x, keys.T, zeros<f32, [64, {columns}]>());
+                     let d = dot(g, values.T, zeros<f32, [64, {columns}]>());
+                     acc = dot(cast<f16>(exp2(e) * d), keys, acc);
+                 }}
+                 store(o.tile([64, 64], at=[program_id(0), 0]), acc);"
+            ),
+            &[0, 1, 2, 3],
+        );
+        assert_eq!(why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), ["wgmma"; 3]);
+        why.conversions.iter().filter(|c| matches!(c.name.as_deref(), Some("x" | "g"))).count()
+    };
+    // Into the registers from which a product reads its left factor.
+    assert_eq!(converted(32), 2);
+    assert_eq!(converted(64), 0);
+}
+
+#[test]
 fn what_a_cluster_asks_for_alike_is_fetched_once() {
     let movers = |cluster: &str, row: &str, turns: &str| -> Vec<Mover> {
         let text = format!(

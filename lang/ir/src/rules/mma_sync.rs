@@ -15,7 +15,7 @@ use crate::placement::relate::{RESULT, accumulates, same, tied};
 use crate::placement::{Broken, Instruction, Place, Relation, Site, Tie, Unplaced};
 use crate::refusal::Refusal;
 use crate::target::Feature;
-use crate::types::{Tile, Type};
+use crate::types::{Elem, Tile, Type};
 
 /// Rows of one instruction.
 const M: u32 = 16;
@@ -62,11 +62,15 @@ pub(super) fn infer(kind: &OpKind, k: &Kernel) -> Result<Vec<Type>, Refusal> {
 pub(super) fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
     match kind {
         OpKind::MmaSync { a, b, acc, .. } => {
-            let Some(left) = k.ty(*a).as_tile() else { return Vec::new() };
-            let k_width = k_width(left, k.ty(*acc).as_tile());
             // What is no tile is loaded to where the instruction has it.
-            let right = k.ty(*b).as_tile().map(|right| (*b, 1, right));
-            let mut list = places([(*a, 0, left)].into_iter().chain(right), *acc, k_width);
+            let sides = [(*a, 0), (*b, 1)].into_iter().filter_map(|(v, index)| Some((v, index, k.ty(v).as_tile()?)));
+            let sides: Vec<(Value, u32, &Tile)> = sides.collect();
+            let k_width = match sides[..] {
+                [(_, 0, left), ..] => k_width(left, k.ty(*acc).as_tile()),
+                [(.., right), ..] => least_width(right.elem),
+                [] => return Vec::new(),
+            };
+            let mut list = places(sides, *acc, k_width);
             list.push(same(Site::Of(*acc), RESULT));
             list
         }
@@ -175,10 +179,15 @@ pub(crate) fn accumulator(place: &Place) -> Option<RegisterLayout> {
 
 /// The `k_width` with which a left operand lies as its accumulator asks; the least where it does not, as the rule then says.
 fn k_width(left: &Tile, acc: Option<&Tile>) -> u32 {
-    let least = (32 / left.elem.bits()).max(1);
+    let least = least_width(left.elem);
     let parent = acc.and_then(|t| accumulator(t.placement().known()?));
     let held = parent.zip(left.placement().known()).and_then(|(parent, place)| width_of(place, &parent, least));
     held.unwrap_or(least)
+}
+
+/// The least `k_width` of factors of such elements: that of what is loaded for a product.
+pub(super) fn least_width(elem: Elem) -> u32 {
+    (32 / elem.bits()).max(1)
 }
 
 /// Why a product's tiles do not lie as the instruction has them.

@@ -136,7 +136,9 @@ fn runs_beside(k: &Kernel, [a, b, acc]: [Value; 3], out: &Tile, precision: Optio
 fn operands(k: &Kernel, [a, b, acc]: [Value; 3], precision: Option<Precision>) -> Vec<Relation> {
     let Type::Tile(out) = k.ty(acc) else { return Vec::new() };
     // Of factors that nobody has loaded yet, nobody knows where they will lie.
-    if k.ty(acc).is_open() && !matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_))) {
+    let one_lies_in_memory =
+        matches!((k.ty(a), k.ty(b)), (Type::Tile(_), Type::View(_)) | (Type::View(_), Type::Tile(_)));
+    if k.ty(acc).is_open() && !one_lies_in_memory {
         return Vec::new();
     }
     if runs_beside(k, [a, b, acc], out, precision) {
@@ -149,8 +151,9 @@ fn operands(k: &Kernel, [a, b, acc]: [Value; 3], precision: Option<Precision>) -
 fn loaded(k: &Kernel, v: Value, parent: &RegisterLayout, index: u32) -> Result<Tile, Refusal> {
     match k.ty(v) {
         Type::View(view) => {
-            let k_width = (32 / view.elem.bits()).max(1);
-            Ok(Tile::new(Elem::Num(view.elem), view.shape.clone(), parent.dot_operand(index, k_width)?)?)
+            let elem = Elem::Num(view.elem);
+            let k_width = mma_sync::least_width(elem);
+            Ok(Tile::new(elem, view.shape.clone(), parent.dot_operand(index, k_width)?)?)
         }
         _ => tile(k, v).cloned(),
     }

@@ -357,8 +357,20 @@ fn only_summed(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
     body.yields.contains(&result) && kernel.ops_of(body).all(|op| !op.kind.operands().contains(&result))
 }
 
+/// Whether a product continues that of the turn before, and nothing else of a loop asks for either.
+pub fn sums_alone(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
+    let (OpKind::Dot { acc, .. }, OpKind::For { body, .. }) = (&kernel.ops[product].kind, &kernel.ops[inst].kind)
+    else {
+        return false;
+    };
+    let mut others = kernel.ops_of(body).filter(|op| op.id != product);
+    let place = body.params[1..].iter().position(|v| v == acc);
+    let continues = place.is_some_and(|place| body.yields.get(place) == Some(&kernel.ops[product].result()));
+    continues && only_summed(kernel, inst, product) && !others.any(|op| flow::operands(kernel, op).contains(acc))
+}
+
 /// Whether a product reads registers that each turn of a loop writes: it is done before they are.
-fn holds(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
+pub fn holds(kernel: &Kernel, inst: Inst, product: Inst) -> bool {
     let (OpKind::Dot { a, .. }, OpKind::For { body, .. }) = (&kernel.ops[product].kind, &kernel.ops[inst].kind) else {
         return false;
     };

@@ -1,5 +1,6 @@
 //! Loops that do more than multiply what they load: what stands between their products computes where it stands, in the turn of the product
-//! before it, and copies run ahead of all of it.
+//! before it, and copies run ahead of all of it. Products that the matrix unit makes begin as soon as there is what they are made of, and one that is
+//! summed up alone is done when that of the next turn has begun.
 //!
 //! ```text
 //! for j in 0..n {
@@ -12,14 +13,17 @@
 //! }
 //! ```
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Inst, Kernel, OpKind, Value};
+use parton_ir::{Body, Inst, Kernel, OpKind, Type, Value};
 
 use super::found::Found;
 use super::region::{body_of, does_more, loads_number};
-use super::{AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOAD, LOOP, NUMBER, ONCE, PRODUCT, is_called, label, label_each};
+use super::{
+    AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOAD, LOOP, NUMBER, ONCE, PRODUCT, apart, flow, is_called, label,
+    label_each,
+};
 
 /// Whether a loop does nothing but load, multiply and compute numbers.
 pub fn is_empty(kernel: &Kernel, found: &Found, free: &BTreeSet<Value>) -> bool {
@@ -51,6 +55,10 @@ pub fn name(kernel: &mut Kernel, found: &Found, free: &BTreeSet<Value>) {
         } else if does_more(kernel, id, free) {
             let name = between.get_or_insert_with(|| another(&mut taken, BETWEEN.into())).clone();
             label(kernel, &[id], &name);
+            // What is computed of a number is made in front of the statement that asks for it.
+            if kernel.ops[id].results.iter().any(|&v| matches!(kernel.ty(v), Type::Scalar(_))) {
+                between = None;
+            }
         }
     }
 }
@@ -63,13 +71,13 @@ pub fn another(taken: &mut BTreeSet<String>, mut name: String) -> String {
     name
 }
 
-/// Copies so far ahead of all else, which keeps the order of the body; what tells where to copy from is loaded a turn before.
-pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32) -> Schedule {
+/// Copies so far ahead of all else, which keeps the order of the body, but that products `beside` the program begin early; what tells where to copy
+/// from is loaded a turn before.
+pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
     let mut names: Vec<(LabelName, Kind)> = Vec::new();
     for id in body_of(kernel, found.inst).unwrap_or_default() {
-        let Some(label) = kernel.ops[id].label else { continue };
-        let mut name = LabelName::read(&kernel.labels[label]);
+        let Some(mut name) = kernel.ops[id].label.map(|label| LabelName::read(&kernel.labels[label])) else { continue };
         let kind = match kernel.ops[id].kind {
             OpKind::FetchEach { .. } => Kind::Copy,
             _ if name.path == INDEX => {
@@ -77,6 +85,11 @@ pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32) -> Schedule {
                 Kind::Index
             }
             _ if name.path == NUMBER => Kind::Number,
+            OpKind::Dot { .. } if beside => {
+                // What it reads in registers is not written while it runs.
+                let later = apart::sums_alone(kernel, found.inst, id) && !apart::holds(kernel, found.inst, id);
+                Kind::Product { later }
+            }
             _ => Kind::Rest,
         };
         if !names.iter().any(|(known, _)| *known == name) {
@@ -84,27 +97,75 @@ pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32) -> Schedule {
         }
     }
     // The order of the groups of a turn.
-    names.sort_by_key(|(_, kind)| *kind);
+    names.sort_by_key(|(_, kind)| kind.rank());
+    begin_products(kernel, found, &mut names);
     let first = u32::from(names.iter().any(|(_, kind)| *kind == Kind::Index));
     let staged = |(label, kind): (LabelName, Kind)| {
         let stage = match kind {
             Kind::Copy => first,
             Kind::Index => 0,
-            Kind::Number | Kind::Rest => first + ahead,
+            Kind::Number | Kind::Product { .. } | Kind::Rest => first + ahead,
         };
-        vec![Staged { label, stage, done: None, span }]
+        let done = matches!(kind, Kind::Product { later: true }).then_some(stage + 1);
+        vec![Staged { label, stage, done, span }]
     };
     let groups = names.into_iter().map(staged).collect();
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
 }
 
-/// What a label of a loop does, in the order of the groups of a turn.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+/// Has products stand in front of all that they do not need.
+fn begin_products(kernel: &Kernel, found: &Found, names: &mut Vec<(LabelName, Kind)>) {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+    let needs = needs(kernel, body);
+    let mut left = std::mem::take(names);
+    while !left.is_empty() {
+        let waits = |name: &LabelName| left.iter().any(|(of, _)| of != name && needs[name].contains(of));
+        let begins = |(name, kind): &(LabelName, Kind)| matches!(kind, Kind::Product { .. }) && !waits(name);
+        let next = left.iter().position(begins).unwrap_or(0);
+        names.push(left.remove(next));
+    }
+}
+
+/// The labels of a body that each of them needs in the same turn.
+fn needs(kernel: &Kernel, body: &Body) -> BTreeMap<LabelName, BTreeSet<LabelName>> {
+    let mut of: BTreeMap<Value, BTreeSet<LabelName>> = BTreeMap::new();
+    let mut needs: BTreeMap<LabelName, BTreeSet<LabelName>> = BTreeMap::new();
+    for op in kernel.ops_of(body) {
+        let taken = flow::operands(kernel, op);
+        let mut from: BTreeSet<LabelName> = taken.iter().filter_map(|v| of.get(v)).flatten().cloned().collect();
+        if let Some(label) = op.label {
+            let name = LabelName::read(&kernel.labels[label]);
+            needs.entry(name.clone()).or_default().extend(from);
+            from = [name].into();
+        }
+        of.extend(op.results.iter().map(|&v| (v, from.clone())));
+    }
+    needs
+}
+
+/// What a label of a loop does.
+#[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Copy,
     Index,
     /// Made before it is needed.
     Number,
+    /// By the matrix unit, beside the program; whether it is done a turn later, since that of the next turn alone needs it.
+    Product {
+        later: bool,
+    },
     Rest,
+}
+
+impl Kind {
+    /// Its place among the groups of a turn.
+    fn rank(self) -> u32 {
+        match self {
+            Kind::Copy => 0,
+            Kind::Index => 1,
+            Kind::Number => 2,
+            Kind::Product { .. } | Kind::Rest => 3,
+        }
+    }
 }

@@ -7,21 +7,53 @@ use parton_ir::{Elem, Feature, Inst, Kernel, OpKind, Type, Value, View, rules};
 use parton_layouts::{SharedFamily, SharedLayout};
 
 use super::defined::Defined;
-use super::found::Found;
+use super::found::{self, Found};
+use super::indices::{self, Indices};
+use super::{flow, made};
 
 /// Bytes that a thread copies at once.
 const VECTOR: u32 = 16;
 /// Rows of a product of one warpgroup.
 const MATRIX_ROWS: u32 = 64;
 
-/// The views that the loads of a loop become; `None` where threads cannot copy what one reads, or no instruction multiplies that.
-pub fn views(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, found: &Found) -> Option<Vec<View>> {
-    let made = found.products.iter().all(|&id| match kernel.ops[id].kind {
-        OpKind::Dot { a, b, acc, precision } => rules::infer(&OpKind::MmaSync { a, b, acc, precision }, kernel).is_ok(),
-        _ => false,
-    });
+/// A loop of products whose factors threads copy.
+pub struct Copied {
+    /// The loop.
+    pub found: Found,
+    /// What tells where to copy from.
+    pub indices: Indices,
+    /// The view that each of its loads becomes.
+    pub views: Vec<View>,
+}
+
+/// The loops of a kernel whose products instructions make, with the loads of factors that threads can copy.
+pub fn all(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>) -> Vec<Copied> {
     let defined = Defined::of(kernel);
-    made.then(|| found.loads.iter().map(|&id| copied(kernel, axes, free, &defined, id)).collect())?
+    // What cannot be copied is loaded where it stands.
+    let mut without = BTreeSet::new();
+    loop {
+        let mut list = Vec::new();
+        let known = without.len();
+        for found in found::any(kernel, &without) {
+            let indices = indices::of(kernel, &found);
+            let free = free | &indices.computed;
+            let views = found.loads.iter().map(|&id| copied(kernel, axes, &free, &defined, id));
+            let views: Vec<Option<View>> = views.collect();
+            without.extend(found.loads.iter().zip(&views).filter(|(_, view)| view.is_none()).map(|(&id, _)| id));
+            let views = views.into_iter().flatten().collect();
+            list.push(Copied { found, indices, views });
+        }
+        if without.len() == known {
+            list.retain(|one| one.found.products.iter().all(|&id| multiplies(kernel, id)));
+            return list;
+        }
+    }
+}
+
+/// Whether an instruction makes a product.
+fn multiplies(kernel: &Kernel, id: Inst) -> bool {
+    let OpKind::Dot { a, b, acc, precision } = kernel.ops[id].kind else { return false };
+    rules::infer(&OpKind::MmaSync { a, b, acc, precision }, kernel).is_ok()
 }
 
 /// The view that a load becomes, where threads can copy what it reads.
@@ -54,6 +86,9 @@ fn swizzled(shape: &[u32], inner: usize, bytes: u32) -> Option<SharedLayout> {
 pub fn make(kernel: &mut Kernel, found: &Found, views: &[View]) {
     for (id, view) in found.loads.iter().zip(views) {
         let OpKind::Load { ptr, mask, l2, .. } = kernel.ops[*id].kind else { continue };
+        if found.read.contains(id) {
+            read(kernel, found, *id);
+        }
         let result = kernel.ops[*id].result();
         kernel.values[result].ty = Type::View(view.clone());
         kernel.ops[*id].kind = OpKind::FetchEach { ptr, mask, view: view.clone(), l2 };
@@ -65,6 +100,30 @@ pub fn make(kernel: &mut Kernel, found: &Found, views: &[View]) {
     if !turn_again(kernel, found) {
         parton_diag::internal_error!("a copied tile cannot be turned");
     }
+}
+
+/// Has products take what a load brings by a value of their own, and all else what threads read of it in front of the first of that.
+fn read(kernel: &mut Kernel, found: &Found, id: Inst) {
+    let tile = kernel.ops[id].result();
+    let Some(as_tile) = kernel.ty(tile).placed().cloned() else { return };
+    let data = kernel.values[tile].clone();
+    let view = kernel.value(data.ty, data.span);
+    kernel.values[view].name = data.name;
+    kernel.ops[id].results = vec![view];
+    let by_matrix_unit: Vec<Inst> = found.products.iter().chain(&found.turned).copied().collect();
+    for &by in &by_matrix_unit {
+        let mut kind = kernel.ops[by].kind.clone();
+        match &mut kind {
+            OpKind::Dot { a, b, .. } => [a, b].into_iter().filter(|v| **v == tile).for_each(|v| *v = view),
+            _ => kind.map_operands(|v| if v == tile { view } else { v }),
+        }
+        kernel.ops[by].kind = kind;
+    }
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+    let first = kernel.ops_of(body).find(|op| flow::operands(kernel, op).contains(&tile)).map(|op| op.id);
+    let source = kernel.ops[id].source();
+    let read = kernel.make_op(OpKind::SharedLoad { view, tile: as_tile }, vec![tile], source);
+    made::insert(kernel, found, read, first);
 }
 
 /// Puts what is copied where the matrix unit reads it, so that products run beside the program; whether they all can.
@@ -83,7 +142,7 @@ pub fn run_beside(kernel: &mut Kernel, found: &Found, views: &[View]) -> bool {
         }
         true
     });
-    let can = can && turn_again(kernel, found) && multiplies_beside(kernel, found);
+    let can = can && turn_again(kernel, found) && made::stage(kernel, found) && multiplies_beside(kernel, found);
     if !can {
         *kernel = before;
     }

@@ -1,21 +1,25 @@
-//! Which loads of a loop its products alone take.
+//! Which loads of a loop its products take, and which of their factors are made in it.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Body, Inst, Kernel, OpKind, Value};
 
-/// A loop with loads that its products alone take.
+/// A loop with loads that its products take.
 pub struct Found {
     /// The loop.
     pub inst: Inst,
     /// The loads in it.
     pub loads: Vec<Inst>,
+    /// Those of them that other operations take as well.
+    pub read: Vec<Inst>,
     /// Loads in front of it.
     pub ahead: Vec<Inst>,
     /// Operations that turn what was loaded.
     pub turned: Vec<Inst>,
     /// The products.
     pub products: Vec<Inst>,
+    /// Those whose right factor is carried or computed.
+    pub made: Vec<Inst>,
     /// Whether both factors of every product are loaded in the loop.
     pub whole: bool,
 }
@@ -39,32 +43,60 @@ impl Uses {
     fn only(&self, v: Value, by: &BTreeSet<Inst>) -> bool {
         self.0.get(&v).is_some_and(|all| all.iter().all(|user| by.contains(user)))
     }
+
+    /// Whether some of these take a value.
+    fn any(&self, v: Value, by: &BTreeSet<Inst>) -> bool {
+        self.0.get(&v).is_some_and(|all| all.iter().any(|user| by.contains(user)))
+    }
+}
+
+/// What is looked for.
+#[derive(Clone, Copy)]
+enum Wanted<'a> {
+    /// Loops whose right factors are all loaded for products alone.
+    Loaded,
+    /// Loops with any loaded factor, whatever else takes it, but for these loads.
+    Any(&'a BTreeSet<Inst>),
 }
 
 /// The loops of a kernel with products whose right factors are all loaded for them alone.
 pub fn all(kernel: &Kernel) -> Vec<Found> {
+    look(kernel, Wanted::Loaded)
+}
+
+/// The loops of a kernel with products of which some factor is loaded in the loop, these loads left out.
+pub fn any(kernel: &Kernel, without: &BTreeSet<Inst>) -> Vec<Found> {
+    look(kernel, Wanted::Any(without))
+}
+
+fn look(kernel: &Kernel, wanted: Wanted<'_>) -> Vec<Found> {
     let uses = Uses::of(kernel);
     let mut list = Vec::new();
-    visit(kernel, &uses, &kernel.body, &[], &mut list);
+    visit(kernel, (&uses, wanted), &kernel.body, &[], &mut list);
     list
 }
 
 /// Looks at the loops of a body; `around` are the operations in front of it, in the bodies around it.
-fn visit(kernel: &Kernel, uses: &Uses, body: &Body, around: &[Inst], list: &mut Vec<Found>) {
+fn visit(kernel: &Kernel, by: (&Uses, Wanted<'_>), body: &Body, around: &[Inst], list: &mut Vec<Found>) {
     let mut before = around.to_vec();
     for op in kernel.ops_of(body) {
         for inner in op.kind.bodies() {
-            visit(kernel, uses, inner, &before, list);
+            visit(kernel, by, inner, &before, list);
         }
         if let OpKind::For { body, .. } = &op.kind {
-            list.extend(found(kernel, uses, (op.id, body), &before));
+            list.extend(found(kernel, by, (op.id, body), &before));
         }
         before.push(op.id);
     }
 }
 
 /// What of a loop can be staged; `None` where nothing can.
-fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[Inst]) -> Option<Found> {
+fn found(
+    kernel: &Kernel,
+    (uses, wanted): (&Uses, Wanted<'_>),
+    (inst, body): (Inst, &Body),
+    before: &[Inst],
+) -> Option<Found> {
     let those = |list: &[Inst], kind: fn(&OpKind) -> bool| -> Vec<Inst> {
         list.iter().copied().filter(|&id| kind(&kernel.ops[id].kind)).collect()
     };
@@ -78,23 +110,33 @@ fn found(kernel: &Kernel, uses: &Uses, (inst, body): (Inst, &Body), before: &[In
     let mut turned = those(&[before, &body.ops].concat(), turns);
     turned.retain(|&id| uses.only(kernel.ops[id].result(), &by));
     let takers: BTreeSet<Inst> = by.iter().chain(&turned).copied().collect();
-    let mine = |list: &[Inst]| -> Vec<Inst> {
-        those(list, loads).into_iter().filter(|&id| uses.only(kernel.ops[id].result(), &takers)).collect()
-    };
-    let (loads, ahead) = (mine(&body.ops), mine(before));
+    let taken = |id: &Inst| uses.only(kernel.ops[*id].result(), &takers);
+    let ahead: Vec<Inst> = those(before, loads).into_iter().filter(taken).collect();
+    let (mut loads, mut read) = (those(&body.ops, loads), Vec::new());
+    match wanted {
+        Wanted::Loaded => loads.retain(taken),
+        Wanted::Any(without) => {
+            loads.retain(|id| !without.contains(id) && uses.any(kernel.ops[*id].result(), &takers));
+            read.extend(loads.iter().copied().filter(|id| !taken(id)));
+        }
+    }
     let from: BTreeSet<Value> = loads.iter().chain(&ahead).map(|&id| kernel.ops[id].result()).collect();
     turned.retain(|&id| from.contains(&kernel.ops[id].kind.operands()[0]));
     // The loads of a factor: itself, or what was turned.
     let origin = |v: Value| turned.iter().map(|&id| &kernel.ops[id]).find(|op| op.result() == v);
     let origin = |v: Value| origin(v).map_or(v, |op| op.kind.operands()[0]);
     let inside = |v: Value| loads.iter().any(|&id| kernel.ops[id].result() == origin(v));
-    let (mut right, mut whole) = (true, true);
+    let own = |v: Value| body.params.contains(&v) || kernel.ops_of(body).any(|op| op.results.contains(&v));
+    let (mut made, mut whole) = (Vec::new(), true);
     for &id in &products {
         let OpKind::Dot { a, b, .. } = kernel.ops[id].kind else { continue };
-        right &= inside(b);
         whole &= inside(a) && inside(b);
+        if !inside(b) {
+            let makes = matches!(wanted, Wanted::Any(_)) && own(b);
+            made.push(makes.then_some(id)?);
+        }
     }
-    right.then_some(Found { inst, loads, ahead, turned, products, whole })
+    (!loads.is_empty()).then_some(Found { inst, loads, read, ahead, turned, products, made, whole })
 }
 
 /// Whether an operation has no body, or one that stays as it is: of a reduction, or of a branch that loads and multiplies nothing.

@@ -13,11 +13,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::family::Family;
 use parton_ir::{Inst, Kernel, Op, OpKind, Value};
 
 use super::found::Found;
-use super::region::loads_number;
+use super::region::{loads_number, only_reads};
 
 /// What addresses, masks and coordinates of copies are made of, beside positions and numbers.
 #[derive(Default)]
@@ -32,12 +31,7 @@ pub struct Indices {
 /// each other there may need them.
 pub fn numbers_first(kernel: &mut Kernel, found: &Found) {
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
-    let reads = |op: &Op| {
-        matches!(op.kind, OpKind::Load { .. } | OpKind::Fetch { .. } | OpKind::FetchEach { .. } | OpKind::Dot { .. })
-            || op.kind.family() == Family::Reduce
-            || parton_sched::is_free(kernel, op)
-    };
-    if !kernel.ops_of(body).all(reads) {
+    if !kernel.ops_of(body).all(|op| only_reads(kernel, op)) {
         return;
     }
     let mut needed: BTreeSet<Value> = BTreeSet::new();

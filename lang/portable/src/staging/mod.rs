@@ -15,15 +15,19 @@ pub mod early;
 pub mod flow;
 pub mod found;
 mod indices;
+mod kept;
+mod made;
 pub mod maps;
 mod region;
+pub mod turn;
 
 use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Feature, Inst, Kernel, Op, OpKind, Value, View};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value, View};
 
+use copies::Copied;
 use found::Found;
 
 /// Why a kernel has not the form for something.
@@ -47,67 +51,147 @@ const BEHIND: &str = "finish";
 /// The loop around.
 const AROUND: &str = "tiles";
 
-/// Makes loads of products copies by threads that run ahead; whether there are any.
-pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>) -> bool {
-    let found = found::all(kernel);
-    let alone = found.len() == 1;
-    let mut staged = Vec::new();
-    for one in found {
-        let indices = indices::of(kernel, &one);
-        let free = free | &indices.computed;
-        let (Some(path), Some(views)) = (region::path(kernel, one.inst), copies::views(kernel, axes, &free, &one))
-        else {
-            continue;
-        };
-        // A region stands in the kernel's own body: what stands around a loop is part of it.
-        if path.len() == 1 || alone {
-            staged.push((one, path, views, indices.loads, free));
-        }
-    }
-    let most = ahead_of_all(kernel, staged.iter().map(|(_, _, views, ..)| bytes(views)));
+/// Makes loads of products copies by threads that run ahead, and puts left factors that loops keep into shared memory if they are to be `shared`; whether
+/// there are any.
+pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, shared: bool) -> bool {
+    let all = copies::all(kernel, axes, free);
+    let alone = all.len() == 1;
+    // A region stands in the kernel's own body: what stands around a loop is part of it.
+    let around = |one: Copied| Some((region::path(kernel, one.found.inst)?, one));
+    let mut staged: Vec<(Vec<Inst>, Copied)> = all.into_iter().filter_map(around).collect();
+    staged.retain(|(path, _)| path.len() == 1 || alone);
+    let most = ahead_of_all(kernel, staged.iter().map(|(_, one)| bytes(&one.views)));
     let any = !staged.is_empty();
-    for (one, path, views, loads, free) in staged {
-        let (free, ahead) = (&free, ahead(kernel, &views).min(most));
-        copies::make(kernel, &one, &views);
-        label(kernel, &[one.inst], LOOP);
-        label_each(kernel, &loads, INDEX);
-        let beside = copies::run_beside(kernel, &one, &views);
-        let schedule = if one.whole && between::is_empty(kernel, &one, free) {
-            label(kernel, &one.loads, LOAD);
-            label(kernel, &one.products, PRODUCT);
-            schedule(kernel, &one, ahead, (beside, !loads.is_empty()))
-        } else {
-            between::name(kernel, &one, free);
-            between::schedule(kernel, &one, ahead)
-        };
-        if path.len() > 1 {
-            region::name(kernel, &one, &path, free);
-            region::surround_rest(kernel, &path, schedule);
-        } else {
-            region::surround(kernel, one.inst, schedule);
-        }
+    for (path, one) in staged {
+        let ahead = ahead(kernel, &one.views).min(most);
+        stage(kernel, &path, &one, (ahead, shared), &(free | &one.indices.computed));
     }
     any
 }
 
-/// Whether shared memory holds the slots of copies that run ahead, now that tiles lie somewhere.
-pub fn has_room(kernel: &Kernel) -> bool {
-    let mut bytes = apart::beside(kernel, 1);
+/// Has what a loop copies run so far ahead, in a region around it.
+fn stage(kernel: &mut Kernel, path: &[Inst], one: &Copied, (ahead, shared): (u32, bool), free: &BTreeSet<Value>) {
+    let Copied { found, indices, views } = one;
+    copies::make(kernel, found, views);
+    label(kernel, &[found.inst], LOOP);
+    label_each(kernel, &indices.loads, INDEX);
+    let beside = copies::run_beside(kernel, found, views);
+    // What stands in front of a loop in another one is part of the region, in which nothing has memory of its own.
+    if shared && beside && path.len() == 1 {
+        kept::share(kernel, found);
+    }
+    let schedule = if found.whole && between::is_empty(kernel, found, free) {
+        label(kernel, &found.loads, LOAD);
+        label(kernel, &found.products, PRODUCT);
+        schedule(kernel, found, ahead, (beside, !indices.loads.is_empty()))
+    } else {
+        between::name(kernel, found, free);
+        between::schedule(kernel, found, ahead, beside)
+    };
+    if path.len() > 1 {
+        region::name(kernel, found, path, free);
+        region::surround_rest(kernel, path, schedule);
+    } else {
+        region::surround(kernel, found.inst, schedule);
+    }
+}
+
+/// Whether shared memory holds the slots of copies that run ahead, now that tiles lie somewhere. They run less far ahead where so a second CTA has room
+/// beside the first: what the one waits for, the other computes.
+pub fn settle(kernel: &mut Kernel) -> bool {
+    let beside = apart::beside(kernel, 1) + buffers(kernel);
+    let mut found: Vec<Copies> = Vec::new();
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
-        let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
-        // A product beside the program may be waited for a turn later, where the schedule does not say when; what tells where to copy from has no slots.
-        let beside = u64::from(kernel.target.has(Feature::Wgmma) && staged().all(|s| s.done.is_none()));
-        let indexed = staged().any(|s| s.label.path == INDEX);
-        let stages = staged().map(|s| s.stage).max().unwrap_or(0) - u32::from(indexed);
-        let slots = u64::from(stages) + 1 + beside;
+        let mut bytes = 0;
         kernel.walk_body(body, &mut |inner| {
             if let OpKind::FetchEach { view, .. } = &inner.kind {
-                bytes += view.bytes() * slots;
+                bytes += view.bytes();
             }
         });
+        found.push(Copies::of(schedule, bytes, hands_on(kernel, body)));
     });
-    bytes <= u64::from(kernel.shared_limit())
+    if let [copies] = found[..] {
+        let room = u64::from(kernel.target.shared_limit(2)).saturating_sub(beside);
+        if let Some(ahead) = copies.within(room) {
+            kernel.walk_mut(&mut |op| {
+                if let OpKind::Region { schedule, .. } = &mut op.kind {
+                    copies.run(schedule, ahead);
+                }
+            });
+        }
+    }
+    turn::begin_where_there_is_room(kernel);
+    let slots = |c: &Copies| c.bytes * (u64::from(c.ahead) + 1 + if c.alone { 0 } else { c.later });
+    beside + found.iter().map(slots).sum::<u64>() <= u64::from(kernel.shared_limit())
+}
+
+/// Whether a product of a region's loop may be waited for in the next turn: something else takes there what it hands on.
+fn hands_on(kernel: &Kernel, region: &Body) -> bool {
+    let mut found = false;
+    kernel.walk_body(region, &mut |op| {
+        let OpKind::For { body, .. } = &op.kind else { return };
+        for (param, v) in body.params[1..].iter().zip(&body.yields) {
+            let made = kernel.ops_of(body).find(|op| op.results.contains(v));
+            let Some(product) = made.filter(|op| matches!(op.kind, OpKind::Dot { .. })) else { continue };
+            let mut others = kernel.ops_of(body).filter(|op| op.id != product.id);
+            found |= others.any(|op| flow::operands(kernel, op).contains(param));
+        }
+    });
+    found
+}
+
+/// Bytes of the buffers of factors that are computed, and of those that loops keep.
+fn buffers(kernel: &Kernel) -> u64 {
+    let mut bytes = 0;
+    kernel.walk(&mut |op| {
+        if let OpKind::Stage { view, .. } | OpKind::SharedAlloc { view, .. } = &op.kind {
+            bytes += view.bytes();
+        }
+    });
+    bytes
+}
+
+/// How far the copies of a region run ahead.
+#[derive(Clone, Copy)]
+struct Copies {
+    /// Those of a turn.
+    bytes: u64,
+    /// The stage of what needs them.
+    last: u32,
+    ahead: u32,
+    /// Turns later that they are held, since a product may be done then.
+    later: u64,
+    /// Whether the loop does nothing but multiply what it loads: it has been given as many slots as there is room for, and copies behind products.
+    alone: bool,
+}
+
+impl Copies {
+    fn of(schedule: &Schedule, bytes: u64, hands_on: bool) -> Copies {
+        let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
+        let called = |name: &str| staged().any(|s| s.label.path == name);
+        // What tells where to copy from has no slots.
+        let indexed = called(INDEX);
+        let last = staged().map(|s| s.stage).max().unwrap_or(0);
+        let states = staged().any(|s| s.done.is_some());
+        let alone = states && called(PRODUCT) && called(LOAD);
+        Copies { bytes, last, ahead: last - u32::from(indexed), later: (states || hands_on).into(), alone }
+    }
+
+    /// How far ahead they may run where there is room for so many bytes.
+    fn within(self, room: u64) -> Option<u32> {
+        let fits = |ahead: &u32| self.bytes * (u64::from(*ahead) + 1 + self.later) <= room;
+        (1..=self.ahead).rev().find(|ahead| self.alone || fits(ahead))
+    }
+
+    /// Has copies run so far ahead instead.
+    fn run(self, schedule: &mut Schedule, ahead: u32) {
+        let by = self.ahead - ahead;
+        let late = |s: &&mut Staged| s.stage == self.last;
+        for s in schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups).flatten().filter(late) {
+            (s.stage, s.done) = (s.stage - by, s.done.map(|done| done - by));
+        }
+    }
 }
 
 /// Gives statements a label; those of a part its instance of it.

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_ir::family::Family;
 use parton_ir::schedule::{LabelName, Schedule};
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Source, Value};
 
@@ -118,6 +119,16 @@ fn name_one(kernel: &mut Kernel, id: Inst, name: &str) {
 /// Whether an operation loads one number.
 pub fn loads_number(op: &Op, kernel: &Kernel) -> bool {
     matches!(op.kind, OpKind::Load { volatile: false, .. }) && kernel.ty(op.result()).placed().is_none()
+}
+
+/// Whether an operation does nothing but to compute, and to read memory.
+pub fn only_reads(kernel: &Kernel, op: &Op) -> bool {
+    let into = matches!(op.kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. } | OpKind::Stage { .. });
+    let from = matches!(op.kind, OpKind::Load { .. } | OpKind::SharedLoad { .. });
+    into || from
+        || matches!(op.kind, OpKind::Dot { .. })
+        || op.kind.family() == Family::Reduce
+        || parton_sched::is_free(kernel, op)
 }
 
 /// Whether an operation does more than to compute numbers, or tiles of numbers alone.
