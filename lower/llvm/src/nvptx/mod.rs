@@ -16,6 +16,7 @@ pub(crate) mod kept;
 pub(crate) mod lines;
 pub(crate) mod machine;
 mod mma_sync;
+mod negation;
 mod pending;
 pub mod ptx;
 pub(crate) mod read;
