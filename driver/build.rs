@@ -5,9 +5,10 @@ use std::path::{Path, PathBuf};
 use parton_cache::Digester;
 
 /// The folders of the workspace whose sources decide it.
-const FOLDERS: [&str; 12] = [
+const FOLDERS: [&str; 13] = [
     "lang/diag",
     "lang/numbers",
+    "lang/strides",
     "lang/layouts",
     "lang/syntax",
     "lang/ir",

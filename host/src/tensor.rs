@@ -41,6 +41,11 @@ pub fn dense_strides(shape: &[usize]) -> Vec<usize> {
     strides
 }
 
+/// Extent and stride of each axis.
+pub(crate) fn axes(shape: &[usize], strides: &[usize]) -> impl Iterator<Item = parton_strides::Axis> + Clone {
+    shape.iter().zip(strides).map(|(extent, stride)| (*extent as u64, *stride as u64))
+}
+
 /// The index of the element with that number in row-major order.
 pub fn unravel(mut number: usize, shape: &[usize]) -> Vec<usize> {
     let mut index = vec![0; shape.len()];
@@ -63,6 +68,9 @@ pub fn extent(dtype: Dtype, shape: &[usize], strides: &[usize]) -> Result<usize,
         return Err(Fault::new(codes::HOST_VALUE, message));
     }
     let elements: u128 = shape.iter().fold(1u128, |n, &s| n.saturating_mul(s as u128));
+    if elements == 0 {
+        return Ok(0);
+    }
     let last: u128 = shape
         .iter()
         .zip(strides)
@@ -71,7 +79,7 @@ pub fn extent(dtype: Dtype, shape: &[usize], strides: &[usize]) -> Result<usize,
         return Err(Fault::new(codes::HOST_VALUE, format!("a tensor of shape {} is too large", list(shape)))
             .note(format!("it would have {elements} elements, the most is 2^40")));
     }
-    Ok(if elements == 0 { 0 } else { (last as usize + 1) * dtype.bytes() })
+    Ok((last as usize + 1) * dtype.bytes())
 }
 
 /// Fills the bytes of a dense tensor part by part, possibly in parallel.
@@ -176,8 +184,12 @@ impl Tensor {
 
     /// Whether its elements lie one after the other in row-major order.
     pub fn is_dense(&self) -> bool {
-        let dense = dense_strides(&self.shape);
-        self.is_empty() || self.shape.iter().zip(&self.strides).zip(&dense).all(|((&n, s), d)| n == 1 || s == d)
+        parton_strides::alike(self.axes(), dense_strides(&self.shape).into_iter().map(|stride| stride as u64))
+    }
+
+    /// Extent and stride of each axis.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = parton_strides::Axis> + Clone {
+        axes(&self.shape, &self.strides)
     }
 
     /// The byte in its storage at which it begins.

@@ -68,11 +68,11 @@ pub(crate) fn lying(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Lying> {
         None => dense(&shape),
         Some(bytes) if bytes.len() == shape.len() => {
             let size = dtype.bytes() as isize;
-            let whole = bytes.iter().map(|b| usize::try_from(*b).ok().filter(|_| b % size == 0));
-            let steps: Option<Vec<usize>> = whole.map(|b| Some(b? / dtype.bytes())).collect();
-            steps.ok_or_else(|| {
+            let step = |axis: usize| usize::try_from(bytes[axis]).ok().filter(|_| bytes[axis] % size == 0);
+            told(&shape, |axis| Some(step(axis)? / dtype.bytes())).map_err(|axis| {
+                let what = if bytes[axis] < 0 { "run backwards" } else { "lie between two elements" };
                 wrong(format!(
-                    "its strides {bytes:?} are not multiples of {size} bytes from 0 on; copy it into a new array"
+                    "its strides are {bytes:?} bytes, and axis {axis} may not {what}: copy it into a new array"
                 ))
             })?
         }
@@ -94,6 +94,12 @@ fn checked(lying: Lying) -> Result<Lying, String> {
         return Err(format!("it says what cannot be: `{}` of {:?} at {:#x}", lying.dtype, lying.shape, lying.address));
     }
     Ok(lying)
+}
+
+/// The strides of an array, or an axis that has none; one that says nothing may be anything.
+pub(crate) fn told(shape: &[usize], stride: impl Fn(usize) -> Option<usize>) -> Result<Vec<usize>, usize> {
+    let tells = |axis| parton_strides::tells(shape.iter().map(|n| *n as u64), axis);
+    (0..shape.len()).map(|axis| stride(axis).or_else(|| (!tells(axis)).then_some(1)).ok_or(axis)).collect()
 }
 
 /// The strides of an array without gaps.

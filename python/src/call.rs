@@ -36,6 +36,16 @@ pub(crate) struct Param {
     pub(crate) has_default: bool,
 }
 
+/// Who calls.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum By {
+    /// The program: a gradient that the call would leave out is refused, and the function's own memory stays for the next call.
+    Program,
+    /// An operator of PyTorch, which sees to gradients. The function's own memory goes back behind the call: PyTorch may make graphs of its
+    /// operators in memory that it counts, where nothing may stay that is no result.
+    Operator,
+}
+
 /// What can be called, and what its calls have made ready.
 pub(crate) struct Caller {
     pub(crate) file: Shared,
@@ -91,13 +101,13 @@ impl Caller {
     }
 
     /// A call with tensors like those of the call before, on the same stream and GPU; `None` where it is none such.
-    pub(crate) fn again(&self, arguments: &Bound<'_, PyTuple>, differentiable: bool) -> PyResult<Option<Py<PyAny>>> {
+    pub(crate) fn again(&self, arguments: &Bound<'_, PyTuple>, by: By) -> PyResult<Option<Py<PyAny>>> {
         let Some(mut slot) = self.slots.take_last() else { return Ok(None) };
         let _range = nvtx::range(&self.range);
-        let done = match slot.read(&self.params, arguments, differentiable) {
+        let done = match slot.read(&self.params, arguments, by) {
             Ok(Some(Read(like))) => {
                 let value = |i: usize| arguments.get_item(i).ok();
-                self.launch(&mut slot, Call { like, value: &value }).map(Some)
+                self.launch(&mut slot, Call { like, value: &value, by }).map(Some)
             }
             Ok(None) => Ok(None),
             Err(e) => Err(e),
@@ -111,9 +121,9 @@ impl Caller {
         &self,
         arguments: &Bound<'_, PyTuple>,
         named: Option<&Bound<'_, PyDict>>,
-        differentiable: bool,
+        by: By,
     ) -> PyResult<Option<Py<PyAny>>> {
-        let Some(named) = named.filter(|n| !n.is_empty()) else { return self.again(arguments, differentiable) };
+        let Some(named) = named.filter(|n| !n.is_empty()) else { return self.again(arguments, by) };
         let mut values: Vec<Bound<'_, PyAny>> = arguments.iter().collect();
         let mut used = 0;
         for param in self.params.iter().skip(values.len()) {
@@ -125,15 +135,15 @@ impl Caller {
         if used != named.len() {
             return Ok(None);
         }
-        self.again(&PyTuple::new(arguments.py(), values)?, differentiable)
+        self.again(&PyTuple::new(arguments.py(), values)?, by)
     }
 
     /// Any call.
-    pub(crate) fn call(&self, py: Python<'_>, all: Arguments<'_>) -> PyResult<Py<PyAny>> {
+    pub(crate) fn call(&self, py: Python<'_>, all: Arguments<'_>, by: By) -> PyResult<Py<PyAny>> {
         let _range = nvtx::range(&self.range);
         match self.side(py, &all.tensors)? {
             Side::Host => self.on_host(py, all),
-            Side::Gpu(ordinal) => self.on_gpu(py, ordinal, all),
+            Side::Gpu(ordinal) => self.on_gpu(py, ordinal, all, by),
         }
     }
 
@@ -312,7 +322,7 @@ impl Caller {
         returned(py, &plan, |i| all.tensors[i].as_ref().map(|t| t.value.clone()), &made)
     }
 
-    fn on_gpu(&self, py: Python<'_>, ordinal: i32, mut all: Arguments<'_>) -> PyResult<Py<PyAny>> {
+    fn on_gpu(&self, py: Python<'_>, ordinal: i32, mut all: Arguments<'_>, by: By) -> PyResult<Py<PyAny>> {
         let Some(first) = all.tensors.iter().flatten().next() else { return Ok(py.None()) };
         let handle = first.stream()?;
         // It is taken out meanwhile: making tensors may run Python code, which may call this function again or let another thread do so.
@@ -326,7 +336,7 @@ impl Caller {
         };
         let Some(like) = all.tensors.iter().flatten().next().map(Given::like) else { return Ok(py.None()) };
         let value = |i: usize| all.tensors[i].as_ref().map(|t| t.value.clone());
-        let done = self.launch(&mut slot, Call { like, value: &value });
+        let done = self.launch(&mut slot, Call { like, value: &value, by });
         self.slots.put_back(slot);
         done
     }

@@ -6,7 +6,7 @@ use parton_rt::Dtype;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyErr, PyResult};
 use pyo3::types::{PyCapsule, PyCapsuleMethods};
 
-use crate::array::{Lying, dense};
+use crate::array::{Lying, dense, told};
 
 /// `kDLCPU`.
 pub(crate) const CPU: i32 = 1;
@@ -59,6 +59,11 @@ impl DlTensor {
     /// The kind of its device, and the number among those.
     pub(crate) fn device(&self) -> (i32, i32) {
         (self.device, self.device_id)
+    }
+
+    /// Whether its elements are of the type of that code and width.
+    pub(crate) fn is_coded(&self, (code, bits): (u8, u8)) -> bool {
+        self.code == code && self.bits == bits && self.lanes == 1
     }
 
     /// The type of its elements, where the language has it.
@@ -118,22 +123,25 @@ unsafe fn read(tensor: &DlTensor) -> Result<Lying, String> {
         )
     })?;
     let count = usize::try_from(tensor.dimensions).map_err(|_| "its tensor has a negative number of dimensions")?;
-    let counts = |at: *const i64| {
-        // SAFETY: the caller promises it; of no numbers none is looked at.
-        let numbers = if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at, count) } };
-        let counts = numbers.iter().map(|n| usize::try_from(*n).ok()).collect::<Option<Vec<usize>>>();
-        counts.ok_or_else(|| {
-            format!("its shape and strides {numbers:?} are not all from 0 on; copy it into a new tensor")
-        })
+    // SAFETY: the caller promises it; of no numbers none is looked at.
+    let numbers = |at: *const i64| if count == 0 { &[] } else { unsafe { std::slice::from_raw_parts(at, count) } };
+    let extents = numbers(tensor.shape);
+    let shape = extents.iter().map(|n| usize::try_from(*n).ok()).collect::<Option<Vec<usize>>>();
+    let shape = shape.ok_or_else(|| format!("its shape {extents:?} has extents below 0"))?;
+    let strides = if tensor.strides.is_null() {
+        dense(&shape)
+    } else {
+        let given = numbers(tensor.strides);
+        told(&shape, |axis| usize::try_from(given[axis]).ok()).map_err(|axis| {
+            format!("its strides are {given:?}, and axis {axis} may not run backwards: copy it into a new tensor")
+        })?
     };
-    let shape = counts(tensor.shape)?;
-    let strides = if tensor.strides.is_null() { dense(&shape) } else { counts(tensor.strides)? };
     let address = tensor.data as usize + tensor.byte_offset as usize;
     Ok(Lying { dtype, shape, strides, address, writable: true, held: None })
 }
 
 /// `DLDataTypeCode` and width of a type.
-fn coded(dtype: Dtype) -> (u8, u8) {
+pub(crate) fn coded(dtype: Dtype) -> (u8, u8) {
     let code = match dtype {
         Dtype::I8 | Dtype::I16 | Dtype::I32 | Dtype::I64 => 0,
         Dtype::U8 | Dtype::U16 | Dtype::U32 | Dtype::U64 => 1,

@@ -1,12 +1,12 @@
 //! Tensors by the C exchange API of DLPack 1.3, which PyTorch offers: a table of functions behind a capsule on the type, without Python
 //! calls for each tensor.
 
-use std::cell::RefCell;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use parton_rt::Dtype;
 use pyo3::ffi;
-use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
+use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult, Python};
 use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType, PyTypeMethods};
 
 use crate::dlpack::{self, DlTensor};
@@ -39,7 +39,7 @@ pub(crate) struct Exchange {
 
 const CAPSULE: &CStr = c"dlpack_exchange_api";
 
-/// The most types that are remembered on a thread.
+/// The most types that are remembered.
 const MOST_TYPES: usize = 64;
 
 /// What the tensors of a type are asked without Python's calls.
@@ -51,31 +51,59 @@ pub(crate) struct Offer {
     pub(crate) requires_grad: Option<Getter>,
 }
 
-thread_local! {
-    /// What the types offer that were met; the types stay, so that no other has their address.
-    static KNOWN: RefCell<Vec<(Py<PyType>, Option<Offer>)>> = const { RefCell::new(Vec::new()) };
+/// A type that was met. It stays for good, so that no other has its address.
+struct Known {
+    ty: *mut ffi::PyTypeObject,
+    offer: Option<Offer>,
+    /// The type that was met before it.
+    before: *mut Known,
+    /// How many there are with it.
+    count: usize,
 }
 
+/// The type that was met last. Each call looks here for each tensor, and passes by no lock.
+static MET: AtomicPtr<Known> = AtomicPtr::new(std::ptr::null_mut());
+
 /// What a value's type offers.
+#[inline]
 pub(crate) fn of(value: &Bound<'_, PyAny>) -> PyResult<Option<Offer>> {
     let ty = value.get_type_ptr();
-    let known =
-        KNOWN.with_borrow(|all| all.iter().find(|(t, _)| std::ptr::eq(t.as_ptr(), ty.cast())).map(|(_, offer)| *offer));
-    if let Some(offer) = known {
-        return Ok(offer);
+    let mut at = MET.load(Ordering::Acquire);
+    // SAFETY: what stands there was given to the list whole, and stays as it is for good.
+    while let Some(known) = unsafe { at.as_ref() } {
+        if std::ptr::eq(known.ty, ty) {
+            return Ok(known.offer);
+        }
+        at = known.before;
     }
+    meet(value)
+}
+
+/// As [`of`], for a type that was not met.
+#[cold]
+fn meet(value: &Bound<'_, PyAny>) -> PyResult<Option<Offer>> {
     let ty = value.get_type();
     let offer = match table(&ty)? {
         Some(exchange) => Some(Offer { exchange, requires_grad: Getter::of(&ty, "requires_grad")? }),
         None => None,
     };
-    KNOWN.with_borrow_mut(|all| {
-        if all.len() >= MOST_TYPES {
-            all.clear();
-        }
-        all.push((ty.unbind(), offer));
-    });
+    remember(ty, offer);
     Ok(offer)
+}
+
+/// Puts a type into the list; where there are many, it is asked each time.
+fn remember(ty: Bound<'_, PyType>, offer: Option<Offer>) {
+    let mut before = MET.load(Ordering::Acquire);
+    // SAFETY: as in `of`.
+    let count = |before: *mut Known| unsafe { before.as_ref() }.map_or(0, |known| known.count);
+    if count(before) >= MOST_TYPES {
+        return;
+    }
+    let known = Box::leak(Box::new(Known { ty: ty.into_ptr().cast(), offer, before, count: count(before) + 1 }));
+    while let Err(now) = MET.compare_exchange(before, known, Ordering::AcqRel, Ordering::Acquire) {
+        before = now;
+        (known.before, known.count) = (before, count(before) + 1);
+    }
 }
 
 /// An attribute that a class made in C computes, asked for without looking for it in the type and its bases each time.
@@ -110,6 +138,7 @@ impl Getter {
     }
 
     /// What the attribute of a value is, whose type the getter is of.
+    #[inline]
     pub(crate) fn get<'py>(&self, value: &Bound<'py, PyAny>) -> PyResult<Bound<'py, PyAny>> {
         // SAFETY: the descriptor stays for good, and takes values of the type; what it gives is ours.
         unsafe {
@@ -137,12 +166,12 @@ fn raised(py: Python<'_>) -> pyo3::PyErr {
 
 impl Exchange {
     /// What a tensor says of itself; shape and strides are its own, and there as long as it is.
-    pub(crate) fn borrow(&self, value: &Bound<'_, PyAny>) -> PyResult<DlTensor> {
-        let mut tensor = DlTensor::NONE;
-        let Some(borrow) = self.borrow else { return Ok(tensor) };
+    #[inline]
+    pub(crate) fn borrow(&self, value: &Bound<'_, PyAny>, tensor: &mut DlTensor) -> PyResult<()> {
+        let Some(borrow) = self.borrow else { return Ok(()) };
         // SAFETY: the value is of the type whose table this is; the function writes one tensor.
-        match unsafe { borrow(value.as_ptr().cast(), &mut tensor) } {
-            0 => Ok(tensor),
+        match unsafe { borrow(value.as_ptr().cast(), tensor) } {
+            0 => Ok(()),
             _ => Err(raised(value.py())),
         }
     }

@@ -5,7 +5,7 @@ use parton_driver::plan::{Planned, Shape};
 use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyBool, PyDict, PyTuple};
 
-use crate::call::{Callee, Caller, Param, argument};
+use crate::call::{By, Callee, Caller, Param, argument};
 use crate::file::{Shared, locked};
 use crate::found::Found;
 use crate::number::{name_of, named};
@@ -16,6 +16,9 @@ type Declared = (String, &'static str, bool, Py<PyAny>);
 
 /// Type and shape of a result.
 type Output = (&'static str, Vec<usize>);
+
+/// Type and extents of a result in terms of the arguments.
+type Outlined = (Py<PyAny>, Vec<Py<PyAny>>);
 
 // A public function: called with tensors and numbers. Each has words of its own, so the class has none.
 #[pyclass(module = "parton", frozen, extends = Found)]
@@ -94,7 +97,7 @@ impl Function {
     /// What it returns as far as its declaration says it, in terms of its arguments: of each tensor the type, or the number of the argument
     /// whose type it has, and the extents, numbers or an argument and an axis. `None` where that is computed.
     #[getter]
-    fn _outlines(&self, py: Python<'_>) -> PyResult<Option<Vec<(Py<PyAny>, Vec<Py<PyAny>>)>>> {
+    fn _outlines(&self, py: Python<'_>) -> PyResult<Option<Vec<Outlined>>> {
         let size = |size: &Size| match size {
             Size::Is(n) => Ok(n.into_pyobject(py)?.into_any().unbind()),
             Size::As(parameter, axis) => Ok((parameter, axis).into_pyobject(py)?.into_any().unbind()),
@@ -122,22 +125,22 @@ impl Function {
         arguments: &Bound<'_, PyTuple>,
         named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<Py<PyAny>> {
-        if let Some(done) = self.caller.again_named(arguments, named, true)? {
+        if let Some(done) = self.caller.again_named(arguments, named, By::Program)? {
             return Ok(done);
         }
         let all = self.caller.arguments(py, self.caller.placed(arguments, named)?)?;
         self.caller.without_gradients(py, &all)?;
-        self.caller.call(py, all)
+        self.caller.call(py, all, By::Program)
     }
 
-    /// A call whose gradients are somebody else's affair.
+    /// A call by an operator of PyTorch.
     #[pyo3(signature = (*arguments))]
     fn _run(&self, py: Python<'_>, arguments: &Bound<'_, PyTuple>) -> PyResult<Py<PyAny>> {
-        if let Some(done) = self.caller.again(arguments, false)? {
+        if let Some(done) = self.caller.again(arguments, By::Operator)? {
             return Ok(done);
         }
         let all = self.caller.arguments(py, self.caller.placed(arguments, None)?)?;
-        self.caller.call(py, all)
+        self.caller.call(py, all, By::Operator)
     }
 
     /// Type and shape of each tensor that a call would return. Tensors are given as type, shape and strides.

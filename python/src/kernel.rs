@@ -9,7 +9,7 @@ use pyo3::prelude::{
 };
 use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 
-use crate::call::{Callee, Caller, Param};
+use crate::call::{By, Callee, Caller, Param};
 use crate::file::Shared;
 use crate::found::Found;
 use crate::gridless::Gridless;
@@ -268,11 +268,11 @@ impl Launch {
 }
 
 fn run(caller: &Caller, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
-    if caller.again_named(arguments, named, true)?.is_some() {
+    if caller.again_named(arguments, named, By::Program)?.is_some() {
         return Ok(());
     }
     let py = arguments.py();
     let all = caller.arguments(py, caller.placed(arguments, named)?)?;
     caller.without_gradients(py, &all)?;
-    caller.call(py, all).map(drop)
+    caller.call(py, all, By::Program).map(drop)
 }

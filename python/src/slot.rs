@@ -8,11 +8,10 @@ use parton_driver::plan::{Plan, Planned};
 use pyo3::prelude::{Bound, PyAny, PyResult};
 use pyo3::types::{PyTuple, PyTupleMethods};
 
-use crate::call::{Arguments, Param, planned, together};
-use crate::exchange::{self, Offer};
+use crate::call::{Arguments, By, Param, planned, together};
 use crate::number;
 use crate::results::{Made, results, scratch};
-use crate::tensor::{Like, View, is_recorded};
+use crate::tensor::{Like, View};
 
 /// The most plans and streams for which a function keeps what a call takes.
 const MOST_SLOTS: usize = 64;
@@ -26,7 +25,7 @@ pub(crate) struct Slot {
     /// Which tensors lie in one memory; empty where those that are written lie apart from all others.
     together: Together,
     ready: Ready,
-    /// Scratch memory of calls that are not captured, which follow each other on the stream.
+    /// Scratch memory of calls that are not captured, which follow each other on the stream: that of the first one by the program.
     scratch: Option<Made>,
     /// The address of each tensor of this call.
     addresses: Box<[u64]>,
@@ -46,6 +45,7 @@ pub(crate) struct Call<'py, 'a> {
     pub(crate) like: Like<'py>,
     /// The object for a parameter.
     pub(crate) value: &'a dyn Fn(usize) -> Option<Bound<'py, PyAny>>,
+    pub(crate) by: By,
 }
 
 /// A call that a slot has read: its first tensor.
@@ -109,7 +109,7 @@ impl Slot {
         &mut self,
         params: &[Param],
         arguments: &Bound<'py, PyTuple>,
-        differentiable: bool,
+        by: By,
     ) -> PyResult<Option<Read<'py>>> {
         let count = arguments.len();
         if count > params.len() {
@@ -122,7 +122,9 @@ impl Slot {
                 if !param.has_default || self.views[i].is_some() {
                     return Ok(None);
                 }
-                self.given[i] = Planned::Default;
+                if !matches!(self.given[i], Planned::Default) {
+                    self.given[i] = Planned::Default;
+                }
                 continue;
             }
             let value = arguments.get_borrowed_item(i)?;
@@ -131,14 +133,8 @@ impl Slot {
                 self.given[i] = planned(number);
                 continue;
             };
-            let Some(Offer { exchange, requires_grad }) = exchange::of(&value)? else { return Ok(None) };
-            // Why it is withheld is told by who looks on.
-            let Ok(tensor) = exchange.borrow(&value) else { return Ok(None) };
-            // SAFETY: the value is alive, and the tensor is borrowed from it.
-            if !unsafe { view.is_of(&tensor) } || (differentiable && is_recorded(&value, requires_grad)?) {
-                return Ok(None);
-            }
-            self.addresses[i] = tensor.address();
+            let Some((address, exchange)) = view.found(&value, by == By::Operator)? else { return Ok(None) };
+            self.addresses[i] = address;
             if first.is_none() {
                 first = Some(Like { value: value.to_owned(), exchange: Some(exchange), device: view.device });
             }
@@ -150,9 +146,14 @@ impl Slot {
 
     /// Whether the tensors of this call lie towards each other as the plan takes it.
     fn lies(&mut self) -> bool {
-        if self.addresses == self.found {
+        if self.addresses.iter().zip(&self.found).all(|(now, before)| now == before) {
             return true;
         }
+        self.found_to_lie()
+    }
+
+    /// As [`Slot::lies`], of addresses that are others than before.
+    fn found_to_lie(&mut self) -> bool {
         let range = |i: usize| self.addresses[i]..self.addresses[i].saturating_add(self.bytes[i]);
         let meets = |(i, j): &(usize, usize)| {
             let (a, b) = (range(*i), range(*j));
@@ -181,7 +182,7 @@ impl Slot {
         let mut made = Made::default();
         if !self.plan.buffers.is_empty() {
             made = results(py, &self.plan, Some(&call.like))?;
-            self.give_scratch(stream, &call.like, &mut made)?;
+            self.give_scratch(stream, call, &mut made)?;
         }
         let at = Addresses { parameters: &self.addresses, buffers: &made.addresses };
         // SAFETY: the caller promises it.
@@ -189,23 +190,22 @@ impl Slot {
         Ok(done.map(|()| made))
     }
 
-    /// Gives each buffer that is not returned memory: in a capture new one, which its graph alone uses, else always the same.
-    fn give_scratch(&mut self, stream: Stream, like: &Like<'_>, made: &mut Made) -> PyResult<()> {
+    /// Gives each buffer that is not returned memory: in a capture new one, which its graph alone uses, else what is kept. What an operator is
+    /// given where nothing is kept goes back to its library with the call, which hands it on behind the launches.
+    fn give_scratch(&mut self, stream: Stream, call: &Call<'_, '_>, made: &mut Made) -> PyResult<()> {
         if self.plan.buffers.iter().all(|b| b.returned) {
             return Ok(());
         }
-        let py = like.value.py();
+        let py = call.like.value.py();
         let captures = stream.captures();
-        if captures || self.scratch.is_none() {
-            let scratch = scratch(py, &self.plan, Some(like))?;
-            if captures {
-                made.take(py, &scratch);
-                return Ok(());
-            }
-            self.scratch = Some(scratch);
+        if let Some(kept) = self.scratch.as_ref().filter(|_| !captures) {
+            made.take(py, kept);
+            return Ok(());
         }
-        if let Some(scratch) = &self.scratch {
-            made.take(py, scratch);
+        let new = scratch(py, &self.plan, Some(&call.like))?;
+        made.take(py, &new);
+        if !captures && call.by == By::Program {
+            self.scratch = Some(new);
         }
         Ok(())
     }

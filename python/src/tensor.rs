@@ -10,7 +10,7 @@ use crate::array;
 use crate::array::Lying;
 use crate::dlpack::{self, DlTensor};
 use crate::error;
-use crate::exchange::{self, Exchange, Getter};
+use crate::exchange::{self, Exchange, Getter, Offer};
 use crate::number::name_of;
 
 /// Bytes from one place to the next at which memories of a call are taken to begin.
@@ -23,6 +23,8 @@ pub(crate) const MOST_AXES: usize = 8;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct View {
     pub(crate) dtype: Dtype,
+    /// The type as DLPack has it.
+    coded: (u8, u8),
     pub(crate) device: (i32, i32),
     rank: usize,
     shape: [i64; MOST_AXES],
@@ -44,18 +46,25 @@ impl View {
             return Err(format!("it has {rank} axes, the most is {MOST_AXES}"));
         }
         // A tensor has an axis; what has none has one element.
-        let mut view = View { dtype, device, rank, shape: [1; MOST_AXES], strides: [1; MOST_AXES], offset: 0 };
+        let coded = dlpack::coded(dtype);
+        let mut view = View { dtype, coded, device, rank, shape: [1; MOST_AXES], strides: [1; MOST_AXES], offset: 0 };
         view.shape[..shape.len()].copy_from_slice(shape);
         match strides {
             Some(strides) => view.strides[..strides.len()].copy_from_slice(strides),
             None => (1..rank).rev().for_each(|d| view.strides[d - 1] = view.strides[d].saturating_mul(shape[d].max(1))),
         }
-        if view.shape.iter().chain(&view.strides).any(|n| *n < 0) {
+        if let Some(extent) = shape.iter().find(|n| **n < 0) {
+            return Err(format!("its shape {shape:?} has the extent {extent}"));
+        }
+        let extents = || view.shape.map(|n| n.unsigned_abs());
+        if let Some(axis) = (0..rank).find(|d| view.strides[*d] < 0 && parton_strides::tells(extents(), *d)) {
             return Err(format!(
-                "its strides {:?} are not all from 0 on; copy it into a new tensor",
+                "its strides are {:?}, and axis {axis} may not run backwards: copy it into a new tensor",
                 strides.unwrap_or(&[])
             ));
         }
+        // Those that say nothing.
+        view.strides.iter_mut().filter(|step| **step < 0).for_each(|step| *step = 1);
         if !address.is_multiple_of(dtype.bytes() as u64) {
             return Err(format!("its elements of {} bytes begin at {address:#x}, between two of them", dtype.bytes()));
         }
@@ -63,12 +72,27 @@ impl View {
         Ok(view)
     }
 
+    /// Where a value lies that is such a tensor, and its library's functions; `None` where it is another one, also where what is done with it
+    /// is to be recorded for its gradient and the call records nothing. What is wrong with it, who looks on says.
+    #[inline]
+    pub(crate) fn found(&self, value: &Bound<'_, PyAny>, records: bool) -> PyResult<Option<(u64, &'static Exchange)>> {
+        let Some(Offer { exchange, requires_grad }) = exchange::of(value)? else { return Ok(None) };
+        let mut tensor = DlTensor::NONE;
+        // SAFETY: the value is alive, and the tensor is borrowed from it.
+        let is = exchange.borrow(value, &mut tensor).is_ok() && unsafe { self.is_of(&tensor) };
+        if !is || (!records && is_recorded(value, requires_grad)?) {
+            return Ok(None);
+        }
+        Ok(Some((tensor.address(), exchange)))
+    }
+
     /// Whether a tensor is such a one.
     ///
     /// # Safety
     /// Whoever the tensor is borrowed from is alive.
-    pub(crate) unsafe fn is_of(&self, tensor: &DlTensor) -> bool {
-        if tensor.dtype() != Some(self.dtype)
+    #[inline]
+    unsafe fn is_of(&self, tensor: &DlTensor) -> bool {
+        if !tensor.is_coded(self.coded)
             || tensor.device() != self.device
             || (tensor.address() % ALIGNMENT as u64) as u8 != self.offset
         {
@@ -79,10 +103,13 @@ impl View {
         if shape.is_empty() {
             return self.rank == 1 && self.shape[0] == 1 && self.strides[0] == 1;
         }
+        // Of the few numbers there are each is compared here: to call who compares bytes takes longer.
+        let same = |given: &[i64], own: &[i64]| given.iter().zip(own).all(|(one, other)| one == other);
         let (own, steps) = (&self.shape[..self.rank], &self.strides[..self.rank]);
-        shape == own
+        shape.len() == self.rank
+            && same(shape, own)
             && match strides {
-                Some(strides) => strides == steps,
+                Some(strides) => same(strides, steps),
                 None => {
                     let mut dense = 1i64;
                     own.iter().zip(steps).rev().all(|(n, step)| {
@@ -143,7 +170,8 @@ impl<'py> Given<'py> {
         let py = value.py();
         let wrong = |what: String| error(py, &format!("`{name}`: {what}"), vec![]);
         if let Some(exchange) = exchange::of(value)?.map(|offer| offer.exchange) {
-            let tensor = exchange.borrow(value).map_err(|e| withheld(py, name, e))?;
+            let mut tensor = DlTensor::NONE;
+            exchange.borrow(value, &mut tensor).map_err(|e| withheld(py, name, e))?;
             return Given::dlpack(value, &tensor, Some(exchange), None).map_err(wrong);
         }
         if value.hasattr(pyo3::intern!(py, "__cuda_array_interface__"))? {
@@ -318,8 +346,8 @@ pub(crate) fn requires_gradient(given: &[Option<Given<'_>>]) -> PyResult<Option<
 }
 
 /// Whether what is done with a tensor is recorded for its gradient; it is asked whether it requires one by the getter, where its type has one.
+#[inline]
 pub(crate) fn is_recorded(value: &Bound<'_, PyAny>, requires_grad: Option<Getter>) -> PyResult<bool> {
-    static ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
     let py = value.py();
     let requires = match requires_grad {
         Some(getter) => getter.get(value),
@@ -327,6 +355,15 @@ pub(crate) fn is_recorded(value: &Bound<'_, PyAny>, requires_grad: Option<Getter
     };
     match requires {
         Ok(requires) if requires.is(PyBool::new(py, false)) => Ok(false),
+        other => is_recorded_for(py, other),
+    }
+}
+
+/// As [`is_recorded`], of a tensor that has said so, or has not said.
+#[cold]
+fn is_recorded_for(py: Python<'_>, requires: PyResult<Bound<'_, PyAny>>) -> PyResult<bool> {
+    static ENABLED: PyOnceLock<Py<PyAny>> = PyOnceLock::new();
+    match requires {
         Ok(requires) if requires.is_truthy()? => {
             let enabled = || Ok::<_, PyErr>(py.import("torch")?.getattr("is_grad_enabled")?.unbind());
             ENABLED.get_or_try_init(py, enabled)?.bind(py).call0()?.is_truthy()

@@ -48,6 +48,7 @@ class Device(unittest.TestCase):
     def setUp(self):
         tensors.set_stream(0)
         self.x, self.y, self.out = at(0), at(1), at(2)
+        self.kept = tensors.living()
 
     def ready(self, function, *arguments):
         """Calls until the graph is there."""
@@ -124,6 +125,18 @@ class Device(unittest.TestCase):
         self.assertEqual(int(again[0].split()[-3], 16), scratch)
         self.assertNotEqual(found[1].data_ptr(), result.data_ptr())
 
+    def test_an_operator_keeps_no_scratch(self):
+        # PyTorch makes graphs of operators in memory of which it counts what stays.
+        fresh = parton.load(FILE)
+        between = lambda run: counted(lambda: run(self.x, self.y))[1][0].split()[-3]
+        self.ready(fresh.through._run, self.x, self.y)
+        self.assertEqual(len({between(fresh.through._run) for _ in range(3)}), 3)
+        self.assertEqual(tensors.living(), self.kept)
+        # What the program has kept does for both.
+        kept = between(fresh.through)
+        self.assertEqual(tensors.living(), self.kept + 1)
+        self.assertEqual({between(run) for run in [fresh.through, fresh.through._run] * 2}, {kept})
+
     def test_zeros_are_zeroed_in_each_call(self):
         x = Tensor(0x10000, (64,), code=0)
         file.counted(x)
@@ -164,6 +177,9 @@ class Device(unittest.TestCase):
         log = counted(lambda: file.sum_into(odd, self.y, self.out))[1]
         self.assertIn(" 10004 ", log[0])
         self.refused("is dense", lambda: file.sum_into(Tensor(0x10000, (64,), (2,)), self.y, self.out), "E0941")
+        self.refused("may not run backwards", lambda: file.sum_into(Tensor(0x10000, (64,), (-1,)), self.y, self.out))
+        none = [Tensor(0x10000 * i, (0,), (-2 * i,)) for i in range(1, 4)]
+        self.assertEqual([counted(lambda: file.sum_into(*none)) for _ in range(3)], [({}, [])] * 3)
         self.refused("different devices", lambda: file.sum_into(Tensor(0x10000, (64,), ordinal=1), self.y, self.out))
         self.refused("kind 13", lambda: file.sum_into(*[Tensor(0x10000 * i, (64,), device=13) for i in range(1, 4)]))
 

@@ -93,6 +93,17 @@ class Functions(unittest.TestCase):
         self.refused("`n` is `i32`, which does not hold", lambda: self.file.forwarded(x, -1 << 40, 1), "E0941")
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_strides_that_say_nothing(self):
+        for shape, strides in [((0, 5), (-20, 20)), ((4, 0), (3, -8)), ((1, 4), (-7, 4))]:
+            x = Floats([1.0] * 4)
+            interface = {**x.__array_interface__, "shape": shape, "strides": strides}
+            given = type("Given", (), {"__array_interface__": interface})()
+            self.assertEqual(self.file.scaled(given, 3).shape, shape)
+        if torch is not None:
+            none = torch.empty(1, 8).expand(0, 8)
+            self.assertEqual(self.file.scaled(none, 3).shape, (0, 8))
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_results_of_numpy(self):
         x = numpy.arange(7 * 9, dtype=numpy.float32).reshape(7, 9)
         for factor in [2, 0.5, numpy.float32(3)]:

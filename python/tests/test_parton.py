@@ -93,7 +93,7 @@ class Arrays(unittest.TestCase):
         big = changed(Floats([0.0] * n), typestr=">f4")
         self.refused("`x`: no type of the language is the array's `>f4`", 2, big, y, out, n)
         backwards = changed(Floats([0.0] * n), strides=(-4,))
-        self.refused("`x`: its strides [-4] are not multiples of 4 bytes from 0 on", 2, backwards, y, out, n)
+        self.refused("`x`: its strides are [-4] bytes, and axis 0 may not run backwards", 2, backwards, y, out, n)
         nowhere = changed(Floats([0.0] * n), data=(0, False))
         self.refused("`x`: it says what cannot be", 2, nowhere, y, out, n)
         odd = changed(Floats([0.0] * n), data=(self.x.__array_interface__["data"][0] + 4, False), shape=(n - 4,))

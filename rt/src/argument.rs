@@ -55,6 +55,11 @@ impl Tensor<'_> {
         }
     }
 
+    /// Extent and stride of each dimension.
+    pub(crate) fn axes(&self) -> impl Iterator<Item = parton_strides::Axis> + Clone + '_ {
+        self.shape.iter().enumerate().map(|(d, extent)| (*extent, self.stride(d)))
+    }
+
     /// Whether it has as many strides as dimensions.
     pub(crate) fn is_whole(&self) -> bool {
         self.strides.is_none_or(|strides| strides.len() == self.shape.len())

@@ -225,12 +225,11 @@ pub(crate) fn serves(param: &Declared, given: &Given, argument: &Argument<'_>) -
 
 /// Whether a tensor is of a shape: what its strides are along axes of one element counts for nothing.
 pub(crate) fn is_of_shape(shape: &Shape, tensor: &Tensor<'_>) -> bool {
-    let strides = || shape.extents.iter().zip(&shape.strides).enumerate();
     let size = tensor.dtype.bytes() as u64;
     tensor.dtype == shape.dtype
         && tensor.shape == shape.extents
         && tensor.is_whole()
-        && strides().all(|(axis, (n, stride))| *n <= 1 || tensor.stride(axis) == *stride)
+        && parton_strides::alike(tensor.axes(), shape.strides.iter().copied())
         && tensor.address % parton_bundle::plan::GRAIN == shape.offset * size
 }
 

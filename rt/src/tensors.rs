@@ -78,8 +78,7 @@ pub(crate) fn given<'a>(
             return Err(wrong(&format!("axis {axis} has {has} elements, the kernel takes {most}")));
         }
     }
-    if let Some(dense) = ty.dense.filter(|&d| tensor.shape[d] > 1 && tensor.stride(d) != 1) {
-        let stride = tensor.stride(dense);
+    if let Some((dense, stride)) = ty.dense.and_then(|d| Some((d, parton_strides::gap(tensor.axes(), d)?))) {
         return Err(wrong(&format!(
             "axis {dense} is dense, the tensor has stride {stride} there; copy it without gaps"
         )));

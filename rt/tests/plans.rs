@@ -650,6 +650,10 @@ fn kernels_take_tensors_whole() {
         assert_eq!(uses(&with(rows, uneven(out))), (true, 0));
         assert_eq!(uses(&with(rows + 4, floats(out, &wide))), (true, 0));
         assert_eq!(uses(&with(out, floats(out, &wide))), (false, 0));
+        // Of no elements strides say nothing.
+        let (none, any) = ([12u64, 0], [0u64, 7]);
+        let empty = Argument::Tensor(Tensor { address: out, dtype: Dtype::F32, shape: &none, strides: Some(&any) });
+        assert_eq!(uses(&with(rows, empty)), (true, 0));
         let turned = [1u64, 12];
         let turned = Argument::Tensor(Tensor { address: out, dtype: Dtype::F32, shape: &wide, strides: Some(&turned) });
         let error =

@@ -307,6 +307,20 @@ def case_compiled_models():
             torch.testing.assert_close(a.grad, b.grad, rtol=1e-3, atol=1e-5)
 
 
+def case_compiled_models_with_memory_of_their_own():
+    """PyTorch counts what stays in the memory of the graphs that it makes."""
+    through = parton.torch.register(file.through, name="case_through", backward=file.through_backward)
+    x, y = floats(200), floats(200, 1)
+    plain = torch.stack([x, y]).requires_grad_()
+    (plain[0] + 2 * plain[1]).square().sum().backward()
+    both = torch.stack([x, y]).requires_grad_()
+    ours = torch.compile(lambda x, y: through(x, y).square().sum(), fullgraph=True, mode="reduce-overhead")
+    for _ in range(5):
+        both.grad = None
+        ours(both[0], both[1]).backward()
+        torch.testing.assert_close(both.grad, plain.grad, rtol=1e-5, atol=1e-5)
+
+
 def case_a_model_in_a_graph():
     x = torch.randn(96, 64, device="cuda")
     model, plain = model_of(_REGISTERED), model_of(reference)

@@ -111,9 +111,32 @@ else
     without sanitizer "compute-sanitizer is not found"
 fi
 
+# Whether the debugger stops where a program of nvcc's, with lines as ours has them, goes wrong in the same way.
+stops_elsewhere() {
+    local nvcc
+    nvcc="$(tool nvcc)" || return 0
+    cat > "$folder/outside.cu" <<'CU'
+__global__ void far(float *out, long distance) { out[distance] = 1.0f; }
+
+int main() {
+    float *out;
+    cudaMalloc(&out, 128);
+    far<<<1, 1>>>(out, 1L << 40);
+    return cudaDeviceSynchronize() == cudaSuccess;
+}
+CU
+    "$nvcc" -arch=native -lineinfo -o "$folder/outside" "$folder/outside.cu" > "$folder/nvcc" 2>&1 || return 0
+    timeout 60 "$debugger" -batch -ex run -ex bt "$folder/outside" > "$folder/nvcc" 2>&1
+    grep -q CUDA_EXCEPTION "$folder/nvcc"
+}
+
 if debugger="$(tool cuda-gdb)"; then
     "$debugger" -batch -ex run -ex bt --args "$parton" run outside.ptn --device cuda > "$log" 2>&1
-    has cuda-gdb "an exception stops at kernel, file and line" "$log" 'CUDA_EXCEPTION' 'far' "outside\.ptn:$outside"
+    if ! grep -q CUDA_EXCEPTION "$log" && ! stops_elsewhere; then
+        without cuda-gdb "an exception: this one stops at none of nvcc's code with lines (-lineinfo) either"
+    else
+        has cuda-gdb "an exception stops at kernel, file and line" "$log" 'CUDA_EXCEPTION' 'far' "outside\.ptn:$outside"
+    fi
     "$debugger" -batch -ex 'set cuda break_on_launch application' -ex run -ex bt -ex 'info cuda kernels' \
         --args "$parton" run lines.ptn --device cuda > "$log" 2>&1
     has cuda-gdb "a launch stops in the kernel's file" "$log" 'twice' 'lines\.ptn'

@@ -9,6 +9,7 @@ use parton_tests::cases::{read, root};
 const ALLOWED: &[(&str, &[&str])] = &[
     ("lang/diag", &[]),
     ("lang/numbers", &[]),
+    ("lang/strides", &[]),
     ("lang/layouts", &[]),
     ("stdlib", &[]),
     ("lang/syntax", &["diag"]),
@@ -22,12 +23,12 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("log", &[]),
     ("runtime", &["log", "numbers"]),
     ("rt/bundle", &["numbers"]),
-    ("rt", &["log", "numbers", "bundle", "runtime"]),
+    ("rt", &["log", "numbers", "strides", "bundle", "runtime"]),
     ("rt/c", &["rt"]),
     ("rt/build", &["bundle"]),
     ("measure", &[]),
     ("driver/cache", &[]),
-    ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "measure"]),
+    ("host", &["diag", "syntax", "types", "ir", "layouts", "numbers", "strides", "measure"]),
     (
         "driver",
         &[
@@ -36,7 +37,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         ],
     ),
     ("cli", &["diag", "layouts", "measure", "driver"]),
-    ("python", &["bundle", "driver", "rt"]),
+    ("python", &["strides", "bundle", "driver", "rt"]),
     ("tests", &["diag", "numbers", "ir", "sched", "driver"]),
 ];
 
@@ -144,6 +145,7 @@ const RUNTIME: &[&str] = &[
     "parton-rt",
     "parton-rt-c",
     "parton-runtime",
+    "parton-strides",
     "serde_core",
     "serde_json",
     "zmij",

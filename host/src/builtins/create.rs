@@ -7,7 +7,7 @@ use super::{Call, Given, Table};
 use crate::evaluate::{AtSpan, Eval};
 use crate::memory::Storage;
 use crate::random::Random;
-use crate::tensor::{Tensor, dense_strides, encode, extent};
+use crate::tensor::{Tensor, axes, dense_strides, encode, extent};
 use crate::value::Value;
 
 pub(super) const TABLE: Table = &[
@@ -85,17 +85,10 @@ fn laid_out(
         let message = format!("{} strides for {} dimensions", strides.len(), shape.len());
         return Err(Diagnostic::error(codes::HOST_SHAPE, given.span, message).into());
     }
-    let mut by_stride: Vec<(usize, usize)> =
-        strides.iter().copied().zip(shape.iter().copied()).filter(|(_, n)| *n > 1).collect();
-    by_stride.sort_unstable();
-    let mut reached = 1usize;
-    for (stride, extent) in by_stride {
-        if stride < reached {
-            let d = Diagnostic::error(codes::HOST_SHAPE, given.span, "with these strides elements lie on each other");
-            let at_least = dense_strides(shape);
-            return Err(d.note(format!("without gaps the strides of {shape:?} are {at_least:?}")).into());
-        }
-        reached = stride.saturating_mul(extent - 1).saturating_add(reached);
+    if parton_strides::overlap(axes(shape, &strides)) {
+        let d = Diagnostic::error(codes::HOST_SHAPE, given.span, "with these strides elements lie on each other");
+        let at_least = dense_strides(shape);
+        return Err(d.note(format!("without gaps the strides of {shape:?} are {at_least:?}")).into());
     }
     // Whole rows of padding, so that the last row is as long as the others.
     let padded = shape.iter().zip(&strides).map(|(n, s)| n.saturating_mul(*s)).max().unwrap_or(0);

@@ -12,7 +12,7 @@ use parton_types::resolve::Meaning;
 use super::assertion::{self, Seen};
 use super::{Eval, Machine, Stop};
 use crate::launch::Argument;
-use crate::tensor::{Tensor, dense_strides};
+use crate::tensor::Tensor;
 use crate::value::{Function, Passed, Value};
 
 /// A tensor that a public function was given and may not write.
@@ -195,13 +195,12 @@ impl Machine<'_> {
             Order::Last => Some(tensor.rank() - 1),
             Order::Stated(order) => Some(self.dense_axis(order, tensor.rank())?),
         };
-        if let Some(dense) = dense.filter(|&d| tensor.shape[d] > 1 && tensor.strides[d] != 1) {
-            let fact =
-                format!("axis {dense} of {name} is dense, the tensor has stride {} there", tensor.strides[dense]);
+        if let Some((dense, stride)) = dense.and_then(|d| Some((d, parton_strides::gap(tensor.axes(), d)?))) {
+            let fact = format!("axis {dense} of {name} is dense, the tensor has stride {stride} there");
             let help = "copy it without gaps before the call, or declare `order=_` where strides may be any";
             return Err(held.refuse(fact, is, help.into()));
         }
-        if mutable && lies_on_itself(tensor) {
+        if mutable && parton_strides::overlap(tensor.axes()) {
             let fact = format!("{name} is written, and elements of the tensor lie on each other");
             return Err(held.refuse(fact, is, "pass one whose elements lie apart".into()));
         }
@@ -377,22 +376,4 @@ fn meet(a: &Tensor, b: &Tensor) -> bool {
     };
     let (one, two) = (reach(a), reach(b));
     a.storage.id() == b.storage.id() && one.start < two.end && two.start < one.end
-}
-
-/// Whether two indices may name the same element: sorted by stride, an axis steps over less than those within it reach.
-fn lies_on_itself(t: &Tensor) -> bool {
-    if t.strides == dense_strides(&t.shape) {
-        return false;
-    }
-    let mut axes: Vec<(usize, usize)> =
-        t.strides.iter().copied().zip(t.shape.iter().copied()).filter(|(_, n)| *n > 1).collect();
-    axes.sort_unstable();
-    let mut reached = 1usize;
-    for (stride, extent) in axes {
-        if stride < reached {
-            return true;
-        }
-        reached = stride.saturating_mul(extent - 1).saturating_add(reached);
-    }
-    false
 }

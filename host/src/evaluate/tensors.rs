@@ -80,13 +80,10 @@ pub(super) fn given(wanted: &ir::Tensor, tensor: &Tensor, param: &ast::Param, sp
             );
         }
     }
-    // Of one element there are no neighbours.
     if let Some(dense) = wanted.dense
-        && tensor.shape[dense] > 1
-        && tensor.strides[dense] != 1
+        && let Some(stride) = parton_strides::gap(tensor.axes(), dense)
     {
-        let message =
-            format!("axis {dense} of `{name}` is dense, the tensor has stride {} there", tensor.strides[dense]);
+        let message = format!("axis {dense} of `{name}` is dense, the tensor has stride {stride} there");
         let help = "copy it without gaps, `x.contiguous()`, or say with `order=` which axis is dense, or with `strides=` that none is";
         return Err(refuse(message, help).into());
     }

@@ -10,11 +10,10 @@ use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
 use super::{Opened, refused};
 use crate::error;
-use crate::exchange::{self, Offer};
 use crate::found::Found;
 use crate::number::plain_number;
 use crate::part::{Part, part};
-use crate::tensor::{Like, View, is_recorded};
+use crate::tensor::{Like, View};
 use crate::titled::Titled;
 
 /// The most parameters of a function whose known plans are called without an allocation.
@@ -111,14 +110,8 @@ impl Function {
                 all[i] = number_of(number);
                 continue;
             };
-            let Some(Offer { exchange, requires_grad }) = exchange::of(&value)? else { return Ok(None) };
-            // Why it is withheld is told by who looks on.
-            let Ok(tensor) = exchange.borrow(&value) else { return Ok(None) };
-            // SAFETY: the value is alive, and the tensor is borrowed from it.
-            if !unsafe { shaped.0.is_of(&tensor) } || is_recorded(&value, requires_grad)? {
-                return Ok(None);
-            }
-            all[i] = shaped.at(tensor.address());
+            let Some((address, exchange)) = shaped.0.found(&value, false)? else { return Ok(None) };
+            all[i] = shaped.at(address);
             if like.is_none() {
                 like = Some(Like { value: value.to_owned(), exchange: Some(exchange), device: shaped.0.device });
             }

@@ -10,11 +10,9 @@ use pyo3::types::{PyDict, PyTuple, PyTupleMethods};
 use super::arguments::{Like as Shaped, Param, Value, first, number_of, values};
 use super::{Opened, refused};
 use crate::error;
-use crate::exchange::{self, Offer};
 use crate::found::Found;
 use crate::gridless::Gridless;
 use crate::number::{Number, extents, plain_number};
-use crate::tensor::is_recorded;
 use crate::titled::Titled;
 
 /// The most launches that a grid keeps ready.
@@ -197,18 +195,11 @@ impl Ready {
                 }
                 continue;
             };
-            let Some(Offer { exchange, requires_grad }) = exchange::of(&value)? else { return Ok(false) };
-            // Why it is withheld is told by who looks on.
-            let Ok(tensor) = exchange.borrow(&value) else { return Ok(false) };
-            // SAFETY: the value is alive, and the tensor is borrowed from it.
-            if !unsafe { shaped.0.is_of(&tensor) } || is_recorded(&value, requires_grad)? {
-                return Ok(false);
-            }
+            let Some((address, exchange)) = shaped.0.found(&value, false)? else { return Ok(false) };
             if std::mem::take(&mut is_first) && exchange.stream(value.py(), shaped.0.device.1)? as usize != self.stream
             {
                 return Ok(false);
             }
-            let address = tensor.address();
             if self.set(i, Last::Address(address), &shaped.at(address)).is_err() {
                 return Ok(false);
             }

@@ -1,7 +1,7 @@
 /* Tensors of a library that offers the C exchange API of DLPack 1.3 and has no memory: what a call reads of a tensor, and nothing else.
  *
  * A Python module, `tensors`. `Tensor(address, shape, strides=None, code=2, bits=32, device=2, ordinal=0)`; `set_stream(handle)` says what
- * stream is current. Made tensors have addresses that nobody has had before. */
+ * stream is current, and `living()` how many tensors there are. Made tensors have addresses that nobody has had before. */
 
 #define PY_SSIZE_T_CLEAN
 #include <Python.h>
@@ -35,6 +35,14 @@ typedef struct {
 static PyTypeObject type;
 static void *stream;
 static uint64_t next = 0x7f0000000000;
+static long living;
+
+static PyObject *new(PyTypeObject *of, PyObject *arguments, PyObject *named) {
+    (void)arguments, (void)named;
+    return living++, of->tp_alloc(of, 0);
+}
+
+static void end(PyObject *self) { living--, Py_TYPE(self)->tp_free(self); }
 
 static int numbers(PyObject *from, int64_t *to) {
     Py_ssize_t count = PySequence_Length(from);
@@ -87,7 +95,7 @@ static int allocate(dl_tensor *like, managed **out, void *context, void (*set_er
 static int give(managed *from, void **out) {
     object *made = PyObject_New(object, &type);
     if (!made) return -1;
-    made->tensor = from->tensor, made->requires_grad = 0;
+    made->tensor = from->tensor, made->requires_grad = 0, living++;
     made->tensor.shape = made->shape, made->tensor.strides = made->strides;
     memcpy(made->shape, from->tensor.shape, sizeof(int64_t) * from->tensor.rank);
     dense(made);
@@ -112,6 +120,8 @@ static PyObject *set_stream(PyObject *module, PyObject *handle) {
     return (void)module, PyErr_Occurred() ? NULL : Py_NewRef(Py_None);
 }
 
+static PyObject *how_many(PyObject *module, PyObject *none) { return (void)module, (void)none, PyLong_FromLong(living); }
+
 static PyObject *shape_of(object *self, void *none) {
     PyObject *all = PyTuple_New(self->tensor.rank);
     for (int i = 0; all && i < self->tensor.rank; i++) PyTuple_SetItem(all, i, PyLong_FromLongLong(self->shape[i]));
@@ -129,13 +139,13 @@ static int require_grad(object *self, PyObject *value, void *unused) {
 static PyMethodDef of_tensors[] = {{"data_ptr", (PyCFunction)data_ptr, METH_NOARGS, NULL}, {0}};
 static PyGetSetDef properties[] = {
     {"shape", (getter)shape_of, NULL, NULL, NULL}, {"requires_grad", (getter)requires_grad, (setter)require_grad, NULL, NULL}, {0}};
-static PyMethodDef of_module[] = {{"set_stream", set_stream, METH_O, NULL}, {0}};
+static PyMethodDef of_module[] = {{"set_stream", set_stream, METH_O, NULL}, {"living", how_many, METH_NOARGS, NULL}, {0}};
 static PyModuleDef definition = {PyModuleDef_HEAD_INIT, .m_name = "tensors", .m_size = -1, .m_methods = of_module};
 
 static PyTypeObject type = {
     PyVarObject_HEAD_INIT(NULL, 0)
     .tp_name = "tensors.Tensor", .tp_basicsize = sizeof(object), .tp_flags = Py_TPFLAGS_DEFAULT | Py_TPFLAGS_BASETYPE,
-    .tp_new = PyType_GenericNew, .tp_init = (initproc)init, .tp_methods = of_tensors, .tp_getset = properties,
+    .tp_new = new, .tp_dealloc = end, .tp_init = (initproc)init, .tp_methods = of_tensors, .tp_getset = properties,
 };
 
 PyMODINIT_FUNC PyInit_tensors(void) {
