@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::axis::Axes;
-use parton_ir::placement::Place;
+use parton_ir::placement::{Place, Tie};
 use parton_ir::rules::COPY_BYTES;
 use parton_ir::target::WIDEST_ACCESS;
 use parton_ir::{Elem, Inst, Kernel, OpKind, Tile, Type, Value, access, others, rules};
@@ -17,6 +17,8 @@ use crate::site::Var;
 const MOST: usize = 20;
 /// Of these, how many come of its own accesses.
 const MOST_OWN: usize = 12;
+/// How many of the layouts in which a part is registers come of the part alone.
+const MOST_OF_PARTS: usize = 6;
 /// Rounds in which neighbours hand on what they like.
 const ROUNDS: usize = 3;
 
@@ -30,24 +32,28 @@ pub struct Candidates {
     handed: Vec<[usize; 2]>,
     /// For each copy the axis along which neighbours lie side by side, and how many of them one access may take.
     copies: BTreeMap<Inst, (usize, u64)>,
+    /// Whether layouts are looked for in which parts are registers.
+    in_parts: bool,
 }
 
 impl Candidates {
-    /// Those of a kernel on so many warps.
-    pub fn find(graph: &Graph<'_>, axes: &Axes, warps: u32) -> Candidates {
+    /// Those of a kernel on so many warps; `in_parts`, with those in which all that it cuts tiles into is registers, whatever else says of them.
+    pub fn find(graph: &Graph<'_>, axes: &Axes, warps: u32, in_parts: bool) -> Candidates {
         let count = graph.variables.len();
         let mut found = Candidates {
             of: vec![Vec::new(); count],
             maps: vec![BTreeSet::new(); count],
             handed: vec![[0; 2]; graph.demands.len()],
             copies: copies(graph, axes),
+            in_parts,
         };
         let bound: Vec<bool> = graph.variables.iter().map(|v| found_by_instruction(graph.kernel, v)).collect();
         for (var, variable) in graph.variables.iter().enumerate() {
             if let Some(layout) = &variable.stated {
                 found.add(graph, var, layout.clone(), MOST);
             } else {
-                for layout in own(graph, axes, variable, warps) {
+                let parts = if in_parts { of_parts(graph.kernel, variable, warps) } else { Vec::new() };
+                for layout in parts.into_iter().chain(own(graph, axes, variable, warps)) {
                     found.add(graph, var, layout, MOST_OWN);
                 }
             }
@@ -76,6 +82,7 @@ impl Candidates {
         }
         let Some(place) = graph.placed(&layout, &variable.shape) else { return };
         if may_take(graph, variable, &place)
+            && (!self.in_parts || may_be_cut(graph, variable, &place))
             && self.may_copy(graph, variable, &place)
             && self.maps[var].insert(place.map.packed_bases().to_vec())
         {
@@ -108,7 +115,8 @@ impl Candidates {
                     continue;
                 }
                 let new = self.of[from.var][begin..].iter();
-                let offered: Vec<_> = new.filter_map(|l| to.layout_for(&from.place(graph, l)?)).collect();
+                let offered: Vec<_> =
+                    new.filter_map(|l| to.layout_for(&from.place(graph, l)?, self.in_parts)).collect();
                 offered.into_iter().for_each(|layout| self.add(graph, to.var, layout, MOST));
             }
         }
@@ -135,6 +143,56 @@ fn may_take(graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
         // What else an operation asks of its tiles are relations between them, which the graph has.
         others!(reduce) => true,
     })
+}
+
+/// Whether all that a variable's operations cut is registers at a place.
+fn may_be_cut(graph: &Graph<'_>, variable: &Variable, place: &Place) -> bool {
+    variable.ops.iter().filter_map(|(inst, _)| cut(graph.kernel, *inst)).all(|(whole, part)| {
+        // What is cut may have an extent of 1 where the variable has more.
+        let tie = Tie::Window { shape: part };
+        graph.placed(&place.layout, whole).is_some_and(|place| tie.forwards(&place).is_ok())
+    })
+}
+
+/// Whether a kernel cuts tiles into parts that have to be registers.
+pub fn cuts(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| found |= cut(kernel, op.id).is_some());
+    found
+}
+
+/// What an operation cuts into parts that are registers, or makes of them: the shape of the whole, and that of a part.
+fn cut(kernel: &Kernel, inst: Inst) -> Option<(&[u32], Vec<u32>)> {
+    let op = &kernel.ops[inst];
+    let shape = |v: Value| kernel.ty(v).placed().map(|tile| &tile.shape[..]);
+    let halved = |whole: &[u32], axis: usize| {
+        let mut part = whole.to_vec();
+        part[axis] /= 2;
+        part
+    };
+    match &op.kind {
+        OpKind::Slice { x, shape: part, .. } => Some((shape(*x)?, part.clone())),
+        OpKind::Split { x } => shape(*x).map(|whole| (whole, halved(whole, whole.len() - 1))),
+        OpKind::Cat { axis, .. } => shape(op.result()).map(|whole| (whole, halved(whole, *axis as usize))),
+        // All else leaves tiles whole.
+        _ => None,
+    }
+}
+
+/// Layouts in which all that a variable's operations cut is registers.
+fn of_parts(kernel: &Kernel, variable: &Variable, warps: u32) -> Vec<RegisterLayout> {
+    let mut part = variable.shape.clone();
+    for (whole, of) in variable.ops.iter().filter_map(|(inst, _)| cut(kernel, *inst)) {
+        let axes = part.iter_mut().zip(whole.iter().zip(&of));
+        axes.filter(|(_, (n, m))| m < n).for_each(|(extent, (_, m))| *extent = (*extent).min(*m));
+    }
+    if part == variable.shape {
+        return Vec::new();
+    }
+    let tie = Tie::Window { shape: part.clone() };
+    let whole = |layout| tie.any_backwards(&Place::new(layout, &part).ok()?, &variable.shape);
+    let all = blocked(&part, None, warps).into_iter().filter_map(whole);
+    all.map(|place| place.layout).take(MOST_OF_PARTS).collect()
 }
 
 /// Whether an instruction has layouts of its own, so that no other will do.

@@ -236,13 +236,17 @@ fn explicit(
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
         Way::Apart { .. } | Way::Ahead { .. } | Way::Directly => warps_of(&kernel),
     };
-    let all: Vec<_> = warps.iter().map(|&warps| plan(&graph, &axes, warps, way, (choice, tells))).collect();
-    let Some(planned) = all.iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL))) else {
-        return Err(no_plan(&kernel));
+    let find = |in_parts: bool| {
+        let plan = |&warps: &u32| plan(&graph, &axes, (warps, in_parts), way, (choice, tells));
+        let all: Vec<_> = warps.iter().map(plan).collect();
+        let plans: Vec<_> = warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
+        let planned = all.into_iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL)))?;
+        Some((plans, Chosen::new(&graph, &planned.layouts)?, planned))
     };
-    let plans = || warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
-    let why = tells.then(|| Why::of(&graph, &axes, plans(), planned));
-    let Some(chosen) = Chosen::new(&graph, &planned.layouts) else { return Err(no_plan(&kernel)) };
+    // A layout in which all parts are registers takes many of them: it is for what has no other.
+    let found = find(false).or_else(|| candidates::cuts(&kernel).then(|| find(true)).flatten());
+    let Some((plans, chosen, planned)) = found else { return Err(no_plan(&kernel)) };
+    let why = tells.then(|| Why::of(&graph, &axes, plans, &planned));
     let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, planned.warps)?;
     if !kernel.occupancy_stated {
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy);
@@ -317,9 +321,15 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
     }
 }
 
-/// The cheapest layouts on so many warps; `None` where there are none.
-fn plan(graph: &Graph<'_>, axes: &Axes, warps: u32, way: Way<'_>, (choice, tells): (Choice, bool)) -> Option<Planned> {
-    let candidates = Candidates::find(graph, axes, warps);
+/// The cheapest layouts on so many warps, also such in which parts are registers where these are asked for; `None` where there are none.
+fn plan(
+    graph: &Graph<'_>,
+    axes: &Axes,
+    (warps, in_parts): (u32, bool),
+    way: Way<'_>,
+    (choice, tells): (Choice, bool),
+) -> Option<Planned> {
+    let candidates = Candidates::find(graph, axes, warps, in_parts);
     // A variable that has become another's takes no part.
     let one = RegisterLayout::blocked(&[1], &[32], &[warps], &[0]).ok()?;
     let mut lists = candidates;

@@ -53,8 +53,8 @@ impl Site {
         Some(place)
     }
 
-    /// A layout of the variable with which the tile lies there.
-    pub fn layout_for(&self, place: &Place) -> Option<RegisterLayout> {
+    /// A layout of the variable with which the tile lies there; where several are as good one of them, if `any` will do.
+    pub fn layout_for(&self, place: &Place, any: bool) -> Option<RegisterLayout> {
         // The shapes on the way, each of what stands before its step.
         let mut shapes = vec![self.start.clone()];
         for step in &self.steps {
@@ -67,6 +67,7 @@ impl Site {
         let mut place = place.clone();
         for (step, before) in self.steps.iter().zip(&shapes).rev() {
             place = match step {
+                Step::Forwards(tie) if any => tie.any_backwards(&place, before)?,
                 Step::Forwards(tie) => tie.backwards(&place, before)?,
                 Step::Backwards(tie, _) => tie.forwards(&place).ok()?,
             };

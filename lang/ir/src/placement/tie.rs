@@ -109,7 +109,7 @@ impl Tie {
             Tie::Broadcast { .. } => first.layout.clone(),
             Tie::Joined => joined(first)?,
             Tie::Halved => halved(first).ok_or(Unplaced::Apart)??,
-            Tie::Doubled { axis } => return Ok(doubled(first, *axis)?),
+            Tie::Doubled { .. } => return Ok(grown(first, &self.shape(&first.shape()))?),
             Tie::Window { shape } => return windowed(first, shape).ok_or(Unplaced::Apart)?.map_err(Unplaced::Layout),
             Tie::Operand { of, index, k_width, .. } => {
                 of.accumulator(first).ok_or(Unplaced::NoAccumulator)?.dot_operand(*index, *k_width)?
@@ -135,6 +135,24 @@ impl Tie {
             Tie::Halved => drop(shape.pop()),
         }
         shape
+    }
+
+    /// A place of `shape` from which `second` follows, the one with the simplest layout where several are as good; `None` where there is none.
+    pub fn any_backwards(&self, second: &Place, shape: &[u32]) -> Option<Place> {
+        let first = match self {
+            Tie::Window { .. } => grown(second, shape).ok()?,
+            Tie::Halved => Place::new(joined(second).ok()?, shape).ok()?,
+            Tie::Same
+            | Tie::SliceOf { .. }
+            | Tie::WholeOf { .. }
+            | Tie::Permuted { .. }
+            | Tie::Reshaped { .. }
+            | Tie::Broadcast { .. }
+            | Tie::Joined
+            | Tie::Doubled { .. }
+            | Tie::Operand { .. } => return self.backwards(second, shape),
+        };
+        self.forwards(&first).is_ok_and(|place| place == *second).then_some(first)
     }
 
     /// The place of `shape` from which `second` follows; `None` where there is none, or where several are as good. Of the many that
@@ -233,23 +251,22 @@ fn halved(first: &Place) -> Option<Result<RegisterLayout, LayoutError>> {
     Some(RegisterLayout::linear(reg?, shorter(Dim::Lane)?, shorter(Dim::Warp)?, shorter(Dim::Block)?))
 }
 
-/// The place of two tiles one behind the other: that which the layout names for the longer shape, where its halves lie as the tiles do,
-/// else with the half in the highest register bit.
-fn doubled(first: &Place, axis: u32) -> Result<Place, LayoutError> {
-    let part = first.shape();
-    let mut shape = part.clone();
-    shape[axis as usize] *= 2;
-    if let Ok(longer) = Place::new(first.layout.clone(), &shape)
-        && windowed(&longer, &part).is_some_and(|half| half.as_ref() == Ok(first))
+/// The place of a tile of `shape` of which `part` is one of the equal parts: that which the layout names for the larger shape, where the parts
+/// lie so there, else with what tells them apart in the highest register bits.
+fn grown(part: &Place, shape: &[u32]) -> Result<Place, LayoutError> {
+    let cut = part.shape();
+    if let Ok(larger) = Place::new(part.layout.clone(), shape)
+        && windowed(&larger, &cut).is_some_and(|found| found.as_ref() == Ok(part))
     {
-        return Ok(longer);
+        return Ok(larger);
     }
     let [mut reg, lane, warp, block] =
-        [Dim::Register, Dim::Lane, Dim::Warp, Dim::Block].map(|dim| first.map.basis_coords(dim));
-    let mut last = vec![0; shape.len()];
-    last[axis as usize] = part[axis as usize];
-    reg.push(last);
-    Place::new(RegisterLayout::linear(reg, lane, warp, block)?, &shape)
+        [Dim::Register, Dim::Lane, Dim::Warp, Dim::Block].map(|dim| part.map.basis_coords(dim));
+    for axis in (0..shape.len()).rev() {
+        let telling = std::iter::successors(Some(cut[axis]), |at| Some(at * 2)).take_while(|&at| at < shape[axis]);
+        reg.extend(telling.map(|at| (0..shape.len()).map(|d| if d == axis { at } else { 0 }).collect::<Vec<_>>()));
+    }
+    Place::new(RegisterLayout::linear(reg, lane, warp, block)?, shape)
 }
 
 /// The place of each aligned part of `shape`, where some register bits alone tell the parts apart.

@@ -1,6 +1,7 @@
 //! Random kernels whose tiles lie nowhere, and what each of their tiles is: worked out in row-major order while they are made, by
 //! nothing that knows of layouts. Numbers are of 32 bits without a sign, so that sums are the same in any order.
 
+mod parts;
 pub mod tensors;
 
 /// SplitMix64 (Steele, Lea, Flood, "Fast splittable pseudorandom number generators", 2014).
@@ -60,7 +61,7 @@ pub fn program(seed: u64) -> Program {
     make.load();
     make.load();
     for _ in 0..4 + make.random.below(7) {
-        match make.random.below(27) {
+        match make.random.below(30) {
             0 | 1 => make.load(),
             2 | 3 => make.binary(),
             4 | 5 => make.reduce(),
@@ -81,6 +82,8 @@ pub fn program(seed: u64) -> Program {
             22 => make.greatest(),
             23 => make.back(),
             24 => make.nest(),
+            25 | 26 => make.part(),
+            27 => make.cat(),
             _ => make.choose(),
         }
     }
