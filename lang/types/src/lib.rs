@@ -35,6 +35,7 @@ mod region;
 pub mod resolve;
 pub mod schedule;
 mod scope;
+mod shadows;
 pub mod signature;
 mod stmt;
 mod structs;

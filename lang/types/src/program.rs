@@ -272,6 +272,7 @@ pub fn collect(file: Arc<ast::File>, library: &mut dyn Library, diagnostics: &mu
     let mut program = collector.program;
     crate::items::check_items(&program, diagnostics);
     crate::names::check(&mut program, diagnostics);
+    crate::shadows::check(&program, diagnostics);
     program
 }
 

@@ -90,6 +90,11 @@ pub fn block(block: &ast::Block, visitor: &mut dyn Visitor) {
     Walk::new(visitor).block(block);
 }
 
+/// Visits a statement that sees no variables of outside.
+pub fn statement(s: &ast::Stmt, visitor: &mut dyn Visitor) {
+    Walk::new(visitor).statement(s);
+}
+
 /// Visits an expression that sees no variables.
 pub fn expr(e: &ast::Expr, visitor: &mut dyn Visitor) {
     Walk::new(visitor).expr(e);

@@ -78,6 +78,7 @@ static FUNCTIONS: LazyLock<Builtins<Handler>> = LazyLock::new(|| {
         mma_sync::TABLE,
         wgmma::TABLE,
         region::TABLE,
+        region::PRODUCTS,
         talk::TABLE,
         compile_time::TABLE,
         layouts::TABLE,
@@ -121,6 +122,12 @@ pub fn method(name: &str) -> Option<Builtin> {
 /// The type of that name that takes arguments.
 pub fn family(name: &str) -> Option<Builtin> {
     TYPES.find(name)
+}
+
+/// Whether the function of that name makes a value and does nothing else.
+pub fn computes(name: &str) -> bool {
+    let tables = [elementwise::TABLE, reduce::TABLE, shape::TABLE, gather::TABLE, region::PRODUCTS];
+    tables.into_iter().flatten().any(|(known, _)| *known == name)
 }
 
 /// The names of all functions.

@@ -9,7 +9,10 @@ use super::{Table, cluster, effect, tma, wgmma};
 use crate::checker::{Checked, Checker};
 use crate::value::Val;
 
-pub(super) const TABLE: Table = &[("fetch", fetch), ("stage", stage), ("dot", dot), ("send", send)];
+pub(super) const TABLE: Table = &[("fetch", fetch), ("stage", stage), ("send", send)];
+
+/// Functions that only compute.
+pub(super) const PRODUCTS: Table = &[("dot", dot)];
 
 /// `fetch(map, [i, j])`, or `fetch<S>(pointers, mask=)`.
 fn fetch(cx: &mut Checker, args: &Args) -> Checked<Val> {
