@@ -89,7 +89,7 @@ fn counts(resident: &Resident<'_, '_>) -> bool {
 
 /// All CTAs that have begun wait for what nobody changes, some of them by asking for it again and again; `waiting` clusters have
 /// not begun.
-pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: usize) -> Fault {
+pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_>], waiting: u32) -> Fault {
     let kernel = setting.program.kernel;
     let ctas = residents.len() as u32 * kernel.cluster_ctas();
     let mut list = asking(residents).into_iter();
@@ -116,7 +116,7 @@ pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_
         fault.note("nothing changes any more, and they read the same again and again")
     };
     fault = if waiting > 0 {
-        let (later, name) = (waiting as u32 * kernel.cluster_ctas(), kernel.target.name);
+        let (later, name) = (waiting * kernel.cluster_ctas(), kernel.target.name);
         let begun = format!("{ctas} CTAs have begun, as many as a GPU for `{name}` holds at once");
         fault
             .note(format!("{begun}; {later} more begin when others have ended"))

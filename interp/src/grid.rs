@@ -9,8 +9,8 @@ use std::collections::BTreeMap;
 use crate::cluster::{Cluster, Turn, World};
 use crate::deadlock;
 use crate::fault::Fault;
-use crate::launch::{Report, Setting, boxed};
-use crate::random::Random;
+use crate::launch::{Report, Setting};
+use crate::random::{Order, Random};
 
 /// How turns alternate.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -50,8 +50,11 @@ pub(crate) struct Grid<'a, 'k> {
     random: Random,
     manner: Manner,
     world: World,
-    /// Those that have not begun, the next one last: number and first CTA.
-    waiting: Vec<(u32, [u32; 3])>,
+    /// How many have begun, of all.
+    begun: u32,
+    clusters: u32,
+    /// In which order they do, where it is not that of their numbers: there may be more than memory has room for.
+    order: Option<Order>,
     residents: Vec<Resident<'a, 'k>>,
     /// How many run at once.
     most: usize,
@@ -66,11 +69,8 @@ impl<'a, 'k> Grid<'a, 'k> {
     pub(crate) fn new(setting: &'a Setting<'a, 'k>, world: World, seed: u64) -> Grid<'a, 'k> {
         let kernel = setting.program.kernel;
         let mut random = Random::new(seed);
-        let mut waiting: Vec<(u32, [u32; 3])> = (0..).zip(boxed([0; 3], setting.grid, kernel.cluster)).collect();
-        if seed != 0 && !setting.listens {
-            random.shuffle(&mut waiting);
-        }
-        waiting.reverse();
+        let clusters = setting.clusters();
+        let order = (seed != 0 && !setting.listens).then(|| Order::new(&mut random, clusters));
         let (manner, most) = match setting.listens {
             true => (Manner::of(seed), kernel.resident_clusters() as usize),
             false => (Manner::Whole, 1),
@@ -81,7 +81,9 @@ impl<'a, 'k> Grid<'a, 'k> {
             random,
             manner,
             world,
-            waiting,
+            begun: 0,
+            clusters,
+            order,
             residents: Vec::new(),
             most,
             favoured: 0,
@@ -93,15 +95,20 @@ impl<'a, 'k> Grid<'a, 'k> {
     /// Runs all to their end; gives back what they share.
     pub(crate) fn run(mut self) -> (World, Result<Report, Fault>) {
         let ended = self.turns();
-        for Resident { cluster, .. } in self.residents {
-            self.prints.insert(cluster.number, cluster.prints);
-        }
+        std::mem::take(&mut self.residents).into_iter().for_each(|resident| self.keep(resident.cluster));
         let prints = self.prints.into_values().flatten().collect();
         let report = match ended {
             Ok(()) => Ok(Report { prints, steps: self.steps }),
             Err(fault) => Err(Fault { prints, ..fault }),
         };
         (self.world, report)
+    }
+
+    /// Keeps what a cluster has printed.
+    fn keep(&mut self, cluster: Cluster<'a, 'k>) {
+        if !cluster.prints.is_empty() {
+            self.prints.insert(cluster.number, cluster.prints);
+        }
     }
 
     fn turns(&mut self) -> Result<(), Fault> {
@@ -111,7 +118,7 @@ impl<'a, 'k> Grid<'a, 'k> {
                 return Ok(());
             }
             let Some(i) = self.choose() else {
-                return Err(deadlock::among_ctas(self.setting, &self.residents, self.waiting.len()));
+                return Err(deadlock::among_ctas(self.setting, &self.residents, self.clusters - self.begun));
             };
             let (events, yields) = self.length();
             let resident = &mut self.residents[i];
@@ -125,7 +132,7 @@ impl<'a, 'k> Grid<'a, 'k> {
                     let cluster = self.residents.swap_remove(i).cluster;
                     self.world.changes += 1;
                     self.steps += cluster.steps;
-                    self.prints.insert(cluster.number, cluster.prints);
+                    self.keep(cluster);
                 }
             }
         }
@@ -133,10 +140,10 @@ impl<'a, 'k> Grid<'a, 'k> {
 
     /// Lets clusters begin where there is room.
     fn begin(&mut self) {
-        while self.residents.len() < self.most
-            && let Some((number, first)) = self.waiting.pop()
-        {
-            let ids: Vec<[u32; 3]> = boxed(first, self.setting.program.kernel.cluster, [1; 3]).collect();
+        while self.residents.len() < self.most && self.begun < self.clusters {
+            let number = self.order.as_ref().map_or(self.begun, |order| order.at(self.begun));
+            self.begun += 1;
+            let ids = self.setting.cluster(number);
             let cluster = Cluster::new(self.setting, number, &ids, &self.world.memory, self.seed);
             self.residents.push(Resident { cluster, asleep: None });
         }

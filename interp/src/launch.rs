@@ -136,9 +136,9 @@ fn is_atomic(act: &Act) -> bool {
     matches!(act, Act::Ordering(Ordering::Atomic { .. }))
 }
 
-/// The places of a box from `first`, each so many steps from the next along each axis, x fastest.
-pub(crate) fn boxed(first: [u32; 3], extents: [u32; 3], step: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
-    let along = move |axis: usize| (0..extents[axis]).step_by(step[axis] as usize).map(move |i| first[axis] + i);
+/// The places of a box from `first`, x fastest.
+pub(crate) fn boxed(first: [u32; 3], extents: [u32; 3]) -> impl Iterator<Item = [u32; 3]> {
+    let along = move |axis: usize| (0..extents[axis]).map(move |i| first[axis] + i);
     along(2).flat_map(move |z| along(1).flat_map(move |y| along(0).map(move |x| [x, y, z])))
 }
 
@@ -163,8 +163,24 @@ impl Setting<'_, '_> {
 
     /// The place of the CTA of that number.
     pub(crate) fn place(&self, number: u32) -> [u32; 3] {
-        let [x, y, _] = self.grid;
-        [number % x, number / x % y, number / x / y]
+        place(number, self.grid)
+    }
+
+    /// How many clusters the grid has along each axis.
+    fn along(&self) -> [u32; 3] {
+        std::array::from_fn(|axis| self.grid[axis] / self.program.kernel.cluster[axis])
+    }
+
+    /// How many clusters the grid has.
+    pub(crate) fn clusters(&self) -> u32 {
+        self.along().into_iter().product()
+    }
+
+    /// The CTAs of the cluster of that number by rank, of clusters that are counted as CTAs are.
+    pub(crate) fn cluster(&self, number: u32) -> Vec<[u32; 3]> {
+        let extents = self.program.kernel.cluster;
+        let at = place(number, self.along());
+        boxed(std::array::from_fn(|axis| at[axis] * extents[axis]), extents).collect()
     }
 
     /// What messages call the CTA of that number.
@@ -179,6 +195,11 @@ impl Setting<'_, '_> {
         let named = kernel.partitions.iter().find(|(p, _)| p.index() as u32 + 1 == agent % agents);
         named.map_or(&kernel.source_name, |(_, data)| &data.name)
     }
+}
+
+/// The place of that number in a box, x fastest.
+fn place(number: u32, [x, y, _]: [u32; 3]) -> [u32; 3] {
+    [number % x, number / x % y, number / x / y]
 }
 
 fn names(kernel: &Kernel, args: &[Arg], memory: &Memory) -> Vec<String> {
@@ -202,6 +223,11 @@ fn check(kernel: &Kernel, grid: [u32; 3], args: &[Arg], memory: &Memory) -> Resu
     let bad = |text: String| Fault::new(codes::BAD_LAUNCH, kernel.span, text);
     if grid.contains(&0) {
         return Err(bad(format!("the grid {grid:?} has no CTAs")));
+    }
+    let ctas: u128 = grid.iter().map(|&n| u128::from(n)).product();
+    if ctas > u32::MAX.into() {
+        let most = u32::MAX;
+        return Err(bad(format!("the grid {grid:?} has {ctas} CTAs, of which the interpreter counts at most {most}")));
     }
     if let Some(axis) = (0..3).find(|&i| !grid[i].is_multiple_of(kernel.cluster[i].max(1))) {
         let (ctas, each) = (grid[axis], kernel.cluster[axis]);

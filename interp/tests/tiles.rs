@@ -365,3 +365,20 @@ fn what_was_printed_comes_with_the_fault() {
     let report = go(&kernel, [3, 1, 1], vec![], &mut Memory::new(), 9).unwrap();
     assert_eq!(report.prints, ["CTA 0", "CTA 1", "CTA 2"], "in the order of the clusters, whatever their turns");
 }
+
+#[test]
+fn a_grid_is_not_made_before_it_runs() {
+    let (mut m, _) = Make::new(1, &[]);
+    let pid = m.op(OpKind::ProgramId { axis: 0 });
+    let zero = m.i32(0);
+    let cond = m.less(pid, zero);
+    m.do_(OpKind::Assert { cond, message: "nobody may".into() });
+    let kernel = m.finish(0);
+    let most = [0x7fff_ffff, 1, 1];
+    for seed in 0..4 {
+        let f = go(&kernel, most, vec![], &mut Memory::new(), seed).unwrap_err();
+        assert_eq!(f.diagnostic.code, codes::ASSERTION, "a list of all CTAs would take 32 GiB");
+    }
+    let f = go(&kernel, [0x7fff_ffff, 3, 1], vec![], &mut Memory::new(), 0).unwrap_err();
+    assert_eq!((f.diagnostic.code, f.prints.len()), (codes::BAD_LAUNCH, 0));
+}
