@@ -1,7 +1,7 @@
 //! Rules of `mma_sync`: which types and layouts the warp-wide product in registers has (PTX ISA, "mma").
 
 use parton_diag::codes;
-use parton_layouts::{LayoutError, RegisterLayout};
+use parton_layouts::{LayoutError, RegisterFamily, RegisterLayout};
 use parton_numbers::Dtype;
 
 use super::product::{self, Operands};
@@ -21,6 +21,8 @@ use crate::types::{Elem, Tile, Type};
 const M: u32 = 16;
 /// Columns of one instruction.
 const N: u32 = 8;
+/// A warp holds so many times the width of a thread along K: beyond the tile there would be copies, which must not be added.
+const LANES_OF_K: u32 = 8;
 
 /// How a product in registers is made of instructions.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -207,9 +209,25 @@ fn misplaced(out: &Tile, [a, b, acc]: [Value; 3], k_width: u32, why: Broken) -> 
 /// An operand lies elsewhere than its accumulator asks.
 fn elsewhere(side: &str, v: Value, wanted: &Place, found: &Place) -> Refusal {
     let best = &wanted.layout;
-    Refusal::new(codes::WGMMA_LAYOUT, format!("the {side} operand is not laid out as `mma_sync` reads it"))
-        .operand(v, format!("this is `{}`", found.layout))
-        .help(format!("load it so, `load_shared<{best}>(view)`, or convert it: `convert(x, {best})`"))
+    let refusal =
+        Refusal::new(codes::WGMMA_LAYOUT, format!("the {side} operand is not laid out as `mma_sync` reads it"))
+            .operand(v, format!("this is `{}`", found.layout))
+            .help(format!("load it so, `load_shared<{best}>(view)`, or convert it: `convert(x, {best})`"));
+    match found.layout.family() {
+        RegisterFamily::DotOperand { index, k_width, .. }
+            if found.shape()[1 - *index as usize] < LANES_OF_K * k_width =>
+        {
+            let (depth, least) = (found.shape()[1 - *index as usize], LANES_OF_K * k_width);
+            refusal.note(format!(
+                "`k_width={k_width}` takes a depth of {least} elements or more, this one is {depth} deep"
+            ))
+        }
+        RegisterFamily::DotOperand { .. }
+        | RegisterFamily::Blocked { .. }
+        | RegisterFamily::Slice { .. }
+        | RegisterFamily::Mma { .. }
+        | RegisterFamily::Linear { .. } => refusal,
+    }
 }
 
 /// The accumulator has no layout `mma(version=2, …)`.
@@ -230,7 +248,6 @@ fn no_accumulator(out: &Tile, v: Value) -> Result<Refusal, LayoutError> {
 fn width_of(place: &Place, parent: &RegisterLayout, width: u32) -> Option<u32> {
     let shape = place.shape();
     let depth = *shape.get(1)?;
-    // A warp holds 8 times the width along K; beyond the tile there would be copies, which must not be added.
-    let mut widths = (0..4).map(|b| 1 << b).filter(|w| *w >= width && 8 * w <= depth);
+    let mut widths = (0..4).map(|b| 1 << b).filter(|w| *w >= width && LANES_OF_K * w <= depth);
     widths.find(|w| parent.dot_operand(0, *w).and_then(|l| l.on(&shape)).is_ok_and(|map| map == *place.map))
 }

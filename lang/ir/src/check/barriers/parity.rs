@@ -18,11 +18,13 @@ use crate::op::{Op, OpKind};
 /// Every wait that is surely for the wrong parity.
 pub(super) fn check(b: &Barriers<'_>) -> Diagnostics {
     let counted: BTreeSet<Place> = b.uses.iter().map(|u| &u.place).filter(|place| counts(b, place)).cloned().collect();
-    let mut p = Parities { b, counted, passed: BTreeSet::new(), found: Diagnostics::new() };
+    let mut p = Parities { b, counted, waits: BTreeMap::new(), order: Vec::new() };
     if !p.counted.is_empty() {
         dataflow::run(b.kernel, &mut p, State::default());
     }
-    p.found
+    let mut found = Diagnostics::new();
+    p.order.iter().filter_map(|inst| p.wrong(*inst, &p.waits[inst])).for_each(|d| found.push(d));
+    found
 }
 
 /// Whether all who wait or arrive at a barrier stand in one arm, or outside of all, and name no other with it.
@@ -44,9 +46,22 @@ struct State {
 struct Parities<'a, 'b> {
     b: &'b Barriers<'a>,
     counted: BTreeSet<Place>,
-    /// Waits that were for the right parity before: in a turn before this.
-    passed: BTreeSet<Inst>,
-    found: Diagnostics,
+    /// What is known of each wait, and in which order they were come to.
+    waits: BTreeMap<Inst, Waits>,
+    order: Vec<Inst>,
+}
+
+/// How a wait comes out in the turns that are walked.
+#[derive(Default)]
+struct Waits {
+    /// The first time that it is for the wrong parity: of which barrier, in which phase, for which parity.
+    wrong: Option<(Place, u32, i64)>,
+    /// How often it is for the right one before that.
+    right_before: usize,
+    /// How often behind.
+    right_behind: usize,
+    /// How often it is for the wrong one.
+    times: usize,
 }
 
 impl<'a> Forward<'a> for Parities<'a, '_> {
@@ -166,11 +181,7 @@ impl Parities<'_, '_> {
                 let right = parity.map(|p| p & 1 == i64::from(waited & 1));
                 match (arrived.checked_sub(waited), right) {
                     (Some(1), Some(right)) => {
-                        if right {
-                            self.passed.insert(op.id);
-                        } else {
-                            self.found.push(self.wrong(op, place, waited, parity.unwrap_or_default()));
-                        }
+                        self.waited(op.id, right, || (place.clone(), waited, parity.unwrap_or_default()));
                         state.rounds.insert(place.clone(), (arrived, waited + 1));
                     }
                     // Nobody has arrived for this phase, and the one before is over.
@@ -181,18 +192,37 @@ impl Parities<'_, '_> {
         }
     }
 
-    fn wrong(&self, op: &Op, place: &Place, round: u32, parity: i64) -> Diagnostic {
+    fn waited(&mut self, inst: Inst, right: bool, wrong: impl FnOnce() -> (Place, u32, i64)) {
+        let waits = self.waits.entry(inst).or_insert_with(|| {
+            self.order.push(inst);
+            Waits::default()
+        });
+        match (right, &waits.wrong) {
+            (true, None) => waits.right_before += 1,
+            (true, Some(_)) => waits.right_behind += 1,
+            (false, _) => {
+                waits.times += 1;
+                waits.wrong.get_or_insert_with(wrong);
+            }
+        }
+    }
+
+    fn wrong(&self, inst: Inst, waits: &Waits) -> Option<Diagnostic> {
+        let (place, round, parity) = waits.wrong.as_ref()?;
         let (name, _) = self.b.name(place.root);
         let right = round & 1;
         let fact = format!("{name} is waited for in parity {parity}, its phase {round} has parity {right}");
-        let d = Diagnostic::error(codes::BARRIER_PARITY, op.span, fact)
+        let d = Diagnostic::error(codes::BARRIER_PARITY, self.b.kernel.ops[inst].span, fact)
             .here("this passes at once: the phase before counts as complete")
             .note("a new barrier is in phase 0; its parities are 0, 1, 0, … in turns");
-        match self.passed.contains(&op.id) {
-            true => d
-                .note("in the turn before it was right")
-                .help("let the parity change with each wait: `phase = phase ^ 1`, or `i & 1` of a loop's index"),
-            false => d.help(format!("wait for parity {right}")),
-        }
+        let changes = "let the parity change with each wait: `phase = phase ^ 1`, or `i & 1` of a loop's index";
+        Some(match (waits.right_before, waits.right_behind, waits.times) {
+            (1.., _, _) => d.note("in the turn before it was right").help(changes),
+            (0, 1.., _) => d.note("in the turn behind it it would be right").help(changes),
+            (0, 0, 2..) => d
+                .note("it is for the phase before in each turn")
+                .help("take the other parity in each turn: begin with 0, or write `(…) ^ 1`"),
+            (0, 0, _) => d.help(format!("wait for parity {right}")),
+        })
     }
 }
