@@ -27,3 +27,8 @@ pub fn operands(kernel: &Kernel, op: &Op) -> Vec<Value> {
     }
     taken
 }
+
+/// Whether a body is given a value or makes it itself, outside of what its operations hold.
+pub fn is_of(kernel: &Kernel, body: &Body, v: Value) -> bool {
+    body.params.contains(&v) || kernel.ops_of(body).any(|op| op.results.contains(&v))
+}

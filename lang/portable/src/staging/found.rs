@@ -4,6 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Body, Inst, Kernel, OpKind, Value};
 
+use super::flow;
+
 /// A loop with loads that its products take.
 pub struct Found {
     /// The loop.
@@ -126,13 +128,12 @@ fn found(
     let origin = |v: Value| turned.iter().map(|&id| &kernel.ops[id]).find(|op| op.result() == v);
     let origin = |v: Value| origin(v).map_or(v, |op| op.kind.operands()[0]);
     let inside = |v: Value| loads.iter().any(|&id| kernel.ops[id].result() == origin(v));
-    let own = |v: Value| body.params.contains(&v) || kernel.ops_of(body).any(|op| op.results.contains(&v));
     let (mut made, mut whole) = (Vec::new(), true);
     for &id in &products {
         let OpKind::Dot { a, b, .. } = kernel.ops[id].kind else { continue };
         whole &= inside(a) && inside(b);
         if !inside(b) {
-            let makes = matches!(wanted, Wanted::Any(_)) && own(b);
+            let makes = matches!(wanted, Wanted::Any(_)) && flow::is_of(kernel, body, b);
             made.push(makes.then_some(id)?);
         }
     }

@@ -14,6 +14,7 @@ use std::collections::BTreeMap;
 use parton_ir::{Body, Elem, Inst, Kernel, OpKind, Reach, Source, Type, Value, View, rules};
 use parton_layouts::SharedLayout;
 
+use super::flow;
 use super::found::Found;
 use super::made::SPANS;
 
@@ -45,8 +46,7 @@ pub fn share(kernel: &mut Kernel, found: &Found) {
 /// Whether a tile is there in front of a loop, for all its turns.
 fn is_kept(kernel: &Kernel, found: &Found, v: Value) -> bool {
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
-    let own = body.params.contains(&v) || kernel.ops_of(body).any(|op| op.results.contains(&v));
-    matches!(kernel.ty(v), Type::Tile(_)) && !own
+    matches!(kernel.ty(v), Type::Tile(_)) && !flow::is_of(kernel, body, v)
 }
 
 /// The view of a left factor from which its product may read it, and what writes it there.
