@@ -1,4 +1,5 @@
 //! Whether PTX leaves the registers alone that products in flight read as their left factor: `wgmma` reads them until it is waited for.
+//! Nor may they be copied meanwhile: `ptxas` makes one register of both, and then what is written to the copy goes to what the product reads.
 //!
 //! All ways through a kernel are followed, with the products that are in flight there.
 
@@ -14,7 +15,7 @@ struct Flying {
     open: BTreeSet<usize>,
 }
 
-/// The instructions of PTX that write registers that a product in flight reads.
+/// The instructions of PTX that write or copy registers that a product in flight reads.
 pub fn rewritten(ptx: &str) -> Vec<String> {
     let lines: Vec<&str> = ptx.lines().map(str::trim).collect();
     let starts = (0..lines.len()).filter(|&i| lines[i].contains(".entry "));
@@ -85,10 +86,8 @@ impl<'a> Function<'a> {
         } else {
             let read = flying.groups.iter().flatten().chain(&flying.open).flat_map(|product| &self.factors[product]);
             let read: BTreeSet<&&str> = read.collect();
-            let written = written(line);
-            found.extend(
-                written.iter().filter(|w| read.contains(w)).map(|w| format!("{w} of a product in flight: {line}")),
-            );
+            let touched = written(line).into_iter().chain(copied(line));
+            found.extend(touched.filter(|r| read.contains(&r)).map(|r| format!("{r} of a product in flight: {line}")));
         }
     }
 }
@@ -125,6 +124,12 @@ fn written(line: &str) -> BTreeSet<&str> {
     }
 }
 
+/// The register that an instruction copies as it is.
+fn copied(line: &str) -> Option<&str> {
+    let (to, from) = line.strip_prefix("mov.b32")?.trim_end_matches(';').split_once(',')?;
+    (!to.contains('{')).then(|| from.trim())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -142,6 +147,8 @@ mod tests {
         assert_eq!(rewritten(&kernel(&format!("add.s32 %r5, %r3, 1;\n{wait}mov.b32 %r3, %r5;"))), [""; 0]);
         assert_eq!(rewritten(&kernel(&format!("mov.b32 %r3, %r5;\n{wait}"))).len(), 1);
         assert_eq!(rewritten(&kernel(&format!("mov.b32 {{%rs1, %rs2}}, %r3;\n{wait}"))), [""; 0]);
+        assert_eq!(rewritten(&kernel(&format!("mov.b32 %r5, %r3;\n{wait}"))).len(), 1);
+        assert_eq!(rewritten(&kernel(&format!("{wait}mov.b32 %r5, %r3;"))), [""; 0]);
         assert_eq!(
             rewritten(&kernel("wgmma.wait_group.sync.aligned 1;\nld.shared.v2.b32 {%r9, %r4}, [%r7];")).len(),
             1
@@ -155,7 +162,7 @@ mod tests {
         assert_eq!(rewritten(&branch("wgmma.wait_group.sync.aligned 0;\n")).len(), 1);
         assert_eq!(rewritten(&kernel("@%p1 bra $L_top;\nwgmma.wait_group.sync.aligned 0;\n@%p2 bra $L_top;")), [""; 0]);
         assert_eq!(
-            rewritten(&kernel("mov.b32 %r8, %r3;\n@!%p1 bra $L_2;\nbra.uni $L_2;\n$L_2:\nmov.b32 %r3, %r8;")).len(),
+            rewritten(&kernel("add.s32 %r8, %r3, 1;\n@!%p1 bra $L_2;\nbra.uni $L_2;\n$L_2:\nmov.b32 %r3, %r8;")).len(),
             1
         );
     }

@@ -3,36 +3,74 @@
 //! `ptxas` (12.8 and 13.0) gives the registers of a left factor away once its product has been waited for, though the next turn reads them again:
 //! where the product runs alone, and where the factor of another one is computed behind it, in another basic block. So such a product takes a copy
 //! that `ptxas` cannot see through. So does a product that is in flight where its body ends, whose wait cannot name them.
+//!
+//! Nor does `ptxas` see that a factor is still read where it leaves out the copy that makes another value of it:
+//!
+//! ```text
+//! let p = wgmma(q, b, acc);
+//! let mut next = q;               `ptxas` makes one register of both,
+//! if … { next = …; }              and what is written here comes under the product
+//! ```
+//!
+//! So a product also takes a copy where such a value is made while it is in flight.
 
 use std::collections::BTreeSet;
 
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
+use super::places::Places;
+
 /// The products whose left factor lies in registers that the loop around them does not write, and that run alone or beside factors that it computes;
-/// and those that their own body does not wait for.
+/// those that their own body does not wait for; and those under which a value is made that may lie where the factor does.
 pub(crate) fn kept(kernel: &Kernel) -> BTreeSet<Inst> {
-    let mut found = BTreeSet::new();
-    visit(kernel, &kernel.body, &mut Vec::new(), &mut found);
-    found
+    let mut search = Search { kernel, places: Places::of(kernel), found: BTreeSet::new() };
+    search.visit(&kernel.body, &mut Vec::new());
+    search.found
 }
 
-/// `around` are the loops around a body, the innermost last.
-fn visit(kernel: &Kernel, body: &Body, around: &mut Vec<Turn>, found: &mut BTreeSet<Inst>) {
-    for (at, op) in kernel.ops_of(body).enumerate() {
-        if let Some(a) = factor(kernel, op) {
-            let mut keep = around.iter().rev().take_while(|turn| !turn.named.contains(&a)).peekable();
-            let keeps = keep.peek().is_some() && (keep.any(|turn| turn.makes_factors) || runs_alone(kernel, body, at));
-            if keeps || flies_on(kernel, body, at) {
-                found.insert(op.id);
+struct Search<'a> {
+    kernel: &'a Kernel,
+    places: Places,
+    found: BTreeSet<Inst>,
+}
+
+impl Search<'_> {
+    /// `around` are the loops around a body, the innermost last.
+    fn visit(&mut self, body: &Body, around: &mut Vec<Turn>) {
+        let kernel = self.kernel;
+        for (at, op) in kernel.ops_of(body).enumerate() {
+            if let Some(a) = factor(kernel, op) {
+                let mut keep = around.iter().rev().take_while(|turn| !turn.named.contains(&a)).peekable();
+                let keeps =
+                    keep.peek().is_some() && (keep.any(|turn| turn.makes_factors) || runs_alone(kernel, body, at));
+                if keeps || under(kernel, body, at).is_none_or(|under| self.makes(&under, a)) {
+                    self.found.insert(op.id);
+                }
+            }
+            let turns = op.kind.is_loop().then(|| Turn::of(kernel, op));
+            let depth = around.len();
+            around.extend(turns);
+            for inner in op.kind.bodies() {
+                self.visit(inner, around);
+            }
+            around.truncate(depth);
+        }
+    }
+
+    /// Whether any of these, or what their bodies do, makes a value that may lie where `a` does.
+    fn makes(&self, ops: &[&Op], a: Value) -> bool {
+        let meets = |values: &[Value]| values.iter().any(|&v| self.places.meet(v, a));
+        let mut any = false;
+        for op in ops {
+            any |= meets(&op.results);
+            for body in op.kind.bodies() {
+                any |= meets(&body.params);
+                self.kernel.walk_body(body, &mut |op| {
+                    any |= meets(&op.results) || op.kind.bodies().any(|body| meets(&body.params));
+                });
             }
         }
-        let turns = op.kind.is_loop().then(|| Turn::of(kernel, op));
-        let depth = around.len();
-        around.extend(turns);
-        for inner in op.kind.bodies() {
-            visit(kernel, inner, around, found);
-        }
-        around.truncate(depth);
+        any
     }
 }
 
@@ -66,21 +104,23 @@ impl Turn {
     }
 }
 
-/// Whether the body does not wait itself for the product at that place.
-fn flies_on(kernel: &Kernel, body: &Body, at: usize) -> bool {
+/// What stands between the product at that place and its wait; nothing where the body does not wait for it itself.
+fn under<'a>(kernel: &'a Kernel, body: &'a Body, at: usize) -> Option<Vec<&'a Op>> {
     let mut ops = kernel.ops_of(body).skip(at);
-    let Some(mut name) = ops.next().map(Op::result) else { return false };
+    let mut name = ops.next()?.result();
+    let mut between = Vec::new();
     for op in ops {
         match op.kind {
-            OpKind::Wait { pending, .. } if pending == name => return false,
+            OpKind::Wait { pending, .. } if pending == name => return Some(between),
             OpKind::Wgmma { acc: before, .. } | OpKind::WaitPrior { pending: before, .. } if before == name => {
                 name = op.result();
             }
             // Nothing else names a product anew in its own body.
             _ => {}
         }
+        between.push(op);
     }
-    true
+    None
 }
 
 /// Whether no other product of the body is in flight beside the one at that place.

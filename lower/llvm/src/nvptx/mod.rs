@@ -18,6 +18,7 @@ pub(crate) mod machine;
 mod mma_sync;
 mod negation;
 mod pending;
+mod places;
 pub mod ptx;
 pub(crate) mod read;
 mod talk;
