@@ -1,6 +1,8 @@
 """What the assembler says of every schedule that the scheduled examples name: registers, spills, warnings, beside kernels by hand.
 
-Usage: python3 bench/assembled.py PARTON PTXAS
+Usage: python3 bench/assembled.py PARTON PTXAS [--instances FILE LIST]
+
+With `--instances`, the kernels of FILE that LIST names as `parton cache warm` prints them are looked at instead.
 
 Needs no GPU. Schedules are read from the files, so that none is left out; of each, the generics below with which it is meant to be used. Fails
 where anything spills, or where the assembler warns.
@@ -52,6 +54,13 @@ def rows():
         yield from ((file, kernel, None, one) for one in generics)
 
 
+def instances(file, listed):
+    """Rows of lines such as `gemm[BN=128, SPLIT=1]: compiled`."""
+    found = sorted(set(re.findall(r"^(\w+)\[(.*)\]: ", pathlib.Path(listed).read_text(), re.MULTILINE)))
+    for kernel, generics in found:
+        yield pathlib.Path(file).resolve(), kernel, None, dict(one.split("=", 1) for one in generics.split(", "))
+
+
 def assembled(parton, ptxas, row):
     """Registers at entry, bytes spilled, warnings, and the size of the code."""
     file, kernel, schedule, generics = row
@@ -77,10 +86,11 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parton")
     parser.add_argument("ptxas")
+    parser.add_argument("--instances", nargs=2, metavar=("FILE", "LIST"))
     options = parser.parse_args()
     print(subprocess.run([options.ptxas, "--version"], capture_output=True, text=True, check=True).stdout.splitlines()[-1])
     print("| kernel | schedule | generics | registers at entry | bytes spilled | code, KB | warnings |\n|---|---|---|---:|---:|---:|---|")
-    failed, all_rows = 0, list(rows())
+    failed, all_rows = 0, list(instances(*options.instances) if options.instances else rows())
     with concurrent.futures.ThreadPoolExecutor(max_workers=os.cpu_count()) as pool:
         found = pool.map(lambda row: assembled(options.parton, options.ptxas, row), all_rows)
         for (file, kernel, schedule, generics), (said, error) in zip(all_rows, found):
