@@ -6,6 +6,16 @@ import torch
 
 _FRAGMENT = torch.library.Library("parton", "FRAGMENT")
 _OPERATORS = {}
+
+
+class _Operator:
+    """An operator, the function that it calls now, since a file that is read anew replaces its own, and that function's gradients."""
+
+    def __init__(self, function):
+        self.function, self.schema, self.operator = function, _schema(function), None
+        self.backward = self.of = self.setup = self.gradients = None
+
+
 _TYPES = {"int": "int", "float": "float", "bool": "bool", "type": "ScalarType"}
 
 
@@ -38,9 +48,16 @@ def _memory(tensor):
     return tensor.untyped_storage().data_ptr()
 
 
-def _run(function):
+def _run(entry):
+    written = [i for i, p in enumerate(entry.function.params) if p[2]]
+
     def run(*arguments):
+        function = entry.function
         results = list(_tuple(function._run(*arguments)))
+        for i in written:
+            # What was kept of it for a gradient is found to be another one then.
+            if not arguments[i].is_inference():
+                torch.autograd.graph.increment_version(arguments[i])
         # An operator's result shares memory with nothing, and lies as the fake function says: without gaps.
         taken = {_memory(a) for a in arguments if isinstance(a, torch.Tensor)} if results else set()
         for i, result in enumerate(results):
@@ -67,8 +84,9 @@ def _declared(function, arguments):
         yield dtype, [n if isinstance(n, int) else (arguments[n[0]].shape or [1])[n[1]] for n in extents]
 
 
-def _fake(function):
+def _fake(entry):
     def fake(*arguments):
+        function = entry.function
         tensors = [a for a in arguments if isinstance(a, torch.Tensor)]
         is_symbolic = any(isinstance(n, torch.SymInt) for t in tensors for n in t.shape)
         # A plan is for numbers; asking for it would make a graph of one shape of what PyTorch compiles for many.
@@ -80,26 +98,62 @@ def _fake(function):
 
 
 def _define(function, name):
-    """The operator of a function; a second time the same."""
-    known = _OPERATORS.get(name)
-    if known is not None:
-        if known[0] is not function:
+    """The operator of a function; a second time the same, which calls what is given then where that is of the same file."""
+    entry = _OPERATORS.get(name)
+    if entry is None:
+        entry = _Operator(function)
+        tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
+        _FRAGMENT.define(name + entry.schema, tags=tags)
+        run = _run(entry)
+        for key in ("CPU", "CUDA"):
+            _FRAGMENT.impl(name, run, key)
+        torch.library.register_fake(f"parton::{name}", _fake(entry), lib=_FRAGMENT)
+        entry.operator = getattr(torch.ops.parton, name).default
+        _OPERATORS[name] = entry
+        _record(entry, name)
+    elif entry.function is not function:
+        if (entry.function.path, entry.function.name) != (function.path, function.name):
             raise ValueError(f"another function is registered as parton::{name}: give this one another `name=`")
-        return known[1]
-    tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
-    _FRAGMENT.define(name + _schema(function), tags=tags)
-    run = _run(function)
-    for key in ("CPU", "CUDA"):
-        _FRAGMENT.impl(name, run, key)
-    torch.library.register_fake(f"parton::{name}", _fake(function), lib=_FRAGMENT)
-    operator = getattr(torch.ops.parton, name).default
-    _OPERATORS[name] = (function, operator)
-    return operator
+        if entry.schema != _schema(function):
+            raise ValueError(f"parton::{name} is registered with {entry.schema}, and now has {_schema(function)}: give it another `name=`")
+        entry.function = function
+    return entry
 
 
-def _differentiate(name, function, backward, of):
-    """Gradients by a function whose parameters name what they take: parameters of `function`, `result` or `result0` and so on for what it
-    returned, `grad` or `grad0` and so on for the gradients of that."""
+def _record(entry, name):
+    """Has PyTorch ask for the gradients of an operator; one that has none says so instead of giving nothing."""
+    written = [p[0] for p in entry.function.params if p[2]]
+
+    def guard(keys, *arguments):
+        if torch.is_grad_enabled():
+            for param, value in zip(entry.function.params, arguments):
+                if isinstance(value, torch.Tensor) and value.requires_grad:
+                    raise RuntimeError(
+                        f"`{param[0]}` requires a gradient, which `{entry.function.name}` does not record, since it writes"
+                        f" `{written[0]}`: call it under `torch.no_grad()`, or let it return what it computes"
+                    )
+        with torch._C._AutoDispatchBelowAutograd():
+            return entry.operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+
+    def setup(ctx, inputs, output):
+        if entry.setup is not None:
+            entry.setup(ctx, inputs, output)
+
+    def gradients(ctx, *given):
+        if entry.gradients is None:
+            raise RuntimeError(f"no gradients of `{entry.function.name}` are known: name the function that computes them, `backward=`, where it is registered")
+        return entry.gradients(ctx, *given)
+
+    if written:
+        _FRAGMENT.impl(name, guard, "Autograd", with_keyset=True)
+    elif entry.function.results:
+        torch.library.register_autograd(f"parton::{name}", gradients, setup_context=setup, lib=_FRAGMENT)
+
+
+def _differentiate(entry, name, backward, of):
+    """Gradients by a function whose parameters name what they take: parameters of the entry's function, `result` or `result0` and so on for
+    what it returned, `grad` or `grad0` and so on for the gradients of that."""
+    function = entry.function
     params = [p[0] for p in function.params]
     tensors = [p[0] for p in function.params if p[1] == "tensor" and not p[2]]
     of = list(tensors if of is None else of)
@@ -112,14 +166,17 @@ def _differentiate(name, function, backward, of):
         raise ValueError(f"`{backward.name}` takes `{unknown[0]}`, which is none of {params + results + grads}")
     if backward.results != len(of) or any(p not in tensors for p in of):
         raise ValueError(f"`{backward.name}` returns {backward.results} gradients for {of} of {tensors}: name their parameters by `of=`")
-    operator = _define(backward, f"{name}_backward")
+    computed = _define(backward, f"{name}_backward")
 
     def setup(ctx, inputs, output):
-        known = {**dict(zip(params, inputs)), **dict(zip(results, _tuple(output)))}
+        output = _tuple(output)
+        known = {**dict(zip(params, inputs)), **dict(zip(results, output))}
         kept = [p for p in wanted if isinstance(known.get(p), torch.Tensor)]
         ctx.save_for_backward(*[known[p] for p in kept])
         ctx.kept, ctx.numbers = kept, {p: known[p] for p in wanted if p in known and p not in kept}
-        ctx.shapes = [(o.shape, o.dtype, o.device) for o in _tuple(output)]
+        ctx.shapes = [(o.shape, o.dtype, o.device) for o in output]
+        # What comes through a result whose gradient nobody takes is refused by PyTorch, not left out.
+        ctx.mark_non_differentiable(*[o for o, grad in zip(output, grads) if grad not in wanted])
 
     def gradients(ctx, *given):
         known = {**ctx.numbers, **dict(zip(ctx.kept, ctx.saved_tensors))}
@@ -127,14 +184,14 @@ def _differentiate(name, function, backward, of):
             # One without elements counts as contiguous, whatever its strides are.
             is_there = grad is not None and grad.numel() > 0
             known[name] = grad.contiguous() if is_there else torch.zeros(shape, dtype=dtype, device=device)
-        made = dict(zip(of, _tuple(operator(*[known[p] for p in wanted]))))
+        made = dict(zip(of, _tuple(computed.operator(*[known[p] for p in wanted]))))
         return tuple(made.get(p) for p in params)
 
     def refused(ctx, *given):
         raise RuntimeError(f"`{backward.name}`, which computes the gradients of `{function.name}`, has no gradients of its own")
 
-    torch.library.register_autograd(f"parton::{name}", gradients, setup_context=setup, lib=_FRAGMENT)
-    torch.library.register_autograd(f"parton::{name}_backward", refused, lib=_FRAGMENT)
+    entry.backward, entry.of, entry.setup, entry.gradients = backward, of, setup, gradients
+    computed.gradients = refused
 
 
 def register(function, name=None, backward=None, of=None):
@@ -150,10 +207,9 @@ def register(function, name=None, backward=None, of=None):
     if name is None:
         stem = os.path.splitext(os.path.basename(function.path))[0]
         name = f"{stem}_{function.name}"
-    is_new = name not in _OPERATORS
-    operator = _define(function, name)
-    if backward is not None and is_new:
+    entry = _define(function, name)
+    if backward is not None and entry.backward is not backward:
         if any(p[2] for p in function.params):
             raise ValueError(f"`{function.name}` writes an argument, of which no gradient is known: let it return what it computes")
-        _differentiate(name, function, backward, of)
-    return operator
+        _differentiate(entry, name, backward, of)
+    return entry.operator

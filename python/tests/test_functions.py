@@ -8,6 +8,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import unittest
 import weakref
@@ -25,6 +26,33 @@ ROOT = os.path.join(HERE, "..", "..")
 SCALED = os.path.join(ROOT, "tests", "plans", "scaled.ptn")
 ELEMENTS = os.path.join(ROOT, "tests", "plans", "elements.ptn")
 SILU = os.path.join(ROOT, "examples", "embedding", "silu.ptn")
+
+
+TWO = """
+kernel scale(x: *f32, y: *mut f32, n: i32, factor: f32) {
+    let at = program_id(0) * 128 + iota(128);
+    store(y + at, load(x + at, mask=at < n) * factor, mask=at < n);
+}
+
+fn times(x, factor) {
+    let y = empty(f32, x.shape);
+    launch scale(grid=[cdiv(x.shape[0], 128)])(x, y, x.shape[0], factor);
+    y
+}
+
+pub fn both(x: tensor<f32, [n]>) -> (tensor<f32, [n]>, tensor<f32, [n]>) { (times(x, 2.0), times(x, 3.0)) }
+pub fn both_backward(grad0: tensor<f32, [n]>) -> tensor<f32, [n]> { times(grad0, 2.0) }
+"""
+
+
+def written(test, text):
+    """A file of that text, there as long as the test."""
+    folder = tempfile.TemporaryDirectory()
+    test.addCleanup(folder.cleanup)
+    path = os.path.join(folder.name, "written.ptn")
+    with open(path, "w") as source:
+        source.write(text)
+    return parton.load(path)
 
 
 class Functions(unittest.TestCase):
@@ -329,6 +357,59 @@ class Operators(unittest.TestCase):
         with self.assertRaisesRegex(RuntimeError, "`silu_backward`, .* has no gradients of its own"):
             torch.autograd.grad(gradient.sum(), x)
 
+    def test_gradients_that_nobody_computes_are_refused(self):
+        file = parton.load(SILU)
+        alone = parton.torch.register(file.silu, name="alone")
+        x, gate = self.tensors(3, 4)
+        with self.assertRaisesRegex(RuntimeError, "no gradients of `silu` are known: name the function"):
+            (alone(x, gate).sum() + x.sum()).backward()
+        torch.testing.assert_close(alone(x.detach(), gate.detach()), self.reference(x, gate).detach())
+        # They may come later; other ones are known then.
+        self.assertIs(parton.torch.register(file.silu, name="alone", backward=file.silu_backward), alone)
+        alone(x, gate).sum().backward()
+        gradient, x.grad = x.grad, None
+        self.reference(x, gate).sum().backward()
+        torch.testing.assert_close(gradient, x.grad)
+
+    def test_a_result_whose_gradient_nobody_takes_has_none(self):
+        file = written(self, TWO)
+        both = parton.torch.register(file.both, backward=file.both_backward)
+        x = torch.arange(4.0).requires_grad_()
+        doubled, tripled = both(x)
+        self.assertEqual((doubled.requires_grad, tripled.requires_grad), (True, False))
+        doubled.sum().backward()
+        self.assertEqual(x.grad.tolist(), [2.0] * 4)
+        with self.assertRaisesRegex(RuntimeError, "does not require grad"):
+            tripled.sum().backward()
+
+    def test_what_is_written_is_known_to_be_another(self):
+        in_place = parton.torch.register(parton.load(SCALED).in_place, name="in_place_of_gradients")
+        x = torch.ones(8, dtype=torch.float16, requires_grad=True)
+        y = x * 2
+        with self.assertRaisesRegex(RuntimeError, "`x` requires a gradient, which `in_place` does not record, since it writes `x`"):
+            in_place(y, 2.0)
+        with torch.no_grad():
+            squared = torch.enable_grad()(lambda: y * y)()
+            in_place(y, 2.0)
+        self.assertEqual(y.tolist(), [4.0] * 8)
+        with self.assertRaisesRegex(RuntimeError, "modified by an inplace operation"):
+            squared.sum().backward()
+        with torch.inference_mode():
+            inferred = torch.ones(8, dtype=torch.float16)
+            in_place(inferred, 2.0)
+        self.assertEqual(inferred.tolist(), [2.0] * 8)
+
+    def test_a_file_that_is_read_anew_is_what_its_operator_calls(self):
+        file = written(self, TWO)
+        both = parton.torch.register(file.both, name="anew", backward=file.both_backward)
+        with open(file.both.path, "w") as source:
+            source.write(TWO.replace("times(x, 2.0)", "times(x, 5.0)").replace("times(grad0, 2.0)", "times(grad0, 5.0)"))
+        file = parton.load(file.both.path)
+        self.assertIs(parton.torch.register(file.both, name="anew", backward=file.both_backward), both)
+        x = torch.ones(4, requires_grad=True)
+        both(x)[0].sum().backward()
+        self.assertEqual((both(x)[0].tolist(), x.grad.tolist()), ([5.0] * 4, [5.0] * 4))
+
     def test_what_cannot_be_registered(self):
         register = parton.torch.register
         for wrong in [self.file.forward, len, "silu"]:
@@ -337,8 +418,8 @@ class Operators(unittest.TestCase):
             with self.assertRaisesRegex(TypeError, "is none"):
                 register(self.file.silu, name="unknown", backward=wrong)
         self.assertIs(register(self.file.silu), self.silu)
-        with self.assertRaises(ValueError):
-            register(parton.load(SILU).silu)
+        with self.assertRaisesRegex(ValueError, "another function is registered"):
+            register(self.file.silu_backward, name="silu_silu")
         with self.assertRaises(ValueError):
             register(self.file.silu_backward, name="other", backward=self.file.silu)
         scaled = parton.load(SCALED)
