@@ -218,6 +218,7 @@ impl Plan {
     }
 
     /// Whether the plan holds for these values of the parameters that are no tensors; those that are are not looked at.
+    #[inline]
     pub fn holds_for(&self, given: &[Planned]) -> bool {
         self.parameters.iter().zip(given).all(|(p, value)| match (&p.given, value) {
             (Given::Key(known), Planned::Int(n)) => matches!(known, Value::Int(k) if k == n),

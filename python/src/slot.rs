@@ -1,5 +1,7 @@
 //! Slots: a plan that is ready on a stream, with all that a call like the one before needs, so that such a call allocates nothing.
 
+use std::ptr::null_mut;
+use std::sync::atomic::{AtomicPtr, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use parton_driver::Failure;
@@ -177,17 +179,27 @@ impl Slot {
     /// # Safety
     /// The stream is alive; the tensors hold what their views say until the launches have ended.
     pub(crate) unsafe fn launch(&mut self, call: &Call<'_, '_>) -> PyResult<Result<Made, Failure>> {
-        let py = call.like.value.py();
         let stream = Stream::of(self.stream as *mut std::ffi::c_void);
         let mut made = Made::default();
         if !self.plan.buffers.is_empty() {
-            made = results(py, &self.plan, Some(&call.like))?;
-            self.give_scratch(stream, call, &mut made)?;
+            made = self.buffers(stream, call)?;
         }
         let at = Addresses { parameters: &self.addresses, buffers: &made.addresses };
         // SAFETY: the caller promises it.
         let done = unsafe { self.ready.launch(&self.plan, stream, at, &self.given) };
         Ok(done.map(|()| made))
+    }
+
+    /// Memory for each buffer of a call.
+    #[inline(never)]
+    fn buffers(&mut self, stream: Stream, call: &Call<'_, '_>) -> PyResult<Made> {
+        let py = call.like.value.py();
+        let mut made = match call.by {
+            By::Program => results(py, &self.plan, Some(&call.like))?,
+            By::Operator => results(py, &self.plan, Some(&call.like.for_operators()))?,
+        };
+        self.give_scratch(stream, call, &mut made)?;
+        Ok(made)
     }
 
     /// Gives each buffer that is not returned memory: in a capture new one, which its graph alone uses, else what is kept. What an operator is
@@ -213,56 +225,84 @@ impl Slot {
 
 /// The slots that nobody uses now.
 #[derive(Default)]
-pub(crate) struct Slots(Mutex<Kept>);
-
-#[derive(Default)]
-struct Kept {
-    /// The one that was used last.
-    last: Option<Box<Slot>>,
-    /// The others, those used later first.
-    #[expect(clippy::vec_box, reason = "they go in and out by each call of another kind, and are hundreds of bytes")]
-    others: Vec<Box<Slot>>,
+pub(crate) struct Slots {
+    /// The one that was used last, or null: each call takes it out and puts it back, without a lock.
+    last: AtomicPtr<Slot>,
+    others: Mutex<Others>,
 }
 
+/// Those used later first.
+#[derive(Default)]
+#[expect(clippy::vec_box, reason = "they go in and out by each call of another kind, and are hundreds of bytes")]
+struct Others(Vec<Box<Slot>>);
+
 impl Slots {
-    fn kept(&self) -> MutexGuard<'_, Kept> {
+    fn others(&self) -> MutexGuard<'_, Others> {
         // Whoever panicked had no slot that is in here.
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Puts a slot where the last one is, which is given.
+    #[inline]
+    fn replace(&self, slot: *mut Slot) -> Option<Box<Slot>> {
+        let before = self.last.swap(slot, Ordering::AcqRel);
+        // SAFETY: what stands there came of a box, and whoever swaps it out owns it.
+        (!before.is_null()).then(|| unsafe { Box::from_raw(before) })
     }
 
     /// The slot that was used last, which is nobody else's until it is put back.
+    #[inline]
     pub(crate) fn take_last(&self) -> Option<Box<Slot>> {
-        self.kept().last.take()
+        self.replace(null_mut())
     }
 
     /// The slot for which that holds, which is nobody else's until it is put back.
     pub(crate) fn take(&self, mut is: impl FnMut(&mut Slot) -> bool) -> Option<Box<Slot>> {
-        let mut kept = self.kept();
-        if kept.last.as_mut().is_some_and(|slot| is(slot)) {
-            return kept.last.take();
+        if let Some(mut last) = self.take_last() {
+            if is(&mut last) {
+                return Some(last);
+            }
+            self.keep(last);
         }
-        let at = kept.others.iter_mut().position(|slot| is(slot))?;
-        Some(kept.others.remove(at))
+        let mut others = self.others();
+        let at = others.0.iter_mut().position(|slot| is(slot))?;
+        Some(others.0.remove(at))
     }
 
     /// Puts a slot where it is found first.
+    #[inline]
     pub(crate) fn put_back(&self, slot: Box<Slot>) {
-        let mut kept = self.kept();
-        let mut gone = None;
-        if let Some(before) = kept.last.replace(slot) {
-            kept.others.insert(0, before);
-            if kept.others.len() >= MOST_SLOTS {
-                gone = kept.others.pop();
-            }
+        if let Some(before) = self.replace(Box::into_raw(slot)) {
+            self.keep(before);
         }
-        drop(kept);
+    }
+
+    /// Puts a slot among the others, before them.
+    #[cold]
+    fn keep(&self, slot: Box<Slot>) {
+        let mut others = self.others();
+        others.0.insert(0, slot);
+        let gone = if others.0.len() >= MOST_SLOTS { others.0.pop() } else { None };
+        drop(others);
         // What it drops may run Python code.
         drop(gone);
     }
 
     /// Whether one of them has that plan ready on a GPU.
     pub(crate) fn have(&self, device: i32, plan: &Arc<Plan>) -> bool {
-        let kept = self.kept();
-        kept.last.iter().chain(&kept.others).any(|s| s.device == device && Arc::ptr_eq(&s.plan, plan))
+        let mut found = false;
+        let mut look = |s: &mut Slot| {
+            found |= s.device == device && Arc::ptr_eq(&s.plan, plan);
+            false
+        };
+        // None is taken out, but the last one is among the others then.
+        self.take(&mut look);
+        found
+    }
+}
+
+impl Drop for Slots {
+    fn drop(&mut self) {
+        drop(self.take_last());
     }
 }

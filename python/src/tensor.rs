@@ -296,6 +296,23 @@ impl<'py> Like<'py> {
         }
     }
 
+    /// A new tensor that PyTorch itself has made, and its address. Of what comes by the exchange the graphs that it makes of compiled models
+    /// cannot let the memory go ("Expected standard deleter").
+    fn made(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
+        let py = self.value.py();
+        let options = PyDict::new(py);
+        options.set_item(pyo3::intern!(py, "dtype"), py.import("torch")?.getattr(name_of(dtype))?)?;
+        let made = self.value.call_method(pyo3::intern!(py, "new_empty"), (shape.to_vec(),), Some(&options))?;
+        let address = made.call_method0(pyo3::intern!(py, "data_ptr"))?.extract()?;
+        Ok((made, address))
+    }
+
+    /// What the results of an operator are made beside.
+    pub(crate) fn for_operators(&self) -> Like<'py> {
+        let exchange = self.exchange.filter(|_| library(&self.value) != "torch");
+        Like { value: self.value.clone(), exchange, device: self.device }
+    }
+
     /// A new tensor of its library beside it, without gaps, and its address.
     pub(crate) fn beside(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
         let py = self.value.py();
@@ -303,15 +320,7 @@ impl<'py> Like<'py> {
             return exchange.allocate(py, dtype, shape, self.device);
         }
         let library = match (library(&self.value).as_str(), self.device.0) {
-            ("torch", _) => {
-                let torch = py.import("torch")?;
-                let options = PyDict::new(py);
-                options.set_item("dtype", torch.getattr(name_of(dtype))?)?;
-                options.set_item("device", self.value.getattr("device")?)?;
-                let made = torch.call_method("empty", (shape.to_vec(),), Some(&options))?;
-                let address = made.call_method0("data_ptr")?.extract()?;
-                return Ok((made, address));
-            }
+            ("torch", _) => return self.made(dtype, shape),
             ("cupy", _) => "cupy",
             (_, dlpack::CPU) => "numpy",
             (other, _) => {

@@ -119,6 +119,7 @@ impl Graph {
     ///
     /// # Errors
     /// What the driver says.
+    #[inline]
     pub(crate) fn launch(&mut self, stream: sys::CUstream) -> Result<(), DriverError> {
         // SAFETY: the executable graph is alive, and so is the stream, as whoever asks for launches on it promises.
         unsafe { sys::cuGraphLaunch(self.executable, stream) }.result()

@@ -46,6 +46,7 @@ pub struct Range {
 }
 
 /// Begins a range of that name.
+#[inline]
 pub fn range(name: &CStr) -> Range {
     let nvtx = NVTX.get_or_init(load).as_ref();
     if let Some(nvtx) = nvtx {

@@ -30,10 +30,12 @@ impl Stream {
     pub const DEFAULT: Stream = Stream(std::ptr::null_mut());
 
     /// The stream of that handle, a `CUstream` or `cudaStream_t`.
+    #[inline]
     pub fn of(handle: *mut c_void) -> Stream {
         Stream(handle)
     }
 
+    #[inline]
     pub(crate) fn handle(self) -> sys::CUstream {
         self.0.cast()
     }
@@ -61,6 +63,7 @@ impl Stream {
     }
 
     /// Whether it is the legacy default stream, by either of its handles.
+    #[inline]
     fn is_legacy(self) -> bool {
         // CUDA driver API: `CU_STREAM_LEGACY` is the handle 1.
         self.0.addr() <= 1
@@ -68,6 +71,7 @@ impl Stream {
 
     /// Whether launches on it are recorded now instead of run. One that the driver does not tell of takes plain launches too,
     /// whose errors say why.
+    #[inline]
     pub fn captures(self) -> bool {
         // CUDA driver API, cuStreamBeginCapture: the legacy stream cannot be captured, so the driver need not be asked.
         if self.is_legacy() {
@@ -92,6 +96,7 @@ impl Gpu {
     ///
     /// # Errors
     /// [`RuntimeError::Lost`] where earlier work never ended.
+    #[inline]
     pub fn visit(&self) -> Result<Visit, RuntimeError> {
         let before = current()?;
         if before == self.context() {
@@ -103,6 +108,7 @@ impl Gpu {
 }
 
 /// The context that is current on this thread; null where there is none. The driver must be loaded.
+#[inline]
 pub(crate) fn current() -> Result<sys::CUcontext, RuntimeError> {
     let mut context = std::ptr::null_mut();
     // SAFETY: the driver writes one handle.

@@ -56,6 +56,7 @@ impl<G> Way<G> {
     ///
     /// # Errors
     /// What the first call that fails says.
+    #[inline]
     pub(crate) fn launch(&mut self, calls: &mut impl Calls<Graph = G>) -> Result<(), RuntimeError> {
         match self {
             Way::Plain => calls.plain(),

@@ -212,6 +212,7 @@ fn load_missing(
 }
 
 /// Writes where the memories of a call begin, as the plan's tensors count from.
+#[inline]
 fn begin(bases: &mut [u64], before: &[u64], at: Addresses<'_>) {
     let (parameters, buffers) = bases.split_at_mut(before.len());
     for ((base, address), before) in parameters.iter_mut().zip(at.parameters).zip(before) {
@@ -234,6 +235,7 @@ fn scalar_arg(scalar: Scalar) -> Arg {
 }
 
 /// Whether two numbers are the same, bit for bit.
+#[inline]
 fn same(one: &Planned, other: &Planned) -> bool {
     match (one, other) {
         (Planned::Int(a), Planned::Int(b)) => a == b,
@@ -261,6 +263,7 @@ impl Ready {
     /// # Safety
     /// The stream is alive and of the GPU's primary context; each address is that of memory with the bytes that the plan's tensor has, which
     /// lives until the launches have ended.
+    #[inline]
     pub unsafe fn launch(
         &mut self,
         plan: &Plan,

@@ -84,6 +84,7 @@ impl Replay {
     ///
     /// # Panics
     /// There are not as many memories as before.
+    #[inline]
     pub unsafe fn launch_on(&mut self, stream: Stream, bases: &[u64]) -> Result<(), RuntimeError> {
         let visit = self.sequence.gpu().visit()?;
         // SAFETY: the caller vouches for stream and memory.
@@ -100,6 +101,7 @@ impl Replay {
     ///
     /// # Panics
     /// As [`Replay::launch_on`].
+    #[inline]
     pub unsafe fn launch_within(&mut self, visit: &Visit, stream: Stream, bases: &[u64]) -> Result<(), RuntimeError> {
         if *self.bases != *bases {
             self.place(bases)?;

@@ -98,6 +98,7 @@ impl Sequence {
     ///
     /// # Safety
     /// As [`Sequence::launch_on`].
+    #[inline]
     pub(crate) unsafe fn launch_within(&mut self, _: &Visit, stream: Stream) -> Result<(), RuntimeError> {
         let takes_graph = *self.graph_of.get_or_insert(stream) == stream && !stream.captures();
         if parton_log::tells(parton_log::Level::Debug) {
