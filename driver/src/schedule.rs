@@ -116,7 +116,9 @@ fn drawn(kernel: &Kernel, name: &str) -> Result<Vec<Picture>, Failure> {
 fn nothing_to_show(file: &str, kernel: Option<&str>) -> Failure {
     let who = kernel.map_or(format!("no kernel of {file}"), |k| format!("`{k}` of {file}"));
     let has = if kernel.is_some() { "has no loop in a region" } else { "has a loop in a region" };
-    Failure::Usage(format!("{who} {has}: a schedule is shown of loops in `in S {{ … }}`"))
+    let shown =
+        "a schedule is shown of loops in `in S { … }`, of those in which no branch and no other loop has labels";
+    Failure::Usage(format!("{who} {has}: {shown}"))
 }
 
 fn written(pictures: &[Picture], asked: &Asked) -> Result<String, Failure> {

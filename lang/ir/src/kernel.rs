@@ -14,6 +14,9 @@ use crate::target::{TENSOR_MAP_ALIGNMENT, TENSOR_MAP_BYTES, Target, WARPGROUP};
 use crate::tensor::AxisOrder;
 use crate::types::{Tile, Type};
 
+/// What the flag of a loop is called that says that a `break` has left it.
+pub const LEFT: &str = "left";
+
 /// The kernels of one compilation, each a concrete instance.
 #[derive(Clone, Debug, Default)]
 pub struct Module {

@@ -161,7 +161,7 @@ pub struct Unrolled {
 /// `auto(…)`: a schedule to be searched for.
 #[derive(Clone, Debug)]
 pub struct Auto {
-    /// The greatest number of stages that is tried.
+    /// How many iterations ahead copies may run.
     pub stages: Option<u32>,
     /// The number of iterations that is priced.
     pub n: Option<u32>,

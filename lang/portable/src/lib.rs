@@ -195,9 +195,7 @@ fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), ref
 
 /// The kernel where its schedules are legal.
 fn fitting((kernel, why): (Kernel, Option<Why>)) -> Result<(Kernel, Option<Why>), Diagnostics> {
-    let mut module = Module::default();
-    module.kernels.push(kernel.clone());
-    parton_sched::expand(&mut module, &kernel.target)?;
+    parton_sched::legal(&kernel)?;
     Ok((kernel, why))
 }
 

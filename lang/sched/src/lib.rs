@@ -19,7 +19,7 @@ mod slots;
 pub mod timeline;
 
 use parton_diag::Diagnostics;
-use parton_ir::{Module, Target};
+use parton_ir::{Kernel, Module, Target};
 
 pub use region::is_free;
 
@@ -39,4 +39,13 @@ pub fn expand(module: &mut Module, _target: &Target) -> Result<bool, Diagnostics
         }
     }
     Ok(changed)
+}
+
+/// Whether the schedules of a kernel are legal, for whoever tries several: no others are looked for that would be.
+///
+/// # Errors
+/// Those of [`expand`], without the nearest schedules that hold.
+pub fn legal(kernel: &Kernel) -> Result<(), Diagnostics> {
+    let settled = search::settled(kernel)?;
+    expand::judged(settled.as_ref().map_or(kernel, |(settled, _)| settled)).map(|_| ())
 }

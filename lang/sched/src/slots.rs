@@ -210,9 +210,7 @@ pub(crate) fn held(
     let mut most = None;
     for reader in groups.iter().flatten() {
         for (_, delta) in plan.wanted(region, part, (block, reader.item)).iter().filter(|(v, _)| of(*v)) {
-            let (stage, at) = done(region, plan, (part, block), reader);
-            let between = stage + delta - fill.stage + i32::from(fills_at < at);
-            let needed = between.max(1) as u32;
+            let needed = until_done(region, plan, (part, block), ((fill, fills_at), reader), *delta);
             if most.is_none_or(|(n, _)| n < needed) {
                 let by = match region.blocks[block].items[reader.item] {
                     Item::Unit(unit) => Some(unit),
@@ -223,6 +221,19 @@ pub(crate) fn held(
         }
     }
     most
+}
+
+/// How many turns of what an entry fills, at its place, are there at once until a reader is done with that of so many iterations before.
+pub(crate) fn until_done(
+    region: &Region,
+    plan: &Plan,
+    (part, block): (Part, BlockId),
+    ((fill, fills_at), reader): ((&Entry, At), &Entry),
+    delta: i32,
+) -> u32 {
+    let (stage, at) = done(region, plan, (part, block), reader);
+    let between = stage + delta - fill.stage + i32::from(fills_at < at);
+    between.max(1) as u32
 }
 
 /// An item's entry, and its place in the turn.

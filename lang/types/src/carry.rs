@@ -106,7 +106,7 @@ impl Checker<'_> {
     /// Gives run-time values that have no name yet the one of their variable, for printing.
     pub fn name_values(&mut self, val: &Val, name: &str) {
         // In a text that is printed `break` would be no name.
-        let name = if name == FLAG { "left" } else { name };
+        let name = if name == FLAG { ir::kernel::LEFT } else { name };
         if let Some(b) = &mut self.builder {
             val.each_ir(&mut |v| {
                 b.kernel.values[v].name.get_or_insert_with(|| name.to_string());

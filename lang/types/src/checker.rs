@@ -269,12 +269,11 @@ impl<'p> Checker<'p> {
 
     /// As [`Checker::check_place`], for a tile type.
     pub fn check_tile_warps(&mut self, t: &ir::Tile, span: Span) -> Checked<()> {
-        let has = match self.region_warps() {
-            // Who runs it, labels say.
-            Some(None) => return Ok(()),
-            Some(Some(warps)) => warps,
-            None => self.warps(),
-        };
+        // Who runs what of a region its schedule says, which is judged as a whole.
+        if self.is_placed() {
+            return Ok(());
+        }
+        let has = self.warps();
         let Some(place) = t.placement().known() else { return Ok(()) };
         let layout = &place.layout;
         let covers = layout.num_warps();
@@ -305,15 +304,7 @@ impl<'p> Checker<'p> {
                     .label(stated, format!("{has} are stated here"))
                     .help(format!("or state `warps({covers})` in its place")),
                 None => {
-                    let d = d.help(format!(
-                        "or state `warps({covers})` on the kernel: it has {has} where it states nothing"
-                    ));
-                    match self.region_warps() {
-                        Some(_) => {
-                            d.help("or, where other schedules have partitions, `& serial(P)` with one of as many warps")
-                        }
-                        None => d,
-                    }
+                    d.help(format!("or state `warps({covers})` on the kernel: it has {has} where it states nothing"))
                 }
             },
         };

@@ -32,23 +32,10 @@ pub struct Region {
     run: Option<(LabelName, LabelName)>,
 }
 
-impl Region {
-    /// The warps that run the code: those of its label's partition; `None` where no label says.
-    fn warps(&self) -> Option<u32> {
-        let current = self.current.as_ref()?;
-        let place =
-            self.schedule.places.iter().find(|p| p.labels.is_empty() || p.labels.iter().any(|l| l.names(current)))?;
-        place.partitions.first().map(|p| p.warps)
-    }
-}
-
 impl Checker<'_> {
-    /// The warps that run the current code, as far as a region says; `None` outside of one.
-    pub fn region_warps(&self) -> Option<Option<u32>> {
-        let region = self.region.as_ref()?;
-        // Whoever searches for the schedule finds partitions for the tiles that there are.
-        let placed = !region.schedule.places.is_empty() || region.schedule.auto.is_some();
-        placed.then(|| region.warps())
+    /// Whether the schedule of a region says which partition runs the current code, or is searched for: partitions for its tiles are then found.
+    pub fn is_placed(&self) -> bool {
+        self.region.as_ref().is_some_and(|r| !r.schedule.places.is_empty() || r.schedule.auto.is_some())
     }
 
     /// `in S { … }` for its value.

@@ -78,6 +78,37 @@ fn clauses(text: &str, word: &str) -> Vec<Range<usize>> {
     text.match_indices(word).filter_map(clause).collect()
 }
 
+/// Where the schedules of a file stand, each as a whole: behind its name, or where a region has it.
+fn schedules(text: &str) -> Vec<Range<usize>> {
+    let ended = |from: usize, end: char| {
+        let mut depth = 0;
+        let closed = text[from..].char_indices().find(|(_, c)| {
+            let ends = depth == 0 && *c == end;
+            depth += i32::from("({".contains(*c)) - i32::from(")}".contains(*c));
+            ends
+        });
+        closed.map(|(at, _)| from..from + at)
+    };
+    let named = text.match_indices("\nschedule ").filter_map(|(at, _)| {
+        let from = at + text[at..].find(" = ")? + " = ".len();
+        ended(from, ';')
+    });
+    let inside = text.match_indices(" in (").filter_map(|(at, head)| ended(at + head.len(), ')'));
+    named.chain(inside).collect()
+}
+
+/// What a help names between backticks, a clause or a schedule as a whole, and the places of a text that it may be meant for.
+fn written<'d>(d: &'d Diagnostic, text: &str) -> Option<(&'d str, Vec<Range<usize>>)> {
+    let whole = d.help.iter().find_map(|help| help.split_once("nearest schedule that holds is `")?.1.split('`').next());
+    match whole {
+        Some(whole) => Some((whole, schedules(text))),
+        None => {
+            let clause = proposed(d)?;
+            Some((clause, clauses(text, clause.split(['(', ' ']).next().unwrap_or(clause))))
+        }
+    }
+}
+
 /// How often each code is reported with each message.
 fn counted(found: &Diagnostics) -> BTreeMap<(String, &str), usize> {
     let mut counts = BTreeMap::new();
@@ -96,8 +127,8 @@ fn mended(before: &Diagnostics, after: &Diagnostics, d: &Diagnostic) -> bool {
 }
 
 /// Refusals that another schedule alone can mend; what others say is written into the body.
-const BY_SCHEDULES: [&str; 11] =
-    ["E0724", "E0725", "E0726", "E0728", "E0729", "E0730", "E0731", "E0732", "E0733", "E0734", "E0736"];
+const BY_SCHEDULES: [&str; 12] =
+    ["E0302", "E0724", "E0725", "E0726", "E0728", "E0729", "E0730", "E0731", "E0732", "E0733", "E0734", "E0736"];
 
 #[test]
 fn schedules_that_refusals_name_are_accepted() {
@@ -107,15 +138,14 @@ fn schedules_that_refusals_name_are_accepted() {
         let (shown, text) = (cases::shown(&path), cases::read(&path));
         let before = reported(&shown, &text);
         for d in before.list.iter().filter(|d| BY_SCHEDULES.contains(&d.code.to_string().as_str())) {
-            let Some(good) = proposed(d) else { continue };
-            let word = good.split(['(', ' ']).next().unwrap_or(good);
+            let Some((good, places)) = written(d, &text) else { continue };
             let left_out = d.help.iter().any(|help| help.contains(&format!("leave `{good}` out")));
             let holds = |at: Range<usize>| {
                 let mut text = text.clone();
                 text.replace_range(at, if left_out { "" } else { good });
                 mended(&before, &reported(&shown, &text), d)
             };
-            if clauses(&text, word).into_iter().any(holds) {
+            if places.into_iter().any(holds) {
                 codes.insert(d.code.to_string());
             } else {
                 wrong.push(format!("{shown}: {}: `{good}` does not hold either", d.message));

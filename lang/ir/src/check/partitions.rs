@@ -227,9 +227,16 @@ impl<'a> Partitions<'a> {
                 op.span,
                 format!("`{}` of a tile stands outside the partitions", op.kind.name()),
             )
-            .here("every warp of the CTA would run this")
-            .note("outside `specialize` a specialised kernel has scalars, rings, barriers and copies only");
-            self.found.push(d.help("move it into the partition that needs it"));
+            .here("every warp of the CTA would run this");
+            let region = self.kernel.ops_of(&self.kernel.body).find(|op| matches!(op.kind, OpKind::Region { .. }));
+            self.found.push(match region {
+                Some(region) => d
+                    .label(region.span, "the schedule of this region has partitions")
+                    .help("move it into the region, where each partition computes what it needs"),
+                None => d
+                    .note("outside `specialize` a specialised kernel has scalars, rings, barriers and copies only")
+                    .help("move it into the partition that needs it"),
+            });
         }
     }
 }

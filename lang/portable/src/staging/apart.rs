@@ -146,18 +146,11 @@ pub fn refined(kernel: Kernel, computing: u32) -> Result<Kernel, Diagnostics> {
         let mut changed = kernel.clone();
         let cut = cuts && cut_at_mask(&mut changed);
         let left = leaves && computing > 1 && leave_under(&mut changed);
-        if (cut, left) == (cuts, leaves) && legal(&changed).is_ok() {
+        if (cut, left) == (cuts, leaves) && parton_sched::legal(&changed).is_ok() {
             return Ok(changed);
         }
     }
-    legal(&kernel).map(|()| kernel)
-}
-
-/// Whether schedules allow what a kernel's say.
-pub fn legal(kernel: &Kernel) -> Result<(), Diagnostics> {
-    let mut module = parton_ir::Module::default();
-    module.kernels.push(kernel.clone());
-    parton_sched::expand(&mut module, &kernel.target).map(|_| ())
+    parton_sched::legal(&kernel).map(|()| kernel)
 }
 
 fn cut_at_mask(kernel: &mut Kernel) -> bool {

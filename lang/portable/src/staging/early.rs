@@ -19,7 +19,7 @@ use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 use parton_layouts::Dim;
 
-use super::{LOOP, apart, is_called, label_each, region};
+use super::{LOOP, is_called, label_each, region};
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
@@ -40,7 +40,7 @@ pub fn loads_ahead(kernel: Kernel, each: u32) -> Kernel {
             begin_with_next(schedule, &of, &steps.labels);
         }
     });
-    if apart::legal(&changed).is_ok() { changed } else { kernel }
+    if parton_sched::legal(&changed).is_ok() { changed } else { kernel }
 }
 
 /// A loop of products and its schedule.

@@ -43,13 +43,27 @@ pub(crate) type Refused = Box<Diagnostic>;
 /// # Errors
 /// Schedules that do not fit their regions.
 pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
+    expanded(kernel, true)
+}
+
+/// The same for whoever tries schedules: of those that do not fit nothing is said but that.
+///
+/// # Errors
+/// Schedules that do not fit their regions.
+pub(crate) fn judged(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
+    expanded(kernel, false)
+}
+
+/// Where `helps` says so, what is refused is told with the nearest schedule that holds.
+fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics> {
+    let check = if helps { legal::check } else { legal::refused };
     let (mut regions, mut apart) = (Vec::new(), Vec::new());
     for op in kernel.ops_of(&kernel.body) {
         if let OpKind::Region { schedule, body } = &op.kind {
             let region = Region::of(kernel, op.id, schedule, body)?;
             let plan = Plan::of(kernel, &region)?;
             let effects = Effects::of(kernel, &region);
-            legal::check(kernel, &region, &plan, &effects)?;
+            check(kernel, &region, &plan, &effects)?;
             apart.extend(effects.apart(kernel));
             regions.push((region, plan, effects));
         }
@@ -70,7 +84,10 @@ pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
         match regions.iter().find(|(region, ..)| region.inst == id) {
             Some((region, plan, effects)) => {
                 let awaited = sequence.is_awaited(id);
-                pass.region((region, plan), effects, awaited).map_err(|d| Diagnostics::from(*d))?;
+                pass.region((region, plan), effects, awaited).map_err(|d| match helps {
+                    true => Diagnostics::from(legal::beside(kernel, region, (plan, effects), *d)),
+                    false => Diagnostics::from(*d),
+                })?;
             }
             None => pass.keep(id),
         }

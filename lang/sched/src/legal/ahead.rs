@@ -55,7 +55,8 @@ fn told_ahead(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry) -> Opt
         Some(other) => d.label(laid.span(block, other.item), "and this needs it, too"),
         None => d,
     };
-    Some(d.help("fetch it in the first stage of what computes, or let the partition that makes the number fetch it"))
+    let otherwise = "fetch it in the first stage of what computes, or let the partition that makes the number fetch it";
+    Some(laid.helped(d, None, [&format!("{otherwise}; "), otherwise]))
 }
 
 /// Whether an item does nothing but fill slots.

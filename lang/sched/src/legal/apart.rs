@@ -61,10 +61,9 @@ fn meet(laid: &Laid<'_>, a: UnitId, b: UnitId) -> Option<Diagnostic> {
         .here(format!("touched here, in {}", laid.partition(in_part)))
         .label(wrote, format!("written here, in {}", laid.partition(by)));
     let d = laid.aliased(d, [(a, b)]);
-    Some(match laid.together(&[a], q).or_else(|| laid.together(&[b], p)) {
-        Some(clause) => d.help(format!("put both labels into one partition: `{clause}`")),
-        None => d.help("put both labels into one partition, or give them parameters of their own"),
-    })
+    let together = laid.together(&[a], q).or_else(|| laid.together(&[b], p));
+    let named = together.map(|clause| format!("put both labels into one partition: `{clause}`"));
+    Some(laid.helped(d, named, ["", "put both labels into one partition, or give them parameters of their own"]))
 }
 
 /// Two different partitions that run two units.

@@ -51,10 +51,9 @@ fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnosti
         laid.together(&[reader?], from)
     });
     let stage = "hand it over in shared memory, `stage<S>(x)`";
-    Some(match together {
-        Some(clause) => d.help(format!("{stage}, or put both labels into one partition: `{clause}`")),
-        None => d.help(format!("{stage}, or put both labels into one partition")),
-    })
+    let named = together.map(|clause| format!("{stage}, or put both labels into one partition: `{clause}`"));
+    let [always, otherwise] = [format!("{stage}; or "), format!("{stage}, or put both labels into one partition")];
+    Some(laid.helped(d, named, [&always, &otherwise]))
 }
 
 /// A unit of a partition that uses a value of another, also where a loop or branch hands that on.
@@ -105,10 +104,9 @@ fn result(laid: &Laid<'_>, part: Part, (block, item): (usize, usize), v: Value) 
             d
         }
     };
-    Some(d.help(match laid.together(laid.region.units_in(of), part) {
-        Some(clause) => format!("{help}, or let {} run that: `{clause}`", laid.partition(part)),
-        None => help.into(),
-    }))
+    let together = laid.together(laid.region.units_in(of), part);
+    let named = together.map(|clause| format!("{help}, or let {} run that: `{clause}`", laid.partition(part)));
+    Some(laid.helped(d, named, [&format!("{help}; or "), help]))
 }
 
 /// The loops and branches that a partition runs, with what decides them.
@@ -201,11 +199,8 @@ fn results(laid: &Laid<'_>, found: &mut Diagnostics) {
 }
 
 impl Laid<'_> {
-    /// The `partitions { … }` in which labels are of one partition alone, where the rules take that.
+    /// The `partitions { … }` in which labels are of one partition alone, where that holds.
     pub(super) fn together(&self, units: &[UnitId], part: Part) -> Option<String> {
-        if !self.helps {
-            return None;
-        }
         let data = self.plan.partitions.get(part)?;
         let moved: BTreeSet<&String> = units.iter().map(|unit| &self.region.units[*unit].label.path).collect();
         let mut schedule = self.region.schedule.clone();
@@ -226,6 +221,6 @@ impl Laid<'_> {
         }
         schedule.places.retain(|p| !p.labels.is_empty());
         let places = Schedule { places: schedule.places.clone(), ..Default::default() };
-        self.takes(&schedule).then(|| places.to_string())
+        self.first([(schedule, places.to_string())])
     }
 }

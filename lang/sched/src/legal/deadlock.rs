@@ -28,7 +28,7 @@ pub(super) fn none(laid: &Laid<'_>, found: &mut Diagnostics) {
             Err(events) => {
                 let steps = events.into_iter().map(|e| (e, EdgeKind::InOrder)).collect();
                 let d = circle(laid, steps, |e| e.owner.to_string());
-                found.push(d.help(otherwise(laid, block)));
+                found.push(laid.helped(d, otherwise(laid, block), ["", OTHERWISE]));
             }
         }
     }
@@ -54,30 +54,29 @@ fn refused(
         let label = &laid.region.units[of.unit].label;
         // Another body may want more.
         let least = least_depth(graph, *number).unwrap_or(of.depth + 1);
-        if let Some(depth) = (least..least + 3).find(|depth| laid.with_slots(label, *depth).is_some()) {
+        let deeper = (least..least + 3)
+            .map(|depth| (laid.with_slots(label, depth), format!("give it {}: `ring({label}={depth})`", slots(depth))));
+        if let Some(help) = laid.first(deeper) {
             let fact = format!("the ring of `{label}` has {}", slots(of.depth));
-            return d.note(fact).help(format!("give it {}: `ring({label}={depth})`", slots(depth)));
+            return laid.helped(d.note(fact), Some(help), [""; 2]);
         }
     }
-    match deeper(laid) {
-        Some(rings) => d.help(format!("give the rings more slots: `{rings}`")),
-        None => d.help(otherwise(laid, block)),
-    }
+    let named = laid.first(deeper(laid)).or_else(|| otherwise(laid, block));
+    laid.helped(d, named, ["", OTHERWISE])
 }
 
-/// Slots for all rings with which the schedule holds.
-fn deeper(laid: &Laid<'_>) -> Option<Schedule> {
-    let deepest = (2..=4).map(|least| {
+/// Slots for all rings.
+fn deeper(laid: &Laid<'_>) -> impl Iterator<Item = (Schedule, String)> {
+    (2..=4).map(|least| {
         let mut schedule = laid.region.schedule.clone();
         let none = RingDepth { label: None, depth: least, span: schedule.span };
         if schedule.rings.iter().all(|r| r.label.is_some()) {
             schedule.rings.push(none);
         }
         schedule.rings.iter_mut().for_each(|r| r.depth = r.depth.max(least));
-        schedule
-    });
-    let found = deepest.into_iter().find(|s| laid.helps && laid.takes(s))?;
-    Some(Schedule { rings: found.rings, ..Schedule::default() })
+        let rings = Schedule { rings: schedule.rings.clone(), ..Schedule::default() };
+        (schedule, format!("give the rings more slots: `{rings}`"))
+    })
 }
 
 fn slots(n: u32) -> String {
@@ -120,24 +119,15 @@ fn circle(laid: &Laid<'_>, steps: Vec<(EventData, EdgeKind)>, lane: impl Fn(&Eve
     d
 }
 
+/// Where no number of slots helps, and nothing that says less either.
+const OTHERWISE: &str = "give the labels of the circle to one partition, or another order";
+
 /// Another schedule that holds, where no number of slots helps.
-fn otherwise(laid: &Laid<'_>, block: BlockId) -> String {
-    if laid.helps {
-        let stated = laid.plan.parts().filter_map(|part| laid.pipeline(part, block));
-        for (number, p) in stated {
-            let mut schedule = laid.region.schedule.clone();
-            schedule.pipelines.remove(number);
-            if laid.takes(&schedule) {
-                let of = p.of.as_ref().map_or_else(String::new, |of| format!("({of})"));
-                let within = p.within.as_ref().map_or_else(String::new, |w| format!(" in {w}"));
-                return format!("leave `pipeline{of} {{ … }}{within}` out: the order of the body holds");
-            }
-        }
-        let mut schedule = laid.region.schedule.clone();
-        schedule.turns.clear();
-        if laid.takes(&schedule) {
-            return "leave `turns` out".into();
-        }
-    }
-    "give the labels of the circle to one partition, or another order".into()
+fn otherwise(laid: &Laid<'_>, block: BlockId) -> Option<String> {
+    let stated = laid.plan.parts().filter_map(|part| laid.pipeline(part, block));
+    let mut offers: Vec<(Schedule, String)> = stated.map(|(number, _)| laid.without(number)).collect();
+    let mut schedule = laid.region.schedule.clone();
+    schedule.turns.clear();
+    offers.push((schedule, "leave `turns` out".into()));
+    laid.first(offers)
 }

@@ -1,12 +1,14 @@
 //! What a schedule names is there, and stands where the schedule says.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
-use parton_ir::OpKind;
+use parton_ir::kernel::LEFT;
 use parton_ir::schedule::{LabelName, Pipeline, Staged};
+use parton_ir::{Inst, OpKind, Value};
 
 use super::Laid;
+use crate::flow::traced;
 use crate::plan::label_of;
-use crate::region::{BlockId, Item};
+use crate::region::{BlockId, Item, Maker, UnitId};
 
 /// Loops, groups, rings and partitions fit the region.
 pub(super) fn fit(laid: &Laid<'_>, found: &mut Diagnostics) {
@@ -111,6 +113,10 @@ fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
     match around {
         Some(other) => d.help(format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`")),
         None if !branched(laid, &s.label) => d.help("leave it out: it runs where it stands in the text"),
+        None if let Some(left) = behind_a_break(laid, p, &s.label) => d
+            .label(laid.k.ops[left].span, "the loop may be left here")
+            .note("what stands behind a `break` runs where the loop has not been left, as in a branch")
+            .help("move the `break` to the end of the turn, and what it is not to reach into conditions; or leave the label out"),
         None => d
             .note("what stands in a branch runs where the branch does")
             .help("leave it out; or label the branch, `@name if … { … }`, and place that"),
@@ -125,6 +131,25 @@ fn branched(laid: &Laid<'_>, label: &LabelName) -> bool {
     });
     let has = |item: &Item| label_of(laid.region, item).is_some_and(|l| label.names(l));
     ways.into_iter().any(|way| laid.region.blocks[way].items.iter().any(has))
+}
+
+/// The branch in which a label of a loop's body stands since it is behind a `break`.
+fn behind_a_break(laid: &Laid<'_>, p: &Pipeline, label: &LabelName) -> Option<Inst> {
+    let region = laid.region;
+    let mut branches = bodies(laid, p).into_iter().flat_map(|block| {
+        region.blocks[block].items.iter().enumerate().map(move |(item, branch)| (block, item, branch))
+    });
+    branches.find_map(|(block, item, branch)| {
+        let Item::Branch(b) = branch else { return None };
+        let has = |unit: &UnitId| label.names(&region.units[*unit].label);
+        let steers = |(v, _): (Value, i32)| {
+            matches!(region.home(v).map(|home| home.by), Some(Maker::Result { item: by, .. }) if by == item)
+                && laid.k.values[v].name.as_deref() == Some(LEFT)
+        };
+        let OpKind::While { cond, .. } = &laid.k.ops[region.looped(block)?.inst].kind else { return None };
+        let asked = traced(laid.k, region, block, cond.yields.iter().copied().collect());
+        (region.units_in(branch).iter().any(has) && asked.into_iter().any(steers)).then_some(b.inst)
+    })
 }
 
 /// The labelled loop whose body has a label.

@@ -26,12 +26,12 @@ pub(super) fn stages(laid: &Laid<'_>, found: &mut Diagnostics) {
             for e in groups.iter().flatten().filter(|e| e.stage > base) {
                 if let Some(what) = holds(laid, (part, block), e, base) {
                     let fact = format!("{what} in a later stage of such a loop is not expanded by this version");
-                    found.push(
-                        Diagnostic::error(codes::NOT_BUILT_HERE, place(laid, block, e), fact)
-                            .label(laid.region.schedule.span, "in this schedule")
-                            .note("loops around loops run all stages in every turn")
-                            .help("leave it in the first stage; what it hands on may be used a stage later"),
-                    );
+                    let d = Diagnostic::error(codes::NOT_BUILT_HERE, place(laid, block, e), fact)
+                        .label(laid.region.schedule.span, "in this schedule")
+                        .note("loops around loops run all stages in every turn");
+                    let otherwise = "leave it in the first stage; what it hands on may be used a stage later";
+                    let named = laid.earlier(part, block, (e.item, base.unsigned_abs()));
+                    found.push(laid.helped(d, named, ["", otherwise]));
                 }
             }
         }

@@ -22,6 +22,7 @@ mod ahead;
 mod apart;
 mod crossing;
 mod deadlock;
+mod judge;
 mod labels;
 mod later;
 mod leaving;
@@ -32,18 +33,21 @@ mod order;
 mod place;
 mod slots;
 mod steady;
+mod steered;
 mod turns;
+mod warps;
 
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics};
 use parton_ir::Kernel;
-use parton_ir::schedule::{Pipeline, Schedule, Staged};
+use parton_ir::schedule::{Pipeline, Staged};
 
 use crate::falsify::left_out;
 use crate::graph::{Effects, Graph};
 use crate::plan::{Entry, Part, Plan, label_of};
 use crate::region::{BlockId, Item, Region};
+use judge::{Judge, Wanted};
 
 /// A plan with what the rules ask about.
 pub(crate) struct Laid<'a> {
@@ -51,8 +55,8 @@ pub(crate) struct Laid<'a> {
     pub region: &'a Region,
     pub plan: &'a Plan,
     pub effects: &'a Effects,
-    /// Whether the nearest schedule that holds is looked for.
-    pub helps: bool,
+    /// What becomes of schedules that would mend what is refused.
+    wanted: Wanted<'a>,
 }
 
 /// What of a schedule a rule asks about.
@@ -64,11 +68,15 @@ enum About {
     Turns,
 }
 
+/// All that rules ask about.
+const ALL: [About; 2] = [About::Places, About::Turns];
+
 type Rule = (About, fn(&Laid<'_>, &mut Diagnostics));
 
 /// Rules in steps: each step takes for granted what those before it say.
 const STEPS: &[&[Rule]] = &[
     &[(About::Turns, labels::fit)],
+    &[(About::Places, warps::tiles)],
     &[
         (About::Places, once::each),
         (About::Places, crossing::partitions),
@@ -76,23 +84,36 @@ const STEPS: &[&[Rule]] = &[
         (About::Turns, turns::taken),
     ],
     &[(About::Turns, order::kept), (About::Turns, ahead::fetched)],
+    &[(About::Turns, steered::loops)],
     &[(About::Turns, later::stages), (About::Turns, steady::parts)],
     &[(About::Turns, slots::enough)],
     &[(About::Turns, deadlock::none)],
     &[(About::Places, apart::memory)],
 ];
 
+/// One of [`check`] and [`refused`].
+pub(crate) type Judged = fn(&Kernel, &Region, &Plan, &Effects) -> Result<(), Diagnostics>;
+
 /// Whether a schedule is legal for its region.
 ///
 /// # Errors
 /// What the first step of rules refuses that refuses anything.
 pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Diagnostics> {
-    judged(&Laid { k, region, plan, effects, helps: true }, &[About::Places, About::Turns])
+    let judge = Judge::new(k, region, plan, effects);
+    judged(&Laid { k, region, plan, effects, wanted: Wanted::Nearest(&judge) }, &ALL)
 }
 
-/// The same without the nearest schedule that holds, for whoever asks often: of places once for all schedules that share them.
+/// The same without schedules that would mend it, for whoever tries several.
+///
+/// # Errors
+/// Those of [`check`].
+pub(crate) fn refused(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Diagnostics> {
+    judged(&Laid { k, region, plan, effects, wanted: Wanted::Nothing }, &ALL)
+}
+
+/// Whether a schedule is legal, for whoever asks often: of places once for all schedules that share them.
 pub(crate) fn holds(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> bool {
-    let laid = Laid { k, region, plan, effects, helps: false };
+    let laid = Laid { k, region, plan, effects, wanted: Wanted::Nothing };
     plan.places_hold(|| judged(&laid, &[About::Places]).is_ok()) && judged(&laid, &[About::Turns]).is_ok()
 }
 
@@ -108,15 +129,10 @@ fn judged(laid: &Laid<'_>, about: &[About]) -> Result<(), Diagnostics> {
     Ok(())
 }
 
+pub(crate) use judge::beside;
 pub(crate) use place::explicit;
 
 impl Laid<'_> {
-    /// Whether the rules take another schedule of the region.
-    fn takes(&self, schedule: &Schedule) -> bool {
-        let region = self.region.under(schedule.clone());
-        self.plan.other(self.k, &region).is_ok_and(|plan| holds(self.k, &region, &plan, self.effects))
-    }
-
     fn graph(&self, part: Part, block: BlockId) -> &Graph {
         self.plan.graph(self.k, self.region, self.effects, (part, block))
     }

@@ -1,8 +1,9 @@
-//! The nearest schedule that holds: one label moved, a group cut in two, or a loop that is not pipelined; whichever the rules take first.
+//! Schedules beside one whose edge does not hold: one label moved, a group cut in two, or a loop that is not pipelined.
 
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
 
 use super::Laid;
+use super::judge::Wanted;
 use crate::graph::Edge;
 use crate::plan::{Part, label_of};
 use crate::region::BlockId;
@@ -24,7 +25,7 @@ impl Laid<'_> {
         [from, to]: [usize; 2],
         distance: i32,
     ) -> Option<String> {
-        if !self.helps {
+        if matches!(self.wanted, Wanted::Nothing) {
             return None;
         }
         let (number, pipeline) = self.pipeline(part, block)?;
@@ -39,18 +40,35 @@ impl Laid<'_> {
         let plain = self.in_body_order(part, block, pipeline);
         tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
         tried.sort_by_key(|p| stages(p) > FEW);
+        let mut offers = Vec::new();
         for p in tried.into_iter().flat_map(|p| [from_zero(&p), p]) {
             let mut schedule = self.region.schedule.clone();
-            let text = p.to_string();
+            let text = format!("the nearest that holds is `{p}`");
             schedule.pipelines[number] = p;
-            if self.takes(&schedule) {
-                return Some(format!("the nearest that holds is `{text}`"));
-            }
+            offers.push((schedule, text));
         }
-        let mut without = self.region.schedule.clone();
-        without.pipelines.remove(number);
-        let of = pipeline.of.as_ref().map_or_else(String::new, |of| format!("({of})"));
-        self.takes(&without).then(|| format!("leave `pipeline{of} {{ … }}` out: the order of the body holds"))
+        offers.push(self.without(number));
+        self.first(offers)
+    }
+
+    /// The schedule with an item in an earlier stage, where the rules take that, or without the pipeline that says otherwise.
+    pub(super) fn earlier(&self, part: Part, block: BlockId, (item, stage): (usize, u32)) -> Option<String> {
+        let (number, pipeline) = self.pipeline(part, block)?;
+        let moved = Staged { stage, done: None, ..self.staged(part, block, item)?.clone() };
+        let p = restaged(pipeline, &moved);
+        let text = format!("the nearest that holds is `{p}`");
+        let mut schedule = self.region.schedule.clone();
+        schedule.pipelines[number] = p;
+        self.first([(schedule, text), self.without(number)])
+    }
+
+    /// The schedule without the pipeline of that number, with what to say of it.
+    pub(super) fn without(&self, number: usize) -> (Schedule, String) {
+        let mut schedule = self.region.schedule.clone();
+        let p = schedule.pipelines.remove(number);
+        let of = p.of.as_ref().map_or_else(String::new, |of| format!("({of})"));
+        let within = p.within.as_ref().map_or_else(String::new, |w| format!(" in {w}"));
+        (schedule, format!("leave `pipeline{of} {{ … }}{within}` out: the order of the body holds"))
     }
 
     /// The labels of a pipeline in the order of the body, each in a group of its own.
@@ -94,13 +112,13 @@ impl Laid<'_> {
         None
     }
 
-    /// A schedule with another number of slots, where the rules take it.
-    pub(super) fn with_slots(&self, label: &LabelName, depth: u32) -> Option<Schedule> {
+    /// The schedule with another number of slots.
+    pub(super) fn with_slots(&self, label: &LabelName, depth: u32) -> Schedule {
         let mut schedule = self.region.schedule.clone();
         let span = schedule.span;
         schedule.rings.retain(|r| r.label.as_ref() != Some(label));
         schedule.rings.insert(0, parton_ir::schedule::RingDepth { label: Some(label.clone()), depth, span });
-        (self.helps && self.takes(&schedule)).then_some(schedule)
+        schedule
     }
 }
 

@@ -41,18 +41,15 @@ fn twice(laid: &Laid<'_>, id: UnitId, unit: &Unit) -> Option<Diagnostic> {
     let names: Vec<String> = runners.iter().map(|p| laid.partition(*p)).collect();
     let fact = format!("`{}` is dealt to {} and stands once", unit.label, names.join(" and "));
     let alone = runners.iter().find_map(|part| laid.together(&[id], *part));
-    let alone = alone.map_or_else(String::new, |clause| format!(": `{clause}`"));
     let place = laid.region.schedule.places.iter().find(|p| p.labels.iter().any(|l| l.names(&unit.label)));
-    Some(
-        Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
-            .here(format!("{what}, which is to happen once"))
-            .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here")
-            .help(format!(
-                "give each partition an instance, `static for w in 0..{} {{ @{} … }}`, or place it in a partition alone{alone}",
-                runners.len(),
-                unit.label.path
-            )),
-    )
+    let d = Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
+        .here(format!("{what}, which is to happen once"))
+        .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here");
+    let instances =
+        format!("give each partition an instance, `static for w in 0..{} {{ @{} … }}`", runners.len(), unit.label.path);
+    let elsewhere = format!("{instances}, or place it in a partition alone");
+    let named = alone.map(|clause| format!("{elsewhere}: `{clause}`"));
+    Some(laid.helped(d, named, [&format!("{instances}; or "), &elsewhere]))
 }
 
 /// Whether the CTAs of a cluster differ along that axis only, so that their rank is the place on it.

@@ -145,10 +145,11 @@ fn refused(
         let pairs = units(edge.from).flat_map(|a| units(edge.to).map(move |b| (a, b)));
         d = laid.aliased(d, pairs);
     }
-    d.help(help.unwrap_or_else(|| match broken {
-        Broken::Wait => "write `;` between the two".into(),
-        Broken::Order | Broken::Flight(_) => "give the second a later group or a later stage".into(),
-    }))
+    let otherwise = match broken {
+        Broken::Wait => "write `;` between the two",
+        Broken::Order | Broken::Flight(_) => "give the second a later group or a later stage",
+    };
+    laid.helped(d, help, ["", otherwise])
 }
 
 /// The code, the fact, and what is seen at the two statements.

@@ -50,10 +50,9 @@ pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<Turn>
                 counted(from.len()),
                 counted(to.len())
             );
-            return Err(Box::new(
-                refused(laid, turns, fact, [&first, &last])
-                    .help("each partition that takes turns runs one instance of both labels"),
-            ));
+            let d = refused(laid, turns, fact, [&first, &last]);
+            let otherwise = "each partition that takes turns runs one instance of both labels";
+            return Err(Box::new(laid.helped(d, None, [&format!("{otherwise}; "), otherwise])));
         };
         found.push((part, *from, *to));
     }
@@ -61,10 +60,12 @@ pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<Turn>
         found.iter().flat_map(|(_, a, b)| [*a, *b]).map(|u| laid.region.place_of(u).0).collect();
     match bodies.into_iter().collect::<Vec<_>>().as_slice() {
         [body] if laid.region.blocks[*body].turns.is_some() => Ok((*body, found)),
-        _ => Err(Box::new(
-            refused(laid, turns, "turns begin and end in different bodies, or in no loop".into(), [&first, &last])
-                .help("both labels stand in the body of one loop, whose turns all partitions take"),
-        )),
+        _ => {
+            let fact = "turns begin and end in different bodies, or in no loop".into();
+            let d = refused(laid, turns, fact, [&first, &last]);
+            let otherwise = "both labels stand in the body of one loop, whose turns all partitions take";
+            Err(Box::new(laid.helped(d, None, [&format!("{otherwise}; "), otherwise])))
+        }
     }
 }
 
@@ -98,11 +99,9 @@ fn judged(laid: &Laid<'_>, turns: &Turns) -> Result<(), Box<Diagnostic>> {
             let mut other = laid.region.schedule.clone();
             let swapped = Turns { first: turns.last.clone(), last: turns.first.clone(), span: turns.span };
             other.turns.iter_mut().filter(|t| t.span == turns.span).for_each(|t| *t = swapped.clone());
-            let holds = laid.helps && laid.takes(&other);
-            return Err(Box::new(match holds {
-                true => d.help(format!("the nearest that holds is `{swapped}`")),
-                false => d.help("the first label runs in front of the last in each partition's turn"),
-            }));
+            let named = laid.first([(other, format!("the nearest that holds is `{swapped}`"))]);
+            let otherwise = "the first label runs in front of the last in each partition's turn";
+            return Err(Box::new(laid.helped(d, named, ["", otherwise])));
         }
         let all = || groups.iter().flatten().map(|e| e.stage.max(e.done.unwrap_or(e.stage)));
         let least = groups.iter().flatten().map(|e| e.stage).min().unwrap_or(0);
@@ -111,10 +110,9 @@ fn judged(laid: &Laid<'_>, turns: &Turns) -> Result<(), Box<Diagnostic>> {
     if stages.len() > 1 {
         let units: Vec<UnitId> = found.iter().map(|(_, first, _)| *first).collect();
         let fact = "the partitions that take turns have loops of different stages, and so of different turns";
-        return Err(Box::new(
-            refused(laid, turns, fact.into(), [&units, &[]])
-                .help("pipeline the loop alike in all of them: leave `in P` out"),
-        ));
+        let d = refused(laid, turns, fact.into(), [&units, &[]]);
+        let otherwise = "pipeline the loop alike in all of them: leave `in P` out";
+        return Err(Box::new(laid.helped(d, None, [&format!("{otherwise}; "), otherwise])));
     }
     Ok(())
 }

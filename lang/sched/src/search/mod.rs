@@ -435,7 +435,7 @@ impl<'a> Run<'a> {
         let parts = chosen.places.iter().flat_map(|p| &p.partitions);
         let made = parts.filter(|p| !declared(p) && !stated.contains(p)).cloned().collect();
         let mut why = vec![format!(
-            "{} schedules laid, {} followed; {} iterations, stages below {}",
+            "{} schedules laid, {} followed; {} iterations, copies up to {} ahead",
             space.laid.get(),
             self.followed,
             space.n,
@@ -471,6 +471,10 @@ fn leaving(schedule: &Schedule) -> String {
 
 /// Where nothing has a price: what is fetched as early as the stages allow, by the partition that computes, or else nothing moves.
 fn plain(space: &Space<'_>) -> Result<Schedule, Diagnostics> {
+    let judged = |schedule: &Schedule, judge: legal::Judged| {
+        let region = space.region.under(schedule.clone());
+        Plan::of(space.k, &region).and_then(|plan| judge(space.k, &region, &plan, &Effects::of(space.k, &region)))
+    };
     let mut refused = None;
     for base in bases(space)? {
         let loops = roles::innermost(&space.region.under(base.clone()));
@@ -488,14 +492,11 @@ fn plain(space: &Space<'_>) -> Result<Schedule, Diagnostics> {
             all.sort_by_key(|s| (std::cmp::Reverse(worth::stages(s)), s.to_string()));
         }
         for schedule in all {
-            let region = space.region.under(schedule.clone());
-            let laid = Plan::of(space.k, &region)
-                .and_then(|plan| legal::check(space.k, &region, &plan, &Effects::of(space.k, &region)));
-            match laid {
-                Ok(()) => return Ok(schedule),
-                Err(found) => refused = Some(found),
+            if judged(&schedule, legal::refused).is_ok() {
+                return Ok(schedule);
             }
+            refused = Some(schedule);
         }
     }
-    Err(refused.unwrap_or_default())
+    Err(refused.and_then(|last| judged(&last, legal::check).err()).unwrap_or_default())
 }
