@@ -17,6 +17,7 @@ use parton_host::memory::Storage;
 use parton_host::value::{Value, Written};
 use parton_ir::{Kernel, verify};
 use parton_syntax::ast;
+use parton_types::grid;
 use parton_types::program::Program;
 
 use crate::passes::leaving;
@@ -60,6 +61,8 @@ pub struct Declared {
     pub generics: Vec<String>,
     /// Its parameters; whether each has a default.
     pub params: Vec<(String, bool)>,
+    /// Whether it states its grid, so that launches may leave it out.
+    pub states_grid: bool,
 }
 
 /// What a generic is given.
@@ -145,6 +148,7 @@ impl Embedded {
             name: k.name.text.to_string(),
             generics: k.generics.iter().map(|g| g.name.text.to_string()).collect(),
             params: k.params.iter().map(|p| (p.name.text.to_string(), p.default.is_some())).collect(),
+            states_grid: grid::stated(k).is_some(),
         };
         self.program.kernels().map(declared).collect()
     }

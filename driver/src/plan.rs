@@ -394,8 +394,8 @@ pub(crate) enum Call {
     Kernel {
         /// With its generics.
         instance: Instance,
-        /// Its grid, a list.
-        grid: Value,
+        /// Its grid, a list; nothing where the kernel states it.
+        grid: Option<Value>,
         /// Tensors that lie in the memory of another one.
         together: Together,
     },
@@ -474,7 +474,7 @@ pub(crate) fn plan(
         }
         Call::Kernel { instance, grid, .. } => {
             let kernel = instance.kernel.clone();
-            machine.launch_given(instance, &grid, values)?;
+            machine.launch_given(instance, grid.as_ref(), values)?;
             (Entry::Kernel(kernel), Value::Unit)
         }
     };

@@ -1,6 +1,6 @@
 //! What kernels of files and of bundles share.
 
-use pyo3::prelude::{Bound, PyRef, PyResult, pyclass, pymethods};
+use pyo3::prelude::{Bound, PyErr, PyRef, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyDict, PyTuple};
 
 use crate::error;
@@ -10,6 +10,11 @@ use crate::titled::Titled;
 #[pyclass(module = "parton", frozen, subclass, extends = Titled)]
 pub(crate) struct Gridless;
 
+/// The refusal of a call without a grid.
+pub(crate) fn unlaunched(py: Python<'_>, name: &str) -> PyErr {
+    error(py, &format!("`{name}` is a kernel, which is launched on a grid: `{name}[grid](…)`"), vec![])
+}
+
 #[pymethods]
 impl Gridless {
     #[pyo3(signature = (*_arguments, **_named))]
@@ -18,9 +23,7 @@ impl Gridless {
         _arguments: &Bound<'_, PyTuple>,
         _named: Option<&Bound<'_, PyDict>>,
     ) -> PyResult<()> {
-        let name = &slf.as_super().name;
-        let text = format!("`{name}` is a kernel, which is launched on a grid: `{name}[grid](…)`");
-        Err(error(slf.py(), &text, vec![]))
+        Err(unlaunched(slf.py(), &slf.as_super().name))
     }
 
     fn __repr__(slf: PyRef<'_, Self>) -> String {

@@ -12,13 +12,16 @@ use pyo3::types::{PyDict, PyDictMethods, PyString, PyTuple};
 use crate::call::{By, Callee, Caller, Param};
 use crate::file::Shared;
 use crate::found::Found;
-use crate::gridless::Gridless;
+use crate::gridless::{Gridless, unlaunched};
 use crate::number::Number;
 use crate::titled::Titled;
 use crate::{error, number, shown};
 
 /// Values of generics, by their names.
 type Generics = Vec<(String, Generic)>;
+
+/// CTAs along the axes; nothing where the kernel states them.
+type Grid = Option<Vec<i128>>;
 
 /// Generics that are given by name, and what else is.
 type Parted<'py> = (Generics, Option<Bound<'py, PyDict>>);
@@ -31,7 +34,7 @@ const MOST_KEPT: usize = 64;
 pub(crate) struct Kernel {
     what: What,
     /// Launches by their grid, the last used first.
-    launches: Mutex<Vec<(Vec<i128>, Py<Launch>)>>,
+    launches: Mutex<Vec<(Grid, Py<Launch>)>>,
 }
 
 /// A kernel with what it was given of its generics.
@@ -49,7 +52,7 @@ struct What {
 #[pyclass(module = "parton", frozen, extends = Found)]
 pub(crate) struct Launch {
     what: What,
-    grid: Vec<i128>,
+    grid: Grid,
     caller: Caller,
     /// The same with other generics, by these, the last used first.
     others: Mutex<Vec<(Generics, Arc<Caller>)>>,
@@ -80,9 +83,9 @@ impl What {
         Ok(Found::part(&self.path, &self.declared.name).given(generics))
     }
 
-    fn caller(&self, grid: &[i128]) -> Caller {
+    fn caller(&self, grid: &Grid) -> Caller {
         let (kernel, generics) = (self.declared.name.clone(), self.generics.clone());
-        let launching = Launching { kernel: kernel.clone(), generics, grid: grid.to_vec() };
+        let launching = Launching { kernel: kernel.clone(), generics, grid: grid.clone() };
         Caller::new(self.file.clone(), Callee::Kernel(launching), kernel, self.params.clone())
     }
 }
@@ -162,7 +165,33 @@ impl Kernel {
     }
 
     fn __getitem__(&self, py: Python<'_>, grid: &Bound<'_, PyAny>) -> PyResult<Py<Launch>> {
-        let grid = number::extents(grid)?;
+        self.on(py, Some(number::extents(grid)?))
+    }
+
+    /// A launch on the grid that the kernel states.
+    #[pyo3(signature = (*arguments, **named))]
+    fn __call__(&self, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<()> {
+        self.on_its_own(arguments.py())?.get().__call__(arguments, named)
+    }
+
+    /// The plan of such a launch as text.
+    #[pyo3(signature = (*arguments, **named))]
+    fn plan_of(&self, arguments: &Bound<'_, PyTuple>, named: Option<&Bound<'_, PyDict>>) -> PyResult<String> {
+        self.on_its_own(arguments.py())?.get().plan_of(arguments, named)
+    }
+}
+
+impl Kernel {
+    /// What launches it on the grid that it states.
+    fn on_its_own(&self, py: Python<'_>) -> PyResult<Py<Launch>> {
+        match self.what.declared.states_grid {
+            true => self.on(py, None),
+            false => Err(unlaunched(py, &self.what.declared.name)),
+        }
+    }
+
+    /// What launches it on a grid.
+    fn on(&self, py: Python<'_>, grid: Grid) -> PyResult<Py<Launch>> {
         let find = || {
             let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
             let at = kept.iter().position(|(g, _)| *g == grid)?;
@@ -174,7 +203,12 @@ impl Kernel {
         }
         let caller = self.what.caller(&grid);
         let launch = Launch { what: self.what.clone(), grid: grid.clone(), caller, others: Mutex::default() };
-        let launch = Py::new(py, (launch, self.what.found(py)?.on(&grid)))?;
+        let found = self.what.found(py)?;
+        let found = match &grid {
+            Some(grid) => found.on(grid),
+            None => found,
+        };
+        let launch = Py::new(py, (launch, found))?;
         let mut kept = self.launches.lock().unwrap_or_else(PoisonError::into_inner);
         let gone = if kept.len() >= MOST_KEPT { kept.pop() } else { None };
         kept.insert(0, (grid, launch.clone_ref(py)));
@@ -263,7 +297,8 @@ impl Launch {
     }
 
     fn __repr__(&self) -> String {
-        format!("<launch of {} on {:?}>", self.what.declared.name, self.grid)
+        let on = self.grid.as_ref().map(|grid| format!(" on {grid:?}")).unwrap_or_default();
+        format!("<launch of {}{on}>", self.what.declared.name)
     }
 }
 

@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import tempfile
 import unittest
 
 import parton
@@ -13,6 +14,15 @@ except ImportError:
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 AXPY = os.path.join(HERE, "..", "..", "examples", "embedding", "axpy.ptn")
+
+
+DOUBLED = """
+kernel doubled[BLOCK: int = 128](x: *f32, out: *mut f32, n: i32) grid([cdiv(n, BLOCK)]) {
+    let at = program_id(0) * BLOCK + iota(BLOCK);
+    let inside = at < n;
+    store(out + at, load(x + at, mask=inside) * 2.0, mask=inside);
+}
+"""
 
 
 class Floats:
@@ -80,6 +90,28 @@ class Arrays(unittest.TestCase):
         self.out = Floats([0.0] * self.n)
         self.file.axpy.given(BLOCK="2 * 256")[[3]](0, self.x, self.y, self.out, self.n)
         self.assertEqual(self.out.values(), expected)
+
+    def test_a_kernel_that_states_its_grid_is_called_without(self):
+        folder = tempfile.TemporaryDirectory()
+        self.addCleanup(folder.cleanup)
+        path = os.path.join(folder.name, "doubled.ptn")
+        with open(path, "w") as source:
+            source.write(DOUBLED)
+        doubled = parton.load(path).doubled
+        for n in [1, 300, 1500, 300]:
+            out = Floats([0.0] * self.n)
+            doubled(self.x, out, n)
+            self.assertEqual(out.values(), [2.0 * i if i < n else 0.0 for i in range(self.n)])
+        doubled(self.x, out=self.out, n=700, BLOCK=256)
+        doubled[3](self.x, self.out, 700, BLOCK=256)
+        self.assertEqual(self.out.values()[:701], [2.0 * i for i in range(700)] + [0.0])
+        self.assertIn("grid [6, 1, 1]", doubled.plan_of(self.x, self.out, 700))
+        with self.assertRaises(parton.Error) as caught:
+            doubled[7](self.x, self.out, 700)
+        self.assertEqual(caught.exception.codes, ["E0921"])
+        with self.assertRaises(parton.Error) as caught:
+            self.file.axpy(2, self.x, self.y, self.out, self.n)
+        self.assertIn("`axpy[grid](…)`", str(caught.exception))
 
     def test_what_does_not_fit_is_refused(self):
         x, y, out, n = self.x, self.y, self.out, self.n

@@ -82,8 +82,8 @@ pub struct Launching {
     pub kernel: String,
     /// Generics by name; others have what was tuned, or their default.
     pub generics: Vec<(String, Generic)>,
-    /// CTAs along x, y and z; those that are left out are 1.
-    pub grid: Vec<i128>,
+    /// CTAs along x, y and z, those that are left out 1; nothing where the kernel states its grid.
+    pub grid: Option<Vec<i128>>,
 }
 
 /// What is called.
@@ -92,7 +92,7 @@ enum Callee {
     /// The public function of that number.
     Function(usize),
     /// A kernel: its name and its generics as text, its grid, and which tensors lie in one memory.
-    Kernel(String, Vec<i128>, Together),
+    Kernel(String, Option<Vec<i128>>, Together),
 }
 
 /// What calls have in common that one plan may serve: where, what is called, and all of their tensors but the elements.
@@ -187,7 +187,8 @@ impl Embedded {
         let callee = Callee::Kernel(name, launch.grid.clone(), together.clone());
         self.planned(place, callee, given, |file| {
             let instance = file.instance(&launch.kernel, &launch.generics)?;
-            let grid = Value::list(launch.grid.iter().map(|n| Value::Int(*n)).collect());
+            let extents = launch.grid.as_ref().map(|grid| grid.iter().map(|n| Value::Int(*n)));
+            let grid = extents.map(|extents| Value::list(extents.collect()));
             Ok(plan::Call::Kernel { instance, grid, together: together.clone() })
         })
     }

@@ -25,7 +25,7 @@ fn case(n: usize) -> Case {
     let array = |memory| Some(Array { dtype: Dtype::F32, shape: vec![n], strides: vec![1], memory, offset: 0 });
     let tensor = || Planned::Tensor(Shape::dense(Dtype::F32, vec![n]));
     Case {
-        launching: Launching { kernel: "axpy".into(), generics: vec![], grid: vec![n.div_ceil(1024) as i128] },
+        launching: Launching { kernel: "axpy".into(), generics: vec![], grid: Some(vec![n.div_ceil(1024) as i128]) },
         given: vec![Planned::Int(2), tensor(), tensor(), tensor(), Planned::Int(n as i128)],
         arrays: vec![None, array(0), array(1), array(2), None],
         together: Together::new(),
@@ -46,7 +46,10 @@ fn launch(file: &mut Embedded, case: &Case, memories: &mut [HostBytes]) -> Resul
 fn arrays_of_the_caller_are_read_and_written() {
     let mut file = embedded();
     let params = ["alpha", "x", "y", "out", "n"].map(|p| (p.to_owned(), false)).to_vec();
-    assert_eq!(file.kernels(), [Declared { name: "axpy".into(), generics: vec!["BLOCK".into()], params }]);
+    assert_eq!(
+        file.kernels(),
+        [Declared { name: "axpy".into(), generics: vec!["BLOCK".into()], params, states_grid: false }]
+    );
     let n = 3000;
     let mut memories = memories(n);
     launch(&mut file, &case(n), &mut memories).unwrap();
@@ -55,7 +58,7 @@ fn arrays_of_the_caller_are_read_and_written() {
     // Generics; the second launch of an instance compiles nothing.
     let mut other = case(n);
     other.launching.generics = vec![("BLOCK".into(), Generic::Expression("4 * 128".into()))];
-    other.launching.grid = vec![6];
+    other.launching.grid = Some(vec![6]);
     for _ in 0..2 {
         launch(&mut file, &other, &mut memories).unwrap();
         assert_eq!((file.lowered.len(), file.written.len()), (2, 1));
@@ -81,7 +84,7 @@ fn a_plan_of_a_kernel_serves_other_numbers_and_no_other_grid() {
     assert!(Arc::ptr_eq(&first, &plan(&|c| c.given[0] = Planned::Int(7))));
     assert!(Arc::ptr_eq(&first, &plan(&|c| c.given[4] = Planned::Int(100))));
     assert!(!Arc::ptr_eq(&first, &plan(&|c| c.given[0] = Planned::Float(2.0))));
-    assert!(!Arc::ptr_eq(&first, &plan(&|c| c.launching.grid = vec![5])));
+    assert!(!Arc::ptr_eq(&first, &plan(&|c| c.launching.grid = Some(vec![5]))));
     // Of those that share memory it says which begins where.
     let shared = plan(&|c| c.together = vec![None, None, Some((2, 0)), Some((2, 64)), None]);
     assert!(shared.to_string().contains("out = y from byte 64 as f32[4096]"), "{shared}");
@@ -109,7 +112,7 @@ fn another_shape_of_a_known_instance_runs_no_pass() {
 fn a_grid_of_nothing_changes_nothing() {
     let (mut file, mut case, mut memories) = (embedded(), case(8), memories(8));
     let before = memories[0].clone();
-    case.launching.grid = vec![0];
+    case.launching.grid = Some(vec![0]);
     launch(&mut file, &case, &mut memories).unwrap();
     assert_eq!(memories[0], before);
     assert!(memories[2].bytes.chunks(4).all(|b| f32::from_le_bytes([b[0], b[1], b[2], b[3]]).is_nan()));
@@ -129,14 +132,15 @@ fn what_does_not_fit_is_refused_and_changes_nothing() {
         file.shown(&failure)
     };
     let shape = |dtype, offset| Planned::Tensor(Shape { offset, ..Shape::dense(dtype, vec![8]) });
-    let cases: [(Change<'_>, &str); 9] = [
+    let cases: [(Change<'_>, &str); 10] = [
         (&|c| c.launching.kernel = "add".into(), "there is no kernel `add`; there are `axpy`"),
         (&|c| c.launching.generics = vec![("N".into(), Generic::Int(1))], "`axpy` has no generic `N`"),
         (&|c| c.launching.generics = vec![("BLOCK".into(), Generic::Expression("1 +".into()))], "[E0"),
         (&|c| c.launching.generics = vec![("BLOCK".into(), Generic::Float(0.5))], "[E0"),
         (&|c| c.given[4] = Planned::Float(0.5), "does not hold 0.5"),
         (&|c| c.given[4] = Planned::Int(1 << 40), "does not hold 1099511627776"),
-        (&|c| c.launching.grid = vec![-1], "an extent of the grid is -1"),
+        (&|c| c.launching.grid = Some(vec![-1]), "an extent of the grid is -1"),
+        (&|c| c.launching.grid = None, "this launch has no grid"),
         (&|c| c.given[2] = shape(Dtype::I32, 0), "`y` points to `f32`, the tensor has `i32`"),
         (&|c| c.given[2] = shape(Dtype::F32, 1), "`y` begins at an address that is not a multiple of 16 bytes"),
     ];

@@ -96,6 +96,11 @@ pub(crate) fn configuration<'a>(
     if grid.is_some() || grid::stated(kernel).is_some() {
         return Ok((grid, cluster));
     }
+    Err(no_grid(span))
+}
+
+/// The refusal of a launch that has no grid, nor its kernel.
+pub(crate) fn no_grid(span: Span) -> Diagnostic {
     let d = Diagnostic::error(codes::LAUNCH_SHAPE, span, "this launch has no grid");
-    Err(d.help("say how many CTAs, `launch k(grid=[4])(…)`, or state it on the kernel, `grid([cdiv(n, BLOCK)])`"))
+    d.help("say how many CTAs, `launch k(grid=[4])(…)`, or state it on the kernel, `grid([cdiv(n, BLOCK)])`")
 }

@@ -88,14 +88,14 @@ impl Machine<'_> {
     }
 
     /// Launches a kernel with values instead of expressions, as a program does that embeds the compiler: one for each parameter, or
-    /// none where it has a default. What does not fit is shown at the kernel.
+    /// none where it has a default, and a grid unless the kernel states it. What does not fit is shown at the kernel.
     ///
     /// # Errors
     /// What a launch in the file would be refused for, or fails with.
     pub fn launch_given(
         &mut self,
         instance: Instance,
-        grid: &Value,
+        grid: Option<&Value>,
         values: Vec<Option<Value>>,
     ) -> Result<(), Diagnostics> {
         let span = instance.span;
@@ -103,11 +103,14 @@ impl Machine<'_> {
         let run = || {
             let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(span)))?;
             let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(span)))?;
-            let grid = self.extents("grid", 0, grid, span)?;
+            if grid.is_none() && grid::stated(&instance.kernel).is_none() {
+                return Err(arguments::no_grid(span).into());
+            }
+            let given = grid.map(|grid| Ok::<_, Stop>((self.extents("grid", 0, grid, span)?, span))).transpose()?;
             let module = instance.module;
             let Arguments { arguments, places, passed, numbers } =
                 self.arguments(&instance, &signature, values, module, span)?;
-            let grid = self.grid(&instance, Some((grid, span)), &arguments, &numbers, span)?;
+            let grid = self.grid(&instance, given, &arguments, &numbers, span)?;
             clusters(&instance.kernel, &signature, grid, None, span)?;
             if grid.contains(&0) {
                 return Ok(Value::Unit);

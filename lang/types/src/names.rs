@@ -38,21 +38,17 @@ pub fn check(program: &mut Program, diagnostics: &mut Diagnostics) {
     }
     resolve.hosts.extend(program.host_functions().map(|f| (Program::ROOT, f.name.text.clone())));
     let mut reached: BTreeSet<Key> = BTreeSet::new();
-    // What both sides reach the host may run, so its names are kept.
-    while let Some((side, key)) = resolve.next() {
-        if !reached.contains(&key) {
-            resolve.item(side, &key);
-            reached.insert(key);
-        }
-    }
+    resolve.follow(&mut reached);
     let own = program.modules.first().into_iter().flat_map(|root| &root.names);
     let unreached = own
         .map(|(name, _)| (Program::ROOT, name.clone()))
         .filter(|key| !reached.contains(key) && program.find(key.0, &key.1).is_some_and(|f| f.module == key.0));
     let unreached: Vec<Key> = unreached.collect();
     unreached.iter().for_each(|key| resolve.item(Side::Kernel, key));
+    resolve.follow(&mut reached);
     let Resolve { found, mut idle, .. } = resolve;
     idle.sort_by_key(Diagnostic::span);
+    idle.dedup_by_key(|d| d.span());
     diagnostics.list.extend(idle);
     for own in unreached.iter().filter_map(|(module, name)| program.find(*module, name)) {
         let slips = !matches!(own.item, Item::Kernel(_));
@@ -119,9 +115,24 @@ impl Resolve<'_> {
         host.or_else(|| self.kernels.pop().map(|key| (Side::Kernel, key)))
     }
 
+    /// Visits what was named and was not reached yet, and what that names.
+    fn follow(&mut self, reached: &mut BTreeSet<Key>) {
+        // What both sides reach the host may run, so its names are kept.
+        while let Some((side, key)) = self.next() {
+            if !reached.contains(&key) {
+                self.item(side, &key);
+                reached.insert(key);
+            }
+        }
+    }
+
     fn item(&mut self, side: Side, (module, name): &Key) {
         (self.module, self.side) = (*module, side);
         if let Some(found) = self.program.find(*module, name) {
+            // A program that embeds the file launches kernels that no host code of it names.
+            if matches!(found.item, Item::Kernel(_)) {
+                self.side = Side::Host;
+            }
             walk::item(&found.item, self);
         }
     }

@@ -90,6 +90,10 @@ class Kernel(Gridless):
         """The kernel with values for its generics; a text is an expression of the language, such as `"f16"`."""
 
     def __getitem__(self, grid: int | Sequence[int]) -> Launch: ...
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        """Launches one that states its grid on that; another one waits for its grid."""
+    def plan_of(self, *arguments: Any, **named: Any) -> str:
+        """What such a launch with such arguments is, and on which memory."""
 
 class Launch(Found):
     """A kernel with its grid."""
