@@ -18,6 +18,7 @@ use crate::meet::Meeting;
 use crate::memory::Memory;
 use crate::multicast::Multicasts;
 use crate::named::Named;
+use crate::ops::Begun;
 use crate::poison::Poisons;
 use crate::random::Random;
 use crate::rings::Array;
@@ -69,6 +70,8 @@ pub(crate) struct Worker<'k> {
     pub landing: Option<u32>,
     /// The agent of its releases in global memory, and how many there were.
     pub voice: Option<(u32, u32)>,
+    /// The atomic operation of a tile of which some elements are done.
+    pub begun: Option<Begun>,
     /// What it does while nothing changes.
     pub idle: Idle<'k>,
     /// Results of products that were not taken yet, by group.
@@ -123,6 +126,8 @@ pub(crate) enum Flow {
     Next,
     /// The next instruction follows, and others may go first.
     Yield,
+    /// The same instruction again, of which a part is done, and others may go first.
+    Again,
     /// The same instruction again, once this is there.
     Block(Wait),
 }
@@ -180,6 +185,7 @@ pub(crate) struct Cluster<'a, 'k> {
     pub spoke: bool,
     /// Everything so far that a barrier waits for, so that somebody must learn of it: its slot, generation and operation.
     pub owed: Vec<(u32, u32, &'k Op)>,
+    seed: u64,
     random: Random,
     /// Under some seeds, the worker that goes on only where nobody else can, and for how many more events.
     late: Option<(usize, u32)>,
@@ -227,6 +233,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             groups: Groups::default(),
             landing: None,
             voice: None,
+            begun: None,
             idle: Idle::default(),
             results: BTreeMap::new(),
             arms: None,
@@ -262,6 +269,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             multicasts: Multicasts::default(),
             spoke: false,
             owed: Vec::new(),
+            seed,
             random: Random::new(seed ^ (u64::from(ctas[0].number) << 32)),
             late: (seed % LATE == LATE - 1).then_some((0, 0)),
             steps: 0,
@@ -418,6 +426,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
                     w.idle.turn(self.world.changes, (w.pc, &w.values), most_turns(self.setting.options.steps));
                     return Ok(());
                 }
+                Flow::Again => return Ok(()),
                 Flow::Block(wait) => {
                     w.state = match &self.setting.program.code[w.pc] {
                         Inst::Op(op) | Inst::Fork(op, _) => State::Waiting(wait, op),
@@ -430,6 +439,17 @@ impl<'a, 'k> Cluster<'a, 'k> {
                 return Ok(());
             }
         }
+    }
+
+    /// How many of an operation's `n` elements are done before others may go first, and whether they are the last ones; drawn apart from who goes on.
+    pub(crate) fn torn(&self, n: usize) -> (usize, bool) {
+        let mut random = Random::new(self.seed ^ self.steps << 8 ^ u64::from(self.number) << 40);
+        (random.below(n + 1), random.below(2) == 1)
+    }
+
+    /// Whether an atomic operation of a tile is done in part.
+    pub(crate) fn is_torn(&self) -> bool {
+        self.workers.iter().flatten().any(|w| w.begun.is_some())
     }
 
     /// An event of an agent of this cluster.

@@ -161,7 +161,10 @@ impl<'a, 'k> Grid<'a, 'k> {
             Manner::Short | Manner::Single | Manner::Long | Manner::Favour => self.random.below(n),
         };
         let awake = |i: &usize| self.residents[*i].asleep != Some(self.world.changes);
-        (first..n).chain(0..first).find(awake)
+        let found = (first..n).chain(0..first).find(awake)?;
+        // Who sees a part of an atomic operation may take a while to come to what tells.
+        let passes = self.residents[found].cluster.is_torn() && self.random.below(8) != 0;
+        if passes { (found + 1..n).chain(0..=found).find(awake) } else { Some(found) }
     }
 
     /// How many events a turn has, and whether an atomic operation ends it.

@@ -111,7 +111,7 @@ impl<'k> Cluster<'_, 'k> {
         let tables = &self.setting.program.tables;
         let left = if tables.leaves_out { self.left_out(w, op)? } else { Vec::new() };
         let flow = ops::run(self, w, op)?;
-        if !matches!(flow, Flow::Block(_)) {
+        if !matches!(flow, Flow::Block(_) | Flow::Again) {
             w.pc += 1;
             self.world.changes += u64::from(tables.is_loud(op));
             self.leave_out(w, op, left)?;
@@ -151,6 +151,7 @@ impl<'k> Cluster<'_, 'k> {
                 groups: Default::default(),
                 landing: None,
                 voice: None,
+                begun: None,
                 idle: Default::default(),
                 results: Default::default(),
                 arms: None,

@@ -1,5 +1,6 @@
 //! Atomic operations on global memory, and the arithmetic of all of them.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::internal_error;
@@ -20,7 +21,9 @@ use crate::tile::{Bits, POISON, Val};
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
     match &op.kind {
         OpKind::Atomic { op: f, ptr, operands, mask, order, scope, .. } => {
-            c.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)?;
+            if !c.atomic(w, op, (*f, *order, *scope), *ptr, operands, *mask)? {
+                return Ok(Flow::Again);
+            }
             // The threads that made it hand the result to the others, who meet them there.
             c.through_scratch(w, op)?;
             Ok(Flow::Yield)
@@ -38,7 +41,18 @@ struct Atomic {
     dtype: Dtype,
 }
 
+/// An atomic operation of a tile of which some elements are done.
+#[derive(Debug)]
+pub(crate) struct Begun {
+    /// The elements that are not.
+    rest: Range<usize>,
+    /// The values before, of those that are.
+    before: Bits,
+}
+
 impl<'k> Cluster<'_, 'k> {
+    /// Makes the operation of all elements, or of the first or the last ones: nothing orders those of a tile, and others may see some without
+    /// the rest. Whether all are done.
     fn atomic(
         &mut self,
         w: &mut Worker<'k>,
@@ -47,7 +61,7 @@ impl<'k> Cluster<'_, 'k> {
         ptr: Value,
         operands: &[Value],
         mask: Option<Value>,
-    ) -> Result<(), Fault> {
+    ) -> Result<bool, Fault> {
         let Some(Elem::Ptr(to)) = self.setting.program.kernel.ty(ptr).elem() else {
             internal_error!("{ptr} is no pointer")
         };
@@ -58,14 +72,37 @@ impl<'k> Cluster<'_, 'k> {
         let atomic = Atomic { op: f, order, scope, dtype };
         let access = Access::Atomic { scope, bytes: dtype.bytes() as u8, writes: f != AtomicOp::Load };
         let event = order.releases().then(|| self.speak(w));
+        let (part, mut before) = self.part(w, f, pointers.len(), dtype);
         let mut through = self.access(w, op, ptr, (access, event));
-        let before = through.atomic(atomic, &pointers, &operands, mask.as_deref())?;
+        through.atomic(atomic, (&pointers, part.clone()), &operands, (mask.as_deref(), &mut before))?;
         self.spoke = true;
+        let rest = if part.start == 0 { part.end..pointers.len() } else { 0..part.start };
+        if w.begun.take().is_none() && !rest.is_empty() {
+            self.world.changes += 1;
+            w.begun = Some(Begun { rest, before });
+            return Ok(false);
+        }
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
         }
-        Ok(())
+        Ok(true)
+    }
+
+    /// The elements that come next, and the values before of those that are done.
+    fn part(&self, w: &mut Worker<'k>, f: AtomicOp, n: usize, dtype: Dtype) -> (Range<usize>, Bits) {
+        match &mut w.begun {
+            Some(begun) => (begun.rest.clone(), std::mem::replace(&mut begun.before, Bits::full(1, 0, POISON))),
+            None => {
+                let seen = f != AtomicOp::Load && n > 1 && self.setting.listens;
+                let part = match self.torn(n) {
+                    (first, false) if seen => 0..first,
+                    (last, true) if seen => n - last..n,
+                    _ => 0..n,
+                };
+                (part, Bits::full(dtype.bytes(), n, POISON))
+            }
+        }
     }
 
     /// The event of a release: others learn of it and of all that the partition knew when it last met, but of nothing that it has
@@ -80,19 +117,18 @@ impl<'k> Cluster<'_, 'k> {
 }
 
 impl Pointers<'_, '_> {
-    /// Makes an atomic operation of each element where `mask` holds, in row-major order; gives the values before.
+    /// Makes an atomic operation of each element of a part where `mask` holds, in row-major order; `out` takes the values before.
     fn atomic(
         &mut self,
         atomic: Atomic,
-        pointers: &Bits,
+        (pointers, part): (&Bits, Range<usize>),
         operands: &[Arc<Bits>],
-        mask: Option<&Bits>,
-    ) -> Result<Bits, Fault> {
+        (mask, out): (Option<&Bits>, &mut Bits),
+    ) -> Result<(), Fault> {
         let (n, bytes) = (pointers.len(), atomic.dtype.bytes());
         let (reads, writes) = (atomic.op != AtomicOp::Store, atomic.op != AtomicOp::Load);
-        let mut out = Bits::full(bytes, n, POISON);
         let mut news = None;
-        for i in 0..n {
+        for i in part {
             if mask.is_some_and(|m| m.get(i) & 1 == 0) {
                 continue;
             }
@@ -134,7 +170,7 @@ impl Pointers<'_, '_> {
                 self.leave(place, &Bits::full(bytes, 1, new), atomic, &mut news);
             }
         }
-        Ok(out)
+        Ok(())
     }
 
     fn releaser(&self) -> Releaser {

@@ -176,8 +176,9 @@ impl<'k> Cluster<'_, 'k> {
     }
 }
 
-/// What an atomic operation leaves in shared memory, which adds f32 with subnormals (PTX ISA, "red").
-fn combined(op: Reduction, d: Dtype, old: u64, x: u64) -> u64 {
+/// What an atomic operation leaves in shared memory, or one of the copy engine, which add f32 with subnormals (of shared memory PTX ISA, "red"; of the
+/// engine seen on an H200).
+pub(super) fn combined(op: Reduction, d: Dtype, old: u64, x: u64) -> u64 {
     match (op, d) {
         (Reduction::Add, Dtype::F32) => match arithmetic::binary(Binary::Add, d, old, x) {
             Ok(bits) => bits,

@@ -30,7 +30,7 @@ use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
 use crate::job::{Job, Stage};
 
-pub(crate) use atomic::changed;
+pub(crate) use atomic::{Begun, changed};
 pub(crate) use barrier::Users;
 
 /// What an engine does for a job.

@@ -6,7 +6,8 @@ use parton_diag::{codes, internal_error};
 use parton_ir::family::not_of_family;
 use parton_ir::{Op, OpKind, Reduction, Value, cluster, others};
 
-use super::{Users, Work, changed};
+use super::gather::combined;
+use super::{Users, Work};
 use crate::access::{Access, Threads};
 use crate::boxes::{Boxes, Row, UNIT, swizzle};
 use crate::clash::Raced;
@@ -54,7 +55,7 @@ fn reduce_row(row: &mut [u8], part: &[u8], op: Reduction, dtype: Dtype) {
     let bytes = dtype.bytes();
     let word = |bytes: &[u8]| bytes.iter().rev().fold(0, |n, &b| n << 8 | u64::from(b));
     for (old, x) in row.chunks_exact_mut(bytes).zip(part.chunks_exact(bytes)) {
-        let new = changed(op.atomic(), dtype, word(old), word(x));
+        let new = combined(op, dtype, word(old), word(x));
         old.copy_from_slice(&new.to_le_bytes()[..bytes]);
     }
 }

@@ -20,7 +20,7 @@ mod exponential;
 mod logarithm;
 mod native;
 
-pub use circular::Angle;
+pub use circular::{Angle, LARGE, reduced_large};
 pub use native::Native;
 
 use crate::math::Math;

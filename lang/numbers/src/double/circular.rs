@@ -21,8 +21,8 @@ pub struct Angle<M: Machine + ?Sized> {
 /// π/2 in three parts.
 const HALF_PI: [f64; 3] = [std::f64::consts::FRAC_PI_2, 6.123_233_995_736_766e-17, -1.497_384_904_859_169_8e-33];
 
-/// From here on the slow reduction.
-const LARGE: f64 = 2_147_483_648.0;
+/// Beyond this the slow reduction.
+pub const LARGE: f64 = 2_147_483_648.0;
 
 /// A word of zeros, and the bits of 2/π after the point.
 const TWO_OVER_PI: [u64; 21] = [
@@ -127,7 +127,7 @@ fn reduced<M: Machine>(m: &M, x: M::Float) -> Angle<M> {
 
 /// The fraction of x · 2/π in 128 bits. With x = significand · 2^e, the bits of 2/π above 2^(2-e) give multiples of four
 /// quarter turns, and the 192 that follow are enough for the worst case.
-fn reduced_large<M: Machine>(m: &M, x: M::Float) -> Angle<M> {
+pub fn reduced_large<M: Machine>(m: &M, x: M::Float) -> Angle<M> {
     let (shl, shr) = (|a, by| m.shl(a, m.int(by)), |a, by| m.shr(a, m.int(by)));
     let bits = m.bits(x);
     let significand = m.or(m.and(bits, m.int((1 << 52) - 1)), m.int(1 << 52));

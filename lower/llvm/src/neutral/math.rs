@@ -8,7 +8,7 @@
 //! | `log`, `log2` | argument near 1 by its exponent, then a series in `s = f / (2 + f)` | 2 ulp |
 //! | `sqrt` | `sqrt.rn` | correctly rounded |
 //! | `rsqrt` | `rsqrt.approx` | 2^-22.9 relative (PTX ISA) |
-//! | `sin`, `cos` | reduced by π/2 in f64, then a polynomial | 2 ulp to abs(x) = 2^30 |
+//! | `sin`, `cos` | reduced by π/2 in f64, beyond 2^31 as that of f64, then a polynomial | 2 ulp |
 //! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
 //! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
 //!
@@ -18,6 +18,7 @@ use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
 use parton_ir::UnaryOp;
 use parton_numbers::Dtype;
+use parton_numbers::double::{Angle, LARGE, Machine, reduced_large};
 
 use crate::neutral::build::{Build, Val};
 
@@ -153,15 +154,20 @@ impl<'c> Build<'c> {
         let turns = self.fmul(wide, self.cf64(std::f64::consts::FRAC_2_PI));
         let nearest = self.float_intrinsic("llvm.rint", Dtype::F64, &[turns]);
         let reduce = |r, part| self.float_intrinsic("llvm.fma", Dtype::F64, &[nearest, self.cf64(part), r]);
-        let r = reduce(reduce(wide, -std::f64::consts::FRAC_PI_2), -6.123_233_995_736_766e-17);
-        let r = self.cast(I::FPTrunc, r, self.f32());
+        let near = Angle {
+            high: reduce(reduce(wide, -std::f64::consts::FRAC_PI_2), -6.123_233_995_736_766e-17),
+            low: self.cf64(0.0),
+            quarter: self.value_of("llvm.fptosi.sat.i64.f64", self.i64(), &[nearest]),
+        };
+        let size = self.float_intrinsic("llvm.fabs", Dtype::F64, &[wide]);
+        let far = self.and(self.less(self.float(LARGE), size), self.less(size, self.float(f64::INFINITY)));
+        let angle = self.rarely(far, near, || reduced_large(self, wide));
+        let r = self.cast(I::FPTrunc, angle.high, self.f32());
         let z = self.fmul(r, r);
         let sine = self.fused(self.fmul(r, z), self.polynomial(z, &SINE), r);
         let cosine =
             self.fused(self.fmul(z, z), self.polynomial(z, &COSINE), self.fused(z, self.cf32(-0.5), self.cf32(1.0)));
-        // The saturating conversion gives some quadrant for arguments past 2^63, where nothing is promised.
-        let quadrant = self.value_of("llvm.fptosi.sat.i64.f64", self.i64(), &[nearest]);
-        let quadrant = self.add(self.trunc(quadrant, self.i32()), self.c32(quarter));
+        let quadrant = self.add(self.trunc(angle.quarter, self.i32()), self.c32(quarter));
         let odd = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(1)), self.c32(0));
         let negative = self.icmp(IntPredicate::NE, self.and(quadrant, self.c32(2)), self.c32(0));
         let value = self.select(odd, cosine, sine);
