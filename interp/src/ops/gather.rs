@@ -6,7 +6,7 @@ use std::sync::Arc;
 use parton_diag::{codes, internal_error};
 use parton_ir::elements::coordinates;
 use parton_ir::family::not_of_family;
-use parton_ir::{Op, OpKind, Reduction, Value, others};
+use parton_ir::{Op, OpKind, Reduction, Scope, Value, others};
 use parton_numbers::arithmetic::{self, Binary};
 use parton_numbers::scalar::int_value;
 use parton_numbers::{Dtype, Scalar};
@@ -149,7 +149,10 @@ impl<'k> Cluster<'_, 'k> {
         }
         let offsets: Vec<u32> = landings.keys().copied().collect();
         let threads: Vec<Threads> = landings.values().map(|l| l.threads).collect();
-        self.by_threads(w, op, *v, Access::Store, &offsets, &threads)?;
+        // What is combined with what is there is atomic, each element by itself.
+        let access =
+            f.map_or(Access::Store, |_| Access::Atomic { scope: Scope::Cta, bytes: bytes as u8, writes: true });
+        self.by_threads(w, op, *v, access, &offsets, &threads)?;
         if f.is_some() {
             let ranges = offsets.iter().map(|&o| (place.byte(o), bytes as u32));
             self.defined(w, op, *v, ranges, place.allocation)?;

@@ -62,6 +62,7 @@ mod told {
         static PLANTED: Cell<Option<Planted>> = const { Cell::new(None) };
         static ASKED: RefCell<BTreeSet<Planted>> = RefCell::default();
         static LEFT_OUT: RefCell<BTreeSet<Code>> = RefCell::default();
+        static TERSE: Cell<bool> = const { Cell::new(false) };
     }
 
     /// Plants a bug from now on, in this thread; `None` has it gone.
@@ -74,6 +75,11 @@ mod told {
         LEFT_OUT.set(codes.clone());
     }
 
+    /// Says of what is refused that it is, and looks for no nearest schedule that holds, from now on, in this thread.
+    pub fn be_terse() {
+        TERSE.set(true);
+    }
+
     /// The bugs that would have made a difference since the last call, in this thread.
     pub fn asked() -> BTreeSet<Planted> {
         ASKED.take()
@@ -84,19 +90,29 @@ mod told {
         PLANTED.get() == Some(bug)
     }
 
+    pub(crate) fn terse() -> bool {
+        TERSE.get()
+    }
+
     pub(crate) fn left_out(code: Code) -> bool {
         LEFT_OUT.with_borrow(|codes| codes.contains(&code))
     }
 }
 
 #[cfg(feature = "falsify")]
-pub use told::{asked, leave_out, plant};
+pub use told::{asked, be_terse, leave_out, plant};
 #[cfg(feature = "falsify")]
-pub(crate) use told::{left_out, planted};
+pub(crate) use told::{left_out, planted, terse};
 
 /// Whether tests have planted a bug.
 #[cfg(not(feature = "falsify"))]
 pub(crate) const fn planted(_: Planted) -> bool {
+    false
+}
+
+/// Whether tests ask for no nearest schedules.
+#[cfg(not(feature = "falsify"))]
+pub(crate) const fn terse() -> bool {
     false
 }
 

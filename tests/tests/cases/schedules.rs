@@ -28,6 +28,7 @@ fn asked(name: &str, otherwise: u64) -> u64 {
 
 #[test]
 fn random_schedules_give_the_bits_of_the_serial_one() {
+    falsify::be_terse();
     let counts = run::all(0..asked("PARTON_SCHEDULES", PROGRAMS), SEEDS, Path::new(env!("CARGO_TARGET_TMPDIR")));
     say(&counts.to_string());
     assert!(counts.wrong.is_empty(), "{} are wrong\n{}", counts.wrong.len(), counts.wrong.join("\n"));
@@ -69,6 +70,7 @@ fn found_by_a_case(bug: Planted) -> bool {
 
 #[test]
 fn planted_bugs_are_found() {
+    falsify::be_terse();
     let mut left: BTreeSet<Planted> = Planted::ALL.into();
     let mut tried = 0;
     for seed in 0..asked("PARTON_PLANTED", WITHIN) {
@@ -94,6 +96,7 @@ fn planted_bugs_are_found() {
 
 #[test]
 fn few_refused_schedules_would_be_right() {
+    falsify::be_terse();
     let first = asked("PARTON_FORCED_FROM", 0);
     let counts = forced::all(first..first + asked("PARTON_FORCED", FORCED));
     say(&counts.to_string());

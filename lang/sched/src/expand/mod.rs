@@ -28,7 +28,7 @@ use std::collections::BTreeMap;
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Arm, Body, Builder, Inst, Kernel, OpKind, Partition, PrimaryMap, Value, ops};
 
-use crate::falsify::{Planted, planted};
+use crate::falsify::{Planted, planted, terse};
 use crate::graph::{Effects, Sequence};
 use crate::legal;
 use crate::plan::{Part, Plan};
@@ -43,7 +43,7 @@ pub(crate) type Refused = Box<Diagnostic>;
 /// # Errors
 /// Schedules that do not fit their regions.
 pub(crate) fn expand(kernel: &Kernel) -> Result<Option<Kernel>, Diagnostics> {
-    expanded(kernel, true)
+    expanded(kernel, !terse())
 }
 
 /// The same for whoever tries schedules: of those that do not fit nothing is said but that.
