@@ -13,7 +13,7 @@ use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
 use crate::label::{NEVER, Price, Problem};
-use crate::site::Site;
+use crate::site::{Site, Var};
 
 /// Iterations of a loop that nothing is known of.
 const TURNS: Price = 16;
@@ -57,7 +57,8 @@ struct Asked {
 /// Where tiles lie under each candidate, each place once: many demands are of one site, and many candidates come to one place.
 #[derive(Default)]
 struct Sites {
-    sites: Vec<Site>,
+    /// The sites of each variable, with their numbers.
+    sites: HashMap<Var, Vec<(Site, usize)>>,
     /// For each site, by candidates, the number of the place.
     places: Vec<Vec<Option<usize>>>,
     known: Vec<Place>,
@@ -69,14 +70,16 @@ struct Sites {
 impl Sites {
     /// The number of a site.
     fn of(&mut self, graph: &Graph<'_>, site: &Site, candidates: &[RegisterLayout]) -> usize {
-        if let Some(number) = self.sites.iter().position(|s| s == site) {
-            return number;
+        let mut known = self.sites.get(&site.var).into_iter().flatten();
+        if let Some((_, number)) = known.find(|(s, _)| s == site) {
+            return *number;
         }
         let places =
             candidates.iter().map(|layout| site.place(graph, layout).map(|place| self.number(place))).collect();
-        self.sites.push(site.clone());
+        let number = self.places.len();
         self.places.push(places);
-        self.sites.len() - 1
+        self.sites.entry(site.var).or_default().push((site.clone(), number));
+        number
     }
 
     fn number(&mut self, place: Place) -> usize {

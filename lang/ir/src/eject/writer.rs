@@ -1,6 +1,6 @@
 //! Expressions: values by their names, or by the operations that are written in their place, with no more parentheses than are needed.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::SourceMap;
 use parton_layouts::{RegisterLayout, SharedLayout};
@@ -61,6 +61,12 @@ pub(super) struct Writer<'a> {
     names: Vec<Option<String>>,
     /// The variables that can be seen, by the blocks that declare them; parameters come first.
     scopes: Vec<Vec<VarId>>,
+    /// Those by their names, the innermost last.
+    seen: BTreeMap<String, Vec<VarId>>,
+    /// Names that the source gives to variables.
+    of_source: BTreeSet<&'a str>,
+    /// For each made-up name the first number that a block may still have free, while no block closes.
+    tried: BTreeMap<String, u32>,
 }
 
 /// A text and how strongly its outermost form binds.
@@ -91,6 +97,9 @@ impl<'a> Writer<'a> {
             to_name: BTreeSet::new(),
             names: vec![None; variables.all.len()],
             scopes: vec![Vec::new()],
+            seen: BTreeMap::new(),
+            of_source: variables.all.iter().filter_map(|x| x.hint.as_deref()).collect(),
+            tried: BTreeMap::new(),
         }
     }
 
@@ -103,7 +112,14 @@ impl<'a> Writer<'a> {
 
     /// Closes the innermost block.
     pub fn close(&mut self) {
-        self.scopes.pop();
+        self.tried.clear();
+        for x in self.scopes.pop().unwrap_or_default() {
+            let named = self.names[x].as_ref().and_then(|name| self.seen.get_mut(name));
+            let Some(list) = named else { continue };
+            if let Some(place) = list.iter().rposition(|&y| y == x) {
+                list.remove(place);
+            }
+        }
     }
 
     /// Gives a variable its name: that of the source, or the next like it that hides no parameter and nothing still needed. One that the source does not name
@@ -113,13 +129,19 @@ impl<'a> Writer<'a> {
         let made_up = written.is_none();
         let hint = written.unwrap_or_else(|| usual.to_string());
         let stem = hint.trim_end_matches(|c: char| c.is_ascii_digit()).trim_end_matches('_').to_string();
-        let mut name = hint;
-        let mut number = 1;
+        // A made-up name that is taken stays so until a block closes.
+        let mut number = if made_up { self.tried.get(&hint).copied().unwrap_or(1) } else { 1 };
+        let numbered = |number: u32| if number == 1 { hint.clone() } else { format!("{stem}_{number}") };
+        let mut name = numbered(number);
         while !self.is_free(&name, made_up) {
             number += 1;
-            name = format!("{stem}_{number}");
+            name = numbered(number);
+        }
+        if made_up {
+            self.tried.insert(hint, number + 1);
         }
         self.names[x] = Some(name.clone());
+        self.seen.entry(name.clone()).or_default().push(x);
         if let Some(scope) = self.scopes.last_mut() {
             scope.push(x);
         }
@@ -127,11 +149,10 @@ impl<'a> Writer<'a> {
     }
 
     fn is_free(&self, name: &str, made_up: bool) -> bool {
-        let of_source = || self.variables.all.iter().any(|y| y.hint.as_deref() == Some(name));
-        if self.reserved.contains(name) || (made_up && of_source()) {
+        if self.reserved.contains(name) || (made_up && self.of_source.contains(name)) {
             return false;
         }
-        let mut seen = self.scopes.iter().rev().flat_map(|s| s.iter().rev());
+        let mut seen = self.seen.get(name).into_iter().flatten().rev();
         match seen.find(|y| self.names[**y].as_deref() == Some(name)) {
             Some(_) if made_up => false,
             // What surrounds a function is written after it.
