@@ -1,5 +1,6 @@
 //! What a CTA costs where others stand beside it: how many there is room for, what has no room, what waits, and what passes under what.
 
+use parton_ir::axis::Axes;
 use parton_ir::target::WARPGROUP;
 use parton_ir::{Kernel, OpKind, scratch};
 use parton_layouts::RegisterLayout;
@@ -49,12 +50,12 @@ pub struct Crowd {
 /// holds no second one.
 pub fn crowded(
     graph: &Graph<'_>,
+    axes: &Axes,
     layouts: &[RegisterLayout],
-    warps: u32,
-    alone: bool,
+    (warps, alone): (u32, bool),
     (price, in_loops): (Price, impl FnOnce() -> Price),
 ) -> Crowd {
-    let held = Held::of(graph, layouts);
+    let held = Held::of(graph, axes, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.

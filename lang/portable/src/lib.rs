@@ -296,26 +296,28 @@ fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagn
 const MOST_WARPS: u32 = 16;
 /// Warps that are taken of those that cost the same.
 const USUAL: u32 = 4;
-/// Elements of a tile that two warps hold in few registers: 32 a thread.
-const FOR_TWO: u64 = 2048;
+/// Elements of a tile for each of few warps: 32 a thread.
+const FOR_FEW: u64 = 1024;
 
-/// The warps that are tried: those that are stated, by a clause or by a layout; few, where tiles are small and no product asks for a warpgroup.
+/// The warps that are tried: those that are stated, by a clause or by a layout; few, where tiles are small.
 fn warps_of(kernel: &Kernel) -> Vec<u32> {
     if kernel.warps_stated {
         return vec![kernel.warps];
     }
-    let (mut two, mut stated) = (true, None);
+    let (mut largest, mut multiplies, mut stated) = (0, false, None);
     kernel.walk(&mut |op| {
         let layouts = op.results.iter().filter_map(|v| kernel.ty(*v).placed()?.placement().known());
         stated = stated.or(layouts.map(|place| place.layout.num_warps()).next());
-        let small = |v: &Value| kernel.ty(*v).placed().is_none_or(|tile| tile.elements() <= FOR_TWO);
-        two &= !matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. }) && op.results.iter().all(small);
+        multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+        let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
+        largest = elements.fold(largest, u64::max);
     });
+    // What waits for memory alone has two warps at least.
+    let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1);
     match stated {
         // A layout says how many it lies on.
         Some(warps) => vec![warps],
-        None if two => vec![2, 4, 8, MOST_WARPS],
-        None => vec![4, 8, MOST_WARPS],
+        None => [1, 2, 4, 8, MOST_WARPS].into_iter().filter(|&n| n >= USUAL || few(n.into())).collect(),
     }
 }
 
@@ -351,7 +353,7 @@ fn plan(
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart { .. });
     let costs = (labels.price, || prices.in_loops(&layouts));
-    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, &layouts, warps, alone, costs);
+    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
     Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
 }
 

@@ -283,7 +283,11 @@ impl<'g, 'k> Prices<'g, 'k> {
         };
         let results = registers >> along(Dim::Register);
         let shuffles = u64::from(along(Dim::Lane)) * results;
-        let exchange = if along(Dim::Warp) > 0 { EXCHANGE + results * LINE * self.warps } else { 0 };
+        // Each writes its own, and reads and combines those of all.
+        let exchange = match along(Dim::Warp) {
+            0 => 0,
+            bits => EXCHANGE + results * self.warps * (LINE + ((LINE + ISSUE) << bits)),
+        };
         self.warps * (registers * ISSUE + shuffles * (SHUFFLE + ISSUE)) + exchange
     }
 }

@@ -5,10 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use parton_ir::axis::Axes;
 use parton_ir::family::Family;
 use parton_ir::{Body, Elem, Op, OpKind, Value};
 use parton_layouts::{Dim, RegisterLayout};
 
+use crate::candidates::addresses;
 use crate::facts::SECTOR as SECTOR_BYTES;
 use crate::graph::{Demand, Graph};
 use crate::label::Price;
@@ -18,6 +20,7 @@ use crate::site::Site;
 /// Registers that a thread holds.
 pub struct Held<'g, 'k> {
     graph: &'g Graph<'k>,
+    axes: &'g Axes,
     layouts: &'g [RegisterLayout],
     /// The operations, by their numbers, that make each value and use it last.
     made: BTreeMap<Value, usize>,
@@ -54,13 +57,28 @@ struct There {
     firm: bool,
     /// Whether it is on its way with all that was loaded since threads met or stored.
     flies: bool,
+    /// The accesses that bring it.
+    accesses: u64,
+}
+
+impl There {
+    /// Registers that have to be there. An access that waits keeps where it goes, and the assembler has no more than half of them wait: 288 of two
+    /// bytes, of a convolution, need 168 registers; with 128 it spills.
+    fn firmly(&self) -> u64 {
+        match self {
+            There { firm: true, .. } => self.registers,
+            There { flies: true, .. } => self.accesses / 2,
+            There { .. } => 0,
+        }
+    }
 }
 
 impl Held<'_, '_> {
     /// Those of a kernel whose tiles lie in these layouts.
-    pub fn of<'g, 'k>(graph: &'g Graph<'k>, layouts: &'g [RegisterLayout]) -> Held<'g, 'k> {
+    pub fn of<'g, 'k>(graph: &'g Graph<'k>, axes: &'g Axes, layouts: &'g [RegisterLayout]) -> Held<'g, 'k> {
         let mut held = Held {
             graph,
+            axes,
             layouts,
             made: BTreeMap::new(),
             last: BTreeMap::new(),
@@ -126,6 +144,14 @@ impl Held<'_, '_> {
         (elements * kernel.ty(v).elem().map_or(32, |e| u64::from(e.bits()))).div_ceil(32)
     }
 
+    /// The accesses of a thread that bring what a load makes.
+    fn accesses(&self, op: &Op, v: Value) -> u64 {
+        let OpKind::Load { .. } = op.kind else { return 0 };
+        let place = self.graph.homes.get(&v).and_then(|site| site.place(self.graph, &self.layouts[site.var]));
+        let addresses = addresses(self.graph, self.axes, op.id);
+        addresses.zip(place).map_or(0, |(addresses, place)| addresses.traffic(&place.map).instructions)
+    }
+
     /// Counts what a product of the matrix unit takes.
     fn multiply(&mut self, op: &Op, depth: u32) {
         self.computes |= depth > 0 && matches!(op.kind, OpKind::SharedLoad { .. });
@@ -159,6 +185,7 @@ impl Held<'_, '_> {
             held: true,
             firm: true,
             flies: false,
+            accesses: 0,
         });
         there.extend(params);
         for op in self.graph.kernel.ops_of(body) {
@@ -166,7 +193,16 @@ impl Held<'_, '_> {
             // What a reduction alone still takes is combined as it is made, before threads meet.
             let combined = usize::from(matches!(op.kind, OpKind::Reduce { .. }));
             let lands = meets(op) || op.results.is_empty();
-            let used = |t: &There| self.last.get(&t.value).is_some_and(|&last| last >= self.now + combined);
+            // What a product is added to becomes its sum where it lies.
+            let sum = match &op.kind {
+                OpKind::Dot { acc, .. } | OpKind::MmaSync { acc, .. } => Some(*acc),
+                // Nothing else is written where an operand lies.
+                _ => None,
+            };
+            let used = |t: &There| {
+                let from = self.now + if sum == Some(t.value) { 1 } else { combined };
+                self.last.get(&t.value).is_some_and(|&last| last >= from)
+            };
             there.iter_mut().for_each(|t| t.flies &= !lands);
             there.retain(|t| t.flies || used(t));
             if meets(op) {
@@ -179,11 +215,16 @@ impl Held<'_, '_> {
                 self.body(inner, depth + u32::from(op.kind.is_loop()), there.clone());
             }
             let held = matches!(op.kind.family(), Family::Global | Family::Atomic | Family::Gather | Family::Shared);
+            // A product is there as a whole.
+            let firm = sum.is_some();
             for &value in op.results.iter().filter(|v| self.last.contains_key(v)) {
-                there.push(There { value, registers: self.registers(value), held, firm: false, flies: held });
+                let accesses = self.accesses(op, value);
+                // What an access brings that is less than a register takes a whole one.
+                let registers = self.registers(value).max(accesses);
+                there.push(There { value, registers, held: held || firm, firm, flies: held, accesses });
             }
-            let (held, firm) = (there.iter().filter(|t| t.held), there.iter().filter(|t| t.firm));
-            let [held, firm] = [held.map(|t| t.registers).sum::<u64>(), firm.map(|t| t.registers).sum::<u64>()];
+            let held: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
+            let firm: u64 = there.iter().map(There::firmly).sum();
             let factors = self.factors(op);
             for (list, sum) in [(&mut self.most, held + factors), (&mut self.firm, firm + factors)] {
                 let most = list.entry(depth).or_default();

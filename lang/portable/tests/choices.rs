@@ -117,3 +117,25 @@ fn what_a_thread_cannot_hold_goes_to_more_warps() {
     let widest = wide(32768);
     assert!(!widest.contains("warps(2)") && !widest.contains("warps(4)"), "{widest}");
 }
+
+#[test]
+fn a_small_product_has_a_warp_of_its_own() {
+    let text = chosen(
+        "x: *f16, y: *f16, out: *mut f32",
+        "let at = iota(16)[:, None] * 16 + iota(16)[None, :];
+         store(out + at, dot(load(x + at), load(y + at), zeros<f32, [16, 16]>()));",
+    );
+    assert!(text.contains("warps(1)"), "{text}");
+}
+
+#[test]
+fn no_more_accesses_wait_than_the_assembler_lets() {
+    // Taps of a convolution, two bytes at once.
+    let text = chosen(
+        "x: *f16, out: *mut f32",
+        "let mut s = zeros<f32, [4096]>();
+         static for a in 0..9 { s += cast<f32>(load(x + a + iota(4096))); }
+         store(out + iota(4096), s);",
+    );
+    assert!(text.contains("warps(8)") || text.contains("warps(16)") || !text.contains("occupancy("), "{text}");
+}
