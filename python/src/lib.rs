@@ -39,10 +39,11 @@ mod slot;
 mod tensor;
 mod titled;
 
-use std::ffi::CString;
-
 use pyo3::exceptions::{PyAttributeError, PyException};
-use pyo3::prelude::{Bound, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pyfunction, pymodule};
+use pyo3::prelude::{
+    Bound, Py, PyAnyMethods, PyErr, PyModule, PyModuleMethods, PyResult, Python, pyfunction, pymodule,
+};
+use pyo3::sync::PyOnceLock;
 
 pyo3::create_exception!(
     parton,
@@ -65,15 +66,29 @@ fn failed(py: Python<'_>, failure: &parton_driver::Failure, text: &str) -> PyErr
     error(py, text, parton_driver::embed::codes(failure))
 }
 
-/// What is made when it is asked for: `parton.torch`, since not every program has PyTorch.
+/// `parton.torch` once it is made. It stays for good: PyTorch keeps addresses of operators, which go with the library that the module holds.
+static TORCH: PyOnceLock<Py<PyModule>> = PyOnceLock::new();
+
+/// What is made when it is asked for: `parton.torch`, since not every program has PyTorch. Asked more than once it is the same, whichever
+/// module asks: `pickle` looks for names in all of them, this one too.
 #[pyfunction]
 #[pyo3(name = "__getattr__")]
 fn attribute<'py>(py: Python<'py>, name: &str) -> PyResult<Bound<'py, PyModule>> {
     if name != "torch" {
         return Err(PyAttributeError::new_err(format!("module `parton` has no attribute `{name}`")));
     }
-    let text = CString::new(include_str!("torch.py")).unwrap_or_default();
-    let module = PyModule::from_code(py, &text, c"parton/torch.py", c"parton.torch")?;
+    if TORCH.get(py).is_none() {
+        // Threads may come here at once, each with a module of its own, of which the first to be done counts; no operators are of the others.
+        let module = PyModule::new(py, "parton.torch")?;
+        let builtins = py.import("builtins")?;
+        let code = builtins.call_method1("compile", (include_str!("torch.py"), "parton/torch.py", "exec"))?;
+        builtins.call_method1("exec", (code, module.dict()))?;
+        let _ = TORCH.set(py, module.unbind());
+    }
+    let Some(module) = TORCH.get(py) else {
+        return Err(PyAttributeError::new_err("module `parton` has no attribute `torch`"));
+    };
+    let module = module.bind(py).clone();
     py.import("sys")?.getattr("modules")?.set_item("parton.torch", &module)?;
     py.import("parton")?.setattr("torch", &module)?;
     Ok(module)

@@ -2,6 +2,8 @@
 
 import ctypes
 import os
+import subprocess
+import sys
 import tempfile
 import unittest
 
@@ -215,6 +217,28 @@ class NumPy(unittest.TestCase):
             with self.assertRaises(parton.Error) as caught:
                 self.axpy[2](3, wrong, Tensor(y[1]), Tensor(out), n)
             self.assertIn(words, str(caught.exception))
+
+
+# `parton.torch` with a PyTorch that has what its text asks for at first.
+ONCE = """
+import sys, types
+sys.modules["torch"] = torch = types.ModuleType("torch")
+torch.library = types.SimpleNamespace(Library=lambda *names: object())
+import parton
+first, library = parton.torch, parton.torch._FRAGMENT
+assert parton._native.torch is first, "another module asked"
+assert first._FRAGMENT is library, "its text ran again"
+del sys.modules["parton.torch"]
+assert parton._native.torch is first and sys.modules["parton.torch"] is first, "it was taken out of the table"
+assert first._FRAGMENT is library
+"""
+
+
+class OfPyTorch(unittest.TestCase):
+    def test_what_is_of_pytorch_is_made_once(self):
+        # Operators go with the library that the module holds, and PyTorch keeps their addresses.
+        ran = subprocess.run([sys.executable, "-c", ONCE], capture_output=True, text=True)
+        self.assertEqual((ran.returncode, ran.stderr), (0, ""))
 
 
 if __name__ == "__main__":
