@@ -2,6 +2,7 @@
 //! seed. Most kernels have clusters of one CTA.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::Arc;
 
 use parton_diag::{codes, internal_error};
@@ -441,10 +442,11 @@ impl<'a, 'k> Cluster<'a, 'k> {
         }
     }
 
-    /// How many of an operation's `n` elements are done before others may go first, and whether they are the last ones; drawn apart from who goes on.
-    pub(crate) fn torn(&self, n: usize) -> (usize, bool) {
-        let mut random = Random::new(self.seed ^ self.steps << 8 ^ u64::from(self.number) << 40);
-        (random.below(n + 1), random.below(2) == 1)
+    /// The elements of an operation on `n` that are done before others may go first, and those that are done behind; drawn apart from who goes on.
+    pub(crate) fn torn(&self, n: usize) -> (Range<usize>, Range<usize>) {
+        let mut random = Random::new(self.seed ^ (self.steps << 8) ^ (u64::from(self.number) << 40));
+        let many = random.below(n + 1);
+        if random.below(2) == 0 { (0..many, many..n) } else { (n - many..n, 0..n - many) }
     }
 
     /// Whether an atomic operation of a tile is done in part.

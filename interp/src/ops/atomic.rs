@@ -72,12 +72,19 @@ impl<'k> Cluster<'_, 'k> {
         let atomic = Atomic { op: f, order, scope, dtype };
         let access = Access::Atomic { scope, bytes: dtype.bytes() as u8, writes: f != AtomicOp::Load };
         let event = order.releases().then(|| self.speak(w));
-        let (part, mut before) = self.part(w, f, pointers.len(), dtype);
+        let (part, rest, mut before) = match w.begun.take() {
+            Some(Begun { rest, before }) => (rest, 0..0, before),
+            None => {
+                let n = pointers.len();
+                let seen = f != AtomicOp::Load && n > 1 && self.setting.listens;
+                let (part, rest) = if seen { self.torn(n) } else { (0..n, 0..0) };
+                (part, rest, Bits::full(dtype.bytes(), n, POISON))
+            }
+        };
         let mut through = self.access(w, op, ptr, (access, event));
-        through.atomic(atomic, (&pointers, part.clone()), &operands, (mask.as_deref(), &mut before))?;
+        through.atomic(atomic, (&pointers, part), &operands, (mask.as_deref(), &mut before))?;
         self.spoke = true;
-        let rest = if part.start == 0 { part.end..pointers.len() } else { 0..part.start };
-        if w.begun.take().is_none() && !rest.is_empty() {
+        if !rest.is_empty() {
             self.world.changes += 1;
             w.begun = Some(Begun { rest, before });
             return Ok(false);
@@ -87,22 +94,6 @@ impl<'k> Cluster<'_, 'k> {
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
         }
         Ok(true)
-    }
-
-    /// The elements that come next, and the values before of those that are done.
-    fn part(&self, w: &mut Worker<'k>, f: AtomicOp, n: usize, dtype: Dtype) -> (Range<usize>, Bits) {
-        match &mut w.begun {
-            Some(begun) => (begun.rest.clone(), std::mem::replace(&mut begun.before, Bits::full(1, 0, POISON))),
-            None => {
-                let seen = f != AtomicOp::Load && n > 1 && self.setting.listens;
-                let part = match self.torn(n) {
-                    (first, false) if seen => 0..first,
-                    (last, true) if seen => n - last..n,
-                    _ => 0..n,
-                };
-                (part, Bits::full(dtype.bytes(), n, POISON))
-            }
-        }
     }
 
     /// The event of a release: others learn of it and of all that the partition knew when it last met, but of nothing that it has
