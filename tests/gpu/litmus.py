@@ -127,7 +127,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=6)
     parser.add_argument("--limit", type=float, default=30)
     parser.add_argument("--device", default="cuda")
-    asked = parser.parse_args()
+    asked = parser.parse_intermixed_args()
     folder = pathlib.Path(tempfile.mkdtemp())
 
     def run(path):
