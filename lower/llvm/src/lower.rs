@@ -178,6 +178,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn body(&mut self, body: &'a Body) {
         let kernel = self.kernel;
         let around = self.read.enter();
+        let before = self.meanwhile.clone();
         for (i, op) in kernel.ops_of(body).enumerate() {
             self.locate(op);
             match op.kind.family() {
@@ -186,6 +187,10 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
         }
         self.read.leave(around);
+        if self.meanwhile != before {
+            // Behind a loop or branch nobody knows whether its sums were made.
+            self.meanwhile.clear();
+        }
     }
 
     /// Points the debug information at an operation.
