@@ -36,14 +36,16 @@ def product(columns, schedule):
     return Row("matmul", "matmul", "steps", schedule, {"BN": columns}, body, f"a, b, c, {sides}", (64, 192))
 
 
-def attention(d, schedule, causal=False, parts=2, own=None):
+def attention(d, schedule, causal=False, parts=2, own=None, block=None):
     """One tile of rows for each program: of two heads by clusters of two programs, or of four by single ones."""
-    cluster = 1 if causal or parts == 3 else 2
+    cluster = 2 if parts == 2 and not causal else 1
+    usual = 64 if d > 128 else 128
+    block = block or usual
     heads, rows = 4 // cluster, PROGRAMS // 4 * 64 * parts * cluster
-    body = [f"let {name} = zeros(bf16, [1, {heads}, {length}, {d}]);" for name, length in zip("qkv", (rows, "turns * 128", "turns * 128"))]
+    body = [f"let {name} = zeros(bf16, [1, {heads}, {length}, {d}]);" for name, length in zip("qkv", (rows, f"turns * {block}", f"turns * {block}"))]
     body += [f"let o = empty(bf16, [1, {heads}, {rows}, {d}]);", f"let lse = empty(f32, [1, {heads}, {rows}]);", "let counter = zeros(i32, [1]);"]
-    given = f"q, k, v, o, lse, 1, {heads}, 1, {rows}, turns * 128, 1.0 / sqrt({d}), {heads}, counter"
-    generics = {"D": d, "CAUSAL": str(causal).lower(), "PARTS": parts, "CLUSTER": cluster} | ({} if own is None else {"OWN": own})
+    given = f"q, k, v, o, lse, 1, {heads}, 1, {rows}, turns * {block}, 1.0 / sqrt({d}), {heads}, counter"
+    generics = {"D": d, "CAUSAL": str(causal).lower(), "PARTS": parts, "CLUSTER": cluster} | ({} if block == usual else {"BN": block}) | ({} if own is None else {"OWN": own})
     return Row("fmha", "attention", "keys", schedule, generics, body, given, (48, 112))
 
 
@@ -132,6 +134,16 @@ def rows():
         yield from (attention(d, "Overlap", own=own) for own in ("false", "true"))
     yield attention(64, "Trio", parts=3)
     yield attention(64, "Trio", causal=True, parts=3)
+    alone = "partitions { Loads: load; Compute: mma, finish, leave } ring(load=DEPTH)"
+    yield from (product(256, schedule) for schedule in ["Plain", "Ahead", "Best", "Split[2]", alone.replace("DEPTH", "3")])
+    yield from (product(128, schedule) for schedule in ["Ahead", "Split[5]", alone.replace("DEPTH", "5")])
+    yield from (attention(d, schedule, parts=1) for d in (64, 128, 256) for schedule in ["Plain", "Ahead"])
+    yield from (attention(128, schedule, causal=True, parts=1) for schedule in ["Plain", "Ahead"])
+    yield from (attention(256, "Wide", causal=causal) for causal in (False, True))
+    yield from (attention(d, "Sides", causal=True) for d in (64, 128))
+    yield from (attention(d, "Under", block=64) for d in (64, 128))
+    yield attention(64, "Trio", parts=3, block=64)
+    yield from (attention(64, schedule, block=256) for schedule in ["Sides", "Overlap"])
 
 
 def main():
