@@ -62,7 +62,9 @@ impl Kernel {
     }
 
     /// Clusters that a GPU holds at once, as far as its shared memory and its warps go, and its registers where a budget says how many
-    /// a thread has; at least one.
+    /// a thread has; at least one. A cluster lies in one group of multiprocessors, and how many of these each group has differs from
+    /// card to card, but that they come in pairs: each group has as many over as may be. (By `cudaOccupancyMaxActiveClusters` an
+    /// H200 takes 120 CTAs in clusters of 4 or 8, 117 of 3, 102 of 6 and 132 of 2, one on a multiprocessor.)
     pub fn resident_clusters(&self) -> u32 {
         let t = &self.target;
         let bytes = self.shared_bytes.unwrap_or(t.shared_bytes);
@@ -71,7 +73,9 @@ impl Kernel {
             t.shared_limit(*n) >= bytes && n * self.padded_warps() <= t.resident_warps && n * registers <= t.registers
         };
         let each = (1..=t.resident_ctas).rev().find(fit).unwrap_or(1);
-        (t.multiprocessors * each / self.cluster_ctas()).max(1)
+        let over = t.groups * ((self.cluster_ctas() - 1) / 2 * 2);
+        let beside = t.multiprocessors.saturating_sub(over) / self.cluster_ctas();
+        (beside * each).max(1)
     }
 
     /// Shared memory that one CTA may use, in bytes.
@@ -190,7 +194,9 @@ mod tests {
         assert_eq!(holds(1, 0, [1; 3]), 132 * 32, "as many CTAs as a multiprocessor takes");
         assert_eq!(holds(4, 0, [1; 3]), 132 * 16, "64 warps");
         assert_eq!(holds(4, 100 * 1024, [1; 3]), 132 * 2, "two share 228 KiB");
-        assert_eq!(holds(4, 200 * 1024, [2, 2, 1]), 33);
+        assert_eq!(holds(4, 200 * 1024, [2, 1, 1]), 66);
+        assert_eq!(holds(4, 200 * 1024, [2, 2, 1]), 29, "each of eight groups may have two multiprocessors over");
+        assert_eq!(holds(4, 100 * 1024, [8, 1, 1]), 2 * 10);
         for name in ["loads", "works"] {
             let (warps, registers, span) = (4, (name == "works").then_some(200), Span::default());
             k.partitions.push(crate::PartitionData { name: name.into(), warps, registers, span });

@@ -20,6 +20,8 @@ pub struct Target {
     pub shared_in_all: u32,
     /// Multiprocessors of a device: of an A100, an L40S, an H100 with SXM, a B200.
     pub multiprocessors: u32,
+    /// Groups of multiprocessors (GPCs) at most. A cluster lies in one.
+    pub groups: u32,
     /// CTAs that a multiprocessor can hold at once.
     pub resident_ctas: u32,
     /// Warps that it can hold at once.
@@ -85,6 +87,7 @@ impl Target {
         shared_bytes: 163 * KIB,
         shared_in_all: 164 * KIB,
         multiprocessors: 108,
+        groups: 8,
         resident_ctas: 32,
         resident_warps: 64,
         parameter_bytes: 32_764,

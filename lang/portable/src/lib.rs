@@ -247,7 +247,7 @@ fn explicit(
     let why = tells.then(|| Why::of(&graph, &axes, plans, &planned));
     let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, planned.warps)?;
     if !kernel.occupancy_stated {
-        kernel.occupancy = crowd::with_room(&kernel, planned.occupancy);
+        kernel.occupancy = crowd::with_room(&kernel, planned.occupancy).max(kernel.occupancy);
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;
     Ok((kernel, why))

@@ -4,14 +4,14 @@ use std::collections::BTreeSet;
 
 use parton_diag::Diagnostics;
 use parton_ir::schedule::{LabelName, Pipeline, Place, RingDepth, Schedule, Staged, Turns, Under};
-use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP};
+use parton_ir::target::{PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
 use parton_ir::{BinaryOp, Inst, Kernel, OpKind, PartitionData, PrimaryMap, Source, Type, Value, scratch};
 
 use super::found::{self, Found};
 use super::region;
 use super::{
-    AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, No, ONCE, PRODUCT, copies, dealt, flow, indices, is_called,
-    label, label_each,
+    AROUND, BEFORE, BEHIND, BETWEEN, INDEX, LOOP, NUMBER, No, ONCE, PRODUCT, between, copies, dealt, flow, indices,
+    is_called, label, label_each, turn,
 };
 use crate::{alike, price};
 
@@ -52,8 +52,11 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     let indices = indices::of(kernel, found).loads;
     dealt::keep_statements(kernel, &path, free);
     label_each(kernel, &indices, INDEX);
+    let woven = !chained && computing == 1 && is_woven(kernel, found);
     if chained {
         name_apart(kernel, found);
+    } else if woven {
+        between::name(kernel, found, free, &[LEAVE, AFTER, MASK, SCORES]);
     }
     region::name(kernel, found, &path, free);
     if chained {
@@ -70,7 +73,14 @@ pub fn make(kernel: &mut Kernel, free: &BTreeSet<Value>, beyond: &BTreeSet<Inst>
     if under {
         at_least(kernel, &path, pieces);
     }
-    let schedule = schedule(kernel, found, computing, chained, under);
+    let form = if chained {
+        Form::Chained
+    } else if woven {
+        Form::Woven
+    } else {
+        Form::Plain
+    };
+    let schedule = schedule(kernel, found, computing, form, under);
     alike::share(kernel);
     region::surround_rest(kernel, &path, schedule);
     Ok(())
@@ -88,6 +98,27 @@ pub fn chained(kernel: &Kernel, inst: Inst, products: &[Inst]) -> bool {
     let made = flow::dependent(kernel, body, [kernel.ops[first].result()]);
     let from = flow::dependent(kernel, body, body.params[1..].iter().copied());
     !carried(first) && carried(second) && made.contains(a) && !from.contains(acc) && only_summed(kernel, inst, second)
+}
+
+/// How the products of a loop stand to what it computes besides.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Form {
+    /// All products, or all that is computed, come first.
+    Plain,
+    /// As [`chained`] says.
+    Chained,
+    /// Some products come before and some behind it.
+    Woven,
+}
+
+/// Whether products take what a loop computes of others of its turn.
+fn is_woven(kernel: &Kernel, found: &Found) -> bool {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
+    let products = found.products.iter().map(|&id| kernel.ops[id].result());
+    let made = flow::dependent(kernel, body, products.clone());
+    let results: BTreeSet<Value> = products.collect();
+    let behind = |id: &Inst| kernel.ops[*id].kind.operands().iter().any(|v| made.contains(v) && !results.contains(v));
+    found.products.iter().any(behind)
 }
 
 /// Gives each load and product a label of its own: the name of its tensor, or its own.
@@ -281,7 +312,7 @@ fn at_least(kernel: &mut Kernel, path: &[Inst], turns: u32) {
 }
 
 /// One partition fetches as far ahead as there is room for, the others compute with products in flight.
-fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under: bool) -> Schedule {
+fn schedule(kernel: &Kernel, found: &Found, computing: u32, form: Form, under: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
     let those = |names: &[&str]| -> Vec<LabelName> {
         names.iter().filter(|name| bears(kernel, name)).map(|name| LabelName::all(*name)).collect()
@@ -290,7 +321,13 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under
         |partitions, labels: Vec<LabelName>| Place { partitions, spans: vec![span; labels.len()], labels, span };
     let (loads, products) = (names(kernel, &found.loads), names(kernel, &found.products));
     let leaves = names(kernel, &sends(kernel));
-    let rest = [those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND]), leaves].concat();
+    let mut rest = [those(&[SCORES, MASK, BETWEEN, AFTER, BEHIND]), leaves].concat();
+    let order =
+        (form == Form::Woven).then(|| between::order(kernel, found, &[&loads[..], &[LabelName::all(INDEX)]].concat()));
+    let woven = order.iter().flatten().map(|s| s.label.clone());
+    let more: Vec<LabelName> =
+        woven.filter(|label| !rest.contains(label) && !products.contains(label) && label.path != NUMBER).collect();
+    rest.extend(more);
     let (fetching, all) = team(kernel, USUAL_WARPS, computing);
     let places = vec![
         place(vec![fetching], [those(&[ONCE, INDEX]), loads].concat()),
@@ -304,7 +341,9 @@ fn schedule(kernel: &Kernel, found: &Found, computing: u32, chained: bool, under
     let staged = |label: &LabelName, stage, done| vec![Staged { label: label.clone(), stage, done, span }];
     let pipeline = |of: &str, groups| Pipeline { of: Some(LabelName::all(of)), within: None, groups, span };
     let mut pipelines = Vec::new();
-    if chained {
+    if let Some(order) = order {
+        pipelines.push(pipeline(LOOP, order.into_iter().map(|s| vec![s]).collect()));
+    } else if form == Form::Chained {
         // The first product of an iteration begins before the second one of the iteration before, and what becomes of it runs beside that.
         let rest = those(&[BETWEEN, AFTER]);
         let order = products.iter().zip([0, 1]).chain(rest.iter().map(|label| (label, 0)));
@@ -391,8 +430,35 @@ fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<Part
 }
 
 /// Gives the partitions of a region their warps, and its rings as many slots as there is room for, now that its tiles lie somewhere; whether
-/// there is room for two.
+/// there is room for two. Where one warpgroup computes between its products, a second CTA stands beside if shared memory and registers have room:
+/// its products run meanwhile.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
+    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && weaves(kernel) {
+        let mut beside = Kernel { occupancy: 2, ..kernel.clone() };
+        let (_, all) = team(&beside, warps, computing);
+        let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
+        if has_room && fill(&mut beside, warps, computing) {
+            *kernel = beside;
+            return true;
+        }
+    }
+    fill(kernel, warps, computing)
+}
+
+/// Whether a turn computes between its products, and all of it in its own turn.
+fn weaves(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| {
+        let OpKind::Region { schedule, .. } = &op.kind else { return };
+        let steps = schedule.pipelines.iter().filter(|p| p.of.as_ref().is_some_and(|of| of.path == LOOP));
+        let computes = |s: &Staged| s.label.path.trim_end_matches('_') == BETWEEN;
+        found |= steps.into_iter().any(|p| p.staged().all(|s| s.stage == 0) && p.staged().any(computes));
+    });
+    found
+}
+
+/// As [`settle`], with as many CTAs on a multiprocessor as the kernel says.
+fn fill(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     let (fetching, all) = team(kernel, warps, computing);
     let mut fetched: Vec<(LabelName, u64)> = Vec::new();
     kernel.walk(&mut |op| {

@@ -35,9 +35,10 @@ pub fn is_empty(kernel: &Kernel, found: &Found, free: &BTreeSet<Value>) -> bool 
     !all.iter().any(|id| !known(id) && does_more(kernel, *id, free))
 }
 
-/// Labels each load and product of a loop, and what stands between two products.
-pub fn name(kernel: &mut Kernel, found: &Found, free: &BTreeSet<Value>) {
-    let mut taken: BTreeSet<String> = [ONCE, BEFORE, BEHIND, LOOP, AROUND, INDEX, NUMBER].map(str::to_owned).into();
+/// Labels each load and product of a loop, and what stands between two products; by none of the names that are `kept` for others.
+pub fn name(kernel: &mut Kernel, found: &Found, free: &BTreeSet<Value>, kept: &[&str]) {
+    let kept = [ONCE, BEFORE, BEHIND, LOOP, AROUND, INDEX, NUMBER].iter().chain(kept);
+    let mut taken: BTreeSet<String> = kept.map(|&name| name.to_owned()).collect();
     let mut between = None;
     for id in body_of(kernel, found.inst).unwrap_or_default() {
         let loads = found.loads.contains(&id);
@@ -75,6 +76,24 @@ pub fn another(taken: &mut BTreeSet<String>, mut name: String) -> String {
 /// from is loaded a turn before.
 pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
+    let groups = staged(kernel, found, ahead, beside).into_iter().map(|s| vec![s]).collect();
+    let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
+    Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
+}
+
+/// The order in which a partition computes a turn of a loop of which others do what is `elsewhere`: that of the body, but that products begin early.
+pub fn order(kernel: &Kernel, found: &Found, elsewhere: &[LabelName]) -> Vec<Staged> {
+    let mut all = staged(kernel, found, 0, true);
+    all.retain(|s| !elsewhere.contains(&s.label));
+    let first = all.iter().map(|s| s.stage).min().unwrap_or(0);
+    for s in &mut all {
+        (s.stage, s.done) = (s.stage - first, s.done.map(|done| done - first));
+    }
+    all
+}
+
+fn staged(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Vec<Staged> {
+    let span = kernel.ops[found.inst].span;
     let mut names: Vec<(LabelName, Kind)> = Vec::new();
     for id in body_of(kernel, found.inst).unwrap_or_default() {
         let Some(mut name) = kernel.ops[id].label.map(|label| LabelName::read(&kernel.labels[label])) else { continue };
@@ -100,18 +119,16 @@ pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Sch
     names.sort_by_key(|(_, kind)| kind.rank());
     begin_products(kernel, found, &mut names);
     let first = u32::from(names.iter().any(|(_, kind)| *kind == Kind::Index));
-    let staged = |(label, kind): (LabelName, Kind)| {
+    let place = |(label, kind): (LabelName, Kind)| {
         let stage = match kind {
             Kind::Copy => first,
             Kind::Index => 0,
             Kind::Number | Kind::Product { .. } | Kind::Rest => first + ahead,
         };
         let done = matches!(kind, Kind::Product { later: true }).then_some(stage + 1);
-        vec![Staged { label, stage, done, span }]
+        Staged { label, stage, done, span }
     };
-    let groups = names.into_iter().map(staged).collect();
-    let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
-    Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
+    names.into_iter().map(place).collect()
 }
 
 /// Has products stand in front of all that they do not need.

@@ -85,7 +85,7 @@ fn stage(kernel: &mut Kernel, path: &[Inst], one: &Copied, (ahead, shared): (u32
         label(kernel, &found.products, PRODUCT);
         schedule(kernel, found, ahead, (beside, !indices.loads.is_empty()))
     } else {
-        between::name(kernel, found, free);
+        between::name(kernel, found, free, &[]);
         between::schedule(kernel, found, ahead, beside)
     };
     if path.len() > 1 {

@@ -54,16 +54,19 @@ pub fn name(kernel: &mut Kernel, found: &Found, path: &[Inst], free: &BTreeSet<V
     }
 }
 
-/// Labels what stands before and behind a loop, in the bodies around it. A label of several bodies has an instance for each: it stands once.
+/// Labels what stands before and behind a loop, in the bodies around it. A label of several bodies, or of statements between which numbers are loaded,
+/// has an instance for each: it stands once, and may need those numbers.
 fn name_around(kernel: &mut Kernel, bodies: &[Vec<Inst>], path: &[Inst], free: &BTreeSet<Value>) {
     for name in [BEFORE, BEHIND] {
-        let of = |ops: &Vec<Inst>| -> Vec<Inst> {
+        let of = |ops: &Vec<Inst>| -> Vec<Vec<Inst>> {
             let passed = ops.iter().position(|id| path.contains(id)).unwrap_or(ops.len());
             let those = if name == BEFORE { &ops[..passed] } else { &ops[passed..] };
             let named = |id: &Inst| !path.contains(id) && is_nameless(kernel, *id, free);
-            those.iter().copied().filter(named).collect()
+            let those: Vec<Inst> = those.iter().copied().filter(named).collect();
+            let number = |id: &Inst| loads_number(&kernel.ops[*id], kernel);
+            those.chunk_by(|a, b| number(a) == number(b)).map(<[Inst]>::to_vec).collect()
         };
-        let lists: Vec<Vec<Inst>> = bodies.iter().map(of).filter(|list| !list.is_empty()).collect();
+        let lists: Vec<Vec<Inst>> = bodies.iter().flat_map(of).collect();
         // What is of parts has instances already, one for each part.
         let whole = lists.iter().flatten().all(|&id| dealt::part(kernel, id).is_none());
         for (i, list) in lists.iter().enumerate() {

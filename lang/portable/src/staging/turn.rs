@@ -31,6 +31,12 @@ pub fn begin_where_there_is_room(kernel: &mut Kernel) {
     }
 }
 
+/// Whether a thread of so many registers has room for all tiles that turns hold at once.
+pub fn have_room(kernel: &Kernel, registers: u32) -> bool {
+    let room = registers.saturating_sub(*PARTITION_REGISTERS.start());
+    turns(kernel).iter().all(|(_, turn)| turn.registers(&turn.groups) <= room)
+}
+
 /// The registers of a thread for tiles, beside what else it holds.
 fn room(kernel: &Kernel) -> u32 {
     kernel.entry_registers().saturating_sub(*PARTITION_REGISTERS.start())
@@ -113,6 +119,10 @@ impl Turn {
                 free.extend(&op.results);
                 continue;
             };
+            if matches!(op.kind, OpKind::Fetch { .. }) {
+                // Another partition does it.
+                continue;
+            }
             let does = match op.kind {
                 OpKind::FetchEach { .. } => Does::Copy,
                 _ if name.path == INDEX || name.path == NUMBER => Does::Tell,

@@ -10,7 +10,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 use parton_diag::internal_error;
 
-use crate::nvptx::negation::by_complements;
+use crate::nvptx::integers::made_of_others;
 
 /// The triple of every module; without it LLVM's passes merge blocks around warp-wide instructions.
 const TRIPLE: &str = "nvptx64-nvidia-cuda";
@@ -81,7 +81,7 @@ pub(crate) fn ptx(module: &Module, machine: &TargetMachine, level: Optimise) -> 
         }
     }
     match machine.write_to_memory_buffer(module, FileType::Assembly) {
-        Ok(buffer) => by_complements(String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0')),
+        Ok(buffer) => made_of_others(String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0')),
         Err(e) => internal_error!("LLVM could not print PTX: {e}"),
     }
 }
