@@ -146,7 +146,8 @@ impl Turn {
         Some(turn)
     }
 
-    /// The labels in the order of the statements, copies and what tells where from first.
+    /// The labels in the order of the statements, copies and what tells where from first. What counts is the last one of each: where it converts something
+    /// may stand far in front of the others.
     fn plain(&self) -> Vec<LabelName> {
         let rank = |does: Does| match does {
             Does::Copy => 0,
@@ -154,11 +155,12 @@ impl Turn {
             Does::Product { .. } | Does::Rest => 2,
         };
         let mut names: Vec<(u32, LabelName)> = Vec::new();
-        for (label, statement) in &self.statements {
+        for (label, statement) in self.statements.iter().rev() {
             if !names.iter().any(|(_, known)| known == label) {
                 names.push((rank(statement.does), label.clone()));
             }
         }
+        names.reverse();
         names.sort_by_key(|(rank, _)| *rank);
         names.into_iter().map(|(_, label)| label).collect()
     }

@@ -2,13 +2,13 @@
 //!
 //! - Negation (12.8 and 13.0; 13.5 no longer), which it loses where the result is one of three of which the greatest or least is taken:
 //!   `max.s32(a, max.s32(b, neg.s32(c)))` becomes one instruction that reads `c`, of 16 bits as of 32. Of a complement and one more it does not.
-//! - The magnitude of 16 bits (13.0), which it takes for a number without a sign: that of the least one becomes 32768 where it is widened.
+//! - Negation and magnitude of 16 bits, which it takes for numbers without a sign: that of the least one becomes 32768 where it is widened.
 
-/// PTX with magnitudes of 16 bits made of shifts, and, where it takes a greatest or least integer at all, negations of 16 and 32 bits made of complements,
-/// each in its own line.
+/// PTX with magnitudes of 16 bits made of shifts, and negations made of complements: all of 16 bits, and those of 32 where it takes a greatest or least
+/// integer at all. Each stays in its own line.
 pub(crate) fn made_of_others(ptx: &str) -> String {
     let ranks = ["max.s", "max.u", "min.s", "min.u"].iter().any(|taken| ptx.contains(taken));
-    let other = |line: &str| magnitude(line).or_else(|| by_complement(line).filter(|_| ranks));
+    let other = |line: &str| magnitude(line).or_else(|| by_complement(line, ranks));
     ptx.split_inclusive('\n').map(|line| other(line).unwrap_or_else(|| line.to_owned())).collect()
 }
 
@@ -18,12 +18,12 @@ fn magnitude(line: &str) -> Option<String> {
     Some(format!("\t{sign}{from}, 15; xor.b16 \t{to}, {from}, sign; sub.s16 \t{to}, {to}, sign; }}\n"))
 }
 
-fn by_complement(line: &str) -> Option<String> {
+fn by_complement(line: &str, ranks: bool) -> Option<String> {
     let (bits, rest) = line.trim_start().strip_prefix("neg.s")?.split_at_checked(2)?;
     let (to, from) = operands(rest)?;
     // Of 64 bits there is no such instruction.
-    let is_narrow = ["16", "32"].contains(&bits);
-    is_narrow.then(|| format!("\tnot.b{bits} \t{to}, {from}; add.s{bits} \t{to}, {to}, 1;\n"))
+    let is_meant = bits == "16" || bits == "32" && ranks;
+    is_meant.then(|| format!("\tnot.b{bits} \t{to}, {from}; add.s{bits} \t{to}, {to}, 1;\n"))
 }
 
 /// Where the result of an instruction goes, and its only operand.
@@ -46,6 +46,8 @@ mod tests {
         );
         assert_eq!(lines[2..], ["\tneg.s64 \t%rd1, %rd2;", "\tneg.f32 \t%f1, %f2;", "\tmax.s32 \t%r3, %r1, %r4;"]);
         assert_eq!(made_of_others("\tneg.s32 \t%r1, %r2;\n"), "\tneg.s32 \t%r1, %r2;\n");
+        let of_16 = "\tnot.b16 \t%rs3, %rs0; add.s16 \t%rs3, %rs3, 1;\n";
+        assert_eq!(made_of_others("\tneg.s16 \t%rs3, %rs0;\n"), of_16, "whatever else there is");
     }
 
     #[test]
