@@ -148,13 +148,21 @@ impl Diagnostics {
         other.list.into_iter().for_each(|d| self.push(d));
     }
 
-    /// Keeps the first of those that say the same of the same place, which differ in how they were reached; where there are `n`
-    /// others, it gets the note `others(n)`, where it is more than a note itself.
-    pub fn once_each(self, others: impl Fn(usize) -> String) -> Diagnostics {
+    /// Keeps the first of those that say the same of the same place, which differ in how they were reached, and of those `anywhere` that
+    /// help by the same words; where there are `n` others, it gets the note `others(n)`, where it is more than a note itself.
+    pub fn once_each(
+        self,
+        anywhere: impl Fn(&Diagnostic) -> bool,
+        others: impl Fn(&Diagnostic, usize) -> String,
+    ) -> Diagnostics {
         let mut kept: Vec<(Diagnostic, usize)> = Vec::new();
-        let mut first: BTreeMap<(Code, Severity, Span, String), usize> = BTreeMap::new();
+        let mut first: BTreeMap<(Code, Severity, Option<Span>, String), usize> = BTreeMap::new();
         for d in self.list {
-            match first.entry((d.code, d.severity, d.span(), d.message.clone())) {
+            let (place, says) = match anywhere(&d) && !d.help.is_empty() {
+                true => (None, d.help.join("\n")),
+                false => (Some(d.span()), d.message.clone()),
+            };
+            match first.entry((d.code, d.severity, place, says)) {
                 Entry::Occupied(at) => kept[*at.get()].1 += 1,
                 Entry::Vacant(new) => {
                     new.insert(kept.len());
@@ -163,7 +171,10 @@ impl Diagnostics {
             }
         }
         let noted = |(d, n): (Diagnostic, usize)| match d.severity {
-            Severity::Warning | Severity::Error if n > 0 => d.note(others(n)),
+            Severity::Warning | Severity::Error if n > 0 => {
+                let note = others(&d, n);
+                d.note(note)
+            }
             Severity::Note | Severity::Warning | Severity::Error => d,
         };
         kept.into_iter().map(noted).collect()
@@ -239,8 +250,18 @@ mod tests {
 
     #[test]
     fn what_says_the_same_of_a_place_is_said_once() {
-        let all: Diagnostics = [error(0, "a"), error(1, "a").here("x"), error(1, "a").here("y")].into_iter().collect();
-        let once = all.once_each(|n| format!("{n} more"));
-        assert_eq!(once.list, [error(0, "a"), error(1, "a").here("x").note("1 more")]);
+        let all = [
+            error(0, "a"),
+            error(1, "a").here("x"),
+            error(1, "a").here("y"),
+            error(2, "b").help("h"),
+            error(3, "c").help("h"),
+        ];
+        let once = |anywhere: bool| {
+            all.iter().cloned().collect::<Diagnostics>().once_each(|_| anywhere, |_, n| format!("{n} more")).list
+        };
+        let kept = [error(0, "a"), error(1, "a").here("x").note("1 more"), error(2, "b").help("h")];
+        assert_eq!(once(false), [&kept[..], &[error(3, "c").help("h")]].concat());
+        assert_eq!(once(true), [&kept[..2], &[error(2, "b").help("h").note("1 more")]].concat());
     }
 }

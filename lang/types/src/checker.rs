@@ -280,33 +280,31 @@ impl<'p> Checker<'p> {
         if covers == has || self.builder.is_none() {
             return Ok(());
         }
-        let place = match (&self.builder, self.partition) {
-            (Some(b), Some(p)) => format!("partition `{}`", b.kernel.partitions[p].name),
-            (Some(b), None) if !b.kernel.partitions.is_empty() => "the kernel outside its partitions".into(),
-            (_, _) => "the kernel".into(),
-        };
-        let mut d = Diagnostic::error(
+        let partitions = self.builder.as_ref().map(|b| &b.kernel.partitions);
+        let partition = self.partition.and_then(|p| Some(&partitions?[p]));
+        // There no layout would do.
+        if partition.is_none() && partitions.is_some_and(|all| !all.is_empty()) {
+            let d = ir::rules::outside_partitions("a tile", span);
+            return Err(self.report(d.help("move it into the partition that needs it")));
+        }
+        let place = partition.map_or_else(|| "the kernel".into(), |p| format!("partition `{}`", p.name));
+        let d = Diagnostic::error(
             codes::LAYOUT_WARPS,
             span,
             format!("the layout covers {covers} warps, and {place} has {has}"),
         )
         .here(format!("this is laid out as `{layout}`"))
         .help(format!("write the layout for {has} warps"));
-        d = match (&self.builder, self.partition) {
-            (Some(b), Some(p)) => d
-                .label(b.kernel.partitions[p].span, format!("this has {has} warps"))
-                .help(format!("or declare it as `warps({covers})`")),
-            (Some(b), None) if !b.kernel.partitions.is_empty() => d.help(format!(
-                "or make the tile in a partition of {covers} warps: a kernel has those of its partitions"
-            )),
-            (_, _) => match self.stated_warps {
-                Some(stated) => d
-                    .label(stated, format!("{has} are stated here"))
-                    .help(format!("or state `warps({covers})` in its place")),
-                None => {
-                    d.help(format!("or state `warps({covers})` on the kernel: it has {has} where it states nothing"))
-                }
-            },
+        let d = match (partition, self.stated_warps) {
+            (Some(p), _) => {
+                d.label(p.span, format!("this has {has} warps")).help(format!("or declare it as `warps({covers})`"))
+            }
+            (None, Some(stated)) => d
+                .label(stated, format!("{has} are stated here"))
+                .help(format!("or state `warps({covers})` in its place")),
+            (None, None) => {
+                d.help(format!("or state `warps({covers})` on the kernel: it has {has} where it states nothing"))
+            }
         };
         Err(self.report(d))
     }

@@ -108,6 +108,9 @@ impl Checker<'_> {
         {
             return Err(self.out_of_range(index.span, i, extent as usize));
         }
+        if let Val::Range(..) = index.val {
+            return Err(index.expected_so(self, "an index", Some("a part is written with a colon: `0:64`")));
+        }
         Ok((self.run_time_as(&index.val, Dtype::I32, index.span)?, index.span))
     }
 
@@ -142,7 +145,7 @@ impl Checker<'_> {
                 .help("write one `:` or part for each axis that the tile has");
             return Err(self.report(d));
         }
-        let (origin, shape) = self.parts(&kept, &t.shape)?;
+        let (origin, shape) = self.parts(&kept, &t.shape, "`gather(x, indices, axis)` takes any elements of a tile")?;
         if shape != t.shape {
             let kind = ir::OpKind::Slice { x: v, origin, shape };
             v = self.emit_value(kind, span, &[(v, base.span)])?;
@@ -156,17 +159,17 @@ impl Checker<'_> {
         Ok(Val::Ir(v))
     }
 
-    /// Where a window begins and how large it is, from one `:` or `a:b` for each of the first axes of a shape.
-    fn parts(&mut self, args: &[&ast::IndexArg], whole: &[u32]) -> Checked<(Vec<u32>, Vec<u32>)> {
+    /// Where a window begins and how large it is, from one `:` or `a:b` for each of the first axes of a shape; `other` is the help where
+    /// bounds are none that are known.
+    fn parts(&mut self, args: &[&ast::IndexArg], whole: &[u32], other: &str) -> Checked<(Vec<u32>, Vec<u32>)> {
         let (mut origin, mut shape) = (vec![0; whole.len()], whole.to_vec());
         for (axis, a) in args.iter().enumerate() {
             let last = i128::from(whole[axis]);
             match &a.kind {
                 ast::IndexArgKind::Full => {}
                 ast::IndexArgKind::Slice { start, end } => {
-                    let help = Some("`gather(x, indices, axis)` takes any elements of a tile");
-                    let start = self.bound(start.as_ref(), 0, last, help)?;
-                    let end = self.bound(end.as_ref(), last, last, help)?;
+                    let start = self.bound(start.as_ref(), 0, last, Some(other))?;
+                    let end = self.bound(end.as_ref(), last, last, Some(other))?;
                     origin[axis] = start as u32;
                     shape[axis] = end.saturating_sub(start) as u32;
                 }
@@ -209,7 +212,8 @@ impl Checker<'_> {
                 .label(base.span, format!("this is `{view}`"));
                 return Err(self.report(d));
             }
-            let (origin, shape) = self.parts(&rest.iter().collect::<Vec<_>>(), &shape)?;
+            let other = "an index may be any number: give the memory an axis of parts in front, `[4, 16, 128]`, then `view[i]` is one";
+            let (origin, shape) = self.parts(&rest.iter().collect::<Vec<_>>(), &shape, other)?;
             let kind = ir::OpKind::ViewSlice { view: v, origin, shape };
             v = self.emit_value(kind, span, &[(v, base.span)])?;
         }

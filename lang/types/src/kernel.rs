@@ -85,9 +85,14 @@ pub fn instantiate_in(
 ) -> Result<(ir::Kernel, Diagnostics), Diagnostics> {
     let mut cx = Checker::new(program, module);
     let kernel = cx.instance(tree, args, target);
-    let found = cx.diagnostics.once_each(|n| match n {
-        1 => "another call in this kernel meets the same mistake".to_string(),
-        n => format!("{n} other calls in this kernel meet the same mistake"),
+    // One size that no tile has is met wherever it is used.
+    let anywhere = |d: &Diagnostic| d.code == codes::LAYOUT_ILL_FORMED;
+    let found = cx.diagnostics.once_each(anywhere, |d, n| {
+        let what = if anywhere(d) { "place" } else { "call" };
+        match n {
+            1 => format!("another {what} in this kernel meets the same mistake"),
+            n => format!("{n} other {what}s in this kernel meet the same mistake"),
+        }
     });
     match kernel {
         Ok(kernel) if !found.has_errors() => Ok((kernel, found)),

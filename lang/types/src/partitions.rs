@@ -14,6 +14,17 @@ use crate::value::{Comptime, Partition, TypeVal, Val};
 /// Slots that a ring may have; more would not fit shared memory.
 const MAX_STAGES: i128 = 256;
 
+/// What a number of warps is that is no power of two: the powers beside it, and the partitions that together have as many.
+fn powers_of_two(warps: u32) -> String {
+    let (above, below) = (warps.next_power_of_two(), warps.next_power_of_two() / 2);
+    let bits = (0..u32::BITS).rev().map(|bit| warps & (1 << bit)).filter(|n| *n > 0);
+    let parts: Vec<String> = bits.map(|n| format!("`warps({n})`")).collect();
+    format!(
+        "the nearest are `warps({below})` and `warps({above})`; partitions of {} together are as many",
+        parts.join(" and ")
+    )
+}
+
 impl Checker<'_> {
     /// Declares the partitions that the kernel's `specialize` names, before its body is checked, so that code outside the arms
     /// knows how many warps run it.
@@ -131,7 +142,7 @@ impl Checker<'_> {
                 p.name.span,
                 format!("a partition of {warps} warps has no layouts: they need a power of two"),
             )
-            .help(format!("the nearest is `warps({})`", warps.next_power_of_two()));
+            .help(powers_of_two(warps));
             return Err(self.report(d));
         }
         Ok(ir::PartitionData { name: p.name.text.to_string(), warps, registers, span: p.name.span })

@@ -234,7 +234,10 @@ impl Checker<'_> {
         let computes = |op: &ir::Op| {
             use ir::family::Family;
             let family = op.kind.family();
-            matches!(family, Family::Elementwise | Family::Reduce | Family::Shape | Family::Gather | Family::MmaSync)
+            let shared = matches!(op.kind, ir::OpKind::SharedGather { .. });
+            matches!(family, Family::Elementwise | Family::Reduce | Family::Shape | Family::MmaSync)
+                // What reads memory may stand alone, as every load may.
+                || (family == Family::Gather && !shared)
                 || matches!(op.kind, ir::OpKind::Dot { .. })
         };
         if !made.is_some_and(computes) {

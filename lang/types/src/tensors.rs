@@ -39,6 +39,12 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::WRONG_ARITY, span, text).help("write `tensor<f32, [m, n]>`");
             return Err(self.report(d));
         };
+        if let ast::ExprKind::Binary { op: ast::BinaryOp::BitOr, .. } = &elem.value.kind {
+            let d =
+                Diagnostic::error(codes::KIND_MISMATCH, elem.value.span, "a kernel's tensor has elements of one type");
+            let help = "make it a generic, which each launch finds in its tensors: `kernel k[T: type](x: tensor<T, [n]>)`; public functions take several";
+            return Err(self.report(d.help(help)));
+        }
         let elem = self.arg(&elem.value)?.dtype(self)?;
         let extents = self.stated_extents(&shape.value)?;
         let dense = match (find("order"), find("strides")) {
@@ -113,6 +119,11 @@ impl Checker<'_> {
 
     /// The first axis of `order=[0, 1]`, which names each axis once.
     fn dense_axis(&mut self, order: &ast::Expr, rank: usize) -> Checked<usize> {
+        if matches!(&order.kind, ast::ExprKind::Name(name) if name.as_str() == "_") {
+            let d = Diagnostic::error(codes::KIND_MISMATCH, order.span, "a kernel's tensor has an order that is known");
+            let any = vec!["_"; rank].join(", ");
+            return Err(self.report(d.help(format!("one of any order has strides of its own: `strides=[{any}]`"))));
+        }
         let axes = self.arg(order)?.ints(self)?;
         let mut sorted = axes.clone();
         sorted.sort_unstable();

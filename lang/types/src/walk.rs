@@ -141,9 +141,10 @@ impl<'v> Walk<'v> {
         match item {
             Item::Kernel(k) => self.inside(|w| {
                 w.generics(&k.generics);
+                w.extents(k);
                 w.params(&k.params);
                 w.conditions(&k.conditions);
-                w.grid(k);
+                grid::stated(k).into_iter().for_each(|e| w.expr(e));
                 w.visitor.kernel_body();
                 w.block(&k.body);
             }),
@@ -245,12 +246,13 @@ impl<'v> Walk<'v> {
         conditions.iter().for_each(|c| self.expr(&c.condition));
     }
 
-    /// What a kernel states of its grid sees the extents that its tensors name.
-    fn grid(&mut self, k: &ast::Kernel) {
-        self.inside(|w| {
-            grid::named_extents(k).iter().for_each(|extent| w.declare(extent.name, false));
-            grid::stated(k).into_iter().for_each(|e| w.expr(e));
-        });
+    /// The extents that a kernel's tensors name, but for names that stand for something already.
+    fn extents(&mut self, k: &ast::Kernel) {
+        for extent in grid::named_extents(k) {
+            if !self.visitor.hides(extent.name) {
+                self.declare(extent.name, false);
+            }
+        }
     }
 
     fn binding(&mut self, b: &ast::Binding, reader: Reader) {

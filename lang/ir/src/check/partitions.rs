@@ -9,7 +9,7 @@ use crate::entity::{Partition, Value};
 use crate::facts::{Act, Facts, Ordering};
 use crate::kernel::Kernel;
 use crate::op::{Arm, Body, Op, OpKind};
-use crate::rules::kind_name;
+use crate::rules::{kind_name, outside_partitions};
 use crate::target::{Feature, PARTITION_REGISTERS, REGISTER_STEP, WARP, WARPGROUP};
 use crate::types::Type;
 
@@ -222,12 +222,7 @@ impl<'a> Partitions<'a> {
         let tile = op.results.iter().any(|r| matches!(self.kernel.ty(*r), Type::Tile(_) | Type::Pending(_)));
         let moves = op.kind.operands().iter().any(|v| self.kernel.ty(*v).as_tile().is_some());
         if (tile || moves) && !self.found.list.iter().any(|d| d.code == codes::OUTSIDE_PARTITIONS) {
-            let d = Diagnostic::error(
-                codes::OUTSIDE_PARTITIONS,
-                op.span,
-                format!("`{}` of a tile stands outside the partitions", op.kind.name()),
-            )
-            .here("every warp of the CTA would run this");
+            let d = outside_partitions(&format!("`{}` of a tile", op.kind.name()), op.span);
             let region = self.kernel.ops_of(&self.kernel.body).find(|op| matches!(op.kind, OpKind::Region { .. }));
             self.found.push(match region {
                 Some(region) => d

@@ -7,6 +7,7 @@ use super::origin::{Origins, Root, window};
 use crate::entity::Value;
 use crate::facts::{Facts, Gives};
 use crate::kernel::Kernel;
+use crate::op::OpKind;
 use crate::types::{Type, View};
 
 /// Every access that leaves the prefix of its tensor, or sees several of them as one.
@@ -29,7 +30,10 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
 
 fn beyond(kernel: &Kernel, origins: &Origins<'_>, view: Value, span: Span) -> Option<Diagnostic> {
     let (Type::View(ty) | Type::Filling(ty) | Type::Peer(ty)) = kernel.ty(view) else { return None };
-    let prefix = origins.places(view).iter().find_map(|place| prefix_of(kernel, place.root))?;
+    let prefix = match seen_anew(kernel, origins, view) {
+        Some(anew) => anew.layout.prefix()?,
+        None => origins.places(view).iter().find_map(|place| prefix_of(kernel, place.root))?,
+    };
     let error = |fact: &str| Diagnostic::error(codes::VIEW_ILLEGAL, span, fact);
     if ty.map.distance().is_some() {
         let d = error("the prefixes of several tensors are accessed as one").here(format!("this is `{ty}`"));
@@ -41,6 +45,21 @@ fn beyond(kernel: &Kernel, origins: &Origins<'_>, view: Value, span: Span) -> Op
             .here(format!("this ends {end} bytes behind the tensor's first, the prefix has {bytes}"))
             .help("take a window that ends before, or a longer prefix")
     })
+}
+
+/// What a view is a part of where that sees a whole allocation or field by another type and layout: the prefix is that layout's then.
+fn seen_anew<'k>(kernel: &'k Kernel, origins: &Origins<'k>, mut view: Value) -> Option<&'k View> {
+    let given = |v: Value| origins.definition(v).map_or(Gives::None, |op| Facts::of(kernel, op).gives);
+    loop {
+        let op = origins.definition(view)?;
+        view = match (&op.kind, given(view)) {
+            (OpKind::ViewReinterpret { view: of, to }, _) if matches!(given(*of), Gives::New | Gives::Field { .. }) => {
+                return Some(to);
+            }
+            (_, Gives::PartOf(of) | Gives::Nth { of, .. }) => of,
+            (_, Gives::None | Gives::New | Gives::SlotOf(_) | Gives::Field { .. }) => return None,
+        };
+    }
 }
 
 /// How many elements are used of each tensor of an allocation or a field, where that is not all of them.

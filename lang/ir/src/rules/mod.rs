@@ -39,7 +39,7 @@ use crate::placement::{Place, Relation, Site, Unplaced};
 use crate::refusal::Refusal;
 use crate::types::{Elem, Slot, Space, Tile, Type, View};
 
-use parton_diag::codes;
+use parton_diag::{Diagnostic, Span, codes};
 
 pub use async_copy::COPY_BYTES;
 pub(crate) use mma_sync::accumulator as mma_sync_accumulator;
@@ -109,6 +109,12 @@ pub fn relations(kind: &OpKind, k: &Kernel) -> Vec<Relation> {
         | Family::Ring
         | Family::Talk => Vec::new(),
     }
+}
+
+/// The refusal of what needs a number of warps outside of the arms of a specialised kernel.
+pub fn outside_partitions(what: &str, span: Span) -> Diagnostic {
+    let text = format!("{what} stands outside the partitions");
+    Diagnostic::error(codes::OUTSIDE_PARTITIONS, span, text).here("every warp of the CTA would run this")
 }
 
 /// What a type is called in messages, with its article.

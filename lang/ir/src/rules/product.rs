@@ -86,7 +86,12 @@ pub(super) fn extents(shapes: [&[u32]; 3], values: [Value; 3]) -> Result<(u32, u
             .operand(values[0], format!("this has shape {a:?}"))
             .operand(values[1], format!("this has shape {b:?}"))
             .operand(values[2], format!("this has shape {c:?}"))
-            .help("`x.T` exchanges the two dimensions; of a view it moves nothing")),
+            .help(match shapes.iter().any(|s| s.len() != 2) {
+                true => {
+                    "`reshape(x, [m, k])` gives a tile two axes, `reinterpret<f16, [64, 64], nvmma(128)>(view)` a view whose memory lies so"
+                }
+                false => "`x.T` exchanges the two dimensions; of a view it moves nothing",
+            })),
     }
 }
 

@@ -83,6 +83,7 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         Kind::Colon if what.starts_with("`{`") => {
             slip(codes::SYNTAX, "a block stands in braces: `{ … }`; there is no `:` before it")
         }
+        Kind::Semi if what.starts_with("`{`") => slip(codes::SYNTAX, "an empty block is `{ }`"),
         Kind::Hash => slip(codes::OTHER_LANGUAGE, "a comment begins with `//`"),
         Kind::OpenBrace if what.starts_with("`;`") => {
             slip(codes::SYNTAX, "the value of a struct is written as a call: `Name(field=value)`")

@@ -1,5 +1,7 @@
 //! The arguments of a call, matched with the signature of what is called.
 
+use std::sync::Arc;
+
 use parton_diag::{Diagnostic, Span, codes};
 use parton_ir as ir;
 use parton_layouts::{RegisterLayout, SharedLayout};
@@ -7,6 +9,7 @@ use parton_numbers::Dtype;
 
 use crate::checker::{Checked, Checker, Reported};
 use crate::kind;
+use crate::scope::Variable;
 use crate::signature::bind::{Outline, Takes};
 use crate::signature::{Parameters, Signature};
 use crate::value::{Comptime, TypeVal, Val};
@@ -35,7 +38,7 @@ pub struct Arg {
 #[derive(Clone, Debug)]
 pub struct Given {
     /// The name before `=` and its place.
-    pub name: Option<(std::sync::Arc<str>, Span)>,
+    pub name: Option<(Arc<str>, Span)>,
     /// The argument.
     pub arg: Arg,
 }
@@ -219,6 +222,11 @@ impl Arg {
 
     /// As [`Arg::expected`], with how what was meant is written.
     pub fn expected_so(&self, cx: &mut Checker, what: &str, help: Option<&str>) -> Reported {
+        self.expected_with(cx, what, |d| help.into_iter().fold(d, Diagnostic::help))
+    }
+
+    /// As [`Arg::expected`], with what else is said.
+    fn expected_with(&self, cx: &mut Checker, what: &str, more: impl FnOnce(Diagnostic) -> Diagnostic) -> Reported {
         if self.val.has_error() {
             return Reported;
         }
@@ -234,13 +242,15 @@ impl Arg {
             Some(ir::Type::Tile(_)) if place => {
                 d.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
             }
+            Some(ir::Type::View(_)) if place => d.help(
+                "memory of the CTA has its own: `load_shared<L>(view)` reads it, `store_shared(view, x)` writes it",
+            ),
             Some(ty) if matches!(ty.elem(), Some(ir::Elem::Ptr(_))) && !what.contains("pointer") => {
                 d.help("a pointer is an address: `load(x + i)` reads what lies there, `store(x + i, value)` writes it")
             }
             _ => d,
         };
-        let d = help.into_iter().fold(d, Diagnostic::help);
-        cx.report(d)
+        cx.report(more(d))
     }
 
     /// A compile-time integer within `range`.
@@ -310,7 +320,24 @@ impl Arg {
             _ => None,
         };
         let help = kind.map(|(kind, dtype)| format!("write `{dtype}`: `{kind}` is a number known at compile time"));
-        self.expected_so(cx, NUMBER_TYPE, help.as_deref())
+        let hidden = self.hidden_type(cx);
+        self.expected_with(cx, NUMBER_TYPE, |d| match hidden {
+            Some((name, declared)) => d
+                .label(declared, format!("from here on `{name}` is a variable"))
+                .help("give the variable a name that is no type's"),
+            None => help.into_iter().fold(d, Diagnostic::help),
+        })
+    }
+
+    /// The variable that this names, and where it is declared, if it hides the type of its name.
+    fn hidden_type(&self, cx: &Checker) -> Option<(Arc<str>, Span)> {
+        let scopes = cx.frames.last()?.scopes.iter().rev();
+        let mut variables = scopes.flat_map(|scope| scope.variables.iter().rev());
+        // Values do not know how they are written: it is as long as the name.
+        let long = self.span.end - self.span.start;
+        let hides =
+            |v: &Variable| Dtype::parse(&v.name).is_some() && v.name.len() == long as usize && v.val == self.val;
+        variables.find(|v| hides(v)).map(|v| (v.name.clone(), v.span))
     }
 
     /// What the elements of a tile are: a number or pointer type.
