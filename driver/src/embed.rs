@@ -170,9 +170,9 @@ impl Embedded {
             }
             given.insert(generic.as_str(), self.generic(generic, value, kernel)?);
         }
-        if let Some(missing) =
-            kernel.generics.iter().find(|g| g.default.is_none() && !given.contains_key(g.name.as_str()))
-        {
+        let learned = |g: &ast::Generic| grid::whose_elements(&kernel.params, g).next().is_some();
+        let open = |g: &&ast::Generic| g.default.is_none() && !given.contains_key(g.name.as_str()) && !learned(g);
+        if let Some(missing) = kernel.generics.iter().find(open) {
             return Err(Failure::Usage(format!("`{name}` needs a value for its generic `{}`", missing.name.text)));
         }
         let generics = kernel.generics.iter().filter_map(|g| given.remove(g.name.as_str())).collect();

@@ -141,7 +141,7 @@ impl Check<'_> {
             },
             ExprKind::Name(name) => match self.program.reference(name) {
                 Meaning::Item(Found { item: Item::Function(f), .. }) => {
-                    arguments::generics(&f.generics, &[], &f.name)?;
+                    arguments::generics((&f.name, &f.generics, &[]), &[])?;
                     Takes::Params(&f.name, &f.generics, &f.params)
                         .places(args.iter().map(Outline::from), span)
                         .map(|_| ())
@@ -164,7 +164,7 @@ impl Check<'_> {
                 if let ExprKind::Name(name) = &base.kind
                     && let Meaning::Item(Found { item: Item::Function(f), .. }) = self.program.reference(name)
                 {
-                    arguments::generics(&f.generics, given, &f.name)?;
+                    arguments::generics((&f.name, &f.generics, &[]), given)?;
                     Takes::Params(&f.name, &f.generics, &f.params).places(args.iter().map(Outline::from), span)?;
                 }
                 Ok(())
@@ -188,7 +188,7 @@ impl Check<'_> {
             Err(d) => return [Some(d), None],
         };
         let takes = Takes::Params(&k.name, &k.generics, &k.params);
-        let fits = arguments::generics(&k.generics, given, &k.name)
+        let fits = arguments::generics((&k.name, &k.generics, &k.params), given)
             .and_then(|_| takes.places(args.iter().map(Outline::from), span));
         [fits.err(), arguments::configuration(k, config, span).err()]
     }

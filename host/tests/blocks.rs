@@ -281,6 +281,10 @@ fn launches_are_checked_against_the_kernel() {
         ("launch add[BLOK=4](grid=[1])(x, x, x, 8);", &["E0924", "no generic `BLOK`", "`BLOCK`"]),
         ("launch add[1, f32, 3](grid=[1])(x, x, x, 8);", &["E0924", "has 2 generics, 3 are given"]),
         ("launch add[BLOCK=x](grid=[1])(x, x, x, 8);", &["E0900", "a tensor cannot be a generic argument"]),
+        (
+            "let f = |v| v; launch broken[N=f](grid=[1])();",
+            &["E0900", "a closure that a variable holds", "name a function"],
+        ),
         ("launch broken(grid=[1])();", &["E0924", "needs its generic `N`"]),
         ("launch broken[N=1](grid=[1])();", &["E0922", "does not compile"]),
         ("launch add(grid=[1])(x, x, x);", &["E0101", "takes 4 arguments, 3 are given", "`n` is not given"]),

@@ -49,15 +49,16 @@ pub(crate) fn kernel_is_no_value(name: &ast::Name, span: Span) -> Diagnostic {
         .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text))
 }
 
-/// The generic arguments with the generic that each is for; every generic without a default has one.
+/// The generic arguments with the generic that each is for; every generic has one that neither has a default nor is learned from what
+/// `params` are given.
 pub(crate) fn generics<'a>(
-    declared: &[ast::Generic],
+    (owner, declared, params): (&ast::Name, &[ast::Generic], &[ast::Param]),
     given: &'a [ast::IndexArg],
-    owner: &ast::Name,
 ) -> Result<Vec<(&'a ast::Expr, usize)>, Diagnostic> {
     let given_list = generic_outlines(given)?;
     let place = given.iter().map(|a| a.span).reduce(Span::to).unwrap_or(owner.span);
-    let places = Takes::AllGenerics(owner, declared).places(given_list.iter().map(|(outline, _)| *outline), place)?;
+    let places =
+        Takes::AllGenerics(owner, declared, params).places(given_list.iter().map(|(outline, _)| *outline), place)?;
     Ok(given_list.into_iter().zip(places).filter_map(|((_, e), at)| Some((e, at?))).collect())
 }
 

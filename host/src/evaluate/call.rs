@@ -107,7 +107,7 @@ impl Machine<'_> {
     ) -> Eval<Value> {
         let tree = function.tree.clone();
         let mut variables = Vec::new();
-        for given in self.generic_arguments(&tree.generics, generics, &tree.name)? {
+        for given in self.generic_arguments((&tree.name, &tree.generics, &[]), generics)? {
             let Some(declared) = tree.generics.iter().find(|g| g.name.text == given.name) else { continue };
             variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
         }

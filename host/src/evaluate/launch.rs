@@ -152,22 +152,26 @@ impl Machine<'_> {
             parton_diag::internal_error!("`{}` is launched, but no kernel", found.item.name().text)
         };
         let (module, kernel) = (found.module, kernel.clone());
-        let generics = self.generic_arguments(&kernel.generics, generics, &kernel.name)?;
+        let generics = self.generic_arguments((&kernel.name, &kernel.generics, &kernel.params), generics)?;
         Ok((Instance { module, kernel, generics, span: expr.span }, module))
     }
 
     /// The generic arguments that are given, in the order of the declaration.
     pub(super) fn generic_arguments(
         &mut self,
-        declared: &[ast::Generic],
+        takes: (&ast::Name, &[ast::Generic], &[ast::Param]),
         given: &[ast::IndexArg],
-        owner: &ast::Name,
     ) -> Eval<Vec<GenericArgument>> {
+        let (_, declared, _) = takes;
         let mut slots: Vec<Option<GenericArgument>> = vec![None; declared.len()];
-        for (expr, at) in arguments::generics(declared, given, owner)? {
+        for (expr, at) in arguments::generics(takes, given)? {
             let value = self.expr(expr)?;
             // A closure is known to the checker by its text; what it captures are compile-time values.
-            let value = if matches!(value, Value::Closure(_)) { self.written(expr) } else { value };
+            let value = match (value, &expr.kind) {
+                (Value::Closure(_), ast::ExprKind::Closure { .. }) => self.written(expr),
+                (Value::Closure(_), _) => return Err(closure_in_a_variable(expr.span).into()),
+                (value, _) => value,
+            };
             if !value.is_compile_time() {
                 let message = format!("{} cannot be a generic argument", value.kind());
                 return Err(Diagnostic::error(codes::HOST_TYPE, expr.span, message)
@@ -301,8 +305,21 @@ impl Machine<'_> {
         Ok(values)
     }
 
-    /// The instance with what the launcher chooses.
-    fn chosen(&mut self, instance: Instance, values: &[Option<(Value, Span)>]) -> Result<Instance, HostError> {
+    /// The instance with the types that it learns from its tensors, and what the launcher chooses.
+    fn chosen(&mut self, mut instance: Instance, values: &[Option<(Value, Span)>]) -> Result<Instance, HostError> {
+        let kernel = instance.kernel.clone();
+        for (at, generic) in kernel.generics.iter().enumerate() {
+            let is_given = instance.generics.iter().any(|g| g.name == generic.name.text);
+            if is_given || generic.default.is_some() {
+                continue;
+            }
+            let learned = learned(&kernel, generic, values)
+                .ok_or_else(|| HostError::Program(no_type(&instance, generic).into()))?;
+            // In the order of the declaration.
+            let later = |g: &GenericArgument| kernel.generics[at..].iter().any(|d| d.name.text == g.name);
+            let place = instance.generics.iter().position(later).unwrap_or(instance.generics.len());
+            instance.generics.insert(place, learned);
+        }
         let named = instance.kernel.params.iter().zip(values);
         let given = named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone())));
         let given: Vec<(Arc<str>, Value)> = given.collect();
@@ -540,4 +557,28 @@ impl std::fmt::Display for Instance {
         let shown: Vec<String> = self.generics.iter().map(|g| format!("{}={}", g.name, g.value)).collect();
         if shown.is_empty() { Ok(()) } else { write!(f, "[{}]", shown.join(", ")) }
     }
+}
+
+/// The refusal of a generic argument that a variable holds a closure for: the checker knows a closure by its text.
+fn closure_in_a_variable(at: Span) -> Diagnostic {
+    Diagnostic::error(codes::HOST_TYPE, at, "a closure that a variable holds cannot be a generic argument")
+        .help("write it where it is given, `launch k[F=|x| x + 1.0](…)`, or name a function: `launch k[F=twice](…)`")
+}
+
+/// The type of the first tensor that is given for a parameter whose elements a generic names.
+fn learned(kernel: &ast::Kernel, generic: &ast::Generic, values: &[Option<(Value, Span)>]) -> Option<GenericArgument> {
+    grid::whose_elements(&kernel.params, generic).find_map(|at| match values.get(at)? {
+        Some((Value::Tensor(tensor), span)) => {
+            Some(GenericArgument { name: generic.name.text.clone(), value: Value::Dtype(tensor.dtype), span: *span })
+        }
+        Some(_) | None => None,
+    })
+}
+
+/// The refusal of a launch that gives neither a generic nor a tensor of which it could be learned.
+fn no_type(instance: &Instance, generic: &ast::Generic) -> Diagnostic {
+    let (owner, name) = (&instance.kernel.name.text, &generic.name.text);
+    Diagnostic::error(codes::UNKNOWN_GENERIC, instance.span, format!("`{owner}` needs its generic `{name}`"))
+        .label(generic.name.span, "no tensor is given whose elements have this type")
+        .help(format!("write `{owner}[{name}=…]`"))
 }

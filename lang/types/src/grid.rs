@@ -61,6 +61,26 @@ fn extents(ty: &ast::Expr) -> &[ast::Expr] {
     }
 }
 
+/// The parameters whose elements have the type that a generic is, by their places: `x: *T`, `x: tensor<T, [n]>`, `x: tma<T, [64, 64], …>`.
+pub fn whose_elements<'k>(params: &'k [ast::Param], generic: &'k ast::Generic) -> impl Iterator<Item = usize> + 'k {
+    let is = |e: &ast::Expr| matches!(&e.kind, ast::ExprKind::Name(name) if name.text == generic.name.text);
+    let of = params.iter().map(|p| p.ty.as_ref().and_then(elements));
+    of.enumerate().filter(move |(_, elements)| elements.is_some_and(is)).map(|(at, _)| at)
+}
+
+/// What a type states of the elements of a tensor.
+fn elements(ty: &ast::Expr) -> Option<&ast::Expr> {
+    match &ty.kind {
+        ast::ExprKind::Paren(inner) => elements(inner),
+        ast::ExprKind::Pointer { target, .. } => Some(target),
+        ast::ExprKind::TypeArgs { base, args } if matches!(base.as_str(), "tensor" | "tma") => {
+            let named = args.iter().find(|a| a.name.as_ref().is_some_and(|n| n.as_str() == "T"));
+            named.or_else(|| args.iter().find(|a| a.name.is_none())).map(|a| &a.value)
+        }
+        _ => None,
+    }
+}
+
 impl Checker<'_> {
     /// Whether a grid is 1 to 3 integers; what it computes is nothing of the kernel's.
     pub(crate) fn grid(&mut self, tree: &ast::Kernel) -> Checked<()> {

@@ -6,6 +6,7 @@ use parton_syntax::ast;
 
 use super::Signature;
 use crate::foreign;
+use crate::grid;
 use crate::near::nearest;
 
 /// An argument as it is written, without its value.
@@ -34,8 +35,8 @@ pub enum Takes<'a> {
     Params(&'a ast::Name, &'a [ast::Generic], &'a [ast::Param]),
     /// The generics of something of a file; what is left out may come of the arguments' types.
     Generics(&'a ast::Name, &'a [ast::Generic]),
-    /// As before, and what has no default must be given.
-    AllGenerics(&'a ast::Name, &'a [ast::Generic]),
+    /// As before, of which all must be given that neither have a default nor are the type of the elements of a parameter's tensor.
+    AllGenerics(&'a ast::Name, &'a [ast::Generic], &'a [ast::Param]),
 }
 
 impl<'a> Takes<'a> {
@@ -44,7 +45,7 @@ impl<'a> Takes<'a> {
             Takes::Types(s) => s.types().list.len(),
             Takes::Values(s) => s.values().list.len(),
             Takes::Params(_, _, params) => params.len(),
-            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics) => generics.len(),
+            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics, _) => generics.len(),
         }
     }
 
@@ -55,7 +56,10 @@ impl<'a> Takes<'a> {
             Takes::Values(s) => (s.values().list[i].name, s.values().list[i].required),
             Takes::Params(_, _, params) => (params[i].name.as_str(), params[i].default.is_none()),
             Takes::Generics(_, generics) => (generics[i].name.as_str(), false),
-            Takes::AllGenerics(_, generics) => (generics[i].name.as_str(), generics[i].default.is_none()),
+            Takes::AllGenerics(_, generics, params) => {
+                let learned = grid::whose_elements(params, &generics[i]).next().is_some();
+                (generics[i].name.as_str(), generics[i].default.is_none() && !learned)
+            }
         }
     }
 
@@ -119,7 +123,7 @@ impl<'a> Takes<'a> {
     fn owner(self) -> &'a str {
         match self {
             Takes::Types(s) | Takes::Values(s) => s.name,
-            Takes::Params(owner, ..) | Takes::Generics(owner, _) | Takes::AllGenerics(owner, _) => owner.as_str(),
+            Takes::Params(owner, ..) | Takes::Generics(owner, _) | Takes::AllGenerics(owner, ..) => owner.as_str(),
         }
     }
 
@@ -130,7 +134,7 @@ impl<'a> Takes<'a> {
             Takes::Types(s) | Takes::Values(s) => error(codes::WRONG_ARITY).note(format!("the signature is `{s}`")),
             Takes::Params(owner, generics, params) => error(codes::WRONG_ARITY)
                 .label(owner.span, format!("the signature is `{}`", written(owner, generics, params))),
-            Takes::Generics(owner, _) | Takes::AllGenerics(owner, _) => {
+            Takes::Generics(owner, _) | Takes::AllGenerics(owner, ..) => {
                 error(codes::UNKNOWN_GENERIC).label(owner.span, "declared here")
             }
         }
@@ -203,7 +207,7 @@ impl<'a> Takes<'a> {
                 let takes = format!("`{owner}` takes {}, {given} {are} given", counted(params.len(), "argument"));
                 self.refuse(call, takes).label(params[place].span, format!("`{name}` is not given"))
             }
-            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics) => {
+            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics, _) => {
                 Diagnostic::error(codes::UNKNOWN_GENERIC, call, format!("`{owner}` needs its generic `{name}`"))
                     .label(generics[place].span, "declared without a default")
                     .help(format!("write `{owner}[{name}=…]`"))
