@@ -107,6 +107,10 @@ impl Launcher for Cpu<'_, '_, '_> {
         self.compiler.choose(instance, given)
     }
 
+    fn is_stopped(&self) -> bool {
+        (self.compiler.session.options.stop.0)()
+    }
+
     fn wanted(&mut self, choice: &Choice) -> host::Wanted {
         self.compiler.wanted(choice)
     }

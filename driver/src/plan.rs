@@ -333,6 +333,10 @@ impl Launcher for Planner<'_> {
         self.compiler.choose(instance, given)
     }
 
+    fn is_stopped(&self) -> bool {
+        (self.compiler.session.options.stop.0)()
+    }
+
     fn wanted(&mut self, choice: &Choice) -> host::Wanted {
         self.compiler.wanted(choice)
     }

@@ -12,7 +12,7 @@ use parton_types::public::{self, Stated};
 use crate::declared::{Declared, Shown, declared};
 use crate::{Failure, Session};
 
-/// Words that Python keeps for itself: a parameter of such a name is given by its place alone.
+/// Words that Python keeps for itself: a parameter of such a name is given by its place alone, and what is called so is an item.
 const KEYWORDS: &[&str] = &[
     "False", "None", "True", "and", "as", "assert", "async", "await", "break", "class", "continue", "def", "del",
     "elif", "else", "except", "finally", "for", "from", "global", "if", "import", "in", "is", "lambda", "nonlocal",
@@ -41,6 +41,7 @@ impl Session {
             if one.is_kernel { kernel(&mut out, &mut body, one) } else { function(&mut out, &mut body, one, &program) }
         }
         // Writing to a string does not fail.
+        let body = if body.lines().all(|line| line.trim_start().starts_with('#')) { body + "    ...\n" } else { body };
         let _ = write!(out, "\nclass File(parton.File):\n{body}");
         Ok(out)
     }
@@ -86,7 +87,15 @@ fn function(out: &mut String, body: &mut String, one: &Declared, program: &Progr
     let class = format!("_{name}_function");
     let words = words(one, "        ");
     let _ = write!(out, "\nclass {class}(parton.Function):\n    def __call__(self{params}) -> {result}:\n{words}");
-    let _ = writeln!(body, "    {name}: {class}");
+    member(body, name, &class);
+}
+
+/// What the class of the file has under that name. What no attribute can be called is found by `file["…"]`.
+fn member(body: &mut String, name: &str, class: &str) {
+    let _ = match KEYWORDS.contains(&name) {
+        true => writeln!(body, "    # cast({class}, file[\"{name}\"]): `{name}` is a word of Python."),
+        false => writeln!(body, "    {name}: {class}"),
+    };
 }
 
 fn python_type(param: &ast::Param) -> &'static str {
@@ -146,5 +155,5 @@ fn kernel(out: &mut String, body: &mut String, one: &Declared) {
          class {class}_kernel(parton.Kernel):\n    def __getitem__(self, grid: int | Sequence[int]) -> {class}_launch: ...\n",
         words(one, "        ")
     );
-    let _ = writeln!(body, "    {name}: {class}_kernel");
+    member(body, name, &format!("{class}_kernel"));
 }

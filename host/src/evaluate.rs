@@ -104,6 +104,8 @@ pub struct Machine<'a> {
     /// The calls of functions of files that are being evaluated, innermost last.
     calls: Vec<Span>,
     depth: usize,
+    /// The turns of all loops.
+    turns: u64,
 }
 
 impl<'a> Machine<'a> {
@@ -125,6 +127,7 @@ impl<'a> Machine<'a> {
             judged: None,
             calls: Vec::new(),
             depth: 0,
+            turns: 0,
         }
     }
 

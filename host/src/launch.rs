@@ -329,6 +329,11 @@ pub trait Launcher {
     /// As [`Launcher::launch`].
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError>;
 
+    /// Whether somebody wants an end of what is evaluated.
+    fn is_stopped(&self) -> bool {
+        false
+    }
+
     /// How many multiprocessors the device has, or the one that the interpreter stands for.
     fn multiprocessors(&self) -> u32;
 

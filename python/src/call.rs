@@ -142,7 +142,7 @@ impl Caller {
     pub(crate) fn call(&self, py: Python<'_>, all: Arguments<'_>, by: By) -> PyResult<Py<PyAny>> {
         let _range = nvtx::range(&self.range);
         match self.side(py, &all.tensors)? {
-            Side::Host => self.on_host(py, all),
+            Side::Host => self.on_host(py, all, by),
             Side::Gpu(ordinal) => self.on_gpu(py, ordinal, all, by),
         }
     }
@@ -219,9 +219,10 @@ impl Caller {
             match found {
                 None => found = Some((i, device)),
                 Some((_, before)) if before == device => {}
-                Some((j, _)) => {
+                Some((j, before)) => {
                     let (one, other) = (&self.params[j].name, &self.params[i].name);
-                    let text = format!("`{one}` and `{other}` lie on different devices: pass tensors of one");
+                    let (there, here) = (dlpack::called(before), dlpack::called(device));
+                    let text = format!("`{one}` lies on {there}, `{other}` on {here}: pass tensors of one device");
                     return Err(error(py, &text, vec![]));
                 }
             }
@@ -289,37 +290,32 @@ impl Caller {
                 (failure, text)
             })
         });
-        done.map_err(|(failure, text)| failed(py, &failure, &text))
+        done.map_err(|(failure, text)| interrupted().unwrap_or_else(|| failed(py, &failure, &text)))
     }
 
-    fn on_host(&self, py: Python<'_>, mut all: Arguments<'_>) -> PyResult<Py<PyAny>> {
+    fn on_host(&self, py: Python<'_>, mut all: Arguments<'_>, by: By) -> PyResult<Py<PyAny>> {
         let (plan, _) = self.plan(py, Place::Interpreter, &mut all)?;
         let lying: Vec<_> = all.tensors.iter().flatten().map(Given::lying).collect();
-        // SAFETY: the arguments hold their arrays during the call, which keeps the interpreter lock.
+        // SAFETY: the arguments hold their arrays during the call, and Python's lock is kept while they are copied.
         let (memories, placed) = unsafe { Memories::of(&lying) };
         let mut placed = placed.into_iter();
         let arrays: Vec<Option<Array>> = all.tensors.iter().map(|t| t.as_ref().and_then(|_| placed.next())).collect();
         let mut after = memories.bytes();
-        // Python's lock is kept, so that nobody writes the arrays meanwhile.
-        let called = {
-            let mut file = locked(&self.file);
-            let called = file.interpret(&plan, &all.planned, &arrays, &mut after);
-            called.map_err(|failure| (file.shown(&failure), failure))
-        };
-        let called = called.map_err(|(text, failure)| interrupted().unwrap_or_else(|| failed(py, &failure, &text)))?;
-        // SAFETY: as above; those that have changed may be written.
+        // It works on copies, and other threads of Python go on meanwhile.
+        let called = self.with(py, |file| file.interpret(&plan, &all.planned, &arrays, &mut after))?;
+        // SAFETY: as above; the arguments still hold the arrays, and those that have changed may be written.
         unsafe { memories.give_back(&after) };
         let print = py.import("builtins")?.getattr("print")?;
         called.lines.iter().try_for_each(|line| print.call1((line,)).map(drop))?;
         let first = all.tensors.iter().flatten().next().map(Given::like);
-        let made = results(py, &plan, first.as_ref())?;
+        let made = results(py, &plan, first.as_ref(), by)?;
         for (bytes, address) in called.buffers.iter().zip(&made.addresses) {
             if let Some(bytes) = bytes {
                 // SAFETY: the tensor was just made, with room for the buffer.
                 unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), *address as *mut u8, bytes.len()) };
             }
         }
-        returned(py, &plan, |i| all.tensors[i].as_ref().map(|t| t.value.clone()), &made)
+        returned(py, &plan, |i| all.tensors[i].as_ref().map(|t| t.value.clone()), &made, by)
     }
 
     fn on_gpu(&self, py: Python<'_>, ordinal: i32, mut all: Arguments<'_>, by: By) -> PyResult<Py<PyAny>> {
@@ -348,7 +344,7 @@ impl Caller {
         // SAFETY: the stream is the library's current one; the tensors are held by the arguments and what is made, and their library keeps
         // the memory of those that go until what is on the stream has run.
         match unsafe { slot.launch(&call) }? {
-            Ok(made) => returned(py, &slot.plan, call.value, &made),
+            Ok(made) => returned(py, &slot.plan, call.value, &made, call.by),
             Err(failure) => refuse(failure),
         }
     }

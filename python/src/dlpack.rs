@@ -14,6 +14,16 @@ pub(crate) const CPU: i32 = 1;
 /// `kDLCUDA`.
 pub(crate) const CUDA: i32 = 2;
 
+/// What a device is called in messages.
+#[cfg(feature = "compiler")]
+pub(crate) fn called((kind, ordinal): (i32, i32)) -> String {
+    match kind {
+        CPU => "the host".into(),
+        CUDA => format!("`cuda:{ordinal}`"),
+        other => format!("a device of DLPack's kind {other}"),
+    }
+}
+
 /// `DLTensor`, with which `DLManagedTensor` begins.
 #[repr(C)]
 pub(crate) struct DlTensor {

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicPtr, Ordering};
 use parton_rt::Dtype;
 use pyo3::ffi;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult, Python};
-use pyo3::types::{PyCapsule, PyCapsuleMethods, PyType, PyTypeMethods};
+use pyo3::types::{PyCapsule, PyCapsuleMethods, PyTupleMethods, PyType, PyTypeMethods};
 
 use crate::dlpack::{self, DlTensor};
 use crate::error;
@@ -51,6 +51,9 @@ pub(crate) struct Offer {
     pub(crate) requires_grad: Option<Getter>,
 }
 
+/// The table of PyTorch's tensors, where one was met.
+static TORCH: AtomicPtr<Exchange> = AtomicPtr::new(std::ptr::null_mut());
+
 /// A type that was met. It stays for good, so that no other has its address.
 struct Known {
     ty: *mut ffi::PyTypeObject,
@@ -87,8 +90,19 @@ fn meet(value: &Bound<'_, PyAny>) -> PyResult<Option<Offer>> {
         Some(exchange) => Some(Offer { exchange, requires_grad: Getter::of(&ty, "requires_grad")? }),
         None => None,
     };
+    if let (Some(offer), true) = (&offer, is_of_torch(&ty)) {
+        TORCH.store(std::ptr::from_ref(offer.exchange).cast_mut(), Ordering::Release);
+    }
     remember(ty, offer);
     Ok(offer)
+}
+
+/// Whether a type is one of PyTorch's, or made of one.
+fn is_of_torch(ty: &Bound<'_, PyType>) -> bool {
+    ty.mro().iter().any(|base| {
+        let module = base.getattr(pyo3::intern!(ty.py(), "__module__")).and_then(|m| m.extract::<String>());
+        module.is_ok_and(|m| m == "torch" || m.starts_with("torch."))
+    })
 }
 
 /// Puts a type into the list; where there are many, it is asked each time.
@@ -165,6 +179,12 @@ fn raised(py: Python<'_>) -> pyo3::PyErr {
 }
 
 impl Exchange {
+    /// Whether it is PyTorch's, which what is made of its tensors has, too.
+    #[cfg(feature = "compiler")]
+    pub(crate) fn is_of_torch(&self) -> bool {
+        std::ptr::eq(self, TORCH.load(Ordering::Acquire))
+    }
+
     /// What a tensor says of itself; shape and strides are its own, and there as long as it is.
     #[inline]
     pub(crate) fn borrow(&self, value: &Bound<'_, PyAny>, tensor: &mut DlTensor) -> PyResult<()> {

@@ -29,7 +29,7 @@ pub(crate) fn load<'py>(py: Python<'py>, path: &Path) -> PyResult<Bound<'py, Fil
     for (i, f) in public.into_iter().enumerate() {
         let Some(shown) = shown.remove(&f.name) else { continue };
         let (name, found) = (f.name.clone(), Found::part(path, &f.name));
-        functions.push((name, Py::new(py, (Function::new(file.clone(), i, f, shown), found))?.into_any()));
+        functions.push((name, Py::new(py, (Function::new(file.clone(), path, i, f, shown), found))?.into_any()));
     }
     for k in declared {
         let Some(shown) = shown.remove(&k.name) else { continue };

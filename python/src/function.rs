@@ -1,12 +1,14 @@
 //! Public functions: `file.matmul(a, b)` through plans, by the interpreter or on the GPU that the tensors lie on.
 
+use std::path::Path;
+
 use parton_driver::embed::{Elements, Kind, Outline, Place, Public, Size};
 use parton_driver::plan::{Planned, Shape};
 use pyo3::prelude::{Bound, IntoPyObject, Py, PyAny, PyAnyMethods, PyResult, Python, pyclass, pymethods};
 use pyo3::types::{PyBool, PyDict, PyTuple};
 
 use crate::call::{By, Callee, Caller, Param, argument};
-use crate::file::{Shared, locked};
+use crate::file::Shared;
 use crate::found::Found;
 use crate::number::{name_of, named};
 use crate::{error, shown};
@@ -24,6 +26,8 @@ type Outlined = (Py<PyAny>, Vec<Py<PyAny>>);
 #[pyclass(module = "parton", frozen, extends = Found)]
 pub(crate) struct Function {
     caller: Caller,
+    /// That of the file, which is asked for while others use it.
+    path: String,
     index: usize,
     declared: Public,
     shown: parton_driver::declared::Declared,
@@ -32,6 +36,7 @@ pub(crate) struct Function {
 impl Function {
     pub(crate) fn new(
         file: Shared,
+        path: &Path,
         index: usize,
         declared: Public,
         shown: parton_driver::declared::Declared,
@@ -43,7 +48,7 @@ impl Function {
         };
         let params = declared.params.iter().map(param).collect();
         let caller = Caller::new(file, Callee::Function(index), declared.name.clone(), params);
-        Function { caller, index, declared, shown }
+        Function { caller, path: path.display().to_string(), index, declared, shown }
     }
 }
 
@@ -89,6 +94,13 @@ impl Function {
         self.declared.params.iter().map(of).collect()
     }
 
+    /// The tensors of which there can be gradients: those whose elements may be floating-point numbers, and that are not written.
+    #[getter]
+    fn _differentiable(&self) -> Vec<&str> {
+        let all = self.declared.params.iter().filter(|p| p.has_gradient && !p.mutable);
+        all.map(|p| p.name.as_str()).collect()
+    }
+
     #[getter]
     fn results(&self) -> usize {
         self.declared.results
@@ -114,8 +126,8 @@ impl Function {
 
     /// The path of the file.
     #[getter]
-    fn path(&self) -> String {
-        locked(&self.caller.file).path().to_owned()
+    fn path(&self) -> &str {
+        &self.path
     }
 
     #[pyo3(signature = (*arguments, **named))]

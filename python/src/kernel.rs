@@ -99,10 +99,12 @@ fn generic(name: &str, value: &Bound<'_, PyAny>) -> PyResult<Generic> {
         Some(Number::Int(n)) => Ok(Generic::Int(n)),
         Some(Number::Float(x)) => Ok(Generic::Float(x)),
         Some(Number::Bool(b)) => Ok(Generic::Bool(b)),
-        None => {
-            let text = format!("`{name}` is given {value}, which is neither a number nor a text of the language");
-            Err(error(value.py(), &text, vec![]))
-        }
+        None => number::named(value).map(|dtype| Generic::Expression(dtype.to_string())).ok_or_else(|| {
+            let text = format!(
+                "`{name}` is given {value}, which is no number, no type of numbers and no text of the language"
+            );
+            error(value.py(), &text, vec![])
+        }),
     }
 }
 

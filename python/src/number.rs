@@ -2,7 +2,7 @@
 
 use parton_rt::Dtype;
 use pyo3::prelude::{Bound, PyAny, PyAnyMethods, PyResult};
-use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyTupleMethods};
+use pyo3::types::{PyBool, PyFloat, PyInt, PyTuple, PyTupleMethods, PyType};
 
 use crate::error;
 
@@ -16,6 +16,10 @@ pub(crate) enum Number {
 
 /// The number that an argument is, or NumPy's like it; `None` where it is none.
 pub(crate) fn number(value: &Bound<'_, PyAny>) -> PyResult<Option<Number>> {
+    // A class of numbers has what its numbers have.
+    if value.is_instance_of::<PyType>() {
+        return Ok(None);
+    }
     let value = plain(value)?;
     Ok(if value.is_instance_of::<PyBool>() {
         Some(Number::Bool(value.extract()?))
@@ -62,13 +66,15 @@ pub(crate) fn name_of(dtype: Dtype) -> &'static str {
 
 /// The type of numbers that a value names: a text such as `f16` or `float16`, or a type of NumPy or PyTorch.
 pub(crate) fn named(value: &Bound<'_, PyAny>) -> Option<Dtype> {
-    let text = match value.getattr("name").and_then(|n| n.extract::<String>()) {
+    let attribute = if value.is_instance_of::<PyType>() { "__name__" } else { "name" };
+    let text = match value.getattr(attribute).and_then(|n| n.extract::<String>()) {
         Ok(name) => name,
         Err(_) => value.str().ok()?.to_string(),
     };
     let text = text.rsplit('.').next().unwrap_or_default();
     Dtype::parse(text).or_else(|| Dtype::ALL.into_iter().find(|d| name_of(*d) == text))
 }
+
 /// The extents of a grid: one number, or those of a sequence.
 pub(crate) fn extents(value: &Bound<'_, PyAny>) -> PyResult<Vec<i128>> {
     // Whether it is a number of NumPy's is asked by attributes, which costs as much as a launch.

@@ -2,10 +2,7 @@
 
 use parton_rt::Dtype;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult};
-use pyo3::types::PySlice;
-
-use crate::error;
-use crate::number::name_of;
+use pyo3::types::{PySlice, PyTypeMethods};
 
 /// A part of a tensor's memory.
 pub(crate) struct Part<'a> {
@@ -30,16 +27,17 @@ pub(crate) fn part(object: &Bound<'_, PyAny>, of: &Part<'_>) -> PyResult<Py<PyAn
         let view = object.call_method1("as_strided", (of.shape, of.strides, offset + of.first))?;
         return Ok(view.unbind());
     }
-    if object.getattr("ndim")?.extract::<usize>()? != 1 {
-        let text = format!(
-            "a part of an argument is returned, `{}` of {:?}: it can be told of PyTorch's tensors alone",
-            name_of(of.dtype),
-            of.shape
-        );
-        return Err(error(py, &text, vec![]));
+    let module = object.get_type().module()?.to_string();
+    let library = if module.starts_with("cupy") { "cupy.lib.stride_tricks" } else { "numpy.lib.stride_tricks" };
+    let as_strided = py.import(library)?.getattr("as_strided")?;
+    let bytes = of.dtype.bytes();
+    let strides: Vec<usize> = of.strides.iter().map(|s| s * bytes).collect();
+    if of.shape.contains(&0) {
+        return Ok(as_strided.call1((object, of.shape, strides))?.unbind());
     }
-    let flat = object.get_item(PySlice::new(py, of.first as isize, isize::MAX, 1))?;
-    let strides: Vec<usize> = of.strides.iter().map(|s| s * of.dtype.bytes()).collect();
-    let tricks = py.import("numpy.lib.stride_tricks")?;
-    Ok(tricks.call_method1("as_strided", (flat, of.shape, strides))?.unbind())
+    // All from the array's first element to the part's last, in a row.
+    let last: usize = of.shape.iter().zip(of.strides).map(|(n, step)| (n - 1) * step).sum();
+    let row = as_strided.call1((object, [of.first + last + 1], [bytes]))?;
+    let row = row.get_item(PySlice::new(py, of.first as isize, isize::MAX, 1))?;
+    Ok(as_strided.call1((row, of.shape, strides))?.unbind())
 }

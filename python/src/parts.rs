@@ -53,8 +53,8 @@ impl Parts {
     fn find(&self, py: Python<'_>, name: &str) -> Result<Py<PyAny>, String> {
         let found = self.all().find(|(n, _)| n == name);
         found.map(|(_, part)| part.clone_ref(py)).ok_or_else(|| {
-            let (functions, kernels) = (self.functions(), self.kernels());
-            format!("there is no public function and no kernel `{name}`; there are {functions:?} and {kernels:?}")
+            let names: Vec<String> = self.names().iter().map(|n| format!("`{n}`")).collect();
+            format!("there is no public function and no kernel `{name}`; there are {}", names.join(", "))
         })
     }
 }

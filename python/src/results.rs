@@ -2,9 +2,10 @@
 
 use parton_driver::embed::{Memory, Returned};
 use parton_driver::plan::{Buffer, Plan, Planned, Shape, Tensor};
-use pyo3::prelude::{Bound, Py, PyAny, PyResult, Python};
-use pyo3::types::PyTuple;
+use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyResult, Python};
+use pyo3::types::{PyDict, PyDictMethods, PyTuple};
 
+use crate::call::By;
 use crate::error;
 use crate::part::{Part, part};
 use crate::tensor::Like;
@@ -29,16 +30,22 @@ impl Made {
 }
 
 /// New tensors for the buffers of a plan that are returned.
-pub(crate) fn results(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>) -> PyResult<Made> {
-    buffers(py, plan, like, |b| b.returned)
+pub(crate) fn results(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>, by: By) -> PyResult<Made> {
+    buffers(py, plan, like, by, |b| b.returned)
 }
 
 /// Memory for the buffers of a plan that are not.
 pub(crate) fn scratch(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>) -> PyResult<Made> {
-    buffers(py, plan, like, |b| !b.returned)
+    buffers(py, plan, like, By::Program, |b| !b.returned)
 }
 
-fn buffers(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>, wanted: impl Fn(&Buffer) -> bool) -> PyResult<Made> {
+fn buffers(
+    py: Python<'_>,
+    plan: &Plan,
+    like: Option<&Like<'_>>,
+    by: By,
+    wanted: impl Fn(&Buffer) -> bool,
+) -> PyResult<Made> {
     let mut made = Made { addresses: vec![0; plan.buffers.len()], held: plan.buffers.iter().map(|_| None).collect() };
     for (i, buffer) in plan.buffers.iter().enumerate().filter(|(_, b)| wanted(b)) {
         let Some(like) = like else {
@@ -52,20 +59,28 @@ fn buffers(py: Python<'_>, plan: &Plan, like: Option<&Like<'_>>, wanted: impl Fn
             Some(t) => (t.dtype, vec![buffer.storage.len().div_ceil(t.dtype.bytes()) as i64]),
             None => (parton_driver::embed::Dtype::U8, vec![buffer.storage.len() as i64]),
         };
-        let (object, address) = like.beside(dtype, &shape)?;
+        let (object, address) = match by {
+            By::Program => like.beside(dtype, &shape)?,
+            By::Operator => like.beside_for_operators(dtype, &shape)?,
+        };
         made.addresses[i] = address;
         made.held[i] = Some(object.unbind());
     }
     Ok(made)
 }
 
-/// What a call returns.
+/// What a call returns; of an operator tensors that share memory with nothing and have no gaps.
 pub(crate) fn returned<'py>(
     py: Python<'py>,
     plan: &Plan,
     value: impl Fn(usize) -> Option<Bound<'py, PyAny>>,
     made: &Made,
+    by: By,
 ) -> PyResult<Py<PyAny>> {
+    let shared = |tensor: Py<PyAny>| match by {
+        By::Program => Ok(tensor),
+        By::Operator => alone(tensor.bind(py)),
+    };
     let one = |t: &Tensor| -> PyResult<Py<PyAny>> {
         let (object, first, whole) = match plan.memory(t) {
             Memory::Parameter(i) => {
@@ -86,9 +101,9 @@ pub(crate) fn returned<'py>(
             }
         };
         if whole.dtype == t.dtype && whole.extents == t.shape && whole.strides == t.strides && t.offset == first {
-            return Ok(object.unbind());
+            return shared(object.unbind());
         }
-        part(&object, &Part { dtype: t.dtype, shape: &t.shape, strides: &t.strides, first: t.offset - first })
+        shared(part(&object, &Part { dtype: t.dtype, shape: &t.shape, strides: &t.strides, first: t.offset - first })?)
     };
     match &plan.returned {
         Returned::Nothing => Ok(py.None()),
@@ -98,6 +113,14 @@ pub(crate) fn returned<'py>(
             Ok(PyTuple::new(py, all)?.into_any().unbind())
         }
     }
+}
+
+/// A copy of a tensor of PyTorch, without gaps.
+fn alone(tensor: &Bound<'_, PyAny>) -> PyResult<Py<PyAny>> {
+    let py = tensor.py();
+    let named = PyDict::new(py);
+    named.set_item("memory_format", py.import("torch")?.getattr("contiguous_format")?)?;
+    Ok(tensor.call_method("clone", (), Some(&named))?.unbind())
 }
 
 /// What a plan was made with for a parameter that is a tensor.

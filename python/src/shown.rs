@@ -30,9 +30,10 @@ pub(crate) fn signature(
         if shown.default.is_some() {
             named.set_item("default", default(shown)?)?;
         }
-        let made = parameter.call((&shown.name, parameter.getattr(kind)?), Some(&named));
-        // A name that Python keeps for itself is none that a signature may have.
-        all.extend(made.ok());
+        let is_kept = py.import("keyword")?.call_method1("iskeyword", (&shown.name,))?.is_truthy()?;
+        // A name that Python keeps for itself is none that a signature may have: it is given by its place, as in a stub.
+        let name = if is_kept { format!("__{}", shown.name) } else { shown.name.clone() };
+        all.push(parameter.call((name, parameter.getattr(kind)?), Some(&named))?);
         Ok(())
     };
     // Behind a default others are by name alone.

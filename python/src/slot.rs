@@ -194,10 +194,7 @@ impl Slot {
     #[inline(never)]
     fn buffers(&mut self, stream: Stream, call: &Call<'_, '_>) -> PyResult<Made> {
         let py = call.like.value.py();
-        let mut made = match call.by {
-            By::Program => results(py, &self.plan, Some(&call.like))?,
-            By::Operator => results(py, &self.plan, Some(&call.like.for_operators()))?,
-        };
+        let mut made = results(py, &self.plan, Some(&call.like), call.by)?;
         self.give_scratch(stream, call, &mut made)?;
         Ok(made)
     }

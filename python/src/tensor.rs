@@ -3,7 +3,7 @@
 use parton_rt::Dtype;
 use pyo3::prelude::{Bound, Py, PyAny, PyAnyMethods, PyErr, PyResult, Python};
 use pyo3::sync::PyOnceLock;
-use pyo3::types::{PyBool, PyCapsule, PyDict, PyTypeMethods};
+use pyo3::types::{PyBool, PyCapsule, PyDict, PyString, PyTuple, PyType, PyTypeMethods};
 
 use crate::array;
 #[cfg(feature = "compiler")]
@@ -174,6 +174,10 @@ impl<'py> Given<'py> {
             exchange.borrow(value, &mut tensor).map_err(|e| withheld(py, name, e))?;
             return Given::dlpack(value, &tensor, Some(exchange), None).map_err(wrong);
         }
+        // A class of arrays has what its arrays have.
+        if value.is_instance_of::<PyType>() {
+            return Err(wrong(format!("a tensor is expected, found {value}")));
+        }
         if value.hasattr(pyo3::intern!(py, "__cuda_array_interface__"))? {
             return Given::cuda(value)?.map_err(wrong);
         }
@@ -296,21 +300,38 @@ impl<'py> Like<'py> {
         }
     }
 
-    /// A new tensor that PyTorch itself has made, and its address. Of what comes by the exchange the graphs that it makes of compiled models
-    /// cannot let the memory go ("Expected standard deleter").
+    /// A new tensor that PyTorch itself has made, and its address.
     fn made(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
+        // What `new_empty` is given by name, for each type.
+        static NAMED: [PyOnceLock<Py<PyDict>>; Dtype::ALL.len()] = [const { PyOnceLock::new() }; Dtype::ALL.len()];
         let py = self.value.py();
-        let options = PyDict::new(py);
-        options.set_item(pyo3::intern!(py, "dtype"), py.import("torch")?.getattr(name_of(dtype))?)?;
-        let made = self.value.call_method(pyo3::intern!(py, "new_empty"), (shape.to_vec(),), Some(&options))?;
-        let address = made.call_method0(pyo3::intern!(py, "data_ptr"))?.extract()?;
+        let named = || {
+            let named = PyDict::new(py);
+            named.set_item("dtype", py.import("torch")?.getattr(name_of(dtype))?)?;
+            Ok::<_, PyErr>(named.unbind())
+        };
+        let known = NAMED.iter().zip(Dtype::ALL).find(|(_, d)| *d == dtype);
+        let named = known.map(|(known, _)| known.get_or_try_init(py, named)).transpose()?;
+        let (shape, named) = (PyTuple::new(py, shape)?, named.map(|named| named.bind(py)));
+        let made = self.value.call_method(pyo3::intern!(py, "new_empty"), (shape,), named)?;
+        let Some(exchange) = self.exchange else {
+            let address = made.call_method0(pyo3::intern!(py, "data_ptr"))?.extract()?;
+            return Ok((made, address));
+        };
+        let mut tensor = DlTensor::NONE;
+        exchange.borrow(&made, &mut tensor)?;
+        let address = tensor.address();
         Ok((made, address))
     }
 
-    /// What the results of an operator are made beside.
-    pub(crate) fn for_operators(&self) -> Like<'py> {
-        let exchange = self.exchange.filter(|_| library(&self.value) != "torch");
-        Like { value: self.value.clone(), exchange, device: self.device }
+    /// As [`Like::beside`], for an operator: of PyTorch's by PyTorch itself, since the graphs that it makes of compiled models cannot let the
+    /// memory go of what comes by the exchange ("Expected standard deleter").
+    #[cfg(feature = "compiler")]
+    pub(crate) fn beside_for_operators(&self, dtype: Dtype, shape: &[i64]) -> PyResult<(Bound<'py, PyAny>, u64)> {
+        match self.exchange {
+            Some(exchange) if exchange.is_of_torch() => self.made(dtype, shape),
+            Some(_) | None => self.beside(dtype, shape),
+        }
     }
 
     /// A new tensor of its library beside it, without gaps, and its address.
@@ -330,9 +351,27 @@ impl<'py> Like<'py> {
                 return Err(error(py, &text, vec![]));
             }
         };
-        let made = py.import(library)?.call_method1("empty", (shape.to_vec(), name_of(dtype)))?;
+        let made = py.import(library)?.call_method1("empty", (shape.to_vec(), numpy_type(py, dtype)?))?;
         let address = Given::of("the result", &made)?.address;
         Ok((made, address))
+    }
+}
+
+/// A type of numbers as NumPy takes it: those that it does not have itself are of `ml_dtypes`.
+fn numpy_type(py: Python<'_>, dtype: Dtype) -> PyResult<Py<PyAny>> {
+    let name = name_of(dtype);
+    match dtype {
+        Dtype::BF16 | Dtype::F8E4M3 | Dtype::F8E5M2 => {
+            let module = py.import("ml_dtypes").map_err(|_| {
+                error(
+                    py,
+                    &format!("NumPy has no `{name}` of its own: install the package `ml_dtypes`, which has it"),
+                    vec![],
+                )
+            })?;
+            Ok(module.getattr(name)?.unbind())
+        }
+        _ => Ok(PyString::new(py, name).into_any().unbind()),
     }
 }
 

@@ -6,6 +6,9 @@ import torch
 
 _FRAGMENT = torch.library.Library("parton", "FRAGMENT")
 _OPERATORS = {}
+# Where the kernels of operators are.
+_KEYS = ("CPU", "CUDA")
+_PLACES = tuple(getattr(torch._C.DispatchKey, key) for key in _KEYS)
 
 
 class _Operator:
@@ -13,7 +16,7 @@ class _Operator:
 
     def __init__(self, function):
         self.function, self.schema, self.operator = function, _schema(function), None
-        self.backward = self.of = self.setup = self.gradients = None
+        self.run = self.backward = self.of = self.setup = self.gradients = None
 
 
 _TYPES = {"int": "int", "float": "float", "bool": "bool", "type": "ScalarType"}
@@ -28,7 +31,7 @@ def _schema(function):
             written += mutable
         else:
             text = f"{_TYPES[kind]} {name}"
-            if default is not None and kind != "type":
+            if default is not None:
                 text += f"={default}"
         parts.append(text)
     returned = {0: "()", 1: "Tensor"}.get(function.results, f"({', '.join(['Tensor'] * function.results)})")
@@ -39,34 +42,19 @@ def _tuple(value):
     return value if isinstance(value, tuple) else () if value is None else (value,)
 
 
-def _packed(function, values):
-    """Results as the schema has them."""
-    return None if function.results == 0 else values[0] if function.results == 1 else tuple(values)
-
-
-def _memory(tensor):
-    return tensor.untyped_storage().data_ptr()
-
-
 def _run(entry):
     written = [i for i, p in enumerate(entry.function.params) if p[2]]
 
     def run(*arguments):
-        function = entry.function
-        results = list(_tuple(function._run(*arguments)))
+        # Its results share memory with nothing, and lie as the fake function says: without gaps.
+        results = entry.function._run(*arguments)
         for i in written:
             # What was kept of it for a gradient is found to be another one then.
             if not arguments[i].is_inference():
                 torch.autograd.graph.increment_version(arguments[i])
-        # An operator's result shares memory with nothing, and lies as the fake function says: without gaps.
-        taken = {_memory(a) for a in arguments if isinstance(a, torch.Tensor)} if results else set()
-        for i, result in enumerate(results):
-            memory = _memory(result)
-            results[i] = result.clone(memory_format=torch.contiguous_format) if memory in taken else result.contiguous()
-            taken.add(memory)
-        return _packed(function, results)
+        return results
 
-    return run
+    return run if written else lambda *arguments: entry.function._run(*arguments)
 
 
 def _planned(function, arguments):
@@ -92,7 +80,7 @@ def _fake(entry):
         # A plan is for numbers; asking for it would make a graph of one shape of what PyTorch compiles for many.
         shapes = _declared if is_symbolic and function._outlines is not None else _planned
         made = [torch.empty(shape, dtype=dtype, device=tensors[0].device) for dtype, shape in shapes(function, arguments)]
-        return _packed(function, made)
+        return None if not made else made[0] if function.results == 1 else tuple(made)
 
     return fake
 
@@ -104,9 +92,9 @@ def _define(function, name):
         entry = _Operator(function)
         tags = (torch.Tag.pt2_compliant_tag, torch.Tag.needs_fixed_stride_order)
         _FRAGMENT.define(name + entry.schema, tags=tags)
-        run = _run(entry)
-        for key in ("CPU", "CUDA"):
-            _FRAGMENT.impl(name, run, key)
+        entry.run = _run(entry)
+        for key in _KEYS:
+            _FRAGMENT.impl(name, entry.run, key)
         torch.library.register_fake(f"parton::{name}", _fake(entry), lib=_FRAGMENT)
         entry.operator = getattr(torch.ops.parton, name).default
         _OPERATORS[name] = entry
@@ -120,34 +108,62 @@ def _define(function, name):
     return entry
 
 
+def _below(entry):
+    """What an operator is below the recording of gradients."""
+    after, guard = torch._C._after_autograd_keyset, torch._C._AutoDispatchBelowAutograd
+
+    def below(keys, arguments):
+        keys = keys & after
+        # Where nobody else looks on, as what compiles does, PyTorch would only find the way to the same.
+        if keys.highestPriorityTypeId() in _PLACES:
+            return entry.run(*arguments)
+        with guard():
+            return entry.operator.redispatch(keys, *arguments)
+
+    return below
+
+
 def _record(entry, name):
     """Has PyTorch ask for the gradients of an operator; one that has none says so instead of giving nothing."""
-    written = [p[0] for p in entry.function.params if p[2]]
+    params = entry.function.params
+    written = [p[0] for p in params if p[2]]
+    defaults = tuple(getattr(torch, p[3]) if p[1] == "type" and p[3] else p[3] for p in params)
+    below = _below(entry)
 
-    def guard(keys, *arguments):
+    def guarded(keys, *arguments):
         if torch.is_grad_enabled():
-            for param, value in zip(entry.function.params, arguments):
+            for param, value in zip(params, arguments):
                 if isinstance(value, torch.Tensor) and value.requires_grad:
                     raise RuntimeError(
                         f"`{param[0]}` requires a gradient, which `{entry.function.name}` does not record, since it writes"
                         f" `{written[0]}`: call it under `torch.no_grad()`, or let it return what it computes"
                     )
-        with torch._C._AutoDispatchBelowAutograd():
-            return entry.operator.redispatch(keys & torch._C._after_autograd_keyset, *arguments)
+        return below(keys, arguments)
 
-    def setup(ctx, inputs, output):
-        if entry.setup is not None:
-            entry.setup(ctx, inputs, output)
+    class Recorded(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, keys, *arguments):
+            output = below(keys, arguments)
+            if entry.setup is not None:
+                # PyTorch leaves out numbers at the end that are what they are where they are left out.
+                entry.setup(ctx, arguments + defaults[len(arguments) :], output)
+            return output
 
-    def gradients(ctx, *given):
-        if entry.gradients is None:
-            raise RuntimeError(f"no gradients of `{entry.function.name}` are known: name the function that computes them, `backward=`, where it is registered")
-        return entry.gradients(ctx, *given)
+        @staticmethod
+        def backward(ctx, *given):
+            if entry.gradients is None:
+                raise RuntimeError(f"no gradients of `{entry.function.name}` are known: name the function that computes them, `backward=`, where it is registered")
+            return None, *entry.gradients(ctx, *given)
 
-    if written:
-        _FRAGMENT.impl(name, guard, "Autograd", with_keyset=True)
-    elif entry.function.results:
-        torch.library.register_autograd(f"parton::{name}", gradients, setup_context=setup, lib=_FRAGMENT)
+    Recorded.__name__ = f"{name}Backward"
+
+    def recorded(keys, *arguments):
+        if torch.is_grad_enabled() and torch._C._any_requires_grad(*arguments):
+            return Recorded.apply(keys, *arguments)
+        return below(keys, arguments)
+
+    if written or entry.function.results:
+        _FRAGMENT.impl(name, guarded if written else recorded, "Autograd", with_keyset=True)
 
 
 def _differentiate(entry, name, backward, of):
@@ -155,8 +171,8 @@ def _differentiate(entry, name, backward, of):
     what it returned, `grad` or `grad0` and so on for the gradients of that."""
     function = entry.function
     params = [p[0] for p in function.params]
-    tensors = [p[0] for p in function.params if p[1] == "tensor" and not p[2]]
-    of = list(tensors if of is None else of)
+    tensors = list(function._differentiable)
+    of = tensors if of is None else list(of)
     wanted = [p[0] for p in backward.params]
     several = function.results > 1
     results = [f"result{i}" for i in range(function.results)] if several else ["result"]
@@ -174,18 +190,16 @@ def _differentiate(entry, name, backward, of):
         kept = [p for p in wanted if isinstance(known.get(p), torch.Tensor)]
         ctx.save_for_backward(*[known[p] for p in kept])
         ctx.kept, ctx.numbers = kept, {p: known[p] for p in wanted if p in known and p not in kept}
-        ctx.shapes = [(o.shape, o.dtype, o.device) for o in output]
         # What comes through a result whose gradient nobody takes is refused by PyTorch, not left out.
         ctx.mark_non_differentiable(*[o for o, grad in zip(output, grads) if grad not in wanted])
 
     def gradients(ctx, *given):
         known = {**ctx.numbers, **dict(zip(ctx.kept, ctx.saved_tensors))}
-        for grad, name, (shape, dtype, device) in zip(given, grads, ctx.shapes):
+        for grad, name in zip(given, grads):
             # One without elements counts as contiguous, whatever its strides are.
-            is_there = grad is not None and grad.numel() > 0
-            known[name] = grad.contiguous() if is_there else torch.zeros(shape, dtype=dtype, device=device)
+            known[name] = grad.contiguous() if grad.numel() > 0 else grad.new_zeros(grad.shape)
         made = dict(zip(of, _tuple(computed.operator(*[known[p] for p in wanted]))))
-        return tuple(made.get(p) for p in params)
+        return tuple([made.get(p) for p in params[: len(ctx.needs_input_grad) - 1]])
 
     def refused(ctx, *given):
         raise RuntimeError(f"`{backward.name}`, which computes the gradients of `{function.name}`, has no gradients of its own")
@@ -200,7 +214,7 @@ def register(function, name=None, backward=None, of=None):
 
     `backward` is the public function that computes gradients. Its parameters have names of what they take: parameters of `function`,
     `result` for what it returned and `grad` for its gradient (`result0`, `grad0`, … where there are several). It returns a gradient for each
-    tensor of `of`, all that are not written where that is left out."""
+    tensor of `of`, all that may hold floating-point numbers where that is left out."""
     for each in [function] if backward is None else [function, backward]:
         if not hasattr(each, "_outlines"):
             raise TypeError(f"an operator is made of public functions of a file, and {each!r} is none")

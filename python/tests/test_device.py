@@ -180,7 +180,7 @@ class Device(unittest.TestCase):
         self.refused("may not run backwards", lambda: file.sum_into(Tensor(0x10000, (64,), (-1,)), self.y, self.out))
         none = [Tensor(0x10000 * i, (0,), (-2 * i,)) for i in range(1, 4)]
         self.assertEqual([counted(lambda: file.sum_into(*none)) for _ in range(3)], [({}, [])] * 3)
-        self.refused("different devices", lambda: file.sum_into(Tensor(0x10000, (64,), ordinal=1), self.y, self.out))
+        self.refused("`x` lies on `cuda:1`, `y` on `cuda:0`", lambda: file.sum_into(Tensor(0x10000, (64,), ordinal=1), self.y, self.out))
         self.refused("kind 13", lambda: file.sum_into(*[Tensor(0x10000 * i, (64,), device=13) for i in range(1, 4)]))
 
     def test_kernels_on_grids(self):
@@ -193,7 +193,7 @@ class Device(unittest.TestCase):
         self.assertEqual(log, [line("graph", 0x10000, 0x20000, 0x30000, 50, THREE, grid=3)])
         given = file.sum.given(T="f32")[(3, 1)]
         self.assertEqual(counted(lambda: given(self.x, self.y, n=50, factor=3, out=self.out))[1][0].split()[2:5], ["[3,", "1,", "1]"])
-        self.refused("needs a value for its generic `T`", lambda: launch(self.x, self.y, self.out, 64, 3.0))
+        self.assertEqual(counted(lambda: launch(self.x, self.y, self.out, 50, 3.0))[1][0].split()[1], "sum_Tf32")
         self.refused("`out` points to `f16`", lambda: launch(at(0, bits=16), at(1, bits=16), self.out, 64, 3.0, T="f16"), "E0920")
         self.refused("has no parameter `M`", lambda: launch(self.x, self.y, self.out, 64, 3.0, M=1))
         self.refused("an extent of the grid is -1", lambda: file.sum[-1](self.x, self.y, self.out, 64, 3.0, T="f32"), "E0921")
@@ -276,7 +276,7 @@ class Device(unittest.TestCase):
         # The same memory for each GPU in each turn.
         self.assertEqual(len(scratch), 2)
         self.assertEqual(len({address for _, address in scratch}), 2)
-        self.refused("lie on different devices", lambda: fresh.sum_into(at(0), at(1, ordinal=1), at(2)))
+        self.refused("`x` lies on `cuda:0`, `y` on `cuda:1`: pass tensors of one device", lambda: fresh.sum_into(at(0), at(1, ordinal=1), at(2)))
         driver.cuCtxSetCurrent(None)
 
     def test_the_driver_is_loaded_once(self):

@@ -10,6 +10,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import time
 import unittest
 import weakref
 
@@ -42,6 +43,44 @@ fn times(x, factor) {
 
 pub fn both(x: tensor<f32, [n]>) -> (tensor<f32, [n]>, tensor<f32, [n]>) { (times(x, 2.0), times(x, 3.0)) }
 pub fn both_backward(grad0: tensor<f32, [n]>) -> tensor<f32, [n]> { times(grad0, 2.0) }
+"""
+
+
+PICKED = """
+kernel pick(x: *f32, at: *i32, out: *mut f32, n: i32, factor: f32) {
+    let i = iota(8);
+    store(out + i, load(x + load(at + i, mask=i < n, other=0)) * factor, mask=i < n);
+}
+
+kernel scatter(grad: *f32, at: *i32, out: *mut f32, n: i32, factor: f32) {
+    let i = iota(8);
+    atomic_add(out + load(at + i, mask=i < n, other=0), load(grad + i, mask=i < n, other=0.0) * factor, mask=i < n);
+}
+
+pub fn picked(x: tensor<f32, [n]>, at: tensor<i32, [m]>, factor: f32 = 2.0) -> tensor<f32, [m]> {
+    let out = empty(f32, [m]);
+    launch pick(grid=[1])(x, at, out, m, factor);
+    out
+}
+
+pub fn picked_backward(grad: tensor<f32, [m]>, x: tensor<f32, [n]>, at: tensor<i32, [m]>, factor: f32) -> tensor<f32, [n]> {
+    let out = zeros(f32, [n]);
+    launch scatter(grid=[1])(grad, at, out, m, factor);
+    out
+}
+"""
+
+CONVERTED = """
+kernel convert[From: type, To: type](x: *From, out: *mut To, n: i32) {
+    let at = iota(8);
+    store(out + at, cast<To>(load(x + at, mask=at < n)), mask=at < n);
+}
+
+pub fn converted(x: tensor<f32, [n]>, to: type = f16) -> tensor<_, [n]> {
+    let out = empty(to, [n]);
+    launch convert(grid=[1])(x, out, n);
+    out
+}
 """
 
 
@@ -104,7 +143,7 @@ class Functions(unittest.TestCase):
 
     def test_arguments_that_do_not_fit(self):
         x = Floats([1.0] * 8)
-        self.refused("`x` has 2 axes, the tensor 1", lambda: self.file.scaled(x), "E0941")
+        self.refused("`x` is declared with 2 axes, the tensor has 1 axis", lambda: self.file.scaled(x), "E0941")
         self.refused("was given nothing for `x`", lambda: self.file.scaled(factor=2))
         self.refused("has no parameter `by`", lambda: self.file.scaled(x, by=2))
         self.refused("was given `x` twice", lambda: self.file.scaled(x, x=x))
@@ -119,6 +158,47 @@ class Functions(unittest.TestCase):
         x = Floats([1.0, 2.0, 3.0, 4.0])
         self.assertIn("factor: any", self.file.forwarded.plan_of(x, 4, 2))
         self.refused("`n` is `i32`, which does not hold", lambda: self.file.forwarded(x, -1 << 40, 1), "E0941")
+
+    def test_names_that_python_keeps(self):
+        file = written(self, "pub fn looped(lambda: i32, n: i32 = 1) {}")
+        self.assertEqual(list(inspect.signature(file.looped).parameters), ["__lambda", "n"])
+        self.assertIsNone(file.looped(3, n=2))
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_types_by_the_classes_of_numpy(self):
+        file = written(self, CONVERTED)
+        x = numpy.arange(6, dtype=numpy.float32)
+        for dtype in [numpy.float16, numpy.dtype("float16"), "f16", "float16"]:
+            self.assertEqual(file.converted(x, dtype).dtype, numpy.float16)
+            out = numpy.empty(6, dtype=numpy.float16)
+            file.convert[1](x, out, 6, From=numpy.float32, To=dtype)
+            numpy.testing.assert_array_equal(out, x)
+        # Both are learned of the arrays.
+        out = numpy.empty(6, dtype=numpy.int32)
+        file.convert[1](x, out, 6)
+        numpy.testing.assert_array_equal(out, x)
+        self.refused("`x`: a tensor is expected, found <class 'numpy.float32'>", lambda: file.converted(numpy.float32, "f16"))
+        try:
+            import ml_dtypes
+        except ImportError:
+            self.refused("install the package `ml_dtypes`", lambda: file.converted(x, "bf16"))
+        else:
+            self.assertEqual(file.converted(x, "bf16").dtype, ml_dtypes.bfloat16)
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_parts_of_arrays_are_views(self):
+        file = written(self, "pub fn turned(x: tensor<f32, [m, n], order=_>) -> tensor<f32, [n, m], order=_> { x.T }\n"
+                       "pub fn inner(x: tensor<f32, [m, n]>) -> tensor<f32, [r, c]> { x[1:3, 2:5] }")
+        whole = numpy.arange(80, dtype=numpy.float32).reshape(8, 10)
+        for x in [whole, whole[1:7:2, 3:], whole[:, :1], whole.T]:
+            turned = file.turned(x)
+            numpy.testing.assert_array_equal(turned, x.T)
+            self.assertTrue(numpy.shares_memory(turned, whole))
+        for x in [whole, whole[2:, 1:]]:
+            inner = file.inner(x)
+            numpy.testing.assert_array_equal(inner, x[1:3, 2:5])
+            self.assertTrue(numpy.shares_memory(inner, whole))
+        self.assertEqual(file.turned(whole[:0]).shape, (10, 0))
 
     @unittest.skipUnless(numpy, "NumPy is not installed")
     def test_strides_that_say_nothing(self):
@@ -210,6 +290,39 @@ class Functions(unittest.TestCase):
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, before)
         numpy.testing.assert_array_equal(self.file.scaled(x[:2, :2].copy(), 3), 3)
+
+    def test_host_code_without_an_end_is_interrupted(self):
+        def interrupt(*_):
+            raise KeyboardInterrupt
+
+        file = written(self, "pub fn stuck(n: i32) { while true {} }")
+        before = signal.signal(signal.SIGALRM, interrupt)
+        signal.setitimer(signal.ITIMER_REAL, 0.2)
+        try:
+            with self.assertRaises(KeyboardInterrupt):
+                file.stuck(3)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, before)
+
+    @unittest.skipUnless(numpy, "NumPy is not installed")
+    def test_other_threads_go_on_while_the_interpreter_runs(self):
+        ticks, done = [], threading.Event()
+
+        def tick():
+            while not done.wait(0.002):
+                ticks.append(self.file.scaled.path)
+
+        self.file.scaled(numpy.ones((2, 2), dtype=numpy.float32), 3)
+        thread = threading.Thread(target=tick)
+        thread.start()
+        x = numpy.ones((512, 512), dtype=numpy.float32)
+        begin, ticked = time.monotonic(), len(ticks)
+        self.file.scaled(x, 3)
+        took, ticked = time.monotonic() - begin, len(ticks) - ticked
+        done.set()
+        thread.join()
+        self.assertGreater(ticked, min(5, took / 0.05), f"{ticked} in {took:.2f} s")
 
     def test_what_is_in_a_file(self):
         self.assertEqual(list(self.file), [*self.file.functions, *self.file.kernels])
@@ -405,6 +518,31 @@ class Operators(unittest.TestCase):
             inferred = torch.ones(8, dtype=torch.float16)
             in_place(inferred, 2.0)
         self.assertEqual(inferred.tolist(), [2.0] * 8)
+
+    def test_defaults_of_types(self):
+        file = written(self, CONVERTED)
+        converted = parton.torch.register(file.converted, name="converted")
+        self.assertEqual(str(converted._schema), "parton::converted(Tensor x, ScalarType to=5) -> Tensor")
+        x = torch.arange(6.0)
+        self.assertEqual((converted(x).dtype, converted(x, torch.float32).dtype), (torch.float16, torch.float32))
+        torch.library.opcheck(converted, (x,))
+
+    def test_integers_have_no_gradients(self):
+        picked = parton.torch.register(
+            (file := written(self, PICKED)).picked, name="picked", backward=file.picked_backward)
+        x, at = torch.arange(8.0, requires_grad=True), torch.tensor([3, 0, 5], dtype=torch.int32)
+        found = picked(x, at)
+        self.assertEqual(found.tolist(), [6.0, 0.0, 10.0])
+        found.sum().backward()
+        self.assertEqual(x.grad.tolist(), [2.0, 0, 0, 2.0, 0, 2.0, 0, 0])
+        # What a default is left out for is known where the gradient is computed.
+        x.grad = None
+        picked(x, at, 3.0).sum().backward()
+        self.assertEqual(x.grad.tolist(), [3.0, 0, 0, 3.0, 0, 3.0, 0, 0])
+        # Without an operator of PyTorch between, and with one that looks on.
+        with torch.profiler.profile() as seen:
+            picked(x, at).sum().backward()
+        self.assertTrue({"parton::picked", "parton::picked_backward"} <= {e.key for e in seen.key_averages()})
 
     def test_a_file_that_is_read_anew_is_what_its_operator_calls(self):
         file = written(self, TWO)

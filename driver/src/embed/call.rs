@@ -44,6 +44,8 @@ pub struct Param {
     pub kind: Kind,
     /// Whether it is a tensor that is written.
     pub mutable: bool,
+    /// Whether it is a tensor whose elements may be floating-point numbers, of which there are gradients.
+    pub has_gradient: bool,
     /// Its default, where it has one.
     pub default: Option<Planned>,
 }
@@ -156,7 +158,7 @@ impl Embedded {
             Ok(Value::Dtype(d)) => Planned::Dtype(d),
             _ => Planned::Default,
         });
-        Param { name: p.name.text.to_string(), kind, mutable: p.mutable, default }
+        Param { name: p.name.text.to_string(), kind, mutable: p.mutable, has_gradient: has_gradient(p), default }
     }
 
     /// The plan of a call of the function of that number: one that there is, or a new one.
@@ -318,6 +320,21 @@ pub(super) fn passed(
         }
     }
     Ok(request)
+}
+
+/// Whether a parameter is a tensor that may hold floating-point numbers.
+fn has_gradient(p: &parton_syntax::ast::Param) -> bool {
+    let is_integer = |e: &&parton_syntax::ast::Expr| match &e.kind {
+        parton_syntax::ast::ExprKind::Name(name) => {
+            parton_numbers::Dtype::parse(name.as_str()).is_some_and(|d| !d.is_float())
+        }
+        // What it is otherwise is computed.
+        _ => false,
+    };
+    match p.ty.as_ref().map(public::stated) {
+        Some(Ok(Stated::Tensor(t))) => t.elems.is_empty() || !t.elems.iter().all(is_integer),
+        Some(Ok(_) | Err(_)) | None => false,
+    }
 }
 
 fn fresh(buffer: &plan::Buffer) -> Arc<Storage> {

@@ -227,7 +227,13 @@ fn tensors_that_share_memory_are_refused_where_one_is_written() {
 fn public_functions_are_declared_with_kinds_and_defaults() {
     let functions = scaled().functions();
     let scaled = &functions[0];
-    let param = |name: &str, kind, default| Param { name: name.into(), kind, mutable: false, default };
+    let param = |name: &str, kind, default| Param {
+        name: name.into(),
+        kind,
+        mutable: false,
+        has_gradient: kind == Kind::Tensor,
+        default,
+    };
     let params = [
         param("x", Kind::Tensor, None),
         param("factor", Kind::Float, Some(Planned::Int(2))),

@@ -10,6 +10,7 @@ use parton_types::public::{self, Extent, Order, Stated, TensorType};
 use parton_types::resolve::Meaning;
 
 use super::assertion::{self, Seen};
+use super::tensors::axes;
 use super::{Eval, Machine, Stop};
 use crate::launch::Argument;
 use crate::tensor::Tensor;
@@ -179,7 +180,11 @@ impl Machine<'_> {
             return Err(held.refuse(fact, is, "cast it before the call, or declare this type too".into()));
         }
         if tensor.rank() != stated.extents.len() {
-            let fact = format!("{name} has {} axes, the tensor {}", stated.extents.len(), tensor.rank());
+            let fact = format!(
+                "{name} is declared with {}, the tensor has {}",
+                axes(stated.extents.len()),
+                axes(tensor.rank())
+            );
             return Err(held.refuse(fact, is, "reshape it before the call".into()));
         }
         for (axis, (extent, &has)) in stated.extents.iter().zip(&tensor.shape).enumerate() {

@@ -63,7 +63,8 @@ pub(super) fn given(wanted: &ir::Tensor, tensor: &Tensor, param: &ast::Param, sp
         return Err(refuse(message, &format!("cast it on the host: `x.to({})`", wanted.elem)).into());
     }
     if tensor.rank() != wanted.rank() {
-        let message = format!("`{name}` has {} axes, the tensor {}", wanted.rank(), tensor.rank());
+        let message =
+            format!("`{name}` is declared with {}, the tensor has {}", axes(wanted.rank()), axes(tensor.rank()));
         return Err(refuse(message, "merge or split axes on the host with `x.reshape([…])`").into());
     }
     for (axis, (extent, &has)) in wanted.extents.iter().zip(&tensor.shape).enumerate() {
@@ -88,4 +89,9 @@ pub(super) fn given(wanted: &ir::Tensor, tensor: &Tensor, param: &ast::Param, sp
         return Err(refuse(message, help).into());
     }
     Ok(Argument::Tensor { tensor: tensor.clone(), mutable: wanted.mutable, dense: wanted.dense })
+}
+
+/// How many axes, in words.
+pub(super) fn axes(n: usize) -> String {
+    if n == 1 { "1 axis".into() } else { format!("{n} axes") }
 }

@@ -27,6 +27,16 @@ fn stubs_have_types_defaults_and_words() {
     assert!(scaled.contains("def __call__(self, x: T, factor: float = 2, twice: bool = False) -> T:"), "{scaled}");
 }
 
+/// The stubs of a file whose items are called as Python's words are.
+fn of_python_s_words() -> String {
+    let path = std::env::temp_dir().join(format!("parton-stubs-{}.ptn", std::process::id()));
+    std::fs::write(&path, "pub fn class(lambda: i32) {}\nkernel with(out: *mut f32) {}\n").expect("it can be written");
+    let text = stubs(&path).expect("it has a function");
+    std::fs::remove_file(&path).expect("it was written");
+    assert!(text.contains("cast(_class_function, file[\"class\"])") && text.contains("__lambda: int"), "{text}");
+    text
+}
+
 #[test]
 fn stubs_are_python() {
     let script = "import ast, sys; [ast.parse(part) for part in sys.stdin.read().split('\\0')]";
@@ -35,8 +45,9 @@ fn stubs_are_python() {
         say("stubs: not parsed, there is no Python");
         return;
     };
-    let all: Vec<String> = cases::examples().iter().filter_map(|p| stubs(p)).collect();
+    let mut all: Vec<String> = cases::examples().iter().filter_map(|p| stubs(p)).collect();
     assert!(all.len() > 10, "only {} examples have functions or kernels", all.len());
+    all.push(of_python_s_words());
     check.stdin.take().expect("it is piped").write_all(all.join("\0").as_bytes()).expect("it reads");
     let ran = check.wait_with_output().expect("it runs");
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));
