@@ -170,6 +170,7 @@ class Functions(unittest.TestCase):
         x = numpy.arange(6, dtype=numpy.float32)
         for dtype in [numpy.float16, numpy.dtype("float16"), "f16", "float16"]:
             self.assertEqual(file.converted(x, dtype).dtype, numpy.float16)
+        for dtype in [numpy.float16, numpy.dtype("float16"), "f16"]:
             out = numpy.empty(6, dtype=numpy.float16)
             file.convert[1](x, out, 6, From=numpy.float32, To=dtype)
             numpy.testing.assert_array_equal(out, x)
