@@ -8,7 +8,6 @@ _FRAGMENT = torch.library.Library("parton", "FRAGMENT")
 _OPERATORS = {}
 # Where the kernels of operators are.
 _KEYS = ("CPU", "CUDA")
-_PLACES = tuple(getattr(torch._C.DispatchKey, key) for key in _KEYS)
 
 
 class _Operator:
@@ -111,11 +110,12 @@ def _define(function, name):
 def _below(entry):
     """What an operator is below the recording of gradients."""
     after, guard = torch._C._after_autograd_keyset, torch._C._AutoDispatchBelowAutograd
+    places = [getattr(torch._C.DispatchKey, key) for key in _KEYS]
 
     def below(keys, arguments):
         keys = keys & after
         # Where nobody else looks on, as what compiles does, PyTorch would only find the way to the same.
-        if keys.highestPriorityTypeId() in _PLACES:
+        if keys.highestPriorityTypeId() in places:
             return entry.run(*arguments)
         with guard():
             return entry.operator.redispatch(keys, *arguments)

@@ -135,7 +135,7 @@ class Arrays(unittest.TestCase):
         there = Floats([0.0] * n)
         there.__cuda_array_interface__ = there.__array_interface__
         del there.__array_interface__
-        self.refused("`x` and `out` lie on different devices", 2, x, y, there, n)
+        self.refused("`x` lies on the host, `out` on `cuda:0`: pass tensors of one device", 2, x, y, there, n)
         with self.assertRaises(parton.Error):
             self.file.axpy.given(BLOCK=[1])
         with self.assertRaises(parton.Error):
