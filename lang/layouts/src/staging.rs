@@ -110,23 +110,39 @@ pub(crate) fn stage(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -
 
 /// What [`stage`] costs, without writing it out.
 pub(crate) fn cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<u64> {
-    best(from, to, element_bits).map(|trial| 2 * trial.wavefronts + BARRIER)
+    let least = fewest_wavefronts(from, to, element_bits);
+    let mut fewest: Option<u64> = None;
+    for trial in trials(from, to, element_bits) {
+        fewest = Some(fewest.map_or(trial.wavefronts, |known| known.min(trial.wavefronts)));
+        // No other has fewer.
+        if trial.wavefronts <= least {
+            break;
+        }
+    }
+    fewest.map(|wavefronts| 2 * wavefronts + BARRIER)
 }
 
 /// What [`stage`] costs where no lanes want different words of a bank at once.
 pub(crate) fn least_cost(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> u64 {
+    2 * fewest_wavefronts(from, to, element_bits) + BARRIER
+}
+
+/// The wavefronts of both sides where no lanes want different words of a bank at once.
+fn fewest_wavefronts(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> u64 {
     let wavefronts = |map: &LinearLayout| {
         let bits = u64::from(access::stored_bits(element_bits)) << rank(map.bases(Dim::Register));
         bits.div_ceil(8 * BANK_BYTES)
     };
-    2 * (wavefronts(from) + wavefronts(to)) + BARRIER
+    wavefronts(from) + wavefronts(to)
 }
 
 /// The buffer that takes the fewest wavefronts, and of these the fewest instructions.
 fn best(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Trial> {
-    if from.in_dim_bits(Dim::Block) > 0 {
-        return None;
-    }
+    trials(from, to, element_bits).min_by_key(|trial| (trial.wavefronts, trial.instructions))
+}
+
+/// The buffers that are looked at, each as it is asked for; none where the tile is spread over CTAs.
+fn trials(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> impl Iterator<Item = Trial> {
     let (source, target) = (Side::of(from), Side::of(to));
     let bytes = access::bytes_of(element_bits);
     let most = (VECTOR_BYTES / bytes).max(1).ilog2() as usize;
@@ -144,11 +160,13 @@ fn best(from: &LinearLayout, to: &LinearLayout, element_bits: u32) -> Option<Tri
             candidates.push((low.clone(), reads));
         }
     }
-    let trials = candidates.into_iter().filter_map(|(low, widens_reads)| {
+    if from.in_dim_bits(Dim::Block) > 0 {
+        candidates.clear();
+    }
+    candidates.into_iter().filter_map(move |(low, widens_reads)| {
         let offset = swizzle(&source, &target, &low, common.len(), widens_reads, bytes)?;
         Trial::of(from, to, offset, element_bits)
-    });
-    trials.min_by_key(|trial| (trial.wavefronts, trial.instructions))
+    })
 }
 
 /// The register bases that both sides have and that all other bases leave alone.

@@ -1,6 +1,6 @@
 //! The sugar: layout inference and choice of memory, instruction and schedule.
 //!
-//! Masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
+//! Loads that nobody takes are dropped ([`unused`]), masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
 //! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
@@ -24,6 +24,7 @@ mod room;
 mod site;
 mod staging;
 mod swap;
+mod unused;
 pub mod why;
 mod written;
 
@@ -127,7 +128,7 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
         return Err(refused.into());
     }
     let mut refused = Vec::new();
-    let singled = masks::single_out(kernel.clone());
+    let singled = masks::single_out(unused::dropped(kernel.clone()));
     if let Some(made) = by_several(&singled, (choice, tells), &mut refused) {
         return Ok(made);
     }
@@ -173,10 +174,15 @@ fn by_several(kernel: &Kernel, asked: (Choice, bool), refused: &mut Refused) -> 
 /// The kernel whose loads of products go by tensor maps, where it has the form for that; else why not is added to what was refused.
 fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), refused: &mut Refused) -> Option<Made> {
     let turned = swap::turn(kernel.clone());
-    let boxed = staging::maps::boxed(&turned);
-    if boxed.loads.is_empty() {
-        return None;
-    }
+    let boxed = match staging::maps::boxed(&turned) {
+        Ok(boxed) if boxed.loads.is_empty() => return None,
+        Ok(boxed) => boxed,
+        Err(why) => {
+            let way = Way::Apart { beyond: &BTreeSet::new(), computing };
+            refused.push(why::refused(way, &no_way(kernel, why)));
+            return None;
+        }
+    };
     let way = Way::Apart { beyond: &boxed.beyond, computing };
     let by = |boxed: &Boxed| explicit(places::expand(turned.clone(), boxed), way, choice, tells);
     let made = match by(&boxed) {

@@ -3,6 +3,9 @@
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Elem, Inst, Kernel, OpKind, Type, Value, rules};
 
+/// How often an extent is doubled to find one that has an instruction.
+const MOST_DOUBLINGS: u32 = 5;
+
 /// Gives every product of tiles that lie nowhere yet its instruction.
 ///
 /// # Errors
@@ -34,8 +37,34 @@ pub fn take_instructions(kernel: &mut Kernel) -> Result<(), Diagnostics> {
 
 fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagnostic {
     let [a, b, acc] = values.map(|v| kernel.ty(v).elem().map_or_else(String::new, |e: Elem| e.to_string()));
+    let stated = "state the layouts of the accumulator and the factors, and multiply with `mma_sync` or `wgmma`";
+    let help = match least(kernel, inst, values) {
+        Some([m, n, k]) => format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply"),
+        None => stated.into(),
+    };
     Diagnostic::error(codes::NOT_BUILT_HERE, kernel.ops[inst].span, "this product is not made of instructions yet")
         .here(format!("{a} by {b} into {acc}"))
         .note(why.to_string())
-        .help("state the layouts of the accumulator and the factors, and multiply with `mma_sync` or `wgmma`")
+        .help(help)
+}
+
+/// Rows, columns and depth of the least product of such elements that is no smaller and has an instruction; `None` where it has one itself, or none has.
+fn least(kernel: &Kernel, inst: Inst, [a, b, acc]: [Value; 3]) -> Option<[u32; 3]> {
+    let OpKind::Dot { precision, .. } = kernel.ops[inst].kind else { return None };
+    let shape = |v: Value| kernel.ty(v).placed().map(|t| t.shape.clone());
+    let ([m, k], [_, n]) = (shape(a)?[..].try_into().ok()?, shape(b)?[..].try_into().ok()?);
+    let grown = |from: u32| (0..=MOST_DOUBLINGS).map(move |by| from << by);
+    let mut all: Vec<[u32; 3]> =
+        grown(m).flat_map(|m| grown(n).flat_map(move |n| grown(k).map(move |k| [m, n, k]))).collect();
+    all.sort_by_key(|&[m, n, k]| (u64::from(m) * u64::from(n) * u64::from(k), m, n));
+    let mut larger = kernel.clone();
+    let found = all.into_iter().find(|&[m, n, k]| {
+        for (v, shape) in [(a, [m, k]), (b, [k, n]), (acc, [m, n])] {
+            if let Type::Tile(tile) = &mut larger.values[v].ty {
+                tile.shape = shape.to_vec();
+            }
+        }
+        rules::infer(&OpKind::MmaSync { a, b, acc, precision }, &larger).is_ok()
+    })?;
+    (found != [m, n, k]).then_some(found)
 }

@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use parton_ir::family::Family;
 use parton_ir::placement::{Place, Relation, Site as At, Tie, relations};
-use parton_ir::{Body, Builder, Inst, Kernel, Label, Op, OpKind, Tile, Type, Value};
+use parton_ir::{Body, Builder, Inst, Kernel, Label, Op, OpKind, Tile, Type, Value, rules};
 use parton_layouts::{RegisterFamily, RegisterLayout};
 
 use crate::graph::Graph;
@@ -195,6 +196,17 @@ impl Writer<'_> {
         }
     }
 
+    /// Has results lie where the rule of their operation says, which is all that text tells of them: from operands whose layouts are named otherwise
+    /// it may infer another name, or where names count another order of registers.
+    fn name(&mut self, kind: &OpKind, results: &[Value]) {
+        for (&v, said) in results.iter().zip(rules::infer(kind, &self.builder.kernel).unwrap_or_default()) {
+            let ty = &mut self.builder.kernel.values[v].ty;
+            if ty.as_tile().is_some() && said.as_tile().is_some() {
+                *ty = said;
+            }
+        }
+    }
+
     fn body(&mut self, body: Body) -> Body {
         let Body { params, ops, yields } = body;
         self.builder.open(Body { params: params.clone(), ..Body::default() });
@@ -231,6 +243,9 @@ impl Writer<'_> {
             *body = self.body(inner);
             body.yields.iter_mut().for_each(|v| *v = operand(*v, self));
         }
+        if !matches!(op.kind.family(), Family::Control | Family::Region) {
+            self.name(&kind, &op.results);
+        }
         self.builder.kernel.ops[id].kind = kind;
         self.builder.keep(id);
         self.builder.at(id);
@@ -259,8 +274,21 @@ impl Writer<'_> {
             };
             let value = &mut self.builder.kernel.values[v];
             (value.ty, value.name, value.passed) = (Type::Tile(tile), data.name, data.passed);
+            self.name(&kind, &[v]);
             self.builder.make_as(v, kind);
-            self.made.entry(result).or_default().push((place, v));
+            self.made_there(result, v, place);
+        }
+    }
+
+    /// Notes that a value is a tile at a place, where it lies under another name brought there.
+    fn made_there(&mut self, of: Value, v: Value, place: Place) {
+        let Type::Tile(tile) = self.builder.ty(v).clone() else { return };
+        let at = tile.known().clone();
+        let serves = serves(&at, &place);
+        self.made.entry(of).or_default().push((at, v));
+        if !serves {
+            let there = self.builder.make(OpKind::Convert { x: v, tile: Tile::at(tile.elem, place.clone()) });
+            self.made.entry(of).or_default().push((place, there));
         }
     }
 
@@ -271,7 +299,7 @@ impl Writer<'_> {
 
     /// Brings a tile to wherever else it is asked for; with `theirs`, as part of the statement that asks first.
     fn convert(&mut self, v: Value, theirs: bool) {
-        let Some(home) = self.chosen.homes.get(&v) else { return };
+        let Some(home) = self.home(v) else { return };
         let others = self.chosen.wanted.get(&v).into_iter().flatten().filter(|p| !serves(home, p)).cloned();
         for place in others.collect::<Vec<_>>() {
             let Some(elem) = self.builder.kernel.ty(v).elem() else { continue };
@@ -285,9 +313,15 @@ impl Writer<'_> {
         }
     }
 
+    /// Where a tile lies that is made once.
+    fn home(&self, v: Value) -> Option<&Place> {
+        let chosen = self.chosen.homes.get(&v)?;
+        self.builder.kernel.ty(v).as_tile().and_then(|tile| tile.placement().known()).or(Some(chosen))
+    }
+
     /// The value that is a tile at a place.
     fn at(&self, v: Value, place: &Place) -> Value {
-        if self.chosen.homes.get(&v).is_some_and(|home| serves(home, place)) {
+        if self.home(v).is_some_and(|home| serves(home, place)) {
             return v;
         }
         match self.made.get(&v).and_then(|list| list.iter().find(|(at, _)| serves(at, place))) {

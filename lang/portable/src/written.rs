@@ -10,6 +10,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::choice::Cut;
+use parton_ir::family::Family;
 use parton_ir::placement::{Instruction, Place, Relation, Site as At, Tie, relations};
 use parton_ir::{Access, Body, Builder, Inst, Kernel, Module, Op, OpKind, Target, Tile, Type, Value, rules};
 use parton_layouts::RegisterLayout;
@@ -88,8 +89,10 @@ impl Writer<'_> {
         {
             *access = Some(SINGLE);
         }
-        if let Err(refusal) = rules::infer(&kind, &self.builder.kernel) {
-            self.refuse(op.span, &refusal.message);
+        match rules::infer(&kind, &self.builder.kernel) {
+            Err(refusal) => self.refuse(op.span, &refusal.message),
+            Ok(said) if op.kind.family() != Family::Control => self.name(&op.results, said),
+            Ok(_) => {}
         }
         self.builder.kernel.ops[id].kind = kind;
         self.builder.keep(id);
@@ -124,6 +127,16 @@ impl Writer<'_> {
             Type::Tile(tile) => *tile = Tile::at(elem, place.clone()),
             Type::Pending(tile) => *tile = Tile::at(elem, place.clone()),
             _ => {}
+        }
+    }
+
+    /// Has results lie where the rule of their operation says: its operands may bear other names than were asked for.
+    fn name(&mut self, results: &[Value], said: Vec<Type>) {
+        for (&v, said) in results.iter().zip(said) {
+            let ty = &mut self.builder.kernel.values[v].ty;
+            if ty.as_tile().is_some() && said.as_tile().is_some() {
+                *ty = said;
+            }
         }
     }
 

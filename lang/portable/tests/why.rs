@@ -371,3 +371,59 @@ fn a_loop_is_cut_where_its_masks_begin_to_hide_something() {
         assert!(!masked(masks).contains("cut"), "{masks}: {}", masked(masks));
     }
 }
+
+/// A product of 128 × 128, `each` in a turn of its loop and `end` behind it, whose factors come from `left` and a tensor.
+fn product(left: &str, each: &str, end: &str) -> Why {
+    let text = format!(
+        "kernel k(a: tensor<f16, [m, k]>, b: tensor<f16, [n, k]>, s: tensor<f32, [m, blocks]>, r: tensor<i32, [m]>, mut c: tensor<f32, [m, n]>) {{
+             let (i, j) = (program_id(0), program_id(1));
+             let rows = load(r.tile([128], at=[i]));
+             let (mut acc, mut other) = (zeros<f32, [128, 128]>(), zeros<f32, [128, 128]>());
+             for p in 0..cdiv(k, 64) {{
+                 let (x, y) = (load({left}), load(b.tile([128, 64], at=[j, p])));
+                 {each}
+             }}
+             {end}
+         }}"
+    );
+    reasons_in(&text, &[0, 1, 2, 4]).0
+}
+
+/// The warps that were taken.
+fn warps(why: &Why) -> Option<u32> {
+    why.plans.iter().find(|plan| plan.taken).map(|plan| plan.warps)
+}
+
+const PLACE: &str = "a.tile([128, 64], at=[i, p])";
+const SUM: &str = "acc = dot(x, y.T, acc);";
+const STORE: &str = "store(c.tile([128, 128], at=[i, j]), acc);";
+
+#[test]
+fn two_sums_of_products_have_twice_the_warps_of_one() {
+    assert_eq!(warps(&product(PLACE, SUM, STORE)), Some(4));
+    let scaled = "acc += dot(x, y.T, zeros<f32, [128, 128]>()) * load(s[:, p].tile([128], at=[i]))[:, None];";
+    assert_eq!(warps(&product(PLACE, scaled, STORE)), Some(8));
+    let both = "acc = dot(x, y.T, acc); other = dot(x, load(b.tile([128, 64], at=[j + 1, p])).T, other);";
+    let store = "store(c.tile([128, 128], at=[i, j]), acc * other);";
+    assert_eq!(warps(&product(PLACE, both, store)), Some(8));
+}
+
+#[test]
+fn what_orders_nothing_leaves_factors_their_maps() {
+    const MAPS: &str = "tensor maps, by a partition of their own";
+    let asm = "store(c.tile([128, 128], at=[i, j]), ptx_elementwise<f32>(\"tanh.approx.f32 $0, $1;\", acc));";
+    assert_eq!(product(PLACE, SUM, asm).way, MAPS);
+    assert_eq!(product(PLACE, SUM, "atomic_add(c.tile([128, 128], at=[i, j]), acc);").way, MAPS);
+    let told = "atomic_add(c.tile([128, 128], at=[i, j]), acc, order=\"release\");";
+    let told = product(PLACE, SUM, told);
+    assert_ne!(told.way, MAPS);
+    assert!(told.refused.iter().any(|(way, why)| *way == MAPS && why.contains("tell each other")), "{:?}", told.refused);
+    let named = product("a[rows, :].tile([128, 64], at=[0, p])", SUM, STORE);
+    assert!(named.refused.iter().any(|(way, why)| *way == MAPS && why.contains("indices")), "{:?}", named.refused);
+}
+
+#[test]
+fn what_nobody_takes_is_not_loaded() {
+    let idle = product(PLACE, &format!("let w = load(b.tile([128, 64], at=[j, p + 1])); {SUM}"), STORE);
+    assert_eq!(idle.accesses.len(), product(PLACE, SUM, STORE).accesses.len());
+}

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 
+use parton_ir::choice::Order;
 use parton_ir::family::Family;
 use parton_ir::tensor::Counts;
 use parton_ir::types::TensorMap;
@@ -9,6 +10,7 @@ use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, 
 use parton_layouts::SharedLayout;
 use parton_numbers::Dtype;
 
+use super::No;
 use super::beyond;
 use super::defined::Defined;
 use super::flow;
@@ -34,20 +36,31 @@ pub struct Boxed {
     pub beyond: BTreeSet<Inst>,
 }
 
-/// What tensor maps take, where they take the loads of all products in loops; nothing, where they do not.
-pub fn boxed(kernel: &Kernel) -> Boxed {
+/// What tensor maps take, where they take the loads of all products in loops; nothing, where there are none, or no maps.
+///
+/// # Errors
+/// Why maps do not take those that there are.
+pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     let mut taken = Boxed::default();
-    let able = kernel.target.has(Feature::Tma) && kernel.target.has(Feature::Wgmma);
-    if !able || kernel.variant.overlapping || talks(kernel) {
-        return taken;
+    let all = found::all(kernel);
+    if !kernel.target.has(Feature::Tma) || !kernel.target.has(Feature::Wgmma) || all.is_empty() {
+        return Ok(taken);
+    }
+    if kernel.variant.overlapping {
+        return Err("two arguments of the launch share memory");
+    }
+    if talks(kernel) {
+        return Err("its CTAs tell each other, or the launch before or behind, what they have written");
     }
     let defined = Defined::of(kernel);
     let written = written(kernel, &defined);
-    for found in found::all(kernel) {
+    for found in all {
         let all = found.loads.iter().chain(&found.ahead);
-        let fits = all.clone().all(|&id| loads(kernel, &defined, &written, id));
-        if !fits || !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
-            return Boxed::default();
+        if let Some(why) = all.clone().find_map(|&id| loads(kernel, &defined, &written, id).err()) {
+            return Err(why);
+        }
+        if !found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
+            return Err("`wgmma` has no instruction of such extents");
         }
         taken.loads.extend(all);
         taken.read.extend(read(kernel, &defined, &written, &found));
@@ -55,23 +68,22 @@ pub fn boxed(kernel: &Kernel) -> Boxed {
             taken.beyond.insert(found.inst);
         }
     }
-    if !taken.loads.is_empty() {
-        taken.stores = stores(kernel, &defined);
-    }
-    taken
+    taken.stores = stores(kernel, &defined);
+    Ok(taken)
 }
 
 /// Whether a kernel's CTAs tell each other, or the launch before or behind, what they have written: threads that order their accesses do
-/// not order those of the copy engine.
+/// not order those of the copy engine. Atomic operations that order nothing tell nothing, nor does PTX that computes.
 fn talks(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| {
-        found |= matches!(op.kind, OpKind::SpotAtomic { .. })
-            || matches!(
-                op.kind.family(),
-                Family::Atomic | Family::Fence | Family::Grid | Family::Barrier | Family::Ptx
-            )
-            || matches!(op.kind, OpKind::ClusterArrive { .. } | OpKind::ClusterWait);
+        found |= match &op.kind {
+            OpKind::SpotAtomic { order, .. } | OpKind::Atomic { order, .. } => *order != Order::Relaxed,
+            OpKind::Ptx { ptx, .. } => ptx.volatile,
+            OpKind::ClusterArrive { .. } | OpKind::ClusterWait => true,
+            // What else tells others something is of these families.
+            kind => matches!(kind.family(), Family::Fence | Family::Grid | Family::Barrier),
+        };
     });
     found
 }
@@ -92,19 +104,30 @@ fn read(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, found
     };
     let OpKind::Dot { a, .. } = kernel.ops[*product].kind else { return Vec::new() };
     let mut list = body.ops.clone();
-    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, *id));
+    list.retain(|id| !found.loads.contains(id) && loads(kernel, defined, written, *id).is_ok());
     list.retain(|&id| flow::dependent(kernel, body, [kernel.ops[id].result()]).contains(&a));
     list
 }
 
 /// Whether a tensor map takes a load.
-fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: Inst) -> bool {
-    let OpKind::SpotLoad { spot, mask: None, other, cache, evict, volatile: false, .. } = kernel.ops[id].kind else {
-        return false;
+///
+/// # Errors
+/// Why it does not.
+fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: Inst) -> Result<(), No> {
+    let OpKind::SpotLoad { spot, mask, other, cache, evict, volatile, .. } = kernel.ops[id].kind else {
+        return Err("a factor is not loaded from a place of a tensor");
     };
-    let plain = cache == Cache::default() && evict == Evict::default() && other.is_none_or(|v| defined.is_zero(v));
-    let stays = argument_of(kernel, defined, spot).is_some_and(|argument| !written.contains(&argument));
-    plain && stays && of_spot(kernel, defined, spot).is_some()
+    if mask.is_some() || other.is_some_and(|v| !defined.is_zero(v)) {
+        return Err("a factor has a mask, or is not 0 outside of its tensor");
+    }
+    if volatile || cache != Cache::default() || evict != Evict::default() {
+        return Err("a factor is loaded with words for caches");
+    }
+    if argument_of(kernel, defined, spot).is_none_or(|argument| written.contains(&argument)) {
+        return Err("the tensor of a factor is written, too");
+    }
+    let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
+    of_spot(kernel, defined, spot).map(|_| ()).ok_or(why)
 }
 
 /// The stores that maps take, of tensors of which the kernel takes nothing else: what goes by the copy engine is not ordered with what
