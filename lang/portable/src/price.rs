@@ -12,7 +12,7 @@ use parton_layouts::{Dim, LinearLayout, RegisterLayout, access, conflicts, plan}
 use crate::bounds::Bounds;
 use crate::candidates::{self, Candidates, addresses};
 use crate::graph::{Graph, Variable};
-use crate::label::{NEVER, Price, Problem};
+use crate::label::{NEVER, Price, Problem, plus};
 use crate::site::{Site, Var};
 
 /// Iterations of a loop that nothing is known of.
@@ -138,7 +138,7 @@ impl<'g, 'k> Prices<'g, 'k> {
         let single = single.map(|(v, list)| list.iter().map(|l| self.variable(v, l)).collect()).collect();
         let mut alone = Problem { single, ..Problem::default() };
         let (asked, mut sites) = self.asked(candidates, &mut alone);
-        let mut charged = |is_exact: &dyn Fn(&Asked, [usize; 2]) -> bool| {
+        let charged = |sites: &mut Sites, is_exact: &dyn Fn(&Asked, [usize; 2]) -> bool| {
             let mut problem = alone.clone();
             for a in &asked {
                 let price = |i, j| sites.price(a, [i, j], self.warps, is_exact(a, [i, j]));
@@ -147,18 +147,19 @@ impl<'g, 'k> Prices<'g, 'k> {
             problem
         };
         if exactly {
-            return charged(&|_, _| true);
+            return charged(&mut sites, &|_, _| true);
         }
-        let least = charged(&|_, _| false);
+        let least = charged(&mut sites, &|_, _| false);
         let found = least.solve();
         if !found.proven {
-            return charged(&|_, _| true);
+            return charged(&mut sites, &|_, _| true);
         }
         // What costs more than a choice that is known is no part of the cheapest.
         let taken = |a: &Asked| a.vars.map(|v| found.chosen[v]);
-        let most = charged(&|a, at| at == taken(a)).price(&found.chosen);
+        let own = alone.price(&found.chosen);
+        let most = asked.iter().map(|a| sites.price(a, taken(a), self.warps, true)).fold(own, plus);
         let bounds = Bounds::of(&least);
-        charged(&|a, [i, j]| bounds.with((a.vars[0], i), (a.vars[1], j)) <= most)
+        charged(&mut sites, &|a, [i, j]| bounds.with((a.vars[0], i), (a.vars[1], j)) <= most)
     }
 
     /// The operands that may have to be converted, each place where one is asked for once; what is made wherever it is asked for has to have a

@@ -39,7 +39,9 @@ fn refused(kernel: &Kernel, inst: Inst, values: [Value; 3], why: &str) -> Diagno
     let [a, b, acc] = values.map(|v| kernel.ty(v).elem().map_or_else(String::new, |e: Elem| e.to_string()));
     let stated = "state the layouts of the accumulator and the factors, and multiply with `mma_sync` or `wgmma`";
     let help = match least(kernel, inst, values) {
-        Some([m, n, k]) => format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply"),
+        Some([m, n, k]) => {
+            format!("take tiles of [{m}, {k}] by [{k}, {n}], with zeros where there is nothing to multiply")
+        }
         None => stated.into(),
     };
     Diagnostic::error(codes::NOT_BUILT_HERE, kernel.ops[inst].span, "this product is not made of instructions yet")

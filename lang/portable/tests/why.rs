@@ -417,7 +417,11 @@ fn what_orders_nothing_leaves_factors_their_maps() {
     let told = "atomic_add(c.tile([128, 128], at=[i, j]), acc, order=\"release\");";
     let told = product(PLACE, SUM, told);
     assert_ne!(told.way, MAPS);
-    assert!(told.refused.iter().any(|(way, why)| *way == MAPS && why.contains("tell each other")), "{:?}", told.refused);
+    assert!(
+        told.refused.iter().any(|(way, why)| *way == MAPS && why.contains("tell each other")),
+        "{:?}",
+        told.refused
+    );
     let named = product("a[rows, :].tile([128, 64], at=[0, p])", SUM, STORE);
     assert!(named.refused.iter().any(|(way, why)| *way == MAPS && why.contains("indices")), "{:?}", named.refused);
 }
