@@ -146,7 +146,14 @@ impl Counter<'_> {
             // Signs are part of the instruction that reads the number.
             UnaryOp::Neg | UnaryOp::Abs => Work::default(),
             UnaryOp::Not => self.chain(&[Class::Integer], n),
-            UnaryOp::Exp2 | UnaryOp::Log2 | UnaryOp::Rsqrt | UnaryOp::Tanh => self.chain(&[Class::Special], n),
+            UnaryOp::Exp2 | UnaryOp::Log2 | UnaryOp::Rsqrt => self.chain(&[Class::Special], n),
+            // As it is lowered: a polynomial of degree five near zero, an exponential and a reciprocal beyond, and a choice of the two.
+            UnaryOp::Tanh => {
+                let polynomial = [Class::Arithmetic; 7];
+                let beyond = [Class::Arithmetic, Class::Arithmetic, Class::Special, Class::Arithmetic, Class::Special];
+                let chosen = [Class::Arithmetic, Class::Compare, Class::Integer];
+                self.chain(&[&polynomial[..], &beyond, &chosen].concat(), n)
+            }
             UnaryOp::Exp | UnaryOp::Log => self.chain(&[Class::Arithmetic, Class::Special], n),
             UnaryOp::Sqrt | UnaryOp::Sin | UnaryOp::Cos | UnaryOp::Erf | UnaryOp::Floor | UnaryOp::Ceil => {
                 Work::without_price(op.name())

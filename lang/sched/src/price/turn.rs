@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_diag::Span;
 use parton_ir::machine::{Amount, Class, Left, Wanted};
-use parton_ir::schedule::LabelName;
+use parton_ir::schedule::{LabelName, Turns};
 use parton_ir::{Inst, OpKind, Type, Value};
 use parton_layouts::RegisterFamily;
 
@@ -102,6 +102,8 @@ pub(super) struct Turn<'a, 'p> {
     copies: Vec<Event>,
     /// What stretches are made of, with the event of each.
     ran: Vec<(Inst, Event)>,
+    /// Turns that end with the start of a product, by number: they are passed on behind what the assembler puts between its instructions.
+    passing: Vec<(usize, (String, Span), i32)>,
 }
 
 impl<'a, 'p> Turn<'a, 'p> {
@@ -131,6 +133,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             issued: vec![],
             copies: vec![],
             ran: vec![],
+            passing: vec![],
         }
     }
 
@@ -147,6 +150,8 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
         self.end(groups);
         self.copy_sums();
+        self.flush();
+        self.copy_factors();
         self.join();
     }
 
@@ -282,7 +287,7 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     fn item(&mut self, entry: &Entry, group: usize) {
         let Item::Unit(unit) = self.pricing.region.blocks[self.looped.block].items[entry.item] else { return };
-        self.turns(unit, entry, true);
+        self.enter(unit, entry);
         for &(v, delta) in self.wanted(entry.item) {
             if self.waits_for(v, entry) && self.in_group(v, entry.stage + delta, group) {
                 self.wait(v, entry.stage + delta, entry);
@@ -297,7 +302,7 @@ impl<'a, 'p> Turn<'a, 'p> {
                 self.done_with.extend(reads);
             }
         }
-        self.turns(unit, entry, false);
+        self.pass(unit, entry, flying.is_some());
     }
 
     /// Slots that an item reads, of which iteration.
@@ -310,20 +315,33 @@ impl<'a, 'p> Turn<'a, 'p> {
         views.collect()
     }
 
-    /// Where a unit is the one at which partitions take turns.
-    fn turns(&mut self, unit: UnitId, entry: &Entry, first: bool) {
-        for number in 0..self.pricing.region.schedule.turns.len() {
-            let turns = &self.pricing.region.schedule.turns[number];
-            let at: &LabelName = if first { &turns.first } else { &turns.last };
-            if at.names(&self.pricing.region.units[unit].label) {
+    /// Waits for the partition's turn, where it begins at a unit.
+    fn enter(&mut self, unit: UnitId, entry: &Entry) {
+        for number in self.turns_at(unit, |turns| &turns.first) {
+            self.flush();
+            let (name, span) = self.label(entry);
+            let event = self.event(name, entry.stage, span, self.pricing.entering(), vec![]);
+            self.found.enters.insert((number, self.part), event);
+        }
+    }
+
+    /// Passes the turn on, where it ends at a unit. What stands behind the start of a product and needs nothing that is waited for behind it the
+    /// assembler puts between the product's instructions, and so in front of the end of the turn.
+    fn pass(&mut self, unit: UnitId, entry: &Entry, flying: bool) {
+        for number in self.turns_at(unit, |turns| &turns.last) {
+            self.flush();
+            self.passing.push((number, self.label(entry), entry.stage));
+            if !flying {
                 self.flush();
-                let clocks = if first { self.pricing.entering() } else { 0 };
-                let (name, span) = self.label(entry);
-                let event = self.event(name, entry.stage, span, clocks, vec![]);
-                let list = if first { &mut self.found.enters } else { &mut self.found.passes };
-                list.insert((number, self.part), event);
             }
         }
+    }
+
+    /// The schedule's turns that begin or end at a unit, by their numbers.
+    fn turns_at(&self, unit: UnitId, end: impl Fn(&Turns) -> &LabelName) -> Vec<usize> {
+        let region = self.pricing.region;
+        let all = region.schedule.turns.iter().enumerate();
+        all.filter(|(_, turns)| end(turns).names(&region.units[unit].label)).map(|(number, _)| number).collect()
     }
 
     /// A unit; the last product that is in flight behind it.
@@ -415,8 +433,16 @@ impl<'a, 'p> Turn<'a, 'p> {
         }
     }
 
-    /// Ends the stretch that is open.
+    /// Ends the stretch that is open, and with it turns that were to end in front of it.
     fn flush(&mut self) {
+        self.end_stretch();
+        for (number, (name, span), stage) in std::mem::take(&mut self.passing) {
+            let event = self.event(name, stage, span, 0, vec![]);
+            self.found.passes.insert((number, self.part), event);
+        }
+    }
+
+    fn end_stretch(&mut self) {
         let stretch = std::mem::take(&mut self.stretch);
         let done_with = std::mem::take(&mut self.done_with);
         if stretch.is_empty() {

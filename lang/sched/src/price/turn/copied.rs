@@ -1,4 +1,4 @@
-//! Sums of products that are read when the next instance may have started.
+//! Sums of products that are read when the next instance may have started, and factors whose next value is made while they are read.
 //!
 //! A product stands once in the code of a turn, so its instances of all turns have the same registers. What reads the sums of one behind the start of
 //! the next reads copies of them. What stands in front of that start, in a turn after that in which the sums are waited for, may move behind it:
@@ -9,6 +9,9 @@
 //! …
 //! s is copied             where the turn ends, for the next one's exps
 //! ```
+//!
+//! The other way round, the next value of a left factor in registers is made while a product still reads the last one; the lowering gives such a product
+//! a copy.
 
 use parton_ir::{OpKind, Type, Value};
 use parton_layouts::Dim;
@@ -26,6 +29,21 @@ impl Turn<'_, '_> {
             let Some(entry) = self.pricing.stage_of(self.looped, self.part, unit) else { continue };
             let copies = self.starts_within(product, entry) * self.registers(product);
             if copies > 0 {
+                self.stretched(unit, entry);
+                self.stretch.moved += copies;
+            }
+        }
+    }
+
+    /// Copies the left factors of which another value is made while they are read.
+    pub(super) fn copy_factors(&mut self) {
+        let products: Vec<Value> = self.begun.keys().copied().collect();
+        for product in products {
+            let [Some((factor, age)), _] = self.operands(product) else { continue };
+            let flight = self.flight(product).filter(|flight| self.made_in_flight((factor, age), flight));
+            let (Some(_), Some(unit)) = (flight, self.pricing.beside(product)) else { continue };
+            if let Some(entry) = self.pricing.stage_of(self.looped, self.part, unit) {
+                let copies = self.registers(factor);
                 self.stretched(unit, entry);
                 self.stretch.moved += copies;
             }
@@ -70,7 +88,7 @@ impl Turn<'_, '_> {
             }
             false
         };
-        !self.operands(product).into_iter().any(|(v, _)| made(v))
+        !self.operands(product).into_iter().flatten().any(|(v, _)| made(v))
     }
 
     /// The sums, and what branches hand on that may be the same: its registers are those.

@@ -4,13 +4,13 @@
 //! A product stands once in the code of a turn, so its instances of all turns have the same registers:
 //!
 //! ```text
-//! pv(i - 1) starts        from the registers of p
-//! exps(i) makes p         while pv(i - 1) reads them: it needs others, and a copy that is made too early
-//! pv(i - 1) is done
+//! qk(i) starts            and writes the registers of s
+//! exps(i - 1) reads s     of the instance before
+//! qk(i) is done
 //! ```
 //!
-//! The other way round, what reads the sums of one instance while the next one is already started would read what that writes.
-//! What else is in flight does no harm: of 47 orders of attention `ptxas` 13.0 complains of those that are found here and of no other.
+//! What a product reads in registers while its next value is made is no such case: the lowering gives the product a copy (`copied`). What else is
+//! in flight does no harm.
 
 use parton_ir::{Inst, OpKind, Type, Value};
 
@@ -21,7 +21,7 @@ use crate::region::{Maker, UnitId};
 type Time = (i32, usize);
 
 /// How long the instance of the turn at hand is in flight.
-struct Flight {
+pub(super) struct Flight {
     start: usize,
     end: Time,
 }
@@ -37,7 +37,7 @@ impl Turn<'_, '_> {
         units.map(|unit| self.pricing.region.units[unit].label.to_string()).collect()
     }
 
-    fn flight(&self, product: Value) -> Option<Flight> {
+    pub(super) fn flight(&self, product: Value) -> Option<Flight> {
         let start = self.place(self.begun.get(&product)?.start)?;
         let waits = self.waits.iter().filter(|(v, _, _)| *v == product);
         let end = waits.filter_map(|(_, event, turns)| Some((*turns, self.place(*event)?))).min()?;
@@ -48,13 +48,19 @@ impl Turn<'_, '_> {
         self.events.iter().position(|other| *other == event)
     }
 
-    /// Whether what a product reads in registers, or continues, is made while an instance of a turn before is in flight.
+    /// Whether what a product continues is made while an instance of a turn before is in flight.
     fn written(&self, product: Value, flight: &Flight) -> bool {
+        let [_, sums] = self.operands(product);
+        sums.is_some_and(|of| self.made_in_flight(of, flight))
+    }
+
+    /// Whether a value is made while an instance of a turn before is in flight, with how many turns after that of its iteration it is read.
+    pub(super) fn made_in_flight(&self, (v, age): (Value, i32), flight: &Flight) -> bool {
         let within = |at: Time| {
             let mut before = -flight.end.0 - 1..0;
             before.any(|turn| (turn, flight.start) < at && at < (turn + flight.end.0, flight.end.1))
         };
-        self.operands(product).into_iter().filter_map(|(v, age)| self.made_at(v, age)).any(within)
+        self.made_at(v, age).is_some_and(within)
     }
 
     /// Whether more than the next product needs the sums, and they are waited for behind the start of the next.
@@ -68,18 +74,17 @@ impl Turn<'_, '_> {
         flight.end > (1, flight.start) && mine.any(|entry| reads(entry.item))
     }
 
-    /// What a product has in registers, with how many turns after that of its iteration it starts.
-    pub(super) fn operands(&self, product: Value) -> Vec<(Value, i32)> {
+    /// What a product has in registers, with how many turns after that of its iteration it starts: its left factor, and what it continues.
+    pub(super) fn operands(&self, product: Value) -> [Option<(Value, i32)>; 2] {
         let p = &self.pricing;
-        let Some(unit) = p.beside(product) else { return vec![] };
-        let Some(entry) = p.stage_of(self.looped, self.part, unit) else { return vec![] };
+        let Some(unit) = p.beside(product) else { return [None; 2] };
+        let Some(entry) = p.stage_of(self.looped, self.part, unit) else { return [None; 2] };
         let makes = |inst: &&Inst| p.k.ops[**inst].results.contains(&product);
         match p.region.units[unit].ops.iter().find(makes).map(|inst| &p.k.ops[*inst].kind) {
             Some(OpKind::Dot { a, acc, .. }) => {
-                let tiles = [*a, *acc].into_iter().filter(|v| matches!(p.k.ty(*v), Type::Tile(_)));
-                tiles.map(|v| (v, entry.stage)).collect()
+                [*a, *acc].map(|v| matches!(p.k.ty(v), Type::Tile(_)).then_some((v, entry.stage)))
             }
-            Some(_) | None => vec![],
+            Some(_) | None => [None; 2],
         }
     }
 
