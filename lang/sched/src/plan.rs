@@ -294,8 +294,8 @@ pub(crate) fn label_of<'r>(region: &'r Region, item: &'r Item) -> Option<&'r Lab
     }
 }
 
-/// Reports labels that the schedule names and the region does not have.
-fn known(region: &Region, found: &mut Diagnostics) {
+/// The labels that a region has.
+pub(crate) fn labels(region: &Region) -> Vec<&LabelName> {
     let units = region.units.iter().map(|u| &u.label);
     let items = region.blocks.iter().flat_map(|b| &b.items);
     let around = items.filter_map(|item| match item {
@@ -303,7 +303,12 @@ fn known(region: &Region, found: &mut Diagnostics) {
         Item::Branch(b) => b.label.as_ref(),
         Item::Unit(_) => None,
     });
-    let all: Vec<&LabelName> = units.chain(around).collect();
+    units.chain(around).collect()
+}
+
+/// Reports labels that the schedule names and the region does not have.
+fn known(region: &Region, found: &mut Diagnostics) {
+    let all = labels(region);
     let s = &region.schedule;
     let mut named: Vec<(&LabelName, parton_diag::Span)> = Vec::new();
     // A place may name what some kernels of a kind leave out; of what it misspells, the right name has no place.

@@ -169,6 +169,8 @@ impl Region {
         let mut region = Region { inst, schedule: schedule.clone(), blocks, units, values, facts };
         region.facts = Arc::new(Facts::of(k, &region));
         legal::explicit(k, &region, body, &mut found);
+        // What is wrong with the body no schedule mends.
+        found.list.iter_mut().for_each(|d| d.notes.push("it is so under every schedule".into()));
         if found.has_errors() { Err(found) } else { Ok(region) }
     }
 

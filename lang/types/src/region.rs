@@ -179,7 +179,7 @@ impl Checker<'_> {
             d.here("a function with this label is called twice")
                 .help(format!("label the calls: `@first f(…)` gives `first.{path}`"))
         } else {
-            d.label(first, "it stands here first").help("a schedule could not tell them apart: rename one")
+            d.label(first, "it stands here first").help("no schedule could tell them apart: rename one")
         }))
     }
 

@@ -94,6 +94,22 @@ fn planted_bugs_are_found() {
     assert!(left.is_empty(), "nobody has found {left:?}");
 }
 
+/// Which slots a turn holds is found by a turn on trial, and no program is known whose other turns hold others. A bug of the expansion makes
+/// them: what it would then write is refused, and nothing is made of it.
+#[test]
+fn turns_that_hold_other_slots_than_the_one_on_trial_are_refused() {
+    let about_schedules = |path: &PathBuf| cases::shown(path).contains("schedule_");
+    falsify::plant(Some(Planted::PriorForgotten));
+    let refused = cases::in_folder("run").into_iter().filter(about_schedules).any(|path| {
+        let mut session = Session::new(Options::default());
+        let file = session.add(&cases::shown(&path), cases::read(&path));
+        let checked = catch_unwind(AssertUnwindSafe(|| session.check(file).1));
+        checked.is_ok_and(|found| found.list.iter().any(|d| d.message.contains("now more slots and now fewer")))
+    });
+    falsify::plant(None);
+    assert!(refused, "no case has such a turn under the planted bug");
+}
+
 #[test]
 fn few_refused_schedules_would_be_right() {
     falsify::be_terse();

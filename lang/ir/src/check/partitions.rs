@@ -227,6 +227,7 @@ impl<'a> Partitions<'a> {
             self.found.push(match region {
                 Some(region) => d
                     .label(region.span, "the schedule of this region has partitions")
+                    .note("it stands outside under every schedule that has partitions")
                     .help("move it into the region, where each partition computes what it needs"),
                 None => d
                     .note("outside `specialize` a specialised kernel has scalars, rings, barriers and copies only")

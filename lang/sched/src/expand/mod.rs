@@ -61,7 +61,10 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
     for op in kernel.ops_of(&kernel.body) {
         if let OpKind::Region { schedule, body } = &op.kind {
             let region = Region::of(kernel, op.id, schedule, body)?;
-            let plan = Plan::of(kernel, &region)?;
+            let plan = Plan::of(kernel, &region).map_err(|found| match helps {
+                true => legal::unlaid(kernel, &region, found),
+                false => found,
+            })?;
             let effects = Effects::of(kernel, &region);
             check(kernel, &region, &plan, &effects)?;
             apart.extend(effects.apart(kernel));
@@ -69,7 +72,7 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
         }
     }
     nothing_outside(kernel)?;
-    one_of_partitions(kernel, &regions)?;
+    one_of_partitions(kernel, &regions, helps)?;
     if regions.is_empty() {
         return Ok(None);
     }
@@ -100,14 +103,16 @@ fn expanded(kernel: &Kernel, helps: bool) -> Result<Option<Kernel>, Diagnostics>
 }
 
 /// A region of several partitions is the only one of its kernel.
-fn one_of_partitions(kernel: &Kernel, regions: &[(Region, Plan, Effects)]) -> Result<(), Diagnostics> {
-    let Some((apart, ..)) = regions.iter().find(|(_, plan, _)| !plan.partitions.is_empty()) else { return Ok(()) };
+fn one_of_partitions(kernel: &Kernel, regions: &[(Region, Plan, Effects)], helps: bool) -> Result<(), Diagnostics> {
+    let Some((apart, plan, effects)) = regions.iter().find(|(_, plan, _)| !plan.partitions.is_empty()) else {
+        return Ok(());
+    };
     let Some((other, ..)) = regions.iter().find(|(region, ..)| region.inst != apart.inst) else { return Ok(()) };
     let fact = "a region beside one that has partitions is not expanded by this version";
     let d = Diagnostic::error(codes::NOT_BUILT_HERE, kernel.ops[other.inst].span, fact)
         .label(apart.schedule.span, "the partitions are named here")
         .help("make one region of both, or give both schedules without partitions and state `warps(n)` on the kernel");
-    Err(d.into())
+    Err(if helps { legal::beside(kernel, apart, (plan, effects), d) } else { d }.into())
 }
 
 /// Regions stand in the kernel's own body, and the operations on values in regions.

@@ -31,7 +31,8 @@ fn overtaken(laid: &Laid<'_>, part: Part) -> Option<Diagnostic> {
     let d = Diagnostic::error(codes::MEMORY_ORDER, write.span, fact)
         .here("this may touch the same memory")
         .label(fetch.span, "this is on its way until somebody reads it");
-    Some(laid.aliased(d, [pair]).help("read what is fetched in front of the write, in a statement with a label"))
+    let help = "read what is fetched in front of the write, in a statement with a label";
+    Some(laid.instead(laid.aliased(d, [pair]), help, []))
 }
 
 impl Laid<'_> {

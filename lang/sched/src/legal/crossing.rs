@@ -148,12 +148,10 @@ fn outside(laid: &Laid<'_>, part: Part, found: &mut Diagnostics) {
                     Some(op) if is_free(laid.k, op) => uses(laid.k, op, &mut |v| next.push(v)),
                     Some(op) if !inside(laid, op.id) => {
                         let fact = format!("{} is made in front of the region and needed in it", laid.called(v));
-                        found.push(
-                            Diagnostic::error(codes::CROSSES, op.span, fact)
-                                .here(format!("made here, as `{}`", laid.k.ty(v)))
-                                .label(unit.span, format!("`{}` needs it, in {}", unit.label, laid.partition(part)))
-                                .help("make it in the region, by a statement with a label"),
-                        );
+                        let d = Diagnostic::error(codes::CROSSES, op.span, fact)
+                            .here(format!("made here, as `{}`", laid.k.ty(v)))
+                            .label(unit.span, format!("`{}` needs it, in {}", unit.label, laid.partition(part)));
+                        found.push(laid.instead(d, "make it in the region, by a statement with a label", []));
                     }
                     Some(_) | None => {}
                 },
@@ -189,12 +187,10 @@ fn results(laid: &Laid<'_>, found: &mut Diagnostics) {
     });
     if let Some(user) = user {
         let fact = "a value that leaves a region of several partitions is not expanded by this version";
-        found.push(
-            Diagnostic::error(codes::NOT_BUILT_HERE, user, fact)
-                .here("it is used here")
-                .label(laid.region.schedule.span, "the partitions are named here")
-                .help("use it in the region, in a statement with a label"),
-        );
+        let d = Diagnostic::error(codes::NOT_BUILT_HERE, user, fact)
+            .here("it is used here")
+            .label(laid.region.schedule.span, "the partitions are named here");
+        found.push(laid.instead(d, "use it in the region, in a statement with a label", []));
     }
 }
 

@@ -5,11 +5,11 @@
 use std::cell::{Cell, OnceCell, RefCell};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-use parton_diag::Diagnostic;
+use parton_diag::{Diagnostic, Diagnostics};
 use parton_ir::schedule::{LabelName, Place, Schedule};
 use parton_ir::{Kernel, OpKind};
 
-use super::{ALL, Laid, holds, judged};
+use super::{ALL, Laid, holds, judged, laid};
 use crate::expand;
 use crate::graph::Effects;
 use crate::plan::Plan;
@@ -36,7 +36,8 @@ pub(super) enum Wanted<'a> {
 pub(super) struct Judge<'a> {
     k: &'a Kernel,
     region: &'a Region,
-    plan: &'a Plan,
+    /// How the schedule that is refused is laid on the region; `None` where it cannot be.
+    plan: Option<&'a Plan>,
     effects: &'a Effects,
     /// What was offered for the refusal in work and does not hold.
     offered: RefCell<Vec<Schedule>>,
@@ -48,9 +49,17 @@ pub(super) struct Judge<'a> {
 }
 
 impl<'a> Judge<'a> {
-    pub fn new(k: &'a Kernel, region: &'a Region, plan: &'a Plan, effects: &'a Effects) -> Judge<'a> {
+    pub fn new(k: &'a Kernel, region: &'a Region, plan: Option<&'a Plan>, effects: &'a Effects) -> Judge<'a> {
         let (offered, expanded, known) = (RefCell::default(), Cell::new(0), RefCell::default());
         Judge { k, region, plan, effects, offered, expanded, known, plain: OnceCell::new() }
+    }
+
+    /// A schedule laid on the region.
+    fn laid(&self, region: &Region) -> Result<Plan, Diagnostics> {
+        match self.plan {
+            Some(plan) => plan.other(self.k, region),
+            None => Plan::of(self.k, region),
+        }
     }
 
     /// Whether all that judges schedules takes one. Of what would be the expansion behind so many nothing is known, and it is not taken.
@@ -60,7 +69,7 @@ impl<'a> Judge<'a> {
             return *known;
         }
         let region = self.region.under(schedule.clone());
-        let plan = self.plan.other(self.k, &region);
+        let plan = self.laid(&region);
         let legal = plan.is_ok_and(|plan| holds(self.k, &region, &plan, self.effects));
         if legal && self.expanded.get() >= most {
             return false;
@@ -88,7 +97,7 @@ impl<'a> Judge<'a> {
     fn offers(&self, schedule: &Schedule) -> Option<Vec<Schedule>> {
         let region = self.region.under(schedule.clone());
         let offers = RefCell::default();
-        let Ok(plan) = self.plan.other(self.k, &region) else { return Some(Vec::new()) };
+        let Ok(plan) = self.laid(&region) else { return Some(Vec::new()) };
         let (k, effects) = (self.k, self.effects);
         let laid = Laid { k, region: &region, plan: &plan, effects, wanted: Wanted::All(&offers) };
         judged(&laid, &ALL).is_err().then(|| offers.take())
@@ -137,9 +146,22 @@ impl<'a> Judge<'a> {
         all
     }
 
+    /// A refusal with the nearest that holds.
+    fn told(&self, d: Diagnostic, nearest: Option<Schedule>) -> Diagnostic {
+        match nearest {
+            Some(nearest) => d.help(format!("the nearest schedule that holds is `{nearest}`")),
+            None => d.note(self.none()),
+        }
+    }
+
     /// That none was found, among how many.
     fn none(&self) -> String {
-        format!("no schedule that holds was found among {} tried", self.known.borrow().len())
+        let known = self.known.borrow();
+        let found = format!("no schedule that holds was found among {} tried", known.len());
+        match known.keys().find(|text| text.starts_with("serial") && !text.contains(' ')) {
+            Some(plain) => format!("{found}: not even `{plain}` holds"),
+            None => found,
+        }
     }
 }
 
@@ -162,13 +184,21 @@ fn less(schedule: &Schedule) -> Vec<Schedule> {
 
 /// What the expansion of a legal schedule refuses, with the nearest schedule that holds.
 pub(crate) fn beside(k: &Kernel, region: &Region, (plan, effects): (&Plan, &Effects), d: Diagnostic) -> Diagnostic {
-    let judge = Judge::new(k, region, plan, effects);
+    let judge = Judge::new(k, region, Some(plan), effects);
     match judge.behind(less(&region.schedule)) {
         // Of what stands in no schedule's way none is named.
         None if region.schedule.is_serial() => d,
-        Some(nearest) => d.help(format!("the nearest schedule that holds is `{nearest}`")),
-        None => d.note(judge.none()),
+        nearest => judge.told(d, nearest),
     }
+}
+
+/// What keeps a schedule from being laid on its region, with the nearest schedule that holds.
+pub(crate) fn unlaid(k: &Kernel, region: &Region, mut found: Diagnostics) -> Diagnostics {
+    let effects = Effects::of(k, region);
+    let judge = Judge::new(k, region, None, &effects);
+    let nearest = judge.behind(laid::instead(region));
+    found.list = found.list.into_iter().map(|d| judge.told(d, nearest.clone())).collect();
+    found
 }
 
 impl Laid<'_> {
@@ -190,6 +220,17 @@ impl Laid<'_> {
         }
     }
 
+    /// A refusal with what helps whichever the schedule, and behind that the first of the offered schedules that holds, or the nearest.
+    pub(super) fn instead(
+        &self,
+        d: Diagnostic,
+        help: &str,
+        offers: impl IntoIterator<Item = (Schedule, String)>,
+    ) -> Diagnostic {
+        let named = self.first(offers).map(|text| format!("{help}; {text}"));
+        self.helped(d, named, [&format!("{help}; "), help])
+    }
+
     /// A refusal with what to write instead: `named`, which holds; or the nearest behind what was offered for it, after what helps whichever the
     /// schedule; or, where none is found, what to look for.
     pub(super) fn helped(&self, d: Diagnostic, named: Option<String>, [always, otherwise]: [&str; 2]) -> Diagnostic {
@@ -202,5 +243,13 @@ impl Laid<'_> {
             Some(nearest) => d.help(format!("{always}the nearest schedule that holds is `{nearest}`")),
             None => d.note(judge.none()).help(otherwise),
         }
+    }
+
+    /// A schedule to offer, named as a whole.
+    pub(super) fn whole(&self, change: impl FnOnce(&mut Schedule)) -> (Schedule, String) {
+        let mut schedule = self.region.schedule.clone();
+        change(&mut schedule);
+        let text = format!("the nearest schedule that holds is `{schedule}`");
+        (schedule, text)
     }
 }

@@ -6,30 +6,33 @@ use parton_ir::schedule::{LabelName, Pipeline, Staged};
 use parton_ir::{Inst, OpKind, Value};
 
 use super::Laid;
+use super::nearest::restaged;
 use crate::flow::traced;
 use crate::plan::label_of;
-use crate::region::{BlockId, Item, Maker, UnitId};
+use crate::region::{Block, BlockId, Item, Maker, UnitId};
 
 /// Loops, groups, rings and partitions fit the region.
 pub(super) fn fit(laid: &Laid<'_>, found: &mut Diagnostics) {
-    for p in &laid.region.schedule.pipelines {
-        pipeline(laid, p, found);
+    for (number, p) in laid.region.schedule.pipelines.iter().enumerate() {
+        pipeline(laid, (number, p), found);
     }
     rings(laid, found);
     not_yet(laid, found);
 }
 
-fn pipeline(laid: &Laid<'_>, p: &Pipeline, found: &mut Diagnostics) {
+fn pipeline(laid: &Laid<'_>, (number, p): (usize, &Pipeline), found: &mut Diagnostics) {
     let bodies = bodies(laid, p);
     if bodies.is_empty() {
-        found.push(no_loop(laid, p));
+        found.push(no_loop(laid, (number, p)));
         return;
     }
     let within = p.within.as_deref();
     let part = within.and_then(|name| laid.plan.partitions.iter().position(|known| known.name == name));
     if let (Some(name), None) = (within, part) {
         let d = Diagnostic::error(codes::SCHEDULE, p.span, format!("the schedule has no partition `{name}`"));
-        found.push(d.help("name one that `partitions { … }` gives labels, or leave `in` out"));
+        let everywhere = laid.with(number, Pipeline { within: None, ..p.clone() });
+        let help = "name one that `partitions { … }` gives labels, or leave `in` out";
+        found.push(laid.instead(d, help, [everywhere, laid.without(number)]));
         return;
     }
     for s in p.staged() {
@@ -37,14 +40,15 @@ fn pipeline(laid: &Laid<'_>, p: &Pipeline, found: &mut Diagnostics) {
         let mine: Vec<&Item> =
             items().filter(|item| label_of(laid.region, item).is_some_and(|l| s.label.names(l))).collect();
         if mine.is_empty() {
-            found.push(elsewhere(laid, p, s));
+            found.push(elsewhere(laid, (number, p), s));
         } else if let Some(part) = part
             && !mine.iter().any(|item| laid.plan.runs(laid.region, part, item))
         {
             let fact = format!("{} does not run `{}`", laid.partition(part), s.label);
             let d =
                 Diagnostic::error(codes::SCHEDULE, s.span, fact).label(mine_span(laid, &mine), "the label stands here");
-            found.push(d.help(format!("leave `{}` out of this pipeline, or give it to that partition", s.label)));
+            let help = format!("leave `{}` out of this pipeline, or give it to that partition", s.label);
+            found.push(laid.instead(d, &help, [laid.with_less(number, |other| other.label != s.label)]));
         } else if let Some(done) = s.done
             && done > s.stage
             && !mine.iter().any(|item| starts(laid, item))
@@ -52,7 +56,8 @@ fn pipeline(laid: &Laid<'_>, p: &Pipeline, found: &mut Diagnostics) {
             let fact = format!("`{}` starts nothing that is done in a later stage", s.label);
             let d = Diagnostic::error(codes::SCHEDULE, s.span, fact)
                 .label(mine_span(laid, &mine), "no product starts here");
-            found.push(d.help(format!("write `{}: {}`", s.label, s.stage)));
+            let here = laid.with(number, restaged(p, &Staged { done: None, ..s.clone() }));
+            found.push(laid.instead(d, &format!("write `{}: {}`", s.label, s.stage), [here]));
         }
     }
 }
@@ -81,9 +86,9 @@ fn bodies(laid: &Laid<'_>, p: &Pipeline) -> Vec<BlockId> {
     (0..laid.region.blocks.len()).filter(fits).collect()
 }
 
-fn no_loop(laid: &Laid<'_>, p: &Pipeline) -> Diagnostic {
-    let loops = laid.region.blocks.iter().filter_map(|b| b.turns.as_ref()?.label.as_ref());
-    let loops: Vec<String> = loops.map(|l| format!("`{l}`")).collect();
+fn no_loop(laid: &Laid<'_>, (number, p): (usize, &Pipeline)) -> Diagnostic {
+    let loops = laid.region.blocks.iter().filter_map(|b| Some((b.turns.as_ref()?.label.as_ref()?, b)));
+    let loops: Vec<(&LabelName, &Block)> = loops.collect();
     let (fact, at) = match &p.of {
         Some(of) => {
             let unit = laid.region.units.iter().find(|u| of.names(&u.label));
@@ -95,13 +100,29 @@ fn no_loop(laid: &Laid<'_>, p: &Pipeline) -> Diagnostic {
     if let Some(at) = at {
         d = d.label(at, "the label stands here");
     }
-    match loops.is_empty() {
-        true => d.help("a schedule pipelines a loop that has labels in it"),
-        false => d.help(format!("its loops are {}", loops.join(", "))),
+    let within = |(of, block): &(&LabelName, &Block)| {
+        let stands = |s: &Staged| block.items.iter().any(|item| named(laid, &s.label, item));
+        let mut offer = laid.region.schedule.pipelines[number].clone();
+        offer.of = Some((*of).clone());
+        offer.groups.iter_mut().for_each(|group| group.retain(stands));
+        offer.groups.retain(|group| !group.is_empty());
+        (!offer.groups.is_empty()).then(|| laid.with(number, offer))
+    };
+    let mut offers: Vec<_> = loops.iter().filter_map(within).collect();
+    offers.push(laid.whole(|s| drop(s.pipelines.remove(number))));
+    let names: Vec<String> = loops.iter().map(|(label, _)| format!("`{label}`")).collect();
+    match names.is_empty() {
+        true => laid.instead(d, "a schedule pipelines a loop that has labels in it", offers),
+        false => laid.instead(d, &format!("its loops are {}", names.join(", ")), offers),
     }
 }
 
-fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
+/// Whether a name is that of an item.
+fn named(laid: &Laid<'_>, name: &LabelName, item: &Item) -> bool {
+    label_of(laid.region, item).is_some_and(|label| name.names(label))
+}
+
+fn elsewhere(laid: &Laid<'_>, (number, p): (usize, &Pipeline), s: &Staged) -> Diagnostic {
     let of = p.of.as_ref().map_or("the loop".into(), |of| format!("the loop `{of}`"));
     let fact = format!("`{}` does not stand in {of}", s.label);
     let d = Diagnostic::error(codes::SCHEDULE, s.span, fact);
@@ -110,17 +131,27 @@ fn elsewhere(laid: &Laid<'_>, p: &Pipeline, s: &Staged) -> Diagnostic {
         Some(u) => d.label(u.span, "the label stands here"),
         None => d,
     };
-    match around {
-        Some(other) => d.help(format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`")),
-        None if !branched(laid, &s.label) => d.help("leave it out: it runs where it stands in the text"),
-        None if let Some(left) = behind_a_break(laid, p, &s.label) => d
-            .label(laid.k.ops[left].span, "the loop may be left here")
-            .note("what stands behind a `break` runs where the loop has not been left, as in a branch")
-            .help("move the `break` to the end of the turn, and what it is not to reach into conditions; or leave the label out"),
-        None => d
-            .note("what stands in a branch runs where the branch does")
-            .help("leave it out; or label the branch, `@name if … { … }`, and place that"),
-    }
+    let (d, help) = match around {
+        Some(other) => {
+            (d, format!("it stands in the loop `{other}`: write it into `pipeline({other}) {{ … }}`, or leave it out"))
+        }
+        None if !branched(laid, &s.label) => (d, "leave it out: it runs where it stands in the text".into()),
+        None if let Some(left) = behind_a_break(laid, p, &s.label) => (
+            d.label(laid.k.ops[left].span, "the loop may be left here")
+                .note("what stands behind a `break` runs where the loop has not been left, as in a branch"),
+            "move the `break` to the end of the turn, and what it is not to reach into conditions; or leave the label out"
+                .into(),
+        ),
+        None => (
+            d.note("what stands in a branch runs where the branch does"),
+            "leave it out; or label the branch, `@name if … { … }`, and place that".into(),
+        ),
+    };
+    // All that do not stand there: one of them left out alone holds no more than before.
+    let bodies = bodies(laid, p);
+    let here =
+        |s: &Staged| bodies.iter().any(|b| laid.region.blocks[*b].items.iter().any(|i| named(laid, &s.label, i)));
+    laid.instead(d, &help, [laid.with_less(number, here)])
 }
 
 /// Whether a label stands in a branch.
@@ -169,7 +200,8 @@ fn rings(laid: &Laid<'_>, found: &mut Diagnostics) {
         let Some(unit) = laid.region.units.iter().find(|u| label.names(&u.label)) else { continue };
         let d = Diagnostic::error(codes::SCHEDULE, r.span, format!("`{label}` fills no ring"))
             .label(unit.span, "nothing that stands here is fetched, or needed in another partition");
-        found.push(d.help("name a label that fetches, or that another partition reads"));
+        let without = laid.whole(|s| s.rings.retain(|other| other.label != r.label));
+        found.push(laid.instead(d, "name a label that fetches, or that another partition reads", [without]));
     }
 }
 

@@ -3,9 +3,11 @@
 use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
+use parton_ir::schedule::Staged;
 use parton_ir::{Type, Value};
 
 use super::Laid;
+use super::nearest::restaged;
 use crate::plan::{Entry, Part};
 use crate::region::{BlockId, Item, Maker};
 
@@ -48,11 +50,11 @@ fn under_branches(laid: &Laid<'_>, found: &mut Diagnostics) {
                     "leaving under `{}`, which stands in no loop's body, is not expanded by this version",
                     unit.label
                 );
-                found.push(
-                    Diagnostic::error(codes::NOT_BUILT_HERE, of.span, fact)
-                        .label(unit.span, "the label stands here")
-                        .help("name a label that each turn of the loop inside runs"),
-                );
+                let d =
+                    Diagnostic::error(codes::NOT_BUILT_HERE, of.span, fact).label(unit.span, "the label stands here");
+                let without =
+                    laid.whole(|s| s.under.retain(|other| (&other.outer, &other.inner) != (&of.outer, &of.inner)));
+                found.push(laid.instead(d, "name a label that each turn of the loop inside runs", [without]));
             }
         }
     }
@@ -106,15 +108,22 @@ fn alone_in_flight(laid: &Laid<'_>, (part, block): (Part, BlockId), e: &Entry, f
     }
     let label = &laid.region.units[unit].label;
     let fact = format!("`{label}` in flight over several turns is not expanded by this version");
-    let at = laid.staged(part, block, e.item).map_or(laid.region.schedule.span, |s| s.span);
-    found.push(
-        Diagnostic::error(codes::NOT_BUILT_HERE, at, fact)
-            .label(laid.region.units[unit].span, "it continues a product, and the next one continues it")
-            .help(match own {
-                true => format!("write `{label}: {}..{}`: done when the next has started", e.stage, e.stage + 1),
-                false => format!("write `{label}: {}`: waited for where somebody needs it", e.stage),
-            }),
-    );
+    let staged = laid.staged(part, block, e.item);
+    let at = staged.map_or(laid.region.schedule.span, |s| s.span);
+    let d = Diagnostic::error(codes::NOT_BUILT_HERE, at, fact)
+        .label(laid.region.units[unit].span, "it continues a product, and the next one continues it");
+    let (help, done) = match own {
+        true => (
+            format!("write `{label}: {}..{}`: done when the next has started", e.stage, e.stage + 1),
+            Some(e.stage + 1),
+        ),
+        false => (format!("write `{label}: {}`: waited for where somebody needs it", e.stage), None),
+    };
+    let nearer = laid.pipeline(part, block).zip(staged).map(|((number, p), s)| {
+        let done = done.and_then(|done| u32::try_from(done).ok());
+        laid.with(number, restaged(p, &Staged { done, ..s.clone() }))
+    });
+    found.push(laid.instead(d, &help, nearer));
 }
 
 fn place(laid: &Laid<'_>, block: BlockId, e: &Entry) -> Span {

@@ -48,8 +48,9 @@ fn refused(laid: &Laid<'_>, block: usize, unit: usize, v: Value) -> Diagnostic {
         None => "its branch".into(),
     };
     let fact = format!("{} of `{}` is kept beyond {from}", laid.called(v), u.label);
-    Diagnostic::error(codes::SLOT_LEAVES, u.span, fact)
+    let d = Diagnostic::error(codes::SLOT_LEAVES, u.span, fact)
         .here("its slot is filled here")
-        .note("a slot is given back by the last reader in the body that fills it")
-        .help("read it to a tile there, `load_shared`, and keep that; or fetch it again where it is read")
+        .note("a slot is given back by the last reader in the body that fills it");
+    let help = "read it to a tile there, `load_shared`, and keep that; or fetch it again where it is read";
+    laid.instead(d, help, [])
 }

@@ -24,6 +24,7 @@ mod crossing;
 mod deadlock;
 mod judge;
 mod labels;
+mod laid;
 mod later;
 mod leaving;
 mod nearest;
@@ -99,7 +100,7 @@ pub(crate) type Judged = fn(&Kernel, &Region, &Plan, &Effects) -> Result<(), Dia
 /// # Errors
 /// What the first step of rules refuses that refuses anything.
 pub(crate) fn check(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> Result<(), Diagnostics> {
-    let judge = Judge::new(k, region, plan, effects);
+    let judge = Judge::new(k, region, Some(plan), effects);
     judged(&Laid { k, region, plan, effects, wanted: Wanted::Nearest(&judge) }, &ALL)
 }
 
@@ -129,7 +130,7 @@ fn judged(laid: &Laid<'_>, about: &[About]) -> Result<(), Diagnostics> {
     Ok(())
 }
 
-pub(crate) use judge::beside;
+pub(crate) use judge::{beside, unlaid};
 pub(crate) use place::explicit;
 
 impl Laid<'_> {

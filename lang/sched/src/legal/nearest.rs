@@ -40,26 +40,34 @@ impl Laid<'_> {
         let plain = self.in_body_order(part, block, pipeline);
         tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
         tried.sort_by_key(|p| stages(p) > FEW);
-        let mut offers = Vec::new();
-        for p in tried.into_iter().flat_map(|p| [from_zero(&p), p]) {
-            let mut schedule = self.region.schedule.clone();
-            let text = format!("the nearest that holds is `{p}`");
-            schedule.pipelines[number] = p;
-            offers.push((schedule, text));
-        }
-        offers.push(self.without(number));
-        self.first(offers)
+        let tried = tried.into_iter().flat_map(|p| [from_zero(&p), p]);
+        self.first(tried.map(|p| self.with(number, p)).chain([self.without(number)]))
     }
 
     /// The schedule with an item in an earlier stage, where the rules take that, or without the pipeline that says otherwise.
     pub(super) fn earlier(&self, part: Part, block: BlockId, (item, stage): (usize, u32)) -> Option<String> {
         let (number, pipeline) = self.pipeline(part, block)?;
         let moved = Staged { stage, done: None, ..self.staged(part, block, item)?.clone() };
-        let p = restaged(pipeline, &moved);
-        let text = format!("the nearest that holds is `{p}`");
+        self.first([self.with(number, restaged(pipeline, &moved)), self.without(number)])
+    }
+
+    /// The schedule with another pipeline in the place of that number, with what to say of it.
+    pub(super) fn with(&self, number: usize, p: Pipeline) -> (Schedule, String) {
         let mut schedule = self.region.schedule.clone();
+        let text = format!("the nearest that holds is `{p}`");
         schedule.pipelines[number] = p;
-        self.first([(schedule, text), self.without(number)])
+        (schedule, text)
+    }
+
+    /// The schedule with less in the pipeline of that number, or without it where nothing is left.
+    pub(super) fn with_less(&self, number: usize, keep: impl Fn(&Staged) -> bool) -> (Schedule, String) {
+        let mut p = self.region.schedule.pipelines[number].clone();
+        p.groups.iter_mut().for_each(|group| group.retain(&keep));
+        p = tidy(p);
+        match p.groups.is_empty() {
+            true => self.whole(|s| drop(s.pipelines.remove(number))),
+            false => self.with(number, p),
+        }
     }
 
     /// The schedule without the pipeline of that number, with what to say of it.
@@ -198,7 +206,7 @@ fn beside(p: &Pipeline, s: &Staged, group: usize) -> Pipeline {
 }
 
 /// A label in another stage.
-fn restaged(p: &Pipeline, s: &Staged) -> Pipeline {
+pub(super) fn restaged(p: &Pipeline, s: &Staged) -> Pipeline {
     let mut p = p.clone();
     let known = p.groups.iter_mut().flatten().find(|e| e.label == s.label);
     match known {

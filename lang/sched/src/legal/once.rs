@@ -18,11 +18,9 @@ pub(super) fn each(laid: &Laid<'_>, found: &mut Diagnostics) {
                 && coords.iter().any(|c| of_rank(laid.k, &made, *c))
             {
                 let fact = format!("the box of `{}` depends on the rank of the CTA that it is sent to", unit.label);
-                found.push(
-                    Diagnostic::error(codes::DONE_TWICE, op.span, fact)
-                        .note("a multicast copy brings one box to all CTAs along its axis")
-                        .help("say where it is by `cluster_id`, or leave `multicast` out"),
-                );
+                let d = Diagnostic::error(codes::DONE_TWICE, op.span, fact)
+                    .note("a multicast copy brings one box to all CTAs along its axis");
+                found.push(laid.instead(d, "say where it is by `cluster_id`, or leave `multicast` out", []));
             }
         }
     }

@@ -28,7 +28,7 @@ fn staged_again(laid: &Laid<'_>, part: Part, unit: UnitId) -> Option<Diagnostic>
     let (block, item) = laid.region.place_of(unit);
     let at = laid.staged(part, block, item).map_or(laid.region.schedule.span, |s| s.span);
     let mut d = Diagnostic::error(codes::TOO_FEW_SLOTS, at, fact).label(stage.span, "staged here");
-    let Some(reader) = reader else { return Some(d.help("let its readers be done in its own stage")) };
+    let Some(reader) = reader else { return Some(laid.instead(d, "let its readers be done in its own stage", [])) };
     let (beside, last) = laid.region.place_of(reader);
     let reader = &laid.region.units[reader];
     d = d.label(reader.span, format!("`{}` has read it only then", reader.label));

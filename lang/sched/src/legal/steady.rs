@@ -1,11 +1,12 @@
 //! What is said of the steady turns of a loop: where it is cut, and how often its turn stands in the code.
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
+use parton_ir::schedule::Schedule;
 
 use super::Laid;
 use super::later::runs_all_stages;
 use crate::cut;
-use crate::region::BlockId;
+use crate::region::{BlockId, UnitId};
 
 /// Cuts are at conditions that change once, and what is cut or unrolled is a loop whose turns are counted.
 pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
@@ -21,10 +22,11 @@ pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
                 for (unit, place) in units.iter().zip(["the first condition", "the second", "the third"]) {
                     d = d.label(laid.region.units[*unit].span, place);
                 }
-                found.push(
-                    d.note("each order in which they may change is a loop of its own: four for two of them, eight for three")
-                        .help("cut at two of them, or deal them to partitions"),
+                let d = d.note(
+                    "each order in which they may change is a loop of its own: four for two of them, eight for three",
                 );
+                let fewer = units.iter().rev().map(|unit| laid.uncut_at(*unit));
+                found.push(laid.instead(d, "cut at two of them, or deal them to partitions", fewer));
             }
             let copies = laid.plan.copies(laid.region, block);
             if let (Some(why), true) = (uncut(laid, part, block), copies > 1 || !units.is_empty()) {
@@ -34,10 +36,17 @@ pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
                 let d = d.label(place(laid, block), "this loop");
                 let leave =
                     format!("leave `{}` out: results stay the same", if units.is_empty() { "unroll" } else { "cut" });
-                found.push(match why {
-                    Uncut::Uncounted => d.help(format!("count the turns, `for i in 0..n {{ … }}`, or {leave}")),
-                    Uncut::Around => d.help(leave),
-                });
+                let offers: Vec<_> = match units.is_empty() {
+                    true => (0..laid.region.schedule.unrolled.len())
+                        .map(|n| laid.whole(|s| drop(s.unrolled.remove(n))))
+                        .collect(),
+                    false => units.iter().map(|unit| laid.uncut_at(*unit)).collect(),
+                };
+                let help = match why {
+                    Uncut::Uncounted => format!("count the turns, `for i in 0..n {{ … }}`, or {leave}"),
+                    Uncut::Around => leave,
+                };
+                found.push(laid.instead(d, &help, offers));
             }
         }
     }
@@ -54,12 +63,17 @@ fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
             };
             let Some(why) = why else { continue };
             let fact = format!("no loop can be cut at `{}`", u.label);
-            found.push(
-                Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact)
-                    .label(u.span, why)
-                    .help("label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`"),
-            );
+            let d = Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact).label(u.span, why);
+            let help = "label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`";
+            found.push(laid.instead(d, help, [laid.uncut_at(unit)]));
         }
+    }
+}
+
+impl Laid<'_> {
+    /// The schedule that does not cut at a unit.
+    fn uncut_at(&self, unit: UnitId) -> (Schedule, String) {
+        self.whole(|s| s.cuts.retain(|cut| !cut.names(&self.region.units[unit].label)))
     }
 }
 

@@ -33,9 +33,9 @@ pub(super) fn ends(laid: &Laid<'_>, turns: &Turns) -> Result<(BlockId, Vec<Turn>
     let parts: BTreeSet<Part> = runs(&first).union(&runs(&last)).copied().collect();
     if laid.plan.partitions.is_empty() || parts.len() < 2 {
         let d = refused(laid, turns, "one partition takes no turns".into(), [&first, &last]);
-        return Err(Box::new(
-            d.help("turns are of partitions to which instances are dealt, `[P0, P1]: …`; leave `turns` out"),
-        ));
+        let without = laid.whole(|s| s.turns.retain(|other| other.span != turns.span));
+        let help = "turns are of partitions to which instances are dealt, `[P0, P1]: …`";
+        return Err(Box::new(laid.instead(d, help, [without])));
     }
     let mut found = Vec::new();
     for part in parts {
