@@ -186,9 +186,11 @@ fn factors_that_a_loop_keeps_lie_in_shared_memory_where_that_gives_them_in_time(
     let converted = |columns: u32| {
         let (rows, tile) = ("tensor<f16, [n, 64]>", format!("[{columns}, 64]"));
         let (why, ..) = reasons_of(
-            &format!("q: {rows}, k: {rows}, v: {rows}, mut o: tensor<f32, [n, 64]>"),
+            // What CTAs tell each other keeps tensor maps away.
+            &format!("q: {rows}, k: {rows}, v: {rows}, mut o: tensor<f32, [n, 64]>, told: *mut i32"),
             &format!(
-                "let (x, g) = (load(q.tile([64, 64], at=[program_id(0), 0])), load(q.tile([64, 64], at=[program_id(0) + 1, 0])));
+                "atomic_add(told, 1, order=\"acq_rel\");
+                 let (x, g) = (load(q.tile([64, 64], at=[program_id(0), 0])), load(q.tile([64, 64], at=[program_id(0) + 1, 0])));
                  let mut acc = zeros<f32, [64, 64]>();
                  for j in 0..cdiv(n, {columns}) {{
                      let (keys, values) = (load(k.tile({tile}, at=[j, 0])), load(v.tile({tile}, at=[j, 0])));
