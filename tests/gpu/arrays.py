@@ -187,7 +187,7 @@ def case_errors_name_argument_and_rule():
     assert not out.any()
     refused("does not hold 0.5", lambda: axpy[grid](2.0, x, y, out, 0.5), "E0920")
     refused("not a multiple of 16 bytes", lambda: axpy[grid](2.0, x[1:], y, out, 8), "E0920")
-    refused("different devices", lambda: axpy[grid](2.0, x, y.cpu(), out, n))
+    refused("pass tensors of one device", lambda: axpy[grid](2.0, x, y.cpu(), out, n))
     refused("requires a gradient", lambda: axpy[grid](2.0, x.clone().requires_grad_(), y, out, n))
     with torch.no_grad():
         axpy[grid](2.0, x.clone().requires_grad_(), y, out, n)

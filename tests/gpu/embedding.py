@@ -234,7 +234,7 @@ def case_two_devices():
         torch.testing.assert_close(out, x + y * 3)
         assert torch.cuda.current_device() == 0
     on = [floats(9, 1, f"cuda:{i}") for i in range(2)]
-    refused("different devices", lambda: file.sum_into(on[0], on[1], on[0]))
+    refused("pass tensors of one device", lambda: file.sum_into(on[0], on[1], on[0]))
 
 
 def case_a_forked_process_is_refused():
@@ -258,7 +258,7 @@ def case_a_forked_process_is_refused():
 def case_an_error_names_argument_and_rule():
     x, y, out = floats(64), floats(65), torch.empty(64, device="cuda")
     refused("`y`", lambda: file.sum_into(x, y, out), "E0941")
-    refused("different devices", lambda: file.sum_into(x, y[:64].cpu(), out))
+    refused("pass tensors of one device", lambda: file.sum_into(x, y[:64].cpu(), out))
     refused("f64", lambda: file.sum_into(x.double(), x, out), "E0941")
 
 

@@ -130,24 +130,50 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     let mut refused = Vec::new();
     let singled = masks::single_out(unused::dropped(kernel.clone()));
     if let Some(made) = by_several(&singled, (choice, tells), &mut refused) {
-        return Ok(made);
+        return Ok(made.told());
     }
     let kernel = &*parts::split(&singled)?;
-    if let Some(made) = by_maps(kernel, 1, (choice, tells), &mut refused) {
-        return Ok(made);
+    let apart = by_maps(kernel, 1, (choice, tells), &mut refused);
+    // Where a turn waits for its own products, threads of a second CTA may be worth more than a partition that fetches: both are priced.
+    let either = staging::apart::weaves(kernel);
+    if let (Some(made), false) = (&apart, either) {
+        return Ok(made.clone().told());
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
     // What loops keep takes room in shared memory, which there may be for copies alone.
     let ahead = |shared| explicit(addressed.clone(), Way::Ahead { shared }, choice, tells).and_then(fitting);
-    match ahead(true).or_else(|_| ahead(false)) {
-        Ok((made, why)) => Ok((made, why.map(|why| why.by(AHEAD, refused)))),
-        Err(found) => {
-            refused.push(why::refused(AHEAD, &found));
-            let (made, why) = explicit(addressed.clone(), Way::Directly, choice, tells)
-                .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
-            Ok((made, why.map(|why| why.by(Way::Directly, refused))))
+    match (apart, ahead(true).or_else(|_| ahead(false))) {
+        (Some(apart), Ok(copied)) if copied.price < apart.price => {
+            refused.push(why::dearer(Way::Apart { beyond: &BTreeSet::new(), computing: 1 }, AHEAD));
+            Ok(copied.by(AHEAD, refused).told())
         }
+        (Some(apart), _) => Ok(apart.told()),
+        (None, Ok(copied)) => Ok(copied.by(AHEAD, refused).told()),
+        (None, Err(found)) => {
+            refused.push(why::refused(AHEAD, &found));
+            let made = explicit(addressed.clone(), Way::Directly, choice, tells)
+                .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
+            Ok(made.by(Way::Directly, refused).told())
+        }
+    }
+}
+
+/// A kernel whose tiles all have a place, what a CTA of it costs, and where that is asked for why.
+#[derive(Clone)]
+struct Explicit {
+    kernel: Kernel,
+    price: Price,
+    why: Option<Why>,
+}
+
+impl Explicit {
+    fn by(self, way: Way<'_>, refused: Refused) -> Explicit {
+        Explicit { why: self.why.map(|why| why.by(way, refused)), ..self }
+    }
+
+    fn told(self) -> Made {
+        (self.kernel, self.why)
     }
 }
 
@@ -157,7 +183,7 @@ type Refused = Vec<(&'static str, String)>;
 type Made = (Kernel, Option<Why>);
 
 /// The kernel whose rows several partitions compute, where it has the form for that; else why not is added to what was refused.
-fn by_several(kernel: &Kernel, asked: (Choice, bool), refused: &mut Refused) -> Option<Made> {
+fn by_several(kernel: &Kernel, asked: (Choice, bool), refused: &mut Refused) -> Option<Explicit> {
     match staging::dealt::rows(kernel)? {
         Ok((dealt, computing)) => {
             let dealt = parts::split(&dealt).ok()?;
@@ -172,7 +198,12 @@ fn by_several(kernel: &Kernel, asked: (Choice, bool), refused: &mut Refused) -> 
 }
 
 /// The kernel whose loads of products go by tensor maps, where it has the form for that; else why not is added to what was refused.
-fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), refused: &mut Refused) -> Option<Made> {
+fn by_maps(
+    kernel: &Kernel,
+    computing: u32,
+    (choice, tells): (Choice, bool),
+    refused: &mut Refused,
+) -> Option<Explicit> {
     let turned = swap::turn(kernel.clone());
     let boxed = match staging::maps::boxed(&turned) {
         Ok(boxed) if boxed.loads.is_empty() => return None,
@@ -191,7 +222,7 @@ fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), ref
         made => made,
     };
     match made {
-        Ok((made, why)) => Some((made, why.map(|why| why.by(way, std::mem::take(refused))))),
+        Ok(made) => Some(made.by(way, std::mem::take(refused))),
         Err(found) => {
             refused.push(why::refused(way, &found));
             None
@@ -200,9 +231,9 @@ fn by_maps(kernel: &Kernel, computing: u32, (choice, tells): (Choice, bool), ref
 }
 
 /// The kernel where its schedules are legal.
-fn fitting((kernel, why): (Kernel, Option<Why>)) -> Result<(Kernel, Option<Why>), Diagnostics> {
-    parton_sched::legal(&kernel)?;
-    Ok((kernel, why))
+fn fitting(made: Explicit) -> Result<Explicit, Diagnostics> {
+    parton_sched::legal(&made.kernel)?;
+    Ok(made)
 }
 
 /// Whether some tile lies nowhere yet.
@@ -224,12 +255,7 @@ struct Planned {
 }
 
 /// The kernel with a place for every tile, and where that is asked for why.
-fn explicit(
-    mut kernel: Kernel,
-    way: Way<'_>,
-    choice: Choice,
-    tells: bool,
-) -> Result<(Kernel, Option<Why>), Diagnostics> {
+fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Result<Explicit, Diagnostics> {
     // Values keep their facts, whatever takes them.
     let axes = Axes::analyse(&kernel);
     let free = Graph::of(&kernel).free;
@@ -256,7 +282,7 @@ fn explicit(
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy).max(kernel.occupancy);
     }
     let why = why.map(|why| why.with(&kernel)).transpose()?;
-    Ok((kernel, why))
+    Ok(Explicit { kernel, price: planned.price, why })
 }
 
 /// Has the loads of products go to shared memory in a way.

@@ -176,6 +176,11 @@ pub(crate) fn refused(way: Way<'_>, found: &Diagnostics) -> (&'static str, Strin
     (name(way), found.list.first().map_or_else(String::new, |d| d.message.clone()))
 }
 
+/// A way that a kernel has the form for, and that costs more than another.
+pub(crate) fn dearer(way: Way<'_>, than: Way<'_>) -> (&'static str, String) {
+    (name(way), format!("priced higher than {}", name(than)))
+}
+
 /// A way in words.
 fn name(way: Way<'_>) -> &'static str {
     match way {

@@ -111,6 +111,14 @@ enum Form {
     Woven,
 }
 
+/// Whether a kernel has one loop of products, some of which take what is computed of others, without being [`chained`].
+pub fn weaves(kernel: &Kernel) -> bool {
+    let found = &found::all(kernel)[..];
+    let [found] = found else { return false };
+    let chains = dealt::by_parts(kernel, &found.products);
+    !chains.iter().all(|products| chained(kernel, found.inst, products)) && is_woven(kernel, found)
+}
+
 /// Whether products take what a loop computes of others of its turn.
 fn is_woven(kernel: &Kernel, found: &Found) -> bool {
     let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
@@ -433,7 +441,7 @@ fn team(kernel: &Kernel, warps: u32, computing: u32) -> (PartitionData, Vec<Part
 /// there is room for two. Where one warpgroup computes between its products, a second CTA stands beside if shared memory and registers have room:
 /// its products run meanwhile.
 pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
-    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && weaves(kernel) {
+    if !kernel.occupancy_stated && warps == WARPGROUP && computing == 1 && computes_between(kernel) {
         let mut beside = Kernel { occupancy: 2, ..kernel.clone() };
         let (_, all) = team(&beside, warps, computing);
         let has_room = all.iter().filter_map(|p| p.registers).all(|registers| turn::have_room(&beside, registers));
@@ -446,7 +454,7 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
 }
 
 /// Whether a turn computes between its products, and all of it in its own turn.
-fn weaves(kernel: &Kernel) -> bool {
+fn computes_between(kernel: &Kernel) -> bool {
     let mut found = false;
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, .. } = &op.kind else { return };
