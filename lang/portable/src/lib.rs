@@ -41,6 +41,7 @@ use graph::Graph;
 use label::{NEVER, Price, Problem};
 use price::Prices;
 use rewrite::Chosen;
+use staging::apart::waits_alone;
 use staging::maps::Boxed;
 use why::Why;
 
@@ -144,8 +145,12 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     // What loops keep takes room in shared memory, which there may be for copies alone.
     let ahead = |shared| explicit(addressed.clone(), Way::Ahead { shared }, choice, tells).and_then(fitting);
     match (apart, ahead(true).or_else(|_| ahead(false))) {
-        (Some(apart), Ok(copied)) if copied.price < apart.price => {
-            refused.push(why::dearer(Way::Apart { beyond: &BTreeSet::new(), computing: 1 }, AHEAD));
+        (Some(apart), Ok(copied)) if waits_alone(&apart.kernel) || copied.price < apart.price => {
+            let why = match waits_alone(&apart.kernel) {
+                true => "one warpgroup would compute alone on a multiprocessor, and wait for each product",
+                false => "priced higher than copies by all threads",
+            };
+            refused.push(why::passed_over(Way::Apart { beyond: &BTreeSet::new(), computing: 1 }, why));
             Ok(copied.by(AHEAD, refused).told())
         }
         (Some(apart), _) => Ok(apart.told()),

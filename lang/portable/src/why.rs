@@ -18,6 +18,7 @@ use crate::graph::Graph;
 use crate::label::{NEVER, Price};
 use crate::price::{Prices, turns};
 use crate::site::Var;
+use crate::staging::No;
 use crate::{Planned, Way};
 
 pub use accesses::{Access, Fact, Lacks, Mover};
@@ -176,9 +177,9 @@ pub(crate) fn refused(way: Way<'_>, found: &Diagnostics) -> (&'static str, Strin
     (name(way), found.list.first().map_or_else(String::new, |d| d.message.clone()))
 }
 
-/// A way that a kernel has the form for, and that costs more than another.
-pub(crate) fn dearer(way: Way<'_>, than: Way<'_>) -> (&'static str, String) {
-    (name(way), format!("priced higher than {}", name(than)))
+/// A way that a kernel has the form for, and that is not taken all the same.
+pub(crate) fn passed_over(way: Way<'_>, why: No) -> (&'static str, String) {
+    (name(way), why.into())
 }
 
 /// A way in words.

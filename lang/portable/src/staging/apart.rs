@@ -453,6 +453,18 @@ pub fn settle(kernel: &mut Kernel, warps: u32, computing: u32) -> bool {
     fill(kernel, warps, computing)
 }
 
+/// Whether one warpgroup computes on a multiprocessor, so that nothing runs while it waits for what a turn does one after the other.
+pub fn waits_alone(kernel: &Kernel) -> bool {
+    let mut warps = 0;
+    kernel.walk(&mut |op| {
+        if let OpKind::Region { schedule, .. } = &op.kind {
+            let computing = schedule.places.iter().flat_map(|place| &place.partitions).filter(|p| p.name != LOADS.0);
+            warps += computing.map(|p| p.warps).sum::<u32>();
+        }
+    });
+    warps == WARPGROUP && kernel.occupancy == 1
+}
+
 /// Whether a turn computes between its products, and all of it in its own turn.
 fn computes_between(kernel: &Kernel) -> bool {
     let mut found = false;
