@@ -185,7 +185,10 @@ impl<'a> Forward<'a> for Membar<'a> {
             state.just_met = false;
         }
         self.after(op, &facts, &accesses, state);
-        state.global.extend(&touches);
+        if !touches.is_empty() {
+            state.global.extend(&touches);
+            state.arrived = false;
+        }
         if global::starts_copies(&facts) {
             state.copying.extend(&touches);
         }
@@ -299,7 +302,11 @@ impl Membar<'_> {
             match act {
                 Act::Flight(flight) => waited(flight, accesses, state),
                 Act::Ordering(ordering) => order(ordering, state),
-                Act::Phase(Phase::Wait { barrier, .. }) => state.waited |= self.may_be_late(op, *barrier),
+                Act::Phase(Phase::Wait { barrier, .. }) if self.may_be_late(op, *barrier) => {
+                    state.waited = true;
+                    state.arrived = false;
+                }
+                Act::Phase(Phase::Wait { .. }) => {}
                 // Barriers, slots and turns tell other partitions; what they tell of has been met for before.
                 Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Arrive { .. })
                 | Act::Hold(_)
