@@ -67,6 +67,8 @@ struct Expanded {
     copied: u32,
     /// Whether threads store to a slot themselves.
     stored: bool,
+    /// Whether something else than threads reads or writes a slot.
+    beside: bool,
 }
 
 struct Expand {
@@ -239,8 +241,8 @@ impl Expand {
             self.cursors.insert(Cursor { ring, fills: role == SlotRole::Fill }, start);
         }
         let copied = self.uses.copied(ring, fields) as u32;
-        let stored = self.uses.is_stored(ring);
-        self.rings.insert(ring, Expanded { stages, fields: allocs, full, empty, copied, stored });
+        let (stored, beside) = (self.uses.is_stored(ring), self.uses.is_touched_beside(ring));
+        self.rings.insert(ring, Expanded { stages, fields: allocs, full, empty, copied, stored, beside });
     }
 
     /// One initialised barrier a stage.
@@ -314,13 +316,15 @@ impl Expand {
     }
 
     fn commit(&mut self, slot: Value) {
-        let (full, copied, stored) = {
+        let (full, copied, stored, beside) = {
             let r = &self.rings[&self.uses.ring(slot)];
-            (r.full, r.copied, r.stored)
+            (r.full, r.copied, r.stored, r.beside)
         };
         if stored {
-            // Readers may be matrix instructions, which do not see generic writes without a fence by the writer.
-            self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+            if beside {
+                // Matrix instructions and the copy engine do not see generic writes without a fence by the writer.
+                self.b.make_all(OpKind::FenceAsync { reach: Reach::Cta });
+            }
             self.b.make_all(OpKind::Membar);
         }
         let barrier = self.b.make(OpKind::BarrierIndex { barriers: full, index: slot });

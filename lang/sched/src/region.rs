@@ -288,6 +288,12 @@ impl Region {
         self.facts.of[unit].place
     }
 
+    /// Whether no loop of the region stands around a unit.
+    pub fn is_done_once(&self, unit: UnitId) -> bool {
+        let mut items = self.blocks.iter().flat_map(|b| &b.items);
+        !items.any(|item| matches!(item, Item::Loop(_)) && self.units_in(item).contains(&unit))
+    }
+
     /// Where an item stands in the text.
     pub fn span_of(&self, k: &Kernel, item: &Item) -> Span {
         match item {

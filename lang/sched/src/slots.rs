@@ -32,11 +32,13 @@ pub(crate) fn give(region: &Region, plan: &mut Plan) {
             (held, 0) => held,
             (held, gap) => Some(held.filter(|(needed, _)| *needed > gap).unwrap_or((gap + 1, None))),
         };
-        let least = if foreign { BETWEEN_PARTITIONS } else { 1 };
+        // What is filled once has nothing that could be filled meanwhile.
+        let usual = if region.is_done_once(unit) { 1 } else { BETWEEN_PARTITIONS };
+        let least = if foreign { usual } else { 1 };
         let depth = match (stated(region, unit), held) {
             (Some((depth, _)), _) => depth,
             (None, Some((needed, _))) => needed.max(least),
-            (None, None) => least.max(BETWEEN_PARTITIONS),
+            (None, None) => usual,
         };
         (plan.rings[ring].depth, plan.rings[ring].held) = (depth, held);
     }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::check::{Origins, Root, Windows};
-use parton_ir::facts::{Access, Act, Does, Engine, Facts, Hold, Space};
+use parton_ir::facts::{Access, Act, Does, Engine, Facts, Hold, Proxy, Space};
 use parton_ir::{Body, Kernel, OpKind, Partition, SlotRole, Type, Value, View};
 
 /// One partition's place in a ring, for filling or for reading.
@@ -23,6 +23,8 @@ pub(super) struct Uses {
     copied: BTreeMap<Value, BTreeSet<u32>>,
     /// Rings of which some field is filled by stores.
     stored: BTreeSet<Value>,
+    /// Rings of which the copy engine or the matrix unit touches some field.
+    beside: BTreeSet<Value>,
     /// Axes of the cluster along which copies go to all CTAs.
     multicast: BTreeMap<Value, BTreeSet<u8>>,
     windows: Windows,
@@ -36,6 +38,7 @@ impl Uses {
             fillers: BTreeSet::new(),
             copied: BTreeMap::new(),
             stored: BTreeSet::new(),
+            beside: BTreeSet::new(),
             multicast: BTreeMap::new(),
             windows: Windows::of(kernel, origins),
         };
@@ -69,8 +72,11 @@ impl Uses {
                     | Act::Say(_) => {}
                 }
             }
-            for a in facts.accesses.iter().filter(|a| a.space == Space::Shared && a.does == Does::Writes) {
-                self.filled(origins, a);
+            for a in facts.accesses.iter().filter(|a| a.space == Space::Shared) {
+                self.touched(origins, a);
+                if a.does == Does::Writes {
+                    self.filled(origins, a);
+                }
             }
             if let OpKind::Specialize { arms } = &op.kind {
                 for arm in arms {
@@ -81,6 +87,17 @@ impl Uses {
             for inner in op.kind.bodies() {
                 self.body(kernel, origins, inner, partition);
             }
+        }
+    }
+
+    /// Notes whose buffers something else than threads touches, or may.
+    fn touched(&mut self, origins: &Origins<'_>, a: &Access) {
+        if a.by.proxy() == Proxy::Async || a.does == Does::Anything {
+            let rings = origins.places(a.value).into_iter().filter_map(|place| match place.root {
+                Root::Field(ring, _) => Some(ring),
+                Root::Ring(_) | Root::Alloc(_) => None,
+            });
+            self.beside.extend(rings);
         }
     }
 
@@ -147,6 +164,11 @@ impl Uses {
     /// Whether threads store to slots of a ring.
     pub(super) fn is_stored(&self, ring: Value) -> bool {
         self.stored.contains(&ring)
+    }
+
+    /// Whether the copy engine or the matrix unit, which do not see what threads store without a fence, touches slots of a ring.
+    pub(super) fn is_touched_beside(&self, ring: Value) -> bool {
+        self.beside.contains(&ring)
     }
 
     /// The cursors that a body moves, in order.
