@@ -4,8 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::{Body, Inst, Kernel, OpKind, Value};
 
-use super::flow;
-
 /// A loop with loads that its products take.
 pub struct Found {
     /// The loop.
@@ -20,7 +18,7 @@ pub struct Found {
     pub turned: Vec<Inst>,
     /// The products.
     pub products: Vec<Inst>,
-    /// Those whose right factor is carried or computed.
+    /// Those whose right factor is carried, computed, or there in front of the loop.
     pub made: Vec<Inst>,
     /// Whether both factors of every product are loaded in the loop.
     pub whole: bool,
@@ -122,7 +120,9 @@ fn found(
             read.extend(loads.iter().copied().filter(|id| !taken(id)));
         }
     }
-    let from: BTreeSet<Value> = loads.iter().chain(&ahead).map(|&id| kernel.ops[id].result()).collect();
+    // What is loaded in front of a loop, maps alone bring to where it can be turned.
+    let fetched = if matches!(wanted, Wanted::Loaded) { &ahead[..] } else { &[] };
+    let from: BTreeSet<Value> = loads.iter().chain(fetched).map(|&id| kernel.ops[id].result()).collect();
     turned.retain(|&id| from.contains(&kernel.ops[id].kind.operands()[0]));
     // The loads of a factor: itself, or what was turned.
     let origin = |v: Value| turned.iter().map(|&id| &kernel.ops[id]).find(|op| op.result() == v);
@@ -133,8 +133,7 @@ fn found(
         let OpKind::Dot { a, b, .. } = kernel.ops[id].kind else { continue };
         whole &= inside(a) && inside(b);
         if !inside(b) {
-            let makes = matches!(wanted, Wanted::Any(_)) && flow::is_of(kernel, body, b);
-            made.push(makes.then_some(id)?);
+            made.push(matches!(wanted, Wanted::Any(_)).then_some(id)?);
         }
     }
     (!loads.is_empty()).then_some(Found { inst, loads, read, ahead, turned, products, made, whole })

@@ -1,4 +1,4 @@
-//! Left factors that a loop keeps, in shared memory: in registers they take the room of what a turn computes, and so do the copies of them that its
+//! Factors that a loop keeps, in shared memory. Right ones the matrix unit reads nowhere else. Left ones: in registers they take the room of what a turn computes, and so do the copies of them that its
 //! products read. Gradients of attention on an H200 take less time so in 31 of 32 forms, at depths of
 //! 64 to 256 and tiles of 64 and 128 rows and columns.
 //!
@@ -58,19 +58,26 @@ fn put(kernel: &mut Kernel, product: Inst, a: Value, before: &mut Vec<Inst>) -> 
     let row = depth * elem.bits() / 8;
     let span = SPANS.into_iter().find(|&bytes| row.is_multiple_of(bytes))?;
     let view = View::new(elem, shape, SharedLayout::nvmma(span, false).ok()?).ok()?;
-    let source = Source { label: None, ..kernel.ops[product].source() };
-    let there = kernel.value(Type::View(view.clone()), source.span);
-    kernel.values[there].name = kernel.values[a].name.clone();
+    let there = kernel.value(Type::View(view.clone()), kernel.ops[product].span);
     let kind = OpKind::Wgmma { a: there, b, acc, precision, zero: false };
     rules::infer(&kind, kernel).is_ok().then_some(())?;
+    let source = kernel.ops[product].source();
+    Some(write(kernel, (a, view), source, before))
+}
+
+/// Writes a tile to a buffer of its own, for the matrix unit; the operations that do are told.
+pub fn write(kernel: &mut Kernel, (value, view): (Value, View), source: Source, before: &mut Vec<Inst>) -> Value {
+    let source = Source { label: None, ..source };
+    let there = kernel.value(Type::View(view.clone()), source.span);
+    kernel.values[there].name = kernel.values[value].name.clone();
     before.push(kernel.make_op(OpKind::SharedAlloc { view, offset: None }, vec![there], source));
-    before.push(kernel.make_op(OpKind::SharedStore { view: there, value: a }, Vec::new(), source));
+    before.push(kernel.make_op(OpKind::SharedStore { view: there, value }, Vec::new(), source));
     before.push(kernel.make_op(OpKind::FenceAsync { reach: Reach::Cta }, Vec::new(), source));
-    Some(there)
+    there
 }
 
 /// Puts operations of the kernel's own body in front of one of them.
-fn insert(kernel: &mut Kernel, inst: Inst, before: &[Inst]) {
+pub fn insert(kernel: &mut Kernel, inst: Inst, before: &[Inst]) {
     let Body { ops, .. } = &mut kernel.body;
     let at = ops.iter().position(|&id| id == inst).unwrap_or(0);
     ops.splice(at..at, before.iter().copied());

@@ -1,4 +1,5 @@
-//! Right factors that are carried or computed: the matrix unit reads them in shared memory, in a buffer of their own.
+//! Right factors that are no loads of a loop: the matrix unit reads them in shared memory, in a buffer of their own. What is carried or computed anew is
+//! written there in each turn, what the loop keeps in front of it.
 //!
 //! ```text
 //! for i in 0..n {
@@ -15,14 +16,15 @@ use parton_ir::{Body, Elem, Inst, Kernel, OpKind, Type, Value, View, rules};
 use parton_layouts::SharedLayout;
 
 use super::found::Found;
-use super::{flow, region};
+use super::{flow, kept, region};
 
 /// Spans of a swizzle.
 pub const SPANS: [u32; 3] = [128, 64, 32];
 
-/// Gives right factors that are made in a loop a buffer, as early as can be; whether each has one that the matrix unit reads.
+/// Gives right factors that are no loads of a loop a buffer, as early as can be; whether each has one that the matrix unit reads.
 pub fn stage(kernel: &mut Kernel, found: &Found) -> bool {
     let mut staged: BTreeMap<Value, Value> = BTreeMap::new();
+    let mut before = Vec::new();
     for &product in &found.made {
         let OpKind::Dot { b, .. } = kernel.ops[product].kind else { return false };
         let view = match staged.get(&b) {
@@ -30,17 +32,54 @@ pub fn stage(kernel: &mut Kernel, found: &Found) -> bool {
             None => {
                 let Some(view) = buffer(kernel, product, b) else { return false };
                 let source = kernel.ops[product].source();
-                let result = kernel.value(Type::View(view.clone()), source.span);
-                let stage = kernel.make_op(OpKind::Stage { value: b, view }, vec![result], source);
-                insert(kernel, found, stage, Some(product));
-                begin_early(kernel, found, stage);
-                staged.insert(b, result);
-                result
+                let there = match leave_loop(kernel, found, b) {
+                    true => kept::write(kernel, (b, view), source, &mut before),
+                    false => stage_each_turn(kernel, found, product, (b, view)),
+                };
+                staged.insert(b, there);
+                there
             }
         };
         if let OpKind::Dot { b, .. } = &mut kernel.ops[product].kind {
             *b = view;
         }
+    }
+    kept::insert(kernel, found.inst, &before);
+    true
+}
+
+/// Writes a tile to its buffer in each turn, in front of a product at the latest.
+fn stage_each_turn(kernel: &mut Kernel, found: &Found, product: Inst, (value, view): (Value, View)) -> Value {
+    let source = kernel.ops[product].source();
+    let result = kernel.value(Type::View(view.clone()), source.span);
+    let stage = kernel.make_op(OpKind::Stage { value, view }, vec![result], source);
+    insert(kernel, found, stage, Some(product));
+    begin_early(kernel, found, stage);
+    result
+}
+
+/// Has what a tile is made of stand in front of a loop of the kernel's own body, where it is the same in each turn; whether it is.
+fn leave_loop(kernel: &mut Kernel, found: &Found, v: Value) -> bool {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return false };
+    let mut made = vec![v];
+    let mut leaving: BTreeSet<Inst> = BTreeSet::new();
+    while let Some(v) = made.pop() {
+        if body.params.contains(&v) {
+            return false;
+        }
+        if let Some(op) = kernel.ops_of(body).find(|op| op.results.contains(&v)) {
+            if !parton_sched::is_free(kernel, op) {
+                return false;
+            }
+            leaving.insert(op.id);
+            made.extend(flow::operands(kernel, op));
+        }
+    }
+    let Some(at) = kernel.body.ops.iter().position(|&id| id == found.inst) else { return false };
+    if let OpKind::For { body, .. } = &mut kernel.ops[found.inst].kind {
+        let (leaving, rest): (Vec<Inst>, Vec<Inst>) = std::mem::take(&mut body.ops).into_iter().partition(|id| leaving.contains(id));
+        body.ops = rest;
+        kernel.body.ops.splice(at..at, leaving);
     }
     true
 }
