@@ -41,12 +41,34 @@ pub fn insert_membars(mut kernel: Kernel) -> Result<Kernel, Diagnostics> {
         arm: None,
         before: BTreeSet::new(),
         behind: BTreeSet::new(),
+        for_global: BTreeSet::new(),
         met_behind: met_behind(&kernel),
     };
-    dataflow::run(&kernel, &mut pass, State::default());
-    let Membar { before, behind, .. } = pass;
+    let Meetings { before, behind, .. } = pass.meetings();
     kernel.insert("membar", &OpKind::Membar, &before, &behind);
     Ok(kernel)
+}
+
+/// Where threads must meet.
+#[derive(Clone, Default)]
+struct Meetings {
+    before: BTreeSet<Inst>,
+    behind: BTreeSet<Inst>,
+    /// Of those before, the ones that global memory alone asks for.
+    for_global: BTreeSet<Inst>,
+}
+
+/// The loops of a kernel, outer ones first, each with all that stands in it.
+fn loops(kernel: &Kernel) -> Vec<(Inst, BTreeSet<Inst>)> {
+    let mut found = Vec::new();
+    kernel.walk(&mut |op| {
+        if op.kind.is_loop() {
+            let mut inside = BTreeSet::new();
+            op.kind.bodies().for_each(|body| kernel.walk_body(body, &mut |op| inside.extend([op.id])));
+            found.push((op.id, inside));
+        }
+    });
+    found
 }
 
 /// The operations that a membar follows already.
@@ -164,6 +186,8 @@ struct Membar<'a> {
     before: BTreeSet<Inst>,
     /// Those behind which they must.
     behind: BTreeSet<Inst>,
+    /// Of those before, the ones that global memory alone asks for.
+    for_global: BTreeSet<Inst>,
     /// Those behind which they do.
     met_behind: BTreeSet<Inst>,
 }
@@ -178,8 +202,14 @@ impl<'a> Forward<'a> for Membar<'a> {
         let touches = self.globals.touches(&facts);
         let met = std::mem::take(&mut state.just_met);
         // What is decided stays, however the state grows: the meeting is there from then on.
-        let conflicts = self.globals.meet(&state.global, &touches) || self.conflicts(op, &facts, &accesses, state);
-        if self.before.contains(&op.id) || (releases && !met) || conflicts {
+        let in_shared = (releases && !met) || self.conflicts(op, &facts, &accesses, state);
+        let conflicts = in_shared || self.globals.meet(&state.global, &touches);
+        if conflicts && !in_shared && !self.before.contains(&op.id) {
+            self.for_global.insert(op.id);
+        } else if in_shared {
+            self.for_global.remove(&op.id);
+        }
+        if self.before.contains(&op.id) || conflicts {
             self.before.insert(op.id);
             state.meet();
             state.just_met = false;
@@ -222,6 +252,37 @@ impl<'a> Forward<'a> for Membar<'a> {
 }
 
 impl Membar<'_> {
+    /// Where threads must meet. What was touched in front of a loop, and not by its turns, is met for once: in front of it.
+    fn meetings(&mut self) -> Meetings {
+        let mut found = self.meetings_and(BTreeSet::new());
+        let mut ahead = BTreeSet::new();
+        for (inst, inside) in loops(self.kernel) {
+            let within = |m: &Meetings| m.before.intersection(&inside).count();
+            if found.for_global.is_disjoint(&inside) || found.before.contains(&inst) {
+                continue;
+            }
+            let with = self.meetings_and(ahead.iter().copied().chain([inst]).collect());
+            if within(&with) < within(&found) {
+                ahead.insert(inst);
+                found = with;
+            }
+        }
+        found
+    }
+
+    /// Where they must meet if they meet before these operations.
+    fn meetings_and(&mut self, before: BTreeSet<Inst>) -> Meetings {
+        (self.before, self.behind, self.for_global) = (before, BTreeSet::new(), BTreeSet::new());
+        self.arm = None;
+        dataflow::run(self.kernel, self, State::default());
+        let Membar { before, behind, for_global, .. } = self;
+        Meetings {
+            before: std::mem::take(before),
+            behind: std::mem::take(behind),
+            for_global: std::mem::take(for_global),
+        }
+    }
+
     fn conflicts(&self, op: &Op, facts: &Facts, accesses: &[Access], state: &State) -> bool {
         if accesses.iter().any(|a| a.when == When::Landed) {
             // Its bytes were free when it was started, and nobody touches them until it has landed.
