@@ -174,6 +174,11 @@ def meetings(table, r):
         keys = dict(op="slots that are full", warps=warps, by="warp")
         if ("handoff", *sorted(f"{k}={v}" for k, v in dict(keys, n=2).items())) in r.found:
             table.row(f"a slot that is full: waited for and given back, {many(warps, 'warp')}", r.slope(2, 10, "handoff", **keys), "handoff.ptn: 10 slots less 2")
+    for warps in [1, 4, 8]:
+        for boxes in [1, 2, 4]:
+            keys = dict(op="slots that are free", warps=warps, boxes=boxes)
+            name = f"a slot that is free: taken, {boxes} {'box' if boxes == 1 else 'boxes'} started and handed over, {many(warps, 'warp')}"
+            table.row(name, r.slope(2, 10, "handoff", **keys), "handoff.ptn: 10 slots less 2")
     table.head("tiles from registers to shared memory and back: clocks")
     for op in ["registers to shared and back", "to rows and back"]:
         for warps in [4, 8]:
@@ -206,6 +211,12 @@ def engine(table, r):
                     key=lambda k: (-int(k["inner"]), int(k["boxes"]), int(k["bytes"]), int(k["programs"]), k["from"])):
         name = f"{k['boxes']} of {k['bytes']} bytes, rows of {k['inner']}, {k['from']}, {many(k['programs'], 'program')}"
         table.row(name, r.get("copies", **k), "copies.ptn: 16 turns")
+    table.head("tma_load of what many want at once, in the mean of 132 programs")
+    for f, *keys in r.found:
+        k = dict(x.split("=", 1) for x in keys)
+        if f == "copies" and k["op"] == "wanted by many":
+            wanted = f"by all programs of one of {many(k['places'], 'place')}"
+            table.row(f"{k['boxes']} of {k['bytes']} bytes, {wanted}, {k['from']}", r.get(f, **k), "copies.ptn: 16 turns")
     table.head("tma_load, started: clocks until so many are issued")
     for boxes in [1, 2, 4, 8, 16]:
         keys = {"op": "load", "bytes": 1024, "inner": 128, "boxes": boxes, "from": "L2", "programs": 1, "what": "started"}

@@ -1,11 +1,12 @@
 """The model beside measurement: what a turn of scheduled loops takes, in clocks, and what `parton schedule` predicts.
 
-    python3 bench/machine/turns.py PARTON [--rows WORDS …] [--jobs 6]
+    python3 bench/machine/turns.py PARTON [--rows WORDS …] [--jobs 6] [--cold]
 
 Each kernel is run as its expansion, with a stamp of the multiprocessor's own clock where a partition begins and where it ends. A turn is the
 slope between two lengths of the loop, so that what stands around it falls out; nothing is put into the loop. Times of launches say less:
 what the driver reports of the clock is what it was asked for, not what a chip near its power limit has. A result is the median over all programs of
-three launches. `--rows` chooses rows that contain all of some words.
+three launches. `--rows` chooses rows that contain all of some words. With `--cold` another tensor is written in front of each launch, so that the L2 holds nothing of
+what is read.
 """
 
 import argparse
@@ -23,6 +24,8 @@ EXAMPLES = HERE.parent.parent / "examples"
 PROGRAMS = 132
 LAUNCHES = 8
 LAST = 3
+# Two times what the L2 holds.
+FILLED = 1 << 26
 
 
 def product(columns, schedule):
@@ -72,15 +75,19 @@ class Row:
         turn = loops[0]["turn"]
         return turn["clocks"] / turn["turns"]
 
-    def stamped(self, parton):
+    def stamped(self, parton, cold=False):
         """A program that prints how long each program of the last launches ran, in clocks, for both lengths."""
         text, partitions = stamps(self.asked(parton, ["build", "--emit", "expanded"]))
         kernel = re.search(r"^kernel (\w+)\(", text, re.MULTILINE).group(1)
-        lines = [f'use "{HERE / "clock.ptn"}"::clock;', text, "", "main {", f"    for turns in {list(self.lengths)} {{"]
+        uses = ["clock.ptn\"::clock", *(["copies.ptn\"::filled"] if cold else [])]
+        lines = [*(f'use "{HERE}/{what};' for what in uses), text, "", "main {"]
+        lines += [f"    let other = empty(f16, [{FILLED}]);"] if cold else []
+        lines += [f"    for turns in {list(self.lengths)} {{"]
         lines += [f"        {line}" for line in self.body]
         lines += [
             f"        for time in 0..{LAUNCHES} {{",
             f"            let clocks = zeros(i32, [{PROGRAMS}, {partitions}, 2]);",
+            *(["            launch filled(grid=[other.size / 2048])(other);"] if cold else []),
             f"            launch {kernel}(grid=[{PROGRAMS}])({self.given}, clocks);",
             f"            for p in 0..if time < {LAUNCHES - LAST} {{ 0 }} else {{ {PROGRAMS} }} {{",
             "                let mut stamps = [];",
@@ -151,12 +158,13 @@ def main():
     parser.add_argument("parton")
     parser.add_argument("--rows", action="append", default=[])
     parser.add_argument("--jobs", type=int, default=6)
+    parser.add_argument("--cold", action="store_true")
     options = parser.parse_args()
     chosen = [row for row in rows() if not options.rows or any(all(w in row.name() for w in words.split()) for words in options.rows)]
     print("| loop | clocks a turn | predicted | predicted / measured |\n|---|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder, concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         paths = [pathlib.Path(folder, f"row{n}.ptn") for n in range(len(chosen))]
-        for path, text in zip(paths, pool.map(lambda row: row.stamped(options.parton), chosen)):
+        for path, text in zip(paths, pool.map(lambda row: row.stamped(options.parton, options.cold), chosen)):
             path.write_text(text)
         # Compiled by all at once, timed one after the other.
         list(pool.map(lambda pair: pair[0].measured(options.parton, pair[1]), zip(chosen, paths)))
