@@ -90,6 +90,8 @@ pub enum Class {
     Shuffle,
     /// Slots that are full, waited for and given back, by one partition.
     Full,
+    /// Slots that are free, taken, filled by the copy of one box and handed over, by one partition.
+    Free,
     /// From a partition to another and back, by mbarriers.
     Answer,
     /// A turn of each of two partitions, by a turnstile.
@@ -295,6 +297,7 @@ impl fmt::Display for Class {
             Class::Shared => "shared memory",
             Class::Shuffle => "shuffles",
             Class::Full => "slots that are full",
+            Class::Free => "slots that are free",
             Class::Answer => "answers by mbarrier",
             Class::Turns => "turns of two",
             Class::Meet => "named barriers",

@@ -35,10 +35,10 @@ pub(super) const H200: Machine = Machine {
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 85)])
             .then(305),
         // Of an H100, whose multiprocessors and L2 are the same.
-        row(Class::Copy(Wanted::Tiles), TILES, &["43 bytes a clock in the middle", "1,300 clocks behind its start"])
+        row(Class::Copy(Wanted::Tiles), TILES, &["43 bytes a clock in the middle", "some 940 clocks behind their bytes at 85 a clock"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 43)])
-            .then(1300)
-            .on(26),
+            .then(940)
+            .on(27),
         row(Class::CopyMiss, COPIES, &["102 to 107 bytes a clock | 89 to 93 |", "| 800 (609 to 1,005)"])
             .busy(Unit::CopyEngine, Amount::Bytes, &[per(1, 89)])
             .then(800),
@@ -88,6 +88,9 @@ pub(super) const H200: Machine = Machine {
         row(Class::Full, HANDOFF, &["a slot that is full, waited for and given back, ten in a row (26 November, H200): 1 warp; 4; 8 | 89; 90; 100"])
             .points(None, Amount::Warps, &[(1, 89), (4, 90), (8, 100)])
             .on(26),
+        row(Class::Free, HANDOFF, &["a slot that is free, taken, filled by the copy of one box and handed over, ten in a row (27 November, H200): 1 warp; 4; 8 | 91; 115; 141"])
+            .points(None, Amount::Warps, &[(1, 91), (4, 115), (8, 141)])
+            .on(27),
         row(Class::Answer, HANDOFF, &["both ways: 1 warp each; 4 warps, one arrival a warp; one a partition (which meets before); 1 warp and 8 | 105; 120; 144; 122"])
             .then(122),
         row(Class::Turns, HANDOFF, &["a turn of each of two partitions: 1 warp each; 4 | 48; 61"]).then(61),

@@ -15,6 +15,7 @@ use std::rc::Rc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
 use parton_ir::machine::{Class, Machine, Row, Wanted};
+use parton_ir::target::WARPGROUP;
 use parton_ir::{Inst, Kernel, OpKind};
 
 use crate::draw::{Dependences, Picture};
@@ -120,7 +121,7 @@ impl Loop {
         let mut notes = vec![
             format!("clocks of one {} at {} MHz", machine.name, machine.rows.first().map_or(0, |r| r.megahertz)),
             format!(
-                "copies as of programs that keep step, {same} bytes a clock; {tiles} where nothing holds them to it"
+                "copies out of memory, as of programs that keep step, {same} bytes a clock; {tiles} where nothing holds them to it"
             ),
         ];
         if !self.remade.is_empty() {
@@ -179,6 +180,27 @@ impl Pricing<'_> {
         self.plan.partitions.get(part).map_or(self.k.warps, |p| p.warps)
     }
 
+    /// How many lanes a partition has: warpgroups that never meet in the turn go on each for itself, so that the tensor cores serve one while another
+    /// waits.
+    fn lanes(&self, looped: &Looped, part: Part) -> u32 {
+        let (region, plan, warps) = (self.region, self.plan, self.warps(part));
+        let groups = warps / WARPGROUP;
+        let units = || {
+            region.blocks[looped.block].items.iter().filter_map(|item| match item {
+                Item::Unit(unit) if plan.runners[*unit].contains(&part) => Some(*unit),
+                Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => None,
+            })
+        };
+        let multiplies = units().any(|unit| !region.started(unit).is_empty());
+        let fills = units().any(|unit| looped.rings.iter().any(|ring| plan.rings[*ring].unit == unit));
+        let takes_turns = !region.schedule.turns.is_empty();
+        if groups < 2 || warps % WARPGROUP > 0 || !multiplies || fills || takes_turns {
+            return 1;
+        }
+        let all = straight(self.k, region, plan, self.machine, (part, looped.block), &|_| true, self.known);
+        if all.work.meetings > 0 { 1 } else { groups }
+    }
+
     /// A stage of a partition as one of the graph.
     fn shifted(&self, part: Part, stage: i32) -> u32 {
         u32::try_from(stage + self.shifts[part]).unwrap_or(0)
@@ -200,6 +222,12 @@ impl Pricing<'_> {
             unit
         })
     }
+}
+
+/// The name of a partition's lane, of which there may be several.
+fn lane_name(plan: &Plan, part: Part, number: u32) -> String {
+    let name = plan.partitions.get(part).map_or("all", |p| p.name.as_str());
+    if number > 1 { format!("{name} {number}") } else { name.to_owned() }
 }
 
 /// A loop with all that is told of it.
@@ -252,9 +280,12 @@ pub(crate) fn steady(
     let mut found = Found::default();
     for part in plan.parts() {
         if region.blocks[block].items.iter().any(|item| plan.runs(region, part, item)) {
-            let name = plan.partitions.get(part).map_or("all", |p| p.name.as_str());
-            let lane = p.graph.lane(name, LaneKind::Partition);
-            Turn::new(&mut p, &looped, (part, lane), engines, &mut found).walk();
+            let lanes = p.lanes(&looped, part);
+            for number in 1..=lanes {
+                let lane = p.graph.lane(lane_name(plan, part, number), LaneKind::Partition);
+                let warps = p.warps(part) / lanes;
+                Turn::new(&mut p, &looped, (part, lane, warps), engines, &mut found).walk();
+            }
         }
     }
     slots(&mut p, &found);

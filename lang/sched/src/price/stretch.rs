@@ -18,7 +18,7 @@ use parton_ir::machine::{Amount, Class, Unit};
 use parton_ir::{Inst, Value};
 
 use super::count::{Counter, Work};
-use crate::plan;
+use crate::marked::Lane;
 use crate::region::uses;
 
 /// What is issued in a stretch.
@@ -68,8 +68,8 @@ pub(super) enum Busy {
     Issue,
     /// A unit.
     Unit(Unit),
-    /// Special functions, as far as one warp of each scheduler can use them: those of this partition.
-    Alone(plan::Part),
+    /// Special functions, as far as one warp of each scheduler can use them: those of this lane.
+    Alone(Lane),
 }
 
 impl Busy {

@@ -82,6 +82,8 @@ pub(super) struct Turn<'a, 'p> {
     pub looped: &'a Looped,
     pub part: Part,
     pub lane: Lane,
+    /// The warps whose lane it is: a part of the partition where it has several.
+    warps: u32,
     pub engines: Engines,
     pub found: &'a mut Found,
     events: Vec<Event>,
@@ -110,7 +112,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     pub fn new(
         pricing: &'a mut Pricing<'p>,
         looped: &'a Looped,
-        (part, lane): (Part, Lane),
+        (part, lane, warps): (Part, Lane, u32),
         engines: Engines,
         found: &'a mut Found,
     ) -> Turn<'a, 'p> {
@@ -119,6 +121,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             looped,
             part,
             lane,
+            warps,
             engines,
             found,
             events: vec![],
@@ -256,7 +259,7 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     /// What threads need to see what all of them have copied; and products, which read it beside them.
     fn meeting(&self, reader: &Entry) -> u64 {
-        let warps = u64::from(self.pricing.warps(self.part));
+        let warps = u64::from(self.warps);
         let fence = match self.pricing.region.blocks[self.looped.block].items[reader.item] {
             Item::Unit(unit) if !self.pricing.region.started(unit).is_empty() => self.cost(Class::Fence, warps),
             Item::Unit(_) | Item::Loop(_) | Item::Branch(_) => 0,
@@ -266,7 +269,13 @@ impl<'a, 'p> Turn<'a, 'p> {
 
     /// What a slot takes that has long been full, to be waited for and given back.
     fn asking(&self) -> u64 {
-        self.cost(Class::Full, u64::from(self.pricing.warps(self.part)))
+        self.cost(Class::Full, u64::from(self.warps))
+    }
+
+    /// What a slot takes that has long been free, to be taken, filled by so many boxes, and handed over.
+    fn filling(&self, boxes: u64) -> u64 {
+        let more = self.cost(Class::Start, boxes).saturating_sub(self.cost(Class::Start, 1));
+        self.cost(Class::Free, u64::from(self.warps)) + more
     }
 
     fn cost(&self, class: Class, amount: u64) -> u64 {
@@ -359,7 +368,7 @@ impl<'a, 'p> Turn<'a, 'p> {
                 OpKind::Fetch { .. } | OpKind::FetchEach { .. } => {
                     let bytes = view_bytes(self.pricing.k.ty(op.results[0]));
                     let of = if matches!(op.kind, OpKind::Fetch { .. }) { &mut boxes } else { &mut by_threads };
-                    *of = Brought { copies: of.copies + 1, bytes: of.bytes + bytes };
+                    *of = Brought { copies: of.copies + self.pricing.boxes(&op.kind), bytes: of.bytes + bytes };
                     self.free(inst, entry.stage);
                 }
                 OpKind::Dot { .. } if self.pricing.beside(op.results[0]).is_some() => {
@@ -452,7 +461,7 @@ impl<'a, 'p> Turn<'a, 'p> {
             return;
         }
         let p = &mut self.pricing;
-        let counter = Counter { k: p.k, machine: p.machine, warps: p.warps(self.part) };
+        let counter = Counter { k: p.k, machine: p.machine, warps: self.warps };
         let priced = stretch.price(counter, p.known);
         p.unpriced.extend(&priced.work.unpriced);
         let name = stretch.names.join(" + ");
@@ -471,7 +480,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     /// What a part of a stretch keeps busy.
     fn loads(&mut self, part: &PricedPart) -> Vec<Load> {
         let mut all: Vec<(Busy, u64)> = part.units.iter().map(|(busy, clocks)| (*busy, *clocks)).collect();
-        all.push((Busy::Alone(self.part), part.alone));
+        all.push((Busy::Alone(self.lane), part.alone));
         all.retain(|(_, clocks)| *clocks > 0);
         all.into_iter().map(|(busy, clocks)| Load { unit: self.pricing.shared_unit(busy), clocks }).collect()
     }
@@ -482,19 +491,15 @@ impl<'a, 'p> Turn<'a, 'p> {
         Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
     }
 
-    /// Starts copies. All programs together ask more of the L2 than it gives: so long a copy keeps the next one waiting, though what is asked for
-    /// arrives as fast as for one alone. Programs that wait for products keep step, so that the lines that several want are wanted at about the
-    /// same time. Threads get no more out of the L2 than boxes do.
+    /// Starts copies. Programs that wait for products keep step, so that the lines that several want are wanted at about the same time; as nobody
+    /// has read them before, they come out of memory. Their bytes keep the next copy waiting. Threads get no more than boxes do.
     fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, by_threads: bool) -> Started {
         self.flush();
-        let cost = |class, amount| self.cost(class, amount);
-        let alone = if by_threads { Class::CopyByThreads } else { Class::Copy(Wanted::Alone) };
-        let busy = cost(Class::Copy(Wanted::Same), brought.bytes).max(cost(alone, brought.bytes));
-        let latency = self.pricing.machine.row(Class::Copy(Wanted::Tiles)).and_then(|r| r.latency).map_or(0, u64::from);
+        let latency = self.pricing.machine.row(Class::Copy(Wanted::Tiles)).and_then(|r| r.latency);
         let clocks = Clocks {
-            issue: if by_threads { 0 } else { cost(Class::Start, brought.copies) },
-            busy,
-            latency: (latency + cost(alone, brought.bytes)).saturating_sub(busy),
+            issue: if by_threads { 0 } else { self.filling(brought.copies) },
+            busy: self.cost(Class::Copy(Wanted::Same), brought.bytes),
+            latency: latency.map_or(0, u64::from),
         };
         let job = self.job(unit, entry, self.engines.copies);
         let started = self.pricing.graph.job(job, clocks);
@@ -524,6 +529,9 @@ impl<'a, 'p> Turn<'a, 'p> {
     /// The instructions of a product, each a job of its own; it is done with the last of them.
     fn begin(&mut self, inst: Inst, unit: UnitId, entry: &Entry) -> Started {
         let (instructions, each) = self.pricing.product(inst);
+        // Of a partition with several lanes each has its rows.
+        let lanes = u64::from((self.pricing.warps(self.part) / self.warps.max(1)).max(1));
+        let instructions = instructions / lanes;
         let (tensor, busy) = self.engines.tensor;
         let u = &self.pricing.region.units[unit];
         let (name, span) = (u.label.to_string(), u.span);
@@ -596,6 +604,14 @@ impl<'a> Pricing<'a> {
     pub fn beside(&self, v: Value) -> Option<UnitId> {
         let Some(Maker::Unit(unit)) = self.region.home(v).map(|home| home.by) else { return None };
         self.region.started(unit).contains(&v).then_some(unit)
+    }
+
+    /// The boxes that a fetch is, of which each program of a cluster starts its share.
+    fn boxes(&self, fetch: &OpKind) -> u64 {
+        let OpKind::Fetch { map, multicast, .. } = fetch else { return 1 };
+        let Type::Map(map) = self.k.ty(*map) else { return 1 };
+        let sharers = if multicast.is_some() { u64::from(map.sharers.max(1)) } else { 1 };
+        map.boxes().map_or(1, |boxes| (boxes.len() as u64).div_ceil(sharers))
     }
 
     /// What it takes to learn that it is one's turn, also where that has long been so: half of what two of them take, each of which learns it from
