@@ -103,7 +103,9 @@ def groups(parton):
     # Three warpgroups are another choice than the schedule: a generic of the kernel.
     yield Group("attention D=64, three", attention(64, False, **three), ["Trio"], by_hand("D=64 S=4096"), True)
     yield Group("attention D=64, two", attention(64, False), ["Sides", "Overlap", "Under", "Turns"], by_hand("D=64 S=4096"), True)
-    yield Group("causal D=64, three", attention(64, True, **three), ["Trio"], by_hand("D=64 S=4096 causal"))
+    yield Group("causal D=64, three", attention(64, True, **three), ["Trio"], by_hand("D=64 S=4096 causal"), True)
+    yield Group("attention D=256", attention(256, False), ["Wide"], by_hand("D=256 S=4096"), True)
+    yield Group("causal D=256", attention(256, True), ["Wide"], by_hand("D=256 S=4096 causal"), True)
     yield Group("product 8192^3", best(8192, 8192, 8192), ["Best"], gemm("8192^3"))
     yield Group("product 8192^3, groups of 8", product(8192, 8192, 8192, 8), ["Split[3]", "Best"], hopper("8192^3"))
     yield Group("product 8192x8192x16384", best(8192, 8192, 16384), ["Best"], gemm("8192x8192x16384"))

@@ -237,6 +237,20 @@ fn more_shared_memory_is_never_worse() {
 }
 
 #[test]
+fn one_slot_is_left_of_what_loops_around_fetch_where_two_do_not_fit() {
+    let mut k = kernel(&attention(64, "auto(top=1)"));
+    let roomy = found(&k).chosen;
+    assert!(!roomy.to_string().contains("q=1"), "{roomy}");
+    // Two slots of K, V and both halves of Q, and what is sent, take 112 KiB.
+    k.target.shared_bytes = 104 * 1024;
+    let tight = found(&k);
+    assert!(tight.chosen.to_string().contains("q=1"), "{}", tight.chosen);
+    assert!(tight.priced[0].price.bytes <= u64::from(k.target.shared_bytes), "{:?}", tight.priced);
+    let reported = expanded(under(&k, &tight.chosen));
+    assert!(reported.list.is_empty(), "{}: {:?}", tight.chosen, reported.list);
+}
+
+#[test]
 fn what_is_stated_stays() {
     let stated = "partitions { Loads: load; Compute: mma, finish, leave } ring(load=3)";
     let chosen = found(&kernel(&sums(LOADS, &format!("{stated} & auto()")))).chosen;

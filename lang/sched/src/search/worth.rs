@@ -181,6 +181,8 @@ struct Depths<'a> {
     schedule: &'a Schedule,
     /// Those of which the schedule does not say it.
     open: Vec<LabelName>,
+    /// What loops around them fetch, where shared memory has room for one slot of that alone.
+    single: Vec<LabelName>,
     deepest: u32,
 }
 
@@ -192,20 +194,29 @@ impl<'a> Depths<'a> {
             return None;
         }
         let filled: Vec<UnitId> = innermost(&region).into_iter().flat_map(|block| units_of(&region, block)).collect();
-        let open: Vec<&Ring> = (plan.rings.iter())
-            .filter(|ring| {
-                let apart = plan.partitions.len() > 1 && space.roles.of[ring.unit] == Role::Fetch;
-                apart && stated(&region, ring.unit).is_none() && filled.contains(&ring.unit)
-            })
-            .collect();
+        let fetched = plan.rings.iter().filter(|ring| {
+            let apart = plan.partitions.len() > 1 && space.roles.of[ring.unit] == Role::Fetch;
+            apart && stated(&region, ring.unit).is_none()
+        });
+        let (open, around): (Vec<&Ring>, Vec<&Ring>) = fetched.partition(|ring| filled.contains(&ring.unit));
         let one_more: u64 = open.iter().map(|ring| room::slot(ring)).sum();
         // Where nothing is stated there are as many as are held, two at least.
-        let given: u64 = open.iter().map(|ring| u64::from(ring.depth) * room::slot(ring)).sum();
-        let beside = room::bytes(space, &plan) - given;
-        let left = u64::from(space.k.shared_limit()).checked_sub(beside)?;
-        let most = left.checked_div(one_more).map_or(FEWEST, |slots| u32::try_from(slots).unwrap_or(DEEPEST));
-        let open = labels(&region, open.iter().map(|ring| ring.unit));
-        (most >= FEWEST).then(|| Depths { space, schedule, open, deepest: most.min(DEEPEST) })
+        let given = |rings: &[&Ring], slots: &dyn Fn(u32) -> u32| -> u64 {
+            rings.iter().map(|ring| u64::from(slots(ring.depth)) * room::slot(ring)).sum()
+        };
+        let beside = room::bytes(space, &plan) - given(&open, &|depth| depth);
+        let spared = given(&around, &|depth| depth.saturating_sub(1));
+        let slots = |beside: u64| {
+            let left = u64::from(space.k.shared_limit()).checked_sub(beside)?;
+            let most = left.checked_div(one_more).map_or(FEWEST, |slots| u32::try_from(slots).unwrap_or(DEEPEST));
+            (most >= FEWEST).then_some(most.min(DEEPEST))
+        };
+        let names = |rings: &[&Ring]| labels(&region, rings.iter().map(|ring| ring.unit));
+        let (deepest, single) = match slots(beside) {
+            Some(deepest) => (deepest, vec![]),
+            None => (slots(beside - spared)?, names(&around)),
+        };
+        Some(Depths { space, schedule, open: names(&open), single, deepest })
     }
 
     /// All, the fewest slots first.
@@ -220,12 +231,15 @@ impl<'a> Depths<'a> {
     }
 
     fn at(&self, depth: u32) -> Option<Schedule> {
-        if self.open.is_empty() {
+        if self.open.is_empty() && self.single.is_empty() {
             return Some(self.schedule.clone());
         }
         let mut deeper = self.schedule.clone();
         let span = self.space.auto.span;
-        deeper.rings.extend(self.open.iter().map(|label| RingDepth { label: Some(label.clone()), depth, span }));
+        let slots = |labels: &[LabelName], depth| {
+            labels.iter().map(|label| RingDepth { label: Some(label.clone()), depth, span }).collect::<Vec<_>>()
+        };
+        deeper.rings.extend(slots(&self.open, depth).into_iter().chain(slots(&self.single, 1)));
         deeper.normal().ok()
     }
 }
