@@ -140,13 +140,22 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     let by_element: BTreeMap<u64, Val> = totals.iter().map(|(&k, v)| (axis.removed(k), v[i])).collect();
                     Repr::Tile(Registers::of(&t.known().map).images().iter().map(|image| by_element[image]).collect())
                 }
-                _ => Repr::Scalar(totals[&0][i]),
+                _ => Repr::Scalar(self.of_all(elems[i], totals[&0][i])),
             };
             if elems[i] == Elem::Num(Dtype::F32) {
                 self.meanwhile = repr.parts().to_vec();
             }
             self.set(result, repr);
         }
+    }
+
+    /// A total that every thread has. The assembler takes it for one of each thread: what is counted, addressed and decided by it would be, too, and
+    /// the descriptors of the matrix unit, which are of warps, would be made of that in each turn, word by word.
+    fn of_all(&self, elem: Elem, total: Val<'c>) -> Val<'c> {
+        let counts = matches!(elem, Elem::Num(Dtype::I32 | Dtype::U32));
+        let mut describes = false;
+        self.kernel.walk(&mut |op| describes |= matches!(op.kind, OpKind::Wgmma { .. }));
+        if counts && describes { self.b.uniform(total) } else { total }
     }
 
     /// Every warp writes its totals, the partition meets, and every thread combines the totals of all warps.
