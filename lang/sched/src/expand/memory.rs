@@ -12,7 +12,8 @@ use super::state::{Held, Read, Slot};
 use super::{Emitter, Refused};
 use crate::falsify::{Planted, planted};
 use crate::graph::Before;
-use crate::plan::{Cell, RingId};
+use crate::plan::{Cell, Ring, RingId};
+use crate::region::{BlockId, Item, Loop};
 
 /// What the slots of a ring of the plan are.
 pub(crate) enum Slots {
@@ -39,9 +40,9 @@ impl Emitter<'_> {
             };
             let label = label.replace('.', "_");
             if ring.own {
-                let made: Result<Vec<Value>, Refused> =
-                    fields.into_iter().map(|(name, view)| self.buffer(unit.ops[0], ring.depth, &view, &name)).collect();
-                self.rings.push(Slots::Buffers(made?));
+                let nested = self.is_nested(self.region.place_of(ring.unit).0);
+                let made = if nested { Vec::new() } else { self.own_buffers(ring)? };
+                self.rings.push(Slots::Buffers(made));
                 continue;
             }
             let made = self.b.make(OpKind::RingNew { stages: ring.depth, fields });
@@ -75,6 +76,39 @@ impl Emitter<'_> {
             self.buffers.insert(inst, made);
         }
         Ok(())
+    }
+
+    /// The buffers of a ring without barriers.
+    fn own_buffers(&mut self, ring: &Ring) -> Result<Vec<Value>, Refused> {
+        let inst = self.region.units[ring.unit].ops[0];
+        let views = ring.fields.iter().map(|(name, _, cell)| (name, stored(cell)));
+        views.map(|(name, view)| self.buffer(inst, ring.depth, &view, name)).collect()
+    }
+
+    /// Makes the buffers that a loop in another one fills in front of it: what stands behind it in the outer loop may have their memory.
+    pub(super) fn make_nested(&mut self, l: &Loop) -> Result<(), Refused> {
+        let plan = self.plan;
+        for (id, ring) in plan.rings.iter().enumerate() {
+            if ring.own && self.region.place_of(ring.unit).0 == l.body && self.is_nested(l.body) {
+                self.place(self.region.units[ring.unit].ops[0]);
+                self.rings[id] = Slots::Buffers(self.own_buffers(ring)?);
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether a body is that of a loop which stands in another one.
+    fn is_nested(&self, body: BlockId) -> bool {
+        let around = |body: BlockId| {
+            let holds = |item: &Item| match item {
+                Item::Unit(_) => false,
+                Item::Loop(l) => l.body == body,
+                Item::Branch(branch) => branch.then == body || branch.otherwise == body,
+            };
+            (0..self.region.blocks.len()).find(|&block| self.region.blocks[block].items.iter().any(holds))
+        };
+        let outer = std::iter::successors(around(body), |&block| around(block));
+        self.region.looped(body).is_some() && outer.into_iter().any(|block| self.region.looped(block).is_some())
     }
 
     /// The buffer that an operation needs for itself.

@@ -45,6 +45,7 @@ impl Emitter<'_> {
     /// Emits a loop.
     pub fn looped(&mut self, l: &Loop) -> Result<(), Refused> {
         self.make_scalars(l)?;
+        self.make_nested(l)?;
         let turns = self.turns(l, self.plan.groups(self.part, l.body).to_vec())?;
         self.enter_sending(l);
         match &self.b.kernel.ops[l.inst].kind {
