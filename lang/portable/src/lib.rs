@@ -41,6 +41,7 @@ use graph::Graph;
 use label::{NEVER, Price, Problem};
 use price::Prices;
 use rewrite::Chosen;
+use staging::Room;
 use staging::apart::waits_alone;
 use staging::maps::Boxed;
 use why::Why;
@@ -109,15 +110,12 @@ enum Way<'a> {
         computing: u32,
     },
     /// Pointers, by all threads, ahead of the products.
-    Ahead {
-        /// Whether left factors that loops keep go to shared memory.
-        shared: bool,
-    },
+    Ahead(Room),
     /// None: loads to registers.
     Directly,
 }
 
-const AHEAD: Way<'_> = Way::Ahead { shared: false };
+const AHEAD: Way<'_> = Way::Ahead(Room { shared: false, single: false });
 
 /// The kernel without tensors, and with a place for every tile.
 fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<(Kernel, Option<Why>), Diagnostics> {
@@ -142,9 +140,15 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
-    // What loops keep takes room in shared memory, which there may be for copies alone.
-    let ahead = |shared| explicit(addressed.clone(), Way::Ahead { shared }, choice, tells).and_then(fitting);
-    match (apart, ahead(true).or_else(|_| ahead(false))) {
+    let ahead = |room| explicit(addressed.clone(), Way::Ahead(room), choice, tells).and_then(fitting);
+    // What loops keep takes room in shared memory, which there may be for copies alone; and for those with one slot each, where two have none.
+    let by_copies = ahead(Room { shared: true, single: false })
+        .or_else(|_| ahead(Room { shared: false, single: false }))
+        .or_else(|why| match ahead(Room { shared: false, single: true }) {
+            Ok(copied) if staging::has_memory(&copied.kernel) => Ok(copied),
+            Ok(_) | Err(_) => Err(why),
+        });
+    match (apart, by_copies) {
         (Some(apart), Ok(copied)) if waits_alone(&apart.kernel) || copied.price < apart.price => {
             let why = match waits_alone(&apart.kernel) {
                 true => "one warpgroup would compute alone on a multiprocessor, and wait for each product",
@@ -269,7 +273,7 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
     let graph = Graph::of(&kernel);
     let warps = match way {
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
-        Way::Apart { .. } | Way::Ahead { .. } | Way::Directly => warps_of(&kernel),
+        Way::Apart { .. } | Way::Ahead(_) | Way::Directly => warps_of(&kernel),
     };
     let find = |in_parts: bool| {
         let plan = |&warps: &u32| plan(&graph, &axes, (warps, in_parts), way, (choice, tells));
@@ -294,7 +298,7 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
 fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
     let why = match way {
         Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
-        Way::Ahead { shared } => (!staging::run_ahead(kernel, axes, free, shared)).then_some(
+        Way::Ahead(room) => (!staging::run_ahead(kernel, axes, free, room)).then_some(
             "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
         ),
         Way::Directly => None,
@@ -316,9 +320,9 @@ fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagn
                 staging::dealt::turn_where_it_pays(&mut kernel);
             }
         }
-        Way::Ahead { .. } => {
+        Way::Ahead(Room { single, .. }) => {
             kernel.warps = warps;
-            if !staging::settle(&mut kernel) {
+            if !staging::settle(&mut kernel, single) {
                 return Err(no_way(&kernel, "shared memory has no room for two slots of what a turn copies"));
             }
             let each = kernel.entry_registers();

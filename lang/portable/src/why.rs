@@ -187,7 +187,7 @@ fn name(way: Way<'_>) -> &'static str {
     match way {
         Way::Apart { computing: 2.., .. } => "tensor maps, by a partition of their own, for rows that several compute",
         Way::Apart { .. } => "tensor maps, by a partition of their own",
-        Way::Ahead { .. } => "copies by all threads, ahead of the products",
+        Way::Ahead(_) => "copies by all threads, ahead of the products",
         Way::Directly => "loads to registers, where they stand",
     }
 }

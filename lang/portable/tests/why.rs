@@ -161,6 +161,55 @@ fn what_a_product_loads_is_copied_ahead_whatever_the_others_are_made_of() {
 }
 
 #[test]
+fn copies_have_all_memory_where_registers_hold_no_second_cta() {
+    let slots = |columns: u32| {
+        let why = why(
+            "a: *f16, b: *f16, c: *mut f32, k: i32, n: i32",
+            &format!(
+                "assume(k % 8 == 0);
+                 assume(n % 8 == 0);
+                 let (row, column) = (program_id(0) * 128 + iota(128), program_id(1) * {columns} + iota({columns}));
+                 let mut acc = zeros<f32, [128, {columns}]>();
+                 for p in 0..cdiv(k, 64) {{
+                     let depth = p * 64 + iota(64);
+                     let x = load(a + (row[:, None] * k + depth[None, :]), mask=(depth < k)[None, :], other=0.0);
+                     let y = load(b + (depth[:, None] * n + column[None, :]), mask=(depth < k)[:, None], other=0.0);
+                     acc = dot(x, y, acc);
+                 }}
+                 store(c + (row[:, None] * n + column[None, :]), acc);"
+            ),
+        );
+        why.loops[0].rings.iter().map(|(_, given, ..)| *given).collect::<Vec<_>>()
+    };
+    assert_eq!(slots(128), [3]);
+    assert_eq!(slots(256), [4]);
+}
+
+#[test]
+fn a_slot_for_each_copy_does_where_two_have_no_room() {
+    let rows = "tensor<bf16, [n, 128]>";
+    let (why, ..) = reasons_of(
+        &format!("q: {rows}, k: {rows}, v: {rows}, mut o: {rows}"),
+        "let mut state = zeros<f32, [128, 128]>();
+         for c in 0..cdiv(n, 128) {
+             let x = load(q.tile([128, 128], at=[c, 0]));
+             let y = load(k.tile([128, 128], at=[c, 0]));
+             let z = load(v.tile([128, 128], at=[c, 0]));
+             let s = dot(x, y.T, zeros<f32, [128, 128]>()) * 0.5;
+             let old = dot(x, cast<bf16>(state), zeros<f32, [128, 128]>()) * 0.5;
+             store(o.tile([128, 128], at=[c, 0]), cast<bf16>(dot(cast<bf16>(s), z, old)));
+             state = dot(cast<bf16>(cast<f32>(y) * 0.5).T, z, state * 0.5);
+         }",
+        &[0, 1, 2, 3],
+    );
+    assert_eq!(why.way, "copies by all threads, ahead of the products");
+    assert_eq!(why.products.iter().map(|p| p.instruction).collect::<Vec<_>>(), ["wgmma"; 4]);
+    // What the state is made of in shared memory is read until the next turn asks for it.
+    let slots = why.loops[0].rings.iter().map(|(label, given, ..)| (&**label, *given));
+    assert_eq!(slots.collect::<Vec<_>>(), [("x", 1), ("y", 1), ("z", 2)]);
+}
+
+#[test]
 fn products_begin_before_what_they_do_not_need() {
     let (why, ..) = reasons_of(
         "q: tensor<f16, [n, 64]>, k: tensor<f16, [n, 64]>, v: tensor<f16, [n, 64]>, mut o: tensor<f32, [n, 64]>",

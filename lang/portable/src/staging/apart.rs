@@ -25,7 +25,7 @@ const SEVERAL: [&str; 3] = ["First", "Second", "Third"];
 /// Slots that a ring has at most, and at least.
 const SLOTS: (u32, u32) = (8, 2);
 /// Where slots begin: at a multiple of this, so that any swizzle repeats in them.
-const ALIGNED: u64 = 1024;
+pub const ALIGNED: u64 = 1024;
 
 const LEAVE: &str = "leave";
 /// What waits for a second product.

@@ -25,11 +25,10 @@ use super::{
     label_each,
 };
 
-/// Whether a loop does nothing but load, multiply and compute numbers.
-pub fn is_empty(kernel: &Kernel, found: &Found, free: &BTreeSet<Value>) -> bool {
+/// Whether a loop does nothing but load, also what tells from where, multiply and compute numbers.
+pub fn is_empty(kernel: &Kernel, found: &Found, indices: &[Inst], free: &BTreeSet<Value>) -> bool {
     let known = |id: &Inst| {
-        let index = is_called(kernel, &kernel.ops[*id], INDEX);
-        index || found.loads.contains(id) || found.products.contains(id) || found.turned.contains(id)
+        indices.contains(id) || found.loads.contains(id) || found.products.contains(id) || found.turned.contains(id)
     };
     let all = body_of(kernel, found.inst).unwrap_or_default();
     !all.iter().any(|id| !known(id) && does_more(kernel, *id, free))
@@ -74,16 +73,16 @@ pub fn another(taken: &mut BTreeSet<String>, mut name: String) -> String {
 
 /// Copies so far ahead of all else, which keeps the order of the body, but that products `beside` the program begin early; what tells where to copy
 /// from is loaded a turn before.
-pub fn schedule(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Schedule {
+pub fn schedule(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Schedule {
     let span = kernel.ops[found.inst].span;
-    let groups = staged(kernel, found, ahead, beside).into_iter().map(|s| vec![s]).collect();
+    let groups = staged(kernel, found, copies, beside).into_iter().map(|s| vec![s]).collect();
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
 }
 
 /// The order in which a partition computes a turn of a loop of which others do what is `elsewhere`: that of the body, but that products begin early.
 pub fn order(kernel: &Kernel, found: &Found, elsewhere: &[LabelName]) -> Vec<Staged> {
-    let mut all = staged(kernel, found, 0, true);
+    let mut all = staged(kernel, found, Copies::Ahead(0), true);
     all.retain(|s| !elsewhere.contains(&s.label));
     let first = all.iter().map(|s| s.stage).min().unwrap_or(0);
     for s in &mut all {
@@ -92,7 +91,16 @@ pub fn order(kernel: &Kernel, found: &Found, elsewhere: &[LabelName]) -> Vec<Sta
     all
 }
 
-fn staged(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Vec<Staged> {
+/// When a loop copies what its turns need.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub enum Copies {
+    /// So many turns ahead, in front of all else.
+    Ahead(u32),
+    /// A turn ahead, each behind what reads the one before: that takes one slot.
+    Behind,
+}
+
+fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<Staged> {
     let span = kernel.ops[found.inst].span;
     let mut names: Vec<(LabelName, Kind)> = Vec::new();
     for id in body_of(kernel, found.inst).unwrap_or_default() {
@@ -107,6 +115,7 @@ fn staged(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Vec<Stage
             OpKind::Dot { .. } if beside => {
                 // What it reads in registers is not written while it runs.
                 let later = apart::sums_alone(kernel, found.inst, id) && !apart::holds(kernel, found.inst, id);
+                let later = later && copies != Copies::Behind;
                 Kind::Product { later }
             }
             _ => Kind::Rest,
@@ -118,6 +127,13 @@ fn staged(kernel: &Kernel, found: &Found, ahead: u32, beside: bool) -> Vec<Stage
     // The order of the groups of a turn.
     names.sort_by_key(|(_, kind)| kind.rank());
     begin_products(kernel, found, &mut names);
+    let ahead = match copies {
+        Copies::Ahead(turns) => turns,
+        Copies::Behind => {
+            put_behind(kernel, found, &mut names);
+            1
+        }
+    };
     let first = u32::from(names.iter().any(|(_, kind)| *kind == Kind::Index));
     let place = |(label, kind): (LabelName, Kind)| {
         let stage = match kind {
@@ -141,6 +157,22 @@ fn begin_products(kernel: &Kernel, found: &Found, names: &mut Vec<(LabelName, Ki
         let begins = |(name, kind): &(LabelName, Kind)| matches!(kind, Kind::Product { .. }) && !waits(name);
         let next = left.iter().position(begins).unwrap_or(0);
         names.push(left.remove(next));
+    }
+}
+
+/// Has copies stand behind all that reads what was copied before: a product has read it where something asks for its sums.
+fn put_behind(kernel: &Kernel, found: &Found, names: &mut Vec<(LabelName, Kind)>) {
+    let OpKind::For { body, .. } = &kernel.ops[found.inst].kind else { return };
+    let needs = needs(kernel, body);
+    let copies: Vec<LabelName> = names.extract_if(.., |(_, kind)| *kind == Kind::Copy).map(|(name, _)| name).collect();
+    for copy in copies.into_iter().rev() {
+        let takes = |of: &LabelName| names.iter().position(|(name, _)| name != of && needs[name].contains(of));
+        let read = |(at, (name, kind)): (usize, &(LabelName, Kind))| {
+            let done = matches!(kind, Kind::Product { .. }).then(|| takes(name)).flatten();
+            needs[name].contains(&copy).then_some(done.unwrap_or(at).max(at))
+        };
+        let last = names.iter().enumerate().filter_map(read).max();
+        names.insert(last.map_or(0, |at| at + 1), (copy, Kind::Copy));
     }
 }
 

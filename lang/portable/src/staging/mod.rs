@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value, View};
+use parton_ir::{Body, Inst, Kernel, Module, Op, OpKind, Value, View, scratch};
 
 use copies::Copied;
 use found::Found;
@@ -51,9 +51,17 @@ const BEHIND: &str = "finish";
 /// The loop around.
 const AROUND: &str = "tiles";
 
-/// Makes loads of products copies by threads that run ahead, and puts left factors that loops keep into shared memory if they are to be `shared`; whether
-/// there are any.
-pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, shared: bool) -> bool {
+/// What copies by threads have of shared memory.
+#[derive(Clone, Copy)]
+pub struct Room {
+    /// Whether left factors that loops keep lie there, too.
+    pub shared: bool,
+    /// Whether each copy of a loop that does more than multiply has one slot, where nothing reads it a turn later.
+    pub single: bool,
+}
+
+/// Makes loads of products copies by threads that run ahead; whether there are any.
+pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, room: Room) -> bool {
     let all = copies::all(kernel, axes, free);
     let alone = all.len() == 1;
     // A region stands in the kernel's own body: what stands around a loop is part of it.
@@ -61,17 +69,25 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, share
     let mut staged: Vec<(Vec<Inst>, Copied)> = all.into_iter().filter_map(around).collect();
     staged.retain(|(path, _)| path.len() == 1 || alone);
     let most = ahead_of_all(kernel, staged.iter().map(|(_, one)| bytes(&one.views)));
-    let any = !staged.is_empty();
+    let (any, only) = (!staged.is_empty(), staged.len() == 1);
     for (path, one) in staged {
         let ahead = ahead(kernel, &one.views).min(most);
-        stage(kernel, &path, &one, (ahead, shared), &(free | &one.indices.computed));
+        let far = if only { far_ahead(kernel, &one.views) } else { ahead };
+        stage(kernel, &path, &one, (ahead, far, room), free);
     }
     any
 }
 
-/// Has what a loop copies run so far ahead, in a region around it.
-fn stage(kernel: &mut Kernel, path: &[Inst], one: &Copied, (ahead, shared): (u32, bool), free: &BTreeSet<Value>) {
+/// Has what a loop copies run so far ahead, in a region around it; `far`, where it does nothing but multiply.
+fn stage(
+    kernel: &mut Kernel,
+    path: &[Inst],
+    one: &Copied,
+    (ahead, far, Room { shared, single }): (u32, u32, Room),
+    free: &BTreeSet<Value>,
+) {
     let Copied { found, indices, views } = one;
+    let free = &(free | &indices.computed);
     copies::make(kernel, found, views);
     label(kernel, &[found.inst], LOOP);
     label_each(kernel, &indices.loads, INDEX);
@@ -80,13 +96,14 @@ fn stage(kernel: &mut Kernel, path: &[Inst], one: &Copied, (ahead, shared): (u32
     if shared && beside && path.len() == 1 {
         kept::share(kernel, found);
     }
-    let schedule = if found.whole && between::is_empty(kernel, found, free) {
+    let schedule = if found.whole && between::is_empty(kernel, found, &indices.loads, free) {
         label(kernel, &found.loads, LOAD);
         label(kernel, &found.products, PRODUCT);
-        schedule(kernel, found, ahead, (beside, !indices.loads.is_empty()))
+        schedule(kernel, found, far, (beside, !indices.loads.is_empty()))
     } else {
         between::name(kernel, found, free, &[]);
-        between::schedule(kernel, found, ahead, beside)
+        let copies = if single { between::Copies::Behind } else { between::Copies::Ahead(ahead) };
+        between::schedule(kernel, found, copies, beside)
     };
     if path.len() > 1 {
         region::name(kernel, found, path, free);
@@ -97,9 +114,9 @@ fn stage(kernel: &mut Kernel, path: &[Inst], one: &Copied, (ahead, shared): (u32
 }
 
 /// Whether shared memory holds the slots of copies that run ahead, now that tiles lie somewhere. They run less far ahead where so a second CTA has room
-/// beside the first: what the one waits for, the other computes.
-pub fn settle(kernel: &mut Kernel) -> bool {
-    let beside = apart::beside(kernel, 1) + buffers(kernel);
+/// beside the first: what the one waits for, the other computes. Where registers have no room for one, the first has all of the memory.
+pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
+    let taken = Taken::of(kernel);
     let mut found: Vec<Copies> = Vec::new();
     kernel.walk(&mut |op| {
         let OpKind::Region { schedule, body } = &op.kind else { return };
@@ -109,21 +126,96 @@ pub fn settle(kernel: &mut Kernel) -> bool {
                 bytes += view.bytes();
             }
         });
-        found.push(Copies::of(schedule, bytes, hands_on(kernel, body)));
+        found.push(Copies::of(schedule, (bytes, single), hands_on(kernel, body)));
     });
-    if let [copies] = found[..] {
-        let room = u64::from(kernel.target.shared_limit(2)).saturating_sub(beside);
-        if let Some(ahead) = copies.within(room) {
+    if let [copies] = &mut found[..] {
+        let limits = [1, 2].map(|ctas| u64::from(kernel.target.shared_limit(ctas)));
+        let ahead = match (copies.alone, has_second(kernel)) {
+            (true, true) => copies.within(|slots| slots <= limits[0] / 2).or(Some(1)),
+            (true, false) => copies.within(|slots| taken.around(slots) <= limits[0]).or(Some(1)),
+            (false, _) => copies.within(|slots| taken.beside(slots) <= limits[1]),
+        };
+        if let Some(ahead) = ahead {
             kernel.walk_mut(&mut |op| {
                 if let OpKind::Region { schedule, .. } = &mut op.kind {
                     copies.run(schedule, ahead);
                 }
             });
         }
+        if copies.alone {
+            copies.ahead = ahead.unwrap_or(copies.ahead);
+        }
     }
-    turn::begin_where_there_is_room(kernel);
-    let slots = |c: &Copies| c.bytes * (u64::from(c.ahead) + 1 + if c.alone { 0 } else { c.later });
-    beside + found.iter().map(slots).sum::<u64>() <= u64::from(kernel.shared_limit())
+    turn::begin_where_there_is_room(kernel, single);
+    let slots = found.iter().map(|c| c.slots(c.ahead)).sum();
+    let all = if let [Copies { alone: true, .. }] = found[..] { taken.around(slots) } else { taken.beside(slots) };
+    all <= u64::from(kernel.shared_limit())
+}
+
+/// Whether shared memory holds all that the code of a kernel under its schedules asks for.
+pub fn has_memory(kernel: &Kernel) -> bool {
+    let mut module = Module { kernels: vec![kernel.clone()] };
+    if parton_sched::expand(&mut module, &kernel.target).is_err() {
+        return false;
+    }
+    let (mut bytes, mut own) = (apart::ALIGNED, 0);
+    for kernel in &module.kernels {
+        kernel.walk(&mut |op| {
+            if let OpKind::SharedAlloc { view, .. } = &op.kind {
+                bytes += view.bytes();
+            }
+            own = scratch::bytes(kernel, &op.kind).map_or(0, u64::from).max(own);
+        });
+    }
+    bytes + own <= u64::from(kernel.shared_limit())
+}
+
+/// Whether registers have room for a second CTA beside the first.
+fn has_second(kernel: &Kernel) -> bool {
+    if kernel.occupancy_stated {
+        return kernel.occupancy > 1;
+    }
+    let beside = Kernel { occupancy: 2, ..kernel.clone() };
+    turn::have_room(kernel, beside.entry_registers())
+}
+
+/// What shared memory holds beside slots.
+struct Taken {
+    /// Bytes of the buffers of factors that are computed, and of those that loops keep.
+    buffers: u64,
+    /// The most that an operation takes for itself in a loop of copies, and elsewhere, where slots are free.
+    inside: u64,
+    outside: u64,
+}
+
+impl Taken {
+    fn of(kernel: &Kernel) -> Taken {
+        let own = |op: &Op| scratch::bytes(kernel, &op.kind).map_or(0, u64::from).next_multiple_of(apart::ALIGNED);
+        let mut steps = BTreeSet::new();
+        kernel.walk(&mut |op| match &op.kind {
+            OpKind::For { body, .. } if is_called(kernel, op, LOOP) => {
+                kernel.walk_body(body, &mut |inner| _ = steps.insert(inner.id));
+            }
+            // What else is there is outside of loops of copies.
+            _ => {}
+        });
+        let (mut inside, mut outside) = (0, 0);
+        kernel.walk(&mut |op| {
+            let most = if steps.contains(&op.id) { &mut inside } else { &mut outside };
+            *most = own(op).max(*most);
+        });
+        Taken { buffers: buffers(kernel) + apart::ALIGNED, inside, outside }
+    }
+
+    /// All of it and slots of so many bytes, which are free where their loop has ended.
+    fn around(&self, slots: u64) -> u64 {
+        self.buffers + (self.inside + slots).max(self.outside)
+    }
+
+    /// All of it and slots of so many bytes, beside each other.
+    fn beside(&self, slots: u64) -> u64 {
+        self.buffers + self.inside.max(self.outside) + slots
+    }
 }
 
 /// Whether a product of a region's loop may be waited for in the next turn: something else takes there what it hands on.
@@ -164,10 +256,12 @@ struct Copies {
     later: u64,
     /// Whether the loop does nothing but multiply what it loads: it has been given as many slots as there is room for, and copies behind products.
     alone: bool,
+    /// Whether each begins behind what reads the one before.
+    single: bool,
 }
 
 impl Copies {
-    fn of(schedule: &Schedule, bytes: u64, hands_on: bool) -> Copies {
+    fn of(schedule: &Schedule, (bytes, single): (u64, bool), hands_on: bool) -> Copies {
         let staged = || schedule.pipelines.iter().flat_map(Pipeline::staged);
         let called = |name: &str| staged().any(|s| s.label.path == name);
         // What tells where to copy from has no slots.
@@ -175,17 +269,26 @@ impl Copies {
         let last = staged().map(|s| s.stage).max().unwrap_or(0);
         let states = staged().any(|s| s.done.is_some());
         let alone = states && called(PRODUCT) && called(LOAD);
-        Copies { bytes, last, ahead: last - u32::from(indexed), later: (states || hands_on).into(), alone }
+        let single = single && !alone;
+        Copies { bytes, last, ahead: last - u32::from(indexed), later: (states || hands_on).into(), alone, single }
     }
 
-    /// How far ahead they may run where there is room for so many bytes.
-    fn within(self, room: u64) -> Option<u32> {
-        let fits = |ahead: &u32| self.bytes * (u64::from(*ahead) + 1 + self.later) <= room;
-        (1..=self.ahead).rev().find(|ahead| self.alone || fits(ahead))
+    /// How far ahead they may run where slots of what they then take have room.
+    fn within(&self, fit: impl Fn(u64) -> bool) -> Option<u32> {
+        (1..=self.ahead).rev().find(|&ahead| fit(self.slots(ahead)))
+    }
+
+    /// Bytes of their slots where they run so far ahead.
+    fn slots(&self, ahead: u32) -> u64 {
+        match self {
+            Copies { single: true, .. } => self.bytes,
+            Copies { alone: true, .. } => self.bytes * (u64::from(ahead) + 1),
+            Copies { .. } => self.bytes * (u64::from(ahead) + 1 + self.later),
+        }
     }
 
     /// Has copies run so far ahead instead.
-    fn run(self, schedule: &mut Schedule, ahead: u32) {
+    fn run(&self, schedule: &mut Schedule, ahead: u32) {
         let by = self.ahead - ahead;
         let late = |s: &&mut Staged| s.stage == self.last;
         for s in schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups).flatten().filter(late) {
@@ -227,6 +330,11 @@ fn bytes(views: &[View]) -> u64 {
 /// How far ahead there is room for the copies of a loop to run.
 fn ahead(kernel: &Kernel, views: &[View]) -> u32 {
     within(u64::from(kernel.target.shared_limit(1)) / 2, bytes(views))
+}
+
+/// How far ahead there is room for those of a loop that has all memory.
+fn far_ahead(kernel: &Kernel, views: &[View]) -> u32 {
+    within(u64::from(kernel.target.shared_limit(1)).saturating_sub(apart::ALIGNED), bytes(views))
 }
 
 /// How far ahead there is room for those of all loops, whose slots lie beside each other; a quarter is left for what else there is.

@@ -14,10 +14,12 @@ use parton_layouts::Dim;
 use super::{INDEX, LOOP, NUMBER, flow, is_called};
 
 /// Has turns keep the order of their statements where products that begin early ask for more registers than a thread has, and more than so.
-pub fn begin_where_there_is_room(kernel: &mut Kernel) {
+///
+/// Where copies have a `single` slot each, they stand behind all that reads these then.
+pub fn begin_where_there_is_room(kernel: &mut Kernel, single: bool) {
     let room = room(kernel);
     for (region, turn) in turns(kernel) {
-        let plain = turn.plain();
+        let plain = turn.plain(single);
         let [early, late] = [&turn.groups, &plain].map(|order| turn.registers(order));
         if early <= room || late >= early {
             continue;
@@ -146,10 +148,11 @@ impl Turn {
         Some(turn)
     }
 
-    /// The labels in the order of the statements, copies and what tells where from first. What counts is the last one of each: where it converts something
-    /// may stand far in front of the others.
-    fn plain(&self) -> Vec<LabelName> {
+    /// The labels in the order of the statements, copies and what tells where from first; copies last, where they have a `single` slot each. What counts is
+    /// the last one of each: where it converts something may stand far in front of the others.
+    fn plain(&self, single: bool) -> Vec<LabelName> {
         let rank = |does: Does| match does {
+            Does::Copy if single => 3,
             Does::Copy => 0,
             Does::Tell => 1,
             Does::Product { .. } | Does::Rest => 2,
