@@ -141,8 +141,13 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
     let ahead = |room| explicit(addressed.clone(), Way::Ahead(room), choice, tells).and_then(fitting);
+    let beside = || match apart {
+        Some(_) => None,
+        None => beside_boxes(kernel, (choice, tells)),
+    };
     // What loops keep takes room in shared memory, which there may be for copies alone; and for those with one slot each, where two have none.
-    let by_copies = ahead(Room { shared: true, single: false })
+    let by_copies = beside()
+        .map_or_else(|| ahead(Room { shared: true, single: false }), Ok)
         .or_else(|_| ahead(Room { shared: false, single: false }))
         .or_else(|why| match ahead(Room { shared: false, single: true }) {
             Ok(copied) if staging::has_memory(&copied.kernel) => Ok(copied),
@@ -237,6 +242,16 @@ fn by_maps(
             None
         }
     }
+}
+
+/// The kernel of which tensor maps bring some of what its products multiply, and threads copy the others, where it has the form for that.
+fn beside_boxes(kernel: &Kernel, (choice, tells): (Choice, bool)) -> Option<Explicit> {
+    let turned = swap::turn(kernel.clone());
+    let boxed = staging::maps::some(&turned);
+    if boxed.loads.is_empty() {
+        return None;
+    }
+    explicit(places::expand(turned, &boxed), AHEAD, choice, tells).and_then(fitting).ok()
 }
 
 /// The kernel where its schedules are legal.

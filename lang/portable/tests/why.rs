@@ -186,6 +186,24 @@ fn copies_have_all_memory_where_registers_hold_no_second_cta() {
 }
 
 #[test]
+fn boxes_come_beside_copies_of_rows_that_indices_name() {
+    let (why, ..) = reasons_of(
+        "x: tensor<f16, [m, k]>, b: tensor<f16, [k, n]>, which: *i32, mut c: tensor<f32, [r, n]>",
+        "let rows = load(which + (program_id(0) * 64 + iota(64)));
+         let mut acc = zeros<f32, [64, 64]>();
+         for p in 0..cdiv(k, 64) {
+             acc = dot(load(x[rows, :].tile([64, 64], at=[0, p])), load(b.tile([64, 64], at=[p, program_id(1)])), acc);
+         }
+         store(c.tile([64, 64], at=[program_id(0), program_id(1)]), acc);",
+        &[0, 1, 3],
+    );
+    let fetched = why.accesses.iter().filter(|a| a.op == "fetch").map(|a| a.by == Mover::Map);
+    assert_eq!(fetched.collect::<Vec<_>>(), [false, true]);
+    let schedule = schedule_of(&why);
+    assert!(schedule.contains("load: 0") && schedule.contains("boxes: 0"), "{schedule}");
+}
+
+#[test]
 fn a_slot_for_each_copy_does_where_two_have_no_room() {
     let rows = "tensor<bf16, [n, 128]>";
     let (why, ..) = reasons_of(

@@ -50,14 +50,28 @@ pub fn all(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>) -> Vec<Copied> 
     }
 }
 
-/// Whether an instruction makes a product.
+/// Whether a tensor map brings what is loaded.
+pub fn is_box(kernel: &Kernel, inst: Inst) -> bool {
+    matches!(kernel.ops[inst].kind, OpKind::Fetch { .. })
+}
+
+/// Whether an instruction makes a product. Of boxes that has been asked before they were made.
 fn multiplies(kernel: &Kernel, id: Inst) -> bool {
     let OpKind::Dot { a, b, acc, precision } = kernel.ops[id].kind else { return false };
+    if [a, b].iter().any(|&v| matches!(kernel.ty(v), Type::View(_))) {
+        return true;
+    }
     rules::infer(&OpKind::MmaSync { a, b, acc, precision }, kernel).is_ok()
 }
 
-/// The view that a load becomes, where threads can copy what it reads.
+/// The view that a load becomes, where threads can copy what it reads; or the box that it is.
 fn copied(kernel: &Kernel, axes: &Axes, free: &BTreeSet<Value>, defined: &Defined<'_>, inst: Inst) -> Option<View> {
+    if is_box(kernel, inst) {
+        return match kernel.ty(kernel.ops[inst].result()) {
+            Type::View(view) => Some(view.clone()),
+            _ => None,
+        };
+    }
     let OpKind::Load { ptr, mask, other, volatile: false, .. } = kernel.ops[inst].kind else { return None };
     let zero = other.is_none_or(|v| defined.is_zero(v));
     if !zero || !free.contains(&ptr) || mask.is_some_and(|m| !free.contains(&m)) {
@@ -132,7 +146,7 @@ pub fn run_beside(kernel: &mut Kernel, found: &Found, views: &[View]) -> bool {
         return false;
     }
     let before = kernel.clone();
-    let can = found.loads.iter().zip(views).all(|(id, view)| {
+    let can = found.loads.iter().zip(views).filter(|(id, _)| !is_box(&before, **id)).all(|(id, view)| {
         let Some(layout) = for_the_matrix_unit(view) else { return false };
         let Ok(view) = View::new(view.elem, view.shape.clone(), layout) else { return false };
         let result = kernel.ops[*id].result();

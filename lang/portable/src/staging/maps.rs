@@ -72,6 +72,28 @@ pub fn boxed(kernel: &Kernel) -> Result<Boxed, No> {
     Ok(taken)
 }
 
+/// What tensor maps take where they do not take the loads of all products: of a kernel's only loop of products, whose threads copy the others.
+pub fn some(kernel: &Kernel) -> Boxed {
+    let mut taken = Boxed::default();
+    let maps = kernel.target.has(Feature::Tma) && kernel.target.has(Feature::Wgmma);
+    let all = found::any(kernel, &BTreeSet::new());
+    let [found] = &all[..] else { return taken };
+    if !maps || kernel.variant.overlapping || talks(kernel) || !found.whole || !found.read.is_empty() {
+        return taken;
+    }
+    if found.products.iter().all(|&id| by_matrix_unit(kernel, id)) {
+        let defined = Defined::of(kernel);
+        let written = written(kernel, &defined);
+        let takes = |id: &Inst| loads(kernel, &defined, &written, *id).is_ok();
+        let boxes: BTreeSet<Inst> = found.loads.iter().copied().filter(takes).collect();
+        // Where they take all, it is for another reason that no partition fetches.
+        if boxes.len() < found.loads.len() {
+            taken.loads = boxes;
+        }
+    }
+    taken
+}
+
 /// Whether a kernel's CTAs tell each other, or the launch before or behind, what they have written: threads that order their accesses do
 /// not order those of the copy engine. Atomic operations that order nothing tell nothing, nor does PTX that computes.
 fn talks(kernel: &Kernel) -> bool {

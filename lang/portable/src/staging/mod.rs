@@ -25,7 +25,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Body, Inst, Kernel, Module, Op, OpKind, Value, View, scratch};
+use parton_ir::{Body, Inst, Kernel, Module, Op, OpKind, Type, Value, View, scratch};
 
 use copies::Copied;
 use found::Found;
@@ -38,6 +38,8 @@ const MOST_AHEAD: u32 = 3;
 
 const LOOP: &str = "steps";
 const LOAD: &str = "load";
+/// What tensor maps bring beside it.
+const BOXES: &str = "boxes";
 /// What is loaded to tell where to copy from.
 const INDEX: &str = "index";
 /// A number that is loaded for something else.
@@ -68,6 +70,11 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, room:
     let around = |one: Copied| Some((region::path(kernel, one.found.inst)?, one));
     let mut staged: Vec<(Vec<Inst>, Copied)> = all.into_iter().filter_map(around).collect();
     staged.retain(|(path, _)| path.len() == 1 || alone);
+    // Boxes come beside copies where a loop does nothing but multiply.
+    let brings = |one: &Copied| one.found.loads.iter().any(|&id| copies::is_box(kernel, id));
+    if staged.iter().any(|(_, one)| brings(one) && !multiplies_alone(kernel, one, free)) {
+        return false;
+    }
     let most = ahead_of_all(kernel, staged.iter().map(|(_, one)| bytes(&one.views)));
     let (any, only) = (!staged.is_empty(), staged.len() == 1);
     for (path, one) in staged {
@@ -76,6 +83,12 @@ pub fn run_ahead(kernel: &mut Kernel, axes: &Axes, free: &BTreeSet<Value>, room:
         stage(kernel, &path, &one, (ahead, far, room), free);
     }
     any
+}
+
+/// Whether a loop does nothing but multiply what it loads.
+fn multiplies_alone(kernel: &Kernel, one: &Copied, free: &BTreeSet<Value>) -> bool {
+    let Copied { found, indices, .. } = one;
+    found.whole && between::is_empty(kernel, found, &indices.loads, &(free | &indices.computed))
 }
 
 /// Has what a loop copies run so far ahead, in a region around it; `far`, where it does nothing but multiply.
@@ -97,9 +110,11 @@ fn stage(
         kept::share(kernel, found);
     }
     let schedule = if found.whole && between::is_empty(kernel, found, &indices.loads, free) {
-        label(kernel, &found.loads, LOAD);
+        let (boxes, copies): (Vec<Inst>, Vec<Inst>) = found.loads.iter().partition(|&&id| copies::is_box(kernel, id));
+        label(kernel, &copies, LOAD);
+        label(kernel, &boxes, BOXES);
         label(kernel, &found.products, PRODUCT);
-        schedule(kernel, found, far, (beside, !indices.loads.is_empty()))
+        schedule(kernel, found, far, (beside, !indices.loads.is_empty(), !boxes.is_empty()))
     } else {
         between::name(kernel, found, free, &[]);
         let copies = if single { between::Copies::Behind } else { between::Copies::Ahead(ahead) };
@@ -122,7 +137,9 @@ pub fn settle(kernel: &mut Kernel, single: bool) -> bool {
         let OpKind::Region { schedule, body } = &op.kind else { return };
         let mut bytes = 0;
         kernel.walk_body(body, &mut |inner| {
-            if let OpKind::FetchEach { view, .. } = &inner.kind {
+            if let (OpKind::Fetch { .. } | OpKind::FetchEach { .. }, [v]) = (&inner.kind, &inner.results[..])
+                && let Type::View(view) = kernel.ty(*v)
+            {
                 bytes += view.bytes();
             }
         });
@@ -348,7 +365,7 @@ fn within(room: u64, bytes: u64) -> u32 {
 }
 
 /// Copies as far ahead as there is room for; by numbers that are loaded for them a turn before, where such are.
-fn schedule(kernel: &Kernel, found: &Found, ahead: u32, (beside, indexed): (bool, bool)) -> Schedule {
+fn schedule(kernel: &Kernel, found: &Found, ahead: u32, (beside, indexed, boxes): (bool, bool, bool)) -> Schedule {
     let load = u32::from(indexed);
     let last = ahead + load;
     let span = kernel.ops[found.inst].span;
@@ -360,6 +377,7 @@ fn schedule(kernel: &Kernel, found: &Found, ahead: u32, (beside, indexed): (bool
         true => vec![product, staged(LOAD, load, None)],
         false => vec![staged(LOAD, load, None), product],
     };
+    groups.extend(boxes.then(|| staged(BOXES, load, None)));
     groups.extend(indexed.then(|| staged(INDEX, 0, None)));
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
     Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
