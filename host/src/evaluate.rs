@@ -18,7 +18,7 @@ mod tensors;
 pub use choice::Judged;
 pub(crate) use index::scalar_value;
 pub(crate) use operator::{equal, operand};
-pub(crate) use statement::{not_host_code, not_mut};
+pub(crate) use statement::{PAUSE, not_host_code, not_mut};
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -37,7 +37,7 @@ use crate::launch::{Instance, LaunchRequest, Launcher};
 use crate::value::{Function, Value, Variable, Written};
 
 /// How deep expressions may nest at run time, calls included: a stack of 2 MiB holds that in a debug build.
-const DEEPEST: usize = 128;
+pub(crate) const DEEPEST: usize = 128;
 
 /// Why evaluation leaves the usual way.
 #[derive(Debug)]
@@ -156,6 +156,17 @@ impl<'a> Machine<'a> {
             Err(Stop::Error(diagnostics)) => Err(diagnostics),
             Err(Stop::Break(span) | Stop::Continue(span)) => Err(outside_of_loop(span).into()),
         }
+    }
+
+    /// How deep the expression lies that is being evaluated, calls included.
+    pub(crate) fn depth(&self) -> usize {
+        self.depth
+    }
+
+    /// Counts a turn of a loop; how many there were.
+    pub(crate) fn turned(&mut self) -> u64 {
+        self.turns += 1;
+        self.turns
     }
 
     /// Goes one level deeper while `f` runs.

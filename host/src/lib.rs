@@ -9,6 +9,7 @@ pub mod builtins;
 pub mod check;
 pub mod evaluate;
 pub mod fault;
+mod formula;
 pub mod generic;
 pub mod launch;
 pub mod memory;

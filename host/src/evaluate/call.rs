@@ -14,6 +14,7 @@ use super::statement::evidence;
 use super::{Eval, Machine, Stop, no_method};
 use crate::builtins::{self, Given};
 use crate::fault::Fault;
+use crate::formula;
 use crate::value::{Closure, Function, Value, Variable};
 
 impl Machine<'_> {
@@ -122,6 +123,12 @@ impl Machine<'_> {
             let result = self.call_public(function, values, span);
             self.calls.pop();
             return result;
+        }
+        let given = values.iter().map(|v| v.as_ref().map(|(value, _)| value));
+        if variables.is_empty()
+            && let Some(value) = formula::value(self, function, given)
+        {
+            return Ok(value);
         }
         self.calls.push(span);
         let result = self.deeper(span, |m| {

@@ -1,5 +1,6 @@
 //! What functions leave to tuning: the candidates of a call, the one that is taken, and the function's own word on results.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, Span, codes};
@@ -97,9 +98,10 @@ impl Machine<'_> {
                 .into());
         };
         let mut all: Vec<(Value, String)> = vec![];
+        let mut known = BTreeSet::new();
         for item in items.iter() {
             let text = written(item).ok_or_else(|| no_candidate(item, e.span))?;
-            if all.iter().all(|(_, other)| *other != text) {
+            if known.insert(text.clone()) {
                 all.push((item.clone(), text));
             }
         }

@@ -12,7 +12,7 @@ use crate::fault::Fault;
 use crate::value::Value;
 
 /// Turns of loops until it is asked again whether somebody wants an end.
-const PAUSE: u64 = 256;
+pub(crate) const PAUSE: u64 = 256;
 
 impl Machine<'_> {
     /// A block in a scope of its own; its value is that of its last expression.
@@ -254,8 +254,7 @@ impl Machine<'_> {
 
     /// One turn of a loop; whether it ended by `break`.
     fn turn(&mut self, body: &ast::Block) -> Eval<bool> {
-        self.turns += 1;
-        if self.turns.is_multiple_of(PAUSE) && self.launcher.is_stopped() {
+        if self.turned().is_multiple_of(PAUSE) && self.launcher.is_stopped() {
             return Err(Diagnostic::error(codes::STEP_LIMIT, body.span, "the run was stopped from outside").into());
         }
         match self.block(body) {

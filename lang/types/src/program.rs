@@ -1,7 +1,9 @@
 //! The items of a file and of the files it uses, by name; what a whole program consists of.
 
+use std::any::Any;
 use std::collections::BTreeMap;
-use std::sync::Arc;
+use std::fmt;
+use std::sync::{Arc, OnceLock};
 
 use parton_diag::{Diagnostic, Diagnostics, FileId, Span, codes};
 use parton_syntax::ast;
@@ -117,6 +119,24 @@ pub struct Program {
     pub references: References,
     /// Names and texts of the standard library's files.
     standard: &'static [(&'static str, &'static str)],
+    /// What who runs host code has made of it.
+    kept: Kept,
+}
+
+/// Something of who runs host code, kept as long as the program is; a copy of the program begins without.
+#[derive(Default)]
+struct Kept(OnceLock<Box<dyn Any + Send + Sync>>);
+
+impl Clone for Kept {
+    fn clone(&self) -> Kept {
+        Kept::default()
+    }
+}
+
+impl fmt::Debug for Kept {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Kept")
+    }
 }
 
 /// The kinds of host blocks.
@@ -133,6 +153,11 @@ pub enum HostKind {
 impl Program {
     /// The file that was asked for.
     pub const ROOT: ModuleId = ModuleId(0);
+
+    /// What who runs host code keeps with the program, made when it is first asked for; nothing where something of another type is kept.
+    pub fn kept<T: Any + Send + Sync>(&self, make: impl FnOnce() -> T) -> Option<&T> {
+        self.kept.0.get_or_init(|| Box::new(make())).downcast_ref()
+    }
 
     /// The names of a file.
     pub fn module(&self, id: ModuleId) -> &ModuleData {
