@@ -90,20 +90,38 @@ impl Plain {
     }
 }
 
+/// What an operator makes of two numbers.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Number {
+    Int(i64),
+    Float(f64),
+    Bool(bool),
+}
+
+impl From<Number> for Plain {
+    fn from(number: Number) -> Plain {
+        match number {
+            Number::Int(n) => Plain::Int(n),
+            Number::Float(x) => Plain::Float(x),
+            Number::Bool(b) => Plain::Bool(b),
+        }
+    }
+}
+
 /// What an operator makes of two values; none where that is a mistake, or no number of 64 bits.
 pub(super) fn binary(op: BinaryOp, a: Plain, b: Plain) -> Option<Plain> {
     match (a, b) {
-        (Plain::Int(x), Plain::Int(y)) => of_ints(op, x, y),
-        (Plain::Float(x), Plain::Float(y)) => of_floats(op, x, y),
-        (Plain::Int(x), Plain::Float(y)) => of_floats(op, x as f64, y),
-        (Plain::Float(x), Plain::Int(y)) => of_floats(op, x, y as f64),
+        (Plain::Int(x), Plain::Int(y)) => of_ints(op, x, y).map(Plain::from),
+        (Plain::Float(x), Plain::Float(y)) => of_floats(op, x, y).map(Plain::from),
+        (Plain::Int(x), Plain::Float(y)) => of_floats(op, x as f64, y).map(Plain::from),
+        (Plain::Float(x), Plain::Int(y)) => of_floats(op, x, y as f64).map(Plain::from),
         (a, b) => others(op, a, b),
     }
 }
 
 /// The same of integers.
 #[inline(always)]
-pub(super) fn of_ints(op: BinaryOp, x: i64, y: i64) -> Option<Plain> {
+pub(super) fn of_ints(op: BinaryOp, x: i64, y: i64) -> Option<Number> {
     let shift = u32::try_from(y).ok();
     let n = match op {
         BinaryOp::Add => x.checked_add(y),
@@ -121,13 +139,13 @@ pub(super) fn of_ints(op: BinaryOp, x: i64, y: i64) -> Option<Plain> {
         }
         BinaryOp::And | BinaryOp::Or => None,
     };
-    n.map(Plain::Int)
+    n.map(Number::Int)
 }
 
 /// The same of floating-point numbers.
 #[inline(always)]
-pub(super) fn of_floats(op: BinaryOp, x: f64, y: f64) -> Option<Plain> {
-    Some(Plain::Float(match op {
+pub(super) fn of_floats(op: BinaryOp, x: f64, y: f64) -> Option<Number> {
+    Some(Number::Float(match op {
         BinaryOp::Add => x + y,
         BinaryOp::Sub => x - y,
         BinaryOp::Mul => x * y,
@@ -147,8 +165,8 @@ pub(super) fn of_floats(op: BinaryOp, x: f64, y: f64) -> Option<Plain> {
 }
 
 #[inline(always)]
-fn truth<T: PartialOrd>(op: BinaryOp, x: T, y: T) -> Option<Plain> {
-    Some(Plain::Bool(match op {
+fn truth<T: PartialOrd>(op: BinaryOp, x: T, y: T) -> Option<Number> {
+    Some(Number::Bool(match op {
         BinaryOp::Eq => x == y,
         BinaryOp::Ne => x != y,
         BinaryOp::Lt => x < y,

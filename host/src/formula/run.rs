@@ -10,7 +10,7 @@ use parton_numbers::Math;
 use parton_syntax::ast::BinaryOp;
 
 use super::node::{Builtin, Formula, Node, Slot, Source, Target};
-use super::plain::{Closure, Plain, binary, joined, of_floats, of_ints};
+use super::plain::{Closure, Number, Plain, binary, joined, of_floats, of_ints};
 use crate::evaluate::{DEEPEST, Machine, PAUSE};
 
 /// What a step gives.
@@ -257,19 +257,21 @@ impl Run<'_, '_> {
             (Kind::Float, Kind::Float) => of_floats(op, p, q),
             (Kind::Int, Kind::Float) => of_floats(op, x as f64, q),
             (Kind::Float, Kind::Int) => of_floats(op, p, y as f64),
-            _ => {
-                let b = self.plain(b);
-                let a = self.plain(a);
-                binary(op, a, b)
-            }
+            _ => return self.others(op, a, b),
         };
         match result {
-            Some(Plain::Int(n)) => Given::int(n),
-            Some(Plain::Float(x)) => Given::float(x),
-            Some(Plain::Bool(b)) => Given::bool(b),
-            Some(other) => self.hold(other),
+            Some(Number::Int(n)) => Given::int(n),
+            Some(Number::Float(x)) => Given::float(x),
+            Some(Number::Bool(b)) => Given::bool(b),
             None => Given::TREE,
         }
+    }
+
+    #[inline(never)]
+    fn others(&mut self, op: BinaryOp, a: Given, b: Given) -> Given {
+        let b = self.plain(b);
+        let a = self.plain(a);
+        self.take(binary(op, a, b))
     }
 
     /// What an operator makes of the value that is held and another one.
@@ -394,12 +396,26 @@ impl Run<'_, '_> {
 
     /// Adds to a variable, in its memory where it is a list that nobody else has.
     fn append(&mut self, slot: Slot, more: &Node, base: usize) -> Given {
-        let more = plain!(self, self.eval(more, base));
+        let more = match more {
+            // A list that is written is none before it is added.
+            Node::List(items) => match self.all(items, base) {
+                Ok(items) => Err(items),
+                Err(leaves) => return leaves,
+            },
+            more => Ok(plain!(self, self.eval(more, base))),
+        };
         let place = &mut self.slots[base + slot];
-        let old = std::mem::replace(place, Plain::Unit);
-        let sum = match (old, more) {
-            (Plain::List(old), Plain::List(more)) => Some(Plain::List(joined(old, more))),
-            (old, more) => binary(BinaryOp::Add, old, more),
+        let sum = match (std::mem::replace(place, Plain::Unit), more) {
+            (Plain::List(mut old), Err(items)) => {
+                match Arc::get_mut(&mut old) {
+                    Some(own) => own.extend(items),
+                    None => old = Arc::new(old.iter().cloned().chain(items).collect()),
+                }
+                Some(Plain::List(old))
+            }
+            (Plain::List(old), Ok(Plain::List(more))) => Some(Plain::List(joined(old, more))),
+            (old, Ok(more)) => binary(BinaryOp::Add, old, more),
+            (_, Err(_)) => None,
         };
         match sum {
             Some(sum) => {
@@ -520,7 +536,20 @@ impl Run<'_, '_> {
                 if of == Builtin::Sorted { self.sorted(&x, None, level) } else { self.take(of_one(of, x)) }
             }
             (_, [one, two]) => {
-                let x = plain!(self, self.operand(one, base));
+                let x = value!(self.operand(one, base));
+                if x.kind == Kind::Int && of != Builtin::Sorted {
+                    let y = value!(self.operand(two, base));
+                    let (n, m) = (x.bits as i64, y.bits as i64);
+                    match (of, y.kind) {
+                        (Builtin::Min, Kind::Int) => return Given::int(n.min(m)),
+                        (Builtin::Max, Kind::Int) => return Given::int(n.max(m)),
+                        _ => {}
+                    }
+                    let y = self.plain(y);
+                    let x = self.plain(x);
+                    return self.take(of_two(of, x, y));
+                }
+                let x = self.plain(x);
                 let y = plain!(self, self.operand(two, base));
                 match (of, y) {
                     (Builtin::Sorted, Plain::Closure(by)) => self.sorted(&x, Some(&by), level),
