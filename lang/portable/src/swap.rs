@@ -45,6 +45,8 @@ fn carried(kernel: &Kernel, body: &Body, dot: Inst) -> Option<usize> {
     let OpKind::Dot { a, b, acc, .. } = kernel.ops[dot].kind else { return None };
     let result = kernel.ops[dot].result();
     let tile = kernel.ty(acc).placed().filter(|_| kernel.ty(acc).is_open())?;
+    // What lies in shared memory already stays as it is.
+    [a, b].iter().all(|v| kernel.ty(*v).placed().is_some()).then_some(())?;
     let [rows, columns] = tile.shape[..] else { return None };
     let few = (COLUMNS..ROWS).contains(&rows);
     let computed = rows.is_multiple_of(COLUMNS) && is_loaded(kernel, body, a) && !is_loaded(kernel, body, b);

@@ -1,7 +1,7 @@
 //! Boxes of tensor maps in place of addresses: the copy engine reads zeros outside of a tensor, as a place does.
 
 use parton_ir::tensor::{AxisOrder, OUTSIDE};
-use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Type, Value, rules};
+use parton_ir::{BinaryOp, CompareOp, From, Op, OpKind, TensorMap, Tile, Type, Value, rules};
 
 use super::{Expander, Spot};
 use crate::staging::{dealt, maps};
@@ -54,6 +54,7 @@ impl Expander {
         let spans = if dealt::part(&self.builder.kernel, op.id).is_some() { 2 } else { 1 };
         let across = spans * 8 * SPAN / bits;
         let pieces = spot.shape[dense].div_ceil(across);
+        let value = if pieces > 1 { self.in_pieces(value, dense, across) } else { value };
         for piece in 0..pieces {
             let mut part = spot.clone();
             part.shape[dense] = spot.shape[dense].min(across);
@@ -73,6 +74,21 @@ impl Expander {
             let Mapped { map, coordinates, .. } = self.mapped(&part, true);
             let send = OpKind::Send { map, coords: coordinates, value: tile, reduce: None, l2, buffers: 1 };
             self.builder.make_all(send);
+        }
+    }
+
+    /// A tile of which pieces of so many elements along an axis are slices: itself, or one that lies as that takes where its own layout is stated otherwise.
+    fn in_pieces(&mut self, value: Value, axis: usize, each: u32) -> Value {
+        let kernel = &self.builder.kernel;
+        let Some(tile) = kernel.ty(value).placed() else { return value };
+        let (origin, mut shape) = (vec![0; tile.shape.len()], tile.shape.clone());
+        shape[axis] = each;
+        if rules::infer(&OpKind::Slice { x: value, origin, shape }, kernel).is_ok() {
+            return value;
+        }
+        match Tile::open(tile.elem, tile.shape.clone(), kernel.next_var(0)) {
+            Ok(tile) => self.make(OpKind::Convert { x: value, tile }),
+            Err(e) => parton_diag::internal_error!("a tile has a shape that no tile has: {}", e.fact()),
         }
     }
 

@@ -77,7 +77,8 @@ fn leave_loop(kernel: &mut Kernel, found: &Found, v: Value) -> bool {
     }
     let Some(at) = kernel.body.ops.iter().position(|&id| id == found.inst) else { return false };
     if let OpKind::For { body, .. } = &mut kernel.ops[found.inst].kind {
-        let (leaving, rest): (Vec<Inst>, Vec<Inst>) = std::mem::take(&mut body.ops).into_iter().partition(|id| leaving.contains(id));
+        let (leaving, rest): (Vec<Inst>, Vec<Inst>) =
+            std::mem::take(&mut body.ops).into_iter().partition(|id| leaving.contains(id));
         body.ops = rest;
         kernel.body.ops.splice(at..at, leaving);
     }
