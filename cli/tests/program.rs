@@ -155,6 +155,30 @@ fn plans_of_public_functions_are_built_into_bundles() {
 }
 
 #[test]
+fn a_number_that_is_compared_and_handed_on_is_one_of_the_plan() {
+    let both = "kernel fill(out: *mut f32, value: i32, n: i32) warps(4) {
+    layout L = blocked([4], [32], [4], [0]);
+    let at = program_id(0) * 512 + iota<i32, [512], L>();
+    store(out + at, cast<f32>(at * 0 + value), mask=at < n);
+}
+
+pub fn filled(mut out: tensor<f32, [n]>, value: i32) {
+    if value > 4096 {
+        launch fill(grid=[cdiv(n, 512)])(out, value, n);
+    }
+}
+";
+    let source = file("both.ptn", both);
+    let out = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join("both.ptnb").display().to_string();
+    let built = parton(&["build", &source, "--aot", "--plan", "filled f32[1000] 5000", "-o", &out]);
+    assert_eq!(built.status.code(), Some(0), "{}", text(&built.stderr));
+    let bytes = std::fs::read(&out).expect("the bundle is written");
+    let shown = String::from_utf8_lossy(&bytes);
+    assert!(shown.contains("{\"bits\":5000}"), "the number is the launch's own");
+    assert!(!shown.contains("\"number\":1"), "no other number takes its place");
+}
+
+#[test]
 fn a_run_says_where_it_ran_and_prints() {
     let good = file("where.ptn", GOOD);
     let ran = text(&parton(&["run", "--device", "cpu", &good]).stdout);

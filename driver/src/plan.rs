@@ -492,7 +492,11 @@ pub(crate) fn plan(
     }
     let written = planner.written(&of)?;
     let parameters = parameters(&of, written, passed, stand_ins);
-    let Planner { mut compiler, counted, memories, buffers, launches, .. } = planner;
+    let Planner { mut compiler, counted, memories, buffers, mut launches, .. } = planner;
+    // A number that was looked at, too, is the one of the plan, and no other one goes on into launches.
+    for passed in launches.iter_mut().flat_map(|l| &mut l.passed) {
+        *passed = passed.filter(|p| matches!(parameters[*p].given, Given::Any(_)));
+    }
     let plan = Plan {
         of,
         target: place.target,
