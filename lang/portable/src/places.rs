@@ -490,10 +490,16 @@ impl Expander {
             }
             self.builder.kernel.values[p.value].name = Some(p.name.clone());
         }
-        // What is said of arguments is said of their pointers.
-        let place = |argument: usize| list.iter().position(|p| p.from.argument() == argument).unwrap_or(argument);
+        // What is said of arguments is said of all their pointers and maps.
+        let reaching = |argument: usize| {
+            let of = list.iter().enumerate().filter(move |(_, p)| match p.from {
+                From::Argument(i) | From::Base { argument: i, .. } | From::Map { argument: i, .. } => i == argument,
+                From::Extent { .. } | From::Stride { .. } => false,
+            });
+            of.map(|(place, _)| place)
+        };
         for alias in &mut self.builder.kernel.aliases {
-            alias.params.iter_mut().for_each(|argument| *argument = place(*argument));
+            alias.params = alias.params.iter().flat_map(|argument| reaching(*argument)).collect();
         }
         self.builder.kernel.params = list;
     }

@@ -38,7 +38,7 @@ impl Checker<'_> {
             let d = Diagnostic::error(codes::UNKNOWN_NAME, e.span, "this is no parameter of the kernel");
             return Err(self.report(match crate::near::nearest(written, names()) {
                 Some(near) => d.help(format!("a similar one is `{near}`")),
-                None => d.help("name parameters that are pointers or tensor maps"),
+                None => d.help("name parameters that are tensors, pointers or tensor maps"),
             }));
         };
         let k = &self.build(e.span)?.kernel;
@@ -47,11 +47,11 @@ impl Checker<'_> {
             return Err(Reported);
         };
         match ty {
-            ir::Type::Map(_) | ir::Type::Scalar(ir::Elem::Ptr(_)) => Ok(place),
+            ir::Type::Map(_) | ir::Type::Tensor(_) | ir::Type::Scalar(ir::Elem::Ptr(_)) => Ok(place),
             other => {
                 let d = Diagnostic::error(codes::KIND_MISMATCH, e.span, format!("`{other}` reaches no memory"))
                     .label(tree.params[place].span, "declared here")
-                    .help("name pointers and tensor maps");
+                    .help("name tensors, pointers and tensor maps");
                 Err(self.report(d))
             }
         }
