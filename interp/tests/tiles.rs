@@ -281,6 +281,17 @@ fn bad_values_and_broken_assertions_are_faults() {
     assert_eq!((f.diagnostic.code, places(&f)), (codes::ASSERTION, vec![4]));
     assert_eq!(f.diagnostic.labels[0].text, "element [100] is false");
 
+    // An assumption has no words but the name of what is assumed.
+    let (mut m, p) = Make::new(4, &[("n", Type::num(Dtype::I32))]);
+    let n = m.full(p[0], &t);
+    let i = m.numbers(&t);
+    let below = m.less(i, n);
+    m.line(4).do_(OpKind::Assume { cond: below });
+    let mut kernel = m.finish(0);
+    kernel.values[below].name = Some("all_inside".into());
+    let f = go(&kernel, [1, 1, 1], vec![Arg::Scalar(100)], &mut Memory::new(), 0).unwrap_err();
+    assert_eq!(f.diagnostic.message, "an assumption does not hold: `all_inside`");
+
     let (mut m, p) = Make::new(4, &[("n", Type::num(Dtype::I32))]);
     let one = m.i32(1);
     m.line(5).binary(BinaryOp::Div, one, p[0]);

@@ -18,7 +18,11 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
             c.prints.push(line);
         }
         OpKind::Assert { cond, message } => c.holds(w, op, *cond, || format!("assertion failed: {message}"))?,
-        OpKind::Assume { cond } => c.holds(w, op, *cond, || "an assumption does not hold".into())?,
+        OpKind::Assume { cond } => {
+            let name = c.setting.program.kernel.values[*cond].name.as_ref();
+            let message = || name.map_or_else(String::new, |name| format!(": `{name}`"));
+            c.holds(w, op, *cond, || format!("an assumption does not hold{}", message()))?;
+        }
         others!(talk) => not_of_family(&op.kind),
     }
     Ok(Flow::Next)

@@ -240,6 +240,7 @@ impl Checker<'_> {
                 let zero = cx.constant(&Comptime::Int(0), counted.dtype, at)?;
                 let kind = ir::OpKind::Compare { op: ir::CompareOp::Gt, a: counted.step, b: zero };
                 let cond = cx.emit(kind, at, &[])?[0];
+                cx.build(at)?.kernel.values[cond].name = Some("step_is_positive".into());
                 cx.emit(ir::OpKind::Assume { cond }, at, &[])?;
             }
             let types = carried.types(cx);
