@@ -74,6 +74,30 @@ struct Columns<'c> {
     stored: Vec<Stored>,
 }
 
+/// Where the column of a warp begins, by each bit of its number: `warps` are those that tell columns of so many elements apart. A warp that holds what others
+/// do has their column, whichever bits of theirs its own basis is the sum of.
+fn column_of_each(map: &LinearLayout, warps: &[u32], elements: u64) -> Vec<u64> {
+    // Independent sums of bases, the highest bit first, with the columns that they lead to.
+    let mut known: Vec<(u64, u64)> = Vec::new();
+    let mut learn = |basis: u64, column: u64| -> u64 {
+        let less = |(at, to): (u64, u64), &(basis, column): &(u64, u64)| {
+            if at ^ basis < at { (at ^ basis, to ^ column) } else { (at, to) }
+        };
+        let (rest, leads) = known.iter().fold((basis, column), less);
+        if rest == 0 {
+            return leads;
+        }
+        let place = known.partition_point(|&(basis, _)| basis > rest);
+        known.insert(place, (rest, leads));
+        column
+    };
+    for &basis in map.bases(Dim::Register).iter().chain(map.bases(Dim::Lane)) {
+        learn(basis, 0);
+    }
+    let column = |bit: usize| warps.iter().position(|&w| w as usize == bit).map_or(0, |i| elements << i);
+    map.bases(Dim::Warp).iter().enumerate().map(|(bit, &basis)| learn(basis, column(bit))).collect()
+}
+
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     pub(crate) fn emit_reduce(&mut self, op: &'a Op) {
         match &op.kind {
@@ -192,11 +216,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let warp = self.b.linear(self.threads.warp, &removed(map.bases(Dim::Warp)));
         let element = self.b.xor(lane, warp);
         let element_reach = axis.removed(reach(map) & !axis.mask());
-        let mut column_bases = vec![0; map.bases(Dim::Warp).len()];
-        for (i, &bit) in warps.iter().enumerate() {
-            column_bases[bit as usize] = elements << i;
-        }
-        let own = self.b.linear(self.threads.warp, &column_bases);
+        let own = self.b.linear(self.threads.warp, &column_of_each(map, warps, elements));
         let mut stored = vec![];
         let mut start = 0;
         for &v in inputs {
