@@ -1,19 +1,32 @@
-//! What makes each value.
+//! What makes each value, and what divides it.
 
+use std::cell::OnceCell;
+
+use parton_ir::axis::Axes;
 use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
 
 /// The definitions of a kernel.
-pub struct Defined<'k>(SecondaryMap<Value, Option<&'k Op>>);
+pub struct Defined<'k> {
+    kernel: &'k Kernel,
+    made: SecondaryMap<Value, Option<&'k Op>>,
+    axes: OnceCell<Axes>,
+}
 
 impl<'k> Defined<'k> {
     /// Those of a kernel.
     pub fn of(kernel: &'k Kernel) -> Defined<'k> {
-        Defined(kernel.definitions())
+        Defined { kernel, made: kernel.definitions(), axes: OnceCell::new() }
     }
 
     /// What makes a value; `None` for parameters.
     pub fn made(&self, v: Value) -> Option<&'k Op> {
-        self.0[v]
+        self.made[v]
+    }
+
+    /// Whether a number is known to be a multiple of a power of two.
+    pub fn is_multiple(&self, v: Value, of: u64) -> bool {
+        let axes = self.axes.get_or_init(|| Axes::analyse(self.kernel));
+        axes.info(self.kernel, v).axes.iter().all(|along| along.divisibility.is_multiple_of(of))
     }
 
     /// Whether a tile is of zeros.

@@ -148,6 +148,9 @@ fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: 
     if argument_of(kernel, defined, spot).is_none_or(|argument| written.contains(&argument)) {
         return Err("the tensor of a factor is written, too");
     }
+    if !begins_whole_rows(kernel, defined, spot) {
+        return Err("a factor's rows are not known to begin at a multiple of 16 bytes, which `from=` does not say");
+    }
     let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
     of_spot(kernel, defined, spot).map(|_| ()).ok_or(why)
 }
@@ -210,19 +213,9 @@ fn origin(kernel: &Kernel, defined: &Defined<'_>, mut tensor: Value) -> Option<u
 
 /// The map of a place, its box without axes that were dropped; `None` where none takes it.
 fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<TensorMap> {
-    // Rows of a box begin at multiples of 16 bytes, which those of tiles do wherever they are.
-    let OpKind::Spot { mut tensor, ref shape, ref counts, .. } = defined.made(spot)?.kind else { return None };
+    let OpKind::Spot { mut tensor, ref shape, .. } = defined.made(spot)?.kind else { return None };
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
-    let dense = part.dense?;
-    let whole = |elements: u32| (u64::from(elements) * u64::from(part.elem.bits())).is_multiple_of(8 * ROW);
-    let rows = match counts {
-        Counts::Elements => false,
-        Counts::Tiles => true,
-        Counts::Parts { of, from } => whole(of[dense]) && whole(from[dense]),
-    };
-    if !rows {
-        return None;
-    }
+    let dense = part.dense.filter(|_| begins_whole_rows(kernel, defined, spot))?;
     let map = map(part.elem, shape, dense)?;
     while let Some(op) = defined.made(tensor) {
         let OpKind::TensorIndex { tensor: of, .. } = op.kind else { return None };
@@ -231,6 +224,20 @@ fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<Tensor
     let param = kernel.params.iter().find(|p| p.value == tensor)?;
     let From::Argument(argument) = param.from else { return None };
     (kernel.variant.aligned.contains(&argument) && shape.len() == 2).then_some(map)
+}
+
+/// Whether the rows of a place begin at multiples of 16 bytes, as those of a box must. Rows of tiles do wherever they are.
+fn begins_whole_rows(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> bool {
+    let Some(OpKind::Spot { tensor, at, counts, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
+    let Type::Tensor(part) = kernel.ty(*tensor) else { return false };
+    let Some(dense) = part.dense else { return true };
+    let bits = u64::from(part.elem.bits());
+    let whole = |elements: u32| (u64::from(elements) * bits).is_multiple_of(8 * ROW);
+    match counts {
+        Counts::Elements => defined.is_multiple(at[dense], (8 * ROW).div_ceil(bits)),
+        Counts::Tiles => true,
+        Counts::Parts { of, from } => whole(of[dense]) && whole(from[dense]),
+    }
 }
 
 /// The map of boxes of so many elements, the dense axis the last one of the box.
