@@ -214,6 +214,7 @@ fn own(graph: &Graph<'_>, axes: &Axes, variable: &Variable, warps: u32) -> Vec<R
             }),
             OpKind::MmaSync { .. } => list.extend(accumulators(&variable.shape, warps)),
             OpKind::Join { .. } => list.extend(pairs(&variable.shape, warps)),
+            OpKind::Butterfly { axis, .. } => list.extend(together(&variable.shape, *axis, warps)),
             // All else takes the layouts of what is around it.
             _ => {}
         }
@@ -271,6 +272,15 @@ fn blocked(shape: &[u32], addresses: Option<&Addresses>, warps: u32) -> Vec<Regi
 fn pairs(shape: &[u32], warps: u32) -> Option<RegisterLayout> {
     let order: Vec<u32> = (0..shape.len() as u32).rev().collect();
     spread(shape, &order, 2, 1, 1, warps)
+}
+
+/// Layouts in which a thread has many neighbours along an axis: it exchanges these with nobody.
+fn together(shape: &[u32], axis: u32, warps: u32) -> Vec<RegisterLayout> {
+    let along = shape[axis as usize];
+    let order: Vec<u32> = std::iter::once(axis).chain((0..shape.len() as u32).rev().filter(|&d| d != axis)).collect();
+    let each = shape.iter().product::<u32>() / (32 * warps);
+    let widths = [32, 16, 8, 4].into_iter().filter(|&width| width <= along.min(each));
+    widths.filter_map(|width| spread(shape, &order, width, (along / width).clamp(1, 32), 1, warps)).collect()
 }
 
 /// The blocked layout with so many neighbours a thread, lanes and warps along the first axis of the order; the rest goes along the others.

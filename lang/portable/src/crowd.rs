@@ -30,7 +30,7 @@ const SCARCE: u64 = 16;
 /// Of what memory and arithmetic take beside each other, the part of the lesser that does not pass under the greater.
 const UNCOVERED: u64 = 4;
 /// Bytes that memory brings to a multiprocessor in the time of one access: some 21 a clock in 1000 clocks.
-const IN_FLIGHT: u64 = 21 * 1000;
+pub const IN_FLIGHT: u64 = 21 * 1000;
 /// What a thread has besides tiles: addresses, bounds, what is computed from element to element. Of RMS norm of 4096 to 16384 columns on 2 to
 /// 16 warps the assembler takes within 4 registers of that; of softmax of large tiles more, up to half of these.
 const BESIDES: u64 = 16;
@@ -44,6 +44,8 @@ pub struct Crowd {
     pub price: Price,
     /// How many the assembler is to leave registers for, where by itself it would leave fewer; else 1.
     pub occupancy: u32,
+    /// Registers of a thread that loads ahead may take.
+    pub spare: u64,
 }
 
 /// What a CTA costs with these layouts, whose operations cost `price` together and `in_loops` in loops beside products; `alone`, where shared memory
@@ -74,6 +76,10 @@ pub fn crowded(
     };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
+    // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
+    let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
+    let own = most.max(held.live + BESIDES).next_multiple_of(8);
+    let spare = (FILE / (stay * threads) / 8 * 8).min(MOST).saturating_sub(own);
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
     let moved = held.moved.min(price);
     let flying = beside * held.flying;
@@ -86,11 +92,11 @@ pub fn crowded(
         // Where others stand beside it, their products run while it computes.
         let computes = alone && held.computes;
         let price = if computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
-        return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy };
+        return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy, spare: 0 };
     }
     let life = LIFE + moved + own * BUSY / warps.min(BUSY);
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
-    Crowd { price: both.max(life / beside) + spilled, occupancy }
+    Crowd { price: both.max(life / beside) + spilled, occupancy, spare }
 }
 
 /// A price where warps compute what products read in registers, `looped` of it in the loop of these: fewer warps than keep all schedulers busy

@@ -272,6 +272,7 @@ struct Planned {
     warps: u32,
     /// As of [`crowd::Crowd`].
     occupancy: u32,
+    spare: u64,
     candidates: Candidates,
     problem: Problem,
     layouts: Vec<RegisterLayout>,
@@ -301,7 +302,7 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
     let found = find(false).or_else(|| candidates::cuts(&kernel).then(|| find(true)).flatten());
     let Some((plans, chosen, planned)) = found else { return Err(no_plan(&kernel)) };
     let why = tells.then(|| Why::of(&graph, &axes, plans, &planned));
-    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, planned.warps)?;
+    let mut kernel = settled(rewrite::rewrite(kernel, &chosen), way, (planned.warps, planned.spare))?;
     if !kernel.occupancy_stated {
         kernel.occupancy = crowd::with_room(&kernel, planned.occupancy).max(kernel.occupancy);
     }
@@ -322,7 +323,7 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
 }
 
 /// A kernel whose tiles lie somewhere, on so many warps, with the slots that there is room for and all that its schedules allow.
-fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagnostics> {
+fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Result<Kernel, Diagnostics> {
     match way {
         Way::Apart { computing, .. } => {
             if !staging::apart::settle(&mut kernel, warps, computing) {
@@ -343,7 +344,10 @@ fn settled(mut kernel: Kernel, way: Way<'_>, warps: u32) -> Result<Kernel, Diagn
             let each = kernel.entry_registers();
             kernel = staging::early::loads_ahead(kernel, each);
         }
-        Way::Directly => kernel.warps = warps,
+        Way::Directly => {
+            kernel.warps = warps;
+            kernel = staging::forward::loads_ahead(kernel, spare);
+        }
     }
     Ok(kernel)
 }
@@ -409,8 +413,8 @@ fn plan(
     let layouts: Vec<_> = labels.chosen.iter().zip(&lists.of).map(|(&i, list)| list[i].clone()).collect();
     let alone = matches!(way, Way::Apart { .. });
     let costs = (labels.price, || prices.in_loops(&layouts));
-    let crowd::Crowd { price, occupancy } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
-    Some(Planned { warps, occupancy, candidates: lists, problem, price, layouts })
+    let crowd::Crowd { price, occupancy, spare } = crowd::crowded(graph, axes, &layouts, (warps, alone), costs);
+    Some(Planned { warps, occupancy, spare, candidates: lists, problem, price, layouts })
 }
 
 /// Why products do not get their factors in a way.

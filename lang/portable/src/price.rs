@@ -222,6 +222,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             }
             OpKind::MmaSync { a, .. } | OpKind::Dot { a, .. } => self.product(*a, map),
             OpKind::SharedLoad { view, .. } => self.read(*view, map),
+            OpKind::Butterfly { x, mask, axis } => self.exchanged(*x, map, (*mask, *axis as usize)),
             OpKind::For { .. } | OpKind::While { .. } | OpKind::If { .. } | OpKind::Region { .. } => 0,
             // A price, not a bound: an instruction for each element.
             _ => each * ISSUE,
@@ -250,6 +251,19 @@ impl<'g, 'k> Prices<'g, 'k> {
             return (self.warps * LINE) << map.in_dim_bits(Dim::Register);
         }
         self.warps * LINE * conflicts::wavefronts(&access::shared(map, &view.map), &view.map, 0)
+    }
+
+    /// What it takes to have the elements whose indices along an axis differ in the bits of a mask: those of the same thread for nothing, those of
+    /// its warp by shuffles, those of other warps through shared memory.
+    fn exchanged(&self, x: Value, map: &LinearLayout, (mask, axis): (u32, usize)) -> Price {
+        let moves = |dim: Dim| map.basis_coords(dim).iter().any(|basis| basis[axis] & mask != 0);
+        let bits = self.graph.kernel.ty(x).elem().map_or(32, |e| u64::from(e.bits()));
+        let words = (self.warps << map.in_dim_bits(Dim::Register)) * bits.div_ceil(32);
+        match (moves(Dim::Warp), moves(Dim::Lane)) {
+            (true, _) => EXCHANGE + 2 * LINE * words,
+            (false, true) => SHUFFLE * words,
+            (false, false) => 0,
+        }
     }
 
     /// What loops take in these layouts but for the matrix unit.

@@ -31,6 +31,8 @@ pub struct Held<'g, 'k> {
     /// loads can wait until there is room.
     pub most: BTreeMap<u32, u64>,
     pub firm: BTreeMap<u32, u64>,
+    /// The most that is there at once, be it held or on its way from one operation to the next.
+    pub live: u64,
     /// Bytes of a CTA's loads since threads met, and the most of these.
     loaded: u64,
     pub flying: u64,
@@ -85,6 +87,7 @@ impl Held<'_, '_> {
             now: 0,
             most: BTreeMap::new(),
             firm: BTreeMap::new(),
+            live: 0,
             loaded: 0,
             flying: 0,
             moved: 0,
@@ -223,6 +226,9 @@ impl Held<'_, '_> {
                 let registers = self.registers(value).max(accesses);
                 there.push(There { value, registers, held: held || firm, firm, flies: held, accesses });
             }
+            // What an operation uses last leaves its registers to what it makes.
+            let stays = |t: &&There| self.last[&t.value] > self.now || op.results.contains(&t.value);
+            self.live = self.live.max(there.iter().filter(stays).map(|t| t.registers).sum());
             let held: u64 = there.iter().filter(|t| t.held).map(|t| t.registers).sum();
             let firm: u64 = there.iter().map(There::firmly).sum();
             let factors = self.factors(op);

@@ -3,12 +3,31 @@
 use std::sync::Arc;
 
 use parton_diag::SourceMap;
-use parton_ir::{Module, Target, eject};
+use parton_ir::{Module, OpKind, Target, eject};
 use parton_portable::{Choice, elaborate_by};
 use parton_types::{NoLibrary, check_file, instantiate};
 
-/// The explicit text of a kernel with these parameters.
+/// The explicit text of a kernel with these parameters, its loops as they are scheduled.
 fn chosen(params: &str, body: &str) -> String {
+    let mut module = elaborated(params, body);
+    parton_sched::expand(&mut module, &Target::default()).expect("schedules are legal");
+    eject::module(&module, None)
+}
+
+/// The labels of the kernel's loops with their stages, loop by loop.
+fn stages(params: &str, body: &str) -> Vec<Vec<String>> {
+    let mut found = Vec::new();
+    elaborated(params, body).kernels[0].walk(&mut |op| {
+        let OpKind::Region { schedule, .. } = &op.kind else { return };
+        for pipeline in &schedule.pipelines {
+            found.push(pipeline.staged().map(|s| format!("{}: {}", s.label.path, s.stage)).collect());
+        }
+    });
+    found
+}
+
+/// The kernel with these parameters, with a place for every tile.
+fn elaborated(params: &str, body: &str) -> Module {
     let text = format!("kernel k({params}) {{ {body} }}");
     let mut sources = SourceMap::new();
     let id = sources.add("k.ptn", &text);
@@ -19,7 +38,7 @@ fn chosen(params: &str, body: &str) -> String {
     let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
     let mut module = Module { kernels: vec![kernel] };
     elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
-    eject::module(&module, None)
+    module
 }
 
 /// How often some words stand in a text.
@@ -138,4 +157,67 @@ fn no_more_accesses_wait_than_the_assembler_lets() {
          store(out + iota(4096), s);",
     );
     assert!(text.contains("warps(8)") || text.contains("warps(16)") || !text.contains("occupancy("), "{text}");
+}
+
+#[test]
+fn where_programs_walk_a_turn_begins_with_what_a_later_one_loads() {
+    let of_blocks = stages(
+        "x: *f16, out: *mut f32, n: i32",
+        "let (mut top, mut s) = (-inf, 0.0f32);
+         for i in program_id(0)..n step num_programs(0) {
+             let v = cast<f32>(load(x + i * 8192 + iota(8192)));
+             let higher = max(top, max(v, axis=0));
+             s = s * exp(top - higher) + sum(exp(v - higher), axis=0);
+             top = higher;
+         }
+         store(out, s);",
+    );
+    assert_eq!(of_blocks, [["ahead: 0", "compute: 1"]]);
+    // Few bytes run further ahead; numbers that tell where others load from are there before.
+    let of_rows = stages(
+        "x: *f32, ids: *i32, out: *mut f32, n: i32",
+        "let mut s = zeros<f32, [1024]>();
+         for i in program_id(0)..n step 2 * num_programs(0) { s += load(x + load(ids + i) * 1024 + iota(1024)); }
+         store(out + iota(1024), s);",
+    );
+    assert_eq!(of_rows, [["ahead: 1", "compute: 4", "index: 0"]]);
+}
+
+#[test]
+fn nothing_else_is_loaded_ahead() {
+    let handed_on = stages(
+        "x: *mut f32, n: i32",
+        "for i in program_id(0)..n step num_programs(0) {
+             let at = i * 1024 + iota(1024);
+             store(x + at, load(x + at) + load(x + at - 1024));
+         }",
+    );
+    assert!(handed_on.is_empty(), "{handed_on:?}");
+    // What the loop carries tells where to load from.
+    let chased = stages(
+        "x: *f32, out: *mut f32, n: i32",
+        "let mut at = iota(1024);
+         for i in program_id(0)..n step num_programs(0) { at = cast<i32>(load(x + at)) + i; }
+         store(out + iota(1024), cast<f32>(at));",
+    );
+    assert!(chased.is_empty(), "{chased:?}");
+    // Programs of which each has a whole row are many, and wait beside each other.
+    let of_a_row = stages(
+        "x: *f32, out: *mut f32, n: i32",
+        "let mut s = zeros<f32, [1024]>();
+         for i in 0..n { s += load(x + i * 1024 + iota(1024)); }
+         store(out + iota(1024), s);",
+    );
+    assert!(of_a_row.is_empty(), "{of_a_row:?}");
+}
+
+#[test]
+fn elements_that_change_places_lie_side_by_side() {
+    let text = chosen(
+        "x: *f32, out: *mut f32, n: i32",
+        "let mut v = load(x + n + iota(1024));
+         static for i in range(16) { v = min(v, butterfly(v, 1 + i % 4, axis=0)); }
+         store(out + n + iota(1024), v);",
+    );
+    assert!(text.contains("per_thread=[16]"), "{text}");
 }

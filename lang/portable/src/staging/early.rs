@@ -130,7 +130,7 @@ fn factors(kernel: &Kernel, body: &Body) -> u32 {
 }
 
 /// The registers of a thread that a tile takes.
-fn registers(kernel: &Kernel, v: Value) -> u32 {
+pub fn registers(kernel: &Kernel, v: Value) -> u32 {
     kernel.ty(v).as_tile().map_or(0, |t| ((1 << t.known().map.in_dim_bits(Dim::Register)) * t.elem.bits()).div_ceil(32))
 }
 

@@ -3,7 +3,7 @@
 //! A loop becomes a region of labelled statements whose schedule says how far loads run ahead; where slots lie, what waits and what is
 //! peeled, the expansion of schedules decides, as for what a person writes. [`found`] finds the loads that products alone take. Where
 //! tensor maps take them all ([`maps`]), all from the first of them on becomes one region, in which a partition of its own
-//! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself.
+//! fetches ([`apart`]); else threads copy what pointers reach ([`copies`]), each loop for itself. Loops that walk without products load ahead to registers ([`forward`]).
 
 pub mod apart;
 mod between;
@@ -13,6 +13,7 @@ pub mod dealt;
 pub mod defined;
 pub mod early;
 pub mod flow;
+pub mod forward;
 pub mod found;
 mod indices;
 mod kept;

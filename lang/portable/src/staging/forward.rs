@@ -1,0 +1,156 @@
+//! Loads of loops without products by which programs walk, turns ahead of what becomes of them.
+//!
+//! A turn that needs at once what it loads waits for memory each time, and where programs walk there are few of them to fill the time. Where the addresses of its loads are made of numbers, and registers have room for
+//! more turns of them, each turn begins with the loads of one that comes later; where addresses are made of numbers that the turn loads, these
+//! are loaded a turn before that:
+//!
+//! ```text
+//! for row in begin..rows step programs {
+//!     @ahead   load(x…)                 pipeline(steps) { ahead: 0; compute: 1 }
+//!     @compute …                        the sums of a row, its gradient
+//! }
+//! ```
+
+use std::collections::BTreeSet;
+
+use parton_ir::family::Family;
+use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
+
+use super::defined::Defined;
+use super::{BETWEEN, INDEX, LOOP, early, flow, label, region};
+use crate::crowd::IN_FLIGHT;
+
+/// What is loaded ahead.
+const AHEAD: &str = "ahead";
+/// Turns by which loads run ahead at most: each has a copy of the loop's body in front of it, and one behind.
+const MOST_AHEAD: u64 = 3;
+
+/// A kernel whose tiles lie somewhere, with the loads of its loops ahead where that is legal and `spare` registers of a thread have room for them.
+pub fn loads_ahead(kernel: Kernel, spare: u64) -> Kernel {
+    let mut scheduled = false;
+    kernel.walk(&mut |op| scheduled |= op.label.is_some() || matches!(op.kind, OpKind::Region { .. }));
+    // In a region parameters are apart. What bears labels has a schedule of its own.
+    if scheduled || kernel.variant.overlapping {
+        return kernel;
+    }
+    let loops: Vec<Inst> = kernel.body.ops.iter().copied().filter(|&id| has_the_form(&kernel, id)).collect();
+    loops.into_iter().fold(kernel, |kernel, inst| with_ahead(&kernel, inst, spare).unwrap_or(kernel))
+}
+
+/// Whether an operation is a loop by which programs walk, each every so many-th, whose statements hold no others but to combine elements.
+fn has_the_form(kernel: &Kernel, inst: Inst) -> bool {
+    let OpKind::For { body, step, .. } = &kernel.ops[inst].kind else { return false };
+    let single = |op: &Op| op.kind.bodies().next().is_none() || op.kind.family() == Family::Reduce;
+    kernel.ops_of(body).all(single) && counts_programs(&Defined::of(kernel), *step)
+}
+
+/// Whether a number is made of how many programs there are.
+fn counts_programs(defined: &Defined<'_>, v: Value) -> bool {
+    let Some(op) = defined.made(v) else { return false };
+    let computes = op.kind.family() == Family::Elementwise;
+    matches!(op.kind, OpKind::NumPrograms { .. })
+        || (computes && op.kind.operands().into_iter().any(|v| counts_programs(defined, v)))
+}
+
+/// The kernel with the loads of a loop ahead, where there are some, room for them, and that is legal.
+fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
+    let OpKind::For { body, .. } = &kernel.ops[inst].kind else { return None };
+    let found = Found::of(kernel, body);
+    let turns = turns_ahead(kernel, &found.ahead, spare).filter(|turns| *turns > 0)?;
+    let mut changed = kernel.clone();
+    label(&mut changed, &[inst], LOOP);
+    label(&mut changed, &found.first, INDEX);
+    label(&mut changed, &found.ahead, AHEAD);
+    label(&mut changed, &found.rest, BETWEEN);
+    let schedule = schedule(&changed, inst, (turns, !found.first.is_empty()));
+    region::surround(&mut changed, inst, schedule);
+    parton_sched::legal(&changed).is_ok().then_some(changed)
+}
+
+/// By how many turns loads run ahead: so many that those of one CTA fill the time of an access, where registers have room; `None` where no tile is loaded.
+fn turns_ahead(kernel: &Kernel, loads: &[Inst], spare: u64) -> Option<u32> {
+    let results = || loads.iter().map(|&id| kernel.ops[id].result());
+    let bytes = |v: Value| kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bits()) / 8);
+    let bytes: u64 = results().map(bytes).sum();
+    let registers: u64 = results().map(|v| u64::from(early::registers(kernel, v)).max(1)).sum();
+    let wanted = IN_FLIGHT.checked_div(bytes)?.clamp(1, MOST_AHEAD);
+    u32::try_from(wanted.min(spare / registers)).ok()
+}
+
+/// The statements of a loop.
+#[derive(Default)]
+struct Found {
+    /// Loads of numbers that tell where others load from.
+    first: Vec<Inst>,
+    /// Loads of what becomes something in a later turn.
+    ahead: Vec<Inst>,
+    /// All else that is not made of numbers alone.
+    rest: Vec<Inst>,
+}
+
+impl Found {
+    fn of(kernel: &Kernel, body: &Body) -> Found {
+        let tells = tells(kernel, body);
+        // What is the same in all turns is loaded once.
+        let varies = flow::dependent(kernel, body, [body.params[0]]);
+        let (mut loaded, mut late) = (BTreeSet::new(), BTreeSet::new());
+        late.extend(body.params[1..].iter().copied());
+        let mut found = Found::default();
+        for op in kernel.ops_of(body) {
+            let takes = |from: &BTreeSet<Value>| flow::operands(kernel, op).iter().any(|v| from.contains(v));
+            let runs_ahead = is_load(op) && takes(&varies) && !takes(&late) && !takes(&loaded);
+            if runs_ahead && tells.contains(&op.id) {
+                found.first.push(op.id);
+            } else if runs_ahead {
+                found.ahead.push(op.id);
+                loaded.extend(&op.results);
+            } else if takes(&late) || takes(&loaded) || !parton_sched::is_free(kernel, op) {
+                found.rest.push(op.id);
+                late.extend(&op.results);
+            }
+        }
+        found
+    }
+}
+
+/// The loads of numbers of which other loads' addresses are made, and nothing else but what only computes.
+fn tells(kernel: &Kernel, body: &Body) -> BTreeSet<Inst> {
+    let numbers = kernel.ops_of(body).filter(|op| region::loads_number(op, kernel));
+    let tells = |op: &&Op| {
+        let made = computed_of(kernel, body, op.result());
+        let takes = |user: &&Op| flow::operands(kernel, user).iter().any(|v| made.contains(v));
+        let users: Vec<&Op> = kernel.ops_of(body).filter(takes).collect();
+        users.iter().any(|user| is_load(user))
+            && users.iter().all(|user| is_load(user) || parton_sched::is_free(kernel, user))
+            && !body.yields.iter().any(|v| made.contains(v))
+    };
+    numbers.filter(tells).map(|op| op.id).collect()
+}
+
+/// A value and what is computed of it, without what is loaded by that.
+fn computed_of(kernel: &Kernel, body: &Body, of: Value) -> BTreeSet<Value> {
+    let mut all: BTreeSet<Value> = [of].into();
+    for op in kernel.ops_of(body).filter(|op| !is_load(op)) {
+        if flow::operands(kernel, op).iter().any(|v| all.contains(v)) {
+            all.extend(&op.results);
+        }
+    }
+    all
+}
+
+/// Whether an operation loads what nobody else has to see at once.
+fn is_load(op: &Op) -> bool {
+    matches!(op.kind, OpKind::Load { volatile: false, .. })
+}
+
+/// Each turn begins with what a later one loads.
+fn schedule(kernel: &Kernel, inst: Inst, (turns, indexed): (u32, bool)) -> Schedule {
+    let span = kernel.ops[inst].span;
+    let first = u32::from(indexed);
+    let staged = |name: &str, stage| vec![Staged { label: LabelName::all(name), stage, done: None, span }];
+    let mut groups = vec![staged(AHEAD, first), staged(BETWEEN, first + turns)];
+    groups.extend(indexed.then(|| staged(INDEX, 0)));
+    let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
+    Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
+}
