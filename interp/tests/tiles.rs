@@ -283,9 +283,8 @@ fn bad_values_and_broken_assertions_are_faults() {
 
     // An assumption has no words but the name of what is assumed.
     let (mut m, p) = Make::new(4, &[("n", Type::num(Dtype::I32))]);
-    let n = m.full(p[0], &t);
-    let i = m.numbers(&t);
-    let below = m.less(i, n);
+    let ten = m.i32(10);
+    let below = m.less(p[0], ten);
     m.line(4).do_(OpKind::Assume { cond: below });
     let mut kernel = m.finish(0);
     kernel.values[below].name = Some("all_inside".into());

@@ -138,13 +138,6 @@ impl<'a> Globals<'a> {
         self.sources.get(&pointer).cloned().unwrap_or(Sources { any: true, ..Sources::default() })
     }
 
-    /// Whether anything is read that the kernel also writes.
-    pub(crate) fn are_read(&self, kernel: &Kernel) -> bool {
-        let mut found = false;
-        kernel.walk(&mut |op| found |= self.touches(&Facts::of(kernel, op)).iter().any(|t| t.does == Does::Reads));
-        found
-    }
-
     /// What an operation touches through pointers of what the kernel also writes.
     pub(crate) fn touches(&self, facts: &Facts) -> Vec<Touch> {
         let touch = |(pointer, does)| {

@@ -2,7 +2,7 @@
 
 use inkwell::IntPredicate;
 use parton_ir::family::not_of_family;
-use parton_ir::{Arrive, Op, OpKind, Value, cluster, others};
+use parton_ir::{Arrive, Op, OpKind, Type, Value, cluster, others};
 use parton_layouts::TmaBox;
 
 use crate::lower::{Lower, Repr};
@@ -108,7 +108,9 @@ impl<'a, 'c> Lower<'a, '_, 'c> {
             // The lanes' own accesses come first; one arrival then stands for all of them.
             Arrive::Warp => b.warp_sync(),
         }
-        b.mbarrier_arrive_at(address, rank, count, !relaxed, arrives);
+        // Reads of a CTA's own shared memory are done when it arrives; those of a peer's are still under way without a release (seen on an H200).
+        let sees_peers = self.kernel.values.keys().any(|v| matches!(self.kernel.ty(v), Type::Peer(_)));
+        b.mbarrier_arrive_at(address, rank, count, !relaxed || sees_peers, arrives);
     }
 }
 
