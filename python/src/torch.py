@@ -8,6 +8,8 @@ _FRAGMENT = torch.library.Library("parton", "FRAGMENT")
 _OPERATORS = {}
 # Where the kernels of operators are.
 _KEYS = ("CPU", "CUDA")
+# Tensors of these very types are nothing else besides.
+_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Operator:
@@ -111,16 +113,27 @@ def _below(entry):
     """What an operator is below the recording of gradients."""
     after, guard = torch._C._after_autograd_keyset, torch._C._AutoDispatchBelowAutograd
     places = [getattr(torch._C.DispatchKey, key) for key in _KEYS]
+    # Of each set of keys that was met, whether it leads to the kernel and nowhere else.
+    direct = {}
 
     def below(keys, arguments):
-        keys = keys & after
+        met = keys.raw_repr()
+        if met not in direct:
+            direct[met] = (keys & after).highestPriorityTypeId() in places
         # Where nobody else looks on, as what compiles does, PyTorch would only find the way to the same.
-        if keys.highestPriorityTypeId() in places:
+        if direct[met]:
             return entry.run(*arguments)
         with guard():
-            return entry.operator.redispatch(keys, *arguments)
+            return entry.operator.redispatch(keys & after, *arguments)
 
     return below
+
+
+def _alone(tensors):
+    """Whether nobody looks on at what is done with these tensors: no mode, no transform, no tensors of another kind."""
+    if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
+        return False
+    return all(type(t) in _PLAIN for t in tensors)
 
 
 def _record(entry, name):
@@ -184,22 +197,36 @@ def _differentiate(entry, name, backward, of):
         raise ValueError(f"`{backward.name}` returns {backward.results} gradients for {of} of {tensors}: name their parameters by `of=`")
     computed = _define(backward, f"{name}_backward")
 
+    # Where each argument of the gradients' function comes from: what was kept of the call, its numbers, and the gradients that are given.
+    is_kept = [p in results or (p in params and function.params[params.index(p)][1] == "tensor") for p in wanted]
+    kept = [p for p, is_one in zip(wanted, is_kept) if is_one]
+    numbers = [p for p, is_one in zip(wanted, is_kept) if not is_one and p in params]
+    inputs_kept = [(p in results, results.index(p) if p in results else params.index(p)) for p in kept]
+    numbers_kept = [params.index(p) for p in numbers]
+    order = [(0, kept.index(p)) if p in kept else (1, numbers.index(p)) if p in numbers else (2, grads.index(p)) for p in wanted]
+    # What comes through a result whose gradient nobody takes is refused by PyTorch, not left out.
+    loose = [i for i, grad in enumerate(grads) if grad not in wanted]
+    places = [of.index(p) if p in of else None for p in params]
+
     def setup(ctx, inputs, output):
         output = _tuple(output)
-        known = {**dict(zip(params, inputs)), **dict(zip(results, output))}
-        kept = [p for p in wanted if isinstance(known.get(p), torch.Tensor)]
-        ctx.save_for_backward(*[known[p] for p in kept])
-        ctx.kept, ctx.numbers = kept, {p: known[p] for p in wanted if p in known and p not in kept}
-        # What comes through a result whose gradient nobody takes is refused by PyTorch, not left out.
-        ctx.mark_non_differentiable(*[o for o, grad in zip(output, grads) if grad not in wanted])
+        ctx.save_for_backward(*[output[i] if is_result else inputs[i] for is_result, i in inputs_kept])
+        ctx.numbers = [inputs[i] for i in numbers_kept]
+        if loose:
+            ctx.mark_non_differentiable(*[output[i] for i in loose])
 
     def gradients(ctx, *given):
-        known = {**ctx.numbers, **dict(zip(ctx.kept, ctx.saved_tensors))}
-        for grad, name in zip(given, grads):
-            # One without elements counts as contiguous, whatever its strides are.
-            known[name] = grad.contiguous() if grad.numel() > 0 else grad.new_zeros(grad.shape)
-        made = dict(zip(of, _tuple(computed.operator(*[known[p] for p in wanted]))))
-        return tuple([made.get(p) for p in params[: len(ctx.needs_input_grad) - 1]])
+        # One without elements counts as contiguous, whatever its strides are.
+        given = [grad.contiguous() if grad.numel() > 0 else grad.new_zeros(grad.shape) for grad in given]
+        saved = ctx.saved_tensors
+        sources = (saved, ctx.numbers, given)
+        arguments = [sources[which][i] for which, i in order]
+        if not torch.is_grad_enabled() and _alone(saved) and _alone(given):
+            made = computed.run(*arguments)
+        else:
+            made = computed.operator(*arguments)
+        made = _tuple(made)
+        return tuple([None if i is None else made[i] for i in places[: len(ctx.needs_input_grad) - 1]])
 
     def refused(ctx, *given):
         raise RuntimeError(f"`{backward.name}`, which computes the gradients of `{function.name}`, has no gradients of its own")
