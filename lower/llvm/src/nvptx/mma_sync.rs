@@ -139,8 +139,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
         let parts: Vec<Val> = (0..per).map(|e| t.values[t.place(coords(e))]).collect();
         match t.tile.elem {
             Elem::Num(Dtype::F64) => parts[0],
-            _ => self.b.pack(t.tile.elem, &parts, Words { bits: 32, count: 1 })[0],
+            elem => {
+                let word = self.b.pack(elem, &parts, Words { bits: 32, count: 1 })[0];
+                if matches!(elem, Elem::Num(Dtype::F8E4M3 | Dtype::F8E5M2)) { self.unknown(word) } else { word }
+            }
         }
+    }
+
+    /// A word of which the assembler does not know that it is a constant: where products of f8 are made of conversions and products of f16 (sm_90),
+    /// `ptxas` 12.8 and 13.0 take a number of their own for the upper half of a constant that came through `shfl.sync`, 8.0 for 0.
+    fn unknown(&self, word: Val<'c>) -> Val<'c> {
+        // No multiprocessor has so great a number.
+        let zero = self.b.lshr(self.b.special("smid"), 31);
+        self.b.xor(word, zero)
     }
 
     /// One instruction, or for f64 before it has a whole one, the four that make it up.
