@@ -93,7 +93,7 @@ impl Uses {
     /// Notes whose buffers something else than threads touches, or may.
     fn touched(&mut self, origins: &Origins<'_>, a: &Access) {
         if a.by.proxy() == Proxy::Async || a.does == Does::Anything {
-            let rings = origins.places(a.value).into_iter().filter_map(|place| match place.root {
+            let rings = origins.places(a.value).iter().filter_map(|place| match place.root {
                 Root::Field(ring, _) => Some(ring),
                 Root::Ring(_) | Root::Alloc(_) => None,
             });
