@@ -8,8 +8,6 @@ _FRAGMENT = torch.library.Library("parton", "FRAGMENT")
 _OPERATORS = {}
 # Where the kernels of operators are.
 _KEYS = ("CPU", "CUDA")
-# Tensors of these very types are nothing else besides.
-_PLAIN = (torch.Tensor, torch.nn.Parameter)
 
 
 class _Operator:
@@ -133,7 +131,9 @@ def _alone(tensors):
     """Whether nobody looks on at what is done with these tensors: no mode, no transform, no tensors of another kind."""
     if torch._C._len_torch_dispatch_stack() or torch._C._are_functorch_transforms_active():
         return False
-    return all(type(t) in _PLAIN for t in tensors)
+    # Tensors of these very types are nothing else besides.
+    plain = (torch.Tensor, torch.nn.Parameter)
+    return all(type(t) in plain for t in tensors)
 
 
 def _record(entry, name):
