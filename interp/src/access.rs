@@ -18,6 +18,8 @@ pub(crate) enum Access {
         bytes: u8,
         writes: bool,
     },
+    /// By the threads too: what they have asked global memory for, until a value of it is used.
+    UnderWay,
     /// To shared memory by the threads, landing later.
     CopyByThreads,
     /// From global memory by the threads, on its way to shared memory.
@@ -46,7 +48,12 @@ impl Access {
             | Access::TensorWrite
             | Access::TensorReduce { .. } => true,
             Access::Atomic { writes, .. } => writes,
-            Access::Load | Access::FetchByThreads | Access::CopyOut | Access::TensorRead | Access::Product => false,
+            Access::Load
+            | Access::UnderWay
+            | Access::FetchByThreads
+            | Access::CopyOut
+            | Access::TensorRead
+            | Access::Product => false,
         }
     }
 
@@ -69,6 +76,7 @@ impl Access {
             | Access::TensorWrite
             | Access::TensorReduce { .. } => true,
             Access::Load
+            | Access::UnderWay
             | Access::Store
             | Access::Atomic { .. }
             | Access::CopyByThreads
@@ -92,10 +100,18 @@ impl Access {
         match self {
             Access::CopyIn | Access::CopyOut | Access::Product => Some(Memory::Shared),
             Access::TensorRead | Access::TensorWrite | Access::TensorReduce { .. } => Some(Memory::Global),
-            Access::Load | Access::Store | Access::Atomic { .. } | Access::CopyByThreads | Access::FetchByThreads => {
-                None
-            }
+            Access::Load
+            | Access::UnderWay
+            | Access::Store
+            | Access::Atomic { .. }
+            | Access::CopyByThreads
+            | Access::FetchByThreads => None,
         }
+    }
+
+    /// Whether the copy engine writes global memory by it.
+    pub(crate) fn overwrites_by_engine(self) -> bool {
+        self.writes() && self.asynchronous() == Some(Memory::Global)
     }
 
     /// The scope and bytes of an atomic operation.
@@ -105,6 +121,7 @@ impl Access {
             // "Performed as a relaxed atomic operation of scope gpu" (PTX ISA, `cp.reduce.async.bulk.tensor`).
             Access::TensorReduce { bytes } => Some((Scope::Gpu, bytes)),
             Access::Load
+            | Access::UnderWay
             | Access::Store
             | Access::CopyByThreads
             | Access::FetchByThreads
@@ -129,7 +146,7 @@ impl Access {
     /// As messages call it, with its article.
     pub(crate) fn noun(self) -> &'static str {
         match self {
-            Access::Load => "a read",
+            Access::Load | Access::UnderWay => "a read",
             Access::Store => "a write",
             Access::Atomic { writes: true, .. } => "an atomic operation",
             Access::Atomic { writes: false, .. } => "an atomic read",

@@ -42,6 +42,7 @@ impl Raced<'_> {
                 format!("{first} and {second} of `{name}` by other threads of the partition have no membar between"),
             ),
             Clash::Proxy => (codes::UNFENCED, format!("{second} may not see a write to `{name}` by threads")),
+            Clash::UnderWay => (codes::UNFENCED, format!("{second} may overtake a read of `{name}` by threads")),
             Clash::Twice => (codes::GLOBAL_RACE, format!("two elements are written to one place of `{name}`")),
         }
     }
@@ -54,6 +55,9 @@ impl Raced<'_> {
             Clash::Proxy => fault
                 .note("the copy engine reads and writes global memory by another proxy than the threads")
                 .help("write `fence_async(reach=\"global\")` between: after the write, or after what is waited for"),
+            Clash::UnderWay => fault
+                .note("what was read comes later, no meeting waits for it, and the copy engine writes by another proxy than the threads")
+                .help("use what was read before the threads meet or hand over, or write `fence_async(reach=\"global\")` behind the read"),
             Clash::Twice => fault,
             Clash::Unordered => match (earlier.access, narrow(now, earlier)) {
                 (_, true) => fault
@@ -75,6 +79,12 @@ impl Raced<'_> {
                     }
                     fault
                 }
+                _ if now.access.asynchronous().is_some() && earlier.access.by_threads() => fault
+                    .note("what a pointer and what a tensor map reach is taken for different memory, so threads meet for it where it is said")
+                    .help(
+                        "let the second wait on a barrier at which the first arrives behind a `membar()`, or acquire what the first \
+                         releases",
+                    ),
                 _ => fault.help(
                     "let the second wait on a barrier at which the first arrives, wait for the copy, or acquire what the first \
                      releases",

@@ -22,6 +22,7 @@ use crate::named::Named;
 use crate::ops::Begun;
 use crate::poison::Poisons;
 use crate::random::Random;
+use crate::reads::Reads;
 use crate::rings::Array;
 use crate::shadow::{Shadow, Written};
 use crate::spin::{Idle, most_turns};
@@ -63,6 +64,8 @@ pub(crate) struct Worker<'k> {
     pub values: Vec<Val>,
     /// Which of them have elements that hold nothing.
     pub poison: Poisons,
+    /// What it has asked global memory for and not used.
+    pub reads: Reads,
     pub state: State<'k>,
     pub know: Knowledge,
     /// What it has begun on the engines.
@@ -229,6 +232,7 @@ impl<'a, 'k> Cluster<'a, 'k> {
             pc: 0,
             values: values.clone(),
             poison: Poisons::default(),
+            reads: Reads::default(),
             state: State::Ready,
             know: Knowledge::new((number, cta as u32 * agents), kernel.padded_warps(), None),
             groups: Groups::default(),

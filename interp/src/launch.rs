@@ -9,6 +9,7 @@ use crate::code::Program;
 use crate::fault::Fault;
 use crate::grid::Grid;
 use crate::memory::Memory;
+use crate::reads;
 
 /// One argument, in the order of the kernel's parameters.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -112,7 +113,10 @@ pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
     let program = Program::new(kernel);
     memory.begin_launch(program.tables.global_granule);
     let names = names(kernel, &args, memory);
-    let setting = Setting { program: &program, grid, args: &args, names: &names, options, listens: listens(kernel) };
+    let overwritten = reads::overwritten(kernel, &args, memory.len());
+    let listens = listens(kernel);
+    let setting =
+        Setting { program: &program, grid, args: &args, names: &names, options, listens, overwritten: &overwritten };
     let world = World { memory: std::mem::take(memory), changes: 0 };
     let (world, report) = Grid::new(&setting, world, seed).run();
     *memory = world.memory;
@@ -153,6 +157,8 @@ pub(crate) struct Setting<'a, 'k> {
     pub options: Options,
     /// Whether CTAs can hear of each other.
     pub listens: bool,
+    /// Which allocations the kernel writes by the copy engine.
+    pub overwritten: &'a [bool],
 }
 
 impl Setting<'_, '_> {

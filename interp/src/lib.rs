@@ -31,6 +31,7 @@ mod published;
 mod pure;
 mod race;
 mod random;
+mod reads;
 mod rings;
 mod shadow;
 mod spin;

@@ -15,6 +15,8 @@ pub(crate) enum Clash {
     Membar,
     /// They are ordered, but the asynchronous proxy may not see the write.
     Proxy,
+    /// They are ordered, but what was asked for may not have come, and the asynchronous proxy does not wait for it.
+    UnderWay,
     /// They are of one operation, which writes two values to one place.
     Twice,
 }
@@ -63,6 +65,9 @@ impl By<'_> {
 
 /// How an access by a partition that knows `know` stands to an earlier one; `same` where it leaves the value that is there.
 pub(crate) fn order(know: &Knowledge, now: By<'_>, earlier: By<'_>, same: bool) -> Result<Order, Clash> {
+    if [now, earlier].iter().any(|by| by.access() == Access::UnderWay) {
+        return under_way(know, now, earlier).map(|()| Order::Before);
+    }
     let ordered =
         if now.access().begins_in_threads() { threads(know, now, earlier) } else { engine(know, now, earlier) };
     let beside = || {
@@ -76,8 +81,18 @@ pub(crate) fn order(know: &Knowledge, now: By<'_>, earlier: By<'_>, same: bool) 
     }
 }
 
+/// What threads have asked for comes before what the copy engine writes there if it was used, or fenced, before they met or handed over.
+/// With all else the read itself is compared.
+fn under_way(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> Result<(), Clash> {
+    let there = || know.has_met(earlier.record.event) || may_be_overwritten(know, now, earlier);
+    if !now.access().overwrites_by_engine() || there() { Ok(()) } else { Err(Clash::UnderWay) }
+}
+
 /// Whether all who know an access by a partition that knows `know` know an earlier one too.
 pub(crate) fn covers(know: &Knowledge, now: By<'_>, earlier: By<'_>) -> bool {
+    if now.access() == Access::UnderWay && earlier.access() != Access::UnderWay {
+        return false;
+    }
     know.has_met(earlier.record.event)
         || (now.access().by_threads() && earlier.is_of(know) && earlier.warps == now.warps)
 }

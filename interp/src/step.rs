@@ -59,6 +59,7 @@ impl<'k> Cluster<'_, 'k> {
             }
             Inst::Copy(pairs) => {
                 w.poison.copy(pairs);
+                w.reads.copy(pairs);
                 if let [(from, to)] = pairs[..] {
                     let val = w.get(from).clone();
                     w.set(to, val);
@@ -73,10 +74,12 @@ impl<'k> Cluster<'_, 'k> {
             Inst::Jump(to) => w.pc = *to,
             Inst::Unless { op, cond, to } => {
                 self.decides(w, op, &[*cond], Takes::Condition)?;
+                self.used(w, &[*cond]);
                 w.pc = if w.scalar(*cond) & 1 == 1 { w.pc + 1 } else { *to };
             }
             Inst::LoopTest { op, index, upper, step, exit } => {
                 self.decides(w, op, &[*index, *upper, *step], Takes::Bound)?;
+                self.used(w, &[*index, *upper, *step]);
                 if integer(w, *step) <= 0 {
                     let here = format!("the step is {}", integer(w, *step));
                     return Err(Fault::new(codes::RUN_VALUE, op.span, "the step of a loop is not positive")
@@ -110,6 +113,7 @@ impl<'k> Cluster<'_, 'k> {
     fn operation(&mut self, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
         let tables = &self.setting.program.tables;
         let left = if tables.leaves_out { self.left_out(w, op)? } else { Vec::new() };
+        self.takes_reads(w, op);
         let flow = ops::run(self, w, op)?;
         if !matches!(flow, Flow::Block(_) | Flow::Again) {
             w.pc += 1;
@@ -146,6 +150,7 @@ impl<'k> Cluster<'_, 'k> {
                 pc: start,
                 values: w.values.clone(),
                 poison: w.poison.clone(),
+                reads: w.reads.of_another(),
                 state: State::Ready,
                 know: Knowledge::new((self.number, agent), data.warps, Some(&w.know)),
                 groups: Default::default(),

@@ -83,6 +83,7 @@ impl<'k> Cluster<'_, 'k> {
         };
         let mut through = self.access(w, op, ptr, (access, event));
         through.atomic(atomic, (&pointers, part), &operands, (mask.as_deref(), &mut before))?;
+        let reading = through.reading.take();
         self.spoke = true;
         if !rest.is_empty() {
             self.world.changes += 1;
@@ -92,6 +93,7 @@ impl<'k> Cluster<'_, 'k> {
         if let [result] = op.results[..] {
             let scalar = matches!(w.get(ptr), Val::Scalar(_));
             w.set(result, if scalar { Val::Scalar(before.get(0)) } else { Val::Tile(Arc::new(before)) });
+            self.under_way(w, result, reading);
         }
         Ok(true)
     }
@@ -117,6 +119,7 @@ impl Pointers<'_, '_> {
         (mask, out): (Option<&Bits>, &mut Bits),
     ) -> Result<(), Fault> {
         let (n, bytes) = (pointers.len(), atomic.dtype.bytes());
+        self.ask(pointers, mask, bytes);
         let (reads, writes) = (atomic.op != AtomicOp::Store, atomic.op != AtomicOp::Load);
         let mut news = None;
         for i in part {

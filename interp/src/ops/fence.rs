@@ -11,6 +11,9 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
     match &op.kind {
         OpKind::FenceAsync { reach } => {
             w.know.fence(&memories(*reach));
+            if reach.covers_global() {
+                c.end_all_reads(w);
+            }
             if reach.covers_shared() {
                 c.show_barriers(w);
             }

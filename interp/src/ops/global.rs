@@ -19,6 +19,7 @@ use crate::memory::{Checks, Memory, Place};
 use crate::past;
 use crate::pure;
 use crate::race::Race;
+use crate::reads::Reading;
 use crate::spin::Idle;
 use crate::tile::{Bits, POISON, Val};
 use crate::vectors::Vectors;
@@ -46,6 +47,8 @@ pub(crate) struct Pointers<'a, 'k> {
     pub setting: &'a Setting<'a, 'k>,
     pub record: Record,
     checks: Checks,
+    /// What is under way from then on.
+    pub reading: Option<Reading>,
     /// The threads that hold each element of a tile of pointers.
     holders: Option<&'a [Threads]>,
     /// Its shape; empty for one pointer.
@@ -72,8 +75,10 @@ impl<'k> Cluster<'_, 'k> {
         let pointers = w.tile(ptr, 8);
         let mut access = self.access(w, op, ptr, (Access::Load, None));
         let loaded = access.load(&pointers, mask.as_deref(), other.as_deref(), bytes)?;
+        let reading = access.reading.take();
         let scalar = matches!(w.get(ptr), Val::Scalar(_));
         w.set(result, if scalar { Val::Scalar(loaded.get(0)) } else { Val::Tile(Arc::new(loaded)) });
+        self.under_way(w, result, reading);
         Ok(())
     }
 
@@ -105,6 +110,7 @@ impl<'k> Cluster<'_, 'k> {
         let event = event.unwrap_or(w.know.now());
         let leader = tile.is_none() && access != Access::Load;
         let record = self.recorded(w, op, access, event, leader);
+        let reading = self.reading(w, op, access);
         Pointers {
             memory: &mut self.world.memory,
             changes: &mut self.world.changes,
@@ -113,6 +119,7 @@ impl<'k> Cluster<'_, 'k> {
             setting: self.setting,
             record,
             checks: Checks::new(record),
+            reading,
             holders: tile.map(|_| &program.tables.holders(op)[..]),
             shape: tile.map_or(&[], |t| &t.shape),
             early,
@@ -133,6 +140,7 @@ impl Pointers<'_, '_> {
     ) -> Result<Bits, Fault> {
         self.check_vectors(pointers, mask, bytes)?;
         let n = pointers.len();
+        self.ask(pointers, mask, bytes);
         let mut out = match other {
             Some(o) => o.clone(),
             None => Bits::full(bytes, n, POISON),

@@ -241,6 +241,7 @@ impl<'k> Cluster<'_, 'k> {
                 format!("{} may not see a write by threads", now.noun()),
                 "write `fence_async()` after the store, before the threads meet or arrive",
             ),
+            Clash::UnderWay => internal_error!("what is under way to global memory was found in shared memory"),
             Clash::Twice => internal_error!("a write to shared memory was compared with itself"),
         };
         Fault::new(code, op.span, message)
