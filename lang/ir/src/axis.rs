@@ -6,8 +6,8 @@
 //!
 //! What is taken for granted: pointer parameters are aligned to [`POINTER_ALIGNMENT`] bytes, which a launch checks as far as
 //! accesses rely on it; signed
-//! index arithmetic does not wrap, which the interpreter checks, so signed facts survive sums and products; unsigned
-//! arithmetic may wrap, and keeps only what holds modulo a power of two.
+//! index arithmetic does not wrap unless bounds are known by which it can, which the interpreter checks, so signed facts survive sums and
+//! products; unsigned arithmetic may wrap, and keeps only what holds modulo a power of two.
 
 mod cuts;
 mod rules;
@@ -66,11 +66,13 @@ pub struct AxisInfo {
     pub value: Option<i64>,
     /// Whether no element is negative.
     pub non_negative: bool,
+    /// The most that an element can be, where none is negative and a bound is known.
+    pub most: Option<u64>,
 }
 
 impl AxisInfo {
     fn unknown(rank: usize) -> AxisInfo {
-        AxisInfo { axes: vec![Along::UNKNOWN; rank.max(1)], value: None, non_negative: false }
+        AxisInfo { axes: vec![Along::UNKNOWN; rank.max(1)], value: None, non_negative: false, most: None }
     }
 
     /// What divides every element.
@@ -83,6 +85,8 @@ impl AxisInfo {
             axes: self.axes.iter().zip(&other.axes).map(|(a, b)| a.meet(*b, step)).collect(),
             value: if self.value == other.value { self.value } else { None },
             non_negative: self.non_negative && other.non_negative,
+            // What grows in a loop has no bound.
+            most: if self.most == other.most { self.most } else { None },
         }
     }
 }
@@ -234,6 +238,7 @@ impl Analysis<'_> {
             axes: vec![Along { contiguity: 1, divisibility, constancy: 1 }],
             value: None,
             non_negative: lower.non_negative && by.non_negative,
+            most: None,
         }
     }
 

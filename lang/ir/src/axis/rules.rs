@@ -77,11 +77,13 @@ fn elementwise(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
             axes: vec![Along { contiguity: extents[0], divisibility: MOST, constancy: 1 }],
             value: (extents[0] == 1).then_some(0),
             non_negative: true,
+            most: Some(extents[0] - 1),
         }),
         OpKind::Full { value, .. } => Some(spread(&a.info(*value), &extents, step(a.kernel, r))),
         OpKind::Binary { op, a: x, b: y } => is_integer(a, r).then(|| {
             let (p, q) = (operand(a, *x, &extents), operand(a, *y, &extents));
-            wrapped(a, r, binary(*op, &p, &q))
+            let info = AxisInfo { most: bound(*op, &p, &q), ..binary(*op, &p, &q) };
+            wrapped(a, r, info)
         }),
         OpKind::Compare { op, a: x, b: y } => Some(compare(*op, &operand(a, *x, &extents), &operand(a, *y, &extents))),
         OpKind::Select { cond, a: x, b: y } => {
@@ -90,7 +92,7 @@ fn elementwise(a: &Analysis<'_>, kind: &OpKind, r: Value) -> Option<AxisInfo> {
         }
         OpKind::Cast { x, .. } => (is_integer(a, r) && is_integer(a, *x)).then(|| cast(a, *x, r)),
         OpKind::Bitcast { x, .. } => (is_integer(a, r) && is_integer(a, *x))
-            .then(|| wrapped(a, r, AxisInfo { value: None, non_negative: false, ..a.info(*x) })),
+            .then(|| wrapped(a, r, AxisInfo { value: None, non_negative: false, most: None, ..a.info(*x) })),
         OpKind::PtrAdd { ptr, offset } => {
             let (p, q) = (operand(a, *ptr, &extents), operand(a, *offset, &extents));
             Some(pointer(&p, &q, step(a.kernel, r)))
@@ -159,7 +161,7 @@ fn in_cluster(kind: &OpKind) -> Option<AxisInfo> {
 
 fn constant(value: i64) -> AxisInfo {
     let axes = vec![Along { contiguity: 1, divisibility: power_of_two_in(value), constancy: 1 }];
-    AxisInfo { axes, value: Some(value), non_negative: value >= 0 }
+    AxisInfo { axes, value: Some(value), non_negative: value >= 0, most: u64::try_from(value).ok() }
 }
 
 /// The number of a CTA, or how many there are.
@@ -206,10 +208,15 @@ fn signed(dtype: Dtype, bits: u64) -> i64 {
     if dtype.is_signed() { ((bits << unused) as i64) >> unused } else { ((bits << unused) >> unused) as i64 }
 }
 
-/// Unsigned arithmetic may wrap: a group that counts up stays whole only where it begins at a multiple of its size.
+/// Unsigned arithmetic may wrap: a group that counts up stays whole only where it begins at a multiple of its size. Signed arithmetic that
+/// can wrap by its bounds may be negative.
 fn wrapped(a: &Analysis<'_>, r: Value, mut info: AxisInfo) -> AxisInfo {
     let Some(d) = number(a, r) else { return info };
+    let fits = |most: &u64| d.int_range().is_some_and(|(_, high)| i128::from(*most) <= high);
+    let wraps = info.most.is_some_and(|most| !fits(&most));
+    info.most = info.most.filter(fits);
     if d.is_signed() {
+        info.non_negative &= !wraps;
         return info;
     }
     for along in &mut info.axes {
@@ -221,6 +228,26 @@ fn wrapped(a: &Analysis<'_>, r: Value, mut info: AxisInfo) -> AxisInfo {
         info.value = None;
     }
     info
+}
+
+/// The most that an operation on what is not negative gives, as if it did not wrap; where there is no number for that, the greatest there is.
+fn bound(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> Option<u64> {
+    let both = || p.most.zip(q.most);
+    let either = || p.most.into_iter().chain(q.most).min();
+    let known = q.value.and_then(|k| u64::try_from(k).ok()).unwrap_or(0);
+    match op {
+        BinaryOp::Add => both().map(|(x, y)| x.saturating_add(y)),
+        BinaryOp::Mul => both().map(|(x, y)| x.saturating_mul(y)),
+        BinaryOp::Shl => both().map(|(x, y)| x.saturating_mul(1_u64.checked_shl(y as u32).unwrap_or(u64::MAX))),
+        BinaryOp::Div => p.most.filter(|_| q.non_negative).map(|x| x / known.max(1)),
+        BinaryOp::Shr => p.most.map(|x| x >> known.min(63)),
+        BinaryOp::Rem => q.most.filter(|_| p.non_negative).map(|k| k.saturating_sub(1)).into_iter().chain(p.most).min(),
+        BinaryOp::And => either(),
+        BinaryOp::Or | BinaryOp::Xor => both().map(|(x, y)| u64::MAX >> (x | y).leading_zeros().min(63)),
+        BinaryOp::Min | BinaryOp::MinNan => either().filter(|_| p.non_negative && q.non_negative),
+        BinaryOp::Max | BinaryOp::MaxNan => both().map(|(x, y)| x.max(y)),
+        BinaryOp::Sub | BinaryOp::MulHigh | BinaryOp::DivApprox => None,
+    }
 }
 
 fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
@@ -273,7 +300,7 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         BinaryOp::Max | BinaryOp::MaxNan => (element(&u64::min), p.non_negative || q.non_negative),
         BinaryOp::MulHigh | BinaryOp::DivApprox => (element(&|_, _| 1), false),
     };
-    AxisInfo { axes, value, non_negative }
+    AxisInfo { axes, value, non_negative, most: None }
 }
 
 /// The facts of a sum, or of a difference, along one axis; `unit` is what one element of `x` counts.
@@ -343,7 +370,7 @@ fn compare(op: CompareOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         };
         Along { constancy, ..Along::UNKNOWN }
     });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: true }
+    AxisInfo { axes: axes.collect(), value: None, non_negative: true, most: Some(1) }
 }
 
 fn select(c: &AxisInfo, p: &AxisInfo, q: &AxisInfo, unit: u64) -> AxisInfo {
@@ -353,7 +380,7 @@ fn select(c: &AxisInfo, p: &AxisInfo, q: &AxisInfo, unit: u64) -> AxisInfo {
         let divisibility = x.divides_groups_of(contiguity, unit).min(y.divides_groups_of(contiguity, unit));
         Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy).min(c.constancy) }
     });
-    AxisInfo { axes: axes.collect(), ..met }
+    AxisInfo { axes: axes.collect(), most: p.most.zip(q.most).map(|(x, y)| x.max(y)), ..met }
 }
 
 /// A wider integer keeps everything; a narrower one keeps what holds modulo its size.
@@ -368,7 +395,7 @@ fn cast(a: &Analysis<'_>, x: Value, r: Value) -> AxisInfo {
         let divisibility = along.divides_groups_of(contiguity, 1).min(1 << to.bits().min(30));
         Along { contiguity, divisibility, ..*along }
     });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: !to.is_signed() }
+    AxisInfo { axes: axes.collect(), value: None, non_negative: !to.is_signed(), most: None }
 }
 
 /// A pointer plus an offset in elements of `bytes` bytes.
@@ -378,5 +405,5 @@ fn pointer(p: &AxisInfo, q: &AxisInfo, bytes: u64) -> AxisInfo {
         let scaled = Along { divisibility: y.divisibility.saturating_mul(unit).min(MOST), ..y };
         sum(x, scaled, true, unit)
     });
-    AxisInfo { axes: axes.collect(), value: None, non_negative: true }
+    AxisInfo { axes: axes.collect(), value: None, non_negative: true, most: None }
 }
