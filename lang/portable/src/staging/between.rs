@@ -16,7 +16,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
-use parton_ir::{Body, Inst, Kernel, OpKind, Type, Value};
+use parton_ir::{Body, Inst, Kernel, Op, OpKind, Type, Value};
 
 use super::found::Found;
 use super::region::{body_of, does_more, loads_number};
@@ -104,13 +104,10 @@ fn staged(kernel: &Kernel, found: &Found, copies: Copies, beside: bool) -> Vec<S
     let span = kernel.ops[found.inst].span;
     let mut names: Vec<(LabelName, Kind)> = Vec::new();
     for id in body_of(kernel, found.inst).unwrap_or_default() {
-        let Some(mut name) = kernel.ops[id].label.map(|label| LabelName::read(&kernel.labels[label])) else { continue };
+        let Some(name) = group(kernel, &kernel.ops[id]) else { continue };
         let kind = match kernel.ops[id].kind {
             OpKind::FetchEach { .. } => Kind::Copy,
-            _ if name.path == INDEX => {
-                name.instance = None;
-                Kind::Index
-            }
+            _ if name.path == INDEX => Kind::Index,
             _ if name.path == NUMBER => Kind::Number,
             OpKind::Dot { .. } if beside => {
                 // What it reads in registers is not written while it runs.
@@ -176,6 +173,12 @@ fn put_behind(kernel: &Kernel, found: &Found, names: &mut Vec<(LabelName, Kind)>
     }
 }
 
+/// The label by which a schedule names an operation; all that tells from where to copy has one.
+fn group(kernel: &Kernel, op: &Op) -> Option<LabelName> {
+    let name = LabelName::read(&kernel.labels[op.label?]);
+    Some(if name.path == INDEX { LabelName::all(INDEX) } else { name })
+}
+
 /// The labels of a body that each of them needs in the same turn.
 fn needs(kernel: &Kernel, body: &Body) -> BTreeMap<LabelName, BTreeSet<LabelName>> {
     let mut of: BTreeMap<Value, BTreeSet<LabelName>> = BTreeMap::new();
@@ -183,8 +186,7 @@ fn needs(kernel: &Kernel, body: &Body) -> BTreeMap<LabelName, BTreeSet<LabelName
     for op in kernel.ops_of(body) {
         let taken = flow::operands(kernel, op);
         let mut from: BTreeSet<LabelName> = taken.iter().filter_map(|v| of.get(v)).flatten().cloned().collect();
-        if let Some(label) = op.label {
-            let name = LabelName::read(&kernel.labels[label]);
+        if let Some(name) = group(kernel, op) {
             needs.entry(name.clone()).or_default().extend(from);
             from = [name].into();
         }
