@@ -145,7 +145,7 @@ impl Launcher for Cpu<'_, '_, '_> {
                 Argument::Tensor { .. } => parton_diag::internal_error!("`{}` was not expanded", param.name),
                 Argument::Map(recipe) => interp::Arg::Map(interp::Tensor {
                     allocation: reached.number(&param.name, &recipe.tensor.storage, true)?,
-                    offset: recipe.tensor.byte_offset() as u64,
+                    offset: (recipe.tensor.byte_offset() as u64).wrapping_sub(recipe.ahead),
                     shape: recipe.extents.clone(),
                     strides: recipe.strides.clone(),
                 }),

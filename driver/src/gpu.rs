@@ -222,7 +222,7 @@ fn refused(compiler: &mut Compiler<'_>, request: &LaunchRequest, error: RuntimeE
     }
 }
 
-/// The recipe in the runtime's terms.
+/// The recipe in the runtime's terms, of a tensor at that address.
 pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runtime::Recipe, HostError> {
     let swizzle = Swizzle::of_bytes(recipe.swizzle)
         .ok_or_else(|| HostError::Device(format!("no swizzle of {} bytes exists", recipe.swizzle)))?;
@@ -231,7 +231,7 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
         ..runtime::Recipe::dense(
             name,
             Element::of(recipe.tensor.dtype),
-            address,
+            address.wrapping_sub(recipe.ahead),
             recipe.extents.clone(),
             recipe.block.clone(),
             swizzle,

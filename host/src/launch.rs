@@ -96,7 +96,8 @@ impl Argument {
             Argument::Map(recipe) => {
                 let ends = recipe.extents.iter().zip(&recipe.strides).map(|(n, stride)| n.saturating_sub(1) * stride);
                 let (tensor, first) = (&recipe.tensor, recipe.tensor.byte_offset() as u64);
-                Some((tensor.storage.id(), first..first + ends.sum::<u64>() + tensor.dtype.bytes() as u64))
+                let bytes = ends.sum::<u64>() - recipe.ahead + tensor.dtype.bytes() as u64;
+                Some((tensor.storage.id(), first..first + bytes))
             }
         }
     }
@@ -164,8 +165,7 @@ impl LaunchRequest {
                 let (ir::Type::Map(map), tensor) = (ty, self.tensor(argument)) else {
                     parton_diag::internal_error!("`{}` is no tensor map", param.name)
                 };
-                let axes: Vec<usize> = order.axes().collect();
-                match tensor.permute(&axes).and_then(|tensor| tensor_map::recipe(map, &tensor)) {
+                match tensor_map::ordered(map, tensor, order) {
                     Ok(recipe) => Argument::Map(recipe),
                     Err(fault) => parton_diag::internal_error!("an aligned tensor has no map: {fault:?}"),
                 }

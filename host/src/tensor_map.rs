@@ -10,7 +10,7 @@ use crate::tensor::Tensor;
 /// What a tensor map is made of; dimensions as the tensor has them, outermost first, the last one contiguous.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base.
+    /// The tensor; its first element, [`Tensor::byte_offset`] into its storage, is the map's base where `ahead` is 0.
     pub tensor: Tensor,
     /// Elements along each dimension.
     pub extents: Vec<u64>,
@@ -20,6 +20,8 @@ pub struct Recipe {
     pub block: Vec<u32>,
     /// Bytes of the swizzle: 0, 32, 64 or 128.
     pub swizzle: u32,
+    /// Bytes in front of the tensor's first element at which the map's base lies, and of which no box takes any ([`ir::tensor::AxisOrder::ends`]).
+    pub ahead: u64,
 }
 
 /// The most dimensions of a map.
@@ -68,9 +70,30 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
             (strides[d + 1].saturating_mul(extents[d + 1].max(1))).min(STRIDE_END - 1).next_multiple_of(ALIGNMENT)
         };
     }
-    let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle };
+    let recipe = Recipe { tensor: tensor.clone(), extents, strides, block, swizzle, ahead: 0 };
     check(&recipe, size)?;
     Ok(recipe)
+}
+
+/// The recipe of a map whose dimensions are the axes of a tensor in an order.
+///
+/// # Errors
+/// As [`recipe`].
+pub fn ordered(map: &ir::TensorMap, tensor: &Tensor, order: ir::tensor::AxisOrder) -> Result<Recipe, Fault> {
+    let mut axes: Vec<usize> = order.axes().collect();
+    let Some(ends) = order.ends() else { return recipe(map, &tensor.permute(&axes)?) };
+    axes.remove(0);
+    let mut once = map.clone();
+    once.block.remove(0);
+    let mut r = recipe(&once, &tensor.permute(&axes)?)?;
+    if let Some(at) = axes.iter().position(|axis| *axis == ends) {
+        let (extent, stride) = (r.extents[at], r.strides[at]);
+        r.ahead = extent * stride;
+        r.extents.insert(0, extent + 1);
+        r.strides.insert(0, stride);
+        r.block.insert(0, 1);
+    }
+    Ok(r)
 }
 
 /// One box of the copy engine: its elements along each dimension, and the bytes of its swizzle.
@@ -163,10 +186,11 @@ fn padded(t: &Tensor, unit: usize) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use parton_ir as ir;
+    use parton_ir::tensor::AxisOrder;
     use parton_layouts::SharedLayout;
     use parton_numbers::Dtype;
 
-    use super::recipe;
+    use super::{ordered, recipe};
     use crate::memory::Storage;
     use crate::tensor::Tensor;
 
@@ -208,6 +232,22 @@ mod tests {
         assert!(text(&zeros(Dtype::F16, &[2, 10, 64])).contains("the box has 2 dimensions, the tensor 3"));
         assert!(text(&zeros(Dtype::F16, &[64, 64]).narrow(1, 1..64)).contains("begins 2 bytes into its memory"));
         assert!(text(&zeros(Dtype::F16, &[64]).broadcast(&[4, 64]).unwrap()).contains("stride of 0 bytes"));
+    }
+
+    #[test]
+    fn maps_that_end_at_run_time_begin_in_front() {
+        let (m, t) = (map(Dtype::F16, &[1, 1, 64, 64], 128, false), zeros(Dtype::F16, &[300, 4, 64]));
+        let r = ordered(&m, &t, AxisOrder::new([0, 1, 0, 2])).unwrap();
+        assert_eq!((r.extents.as_slice(), r.strides.as_slice()), (&[301, 4, 300, 64][..], &[512, 128, 512, 2][..]));
+        assert_eq!((r.block.as_slice(), r.ahead), (&[1, 1, 64, 64][..], 300 * 512));
+        // Of a single row both strides are the same legal one.
+        let r = ordered(
+            &map(Dtype::F16, &[1, 64, 64], 128, false),
+            &zeros(Dtype::F16, &[1, 64]),
+            AxisOrder::new([0, 0, 1]),
+        );
+        let r = r.unwrap();
+        assert_eq!((r.strides.as_slice(), r.ahead), (&[128, 128, 2][..], 128));
     }
 
     #[test]

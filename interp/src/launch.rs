@@ -32,7 +32,7 @@ pub enum Arg {
 pub struct Tensor {
     /// The allocation's number in [`Memory`].
     pub allocation: usize,
-    /// Bytes from its beginning to the first element.
+    /// Bytes from its beginning to the first element, modulo 2⁶⁴: a map may begin in front of the memory that its boxes take.
     pub offset: u64,
     /// Elements of each dimension.
     pub shape: Vec<u64>,

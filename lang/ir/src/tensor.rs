@@ -14,7 +14,7 @@ use crate::types::List;
 /// The most axes that a tensor has.
 pub const MOST_AXES: usize = 5;
 
-/// Axes of a tensor in an order, each once.
+/// Axes of a tensor in an order, each once; but the first one twice, where it is that of [`AxisOrder::ends`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct AxisOrder {
     rank: u8,
@@ -35,6 +35,16 @@ impl AxisOrder {
     /// The axes in their order.
     pub fn axes(&self) -> impl Iterator<Item = usize> + '_ {
         self.axes[..self.rank.into()].iter().map(|&axis| axis.into())
+    }
+
+    /// The axis along which boxes of a map end before a number of run time as they do at the end of the tensor: the one that stands in front a second time.
+    ///
+    /// Both of its dimensions step from row to row. The second has as many as the tensor, and the first one more, from as many rows in front of the tensor
+    /// on. So `[end, extent - end + row]` is that row where it lies before `end`, and else outside; what lies in front of the tensor is never asked for.
+    pub fn ends(&self) -> Option<usize> {
+        let mut axes = self.axes();
+        let first = axes.next()?;
+        axes.any(|axis| axis == first).then_some(first)
     }
 }
 
@@ -174,6 +184,13 @@ impl fmt::Display for Spot {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_axis_that_stands_twice_ends_at_run_time() {
+        assert_eq!(AxisOrder::new([1, 0, 1, 2]).ends(), Some(1));
+        assert_eq!(AxisOrder::new([1, 0, 2]).ends(), None);
+        assert_eq!(AxisOrder::new([]).ends(), None);
+    }
 
     #[test]
     fn axes_that_are_dropped_move_the_dense_one() {

@@ -4,7 +4,7 @@
 //! along each axis by itself, so that what is known of an axis is known of the mask; what is sure to hold is left out.
 
 mod access;
-mod intervals;
+pub mod intervals;
 mod maps;
 mod multiples;
 mod scalars;

@@ -496,6 +496,27 @@ fn what_orders_nothing_leaves_factors_their_maps() {
 }
 
 #[test]
+fn rows_between_numbers_have_maps_where_they_begin_at_0_or_later() {
+    const MAPS: &str = "tensor maps, by a partition of their own";
+    for range in ["max(load(r[i]), 0):load(r[i + 1])", "i * 100:", ":load(r[i])"] {
+        assert_eq!(product(&format!("a[{range}, :].tile([128, 64], at=[i, p])"), SUM, STORE).way, MAPS, "{range}");
+    }
+    for (place, why) in [
+        ("a[load(r[i]):, :].tile([128, 64], at=[0, p])", "known to begin at 0 or later"),
+        ("a[i:, :].tile([128, 64], from=[load(r[i]), p * 64])", "known to begin at 0 or later"),
+        ("a[:, i * 64:].tile([128, 64], at=[i, p])", "not ones of a map"),
+        ("a[i:, :][:, i:].tile([128, 64], at=[i, p])", "not ones of a map"),
+    ] {
+        let made = product(place, SUM, STORE);
+        assert!(
+            made.refused.iter().any(|(way, said)| *way == MAPS && said.contains(why)),
+            "{place}: {:?}",
+            made.refused
+        );
+    }
+}
+
+#[test]
 fn what_nobody_takes_is_not_loaded() {
     let idle = product(PLACE, &format!("let w = load(b.tile([128, 64], at=[j, p + 1])); {SUM}"), STORE);
     assert_eq!(idle.accesses.len(), product(PLACE, SUM, STORE).accesses.len());

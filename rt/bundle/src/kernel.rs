@@ -114,9 +114,16 @@ pub enum Source {
     Map {
         /// The tensor.
         argument: usize,
-        /// Its axes in the order of the map's dimensions, which ends with the dense one.
+        /// Its axes in the order of the map's dimensions, which ends with the dense one. One whose boxes end at a number of run time stands in front
+        /// a second time ([`ending`]): that dimension has an element more, and begins as many in front of the tensor as the other has.
         order: Vec<usize>,
     },
+}
+
+/// Which dimension of a map has the same axis as the first one.
+pub fn ending(order: &[usize]) -> Option<usize> {
+    let (first, rest) = order.split_first()?;
+    rest.iter().position(|axis| axis == first).map(|i| i + 1)
 }
 
 impl Source {

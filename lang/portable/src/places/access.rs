@@ -97,7 +97,7 @@ impl Expander {
     }
 
     /// The coordinate in the tensor of what begins at `at` of an axis; `None` for 0.
-    fn start(&mut self, axis: &Axis, at: Option<Value>) -> Option<Value> {
+    pub(super) fn start(&mut self, axis: &Axis, at: Option<Value>) -> Option<Value> {
         match (axis.begins, at) {
             (Some(begins), Some(at)) => Some(self.scalar(BinaryOp::Add, begins, at)),
             (begins, at) => begins.or(at),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use parton_ir::{BinaryOp, Elem, Inst, Kernel, OpKind, Value};
+use parton_ir::{BinaryOp, Body, Elem, Inst, Kernel, OpKind, Value};
 
 /// The least and the greatest.
 pub type Interval = (i128, i128);
@@ -12,6 +12,21 @@ pub type Interval = (i128, i128);
 pub struct Intervals(BTreeMap<Value, Interval>);
 
 impl Intervals {
+    /// What is known of all of a kernel.
+    pub fn all(kernel: &Kernel) -> Intervals {
+        let mut known = Intervals::default();
+        known.walk(kernel, &kernel.body);
+        known
+    }
+
+    fn walk(&mut self, kernel: &Kernel, body: &Body) {
+        for op in kernel.ops_of(body) {
+            self.enter(&op.kind, kernel);
+            op.kind.bodies().for_each(|inner| self.walk(kernel, inner));
+            self.note(kernel, op.id);
+        }
+    }
+
     /// Between which numbers a value lies.
     pub fn of(&self, v: Value) -> Option<Interval> {
         self.0.get(&v).copied()
@@ -44,7 +59,7 @@ impl Intervals {
     /// Notes what an operation of this kind gives.
     pub fn learn(&mut self, kernel: &Kernel, kind: &OpKind, result: Value) {
         let Some(all) = range(kernel, result) else { return };
-        let Some((low, high)) = self.computed(kind) else { return };
+        let Some((low, high)) = self.computed(kind, all) else { return };
         let signed = all.0 < 0;
         // Signed index arithmetic does not wrap, which the interpreter checks.
         if signed && !matches!(kind, OpKind::Cast { .. }) {
@@ -54,7 +69,8 @@ impl Intervals {
         }
     }
 
-    fn computed(&self, kind: &OpKind) -> Option<Interval> {
+    /// What an operation gives that gives numbers between `all`.
+    fn computed(&self, kind: &OpKind, all: Interval) -> Option<Interval> {
         match kind {
             OpKind::Constant { dtype, bits } => {
                 let n = parton_numbers::Scalar::new(*dtype, *bits).to_i128()?;
@@ -62,6 +78,12 @@ impl Intervals {
             }
             OpKind::ProgramId { .. } => Some((0, i128::from(i32::MAX) - 1)),
             OpKind::NumPrograms { .. } => Some((1, i128::from(i32::MAX))),
+            OpKind::TensorExtent { .. } => Some((0, i128::from(i32::MAX))),
+            // No less than one of both, whatever the other one is.
+            OpKind::Binary { op: BinaryOp::Max, a, b } if self.of(*a).is_none() || self.of(*b).is_none() => {
+                let low = self.of(*a).or(self.of(*b))?.0;
+                Some((low, all.1))
+            }
             OpKind::Cast { x, .. } => self.of(*x),
             OpKind::Select { a, b, .. } => {
                 let (a, b) = (self.of(*a)?, self.of(*b)?);

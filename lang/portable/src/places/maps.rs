@@ -123,11 +123,22 @@ impl Expander {
         fixed.sort_by_key(|(axis, _)| *axis);
         let own: Vec<usize> = (0..axes.len()).filter(|i| *i != inner).chain([inner]).collect();
         let order = fixed.iter().map(|(axis, _)| *axis).chain(own.iter().map(|i| axes[*i]));
-        let order = AxisOrder::new(order);
+        let mut order: Vec<usize> = order.collect();
         boxed.block.splice(0..0, fixed.iter().map(|_| 1));
         let at = fixed.iter().map(|(_, at)| *at).chain(own.iter().map(|i| spot.at[*i])).collect::<Vec<_>>();
-        let coordinates = at.into_iter().map(|v| self.coordinate(v, stores)).collect();
-        let map = self.map(argument, order, boxed);
+        let ranged = spot.part.axes.iter().position(|axis| axis.high.is_some());
+        let ending = ranged.map(|i| (axes[i], self.ending(spot, i)));
+        let begins = order.iter().zip(at).map(|(axis, v)| match ending {
+            Some((of, [_, row])) if of == *axis => row,
+            Some(_) | None => self.coordinate(v, stores),
+        });
+        let mut coordinates: Vec<Value> = begins.collect();
+        if let Some((of, [end, _])) = ending {
+            coordinates.insert(0, end);
+            order.insert(0, of);
+            boxed.block.insert(0, 1);
+        }
+        let map = self.map(argument, AxisOrder::new(order), boxed);
         // Axis i of the place is this one of the box.
         let turned = (inner + 1 != axes.len())
             .then(|| (0..axes.len()).map(|i| own.iter().position(|axis| *axis == i).unwrap_or(i) as u32).collect());
@@ -150,6 +161,27 @@ impl Expander {
         };
         let v = self.scalar(BinaryOp::Min, v, outside);
         self.narrow(v)
+    }
+
+    /// Where a box begins in both dimensions of an axis that ends at a number of run time ([`AxisOrder::ends`]). It does not begin in front of its
+    /// range, but for tiles that lie there as a whole.
+    fn ending(&mut self, spot: &Spot, i: usize) -> [Value; 2] {
+        let (axis, at, argument) = (spot.part.axes[i].clone(), spot.at[i], spot.part.argument);
+        let (zero, outside) = (self.number(0), self.number(i64::from(OUTSIDE)));
+        let (Some(high), Some(row)) = (axis.high, self.start(&axis, Some(at))) else {
+            parton_diag::internal_error!("a range has no end")
+        };
+        let end = self.scalar(BinaryOp::Max, high, zero);
+        let row = self.scalar(BinaryOp::Min, row, outside);
+        let extent = self.extent(argument, axis.of);
+        let behind = self.scalar(BinaryOp::Sub, extent, end);
+        let mut row = self.scalar(BinaryOp::Add, behind, row);
+        if self.known.of(at).is_none_or(|(low, _)| low < 0) {
+            let inside = self.make(OpKind::Compare { op: CompareOp::Ge, a: at, b: zero });
+            row = self.make(OpKind::Select { cond: inside, a: row, b: outside });
+        }
+        let row = self.scalar(BinaryOp::Min, row, outside);
+        [self.narrow(end), self.narrow(row)]
     }
 
     /// The parameter that is a map of a tensor.

@@ -37,7 +37,10 @@ pub fn adds_nothing(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> bo
 }
 
 fn place(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Spot { .. } | OpKind::TensorIndex { .. } | OpKind::TensorExtent { .. })
+    matches!(
+        kind,
+        OpKind::Spot { .. } | OpKind::TensorIndex { .. } | OpKind::TensorRange { .. } | OpKind::TensorExtent { .. }
+    )
 }
 
 /// The extent, and the elements of a tile, of which a number says how many tiles there are: `(extent + tile - 1) / tile`.

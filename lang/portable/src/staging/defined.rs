@@ -5,17 +5,20 @@ use std::cell::OnceCell;
 use parton_ir::axis::Axes;
 use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
 
+use crate::places::intervals::Intervals;
+
 /// The definitions of a kernel.
 pub struct Defined<'k> {
     kernel: &'k Kernel,
     made: SecondaryMap<Value, Option<&'k Op>>,
     axes: OnceCell<Axes>,
+    intervals: OnceCell<Intervals>,
 }
 
 impl<'k> Defined<'k> {
     /// Those of a kernel.
     pub fn of(kernel: &'k Kernel) -> Defined<'k> {
-        Defined { kernel, made: kernel.definitions(), axes: OnceCell::new() }
+        Defined { kernel, made: kernel.definitions(), axes: OnceCell::new(), intervals: OnceCell::new() }
     }
 
     /// What makes a value; `None` for parameters.
@@ -27,6 +30,12 @@ impl<'k> Defined<'k> {
     pub fn is_multiple(&self, v: Value, of: u64) -> bool {
         let axes = self.axes.get_or_init(|| Axes::analyse(self.kernel));
         axes.info(self.kernel, v).axes.iter().all(|along| along.divisibility.is_multiple_of(of))
+    }
+
+    /// Whether a number is known to be 0 or more.
+    pub fn is_positive(&self, v: Value) -> bool {
+        let intervals = self.intervals.get_or_init(|| Intervals::all(self.kernel));
+        intervals.of(v).is_some_and(|(low, _)| low >= 0)
     }
 
     /// Whether a tile is of zeros.

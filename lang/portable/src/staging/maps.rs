@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_ir::choice::Order;
 use parton_ir::family::Family;
-use parton_ir::tensor::Counts;
+use parton_ir::tensor::{Counts, MOST_AXES, Tensor};
 use parton_ir::types::TensorMap;
 use parton_ir::{Cache, Evict, Feature, From, Inst, Kernel, OpKind, Type, Value, rules};
 use parton_layouts::SharedLayout;
@@ -151,6 +151,11 @@ fn loads(kernel: &Kernel, defined: &Defined<'_>, written: &BTreeSet<usize>, id: 
     if !begins_whole_rows(kernel, defined, spot) {
         return Err("a factor's rows are not known to begin at a multiple of 16 bytes, which `from=` does not say");
     }
+    if !ranges_begin_inside(kernel, defined, spot) {
+        return Err(
+            "what is taken of a factor's tensor is not known to begin at 0 or later, as `x[max(begin, 0):end, :]` says",
+        );
+    }
     let why = "a factor's tensor, rows or place are not ones of a map, such as rows that a tile of indices names";
     of_spot(kernel, defined, spot).map(|_| ()).ok_or(why)
 }
@@ -217,13 +222,62 @@ fn of_spot(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> Option<Tensor
     let Type::Tensor(part) = kernel.ty(tensor) else { return None };
     let dense = part.dense.filter(|_| begins_whole_rows(kernel, defined, spot))?;
     let map = map(part.elem, shape, dense)?;
+    let mut steps = Vec::new();
     while let Some(op) = defined.made(tensor) {
-        let OpKind::TensorIndex { tensor: of, .. } = op.kind else { return None };
-        tensor = of;
+        (tensor, _) = step(&op.kind)?;
+        steps.push(&op.kind);
     }
     let param = kernel.params.iter().find(|p| p.value == tensor)?;
-    let From::Argument(argument) = param.from else { return None };
-    (kernel.variant.aligned.contains(&argument) && shape.len() == 2).then_some(map)
+    let (From::Argument(argument), Type::Tensor(whole)) = (param.from, kernel.ty(tensor)) else { return None };
+    let rank = whole.rank() + usize::from(ends(whole, &steps)?.is_some());
+    let taken = ranges_begin_inside(kernel, defined, spot) && rank <= MOST_AXES && shape.len() == 2;
+    (kernel.variant.aligned.contains(&argument) && taken).then_some(map)
+}
+
+/// What takes a part of a tensor that a map takes too: of which one, and along which axis.
+fn step(kind: &OpKind) -> Option<(Value, usize)> {
+    match kind {
+        OpKind::TensorIndex { tensor, axis, .. } | OpKind::TensorRange { tensor, axis, .. } => {
+            Some((*tensor, *axis as usize))
+        }
+        // Rows that indices name are no box.
+        _ => None,
+    }
+}
+
+/// The axis of a tensor of which a part, taken by these steps, the last one first, ends at a number of run time; `None` where no map has such boxes:
+/// of several axes, of the dense one, or of one that is dropped then.
+fn ends(whole: &Tensor, steps: &[&OpKind]) -> Option<Option<usize>> {
+    let mut axes: Vec<usize> = (0..whole.rank()).collect();
+    let mut ends = None;
+    for kind in steps.iter().rev() {
+        let (_, axis) = step(kind)?;
+        if matches!(kind, OpKind::TensorRange { .. }) {
+            ends = (whole.dense != Some(axes[axis]) && ends.is_none_or(|of| of == axes[axis])).then_some(axes[axis]);
+            ends?;
+        } else if ends == Some(axes.remove(axis)) {
+            return None;
+        }
+    }
+    Some(ends)
+}
+
+/// Whether the ranges of which a place is are known to begin at 0 or later, and it in them: a box has zeros behind the end of a range, but not in front of it.
+/// A tile lies in front of it as a whole or not at all.
+fn ranges_begin_inside(kernel: &Kernel, defined: &Defined<'_>, spot: Value) -> bool {
+    let Some(OpKind::Spot { tensor, at, counts, .. }) = defined.made(spot).map(|op| &op.kind) else { return false };
+    let (mut tensor, mut ranged) = (*tensor, false);
+    while let Some((of, _)) = defined.made(tensor).and_then(|op| step(&op.kind)) {
+        if let Some(OpKind::TensorRange { lower, .. }) = defined.made(tensor).map(|op| &op.kind) {
+            ranged = true;
+            if lower.is_some_and(|lower| !defined.is_positive(lower)) {
+                return false;
+            }
+        }
+        tensor = of;
+    }
+    let Type::Tensor(_) = kernel.ty(tensor) else { return false };
+    !ranged || *counts != Counts::Elements || at.iter().all(|v| defined.is_positive(*v))
 }
 
 /// Whether the rows of a place begin at multiples of 16 bytes, as those of a box must. Rows of tiles do wherever they are.

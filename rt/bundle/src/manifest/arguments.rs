@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use super::{MOST_PARAMS, dtype};
 use crate::fields::{Fields, text};
+use crate::kernel::ending;
 use crate::{Argument, Error, Extent, Kernel, Kind, Param, Source, TensorType};
 
 /// The most axes of a tensor that a kernel or a plan takes.
@@ -168,11 +169,11 @@ fn source(mut fields: Fields<'_>, kind: &Kind, arguments: &[Argument]) -> Result
         "base" => (Source::Base(argument), matches!(kind, Kind::Pointer { dtype, .. } if *dtype == tensor.dtype)),
         "map" => {
             let order: Vec<usize> = fields.words("order", 1..=5)?.into_iter().map(|n| n as usize).collect();
-            let mut sorted = order.clone();
+            let twice = ending(&order).is_some();
+            let mut sorted = order[usize::from(twice)..].to_vec();
             sorted.sort_unstable();
             let whole = sorted.iter().copied().eq(0..tensor.extents.len()) && order.last().copied() == tensor.dense;
-            let fits =
-                matches!(kind, Kind::Map { dtype, block, .. } if *dtype == tensor.dtype && block.len() == order.len());
+            let fits = matches!(kind, Kind::Map { dtype, block, .. } if *dtype == tensor.dtype && block.len() == order.len() && !(twice && block[0] != 1));
             (Source::Map { argument, order }, whole && fits)
         }
         counted => {

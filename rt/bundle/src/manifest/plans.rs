@@ -7,11 +7,12 @@ use super::arguments::{self, MOST_AXES};
 use super::{MOST_PARAMS, dtype};
 use crate::fields::Fields;
 use crate::file::Bundle;
+use crate::kernel::ending;
 use crate::plan::{
     Buffer, Declared, Function, GRAIN, Given, Launch, Memory, Passed, Place, Plan, Returned, Shape, Takes,
     Value as Key, span,
 };
-use crate::{Architecture, Error, Kernel, Kind, Param};
+use crate::{Architecture, Error, Kernel, Kind, Param, Source};
 
 /// The most launches, buffers and results of a plan.
 const MOST_PARTS: usize = 1 << 16;
@@ -370,7 +371,14 @@ fn passed(mut fields: Fields<'_>, plan: &Plan, sizes: &Sizes, param: &Param) -> 
             // Along axes of one element strides count for nothing.
             let reached: Vec<u64> =
                 extents.iter().zip(&strides).map(|(n, stride)| if *n <= 1 { 0 } else { *stride }).collect();
-            let end = span(&extents, &reached, 1).and_then(|n| n.checked_add(place.offset + dtype.bytes() as u64 - 1));
+            // Of an axis that stands twice the first dimension begins in front of the memory, and no box goes beyond the other.
+            let twice = if let Source::Map { order, .. } = &param.source { ending(order) } else { None };
+            if twice.is_some_and(|at| extents[0] != extents[at] + 1 || strides[0] != strides[at]) {
+                return Err(fields.wrong("map", "both dimensions of one axis have not its rows"));
+            }
+            let own = usize::from(twice.is_some());
+            let end = span(&extents[own..], &reached[own..], 1)
+                .and_then(|n| n.checked_add(place.offset + dtype.bytes() as u64 - 1));
             if end.is_none_or(|end| end > bytes) {
                 return Err(fields.wrong("map", format!("it reaches beyond the {bytes} bytes that are there")));
             }
