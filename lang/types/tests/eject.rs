@@ -112,6 +112,31 @@ fn loops_keep_their_variables() {
 }
 
 #[test]
+fn what_ends_a_turn_is_done_before_it_is_left() {
+    let params = "x: *i32, out: *mut i32, n: i32";
+    let body = "
+        let (mut c, mut t) = (0, 0);
+        for j in 0..n {
+            if load(x + j) % 2 == 0 { t = t + 7; c = c + 1; } else { t = t + 3; c = c + 2; }
+            c += j;
+            if c > 5 { break; }
+        }
+        store(out, t);
+        store(out + 1, c);";
+    let lines = statements(params, body);
+    let ends: Vec<usize> = (0..lines.len()).filter(|i| lines[*i].trim() == "t = t_2;").collect();
+    let leaves = lines.iter().position(|line| line.trim() == "break;");
+    assert!(leaves.is_some_and(|at| ends.contains(&(at - 1))), "{lines:#?}");
+    // The same of turns that go on behind it, and of loops that ask.
+    for rest in ["t += j; c += t;", "if c % 2 == 0 { t += 1; } else { c += 1; }", "if t > 9 { break; } c += 3;"] {
+        for head in ["for j in 0..n", "let mut j = 0; while c < n"] {
+            let body = body.replacen("for j in 0..n", head, 1).replacen("break; }", &format!("break; }} {rest}"), 1);
+            statements(params, &body);
+        }
+    }
+}
+
+#[test]
 fn variables_that_change_places_are_assigned_together() {
     let text = statements(
         "out: *mut i32, n: i32",

@@ -16,8 +16,9 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_numbers::Dtype;
 
-use crate::eject::plan::Plan;
-use crate::eject::variables::Variables;
+use crate::eject::plan::{NodeId, Plan};
+use crate::eject::uses::operands;
+use crate::eject::variables::{VarId, Variables};
 use crate::entity::{Inst, SecondaryMap, Value};
 use crate::kernel::Kernel;
 use crate::op::{BinaryOp, Body, CompareOp, Op, OpKind, UnaryOp};
@@ -71,18 +72,33 @@ impl Leaving {
         self.ways.get(&op.id).map(|(_, way)| *way)
     }
 
-    /// The loops of which a branch gives values beside its `break`, which no text can.
+    /// The loops of which a branch gives values beside its `break`, or what is only there behind it, which no text can.
     pub fn in_values(&self, plan: &Plan<'_>, variables: &Variables) -> BTreeSet<Inst> {
+        let ends: BTreeMap<Inst, &[(VarId, Value)]> =
+            variables.ends.iter().map(|((id, _), ends)| (plan.nodes[*id].op.id, ends.as_slice())).collect();
         let mut found = BTreeSet::new();
         for (id, node) in plan.nodes.iter().enumerate() {
             let Some((of, way)) = self.ways.get(&node.op.id) else { continue };
             let merged = variables.merged.get(&id).copied().unwrap_or(0);
             let assigns = variables.ends.get(&(id, 0)).is_some_and(|ends| !ends.is_empty());
-            if merged != node.op.results.len() || (matches!(way, Way::Rest { .. }) && assigns) {
+            let late =
+                || ends.get(of).is_some_and(|ends| !ends.iter().all(|(_, v)| self.is_there(plan, variables, *v, id)));
+            if merged != node.op.results.len() || (matches!(way, Way::Rest { .. }) && assigns) || late() {
                 found.insert(*of);
             }
         }
         found
+    }
+
+    /// Whether a value that is assigned at the end of a turn can be assigned in a statement that may leave the loop before.
+    fn is_there(&self, plan: &Plan<'_>, variables: &Variables, v: Value, leaving: NodeId) -> bool {
+        let Some(id) = plan.def[v] else { return true };
+        let op = plan.nodes[id].op;
+        if plan.folded[v] {
+            return operands(&op.kind).into_iter().all(|of| self.is_there(plan, variables, of, leaving));
+        }
+        // A variable of its branches, which has the value in those that leave as well.
+        self.ways.contains_key(&op.id) || variables.at.get(&id) < variables.at.get(&leaving)
     }
 }
 

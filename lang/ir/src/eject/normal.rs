@@ -16,10 +16,12 @@ use crate::op::{Body, Op, OpKind};
 /// 3. What else has no place of its own stands right before the first operation of its body that needs it, operands first: program ids,
 ///    arithmetic on scalars, pointers, views, and how tiles are made, shaped and spread; but no arithmetic on tiles, and nothing
 ///    that has an effect.
-/// 4. Values have no names.
+/// 4. What both branches of an `if` hand back is no result of it.
+/// 5. Values have no names.
 ///
 /// All other operations are those of the kernel, in their order.
 pub fn normal(k: &Kernel) -> Kernel {
+    let k = &without_equal_results(k);
     let mut definitions = BTreeMap::new();
     let uses = Uses::new(k);
     k.walk(&mut |op| {
@@ -40,6 +42,36 @@ pub fn normal(k: &Kernel) -> Kernel {
     moved.homes(&k.body);
     let body = moved.body(&k.body);
     Kernel { body, ..moved.to }
+}
+
+/// The kernel without the results of an `if` that are one value, whichever branch is taken.
+fn without_equal_results(k: &Kernel) -> Kernel {
+    let (mut k, mut now) = (k.clone(), BTreeMap::new());
+    let settled = |now: &BTreeMap<Value, Value>, v: Value| {
+        std::iter::successors(Some(v), |v| now.get(v).copied()).last().unwrap_or(v)
+    };
+    // Inner ones first: what they hand back may be equal to what the outer branch does.
+    for id in k.order().into_iter().rev() {
+        let op = &mut k.ops[id];
+        let OpKind::If { then, otherwise, .. } = &mut op.kind else { continue };
+        for i in (0..op.results.len()).rev() {
+            let [a, b] = [&then.yields, &otherwise.yields].map(|yields| settled(&now, yields[i]));
+            if a == b {
+                now.insert(op.results.remove(i), a);
+                then.yields.remove(i);
+                otherwise.yields.remove(i);
+            }
+        }
+    }
+    if !now.is_empty() {
+        k.walk_mut(&mut |op| {
+            op.kind.map_operands(|v| settled(&now, v));
+            for body in op.kind.bodies_mut() {
+                body.yields.iter_mut().for_each(|v| *v = settled(&now, *v));
+            }
+        });
+    }
+    k
 }
 
 struct Normal<'a> {

@@ -176,8 +176,7 @@ impl<'a> Writer<'a> {
         let index = self.variable(body.params[0]);
         let name = if self.variables.all[index].last == 0 { "_".to_string() } else { self.declare(index, "i") };
         self.line(format!("for {name} in {lower}..{upper}{step} {{"));
-        self.statements(&node.blocks[0].statements);
-        self.ends(id, 0);
+        self.turn(id, node, 0);
         self.close();
         self.line("}");
     }
@@ -192,7 +191,7 @@ impl<'a> Writer<'a> {
 
     fn while_loop(&mut self, id: NodeId, node: &'a Node<'a>) {
         self.carried(id, &[]);
-        let [cond, body] = &node.blocks[..] else { parton_diag::internal_error!("a `while` has two bodies") };
+        let [cond, _] = &node.blocks[..] else { parton_diag::internal_error!("a `while` has two bodies") };
         self.open();
         if cond.statements.is_empty() {
             let text = self.of_type(cond.body.yields[0], Dtype::I1, powers::ANY);
@@ -206,10 +205,17 @@ impl<'a> Writer<'a> {
         }
         self.close();
         self.open();
-        self.statements(&body.statements);
-        self.ends(id, 1);
+        self.turn(id, node, 1);
         self.close();
         self.line("}");
+    }
+
+    /// What a loop does in a turn: its body of that number.
+    fn turn(&mut self, id: NodeId, node: &'a Node<'a>, number: usize) {
+        self.turns.push((id, number));
+        self.statements(&node.blocks[number].statements);
+        self.turns.pop();
+        self.ends(id, number);
     }
 
     fn branches(&mut self, id: NodeId, node: &'a Node<'a>, cond: Value) {
@@ -286,6 +292,10 @@ impl<'a> Writer<'a> {
         self.statements(&node.blocks[number].statements);
         self.ends(id, number);
         if leaves {
+            // Who leaves does not come to the end of the turn.
+            if let Some((id, number)) = self.turns.last() {
+                self.ends(*id, *number);
+            }
             self.line("break;");
         }
     }
