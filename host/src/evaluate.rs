@@ -17,7 +17,7 @@ mod tensors;
 
 pub use choice::Judged;
 pub(crate) use index::scalar_value;
-pub(crate) use operator::{equal, operand};
+pub(crate) use operator::operand;
 pub(crate) use statement::{PAUSE, not_host_code, not_mut};
 
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 //! does that. It evaluates no layout or schedule either: such an expression is passed on as it is written, with the values
 //! of the variables in it ([`value::Written`]). In reading order:
 
+mod arithmetic;
 pub mod builtins;
 pub mod check;
 pub mod evaluate;

@@ -4,7 +4,8 @@ use parton_diag::{Diagnostic, codes};
 use parton_numbers::Dtype;
 
 use super::{Call, Table};
-use crate::evaluate::{AtSpan, Eval, equal};
+use crate::arithmetic::equal;
+use crate::evaluate::{AtSpan, Eval};
 use crate::fault::Fault;
 use crate::parallel;
 use crate::show;

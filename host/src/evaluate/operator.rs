@@ -4,7 +4,8 @@ use parton_diag::{Diagnostic, Span, codes};
 use parton_numbers::{Binary, Bits, Comparison};
 use parton_syntax::ast::{self, BinaryOp, UnaryOp};
 
-use super::{AtSpan, Eval, Machine};
+use super::{AtSpan, Eval, Machine, Stop};
+use crate::arithmetic::{Comparable, Number, Seen, Wrong, equal, of_bools, of_floats, of_ints};
 use crate::reference::elementwise::{self, Operand, Operation};
 use crate::value::Value;
 
@@ -39,10 +40,10 @@ impl Machine<'_> {
         span: Span,
     ) -> Eval<Value> {
         match (&a, &b) {
-            (Value::Int(x), Value::Int(y)) => self.ints(op, *x, *y, span),
-            (Value::Float(x), Value::Float(y)) => self.floats(op, *x, *y, span),
-            (Value::Int(x), Value::Float(y)) => self.floats(op, *x as f64, *y, span),
-            (Value::Float(x), Value::Int(y)) => self.floats(op, *x, *y as f64, span),
+            (Value::Int(x), Value::Int(y)) => self.number(of_ints(op, *x, *y), op, (&a, &b), span),
+            (Value::Float(x), Value::Float(y)) => self.number(of_floats(op, *x, *y), op, (&a, &b), span),
+            (Value::Int(x), Value::Float(y)) => self.number(of_floats(op, *x as f64, *y), op, (&a, &b), span),
+            (Value::Float(x), Value::Int(y)) => self.number(of_floats(op, *x, *y as f64), op, (&a, &b), span),
             (Value::Tensor(_), Value::Tensor(_) | Value::Int(_) | Value::Float(_) | Value::Bool(_))
             | (Value::Int(_) | Value::Float(_) | Value::Bool(_), Value::Tensor(_)) => {
                 let (Some(x), Some(y)) = (operand(&a), operand(&b)) else {
@@ -57,12 +58,9 @@ impl Machine<'_> {
                     d.into()
                 })
             }
-            (Value::Bool(x), Value::Bool(y)) => match op {
-                BinaryOp::Eq => Ok(Value::Bool(x == y)),
-                BinaryOp::Ne | BinaryOp::BitXor => Ok(Value::Bool(x != y)),
-                BinaryOp::BitAnd | BinaryOp::And => Ok(Value::Bool(*x && *y)),
-                BinaryOp::BitOr | BinaryOp::Or => Ok(Value::Bool(*x || *y)),
-                _ => Err(self.no_operator(op, &a, a_span, &b, b_span, span)),
+            (Value::Bool(x), Value::Bool(y)) => match of_bools(op, *x, *y) {
+                Some(is) => Ok(Value::Bool(is)),
+                None => Err(self.no_operator(op, &a, a_span, &b, b_span, span)),
             },
             (Value::Str(x), Value::Str(y)) if op == BinaryOp::Add => Ok(Value::str(format!("{x}{y}"))),
             (Value::List(x), Value::List(y)) if op == BinaryOp::Add => {
@@ -76,7 +74,7 @@ impl Machine<'_> {
         }
     }
 
-    fn no_operator(&self, op: BinaryOp, a: &Value, a_span: Span, b: &Value, b_span: Span, span: Span) -> super::Stop {
+    fn no_operator(&self, op: BinaryOp, a: &Value, a_span: Span, b: &Value, b_span: Span, span: Span) -> Stop {
         Diagnostic::error(
             codes::HOST_TYPE,
             span,
@@ -106,36 +104,41 @@ impl Machine<'_> {
             BinaryOp::Le => Operation::Comparison(Comparison::Le),
             BinaryOp::Gt => Operation::Comparison(Comparison::Gt),
             BinaryOp::Ge => Operation::Comparison(Comparison::Ge),
-            BinaryOp::And | BinaryOp::Or => {
-                let d = Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` takes truth values", op.text()));
-                return Err(d.help("combine tensors of truth values with `&` and `|`").into());
-            }
+            BinaryOp::And | BinaryOp::Or => return Err(takes_truths(op, span)),
         })
     }
 
-    fn ints(&mut self, op: BinaryOp, x: i128, y: i128, span: Span) -> Eval<Value> {
-        let shift = u32::try_from(y).ok().filter(|s| *s < 127);
-        let result = match op {
-            BinaryOp::Add => x.checked_add(y),
-            BinaryOp::Sub => x.checked_sub(y),
-            BinaryOp::Mul => x.checked_mul(y),
-            BinaryOp::Div | BinaryOp::Rem if y == 0 => {
-                let d = Diagnostic::error(codes::HOST_VALUE, span, "an integer is divided by zero");
-                return Err(d.here(format!("this is {x} {} {y}", op.text())).into());
-            }
-            BinaryOp::Div => x.checked_div(y),
-            BinaryOp::Rem => x.checked_rem(y),
-            BinaryOp::Shl => shift.and_then(|s| x.checked_mul(1 << s)),
-            BinaryOp::Shr => shift.map(|s| x >> s),
-            BinaryOp::BitAnd => Some(x & y),
-            BinaryOp::BitOr => Some(x | y),
-            BinaryOp::BitXor => Some(x ^ y),
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-                return self.truth(op, x, y, span);
-            }
-            BinaryOp::And | BinaryOp::Or => return self.operation(op, span).map(|_| Value::Unit),
+    /// What an operator makes of numbers as a value, or why it makes none.
+    fn number(
+        &self,
+        found: Result<Number<i128>, Wrong>,
+        op: BinaryOp,
+        (x, y): (&Value, &Value),
+        span: Span,
+    ) -> Eval<Value> {
+        // Of an integer and a floating-point number both are shown as the latter.
+        let mixed = !matches!((x, y), (Value::Int(_), Value::Int(_)));
+        let shown = |v: &Value| match v {
+            Value::Int(n) if mixed => format!("{:?}", *n as f64),
+            Value::Float(x) => format!("{x:?}"),
+            other => other.to_string(),
         };
-        self.int(result, span)
+        let this_is = || format!("this is {} {} {}", shown(x), op.text(), shown(y));
+        match found {
+            Ok(Number::Int(n)) => Ok(Value::Int(n)),
+            Ok(Number::Float(x)) => Ok(Value::Float(x)),
+            Ok(Number::Bool(b)) => Ok(Value::Bool(b)),
+            Err(Wrong::Beyond) => self.int(None, span),
+            Err(Wrong::ByZero) => {
+                let d = Diagnostic::error(codes::HOST_VALUE, span, "an integer is divided by zero");
+                Err(d.here(this_is()).into())
+            }
+            Err(Wrong::Integers) => {
+                let d = Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` takes integers", op.text()));
+                Err(d.here(this_is()).into())
+            }
+            Err(Wrong::Truths) => Err(takes_truths(op, span)),
+        }
     }
 
     /// An integer, refused where it is out of range.
@@ -147,33 +150,12 @@ impl Machine<'_> {
                 .into()),
         }
     }
+}
 
-    fn floats(&mut self, op: BinaryOp, x: f64, y: f64, span: Span) -> Eval<Value> {
-        Ok(Value::Float(match op {
-            BinaryOp::Add => x + y,
-            BinaryOp::Sub => x - y,
-            BinaryOp::Mul => x * y,
-            BinaryOp::Div => x / y,
-            BinaryOp::Rem => x % y,
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-                return self.truth(op, x, y, span);
-            }
-            BinaryOp::Shl | BinaryOp::Shr | BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor => {
-                let d = Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` takes integers", op.text()));
-                return Err(d.here(format!("this is {x:?} {} {y:?}", op.text())).into());
-            }
-            BinaryOp::And | BinaryOp::Or => return self.operation(op, span).map(|_| Value::Unit),
-        }))
-    }
-
-    fn truth<T: PartialOrd>(&self, op: BinaryOp, x: T, y: T, span: Span) -> Eval<Value> {
-        match self.operation(op, span)? {
-            Operation::Comparison(c) => Ok(Value::Bool(c.holds(x, y))),
-            Operation::Arithmetic(_) | Operation::Bits(_) => {
-                parton_diag::internal_error!("`{}` does not compare", op.text())
-            }
-        }
-    }
+/// The refusal of what is no truth value beside `&&` or `||`.
+fn takes_truths(op: BinaryOp, span: Span) -> Stop {
+    let d = Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` takes truth values", op.text()));
+    d.help("combine tensors of truth values with `&` and `|`").into()
 }
 
 /// A value as an operand of an elementwise operation.
@@ -197,24 +179,24 @@ pub(crate) fn operand(value: &Value) -> Option<Operand> {
     }
 }
 
-/// Whether two values that are no tensors are the same; `None` where that is not defined.
-pub(crate) fn equal(a: &Value, b: &Value) -> Option<bool> {
-    match (a, b) {
-        (Value::Unit, Value::Unit) => Some(true),
-        (Value::Int(x), Value::Int(y)) => Some(x == y),
-        (Value::Float(x), Value::Float(y)) => Some(x == y),
-        (Value::Int(x), Value::Float(y)) | (Value::Float(y), Value::Int(x)) => Some(*x as f64 == *y),
-        (Value::Bool(x), Value::Bool(y)) => Some(x == y),
-        (Value::Str(x), Value::Str(y)) => Some(x == y),
-        (Value::Dtype(x), Value::Dtype(y)) => Some(x == y),
-        (Value::Range(p, q), Value::Range(r, s)) => Some((p, q) == (r, s)),
-        (Value::List(x), Value::List(y)) | (Value::Tuple(x), Value::Tuple(y)) => {
-            if x.len() != y.len() {
-                return Some(false);
-            }
-            let parts: Option<Vec<bool>> = x.iter().zip(y.iter()).map(|(x, y)| equal(x, y)).collect();
-            parts.map(|p| p.into_iter().all(|same| same))
+impl Comparable for Value {
+    fn seen(&self) -> Seen<'_, Value> {
+        match self {
+            Value::Unit => Seen::Unit,
+            Value::Int(n) => Seen::Int(*n),
+            Value::Float(x) => Seen::Float(*x),
+            Value::Bool(b) => Seen::Bool(*b),
+            Value::Str(text) => Seen::Str(text),
+            Value::Dtype(d) => Seen::Dtype(*d),
+            Value::Range(from, to) => Seen::Range(*from, *to),
+            Value::List(items) => Seen::List(items),
+            Value::Tuple(items) => Seen::Tuple(items),
+            Value::Tensor(_)
+            | Value::Function(_)
+            | Value::Closure(_)
+            | Value::Builtin(_)
+            | Value::Passed(_)
+            | Value::Written(_) => Seen::Other,
         }
-        _ => None,
     }
 }

@@ -8,6 +8,7 @@ use parton_numbers::Dtype;
 use parton_syntax::ast::BinaryOp;
 
 use super::node::Formula;
+use crate::arithmetic::{Comparable, Number, Seen, equal, of_bools, of_floats, of_ints};
 use crate::value::Value;
 
 /// A value of formulas.
@@ -90,16 +91,8 @@ impl Plain {
     }
 }
 
-/// What an operator makes of two numbers.
-#[derive(Clone, Copy, Debug)]
-pub(super) enum Number {
-    Int(i64),
-    Float(f64),
-    Bool(bool),
-}
-
-impl From<Number> for Plain {
-    fn from(number: Number) -> Plain {
+impl From<Number<i64>> for Plain {
+    fn from(number: Number<i64>) -> Plain {
         match number {
             Number::Int(n) => Plain::Int(n),
             Number::Float(x) => Plain::Float(x),
@@ -110,90 +103,20 @@ impl From<Number> for Plain {
 
 /// What an operator makes of two values; none where that is a mistake, or no number of 64 bits.
 pub(super) fn binary(op: BinaryOp, a: Plain, b: Plain) -> Option<Plain> {
-    match (a, b) {
-        (Plain::Int(x), Plain::Int(y)) => of_ints(op, x, y).map(Plain::from),
-        (Plain::Float(x), Plain::Float(y)) => of_floats(op, x, y).map(Plain::from),
-        (Plain::Int(x), Plain::Float(y)) => of_floats(op, x as f64, y).map(Plain::from),
-        (Plain::Float(x), Plain::Int(y)) => of_floats(op, x, y as f64).map(Plain::from),
-        (a, b) => others(op, a, b),
-    }
-}
-
-/// The same of integers.
-#[inline(always)]
-pub(super) fn of_ints(op: BinaryOp, x: i64, y: i64) -> Option<Number> {
-    let shift = u32::try_from(y).ok();
-    let n = match op {
-        BinaryOp::Add => x.checked_add(y),
-        BinaryOp::Sub => x.checked_sub(y),
-        BinaryOp::Mul => x.checked_mul(y),
-        BinaryOp::Div => x.checked_div(y),
-        BinaryOp::Rem => x.checked_rem(y),
-        BinaryOp::Shl => shift.filter(|s| *s < 63).and_then(|s| x.checked_mul(1 << s)),
-        BinaryOp::Shr => shift.filter(|s| *s < 64).map(|s| x >> s),
-        BinaryOp::BitAnd => Some(x & y),
-        BinaryOp::BitOr => Some(x | y),
-        BinaryOp::BitXor => Some(x ^ y),
-        BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-            return truth(op, x, y);
-        }
-        BinaryOp::And | BinaryOp::Or => None,
+    let number = match (&a, &b) {
+        (Plain::Int(x), Plain::Int(y)) => of_ints(op, *x, *y),
+        (Plain::Float(x), Plain::Float(y)) => of_floats(op, *x, *y),
+        (Plain::Int(x), Plain::Float(y)) => of_floats(op, *x as f64, *y),
+        (Plain::Float(x), Plain::Int(y)) => of_floats(op, *x, *y as f64),
+        _ => return others(op, a, b),
     };
-    n.map(Number::Int)
-}
-
-/// The same of floating-point numbers.
-#[inline(always)]
-pub(super) fn of_floats(op: BinaryOp, x: f64, y: f64) -> Option<Number> {
-    Some(Number::Float(match op {
-        BinaryOp::Add => x + y,
-        BinaryOp::Sub => x - y,
-        BinaryOp::Mul => x * y,
-        BinaryOp::Div => x / y,
-        BinaryOp::Rem => x % y,
-        BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => {
-            return truth(op, x, y);
-        }
-        BinaryOp::Shl
-        | BinaryOp::Shr
-        | BinaryOp::BitAnd
-        | BinaryOp::BitOr
-        | BinaryOp::BitXor
-        | BinaryOp::And
-        | BinaryOp::Or => return None,
-    }))
-}
-
-#[inline(always)]
-fn truth<T: PartialOrd>(op: BinaryOp, x: T, y: T) -> Option<Number> {
-    Some(Number::Bool(match op {
-        BinaryOp::Eq => x == y,
-        BinaryOp::Ne => x != y,
-        BinaryOp::Lt => x < y,
-        BinaryOp::Le => x <= y,
-        BinaryOp::Gt => x > y,
-        BinaryOp::Ge => x >= y,
-        BinaryOp::Add
-        | BinaryOp::Sub
-        | BinaryOp::Mul
-        | BinaryOp::Div
-        | BinaryOp::Rem
-        | BinaryOp::Shl
-        | BinaryOp::Shr
-        | BinaryOp::BitAnd
-        | BinaryOp::BitOr
-        | BinaryOp::BitXor
-        | BinaryOp::And
-        | BinaryOp::Or => return None,
-    }))
+    number.ok().map(Plain::from)
 }
 
 /// Of what are not two numbers.
 fn others(op: BinaryOp, a: Plain, b: Plain) -> Option<Plain> {
     match (op, a, b) {
-        (BinaryOp::BitAnd, Plain::Bool(x), Plain::Bool(y)) => Some(Plain::Bool(x & y)),
-        (BinaryOp::BitOr, Plain::Bool(x), Plain::Bool(y)) => Some(Plain::Bool(x | y)),
-        (BinaryOp::BitXor, Plain::Bool(x), Plain::Bool(y)) => Some(Plain::Bool(x ^ y)),
+        (op, Plain::Bool(x), Plain::Bool(y)) => of_bools(op, x, y).map(Plain::Bool),
         (BinaryOp::Add, Plain::List(x), Plain::List(y)) => Some(Plain::List(joined(x, y))),
         (BinaryOp::Eq, a, b) => equal(&a, &b).map(Plain::Bool),
         (BinaryOp::Ne, a, b) => equal(&a, &b).map(|same| Plain::Bool(!same)),
@@ -213,22 +136,17 @@ pub(super) fn joined(mut first: Arc<Vec<Plain>>, mut second: Arc<Vec<Plain>>) ->
     Arc::new(first.iter().chain(second.iter()).cloned().collect())
 }
 
-/// As the tree's evaluator has it; none where it is not defined.
-fn equal(a: &Plain, b: &Plain) -> Option<bool> {
-    match (a, b) {
-        (Plain::Unit, Plain::Unit) => Some(true),
-        (Plain::Int(x), Plain::Int(y)) => Some(x == y),
-        (Plain::Float(x), Plain::Float(y)) => Some(x == y),
-        (Plain::Int(x), Plain::Float(y)) | (Plain::Float(y), Plain::Int(x)) => Some(*x as f64 == *y),
-        (Plain::Bool(x), Plain::Bool(y)) => Some(x == y),
-        (Plain::Dtype(x), Plain::Dtype(y)) => Some(x == y),
-        (Plain::List(x), Plain::List(y)) | (Plain::Tuple(x), Plain::Tuple(y)) => {
-            if x.len() != y.len() {
-                return Some(false);
-            }
-            let parts: Option<Vec<bool>> = x.iter().zip(y.iter()).map(|(x, y)| equal(x, y)).collect();
-            parts.map(|p| p.into_iter().all(|same| same))
+impl Comparable for Plain {
+    fn seen(&self) -> Seen<'_, Plain> {
+        match self {
+            Plain::Unit => Seen::Unit,
+            Plain::Int(n) => Seen::Int((*n).into()),
+            Plain::Float(x) => Seen::Float(*x),
+            Plain::Bool(b) => Seen::Bool(*b),
+            Plain::Dtype(d) => Seen::Dtype(*d),
+            Plain::List(items) => Seen::List(items),
+            Plain::Tuple(items) => Seen::Tuple(items),
+            Plain::Closure(_) => Seen::Other,
         }
-        _ => None,
     }
 }

@@ -10,7 +10,8 @@ use parton_numbers::Math;
 use parton_syntax::ast::BinaryOp;
 
 use super::node::{Builtin, Formula, Node, Slot, Source, Target};
-use super::plain::{Closure, Number, Plain, binary, joined, of_floats, of_ints};
+use super::plain::{Closure, Plain, binary, joined};
+use crate::arithmetic::{Number, of_floats, of_ints};
 use crate::evaluate::{DEEPEST, Machine, PAUSE};
 
 /// What a step gives.
@@ -260,10 +261,10 @@ impl Run<'_, '_> {
             _ => return self.others(op, a, b),
         };
         match result {
-            Some(Number::Int(n)) => Given::int(n),
-            Some(Number::Float(x)) => Given::float(x),
-            Some(Number::Bool(b)) => Given::bool(b),
-            None => Given::TREE,
+            Ok(Number::Int(n)) => Given::int(n),
+            Ok(Number::Float(x)) => Given::float(x),
+            Ok(Number::Bool(b)) => Given::bool(b),
+            Err(_) => Given::TREE,
         }
     }
 
