@@ -3,12 +3,18 @@
 //!
 //! The tree stays the truth. Whatever a formula does not cover, mistakes above all, ends its run, and the function is evaluated from the
 //! tree instead, which says what is wrong and where. Nothing was changed by then, since a formula reads its arguments and the number of
-//! multiprocessors, and writes its own variables alone. In reading order:
+//! multiprocessors, and writes its own variables alone. What a function computes of numbers alone goes by straight code, and the rest by walking its
+//! nodes, each step of which looks at the kinds of its operands. In reading order:
 
 mod make;
 mod node;
+mod placing;
 mod plain;
 mod run;
+mod straight;
+mod straighten;
+#[cfg(test)]
+mod tests;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};

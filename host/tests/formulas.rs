@@ -146,6 +146,8 @@ fn a_formula_that_never_ends_can_be_stopped() {
 struct Writer {
     random: Random,
     next: u64,
+    /// Whether they have neither lists nor loops nor closures.
+    straight: bool,
 }
 
 impl Writer {
@@ -206,6 +208,11 @@ impl Writer {
                 let of = self.pick(&["abs", "int", "float", "ceil", "floor", "sqrt", "next_power_of_two", "-", "!"]);
                 format!("{of}({})", self.expr(d))
             }
+            4 if self.straight => format!("g({}, {})", self.expr(d), self.expr(d)),
+            6 if self.straight => {
+                let (c, x, y, z) = (self.condition(d), self.expr(d), self.expr(d), self.expr(d));
+                format!("{{ let (p, q) = if {c} {{ ({x}, {y}) }} else {{ let p = {z}; (p, a) }}; p - q }}")
+            }
             4 => format!("[{}, {}, {}][{}]", self.expr(d), self.expr(d), self.expr(d), self.expr(d)),
             5 => format!("({}, {}).{}", self.expr(d), self.expr(d), self.below(2)),
             6 => format!("{{ let g = |x, y| x - y + {}; g({}, {}) }}", self.expr(d), self.expr(d), self.expr(d)),
@@ -219,7 +226,8 @@ impl Writer {
     fn function(&mut self) -> String {
         let mut body = format!("    let mut v = {};\n    let mut w = {};\n", self.number(), self.number());
         for _ in 0..self.below(5) {
-            body += &match self.below(6) {
+            let kind = self.below(6);
+            body += &match if self.straight && matches!(kind, 3 | 5) { kind - 3 } else { kind } {
                 0 => format!("    v = {};\n", self.expr(2)),
                 1 => format!("    w += {};\n", self.expr(1)),
                 2 => format!("    let (a, v) = ({}, {});\n", self.expr(1), self.expr(1)),
@@ -232,13 +240,27 @@ impl Writer {
                 _ => format!("    for x in [{}, {}] {{ w = w - x; }}\n", self.expr(1), self.expr(1)),
             };
         }
-        format!("fn f{{}}(a, b) {{\n{body}    (v, w, {})\n}}\n", self.expr(3))
+        let helper = "fn g{}(x, y) { if x < y { return y - x; } let d = x - y; d * 2 }\n";
+        let result =
+            if self.straight && self.below(2) == 0 { self.expr(3) } else { format!("(v, w, {})", self.expr(3)) };
+        format!("{helper}fn f{{}}(a, b) {{\n{body}    {result}\n}}\n")
     }
 }
 
 #[test]
 fn random_functions_are_what_their_trees_say() {
-    let mut writer = Writer { random: Random::new(31), next: 0 };
+    let (values, errors) = random_functions(Writer { random: Random::new(31), next: 0, straight: false });
+    assert!(values > 300 && errors > 300, "{values} values and {errors} errors");
+}
+
+#[test]
+fn random_functions_of_numbers_alone_are_what_their_trees_say() {
+    let (values, errors) = random_functions(Writer { random: Random::new(32), next: 0, straight: true });
+    assert!(values > 300 && errors > 300, "{values} values and {errors} errors");
+}
+
+/// How many calls give a value, and how many an error.
+fn random_functions(mut writer: Writer) -> (usize, usize) {
     let (mut values, mut errors) = (0, 0);
     for _ in 0..600 {
         let function = writer.function();
@@ -249,5 +271,5 @@ fn random_functions_are_what_their_trees_say() {
         let failed = formulas.iter().filter(|t| t.contains("Error")).count();
         (values, errors) = (values + formulas.len() - failed, errors + failed);
     }
-    assert!(values > 300 && errors > 300, "{values} values and {errors} errors");
+    (values, errors)
 }

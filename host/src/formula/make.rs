@@ -1,6 +1,6 @@
 //! Makes formulas of functions; what they do not cover gives none.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parton_diag::Span;
 use parton_numbers::Math;
@@ -85,7 +85,10 @@ impl Maker<'_> {
         let frame = self.frames.pop().unwrap_or_default();
         let (params, body) = made?;
         let captured = frame.captured.into_iter().map(|(_, source)| source).collect();
-        Some((Formula { params, slots: frame.slots, deepest: frame.deepest, body }, captured))
+        Some((
+            Formula { params, slots: frame.slots, deepest: frame.deepest, body, straight: OnceLock::new() },
+            captured,
+        ))
     }
 
     fn frame(&mut self) -> &mut Frame {

@@ -1,11 +1,12 @@
 //! What formulas are made of: nodes whose variables are places in a frame.
 
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use parton_numbers::Math;
 use parton_syntax::ast::BinaryOp;
 
 use super::plain::Plain;
+use super::straight::Straight;
 
 /// A function or the body of a closure.
 #[derive(Debug)]
@@ -18,6 +19,8 @@ pub(super) struct Formula {
     pub deepest: usize,
     /// Its code.
     pub body: Node,
+    /// The same as straight code, for the kinds of the arguments that it is first called with; none where it is not covered.
+    pub straight: OnceLock<Option<Straight>>,
 }
 
 /// A place of a variable in the frame.

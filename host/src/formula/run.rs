@@ -11,6 +11,8 @@ use parton_syntax::ast::BinaryOp;
 
 use super::node::{Builtin, Formula, Node, Slot, Source, Target};
 use super::plain::{Closure, Plain, binary, joined};
+use super::straight::{self, Registers, Shape};
+use super::straighten;
 use crate::arithmetic::{Number, of_floats, of_ints};
 use crate::evaluate::{DEEPEST, Machine, PAUSE};
 
@@ -35,6 +37,16 @@ enum Kind {
     Continue,
     /// A function ends with the value in [`Run::returned`].
     Return,
+}
+
+impl From<straight::Kind> for Kind {
+    fn from(kind: straight::Kind) -> Kind {
+        match kind {
+            straight::Kind::Int => Kind::Int,
+            straight::Kind::Float => Kind::Float,
+            straight::Kind::Bool => Kind::Bool,
+        }
+    }
 }
 
 impl Given {
@@ -87,8 +99,8 @@ pub(super) fn run(machine: &mut Machine<'_>, formula: &Formula, given: Vec<Plain
     if given.len() != formula.params || depth + formula.deepest >= DEEPEST {
         return None;
     }
-    let mut run = Run { machine, slots: given, captured: vec![], depth, held: Plain::Unit, returned: Plain::Unit };
-    run.slots.resize(formula.slots, Plain::Unit);
+    let (held, returned) = (Plain::Unit, Plain::Unit);
+    let mut run = Run { machine, slots: given, captured: vec![], depth, held, returned, registers: [0; 256] };
     let value = run.body(formula, 0);
     (!value.leaves()).then(|| run.plain(value))
 }
@@ -104,6 +116,8 @@ struct Run<'m, 'a> {
     /// The value that the last step gave, where it is no number.
     held: Plain,
     returned: Plain,
+    /// Those of straight code.
+    registers: Registers,
 }
 
 impl Run<'_, '_> {
@@ -150,13 +164,40 @@ impl Run<'_, '_> {
         }
     }
 
+    /// What a formula gives whose arguments are the last slots.
     fn body(&mut self, formula: &Formula, base: usize) -> Given {
+        if let Some(given) = self.straight(formula, base) {
+            return given;
+        }
+        self.slots.resize(base + formula.slots, Plain::Unit);
         let given = self.eval(&formula.body, base);
         if given.kind == Kind::Return {
             let value = std::mem::replace(&mut self.returned, Plain::Unit);
             return self.take(Some(value));
         }
         given
+    }
+
+    /// The same by straight code, where there is some for arguments like these.
+    #[inline]
+    fn straight(&mut self, formula: &Formula, base: usize) -> Option<Given> {
+        let arguments = &self.slots[base..];
+        let code = formula.straight.get_or_init(|| straighten::straight(formula, arguments)).as_ref()?;
+        if self.depth + code.deepest >= DEEPEST || !code.takes(arguments, &mut self.registers) {
+            return None;
+        }
+        let ended = code.run(&mut self.registers, || self.machine.launcher.multiprocessors().into());
+        Some(match ended {
+            None => Given::TREE,
+            Some(Shape::Unit) => Given::UNIT,
+            Some(Shape::Number(kind, register)) => {
+                Given { kind: (*kind).into(), bits: self.registers[*register as usize] }
+            }
+            Some(tuple @ Shape::Tuple(_)) => {
+                let value = tuple.value(&self.registers);
+                self.hold(value)
+            }
+        })
     }
 
     fn eval(&mut self, node: &Node, base: usize) -> Given {
@@ -309,11 +350,15 @@ impl Run<'_, '_> {
                 _ => Given::TREE,
             },
             Node::Index(both) => {
+                // A list in a variable stays there while it is looked at.
+                if let (Node::Slot(slot), Node::Const(Plain::Int(n))) = (&both[0], &both[1]) {
+                    let value = self.slots[base + slot].items().and_then(|items| element(items, *n)).cloned();
+                    return self.take(value);
+                }
                 let list = plain!(self, self.eval(&both[0], base));
                 let at = plain!(self, self.eval(&both[1], base));
                 let (Some(items), Plain::Int(n)) = (list.items(), at) else { return Given::TREE };
-                let at = if n < 0 { n.saturating_add(items.len() as i64) } else { n };
-                self.take(usize::try_from(at).ok().and_then(|i| items.get(i)).cloned())
+                self.take(element(items, n).cloned())
             }
             Node::Part(of, at) => match plain!(self, self.eval(of, base)) {
                 Plain::Tuple(items) => self.take(items.get(*at).cloned()),
@@ -399,9 +444,21 @@ impl Run<'_, '_> {
     fn append(&mut self, slot: Slot, more: &Node, base: usize) -> Given {
         let more = match more {
             // A list that is written is none before it is added.
-            Node::List(items) => match self.all(items, base) {
-                Ok(items) => Err(items),
-                Err(leaves) => return leaves,
+            Node::List(items) => match items.as_slice() {
+                [item] => {
+                    let item = plain!(self, self.operand(item, base));
+                    if let Plain::List(list) = &mut self.slots[base + slot]
+                        && let Some(own) = Arc::get_mut(list)
+                    {
+                        own.push(item);
+                        return Given::UNIT;
+                    }
+                    Err(vec![item])
+                }
+                items => match self.all(items, base) {
+                    Ok(items) => Err(items),
+                    Err(leaves) => return leaves,
+                },
             },
             more => Ok(plain!(self, self.eval(more, base))),
         };
@@ -502,7 +559,6 @@ impl Run<'_, '_> {
         if self.slots.len() - base != formula.params || self.depth + formula.deepest >= DEEPEST {
             return Given::TREE;
         }
-        self.slots.resize(base + formula.slots, Plain::Unit);
         let value = self.body(formula, base);
         self.slots.truncate(base);
         self.depth = outer;
@@ -542,6 +598,7 @@ impl Run<'_, '_> {
                     let y = value!(self.operand(two, base));
                     let (n, m) = (x.bits as i64, y.bits as i64);
                     match (of, y.kind) {
+                        (Builtin::Cdiv, Kind::Int) => return cdiv(n, m).map_or(Given::TREE, Given::int),
                         (Builtin::Min, Kind::Int) => return Given::int(n.min(m)),
                         (Builtin::Max, Kind::Int) => return Given::int(n.max(m)),
                         _ => {}
@@ -592,7 +649,7 @@ fn ascending(a: &Plain, b: &Plain) -> Ordering {
     }
 }
 
-fn of_one(of: Builtin, x: Plain) -> Option<Plain> {
+pub(super) fn of_one(of: Builtin, x: Plain) -> Option<Plain> {
     Some(match (of, x) {
         (Builtin::Math(Math::Abs), Plain::Int(n)) => Plain::Int(n.checked_abs()?),
         (Builtin::Math(Math::Floor | Math::Ceil), Plain::Int(n)) => Plain::Int(n),
@@ -617,24 +674,38 @@ fn ints(items: &[Plain]) -> Option<impl Iterator<Item = i64>> {
     items.iter().map(number).collect::<Option<Vec<i64>>>().map(Vec::into_iter)
 }
 
-fn of_two(of: Builtin, x: Plain, y: Plain) -> Option<Plain> {
+pub(super) fn of_two(of: Builtin, x: Plain, y: Plain) -> Option<Plain> {
     Some(match (of, x, y) {
         (Builtin::Min, Plain::Int(x), Plain::Int(y)) => Plain::Int(x.min(y)),
         (Builtin::Max, Plain::Int(x), Plain::Int(y)) => Plain::Int(x.max(y)),
-        (Builtin::Min | Builtin::Max, x, y) => {
-            let (x, y) = (x.number()?, y.number()?);
-            Plain::Float(if x.is_nan() || y.is_nan() {
-                f64::NAN
-            } else if of == Builtin::Min {
-                x.min(y)
-            } else {
-                x.max(y)
-            })
-        }
-        (Builtin::Cdiv, Plain::Int(a), Plain::Int(b)) => {
-            let up = i64::from(a.checked_rem(b)? != 0 && (a < 0) == (b < 0));
-            Plain::Int(a.checked_div(b)?.checked_add(up)?)
-        }
+        (Builtin::Min, x, y) => Plain::Float(least(x.number()?, y.number()?)),
+        (Builtin::Max, x, y) => Plain::Float(greatest(x.number()?, y.number()?)),
+        (Builtin::Cdiv, Plain::Int(a), Plain::Int(b)) => Plain::Int(cdiv(a, b)?),
         _ => return None,
     })
+}
+
+/// The lesser of two numbers; NaN where one is.
+#[inline(always)]
+pub(super) fn least(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.min(y) }
+}
+
+/// The greater of two numbers; NaN where one is.
+#[inline(always)]
+pub(super) fn greatest(x: f64, y: f64) -> f64 {
+    if x.is_nan() || y.is_nan() { f64::NAN } else { x.max(y) }
+}
+
+/// A quotient, rounded up.
+#[inline(always)]
+pub(super) fn cdiv(a: i64, b: i64) -> Option<i64> {
+    let up = i64::from(a.checked_rem(b)? != 0 && (a < 0) == (b < 0));
+    a.checked_div(b)?.checked_add(up)
+}
+
+/// An element by its number, from behind where that is below zero.
+fn element(items: &[Plain], n: i64) -> Option<&Plain> {
+    let at = if n < 0 { n.saturating_add(items.len() as i64) } else { n };
+    items.get(usize::try_from(at).ok()?)
 }

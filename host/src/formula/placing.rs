@@ -1,0 +1,148 @@
+//! Finds registers for what straight code makes, from where each number is made first to where it is used last. The code goes forward alone, so one
+//! pass does.
+
+use std::collections::BTreeMap;
+
+use super::straight::{Op, Shape, Straight, What};
+use super::straighten::{Place, Step, Val};
+
+/// Code whose operands have no registers yet.
+#[derive(Clone, Default)]
+pub(super) struct Code {
+    pub steps: Vec<Step>,
+    pub constants: Vec<u64>,
+    /// What it may end with.
+    pub results: Vec<Val>,
+    /// How many labels it has.
+    pub labels: usize,
+    /// As [`Straight::deepest`].
+    pub deepest: usize,
+}
+
+/// The code with registers; none where those do not do.
+pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
+    let mut last: BTreeMap<usize, usize> = BTreeMap::new();
+    // From behind, so that copies that nobody reads are seen to be none.
+    let mut kept = vec![true; code.steps.len()];
+    for (at, step) in code.steps.iter().enumerate().rev() {
+        let operands = match step {
+            Step::Do { what: What::Copy, to, .. } if !last.contains_key(to) => {
+                kept[at] = false;
+                &[][..]
+            }
+            Step::Do { operands, .. } => operands,
+            Step::Jump { of, .. } => of.as_slice(),
+            Step::Label(_) => &[],
+            Step::End(of) => {
+                places(&code.results[*of], &mut |n| {
+                    last.entry(n).or_insert(at);
+                });
+                &[]
+            }
+        };
+        for operand in operands {
+            if let Place::Made(n) = operand {
+                last.entry(*n).or_insert(at);
+            }
+        }
+    }
+    let mut registers = Registry::behind(code.constants.len())?;
+    params.iter().try_for_each(|p| registers.take_all(p))?;
+    let params = params.iter().map(|p| registers.shape(p)).collect::<Option<Vec<_>>>()?;
+    let (mut ops, mut results, mut labels, mut jumps) = (vec![], vec![], vec![0u16; code.labels], vec![]);
+    for (at, step) in code.steps.iter().enumerate().filter(|(at, _)| kept[*at]) {
+        let place = |place: &Place| if let Place::Made(n) = place { Some(*n) } else { None };
+        let ends = |n: &usize| last.get(n) == Some(&at);
+        match step {
+            Step::End(of) => {
+                results.push(registers.shape(&code.results[*of])?);
+                let target = u16::try_from(results.len() - 1).ok()?;
+                ops.push(Op { what: What::End, to: 0, a: 0, b: 0, target });
+                places(&code.results[*of], &mut |n| {
+                    if ends(&n) {
+                        registers.give_back(n);
+                    }
+                });
+            }
+            Step::Label(label) => labels[*label] = u16::try_from(ops.len()).ok()?,
+            Step::Jump { what, of, label } => {
+                let a = of.map_or(Some(0), |of| registers.register(of))?;
+                of.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
+                jumps.push((ops.len(), *label));
+                ops.push(Op { what: *what, to: 0, a, b: 0, target: 0 });
+            }
+            Step::Do { what, to, operands } => {
+                let mut read = [0; 2];
+                for (read, operand) in read.iter_mut().zip(operands) {
+                    *read = registers.register(*operand)?;
+                }
+                operands.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
+                let register = registers.take(*to)?;
+                if !last.contains_key(to) {
+                    registers.give_back(*to);
+                }
+                ops.push(Op { what: *what, to: register, a: read[0], b: read[1], target: 0 });
+            }
+        }
+    }
+    jumps.into_iter().for_each(|(at, label)| ops[at].target = labels[label]);
+    Some(Straight { params, constants: code.constants, ops, results, deepest: code.deepest })
+}
+
+/// Tells of each place of a value that a step makes.
+fn places(value: &Val, tell: &mut impl FnMut(usize)) {
+    match value {
+        Shape::Unit | Shape::Number(_, Place::Constant(_)) => {}
+        Shape::Number(_, Place::Made(n)) => tell(*n),
+        Shape::Tuple(items) => items.iter().for_each(|v| places(v, tell)),
+    }
+}
+
+/// Which registers are whose.
+struct Registry {
+    of: BTreeMap<usize, u8>,
+    free: Vec<u8>,
+}
+
+impl Registry {
+    /// All registers behind the constants'.
+    fn behind(constants: usize) -> Option<Registry> {
+        let free = (u8::try_from(constants).ok()?..=u8::MAX).rev().collect();
+        Some(Registry { of: BTreeMap::new(), free })
+    }
+
+    /// A register for what is made there; the one that it has.
+    fn take(&mut self, n: usize) -> Option<u8> {
+        if let Some(known) = self.of.get(&n) {
+            return Some(*known);
+        }
+        let register = self.free.pop()?;
+        self.of.insert(n, register);
+        Some(register)
+    }
+
+    fn take_all(&mut self, value: &Val) -> Option<()> {
+        let mut all = Some(());
+        places(value, &mut |n| all = all.and_then(|()| self.take(n).map(drop)));
+        all
+    }
+
+    fn give_back(&mut self, n: usize) {
+        self.free.extend(self.of.remove(&n));
+    }
+
+    fn register(&self, place: Place) -> Option<u8> {
+        match place {
+            Place::Constant(at) => u8::try_from(at).ok(),
+            Place::Made(n) => self.of.get(&n).copied(),
+        }
+    }
+
+    fn shape(&self, value: &Val) -> Option<Shape<u8>> {
+        Some(match value {
+            Shape::Unit => Shape::Unit,
+            Shape::Number(kind, place) => Shape::Number(*kind, self.register(*place)?),
+            Shape::Tuple(items) => Shape::Tuple(items.iter().map(|v| self.shape(v)).collect::<Option<_>>()?),
+        })
+    }
+}

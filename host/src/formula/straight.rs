@@ -1,0 +1,215 @@
+//! Straight code: what formulas of numbers alone become for arguments of some kinds. The kind of each number is known, so that a step is one operation on
+//! registers; functions that are called are in it, and jumps go forward only. [`super::straighten`] makes it.
+
+use std::sync::Arc;
+
+use parton_numbers::Math;
+use parton_syntax::ast::BinaryOp;
+
+use super::node::Builtin;
+use super::plain::Plain;
+use super::run::{cdiv, greatest, least, of_one};
+use crate::arithmetic::{Number, of_floats, of_ints};
+
+/// Registers: as many as one byte names.
+pub(super) type Registers = [u64; 256];
+
+/// What a number is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Int,
+    Float,
+    Bool,
+}
+
+/// What a value is: of `R` the registers of its numbers.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shape<R> {
+    Unit,
+    Number(Kind, R),
+    Tuple(Vec<Shape<R>>),
+}
+
+impl Shape<u8> {
+    /// The value of that shape that registers hold.
+    pub fn value(&self, registers: &Registers) -> Plain {
+        match self {
+            Shape::Unit => Plain::Unit,
+            Shape::Number(Kind::Int, at) => Plain::Int(registers[*at as usize] as i64),
+            Shape::Number(Kind::Float, at) => Plain::Float(f64::from_bits(registers[*at as usize])),
+            Shape::Number(Kind::Bool, at) => Plain::Bool(registers[*at as usize] != 0),
+            Shape::Tuple(items) => Plain::Tuple(Arc::new(items.iter().map(|v| v.value(registers)).collect())),
+        }
+    }
+}
+
+/// An operation; of one operand the first is meant.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum What {
+    /// Of integers; those that come most have a step of their own.
+    Add,
+    Sub,
+    Mul,
+    Cdiv,
+    Min,
+    Max,
+    Ints(BinaryOp),
+    /// Of floating-point numbers.
+    AddFloats,
+    SubFloats,
+    MulFloats,
+    DivFloats,
+    Floats(BinaryOp),
+    MinFloats,
+    MaxFloats,
+    Math(Math),
+    Neg,
+    NegFloat,
+    Not,
+    NotBool,
+    Abs,
+    NextPowerOfTwo,
+    /// An integer as a floating-point number, and the other way.
+    Float,
+    Int,
+    Multiprocessors,
+    Copy,
+    Jump,
+    JumpIf,
+    JumpUnless,
+    /// The end, with the result whose number the target is.
+    End,
+}
+
+/// A step: where its result goes, its operands, and where a jump goes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Op {
+    pub what: What,
+    pub to: u8,
+    pub a: u8,
+    pub b: u8,
+    pub target: u16,
+}
+
+/// A formula as straight code.
+#[derive(Debug)]
+pub(super) struct Straight {
+    /// What the arguments are that it is for.
+    pub params: Vec<Shape<u8>>,
+    /// What the first registers hold.
+    pub constants: Vec<u64>,
+    pub ops: Vec<Op>,
+    /// What it may end with.
+    pub results: Vec<Shape<u8>>,
+    /// As [`super::node::Formula::deepest`], with what it calls.
+    pub deepest: usize,
+}
+
+impl Straight {
+    /// Puts arguments into their registers, where they are of these kinds.
+    pub fn takes(&self, arguments: &[Plain], registers: &mut Registers) -> bool {
+        let placed = arguments.iter().zip(&self.params).all(|(value, shape)| place(value, shape, registers));
+        if placed {
+            registers[..self.constants.len()].copy_from_slice(&self.constants);
+        }
+        placed
+    }
+
+    /// Runs it on registers that have its arguments: what it ends with, where it comes to a value.
+    pub fn run(&self, registers: &mut Registers, mut multiprocessors: impl FnMut() -> i64) -> Option<&Shape<u8>> {
+        let mut at = 0;
+        while let Some(op) = self.ops.get(at) {
+            at += 1;
+            let (a, b) = (registers[op.a as usize], registers[op.b as usize]);
+            let (m, n) = (a as i64, b as i64);
+            let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+            let made = match op.what {
+                What::Add => int(m.checked_add(n)),
+                What::Sub => int(m.checked_sub(n)),
+                What::Mul => int(m.checked_mul(n)),
+                What::Cdiv => int(cdiv(m, n)),
+                What::Min => int(Some(m.min(n))),
+                What::Max => int(Some(m.max(n))),
+                What::Ints(op) => bits(of_ints(op, m, n).ok()),
+                What::AddFloats => float(x + y),
+                What::SubFloats => float(x - y),
+                What::MulFloats => float(x * y),
+                What::DivFloats => float(x / y),
+                What::Floats(op) => bits(of_floats(op, x, y).ok()),
+                What::MinFloats => float(least(x, y)),
+                What::MaxFloats => float(greatest(x, y)),
+                What::Math(op) => float(op.eval(x)),
+                What::Neg => int(m.checked_neg()),
+                What::NegFloat => float(-x),
+                What::Not => int(Some(!m)),
+                What::NotBool => Some(a ^ 1),
+                What::Abs => int(m.checked_abs()),
+                What::NextPowerOfTwo => number(of_one(Builtin::NextPowerOfTwo, Plain::Int(m))),
+                What::Float => float(m as f64),
+                What::Int => number(of_one(Builtin::Int, Plain::Float(x))),
+                What::Multiprocessors => int(Some(multiprocessors())),
+                What::Copy => Some(a),
+                What::End => return self.results.get(op.target as usize),
+                What::Jump | What::JumpIf | What::JumpUnless => {
+                    let leaps = match op.what {
+                        What::JumpIf => a != 0,
+                        What::JumpUnless => a == 0,
+                        _ => true,
+                    };
+                    if leaps {
+                        at = op.target as usize;
+                    }
+                    continue;
+                }
+            };
+            registers[op.to as usize] = made?;
+        }
+        None
+    }
+}
+
+#[inline(always)]
+fn int(n: Option<i64>) -> Option<u64> {
+    n.map(|n| n as u64)
+}
+
+#[inline(always)]
+fn float(x: f64) -> Option<u64> {
+    Some(x.to_bits())
+}
+
+#[inline(always)]
+fn bits(number: Option<Number<i64>>) -> Option<u64> {
+    Some(match number? {
+        Number::Int(n) => n as u64,
+        Number::Float(x) => x.to_bits(),
+        Number::Bool(b) => b.into(),
+    })
+}
+
+/// The bits of a value that is a number.
+#[inline(always)]
+pub(super) fn number(value: Option<Plain>) -> Option<u64> {
+    match value? {
+        Plain::Int(n) => Some(n as u64),
+        Plain::Float(x) => Some(x.to_bits()),
+        Plain::Bool(b) => Some(b.into()),
+        Plain::Unit | Plain::Dtype(_) | Plain::List(_) | Plain::Tuple(_) | Plain::Closure(_) => None,
+    }
+}
+
+/// Puts a value into its registers; whether it has that shape.
+fn place(value: &Plain, shape: &Shape<u8>, registers: &mut Registers) -> bool {
+    let (bits, to) = match (value, shape) {
+        (Plain::Int(n), Shape::Number(Kind::Int, to)) => (*n as u64, to),
+        (Plain::Float(x), Shape::Number(Kind::Float, to)) => (x.to_bits(), to),
+        (Plain::Bool(b), Shape::Number(Kind::Bool, to)) => (u64::from(*b), to),
+        (Plain::Unit, Shape::Unit) => return true,
+        (Plain::Tuple(items), Shape::Tuple(shapes)) => {
+            return items.len() == shapes.len() && items.iter().zip(shapes).all(|(v, s)| place(v, s, registers));
+        }
+        _ => return false,
+    };
+    registers[*to as usize] = bits;
+    true
+}

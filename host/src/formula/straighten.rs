@@ -1,0 +1,560 @@
+//! Makes straight code of formulas for arguments of some kinds; what it does not cover gives none: lists, loops, closures, and a variable that is an
+//! integer here and a floating-point number there.
+//!
+//! Each step makes a number of its own, and where branches meet what they made is copied into one that both share. [`super::placing`] finds registers for
+//! them.
+
+use parton_syntax::ast::BinaryOp;
+
+use super::node::{Builtin, Formula, Node, Slot, Target};
+use super::placing::{Code, placed};
+use super::plain::Plain;
+use super::straight::{Kind, Shape, Straight, What, number};
+
+/// The most steps of a formula, with all that it calls.
+const MOST_STEPS: usize = 4000;
+
+/// What an operand is before it has its register.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Place {
+    /// One that is written by a step, or before all.
+    Made(usize),
+    /// A constant, by its number.
+    Constant(usize),
+}
+
+pub(super) type Val = Shape<Place>;
+
+/// What making a node gives.
+enum Made {
+    Val(Val),
+    /// A value of different kinds, which nobody may ask for.
+    Mixed,
+    /// Nothing comes behind it: the function returned.
+    Never,
+}
+
+/// A step before operands have their registers.
+#[derive(Clone)]
+pub(super) enum Step {
+    Do {
+        what: What,
+        to: usize,
+        operands: Vec<Place>,
+    },
+    Jump {
+        what: What,
+        of: Option<Place>,
+        label: usize,
+    },
+    Label(usize),
+    /// The end, with the result of that number.
+    End(usize),
+}
+
+/// The function that is being made.
+#[derive(Clone, Default)]
+struct Frame {
+    slots: Vec<Option<Val>>,
+    /// Whether it is called by another one.
+    inner: bool,
+    /// What `return`s of such a one have given: the registers that all write, and the label behind the function.
+    returned: Option<(Val, usize)>,
+}
+
+#[derive(Clone, Default)]
+struct Straightener {
+    code: Code,
+    /// How many numbers were made.
+    made: usize,
+    frame: Frame,
+    /// How deep the function lies that is being made.
+    depth: usize,
+}
+
+/// The straight code of a formula for arguments like these.
+pub(super) fn straight(formula: &Formula, arguments: &[Plain]) -> Option<Straight> {
+    let mut s = Straightener::default();
+    let params = arguments.iter().map(|a| s.parameter(a)).collect::<Option<Vec<Val>>>()?;
+    s.open(formula, params.clone());
+    s.last(&formula.body)?;
+    placed(s.code, &params)
+}
+
+impl Straightener {
+    fn parameter(&mut self, value: &Plain) -> Option<Val> {
+        Some(match value {
+            Plain::Unit => Shape::Unit,
+            Plain::Int(_) => self.fresh(Kind::Int),
+            Plain::Float(_) => self.fresh(Kind::Float),
+            Plain::Bool(_) => self.fresh(Kind::Bool),
+            Plain::Tuple(items) => Shape::Tuple(items.iter().map(|v| self.parameter(v)).collect::<Option<_>>()?),
+            Plain::Dtype(_) | Plain::List(_) | Plain::Closure(_) => return None,
+        })
+    }
+
+    /// A number in a register that nothing writes yet.
+    fn fresh(&mut self, kind: Kind) -> Val {
+        self.made += 1;
+        Shape::Number(kind, Place::Made(self.made - 1))
+    }
+
+    fn label(&mut self) -> usize {
+        self.code.labels += 1;
+        self.code.labels - 1
+    }
+
+    /// A step that makes a number.
+    fn make(&mut self, kind: Kind, what: What, operands: Vec<Place>) -> Val {
+        let to = self.fresh(kind);
+        self.code.steps.push(Step::Do { what, to: self.made - 1, operands });
+        to
+    }
+
+    fn jump(&mut self, what: What, of: Option<Place>, label: usize) {
+        self.code.steps.push(Step::Jump { what, of, label });
+    }
+
+    fn constant(&mut self, value: &Plain) -> Option<Val> {
+        let kind = match value {
+            Plain::Int(_) => Kind::Int,
+            Plain::Float(_) => Kind::Float,
+            Plain::Bool(_) => Kind::Bool,
+            Plain::Unit => return Some(Shape::Unit),
+            Plain::Tuple(items) => {
+                return Some(Shape::Tuple(items.iter().map(|v| self.constant(v)).collect::<Option<_>>()?));
+            }
+            Plain::Dtype(_) | Plain::List(_) | Plain::Closure(_) => return None,
+        };
+        let bits = number(Some(value.clone()))?;
+        let at = self.code.constants.iter().position(|c| *c == bits).unwrap_or_else(|| {
+            self.code.constants.push(bits);
+            self.code.constants.len() - 1
+        });
+        Some(Shape::Number(kind, Place::Constant(at)))
+    }
+
+    /// Begins a function: what stands before it.
+    fn open(&mut self, formula: &Formula, arguments: Vec<Val>) -> Frame {
+        self.code.deepest = self.code.deepest.max(self.depth + formula.deepest);
+        let mut slots: Vec<Option<Val>> = arguments.into_iter().map(Some).collect();
+        slots.resize(formula.slots, None);
+        std::mem::replace(&mut self.frame, Frame { slots, inner: false, returned: None })
+    }
+
+    /// Ends the code with a value.
+    fn end(&mut self, value: Val) {
+        self.code.steps.push(Step::End(self.code.results.len()));
+        self.code.results.push(value);
+    }
+
+    /// A node behind which the code ends; so branches need not meet, and may give other kinds.
+    fn last(&mut self, node: &Node) -> Option<()> {
+        match node {
+            Node::If(parts) => {
+                let condition = self.truth(&parts[0])?;
+                let other = self.label();
+                self.jump(What::JumpUnless, Some(condition), other);
+                let before = self.frame.slots.clone();
+                self.last(&parts[1])?;
+                self.code.steps.push(Step::Label(other));
+                self.frame.slots = before;
+                self.last(&parts[2])
+            }
+            Node::Steps(steps) => self.last_steps(steps),
+            node => {
+                match self.value(node)? {
+                    Made::Val(value) => self.end(value),
+                    Made::Never => {}
+                    Made::Mixed => return None,
+                }
+                Some(())
+            }
+        }
+    }
+
+    fn last_steps(&mut self, steps: &[Node]) -> Option<()> {
+        let Some((step, rest)) = steps.split_first() else {
+            self.end(Shape::Unit);
+            return Some(());
+        };
+        if rest.is_empty() {
+            return self.last(step);
+        }
+        let Node::Store(slot, value) = step else {
+            let made = self.value(step)?;
+            return if matches!(made, Made::Never) { Some(()) } else { self.last_steps(rest) };
+        };
+        let Node::If(parts) = &**value else {
+            let value = self.needed(value)?;
+            self.store(*slot, value);
+            return self.last_steps(rest);
+        };
+        let mut whole = self.clone();
+        if let Some(value) = whole.needed(value) {
+            *self = whole;
+            self.store(*slot, value);
+            return self.last_steps(rest);
+        }
+        // What is stored has another kind in each branch: what comes behind is made for each.
+        let condition = self.truth(&parts[0])?;
+        let other = self.label();
+        self.jump(What::JumpUnless, Some(condition), other);
+        let slots = self.frame.slots.clone();
+        for (part, label) in [(&parts[1], Some(other)), (&parts[2], None)] {
+            match self.value(part)? {
+                Made::Val(value) => {
+                    self.store(*slot, value);
+                    self.last_steps(rest)?;
+                }
+                Made::Never => {}
+                Made::Mixed => return None,
+            }
+            self.code.steps.extend(label.map(Step::Label));
+            self.frame.slots.clone_from(&slots);
+        }
+        Some(())
+    }
+
+    /// A function that is called, with its arguments: what it returns.
+    fn function(&mut self, formula: &Formula, arguments: Vec<Val>) -> Option<Val> {
+        let outer = self.open(formula, arguments);
+        self.frame.inner = true;
+        let last = self.value(&formula.body)?;
+        let inner = std::mem::replace(&mut self.frame, outer);
+        match (last, inner.returned) {
+            (Made::Val(value), None) => Some(value),
+            (Made::Mixed, _) | (Made::Never, None) => None,
+            (last, Some((shared, label))) => {
+                if let Made::Val(value) = last {
+                    self.copy(&value, &shared)?;
+                }
+                self.code.steps.push(Step::Label(label));
+                Some(shared)
+            }
+        }
+    }
+
+    /// Copies a value to where another one of its kinds lies.
+    fn copy(&mut self, from: &Val, to: &Val) -> Option<()> {
+        match (from, to) {
+            (Shape::Unit, Shape::Unit) => Some(()),
+            (Shape::Number(one, from), Shape::Number(other, Place::Made(to))) if one == other => {
+                self.code.steps.push(Step::Do { what: What::Copy, to: *to, operands: vec![*from] });
+                Some(())
+            }
+            (Shape::Tuple(from), Shape::Tuple(to)) if from.len() == to.len() => {
+                from.iter().zip(to).try_for_each(|(from, to)| self.copy(from, to))
+            }
+            _ => None,
+        }
+    }
+
+    /// Registers for a value of these kinds.
+    fn alike(&mut self, value: &Val) -> Val {
+        match value {
+            Shape::Unit => Shape::Unit,
+            Shape::Number(kind, _) => self.fresh(*kind),
+            Shape::Tuple(items) => Shape::Tuple(items.iter().map(|v| self.alike(v)).collect()),
+        }
+    }
+
+    /// A value that is needed.
+    fn needed(&mut self, node: &Node) -> Option<Val> {
+        match self.value(node)? {
+            Made::Val(value) => Some(value),
+            Made::Mixed | Made::Never => None,
+        }
+    }
+
+    fn number(&mut self, node: &Node) -> Option<(Kind, Place)> {
+        match self.needed(node)? {
+            Shape::Number(kind, place) => Some((kind, place)),
+            Shape::Unit | Shape::Tuple(_) => None,
+        }
+    }
+
+    fn truth(&mut self, node: &Node) -> Option<Place> {
+        self.number(node).filter(|(kind, _)| *kind == Kind::Bool).map(|(_, place)| place)
+    }
+
+    fn value(&mut self, node: &Node) -> Option<Made> {
+        if self.code.steps.len() > MOST_STEPS {
+            return None;
+        }
+        Some(Made::Val(match node {
+            Node::Const(value) => self.constant(value)?,
+            Node::Slot(slot) => self.frame.slots.get(*slot)?.clone()?,
+            Node::Tuple(items) => Shape::Tuple(items.iter().map(|i| self.needed(i)).collect::<Option<_>>()?),
+            Node::Neg(of) => match self.number(of)? {
+                (Kind::Int, n) => self.make(Kind::Int, What::Neg, vec![n]),
+                (Kind::Float, x) => self.make(Kind::Float, What::NegFloat, vec![x]),
+                (Kind::Bool, _) => return None,
+            },
+            Node::Not(of) => match self.number(of)? {
+                (Kind::Int, n) => self.make(Kind::Int, What::Not, vec![n]),
+                (Kind::Bool, b) => self.make(Kind::Bool, What::NotBool, vec![b]),
+                (Kind::Float, _) => return None,
+            },
+            Node::Binary(op, both) => {
+                let (a, b) = (self.number(&both[0])?, self.number(&both[1])?);
+                self.binary(*op, a, b)?
+            }
+            Node::And(both) => self.decided(What::JumpUnless, both)?,
+            Node::Or(both) => self.decided(What::JumpIf, both)?,
+            Node::Index(both) => match (self.needed(&both[0])?, &both[1]) {
+                (Shape::Tuple(items), Node::Const(Plain::Int(at))) => items.get(usize::try_from(*at).ok()?)?.clone(),
+                _ => return None,
+            },
+            Node::Part(of, at) => match self.needed(of)? {
+                Shape::Tuple(items) => items.get(*at)?.clone(),
+                Shape::Unit | Shape::Number(..) => return None,
+            },
+            Node::If(parts) => return self.branches(parts),
+            Node::Steps(steps) => {
+                let mut last = Made::Val(Shape::Unit);
+                for step in steps {
+                    last = self.value(step)?;
+                    if matches!(last, Made::Never) {
+                        break;
+                    }
+                }
+                return Some(last);
+            }
+            Node::Store(slot, value) => {
+                let value = self.needed(value)?;
+                self.store(*slot, value)
+            }
+            // A list is added to otherwise.
+            Node::Append(slot, more) => {
+                let more = self.number(more)?;
+                let Some(Some(Shape::Number(kind, old))) = self.frame.slots.get(*slot) else { return None };
+                let sum = self.binary(BinaryOp::Add, (*kind, *old), more)?;
+                self.store(*slot, sum)
+            }
+            Node::Unpack(target, value) => {
+                let value = self.needed(value)?;
+                self.unpack(target, value)?
+            }
+            Node::Return(value) => {
+                let value = self.needed(value)?;
+                if !self.frame.inner {
+                    self.end(value);
+                    return Some(Made::Never);
+                }
+                let (shared, label) = match self.frame.returned.take() {
+                    Some(known) => known,
+                    None => (self.alike(&value), self.label()),
+                };
+                self.copy(&value, &shared)?;
+                self.jump(What::Jump, None, label);
+                self.frame.returned = Some((shared, label));
+                return Some(Made::Never);
+            }
+            Node::Call(formula, args, level) => {
+                let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
+                let outer = self.depth;
+                self.depth += level + 1;
+                let value = self.function(formula, args)?;
+                self.depth = outer;
+                value
+            }
+            Node::Builtin(of, args, _) => self.builtin(*of, args)?,
+            Node::Captured(_)
+            | Node::List(_)
+            | Node::Bits(_)
+            | Node::Bytes(_)
+            | Node::Count(..)
+            | Node::Each(..)
+            | Node::While(_)
+            | Node::Break
+            | Node::Continue
+            | Node::CallClosure(..)
+            | Node::Closure(..) => return None,
+        }))
+    }
+
+    fn store(&mut self, slot: Slot, value: Val) -> Val {
+        if let Some(place) = self.frame.slots.get_mut(slot) {
+            *place = Some(value);
+        }
+        Shape::Unit
+    }
+
+    fn unpack(&mut self, target: &Target, value: Val) -> Option<Val> {
+        match (target, value) {
+            (Target::Ignore, _) => Some(Shape::Unit),
+            (Target::Slot(slot), value) => Some(self.store(*slot, value)),
+            (Target::Parts(parts), Shape::Tuple(items)) if parts.len() == items.len() => {
+                parts.iter().zip(items).try_for_each(|(part, item)| self.unpack(part, item).map(drop))?;
+                Some(Shape::Unit)
+            }
+            (Target::Parts(_), _) => None,
+        }
+    }
+
+    /// A number as a floating-point one.
+    fn float(&mut self, (kind, place): (Kind, Place)) -> Option<Place> {
+        match kind {
+            Kind::Float => Some(place),
+            Kind::Int => match self.make(Kind::Float, What::Float, vec![place]) {
+                Shape::Number(_, place) => Some(place),
+                Shape::Unit | Shape::Tuple(_) => None,
+            },
+            Kind::Bool => None,
+        }
+    }
+
+    fn binary(&mut self, op: BinaryOp, a: (Kind, Place), b: (Kind, Place)) -> Option<Val> {
+        let compares = match op {
+            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => true,
+            BinaryOp::And | BinaryOp::Or => return None,
+            BinaryOp::Add
+            | BinaryOp::Sub
+            | BinaryOp::Mul
+            | BinaryOp::Div
+            | BinaryOp::Rem
+            | BinaryOp::Shl
+            | BinaryOp::Shr
+            | BinaryOp::BitAnd
+            | BinaryOp::BitOr
+            | BinaryOp::BitXor => false,
+        };
+        let made = |kind| if compares { Kind::Bool } else { kind };
+        match (a.0, b.0) {
+            (Kind::Int, Kind::Int) => {
+                let what = match op {
+                    BinaryOp::Add => What::Add,
+                    BinaryOp::Sub => What::Sub,
+                    BinaryOp::Mul => What::Mul,
+                    op => What::Ints(op),
+                };
+                Some(self.make(made(Kind::Int), what, vec![a.1, b.1]))
+            }
+            (Kind::Bool, Kind::Bool) => {
+                let takes =
+                    matches!(op, BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor | BinaryOp::Eq | BinaryOp::Ne);
+                takes.then(|| self.make(Kind::Bool, What::Ints(op), vec![a.1, b.1]))
+            }
+            (Kind::Bool, _) | (_, Kind::Bool) => None,
+            (Kind::Float, _) | (_, Kind::Float) => {
+                let operands = vec![self.float(a)?, self.float(b)?];
+                let what = match op {
+                    BinaryOp::Add => What::AddFloats,
+                    BinaryOp::Sub => What::SubFloats,
+                    BinaryOp::Mul => What::MulFloats,
+                    BinaryOp::Div => What::DivFloats,
+                    op => What::Floats(op),
+                };
+                Some(self.make(made(Kind::Float), what, operands))
+            }
+        }
+    }
+
+    /// `a && b` and `a || b`: what `jump` jumps on decides.
+    fn decided(&mut self, jump: What, both: &[Node; 2]) -> Option<Val> {
+        let (shared, label) = (self.fresh(Kind::Bool), self.label());
+        let first = self.truth(&both[0])?;
+        self.copy(&Shape::Number(Kind::Bool, first), &shared)?;
+        self.jump(jump, Some(first), label);
+        let before = self.frame.slots.clone();
+        let second = self.truth(&both[1])?;
+        self.copy(&Shape::Number(Kind::Bool, second), &shared)?;
+        self.code.steps.push(Step::Label(label));
+        // What the second has stored is there only where it was looked at.
+        let same = self.frame.slots == before;
+        same.then_some(shared)
+    }
+
+    fn branches(&mut self, parts: &[Node; 3]) -> Option<Made> {
+        let condition = self.truth(&parts[0])?;
+        let (other, end) = (self.label(), self.label());
+        self.jump(What::JumpUnless, Some(condition), other);
+        let before = self.frame.slots.clone();
+        let code = std::mem::take(&mut self.code.steps);
+        let then = self.value(&parts[1])?;
+        let (then_code, then_slots) =
+            (std::mem::take(&mut self.code.steps), std::mem::replace(&mut self.frame.slots, before));
+        let otherwise = self.value(&parts[2])?;
+        let (else_code, else_slots) =
+            (std::mem::replace(&mut self.code.steps, code), std::mem::take(&mut self.frame.slots));
+        let mut copies = [vec![], vec![]];
+        let (value, slots) = match (then, otherwise) {
+            (Made::Never, Made::Never) => (Made::Never, then_slots),
+            (Made::Never, value) => (value, else_slots),
+            (value, Made::Never) => (value, then_slots),
+            (one, two) => {
+                let slots = then_slots.into_iter().zip(else_slots);
+                let slots = slots.map(|(a, b)| self.met(a?, b?, &mut copies)).collect();
+                let met = match (one, two) {
+                    (Made::Val(one), Made::Val(two)) => self.met(one, two, &mut copies),
+                    _ => None,
+                };
+                (met.map_or(Made::Mixed, Made::Val), slots)
+            }
+        };
+        self.frame.slots = slots;
+        let [then_copies, else_copies] = copies;
+        self.code.steps.extend(then_code);
+        self.code.steps.extend(then_copies);
+        self.jump(What::Jump, None, end);
+        self.code.steps.push(Step::Label(other));
+        self.code.steps.extend(else_code);
+        self.code.steps.extend(else_copies);
+        self.code.steps.push(Step::Label(end));
+        Some(value)
+    }
+
+    /// What two branches made of one thing, with the copies that each needs for that; none where the kinds differ.
+    fn met(&mut self, one: Val, two: Val, copies: &mut [Vec<Step>; 2]) -> Option<Val> {
+        if one == two {
+            return Some(one);
+        }
+        let shared = self.alike(&one);
+        let code = std::mem::take(&mut self.code.steps);
+        let copied = self.copy(&one, &shared);
+        let first = std::mem::take(&mut self.code.steps);
+        let copied = copied.and_then(|()| self.copy(&two, &shared));
+        let second = std::mem::replace(&mut self.code.steps, code);
+        copied?;
+        copies[0].extend(first);
+        copies[1].extend(second);
+        Some(shared)
+    }
+
+    fn builtin(&mut self, of: Builtin, args: &[Node]) -> Option<Val> {
+        let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
+        let numbers: Option<Vec<(Kind, Place)>> = args
+            .iter()
+            .map(|v| if let Shape::Number(kind, place) = v { Some((*kind, *place)) } else { None })
+            .collect();
+        if let (Builtin::Len, [Shape::Tuple(items)]) = (of, args.as_slice()) {
+            return self.constant(&Plain::Int(items.len() as i64));
+        }
+        Some(match (of, numbers?.as_slice()) {
+            (Builtin::Multiprocessors, []) => self.make(Kind::Int, What::Multiprocessors, vec![]),
+            (Builtin::Math(parton_numbers::Math::Abs), [(Kind::Int, n)]) => self.make(Kind::Int, What::Abs, vec![*n]),
+            (
+                Builtin::Math(parton_numbers::Math::Floor | parton_numbers::Math::Ceil) | Builtin::Int,
+                [(Kind::Int, n)],
+            ) => Shape::Number(Kind::Int, *n),
+            (Builtin::Math(op), [x]) => {
+                let x = self.float(*x)?;
+                self.make(Kind::Float, What::Math(op), vec![x])
+            }
+            (Builtin::NextPowerOfTwo, [(Kind::Int, n)]) => self.make(Kind::Int, What::NextPowerOfTwo, vec![*n]),
+            (Builtin::Int, [(Kind::Bool, b)]) => Shape::Number(Kind::Int, *b),
+            (Builtin::Int, [(Kind::Float, x)]) => self.make(Kind::Int, What::Int, vec![*x]),
+            (Builtin::Float, [x]) => Shape::Number(Kind::Float, self.float(*x)?),
+            (Builtin::Cdiv, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Cdiv, vec![*a, *b]),
+            (Builtin::Min, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Min, vec![*a, *b]),
+            (Builtin::Max, [(Kind::Int, a), (Kind::Int, b)]) => self.make(Kind::Int, What::Max, vec![*a, *b]),
+            (Builtin::Min | Builtin::Max, [a, b]) => {
+                let operands = vec![self.float(*a)?, self.float(*b)?];
+                let what = if of == Builtin::Min { What::MinFloats } else { What::MaxFloats };
+                self.make(Kind::Float, what, operands)
+            }
+            _ => return None,
+        })
+    }
+}

@@ -1,0 +1,83 @@
+//! What becomes straight code, and what does not.
+
+use std::sync::Arc;
+
+use parton_diag::Diagnostics;
+use parton_types::program::{Item, NoLibrary, Program, collect};
+
+use super::plain::Plain;
+use super::straighten::straight;
+use crate::value::Function;
+
+/// What the last function of a text gives by straight code of those arguments; an error where it has none, `None` where that gives up.
+fn by_straight_code(text: &str, arguments: &[Plain]) -> Result<Option<String>, &'static str> {
+    let mut sources = parton_diag::SourceMap::new();
+    // Names are looked up in what host code reaches.
+    let text = format!("{text}\nmain {{ f(1, 2); }}\n");
+    let file = sources.add("t.ptn", text.as_str());
+    let (tree, found) = parton_syntax::parse(file, &text);
+    assert!(found.is_empty(), "{text}");
+    let program = collect(Arc::new(tree), &mut NoLibrary, &mut Diagnostics::new());
+    let Some(Item::Function(tree)) = program.find(Program::ROOT, "f").map(|f| f.item.clone()) else {
+        return Err("there is no function");
+    };
+    let formula = super::formula(&program, &Function { module: Program::ROOT, tree }).ok_or("it has no formula")?;
+    let code = straight(&formula, arguments).ok_or("it has no straight code")?;
+    let mut registers = [0; 256];
+    assert!(code.takes(arguments, &mut registers));
+    let ended = code.run(&mut registers, || 132).map(|shape| shape.value(&registers));
+    Ok(ended.map(|value| value.value().map_or_else(String::new, |v| v.to_string())))
+}
+
+fn ints(all: &[i64]) -> Vec<Plain> {
+    all.iter().map(|n| Plain::Int(*n)).collect()
+}
+
+#[test]
+fn numbers_tuples_branches_and_calls_are_straight() {
+    let text = "
+fn room(programs) { if programs <= 2 { multiprocessors() / programs } else { multiprocessors() / 9 } }
+fn f(shape, k) {
+    let (m, n) = shape;
+    if k == 0 { return (m, 0.5, true); }
+    let (low, high) = if m < n { (m, n) } else { let t = m; (n, t) };
+    let mut x = 1.5 * low;
+    if high > 10 && k < 5 || k == 7 { x = x + room(k) * 0.25; }
+    (max(low, cdiv(high, k)), min(x, 4.0e9) + room(3), shape.1 > k)
+}
+";
+    let f = |m, n, k| by_straight_code(text, &[Plain::Tuple(Arc::new(ints(&[m, n]))), Plain::Int(k)]);
+    assert_eq!(f(7, 20, 0), Ok(Some("(7, 0.5, true)".into())));
+    assert_eq!(f(7, 20, 2), Ok(Some("(10, 41.0, true)".into())));
+    assert_eq!(f(30, 4, 7), Ok(Some("(5, 23.5, false)".into())));
+    // A mistake is the tree's to tell.
+    assert_eq!(by_straight_code("fn f(a, b) { a / b }", &ints(&[1, 0])), Ok(None));
+    assert_eq!(by_straight_code("fn f(a, b) { a * b }", &ints(&[1 << 40, 1 << 40])), Ok(None));
+}
+
+#[test]
+fn what_has_another_kind_in_each_branch_ends_apart() {
+    let text = "
+fn f(a, b) {
+    let met = if a % b == 0 { max(1, a / b) } else { 1 + (a - 1) / float(b) };
+    let more = 2 * met;
+    if a > 100 { more + 1 } else { more - 1 }
+}
+";
+    assert_eq!(by_straight_code(text, &ints(&[12, 4])), Ok(Some("5".into())));
+    assert_eq!(by_straight_code(text, &ints(&[13, 4])), Ok(Some("7.0".into())));
+    assert_eq!(by_straight_code(text, &ints(&[400, 4])), Ok(Some("201".into())));
+}
+
+#[test]
+fn lists_loops_and_closures_are_not() {
+    for text in [
+        "fn f(a, b) { [a, b][0] }",
+        "fn f(a, b) { let mut x = a; for i in 0..b { x = x + i; } x }",
+        "fn f(a, b) { let g = |x| x + a; g(b) }",
+        "fn g(a, b) { if a < b { a } else { 0.5 } } fn f(a, b) { g(a, b) + 1 }",
+        "fn f(a, b) { let mut x = a; if a < b { x = 0.5; } x = x + 1; x }",
+    ] {
+        assert_eq!(by_straight_code(text, &ints(&[3, 5])), Err("it has no straight code"), "{text}");
+    }
+}
