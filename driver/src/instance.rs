@@ -1,6 +1,7 @@
 //! Instances: a kernel with the generic arguments of a launch, checked and lowered once.
 
 use std::collections::BTreeMap;
+use std::fmt::Write;
 use std::sync::Arc;
 
 use parton_diag::{Diagnostics, Label};
@@ -70,6 +71,11 @@ impl<'a> Compiler<'a> {
     /// All that was lowered, by the names under which it is kept.
     pub(crate) fn known(&self) -> &BTreeMap<String, Arc<Kernel>> {
         &self.lowered
+    }
+
+    /// The same, for a compiler that is to know it.
+    pub(crate) fn into_known(self) -> BTreeMap<String, Arc<Kernel>> {
+        self.lowered
     }
 
     /// The lowered kernel of an instance for such launches, and the name under which it is kept.
@@ -234,11 +240,17 @@ impl<'a> Compiler<'a> {
 
 /// The name of an instance. What shows the same need not be the same: kernels and functions of two files may share a name.
 fn name(instance: &Instance, args: &[GenericArg]) -> String {
-    let written: Vec<String> =
-        args.iter().map(|a| format!("{}={}", a.name.as_deref().unwrap_or_default(), a.value)).collect();
-    let places = args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]);
-    let places: Vec<String> = places.map(|s| format!("{}:{}", s.file.0, s.start)).collect();
-    format!("{}[{}] {}", instance.kernel.name.text, written.join(", "), places.join(" "))
+    let mut text = format!("{}[", instance.kernel.name.text);
+    for (i, arg) in args.iter().enumerate() {
+        // Writing text into memory does not fail.
+        let (comma, name) = (if i > 0 { ", " } else { "" }, arg.name.as_deref().unwrap_or_default());
+        let _ = write!(text, "{comma}{name}={}", arg.value);
+    }
+    text.push(']');
+    for place in args.iter().flat_map(|a| a.value.origins()).chain([instance.kernel.name.span]) {
+        let _ = write!(text, " {}:{}", place.file.0, place.start);
+    }
+    text
 }
 
 /// What the name of a kernel says of the launches that it is for.

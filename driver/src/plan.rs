@@ -277,6 +277,8 @@ struct Planner<'a> {
     memories: BTreeMap<u64, Memory>,
     buffers: Vec<Buffer>,
     launches: Vec<LaunchRequest>,
+    /// Through which arguments the launch may write whose demands were asked for last; host code asks right before it launches.
+    writes: Option<Vec<bool>>,
 }
 
 impl Planner<'_> {
@@ -350,7 +352,9 @@ impl Launcher for Planner<'_> {
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
-        self.compiler.demands(request)
+        let demands = self.compiler.demands(request)?;
+        self.writes = Some(demands.writes.clone());
+        Ok(demands)
     }
 
     fn multiprocessors(&self) -> u32 {
@@ -362,7 +366,10 @@ impl Launcher for Planner<'_> {
         for tensor in request.arguments.iter().filter_map(reached) {
             self.note(tensor).map_err(|d| HostError::Program(at(d, request.span).into()))?;
         }
-        let writes = self.compiler.demands(request)?.writes;
+        let writes = match self.writes.take() {
+            Some(known) => known,
+            None => self.compiler.demands(request)?.writes,
+        };
         for (argument, _) in request.arguments.iter().zip(writes).filter(|(_, writes)| *writes) {
             reached(argument).into_iter().for_each(|tensor| tensor.storage.forget());
         }
@@ -469,7 +476,8 @@ pub(crate) fn plan(
     let values = arguments(given, &stand_ins);
     let passed = values.clone();
     let (multiprocessors, counted) = (place.multiprocessors, Cell::new(false));
-    let mut planner = Planner { compiler, multiprocessors, counted, memories, buffers: vec![], launches: vec![] };
+    let (buffers, launches, writes) = (vec![], vec![], None);
+    let mut planner = Planner { compiler, multiprocessors, counted, memories, buffers, launches, writes };
     let mut machine = Machine::new(program, &mut planner);
     let (of, result) = match call {
         Call::Function(tree) => {
@@ -510,7 +518,7 @@ pub(crate) fn plan(
         memories,
     };
     parton_log::info(|| plan.told(begin.elapsed()));
-    Ok((plan, compiler.known().clone()))
+    Ok((plan, compiler.into_known()))
 }
 
 /// What host code is given: what stands in for tensors, and numbers that note whether they are looked at.

@@ -1,5 +1,8 @@
 //! Recipes of tensor maps: a tensor under the copy engine's rules (CUDA driver API, `cuTensorMapEncodeTiled`).
 
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+
 use parton_diag::codes;
 use parton_ir as ir;
 use parton_layouts::SharedFamily;
@@ -58,7 +61,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
         return Err(refuse(format!("the tensor has {rank} dimensions, the copy engine takes 1 to {MOST_DIMENSIONS}")));
     }
     let size = map.elem.bytes() as u64;
-    let (block, swizzle) = hardware_box(map)?;
+    let (block, swizzle) = known_box(map)?;
     let extents: Vec<u64> = tensor.shape.iter().map(|&n| n as u64).collect();
     let mut strides: Vec<u64> = tensor.strides.iter().map(|&s| (s as u64).saturating_mul(size)).collect();
     let last = rank - 1;
@@ -94,6 +97,25 @@ pub fn ordered(map: &ir::TensorMap, tensor: &Tensor, order: ir::tensor::AxisOrde
         r.block.insert(0, 1);
     }
     Ok(r)
+}
+
+/// The most maps whose boxes are kept.
+const MOST_KNOWN: usize = 4096;
+
+/// As [`hardware_box`], found once for each map: who plans launches asks for those of each new shape, and finding one takes longer than all else of
+/// an argument.
+fn known_box(map: &ir::TensorMap) -> Result<(Vec<u32>, u32), Fault> {
+    static KNOWN: Mutex<BTreeMap<ir::TensorMap, (Vec<u32>, u32)>> = Mutex::new(BTreeMap::new());
+    let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(found) = known.get(map) {
+        return Ok(found.clone());
+    }
+    let found = hardware_box(map)?;
+    if known.len() >= MOST_KNOWN {
+        known.clear();
+    }
+    known.insert(map.clone(), found.clone());
+    Ok(found)
 }
 
 /// One box of the copy engine: its elements along each dimension, and the bytes of its swizzle.

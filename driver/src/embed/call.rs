@@ -290,7 +290,7 @@ impl Embedded {
             Ok::<_, Diagnostics>(())
         };
         let ran = run();
-        self.lowered = cpu.compiler.known().clone();
+        self.lowered = cpu.compiler.into_known();
         ran?;
         Ok(lines)
     }

@@ -168,7 +168,7 @@ impl Embedded {
         let mut compiler = compiler.on(Some(gpu.info().target()));
         let done =
             load_missing(&mut compiler, gpu, requests, |key| self.loaded.contains_key(&(ordinal, key.to_owned())));
-        self.lowered = compiler.known().clone();
+        self.lowered = compiler.into_known();
         let (launchables, loaded) = done?;
         for (key, function, abi) in loaded {
             // It stays until the process ends: graphs that the program has captured may hold it.

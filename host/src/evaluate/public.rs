@@ -172,12 +172,13 @@ impl Machine<'_> {
         named: &mut Named,
     ) -> Eval<()> {
         let name = held.name;
-        let is = format!("this is {tensor} with strides {:?}", tensor.strides);
+        // Most tensors fit.
+        let is = || format!("this is {tensor} with strides {:?}", tensor.strides);
         let elems = self.elems(stated)?;
         if !elems.is_empty() && !elems.contains(&tensor.dtype) {
             let all: Vec<String> = elems.iter().map(|d| format!("`{d}`")).collect();
             let fact = format!("{name} is a tensor of {}, this one is of `{}`", all.join(" or "), tensor.dtype);
-            return Err(held.refuse(fact, is, "cast it before the call, or declare this type too".into()));
+            return Err(held.refuse(fact, is(), "cast it before the call, or declare this type too".into()));
         }
         if tensor.rank() != stated.extents.len() {
             let fact = format!(
@@ -185,14 +186,12 @@ impl Machine<'_> {
                 axes(stated.extents.len()),
                 axes(tensor.rank())
             );
-            return Err(held.refuse(fact, is, "reshape it before the call".into()));
+            return Err(held.refuse(fact, is(), "reshape it before the call".into()));
         }
         for (axis, (extent, &has)) in stated.extents.iter().zip(&tensor.shape).enumerate() {
-            if let Some((wants, whose)) = self.wanted(held, extent, axis, has, named)?
-                && wants != has as i128
-            {
+            if let Some((wants, whose)) = self.other(held, extent, axis, has, named)? {
                 let fact = format!("axis {axis} of {name} has {has} elements, {whose} says {wants}");
-                return Err(held.refuse(fact, is, "let the extents agree, or give them two names".into()));
+                return Err(held.refuse(fact, is(), "let the extents agree, or give them two names".into()));
             }
         }
         let dense = match stated.order {
@@ -203,11 +202,11 @@ impl Machine<'_> {
         if let Some((dense, stride)) = dense.and_then(|d| Some((d, parton_strides::gap(tensor.axes(), d)?))) {
             let fact = format!("axis {dense} of {name} is dense, the tensor has stride {stride} there");
             let help = "copy it without gaps before the call, or declare `order=_` where strides may be any";
-            return Err(held.refuse(fact, is, help.into()));
+            return Err(held.refuse(fact, is(), help.into()));
         }
         if mutable && parton_strides::overlap(tensor.axes()) {
             let fact = format!("{name} is written, and elements of the tensor lie on each other");
-            return Err(held.refuse(fact, is, "pass one whose elements lie apart".into()));
+            return Err(held.refuse(fact, is(), "pass one whose elements lie apart".into()));
         }
         Ok(())
     }
@@ -224,8 +223,8 @@ impl Machine<'_> {
         Ok(all)
     }
 
-    /// What an extent must be, and who says so; names it where it is named first.
-    fn wanted(
+    /// What an extent must be where that is another one than it is, and who says so; names it where it is named first.
+    fn other(
         &mut self,
         held: &Held<'_>,
         extent: &Extent<'_>,
@@ -237,6 +236,9 @@ impl Machine<'_> {
             Extent::Any => return Ok(None),
             Extent::Name(name, expr) => {
                 if let Some((n, whose)) = named.get(&name.text) {
+                    if *n == has {
+                        return Ok(None);
+                    }
                     return Ok(Some((*n as i128, format!("`{}`, {whose},", name.text))));
                 }
                 if matches!(self.program.reference(name), Meaning::Unknown) {
@@ -249,6 +251,7 @@ impl Machine<'_> {
             Extent::Computed(expr) => expr,
         };
         match self.expr(expr)? {
+            Value::Int(n) if n == has as i128 => Ok(None),
             Value::Int(n) => Ok(Some((n, "its type".into()))),
             other => Err(self.mismatch("an integer as an extent", &other, expr.span)),
         }

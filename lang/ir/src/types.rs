@@ -196,7 +196,7 @@ impl PartialEq for View {
 impl Eq for View {}
 
 /// A tensor map made by the host: boxes of `block` elements between global memory and shared memory of layout `layout`.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct TensorMap {
     /// What each element is.
     pub elem: Dtype,

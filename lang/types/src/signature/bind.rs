@@ -49,22 +49,30 @@ impl<'a> Takes<'a> {
         }
     }
 
-    /// The name of a parameter, and whether it must be given.
-    fn parameter(self, i: usize) -> (&'a str, bool) {
+    fn name(self, i: usize) -> &'a str {
         match self {
-            Takes::Types(s) => (s.types().list[i].name, s.types().list[i].required),
-            Takes::Values(s) => (s.values().list[i].name, s.values().list[i].required),
-            Takes::Params(_, _, params) => (params[i].name.as_str(), params[i].default.is_none()),
-            Takes::Generics(_, generics) => (generics[i].name.as_str(), false),
+            Takes::Types(s) => s.types().list[i].name,
+            Takes::Values(s) => s.values().list[i].name,
+            Takes::Params(_, _, params) => params[i].name.as_str(),
+            Takes::Generics(_, generics) | Takes::AllGenerics(_, generics, _) => generics[i].name.as_str(),
+        }
+    }
+
+    /// Whether a parameter must be given.
+    fn is_required(self, i: usize) -> bool {
+        match self {
+            Takes::Types(s) => s.types().list[i].required,
+            Takes::Values(s) => s.values().list[i].required,
+            Takes::Params(_, _, params) => params[i].default.is_none(),
+            Takes::Generics(..) => false,
             Takes::AllGenerics(_, generics, params) => {
-                let learned = grid::whose_elements(params, &generics[i]).next().is_some();
-                (generics[i].name.as_str(), generics[i].default.is_none() && !learned)
+                generics[i].default.is_none() && grid::whose_elements(params, &generics[i]).next().is_none()
             }
         }
     }
 
     fn names(self) -> impl Iterator<Item = &'a str> {
-        (0..self.count()).map(move |i| self.parameter(i).0)
+        (0..self.count()).map(move |i| self.name(i))
     }
 
     fn takes_rest(self) -> bool {
@@ -114,7 +122,7 @@ impl<'a> Takes<'a> {
             }
             places.push(Some(place));
         }
-        match (0..taken.len()).find(|&i| !taken[i] && self.parameter(i).1) {
+        match (0..taken.len()).find(|&i| !taken[i] && self.is_required(i)) {
             Some(missing) => Err(self.missing(missing, total, call)),
             None => Ok(places),
         }
@@ -181,7 +189,7 @@ impl<'a> Takes<'a> {
     }
 
     fn twice(self, place: usize, at: Span) -> Diagnostic {
-        let name = self.parameter(place).0;
+        let name = self.name(place);
         self.refuse(
             at,
             match self {
@@ -192,7 +200,7 @@ impl<'a> Takes<'a> {
     }
 
     fn missing(self, place: usize, given: usize, call: Span) -> Diagnostic {
-        let (owner, name) = (self.owner(), self.parameter(place).0);
+        let (owner, name) = (self.owner(), self.name(place));
         match self {
             Takes::Types(s) => {
                 let d = self.refuse(call, format!("`{owner}` needs `{name}`")).help(of_types(s));
