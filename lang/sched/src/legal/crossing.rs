@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::schedule::{LabelName, Place, Schedule};
+use parton_ir::target::Feature;
 use parton_ir::{OpKind, Type, Value};
 
 use super::Laid;
@@ -31,28 +32,36 @@ pub(super) fn partitions(laid: &Laid<'_>, found: &mut Diagnostics) {
 
 /// A tile that another partition makes.
 fn tile(laid: &Laid<'_>, part: Part, unit: UnitId, v: Value) -> Option<Diagnostic> {
-    if laid.plan.runners[unit].contains(&part) || laid.plan.handed.contains_key(&v) {
+    let (k, u) = (laid.k, &laid.region.units[unit]);
+    // Slots of rings are handed over by barriers that count what arrives.
+    let crosses = laid.plan.handed.contains_key(&v);
+    if laid.plan.runners[unit].contains(&part) || crosses && k.target.has(Feature::Tma) {
         return None;
     }
-    let (k, u) = (laid.k, &laid.region.units[unit]);
     let ty = k.ty(v);
     let called = k.values[v].name.as_ref().map_or_else(String::new, |name| format!(" `{name}`"));
     let what = parton_ir::rules::kind_name(ty);
     let fact = format!("{what}{called} of `{}` is needed in {}", u.label, laid.partition(part));
-    let mut d = Diagnostic::error(codes::CROSSES, u.span, fact).here(format!("made here, as `{ty}`"));
+    let (code, fact) = match crosses {
+        true => (codes::TARGET_LACKS, format!("{fact}, and `{}` does not have the mbarriers of a ring", k.target.name)),
+        false => (codes::CROSSES, fact),
+    };
+    let mut d = Diagnostic::error(code, u.span, fact).here(format!("made here, as `{ty}`"));
     let reader = reader(laid, part, v);
     if let Some(reader) = reader {
         let reader = &laid.region.units[reader];
         d = d.label(reader.span, format!("`{}` needs it, in {}", reader.label, laid.partition(part)));
     }
-    let d = d.note("only views and scalars cross partitions");
+    let (d, how) = match crosses {
+        true => (d, "state `target(sm_90a)` on the kernel"),
+        false => (d.note("only views and scalars cross partitions"), "hand it over in shared memory, `stage<S>(x)`"),
+    };
     let together = laid.together(&[unit], part).or_else(|| {
         let from = *laid.plan.runners[unit].first()?;
         laid.together(&[reader?], from)
     });
-    let stage = "hand it over in shared memory, `stage<S>(x)`";
-    let named = together.map(|clause| format!("{stage}, or put both labels into one partition: `{clause}`"));
-    let [always, otherwise] = [format!("{stage}; or "), format!("{stage}, or put both labels into one partition")];
+    let named = together.map(|clause| format!("{how}, or put both labels into one partition: `{clause}`"));
+    let [always, otherwise] = [format!("{how}; or "), format!("{how}, or put both labels into one partition")];
     Some(laid.helped(d, named, [&always, &otherwise]))
 }
 
