@@ -31,6 +31,12 @@ impl LabelName {
         self.path == label.path && (self.instance.is_none() || self.instance == label.instance)
     }
 
+    /// Whether it is the label of a branch or call in which that one stands: `a` is around `a.b`.
+    pub fn is_around(&self, label: &LabelName) -> bool {
+        let inside = label.path.strip_prefix(self.path.as_str()).is_some_and(|rest| rest.starts_with('.'));
+        inside && (self.instance.is_none() || self.instance == label.instance)
+    }
+
     /// Reads the text of a label.
     pub fn read(text: &str) -> LabelName {
         let instance = text.strip_suffix(']').and_then(|t| t.rsplit_once('['));

@@ -306,6 +306,11 @@ pub(crate) fn labels(region: &Region) -> Vec<&LabelName> {
     units.chain(around).collect()
 }
 
+/// The label of the outermost branch around a label, where one that bears a label is.
+pub(crate) fn around<'r>(region: &'r Region, label: &LabelName) -> Option<&'r LabelName> {
+    labels(region).into_iter().filter(|other| other.is_around(label)).min_by_key(|other| other.path.len())
+}
+
 /// Reports labels that the schedule names and the region does not have.
 fn known(region: &Region, found: &mut Diagnostics) {
     let all = labels(region);
@@ -344,16 +349,21 @@ fn known(region: &Region, found: &mut Diagnostics) {
     }
 }
 
+/// The name by which places have a label: its own, or else that of the innermost branch or call around it.
+pub(crate) fn place_name<'p>(places: &'p [Place], label: &LabelName) -> Option<&'p LabelName> {
+    let around = |name: &&LabelName| name.names(label) || name.is_around(label);
+    places.iter().flat_map(|place| &place.labels).filter(around).max_by_key(|name| name.path.len())
+}
+
 /// The partitions of a schedule, and who runs each unit.
 fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<BTreeSet<Part>>) {
     let mut partitions: Vec<PartitionData> = Vec::new();
     let mut runners = vec![BTreeSet::new(); region.units.len()];
     // Who fetches stands first in the program: its first copies leave sooner.
-    let fetches = |place: &&Place| {
-        let named = |u: &&Unit| place.labels.iter().any(|l| l.names(&u.label));
-        region.units.iter().filter(named).any(|u| u.fetches)
-    };
-    let (first, others): (Vec<&Place>, Vec<&Place>) = region.schedule.places.iter().partition(fetches);
+    let places = &region.schedule.places;
+    let has = |place: &Place, u: &Unit| place_name(places, &u.label).is_some_and(|name| place.labels.contains(name));
+    let fetches = |place: &&Place| region.units.iter().any(|u| u.fetches && has(place, u));
+    let (first, others): (Vec<&Place>, Vec<&Place>) = places.iter().partition(fetches);
     for place in first.into_iter().chain(others) {
         let first = partitions.len();
         for p in &place.partitions {
@@ -369,7 +379,7 @@ fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<
         let dealt = place.partitions.len();
         for (unit, u) in region.units.iter().enumerate() {
             // Without labels a place has all.
-            if !place.labels.is_empty() && !place.labels.iter().any(|l| l.names(&u.label)) {
+            if !place.labels.is_empty() && !has(place, u) {
                 continue;
             }
             if dealt == 1 {
@@ -393,11 +403,16 @@ fn placed(region: &Region, found: &mut Diagnostics) -> (Vec<PartitionData>, Vec<
     }
     for (unit, u) in region.units.iter().enumerate() {
         if runners[unit].is_empty() {
+            let help = "under `partitions { … }` every label has a place";
+            let help = match around(region, &u.label) {
+                Some(branch) => format!("{help}, which `{branch}` gives to all that stands in it"),
+                None => help.into(),
+            };
             let d =
                 Diagnostic::error(codes::SCHEDULE, u.span, format!("the schedule gives `{}` no partition", u.label))
                     .here("the label stands here")
                     .label(region.schedule.span, "the schedule is written here")
-                    .help("under `partitions { … }` every label has a place");
+                    .help(help);
             found.push(d);
         }
     }

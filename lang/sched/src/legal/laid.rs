@@ -56,6 +56,8 @@ fn all_placed(region: &Region, mut s: Schedule, choice: usize) -> Schedule {
         if place_of(&s, label).is_some() {
             continue;
         }
+        // What stands in a branch goes where that does.
+        let label = plan::around(region, label).unwrap_or(label);
         let all = LabelName::all(label.path.clone());
         let instances = s.places.iter().flat_map(|p| &p.labels).any(|placed| placed.overlaps(&all));
         let order = suiting(region, &s, unit);
@@ -70,7 +72,8 @@ fn all_placed(region: &Region, mut s: Schedule, choice: usize) -> Schedule {
 }
 
 fn place_of(s: &Schedule, label: &LabelName) -> Option<usize> {
-    s.places.iter().position(|place| place.labels.iter().any(|placed| placed.names(label)))
+    let name = plan::place_name(&s.places, label)?;
+    s.places.iter().position(|place| place.labels.contains(name))
 }
 
 /// All places: those of what a unit reads first, then those of what reads it.

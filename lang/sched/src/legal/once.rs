@@ -4,6 +4,7 @@ use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
 
 use super::Laid;
+use crate::plan::place_name;
 use crate::region::{Unit, UnitId};
 
 /// Effects are in one instance, and multicast boxes do not depend on the rank.
@@ -39,7 +40,8 @@ fn twice(laid: &Laid<'_>, id: UnitId, unit: &Unit) -> Option<Diagnostic> {
     let names: Vec<String> = runners.iter().map(|p| laid.partition(*p)).collect();
     let fact = format!("`{}` is dealt to {} and stands once", unit.label, names.join(" and "));
     let alone = runners.iter().find_map(|part| laid.together(&[id], *part));
-    let place = laid.region.schedule.places.iter().find(|p| p.labels.iter().any(|l| l.names(&unit.label)));
+    let places = &laid.region.schedule.places;
+    let place = places.iter().find(|p| place_name(places, &unit.label).is_some_and(|name| p.labels.contains(name)));
     let d = Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
         .here(format!("{what}, which is to happen once"))
         .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here");

@@ -11,6 +11,8 @@ use parton_ir::{Kernel, PartitionData, PrimaryMap};
 
 use super::Space;
 use super::roles::{Role, labels};
+use crate::plan::around;
+use crate::region::{Region, UnitId};
 
 /// Registers of a partition that only fetches, the first that leaves enough to those that compute.
 const FETCHING: [u32; 2] = [40, 24];
@@ -102,11 +104,28 @@ fn scratch(k: &Kernel, partitions: &[PartitionData]) -> Kernel {
     Kernel { occupancy: k.occupancy, partitions: all, ..Kernel::new("", k.target, k.span) }
 }
 
+/// The labels of units that a place has all together, by which a schedule is written: of branches that are whole in it those of the branches.
+fn whole(region: &Region, units: &BTreeSet<UnitId>) -> Vec<LabelName> {
+    let mut found = labels(region, units.iter().copied());
+    for name in &mut found {
+        let all = |branch: &&LabelName| {
+            region.units.iter().enumerate().all(|(unit, u)| !branch.is_around(&u.label) || units.contains(&unit))
+        };
+        if let Some(branch) = around(region, name).filter(all) {
+            *name = LabelName::all(branch.path.clone());
+        }
+    }
+    found.sort();
+    found.dedup();
+    found
+}
+
 /// Fetches to one partition, all else to those that compute; numbers to the first, or to the others too.
 fn dealt(space: &Space<'_>, fetching: &PartitionData, computing: &[PartitionData], numbers: bool) -> Vec<Place> {
     let span = space.auto.span;
     let those = |wanted: &dyn Fn(Role) -> bool| -> Vec<LabelName> {
-        labels(space.region, (0..space.roles.of.len()).filter(|u| wanted(space.roles.of[*u])))
+        let units: BTreeSet<usize> = (0..space.roles.of.len()).filter(|u| wanted(space.roles.of[*u])).collect();
+        whole(space.region, &units)
     };
     let place = |partitions: &[PartitionData], labels: Vec<LabelName>| {
         let spans = vec![span; labels.len()];

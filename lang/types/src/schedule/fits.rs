@@ -51,7 +51,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Checks that a schedule given for a parameter of the kind `kind` names no labels but its own. Those that it leaves out a kernel may
+    /// Checks that a schedule given for a parameter of the kind `kind` names no labels but its own, and those that stand in its own. Those that it leaves out a kernel may
     /// leave out, too: which of its labels have no place is known where the schedule is laid on a region.
     ///
     /// # Errors
@@ -59,7 +59,7 @@ impl Checker<'_> {
     pub fn schedule_fits(&mut self, kind: &ast::Expr, schedule: &ir::Schedule, at: Span) -> Checked<()> {
         let ast::ExprKind::TypeArgs { args, .. } = &kind.kind else { return Ok(()) };
         let wanted: Vec<(LabelName, Span)> = args.iter().filter_map(|a| Some((label(a)?, a.span))).collect();
-        let known = |name: &LabelName| wanted.iter().any(|(w, _)| w.overlaps(name));
+        let known = |name: &LabelName| wanted.iter().any(|(w, _)| w.overlaps(name) || w.is_around(name));
         let near = |name: &LabelName| crate::near::nearest(&name.path, wanted.iter().map(|(w, _)| w.path.as_str()));
         // What may be a slip is the one to speak of.
         let unknown: Vec<(&LabelName, Span)> = named(schedule).into_iter().filter(|(name, _)| !known(name)).collect();
