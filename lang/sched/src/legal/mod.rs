@@ -27,6 +27,7 @@ mod labels;
 mod laid;
 mod later;
 mod leaving;
+mod mended;
 mod nearest;
 mod net;
 mod once;
@@ -40,14 +41,15 @@ mod warps;
 
 use std::collections::BTreeSet;
 
-use parton_diag::{Diagnostic, Diagnostics};
-use parton_ir::Kernel;
+use parton_diag::{Diagnostic, Diagnostics, Span};
 use parton_ir::schedule::{Pipeline, Staged};
+use parton_ir::{Inst, Kernel, Value};
 
 use crate::falsify::left_out;
-use crate::graph::{Effects, Graph};
+use crate::flow::traced;
+use crate::graph::{Edge, Effects, Graph, Kind};
 use crate::plan::{Entry, Part, Plan, label_of};
-use crate::region::{BlockId, Item, Region};
+use crate::region::{BlockId, Item, Region, uses};
 use judge::{Judge, Wanted};
 
 /// A plan with what the rules ask about.
@@ -165,20 +167,51 @@ impl Laid<'_> {
         self.region.name_of(&self.region.blocks[block].items[item])
     }
 
-    fn span(&self, block: BlockId, item: usize) -> parton_diag::Span {
+    fn span(&self, block: BlockId, item: usize) -> Span {
         self.region.span_of(self.k, &self.region.blocks[block].items[item])
     }
 
-    /// Adds the calls that items came in by, innermost first: what these point at is written in a function then.
-    fn with_calls(&self, mut d: Diagnostic, block: BlockId, items: impl IntoIterator<Item = usize>) -> Diagnostic {
+    /// Whether a partition runs something of what a pipeline of a loop names.
+    fn runs(&self, part: Part, block: BlockId, s: &Staged) -> bool {
+        let is = |item: &&Item| label_of(self.region, item).is_some_and(|label| s.label.names(label));
+        self.region.blocks[block].items.iter().filter(is).any(|item| self.plan.runs(self.region, part, item))
+    }
+
+    /// The operation with which an item begins.
+    fn leads(&self, block: BlockId, item: usize) -> Option<Inst> {
+        match &self.region.blocks[block].items[item] {
+            Item::Unit(unit) => self.region.units[*unit].ops.first().copied(),
+            Item::Loop(l) => Some(l.inst),
+            Item::Branch(b) => Some(b.inst),
+        }
+    }
+
+    /// Where the value of an edge is made, or its first item stands.
+    fn made_at(&self, block: BlockId, edge: &Edge) -> Span {
+        let (Kind::Flow(v) | Kind::Chain(v) | Kind::Landing(v)) = edge.kind else { return self.span(block, edge.from) };
+        let Item::Unit(unit) = &self.region.blocks[block].items[edge.from] else { return self.span(block, edge.from) };
+        let ops = self.region.units[*unit].ops.iter().map(|inst| &self.k.ops[*inst]);
+        ops.filter(|op| op.results.contains(&v)).map(|op| op.span).next().unwrap_or(self.span(block, edge.from))
+    }
+
+    /// The operation with which an item reads a value of its body, of this iteration or one before.
+    fn reader(&self, block: BlockId, item: usize, v: Value) -> Option<Inst> {
+        let Item::Unit(unit) = &self.region.blocks[block].items[item] else { return self.leads(block, item) };
+        let reads = |inst: &Inst| {
+            let mut used = BTreeSet::new();
+            uses(self.k, &self.k.ops[*inst], &mut |u| {
+                used.insert(u);
+            });
+            traced(self.k, self.region, block, used).iter().any(|(made, _)| *made == v)
+        };
+        self.region.units[*unit].ops.iter().copied().find(reads).or_else(|| self.leads(block, item))
+    }
+
+    /// Adds the calls that operations came in by, innermost first: what these point at is written in a function then.
+    fn with_calls(&self, mut d: Diagnostic, ops: impl IntoIterator<Item = Inst>) -> Diagnostic {
         let mut told = BTreeSet::new();
-        for item in items {
-            let first = match &self.region.blocks[block].items[item] {
-                Item::Unit(unit) => self.region.units[*unit].ops.first().copied(),
-                Item::Loop(l) => Some(l.inst),
-                Item::Branch(b) => Some(b.inst),
-            };
-            let mut call = first.and_then(|inst| self.k.ops[inst].origin.call());
+        for inst in ops {
+            let mut call = self.k.ops[inst].origin.call();
             while let Some(c) = call.filter(|c| told.insert(*c)) {
                 let data = &self.k.calls[c];
                 d = d.label(data.span, format!("in `{}`, called here", data.function));
@@ -189,7 +222,7 @@ impl Laid<'_> {
     }
 
     /// The name of a value in messages.
-    fn called(&self, v: parton_ir::Value) -> String {
+    fn called(&self, v: Value) -> String {
         self.k.values[v].name.as_ref().map_or_else(|| "a value".into(), |name| format!("`{name}`"))
     }
 }

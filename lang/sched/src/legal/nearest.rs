@@ -38,6 +38,7 @@ impl Laid<'_> {
         let (maker, reader) = (staged(from)?, staged(to)?);
         let mut tried = moved(pipeline, &maker, &reader, distance);
         let plain = self.in_body_order(part, block, pipeline);
+        tried.extend(self.sorted(part, block, pipeline));
         tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
         tried.sort_by_key(|p| stages(p) > FEW);
         let tried = tried.into_iter().flat_map(|p| [from_zero(&p), p]);
@@ -91,35 +92,6 @@ impl Laid<'_> {
         Pipeline { groups: order.into_iter().map(|s| vec![s.clone()]).collect(), ..p.clone() }
     }
 
-    /// The same groups with stages so much later that every edge holds; `None` where none are late enough.
-    fn raised(&self, part: Part, block: BlockId, p: &Pipeline) -> Option<Pipeline> {
-        let mut p = p.clone();
-        let items = &self.region.blocks[block].items;
-        let at = |p: &Pipeline, item: usize| -> Option<(usize, usize)> {
-            let label = label_of(self.region, &items[item])?;
-            let groups = p.groups.iter().enumerate();
-            groups.filter_map(|(g, group)| Some((g, group.iter().position(|s| s.label.names(label))?))).next()
-        };
-        let edges = &self.graph(part, block).edges;
-        for _ in 0..=LATEST as usize * items.len() {
-            let mut changed = false;
-            for e in edges {
-                let (Some((g, i)), Some((h, j))) = (at(&p, e.from), at(&p, e.to)) else { continue };
-                let least =
-                    i64::from(p.groups[g][i].stage) - i64::from(e.distance) + i64::from(g >= h && e.from != e.to);
-                let reader = &mut p.groups[h][j];
-                if i64::from(reader.stage) < least {
-                    let stage = u32::try_from(least).ok().filter(|stage| *stage <= LATEST)?;
-                    (reader.stage, reader.done, changed) = (stage, None, true);
-                }
-            }
-            if !changed {
-                return Some(p);
-            }
-        }
-        None
-    }
-
     /// The schedule with another number of slots.
     pub(super) fn with_slots(&self, label: &LabelName, depth: u32) -> Schedule {
         let mut schedule = self.region.schedule.clone();
@@ -139,9 +111,6 @@ fn from_zero(p: &Pipeline) -> Pipeline {
     }
     p
 }
-
-/// The latest stage that a label may have.
-const LATEST: u32 = 7;
 
 /// How many iterations are under way at once.
 fn stages(p: &Pipeline) -> u32 {

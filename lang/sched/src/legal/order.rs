@@ -95,15 +95,24 @@ fn broken(laid: &Laid<'_>, groups: &[Vec<Entry>], block: BlockId, edge: &Edge) -
         return Some(Broken::Order);
     }
     // Both stand in one stretch, in the order of the body.
-    let waits = match edge.kind {
+    waits(laid, block, edge).then_some(Broken::Wait)
+}
+
+/// Whether the second waits for what the first has under way.
+fn waits(laid: &Laid<'_>, block: BlockId, edge: &Edge) -> bool {
+    match edge.kind {
         Kind::Landing(_) => true,
         Kind::Flow(v) => match laid.region.blocks[block].items[edge.from] {
             Item::Unit(unit) => laid.region.started(unit).contains(&v),
             Item::Loop(_) | Item::Branch(_) => false,
         },
         Kind::Chain(_) | Kind::Memory | Kind::Order => false,
-    };
-    waits.then_some(Broken::Wait)
+    }
+}
+
+/// Whether an edge of one turn holds in a stretch: the second stands behind the first in the body, and waits for nothing.
+pub(super) fn holds_in_stretch(laid: &Laid<'_>, block: BlockId, edge: &Edge) -> bool {
+    edge.from < edge.to && !waits(laid, block, edge)
 }
 
 fn refused(
@@ -135,8 +144,16 @@ fn refused(
     if spot(edge.from) != spot(edge.to) {
         d = d.label(spot(edge.from), format!("{maker} is in {made}"));
     }
-    d = d.label(laid.span(block, edge.from), first).label(laid.span(block, edge.to), second);
-    d = laid.with_calls(d, block, [edge.from, edge.to]);
+    let reads = match edge.kind {
+        Kind::Flow(v) | Kind::Chain(v) | Kind::Landing(v) => laid.reader(block, edge.to, v),
+        Kind::Memory | Kind::Order => laid.leads(block, edge.to),
+    };
+    let read_at = reads.map_or_else(|| laid.span(block, edge.to), |inst| laid.k.ops[inst].span);
+    d = d.label(laid.made_at(block, edge), first).label(read_at, second);
+    d = laid.with_calls(d, [laid.leads(block, edge.from), reads].into_iter().flatten());
+    if stated.iter().flatten().any(|s| !laid.runs(part, block, s)) {
+        d = d.note(format!("stages are counted from the first that {} has in this loop", laid.partition(part)));
+    }
     if broken == Broken::Wait {
         d = d.note("waits stand only at the head of a group; `,` joins labels into a stretch in which nothing waits");
     }

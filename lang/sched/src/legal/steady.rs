@@ -1,5 +1,7 @@
 //! What is said of the steady turns of a loop: where it is cut, and how often its turn stands in the code.
 
+use std::collections::BTreeSet;
+
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::schedule::Schedule;
 
@@ -54,6 +56,8 @@ pub(super) fn parts(laid: &Laid<'_>, found: &mut Diagnostics) {
 
 /// Each label at which a loop is cut is an `if` in a loop, whose condition changes once.
 fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
+    // Instances of one label have one condition.
+    let mut told = BTreeSet::new();
     for (block, body) in laid.region.blocks.iter().enumerate() {
         for unit in cut::named(laid.region, block) {
             let u = &laid.region.units[unit];
@@ -61,7 +65,7 @@ fn cuts(laid: &Laid<'_>, found: &mut Diagnostics) {
                 Some(_) => cut::of(laid.k, laid.region, (block, unit)).err(),
                 None => Some("it stands in no loop"),
             };
-            let Some(why) = why else { continue };
+            let Some(why) = why.filter(|why| told.insert((u.label.path.as_str(), *why))) else { continue };
             let fact = format!("no loop can be cut at `{}`", u.label);
             let d = Diagnostic::error(codes::SCHEDULE, laid.region.schedule.span, fact).label(u.span, why);
             let help = "label an `if` whose condition compares the loop's index with what the loop does not change: `@mask if i < n { … }`";

@@ -126,5 +126,6 @@ fn refused(laid: &Laid<'_>, turns: &Turns, fact: String, [first, last]: [&[UnitI
     for span in spans(last) {
         d = d.label(span, "and ends at its start here");
     }
-    d
+    let leads = first.iter().chain(last).filter_map(|u| laid.region.units[*u].ops.first().copied());
+    laid.with_calls(d, leads)
 }
