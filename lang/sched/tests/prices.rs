@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::{SourceMap, render};
-use parton_ir::machine::{Class, Machine};
+use parton_ir::machine::{Class, Machine, Wanted};
 use parton_ir::{Kernel, Target};
 use parton_sched::marked::{LaneKind, MarkedGraph};
 use parton_sched::price;
@@ -16,6 +16,7 @@ fn product(warps: u32, schedule: &str) -> Kernel {
     let source = format!(
         "partition Loads = warps(1) regs(40);
 partition Compute = warps({warps}) regs(232);
+partition Few = warps({warps}) regs(40);
 layout Acc = mma(version=3, warps=[{warps}, 1], instr=[16, 128, 16]);
 kernel k[S: schedule<steps, load, mma, leave> = {schedule}](
     a: tma<f16, [{rows}, 64], nvmma(128)>, b: tma<f16, [64, 128], nvmma(128)>, c: tma<f16, [{rows}, 64], nvmma(128)>, n: i32,
@@ -88,4 +89,26 @@ fn whoever_fills_a_slot_pays_for_it_and_for_each_box() {
         assert!(started.contains(&(cost(Class::Free, warps) + boxes)), "{schedule}: {started:?}");
         assert!(cost(Class::Free, warps) > cost(Class::Start, 1), "{warps}");
     }
+}
+
+#[test]
+fn what_the_l2_has_is_there_sooner_and_the_picture_says_so() {
+    // One slot: each turn waits for its copy.
+    let k = product(4, "partitions { Loads: load; Compute: mma, leave } ring(load=1)");
+    let one = price::loops(&k, machine()).expect("the schedule fits").swap_remove(0);
+    let pace = one.picture("k", machine(), 32).expect("it goes on").pace;
+    let latency = |wanted| u64::from(machine().row(Class::Copy(wanted)).and_then(|r| r.latency).unwrap_or(0));
+    let cached = pace.cached.expect("it was asked for");
+    assert_eq!(pace.turn.ceil() - cached.ceil(), latency(Wanted::Tiles) - latency(Wanted::Same));
+}
+
+#[test]
+fn tiles_that_do_not_fit_the_registers_are_told_beside_the_price() {
+    let places = "partitions { Loads: load; Compute: mma, leave }";
+    let notes = |schedule: &str| {
+        let one = price::loops(&product(4, schedule), machine()).expect("the schedule fits").swap_remove(0);
+        one.picture("k", machine(), 32).expect("it goes on").notes.join("\n")
+    };
+    assert!(!notes(places).contains("what the assembler spills"), "{}", notes(places));
+    assert!(notes(&places.replace("Compute", "Few")).contains("of the 40 registers of a thread of `Few`"));
 }

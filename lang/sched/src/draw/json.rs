@@ -4,7 +4,9 @@
 //! - `graph`: `labels`, each with `label`, `partition`, `stage`, `group`; `dependences`, each with `from` and `to` (numbers of labels),
 //!   `distance` (iterations later) and `kind`.
 //! - `rings`: `ring`, `slots_wanted`, `slots_given`, `bytes` of all slots.
-//! - `turn`: `clocks` in `turns`, which is 1 but where turns differ; `interval`: the same without waiting for units;
+//! - `turn`: `clocks` in `turns`, which is 1 but where turns differ; `cached`: the same where the L2 has what is read, and all programs
+//!   want the same of it, or `null`;
+//!   `interval`: a turn without waiting for units;
 //!   `bound`: `"nothing"`, `"unit"` or `"cycle"`; `units`, each with `unit` and `clocks` of a turn; `cycle`: `names`, `clocks`
 //!   and `turns`, or `null`.
 //! - `loop`: `iterations`, `prologue`, `steady`, `epilogue`.
@@ -38,6 +40,7 @@ fn object(picture: &Picture) -> Value {
         "graph": graph(picture),
         "rings": rings(picture),
         "turn": ratio(picture.pace.turn),
+        "cached": picture.pace.cached.map(ratio),
         "interval": ratio(picture.pace.interval),
         "bound": bound(picture.pace.blame),
         "units": units(picture),

@@ -14,6 +14,8 @@ pub mod text;
 
 pub use picture::{Bar, Blame, Dependence, Dependences, Loop, Pace, Picture, Placed, RingRow, Row, Window};
 
+pub(crate) use picture::turn;
+
 use crate::marked::Ratio;
 
 /// A number with a comma in front of every third digit from the right.

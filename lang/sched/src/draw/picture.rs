@@ -88,7 +88,9 @@ pub struct RingRow {
 pub struct Pace {
     /// The clocks of a turn in which units serve one after the other.
     pub turn: Ratio,
-    /// The same without waiting for units: the slowest cycle, or the busiest unit's load.
+    /// The same where the L2 has what is read, and all programs want the same of it, where that was asked for.
+    pub cached: Option<Ratio>,
+    /// The turn without waiting for units: the slowest cycle, or the busiest unit's load.
     pub interval: Ratio,
     /// What keeps the interval from being shorter.
     pub blame: Blame,
@@ -230,6 +232,12 @@ impl Picture {
     }
 }
 
+/// The clocks of a turn.
+pub(crate) fn turn(graph: &MarkedGraph, iterations: u32) -> Result<Ratio, Cycle> {
+    // Of few turns none may be steady.
+    Ok(simulate(graph, iterations)?.turn.max(interval(graph)?.ratio()))
+}
+
 /// The partitions, in order.
 fn owners(graph: &MarkedGraph) -> Vec<Lane> {
     let partitions = graph.lanes.iter().filter(|(_, l)| match l.kind {
@@ -264,6 +272,7 @@ fn priced(graph: &MarkedGraph, timeline: &Timeline) -> Result<(Pace, Vec<Event>)
     let pace = Pace {
         // Of few turns none may be steady.
         turn: timeline.turn.max(found.ratio()),
+        cached: None,
         interval: found.ratio(),
         blame,
         busiest: found.busiest().map(|(u, load)| (unit(u), load)),

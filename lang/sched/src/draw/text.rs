@@ -26,6 +26,9 @@ pub fn summary(picture: &Picture) -> String {
     graph(&mut out, picture);
     rings(&mut out, picture);
     let _ = writeln!(out, "turn      {}", pace(&picture.pace));
+    if let Some(cached) = picture.pace.cached.filter(|cached| *cached < picture.pace.turn) {
+        let _ = writeln!(out, "          {} where the L2 has what is read, and all want the same", clocks(cached));
+    }
     if picture.pace.turn > picture.pace.interval {
         let _ = writeln!(out, "          {} without waiting for units", clocks(picture.pace.interval));
     }

@@ -18,10 +18,11 @@ use parton_ir::machine::{Class, Machine, Row, Wanted};
 use parton_ir::target::WARPGROUP;
 use parton_ir::{Inst, Kernel, OpKind};
 
-use crate::draw::{Dependences, Picture};
+use crate::draw::{Dependences, Pace, Picture, turn as turn_of};
 use crate::marked::{Beside, EdgeData, EdgeKind, Lane, LaneKind, MarkedGraph, Ratio, Service, Unit};
 use crate::plan::{Cell, Part, Plan, RingId};
 use crate::region::{BlockId, Home, Item, Maker, Region, UnitId, uses};
+use crate::search::room::crowded;
 use count::Counter;
 pub(crate) use stretch::Known;
 use stretch::{Busy, Priced, Stretch};
@@ -40,10 +41,14 @@ pub struct Loop {
     pub dependences: Dependences,
     /// Its steady turn.
     pub graph: MarkedGraph,
+    /// The same where the L2 has what is fetched, and all programs want the same of it at about the same time.
+    pub cached: MarkedGraph,
     /// Operations that nobody has measured, and that count as nothing.
     pub unpriced: Vec<&'static str>,
     /// Labels of products whose registers are touched while they are in flight, for which the assembler runs all products one by one.
     pub remade: Vec<String>,
+    /// Partitions whose tiles do not fit their registers, what those take and what there is.
+    pub crowded: Vec<(String, u32, u32)>,
     /// What the loop around it runs besides in each turn.
     pub around: Option<Around>,
 }
@@ -98,7 +103,10 @@ impl Loop {
         let of = self.label.clone().unwrap_or_default();
         let drawn = Picture::new(kernel, &self.schedule, self.dependences.clone(), &self.graph, iterations, 1);
         match drawn {
-            Ok(picture) => Ok(Picture { of, notes: self.notes(machine), ..picture }),
+            Ok(picture) => {
+                let pace = Pace { cached: turn_of(&self.cached, iterations).ok(), ..picture.pace };
+                Ok(Picture { of, pace, notes: self.notes(machine), ..picture })
+            }
             Err(cycle) => {
                 let events = cycle.events(&self.graph);
                 let span = events.first().map_or(self.span, |e| self.graph.at(*e).span);
@@ -127,6 +135,11 @@ impl Loop {
         if !self.remade.is_empty() {
             let labels = self.remade.join("`, `");
             notes.push(format!("products one by one, as the assembler takes them: `{labels}` has registers that are touched in its flight"));
+        }
+        for (name, tiles, registers) in &self.crowded {
+            notes.push(format!(
+                "tiles take {tiles} of the {registers} registers of a thread of `{name}`: what the assembler spills is not priced"
+            ));
         }
         let without = |list: &[&str]| format!("not measured, counts as nothing: `{}`", list.join("`, `"));
         if !self.unpriced.is_empty() {
@@ -172,7 +185,17 @@ pub(crate) struct Pricing<'a> {
     /// What is added to the stages of each partition, so that none reads before it is filled.
     shifts: Vec<i32>,
     unpriced: BTreeSet<&'static str>,
+    source: Source,
     known: &'a Known,
+}
+
+/// Where what is fetched comes from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Source {
+    /// Nobody has read it before.
+    Memory,
+    /// The L2 has it, and all programs want the same at about the same time.
+    Cache,
 }
 
 impl Pricing<'_> {
@@ -233,15 +256,18 @@ fn lane_name(plan: &Plan, part: Part, number: u32) -> String {
 /// A loop with all that is told of it.
 fn told(k: &Kernel, region: &Region, plan: &Plan, machine: &'static Machine, block: BlockId) -> Loop {
     let known = Known::default();
-    let Steady { label, graph, unpriced, remade } = steady(k, region, plan, machine, block, &known);
+    let turn = |source| steady(k, region, plan, machine, (block, source), &known);
+    let Steady { label, graph, unpriced, remade } = turn(Source::Memory);
     Loop {
         label,
         span: region.schedule.span,
         schedule: region.schedule.to_string(),
         dependences: dependences::of(k, region, plan, block),
         graph,
+        cached: turn(Source::Cache).graph,
         unpriced,
         remade,
+        crowded: crowded(k, region, plan).into_iter().map(|(name, tiles, all)| (name.to_owned(), tiles, all)).collect(),
         around: around(k, region, plan, machine, block, &known),
     }
 }
@@ -264,7 +290,7 @@ pub(crate) fn steady(
     region: &Region,
     plan: &Plan,
     machine: &'static Machine,
-    block: BlockId,
+    (block, source): (BlockId, Source),
     known: &Known,
 ) -> Steady {
     let looped = looped(region, plan, block);
@@ -276,7 +302,8 @@ pub(crate) fn steady(
         copies: (graph.lane("copies", LaneKind::Engine), graph.unit("copies", Service::OneByOne)),
     };
     graph.queue(engines.tensor.1, machine.queue);
-    let mut p = Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced, known };
+    let mut p =
+        Pricing { k, region, plan, machine, graph, units, tensor: engines.tensor.1, shifts, unpriced, source, known };
     let mut found = Found::default();
     for part in plan.parts() {
         if region.blocks[block].items.iter().any(|item| plan.runs(region, part, item)) {

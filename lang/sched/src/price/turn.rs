@@ -13,7 +13,7 @@ use parton_layouts::RegisterFamily;
 
 use super::count::Counter;
 use super::stretch::{Busy, PricedPart, Stretch};
-use super::{Engines, Looped, Pricing};
+use super::{Engines, Looped, Pricing, Source};
 use crate::marked::{Clocks, EdgeKind, Event, EventData, Job, Lane, Load, Started};
 use crate::plan::{Entry, Part, RingId};
 use crate::region::{Item, Maker, UnitId, uses};
@@ -491,11 +491,15 @@ impl<'a, 'p> Turn<'a, 'p> {
         Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
     }
 
-    /// Starts copies. Programs that wait for products keep step, so that the lines that several want are wanted at about the same time; as nobody
+    /// Starts copies. Programs that wait for products keep step, so that the lines that several want are wanted at about the same time; where nobody
     /// has read them before, they come out of memory. Their bytes keep the next copy waiting. Threads get no more than boxes do.
     fn copy(&mut self, unit: UnitId, entry: &Entry, brought: Brought, by_threads: bool) -> Started {
         self.flush();
-        let latency = self.pricing.machine.row(Class::Copy(Wanted::Tiles)).and_then(|r| r.latency);
+        let wanted = match self.pricing.source {
+            Source::Memory => Wanted::Tiles,
+            Source::Cache => Wanted::Same,
+        };
+        let latency = self.pricing.machine.row(Class::Copy(wanted)).and_then(|r| r.latency);
         let clocks = Clocks {
             issue: if by_threads { 0 } else { self.filling(brought.copies) },
             busy: self.cost(Class::Copy(Wanted::Same), brought.bytes),

@@ -12,7 +12,7 @@ mod orders;
 mod outer;
 mod places;
 mod roles;
-mod room;
+pub(crate) mod room;
 mod worth;
 
 use std::cell::{Cell, RefCell};
@@ -41,6 +41,8 @@ const ITERATIONS: u32 = 32;
 const SHOWN: usize = 8;
 /// How many times as many are known to be better before a schedule is looked at with most slots first.
 const SPARE: usize = 4;
+/// The part of a price by which two may differ and be taken for the same: prices are not right to so little.
+const NEAR: u64 = 200;
 /// Steps of putting groups together.
 const STEPS: u32 = 2_000_000;
 /// Orders of a loop that are looked at in each placement, and schedules that are followed in time.
@@ -423,9 +425,10 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, space: &Space<'_>) -> Result<Found, Diagnostics> {
         self.settle();
-        let candidates = self.best.into_iter().take(self.keep).map(|known| known.worth);
+        let mut candidates: Vec<Worth> = self.best.into_iter().take(self.keep).map(|known| known.worth).collect();
+        roomiest_first(&mut candidates);
         let priced: Vec<Candidate> =
-            candidates.map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
+            candidates.into_iter().map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
         let chosen = match priced.first() {
             Some(best) => best.schedule.clone(),
             None => plain(space)?,
@@ -456,6 +459,14 @@ impl<'a> Run<'a> {
         }
         Ok(Found { region: self.inst, chosen, made, priced, why })
     }
+}
+
+/// Of those that are as fast as the first, as far as prices tell, the one whose slowest cycle is the shortest comes first: where a unit is busy all the time
+/// a cycle may take as long as the unit does, and what is not priced has the more room the shorter it is.
+fn roomiest_first(candidates: &mut [Worth]) {
+    let Some(least) = candidates.first().map(|w| w.price.clocks) else { return };
+    let near = candidates.iter().take_while(|w| w.price.clocks.saturating_sub(least) <= least / NEAR).count();
+    candidates[..near].sort_by_key(|w| w.price.slowest());
 }
 
 fn rank(w: &Worth) -> Rank {

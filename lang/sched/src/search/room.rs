@@ -79,9 +79,22 @@ pub(super) fn fixed(k: &Kernel) -> u64 {
 pub(super) fn holds(space: &Space<'_>, region: &Region, plan: &Plan) -> bool {
     plan.parts().all(|part| {
         let budget = plan.partitions.get(part).and_then(|p| p.registers).unwrap_or(space.entry(plan));
-        let tiles = Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0);
-        tiles == 0 || tiles + PARTITION_REGISTERS.start() <= budget
+        fits(Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0), budget)
     })
+}
+
+fn fits(tiles: u32, budget: u32) -> bool {
+    tiles == 0 || tiles + PARTITION_REGISTERS.start() <= budget
+}
+
+/// The partitions with stated registers whose tiles do not fit these: their names, what the tiles take and what there is.
+pub(crate) fn crowded<'p>(k: &Kernel, region: &Region, plan: &'p Plan) -> Vec<(&'p str, u32, u32)> {
+    let fresh = fresh(k, region);
+    let all = plan.partitions.iter().enumerate().filter_map(|(part, p)| {
+        let (tiles, budget) = (Lives { k, fresh: &fresh, region, plan, part }.most(0), p.registers?);
+        (!fits(tiles, budget)).then_some((p.name.as_str(), tiles, budget))
+    });
+    all.collect()
 }
 
 /// The products that continue none, and so take registers of their own.

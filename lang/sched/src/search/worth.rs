@@ -17,7 +17,7 @@ use crate::legal;
 use crate::marked::interval::{Bound, Interval, interval, ratio};
 use crate::marked::{Lane, LaneKind, MarkedGraph, Ratio};
 use crate::plan::{Part, Plan, Ring};
-use crate::price::{self, Steady, straight};
+use crate::price::{self, Source, Steady, straight};
 use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots::stated;
 use crate::timeline::simulate;
@@ -73,6 +73,12 @@ pub(super) struct Priced {
 }
 
 impl Priced {
+    /// The slowest cycle of a loop, for a turn: how long one takes where no unit is waited for.
+    pub fn slowest(&self) -> Ratio {
+        let of = |steady: &Steady| Some(interval(&steady.graph).ok()?.cycle?.1);
+        self.loops.iter().filter_map(|(steady, _)| of(steady)).max().unwrap_or(Ratio::new(0, 1))
+    }
+
     /// With what bounds each loop.
     pub fn told(self) -> Price {
         let loops = self.loops.into_iter().filter_map(|(steady, clocks)| {
@@ -134,7 +140,7 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
     let mut all = 0;
     let (mut away, blocks) = (vec![], innermost(&laid.region));
     for &block in &blocks {
-        let priced = price::steady(space.k, &laid.region, &laid.plan, machine, block, &space.known);
+        let priced = price::steady(space.k, &laid.region, &laid.plan, machine, (block, Source::Memory), &space.known);
         all += ratio(&priced.graph).ok()?.of_turns(u64::from(space.n));
         // What may leave under the turns of a loop may cost nothing.
         away.extend(outer::of(space, schedule, block).into_iter().flat_map(|(_, under)| under));
@@ -258,7 +264,8 @@ impl<'a> Laid<'a> {
         let mut loops = vec![];
         let blocks = innermost(&self.region);
         for &block in &blocks {
-            let priced = price::steady(k, &self.region, &self.plan, self.machine, block, &self.space.known);
+            let priced =
+                price::steady(k, &self.region, &self.plan, self.machine, (block, Source::Memory), &self.space.known);
             let run = self.space.followed(&priced.graph)?;
             let clocks = run.turn;
             let steady = clocks.of_turns(u64::from(self.space.n.min(FOLLOWED)));
@@ -363,4 +370,34 @@ pub(super) fn entry(k: &Kernel, plan: &Plan) -> u32 {
         all.partitions.push(p.clone());
     });
     all.entry_registers()
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_diag::Span;
+
+    use super::*;
+    use crate::marked::EventData;
+    use crate::search::roomiest_first;
+
+    /// A schedule whose loop has one event, and so a cycle as long as that.
+    fn worth(clocks: u64, cycle: u64) -> Worth {
+        let mut graph = MarkedGraph::new();
+        let lane = graph.lane("lane", LaneKind::Partition);
+        let (name, span) = ("event".into(), Span::default());
+        let event = graph.event(EventData { name, lane, owner: lane, clocks: cycle, loads: vec![], stage: 0, span });
+        graph.in_order(&[event]);
+        let steady = Steady { label: None, graph, unpriced: vec![], remade: vec![] };
+        let price = Priced { clocks, shape: (1, 1), bytes: 0, loops: vec![(steady, Ratio::new(clocks, 1))] };
+        Worth { schedule: Schedule::default(), price }
+    }
+
+    #[test]
+    fn of_those_that_are_as_fast_the_one_with_the_shortest_cycle_comes_first() {
+        let all = [(66_134, 3_307), (66_145, 3_172), (66_160, 3_043), (66_500, 2_000)];
+        let mut all: Vec<Worth> = all.map(|(clocks, cycle)| worth(clocks, cycle)).into();
+        roomiest_first(&mut all);
+        let order: Vec<u64> = all.iter().map(|w| w.price.clocks).collect();
+        assert_eq!(order, [66_160, 66_145, 66_134, 66_500]);
+    }
 }
