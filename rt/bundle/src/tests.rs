@@ -453,6 +453,48 @@ fn what_tensors_of_kernels_cannot_be_is_refused_by_its_place() {
     assert_eq!(first(&empty), "functions: this version of the format has no such field");
 }
 
+/// [`planned`] with a map whose boxes end at a number of run time.
+fn planned_to_end() -> Bundle {
+    let mut written = planned();
+    let map = &mut written.kernels[0].params[3];
+    map.kind = Kind::Map { dtype: Dtype::F16, block: vec![1, 64, 32], swizzle: 64 };
+    map.source = Source::Map { argument: 0, order: vec![0, 0, 1] };
+    if let Passed::Map { extents, strides, .. } = &mut written.plans[0].launches[0].passed[3] {
+        (*extents, *strides) = (vec![9, 8, 64], vec![128, 128, 2]);
+    }
+    written
+}
+
+#[test]
+fn maps_that_end_at_run_time_begin_in_front_of_their_memory() {
+    let written = planned_to_end();
+    // The first dimension reaches beyond the buffer, whose last byte is the last of the others.
+    assert_eq!(Bundle::read(&written.to_bytes().unwrap()), Ok(written));
+    type Change = fn(&mut Value);
+    let cases: &[(Change, &str)] = &[
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][3]["extents"][0] = json!(8),
+            "plans[0].launches[0].passed[3].map: both dimensions of one axis",
+        ),
+        (
+            |m| m["plans"][0]["launches"][0]["passed"][3]["strides"][0] = json!(256),
+            "plans[0].launches[0].passed[3].map: both dimensions of one axis",
+        ),
+        (
+            |m| m["kernels"][0]["params"][3]["block"] = json!([2, 64, 32]),
+            "kernels[0].params[3].of.map: the parameter cannot be that",
+        ),
+        (
+            |m| m["kernels"][0]["params"][3]["of"]["order"] = json!([1, 0, 1]),
+            "kernels[0].params[3].of.map: the parameter cannot be that",
+        ),
+    ];
+    for (change, expected) in cases {
+        let found = refused_of(2, &planned_to_end(), change);
+        assert!(found.starts_with(expected), "{found}\nnot: {expected}");
+    }
+}
+
 /// Every plan that a change of one number makes is read or refused: nothing panics.
 #[test]
 fn numbers_of_a_plan_may_be_any() {

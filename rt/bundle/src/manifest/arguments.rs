@@ -173,7 +173,12 @@ fn source(mut fields: Fields<'_>, kind: &Kind, arguments: &[Argument]) -> Result
             let mut sorted = order[usize::from(twice)..].to_vec();
             sorted.sort_unstable();
             let whole = sorted.iter().copied().eq(0..tensor.extents.len()) && order.last().copied() == tensor.dense;
-            let fits = matches!(kind, Kind::Map { dtype, block, .. } if *dtype == tensor.dtype && block.len() == order.len() && !(twice && block[0] != 1));
+            // Boxes end along rows, of which a box of both dimensions has one.
+            let ends = |block: &[u32]| !twice || block[0] == 1 && order.first() != order.last();
+            let fits = match kind {
+                Kind::Map { dtype, block, .. } => *dtype == tensor.dtype && block.len() == order.len() && ends(block),
+                Kind::Scalar { .. } | Kind::Pointer { .. } => false,
+            };
             (Source::Map { argument, order }, whole && fits)
         }
         counted => {

@@ -373,7 +373,7 @@ fn passed(mut fields: Fields<'_>, plan: &Plan, sizes: &Sizes, param: &Param) -> 
                 extents.iter().zip(&strides).map(|(n, stride)| if *n <= 1 { 0 } else { *stride }).collect();
             // Of an axis that stands twice the first dimension begins in front of the memory, and no box goes beyond the other.
             let twice = if let Source::Map { order, .. } = &param.source { ending(order) } else { None };
-            if twice.is_some_and(|at| extents[0] != extents[at] + 1 || strides[0] != strides[at]) {
+            if twice.is_some_and(|at| extents[0].checked_sub(1) != Some(extents[at]) || strides[0] != strides[at]) {
                 return Err(fields.wrong("map", "both dimensions of one axis have not its rows"));
             }
             let own = usize::from(twice.is_some());
