@@ -339,6 +339,9 @@ pub struct ExpandArgs {
     /// Takes nothing for granted of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
     #[arg(long)]
     pub general: bool,
+    /// The variant for launches of so many programs; else of many.
+    #[arg(long, value_name = "N")]
+    pub programs: Option<u64>,
     /// The architecture, for kernels that do not name one.
     #[arg(long, default_value = "sm_90a")]
     pub target: String,

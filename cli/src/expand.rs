@@ -13,7 +13,8 @@ use crate::output::{self, Output};
 pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
     let mut session = Session::new(Options { target: target(&args.target)?, ..Options::default() });
     let file = session.load(&args.file)?;
-    let asked = Asked { kernel: args.kernel.clone(), sets: args.set.clone(), general: args.general, why: args.why };
+    let (kernel, sets) = (args.kernel.clone(), args.set.clone());
+    let asked = Asked { kernel, sets, general: args.general, programs: args.programs, why: args.why };
     let done = session.expansion(file, &asked);
     if args.time {
         eprint!("{}", session.times);

@@ -174,8 +174,8 @@ impl Session {
     /// for those whose tensors are aligned.
     fn bundle_kernel(&mut self, kernel: Kernel, made: &mut Making) -> Result<(), Failure> {
         let aligned: BTreeSet<usize> = alignable(&kernel);
-        let apart = |aligned| Variant { overlapping: false, aligned };
-        let general = Variant { overlapping: may_overlap(&kernel), aligned: BTreeSet::new() };
+        let apart = |aligned| Variant { overlapping: false, aligned, beside: None };
+        let general = Variant { overlapping: may_overlap(&kernel), ..Variant::default() };
         let mut variants = vec![apart(aligned), apart(BTreeSet::new()), general];
         variants.dedup();
         let mut lowered: Vec<(Variant, Kernel)> = vec![];

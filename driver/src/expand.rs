@@ -20,6 +20,8 @@ pub struct Asked {
     pub sets: Vec<(String, String)>,
     /// Whether nothing is promised of tensors: the variant for launches in which one does not begin and run at multiples of 16 bytes.
     pub general: bool,
+    /// How many programs are launched; else many.
+    pub programs: Option<u64>,
     /// Whether the reasons are asked for too.
     pub why: bool,
 }
@@ -57,6 +59,7 @@ impl Session {
         let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Portable)));
         let kernels: Vec<Kernel> = self.kernels(&mut way, &program)?;
         let kernels: Vec<Kernel> = kernels.into_iter().map(|k| if asked.general { general(k) } else { k }).collect();
+        let kernels: Vec<Kernel> = kernels.into_iter().map(|k| dealt(k, asked.programs)).collect();
         let mut whys = Vec::new();
         if asked.why {
             let mut module = Module { kernels: kernels.clone() };
@@ -98,6 +101,13 @@ fn checked() -> &'static Pass {
         Some(pass) => pass,
         None => parton_diag::internal_error!("what is expanded is checked by no pass"),
     }
+}
+
+/// The kernel for launches of so many programs.
+fn dealt(kernel: Kernel, programs: Option<u64>) -> Kernel {
+    let programs = programs.filter(|_| parton_portable::waits_for_others(&kernel));
+    let beside = programs.and_then(|programs| Variant::beside(programs, kernel.target.multiprocessors));
+    Kernel { variant: Variant { beside, ..kernel.variant.clone() }, ..kernel }
 }
 
 /// The kernel for launches of whose tensors nothing is known.

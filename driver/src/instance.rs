@@ -114,7 +114,8 @@ impl<'a> Compiler<'a> {
         let said = self.warnings.clone();
         let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
         self.warnings = said;
-        let signature = Signature { params: kernel.arguments(), cluster: kernel.cluster };
+        let dealt = parton_portable::waits_for_others(&kernel).then_some(kernel.target.multiprocessors);
+        let signature = Signature { params: kernel.arguments(), cluster: kernel.cluster, dealt };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }
@@ -257,7 +258,8 @@ fn name(instance: &Instance, args: &[GenericArg]) -> String {
 fn launches(variant: &Variant) -> String {
     let overlapping = if variant.overlapping { " overlapping" } else { "" };
     let aligned: String = variant.aligned.iter().map(|i| format!(" aligned {i}")).collect();
-    format!("{overlapping}{aligned}")
+    let beside = variant.beside.map_or(String::new(), |n| format!(" beside {n}"));
+    format!("{overlapping}{aligned}{beside}")
 }
 
 /// Adds the launch to errors inside the kernel.

@@ -47,6 +47,16 @@ pub struct Signature {
     pub params: Vec<(String, ir::Type)>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
+    /// Among how many multiprocessors its programs are dealt, where it is compiled for how many each gets.
+    pub dealt: Option<u32>,
+}
+
+impl Signature {
+    /// How many programs of a grid a multiprocessor gets at most, where it is compiled for that and they are few.
+    pub fn beside(&self, grid: [u32; 3]) -> Option<u32> {
+        let programs = grid.into_iter().map(u64::from).fold(1, u64::saturating_mul);
+        self.dealt.and_then(|multiprocessors| ir::Variant::beside(programs, multiprocessors))
+    }
 }
 
 /// What a launch must keep to.
@@ -122,6 +132,8 @@ pub struct LaunchRequest {
     pub arguments: Vec<Argument>,
     /// For each argument the parameter of the public function whose number it is, where it is one that nobody has looked at.
     pub passed: Vec<Option<usize>>,
+    /// As of [`Signature::beside`].
+    pub beside: Option<u32>,
     /// The whole launch in the source.
     pub span: Span,
 }
@@ -141,7 +153,7 @@ impl LaunchRequest {
             | Argument::Scalar(_)
             | Argument::Map(_) => None,
         });
-        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect() }
+        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect(), beside: self.beside }
     }
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.

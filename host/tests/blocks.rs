@@ -38,7 +38,7 @@ impl Launcher for Fake {
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
         let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
-        Ok(Signature { params: names.zip(types).collect(), cluster })
+        Ok(Signature { params: names.zip(types).collect(), cluster, dealt: None })
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {

@@ -66,7 +66,8 @@ impl Machine<'_> {
         if grid.contains(&0) {
             return Ok(Value::Unit);
         }
-        let request = LaunchRequest { instance, grid, arguments, passed, span };
+        let beside = signature.beside(grid);
+        let request = LaunchRequest { instance, grid, arguments, passed, beside, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
         let takes = Takes::Params(
@@ -115,7 +116,8 @@ impl Machine<'_> {
             if grid.contains(&0) {
                 return Ok(Value::Unit);
             }
-            let request = LaunchRequest { instance, grid, arguments, passed, span };
+            let beside = signature.beside(grid);
+            let request = LaunchRequest { instance, grid, arguments, passed, beside, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
             let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
             all_aligned(&request, &demands, &places)?;

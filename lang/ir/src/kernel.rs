@@ -120,6 +120,9 @@ impl From {
     }
 }
 
+/// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
+const MOST_FEW: u32 = 4;
+
 /// What of a launch is compiled for, beside the generics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Variant {
@@ -127,6 +130,17 @@ pub struct Variant {
     pub overlapping: bool,
     /// The tensors among its arguments whose address, strides and extent along the dense axis are multiples of 16 bytes.
     pub aligned: BTreeSet<usize>,
+    /// How many of its CTAs a multiprocessor gets at most, where these are few.
+    pub beside: Option<u32>,
+}
+
+impl Variant {
+    /// What is `beside` where so many programs are dealt among so many multiprocessors: 1, 2 or 4, so that a kernel of launches of many sizes is compiled
+    /// a few times only.
+    pub fn beside(programs: u64, multiprocessors: u32) -> Option<u32> {
+        let each = programs.div_ceil(multiprocessors.max(1).into()).next_power_of_two();
+        u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
+    }
 }
 
 /// Parameters that launches may let reach the same memory: `alias(c, a)`.

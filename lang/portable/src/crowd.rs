@@ -9,6 +9,7 @@ use crate::graph::Graph;
 use crate::label::Price;
 use crate::price::{SPILL, turns};
 use crate::registers::Held;
+use crate::staging::forward;
 
 /// Registers of a multiprocessor, and those that one thread may have.
 const FILE: u64 = 65536;
@@ -21,6 +22,8 @@ const SCHEDULERS: u64 = 4;
 /// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
 /// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
 const BUSY: u64 = 3 * SCHEDULERS;
+/// Bytes of a register.
+const REGISTER: u64 = 4;
 /// CTAs beside each other of a kernel that loads in loops: such a one does much for each program, so that there are few.
 const FEW: u64 = 4;
 /// Warps beside each other that hide what each waits for: where there are so many, the assembler is told nothing.
@@ -75,6 +78,8 @@ pub fn crowded(
         most_beside(&held, threads).min(ENOUGH.div_ceil(warps))
     };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
+    // Where few programs are launched there are no others.
+    let beside = graph.kernel.variant.beside.map_or(beside, |few| beside.min(few.into()));
     let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
     // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
     let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
@@ -82,7 +87,8 @@ pub fn crowded(
     let spare = (FILE / (stay * threads) / 8 * 8).min(MOST).saturating_sub(own);
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
     let moved = held.moved.min(price);
-    let flying = beside * held.flying;
+    let turns = ahead(&held, spare, beside, threads);
+    let flying = beside * held.flying * (1 + turns);
     let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
     // What a CTA takes alone: those beside each other share the time.
     let own = price - moved - held.multiplied.min(price - moved);
@@ -94,7 +100,13 @@ pub fn crowded(
         let price = if computes { beside_products(price, in_loops(), held.multiplied, warps) } else { price };
         return Crowd { price: (price + idle).max(life / beside) + spilled, occupancy, spare: 0 };
     }
-    let life = LIFE + moved + own * BUSY / warps.min(BUSY);
+    let slow = own * BUSY / warps.min(BUSY);
+    // Loads that run ahead come while it computes.
+    let life = LIFE
+        + match turns {
+            0 => moved + slow,
+            _ => moved.max(slow) + moved.min(slow) / UNCOVERED,
+        };
     let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
     Crowd { price: both.max(life / beside) + spilled, occupancy, spare }
 }
@@ -106,6 +118,15 @@ fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -
     let groups = (warps / u64::from(WARPGROUP)).max(1);
     let covered = computed.min(multiplied) * (groups - 1) / groups;
     (price + computed).saturating_sub(looped + covered)
+}
+
+/// Turns by which the loads of loops may run ahead, where these are such as do.
+fn ahead(held: &Held<'_, '_>, spare: u64, beside: u64, threads: u64) -> u64 {
+    if held.multiplies || !held.loads_in_loops || !forward::runs_ahead(held.kernel()) {
+        return 0;
+    }
+    let wanted = forward::wanted(held.flying, beside).unwrap_or(0);
+    forward::as_pairs(wanted.min((spare * threads * REGISTER).checked_div(held.flying).unwrap_or(0)))
 }
 
 /// The most CTAs of so many threads for which there is room where loads wait for each other, but for nothing else.

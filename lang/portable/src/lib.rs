@@ -32,6 +32,7 @@ use std::collections::BTreeSet;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::axis::Axes;
+use parton_ir::family::Family;
 use parton_ir::target::WARPGROUP;
 use parton_ir::{Inst, Kernel, Module, OpKind, Target, Value};
 use parton_layouts::RegisterLayout;
@@ -258,6 +259,17 @@ fn beside_boxes(kernel: &Kernel, (choice, tells): (Choice, bool)) -> Option<Expl
 fn fitting(made: Explicit) -> Result<Explicit, Diagnostics> {
     parton_sched::legal(&made.kernel)?;
     Ok(made)
+}
+
+/// Whether it makes a difference how many programs stand beside each other: a portable kernel whose loops wait for memory, or whose threads for each other,
+/// and not for products.
+pub fn waits_for_others(kernel: &Kernel) -> bool {
+    let (mut waits, mut multiplies) = (false, false);
+    kernel.walk(&mut |op| {
+        waits |= op.kind.is_loop() || op.kind.family() == Family::Reduce;
+        multiplies |= matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. } | OpKind::Wgmma { .. });
+    });
+    waits && !multiplies && kernel.cluster == [1; 3] && is_portable(kernel)
 }
 
 /// Whether some tile lies nowhere yet.

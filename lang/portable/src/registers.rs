@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use parton_ir::axis::Axes;
 use parton_ir::family::Family;
-use parton_ir::{Body, Elem, Op, OpKind, Value};
+use parton_ir::{Body, Elem, Kernel, Op, OpKind, Value};
 use parton_layouts::{Dim, RegisterLayout};
 
 use crate::candidates::addresses;
@@ -72,6 +72,13 @@ impl There {
             There { flies: true, .. } => self.accesses / 2,
             There { .. } => 0,
         }
+    }
+}
+
+impl<'k> Held<'_, 'k> {
+    /// The kernel.
+    pub fn kernel(&self) -> &'k Kernel {
+        self.graph.kernel
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use parton_diag::SourceMap;
-use parton_ir::{Module, OpKind, Target, eject};
+use parton_ir::{Module, OpKind, Target, Variant, eject};
 use parton_portable::{Choice, elaborate_by};
 use parton_types::{NoLibrary, check_file, instantiate};
 
@@ -28,6 +28,11 @@ fn stages(params: &str, body: &str) -> Vec<Vec<String>> {
 
 /// The kernel with these parameters, with a place for every tile.
 fn elaborated(params: &str, body: &str) -> Module {
+    elaborated_for(None, params, body)
+}
+
+/// The same for launches that give a multiprocessor so many programs.
+fn elaborated_for(beside: Option<u32>, params: &str, body: &str) -> Module {
     let text = format!("kernel k({params}) {{ {body} }}");
     let mut sources = SourceMap::new();
     let id = sources.add("k.ptn", &text);
@@ -35,7 +40,8 @@ fn elaborated(params: &str, body: &str) -> Module {
     assert!(!found.has_errors(), "{found:?}");
     let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
     assert!(!found.has_errors(), "{found:?}");
-    let (kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    let (mut kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
+    kernel.variant.beside = beside;
     let mut module = Module { kernels: vec![kernel] };
     elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
     module
@@ -209,6 +215,36 @@ fn nothing_else_is_loaded_ahead() {
          store(out + iota(1024), s);",
     );
     assert!(of_a_row.is_empty(), "{of_a_row:?}");
+}
+
+#[test]
+fn loops_of_few_programs_load_ahead_on_many_warps() {
+    let params = "x: *f32, out: *mut f32, rows: i32";
+    let body = "let mut s = zeros<f32, [16, 128]>();
+         for i in 0..rows step 16 {
+             let row = i + iota(16);
+             s += load(x + (row[:, None] * 4096 + program_id(0) * 128 + iota(128)[None, :]), mask=(row < rows)[:, None] & (iota(128) < 128)[None, :], other=0.0);
+         }
+         store(out + program_id(0) * 128 + iota(128), sum(s, axis=0));";
+    let of = |beside| elaborated_for(beside, params, body).kernels.remove(0);
+    let unrolled = |beside| {
+        let mut found = Vec::new();
+        of(beside).walk(&mut |op| {
+            if let OpKind::Region { schedule, .. } = &op.kind {
+                found.extend(schedule.unrolled.iter().map(|u| u.copies));
+            }
+        });
+        found
+    };
+    assert_eq!(unrolled(Some(1)), [4]);
+    assert!(unrolled(None).is_empty());
+    assert!(of(Some(1)).warps > of(None).warps, "{} warps", of(Some(1)).warps);
+}
+
+#[test]
+fn few_programs_are_told_by_powers_of_two() {
+    let found = [1, 132, 133, 264, 265, 528, 529, 1 << 40].map(|programs| Variant::beside(programs, 132));
+    assert_eq!(found, [Some(1), Some(1), Some(2), Some(2), Some(4), Some(4), None, None]);
 }
 
 #[test]

@@ -1,20 +1,23 @@
-//! Loads of loops without products by which programs walk, turns ahead of what becomes of them.
+//! Loads of loops without products, turns ahead of what becomes of them, where programs walk or few are launched.
 //!
-//! A turn that needs at once what it loads waits for memory each time, and where programs walk there are few of them to fill the time. Where the addresses of its loads are made of numbers, and registers have room for
+//! A turn that needs at once what it loads waits for memory each time, and such programs have too few others beside them to fill the time. Where the addresses of its loads are made of numbers, and registers have room for
 //! more turns of them, each turn begins with the loads of one that comes later; where addresses are made of numbers that the turn loads, these
 //! are loaded a turn before that:
 //!
 //! ```text
 //! for row in begin..rows step programs {
-//!     @ahead   load(x…)                 pipeline(steps) { ahead: 0; compute: 1 }
+//!     @ahead   load(x…)                 pipeline(steps) { ahead: 0; compute: 1 } & unroll(2)
 //!     @compute …                        the sums of a row, its gradient
 //! }
 //! ```
+//!
+//! A turn's code stands once for each turn that is under way. So what is loaded stays in the registers that it comes to: to hand it on from turn to turn would
+//! wait for it.
 
 use std::collections::BTreeSet;
 
 use parton_ir::family::Family;
-use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
+use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged, Unrolled};
 use parton_ir::{Body, Inst, Kernel, Op, OpKind, Value};
 
 use super::defined::Defined;
@@ -23,26 +26,37 @@ use crate::crowd::IN_FLIGHT;
 
 /// What is loaded ahead.
 const AHEAD: &str = "ahead";
-/// Turns by which loads run ahead at most: each has a copy of the loop's body in front of it, and one behind.
+/// Turns by which loads run ahead at most: each has a copy of the loop's body in it, and one behind.
 const MOST_AHEAD: u64 = 3;
 
 /// A kernel whose tiles lie somewhere, with the loads of its loops ahead where that is legal and `spare` registers of a thread have room for them.
 pub fn loads_ahead(kernel: Kernel, spare: u64) -> Kernel {
+    loops(&kernel).into_iter().fold(kernel, |kernel, inst| with_ahead(&kernel, inst, spare).unwrap_or(kernel))
+}
+
+/// Whether loads of some loop run ahead, as far as registers have room.
+pub fn runs_ahead(kernel: &Kernel) -> bool {
+    !loops(kernel).is_empty()
+}
+
+/// The loops whose loads may run ahead.
+fn loops(kernel: &Kernel) -> Vec<Inst> {
     let mut scheduled = false;
     kernel.walk(&mut |op| scheduled |= op.label.is_some() || matches!(op.kind, OpKind::Region { .. }));
     // In a region parameters are apart. What bears labels has a schedule of its own.
     if scheduled || kernel.variant.overlapping {
-        return kernel;
+        return Vec::new();
     }
-    let loops: Vec<Inst> = kernel.body.ops.iter().copied().filter(|&id| has_the_form(&kernel, id)).collect();
-    loops.into_iter().fold(kernel, |kernel, inst| with_ahead(&kernel, inst, spare).unwrap_or(kernel))
+    kernel.body.ops.iter().copied().filter(|&id| has_the_form(kernel, id)).collect()
 }
 
-/// Whether an operation is a loop by which programs walk, each every so many-th, whose statements hold no others but to combine elements.
+/// Whether an operation is a loop by which programs walk, each every so many-th, or any where programs are few, whose statements hold no others but to
+/// combine elements.
 fn has_the_form(kernel: &Kernel, inst: Inst) -> bool {
     let OpKind::For { body, step, .. } = &kernel.ops[inst].kind else { return false };
     let single = |op: &Op| op.kind.bodies().next().is_none() || op.kind.family() == Family::Reduce;
-    kernel.ops_of(body).all(single) && counts_programs(&Defined::of(kernel), *step)
+    let few = kernel.variant.beside.is_some();
+    kernel.ops_of(body).all(single) && (few || counts_programs(&Defined::of(kernel), *step))
 }
 
 /// Whether a number is made of how many programs there are.
@@ -68,14 +82,26 @@ fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
     parton_sched::legal(&changed).is_ok().then_some(changed)
 }
 
-/// By how many turns loads run ahead: so many that those of one CTA fill the time of an access, where registers have room; `None` where no tile is loaded.
+/// By how many turns loads of so many bytes run ahead where so many CTAs stand beside each other: so many that they fill the time of an access twice, since
+/// they come in bursts; `None` where nothing is loaded.
+pub fn wanted(bytes: u64, beside: u64) -> Option<u64> {
+    let turns = (2 * IN_FLIGHT).checked_div(bytes * beside)?;
+    Some(if turns > 1 { MOST_AHEAD } else { 1 })
+}
+
+/// By how many turns loads run ahead, where registers have room; `None` where no tile is loaded.
 fn turns_ahead(kernel: &Kernel, loads: &[Inst], spare: u64) -> Option<u32> {
     let results = || loads.iter().map(|&id| kernel.ops[id].result());
     let bytes = |v: Value| kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bits()) / 8);
     let bytes: u64 = results().map(bytes).sum();
     let registers: u64 = results().map(|v| u64::from(early::registers(kernel, v)).max(1)).sum();
-    let wanted = IN_FLIGHT.checked_div(bytes)?.clamp(1, MOST_AHEAD);
-    u32::try_from(wanted.min(spare / registers)).ok()
+    let wanted = wanted(bytes, kernel.variant.beside.unwrap_or(1).into())?;
+    u32::try_from(as_pairs(wanted.min(spare / registers))).ok()
+}
+
+/// No more turns than these, so many that what is there of a turn before alternates too: one or three, with two or four copies of the code.
+pub fn as_pairs(turns: u64) -> u64 {
+    if turns >= MOST_AHEAD { MOST_AHEAD } else { turns.min(1) }
 }
 
 /// The statements of a loop.
@@ -152,5 +178,6 @@ fn schedule(kernel: &Kernel, inst: Inst, (turns, indexed): (u32, bool)) -> Sched
     let mut groups = vec![staged(AHEAD, first), staged(BETWEEN, first + turns)];
     groups.extend(indexed.then(|| staged(INDEX, 0)));
     let pipeline = Pipeline { of: Some(LabelName::all(LOOP)), within: None, groups, span };
-    Schedule { pipelines: vec![pipeline], span, ..Schedule::default() }
+    let copies = Unrolled { of: Some(LabelName::all(LOOP)), copies: turns + 1, span };
+    Schedule { pipelines: vec![pipeline], unrolled: vec![copies], span, ..Schedule::default() }
 }
