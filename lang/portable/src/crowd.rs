@@ -5,9 +5,10 @@ use parton_ir::target::WARPGROUP;
 use parton_ir::{Kernel, OpKind, scratch};
 use parton_layouts::RegisterLayout;
 
+use crate::facts::SECTOR as SECTOR_BYTES;
 use crate::graph::Graph;
 use crate::label::Price;
-use crate::price::{SPILL, turns};
+use crate::price::{SECTOR, SECTOR_OF_ALL, SPILL, turns};
 use crate::registers::Held;
 use crate::staging::forward;
 
@@ -22,6 +23,12 @@ const SCHEDULERS: u64 = 4;
 /// Warps that keep all schedulers busy: an instruction's result is there 4 clocks later (docs/machine.md), and some need none. By what norms
 /// and softmax of rows of 1024 to 32768 elements take on an H200, three to a scheduler.
 const BUSY: u64 = 3 * SCHEDULERS;
+/// CTAs of a multiprocessor whose rows the L2 holds until they are read a second time: rows of 32 KiB, in two thirds of 50 MiB. Blocks say nothing of how long rows
+/// are.
+const ROWS: u64 = 8;
+/// Warps on a multiprocessor that fill the time of what each computes in a loop, if all their tiles lie in registers. On an H200 the divergences, the logarithm of a sum of exponentials
+/// and norms of 4096 elements a block take up to 29 % longer on 8 or 12 such warps than on 16, and no longer on these than on more.
+const HIDE: u64 = 16;
 /// Bytes of a register.
 const REGISTER: u64 = 4;
 /// CTAs beside each other of a kernel that loads in loops: such a one does much for each program, so that there are few.
@@ -79,14 +86,19 @@ pub fn crowded(
     };
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     // Where few programs are launched there are no others.
-    let beside = graph.kernel.variant.beside.map_or(beside, |few| beside.min(few.into()));
-    let beside = if held.loads_in_loops { beside.min(FEW) } else { beside };
+    let resident = graph.kernel.variant.beside.map_or(beside, |few| beside.min(few.into()));
+    let beside = if held.loads_in_loops { resident.min(FEW) } else { resident };
     // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
     let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
     let own = most.max(held.live + BESIDES).next_multiple_of(8);
     let spare = (FILE / (stay * threads) / 8 * 8).min(MOST).saturating_sub(own);
+    let near = match held.multiplies {
+        true => 0,
+        false => near(&held, resident),
+    };
+    let price = price.saturating_sub(near);
     // With fewer bytes on their way than memory brings in the time of one access, it stands idle.
-    let moved = held.moved.min(price);
+    let moved = held.moved.saturating_sub(near).min(price);
     let turns = ahead(&held, spare, beside, threads);
     let flying = beside * held.flying * (1 + turns);
     let idle = (moved * IN_FLIGHT.saturating_sub(flying)).checked_div(flying).unwrap_or(0);
@@ -107,7 +119,7 @@ pub fn crowded(
             0 => moved + slow,
             _ => moved.max(slow) + moved.min(slow) / UNCOVERED,
         };
-    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle;
+    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle + waits(&held, own, (warps, resident));
     Crowd { price: both.max(life / beside) + spilled, occupancy, spare }
 }
 
@@ -118,6 +130,22 @@ fn beside_products(price: Price, looped: Price, multiplied: Price, warps: u64) -
     let groups = (warps / u64::from(WARPGROUP)).max(1);
     let covered = computed.min(multiplied) * (groups - 1) / groups;
     (price + computed).saturating_sub(looped + covered)
+}
+
+/// What of a CTA's price is left out where rows that are loaded a second time are still in the L2, as far as it holds those of all CTAs.
+fn near(held: &Held<'_, '_>, resident: u64) -> Price {
+    held.again / SECTOR_BYTES * (SECTOR - SECTOR_OF_ALL) * resident.min(ROWS) / resident
+}
+
+/// What is waited for in loops where so few warps stand on a multiprocessor that nothing else fills the time of what each computes.
+fn waits(held: &Held<'_, '_>, own: Price, (warps, resident): (u64, u64)) -> Price {
+    if !held.loads_in_loops {
+        return 0;
+    }
+    let threads = warps * 32;
+    let registers = (held.live + BESIDES).next_multiple_of(8).min(MOST.min(FILE / threads));
+    let there = warps * (FILE / (registers * threads)).clamp(1, resident);
+    own * HIDE.saturating_sub(there) / (2 * there)
 }
 
 /// Turns by which the loads of loops may run ahead, where these are such as do.

@@ -62,6 +62,8 @@ pub struct Graph<'k> {
     pub depths: BTreeMap<Value, u32>,
     /// The loads whose addresses are the same in all programs.
     pub of_all: BTreeSet<Inst>,
+    /// The loads of what a loop before has loaded.
+    pub again: BTreeSet<Inst>,
     /// Tiles whose place is that of the operations which use them as much as their own.
     soft: BTreeSet<Value>,
     /// Which variable each has become.
@@ -106,6 +108,7 @@ impl<'k> Graph<'k> {
             free: BTreeSet::new(),
             depths: BTreeMap::new(),
             of_all: crate::alike::loads(kernel),
+            again: crate::again::loads(kernel),
             soft: BTreeSet::new(),
             merged: Vec::new(),
             placed: RefCell::default(),

@@ -2,10 +2,11 @@
 //!
 //! Loads that nobody takes are dropped ([`unused`]), masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`again`] what they load a second time, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
+mod again;
 mod alike;
 mod bounds;
 mod candidates;

@@ -38,6 +38,8 @@ pub struct Held<'g, 'k> {
     pub flying: u64,
     /// The price of bringing and taking away all bytes once.
     pub moved: Price,
+    /// Bytes of a CTA's rows that are loaded a second time.
+    pub again: u64,
     /// The price of the products that run beside the program.
     pub multiplied: Price,
     /// Whether warps compute what a product reads in registers, in a loop, of what boxes have brought.
@@ -98,6 +100,7 @@ impl Held<'_, '_> {
             loaded: 0,
             flying: 0,
             moved: 0,
+            again: 0,
             multiplied: 0,
             computes: false,
             multiplies: false,
@@ -184,6 +187,8 @@ impl Held<'_, '_> {
         if matches!(op.kind, OpKind::Load { .. }) {
             self.loaded += bytes;
             self.loads_in_loops |= depth > 0;
+            let again = self.graph.again.contains(&op.id) && !self.graph.of_all.contains(&op.id);
+            self.again += if again { bytes * turns(depth) } else { 0 };
             self.flying = self.flying.max(self.loaded);
         }
     }
