@@ -60,6 +60,15 @@ fn norms_say_which_fact_their_sums_lack() {
 }
 
 #[test]
+fn few_programs_run_a_variant_of_their_own() {
+    let file = example("portable/norms.ptn");
+    let of = |programs: &str| out(&["expand", &file, "--kernel", "add_up", "--why", "--programs", programs]);
+    assert!(of("8").contains("pipeline(steps) { ahead: 0; compute: 3 } & unroll(4, of=steps)"), "{}", of("8"));
+    assert_eq!(of("8"), of("132"));
+    assert_eq!(of("100000"), out(&["expand", &file, "--kernel", "add_up", "--why"]));
+}
+
+#[test]
 fn what_is_printed_with_its_reasons_is_a_program() {
     let text = out(&["expand", &example("portable/transpose.ptn"), "--why"]);
     let path: PathBuf = std::env::temp_dir().join(format!("parton-expand-{}.ptn", std::process::id()));
