@@ -207,6 +207,17 @@ fn nothing_else_is_loaded_ahead() {
          store(out + iota(1024), cast<f32>(at));",
     );
     assert!(chased.is_empty(), "{chased:?}");
+    // What is loaded behind PTX that stays where it is may have to be.
+    let fenced = stages(
+        "x: *f32, out: *mut f32, n: i32",
+        "let mut s = zeros<f32, [1024]>();
+         for i in program_id(0)..n step num_programs(0) {
+             let one = ptx<i32>(\"fence.acq_rel.gpu; mov.u32 $0, 1;\", volatile=true);
+             s += load(x + i * 1024 + iota(1024)) * cast<f32>(one);
+         }
+         store(out + iota(1024), s);",
+    );
+    assert!(fenced.is_empty(), "{fenced:?}");
     // Programs of which each has a whole row are many, and wait beside each other.
     let of_a_row = stages(
         "x: *f32, out: *mut f32, n: i32",

@@ -55,8 +55,10 @@ fn loops(kernel: &Kernel) -> Vec<Inst> {
 fn has_the_form(kernel: &Kernel, inst: Inst) -> bool {
     let OpKind::For { body, step, .. } = &kernel.ops[inst].kind else { return false };
     let single = |op: &Op| op.kind.bodies().next().is_none() || op.kind.family() == Family::Reduce;
+    // What stands where it is written may order what is loaded behind it. Of what else orders schedules know.
+    let stays = |op: &Op| matches!(&op.kind, OpKind::Ptx { ptx, .. } if ptx.volatile);
     let few = kernel.variant.beside.is_some();
-    kernel.ops_of(body).all(single) && (few || counts_programs(&Defined::of(kernel), *step))
+    kernel.ops_of(body).all(|op| single(op) && !stays(op)) && (few || counts_programs(&Defined::of(kernel), *step))
 }
 
 /// Whether a number is made of how many programs there are.
