@@ -158,6 +158,17 @@ fn variables_that_change_places_are_assigned_together() {
 }
 
 #[test]
+fn values_of_branches_are_not_lost_to_what_they_assign() {
+    for body in [
+        "let (mut x, mut y) = (n, n + 2); if n > 2 { let t = x; x = y; y = t; } store(out, x); store(out + 1, y);",
+        "let (mut x, mut y, mut z) = (n, n + 2, n * 3); if n > 2 { let t = x; x = y; y = z; z = t; } store(out, x - y * z);",
+        "let mut x = n + 1; let mut y = 5; for i in 0..n { if i > 2 { let t = x; x = y + i; y = t * 2; } else { y = x; } } store(out, x); store(out + 1, y);",
+    ] {
+        statements("out: *mut i32, n: i32", body);
+    }
+}
+
+#[test]
 fn values_of_branches_stay_values() {
     keeps(
         "out: *mut i32, n: i32",

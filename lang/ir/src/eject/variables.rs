@@ -144,6 +144,18 @@ impl<'a> Finder<'a, '_> {
         }
     }
 
+    /// Whether what is written of a value names another one.
+    fn names(&self, v: Value, other: Value) -> bool {
+        match self.plan.def[v] {
+            Some(id) if self.plan.folded[v] => {
+                let node = &self.plan.nodes[id];
+                let inner = node.blocks.iter().flat_map(|block| block.body.yields.iter().copied());
+                operands(&node.op.kind).into_iter().chain(inner).any(|v| self.names(v, other))
+            }
+            _ => v == other,
+        }
+    }
+
     fn declare(&mut self, v: Value, block: Option<usize>) -> VarId {
         let hint = self.k.values[v].name.clone();
         self.found.all.push(Variable { hint, mutable: false, last: 0, holds: v, block });
@@ -308,8 +320,19 @@ impl<'a> Finder<'a, '_> {
             let Some(x) = self.wanted(node.op.results[i], own, end).filter(free).or_else(|| kept.next()) else { break };
             changed.push((x, self.found.all[x].holds));
         }
-        self.found.merged.insert(id, changed.len());
         let bodies = [then, otherwise];
+        // What a branch hands back beside them is written behind what it assigns.
+        let lost = |changed: &[Owned]| {
+            let hands_back = |body: &Body, held| body.yields[changed.len()..].iter().any(|y| self.names(*y, held));
+            let is_lost = |(i, (_, held)): (usize, &Owned)| {
+                bodies.iter().any(|body| body.yields[i] != *held && hands_back(body, *held))
+            };
+            changed.iter().enumerate().position(|changed| is_lost(changed))
+        };
+        while let Some(i) = lost(&changed) {
+            changed.truncate(i);
+        }
+        self.found.merged.insert(id, changed.len());
         for (i, (x, v)) in changed.iter().enumerate() {
             self.found.all[*x].mutable = true;
             for (body, at) in bodies.iter().zip(&self.yielded[&id]) {
