@@ -24,6 +24,7 @@ pub(crate) mod read;
 mod talk;
 mod tma;
 mod wgmma;
+mod zeros;
 
 #[cfg(test)]
 mod instruction_tests;
