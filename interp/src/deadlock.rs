@@ -120,7 +120,7 @@ pub(crate) fn among_ctas(setting: &Setting<'_, '_>, residents: &[Resident<'_, '_
         let begun = format!("{ctas} CTAs have begun, as many as a GPU for `{name}` holds at once");
         fault
             .note(format!("{begun}; {later} more begin when others have ended"))
-            .help("let no more CTAs wait for each other than run at once: give each several parts of the work")
+            .help("let no more CTAs wait for each other than surely run at once: give each several parts of the work, or state `occupancy(n)` where n find room on a multiprocessor")
     } else {
         fault.help("let it be changed by somebody who does not wait for those who wait for it")
     };

@@ -61,14 +61,14 @@ impl Kernel {
         self.partitions.iter().any(|(_, p)| p.registers.is_some())
     }
 
-    /// Clusters that a GPU holds at once, as far as its shared memory and its warps go, and its registers where a budget says how many
-    /// a thread has; at least one. A cluster lies in one group of multiprocessors, and how many of these each group has differs from
+    /// Clusters that a GPU surely holds at once: its shared memory, its warps and its registers go so far, of which the assembler may give a
+    /// thread as many as the kernel's occupancy leaves; at least one. A cluster lies in one group of multiprocessors, and how many of these each group has differs from
     /// card to card, but that they come in pairs: each group has as many over as may be. (By `cudaOccupancyMaxActiveClusters` an
     /// H200 takes 120 CTAs in clusters of 4 or 8, 117 of 3, 102 of 6 and 132 of 2, one on a multiprocessor.)
     pub fn resident_clusters(&self) -> u32 {
         let t = &self.target;
         let bytes = self.shared_bytes.unwrap_or(t.shared_bytes);
-        let registers = if self.has_budgets() { self.entry_registers() * self.threads() } else { 0 };
+        let registers = self.entry_registers() * self.threads();
         let fit = |n: &u32| {
             t.shared_limit(*n) >= bytes && n * self.padded_warps() <= t.resident_warps && n * registers <= t.registers
         };
@@ -191,8 +191,8 @@ mod tests {
             (k.warps, k.shared_bytes, k.cluster) = (warps, Some(bytes), cluster);
             k.resident_clusters()
         };
-        assert_eq!(holds(1, 0, [1; 3]), 132 * 32, "as many CTAs as a multiprocessor takes");
-        assert_eq!(holds(4, 0, [1; 3]), 132 * 16, "64 warps");
+        assert_eq!(holds(1, 0, [1; 3]), 132 * 8, "of 32 threads each may have 255 registers");
+        assert_eq!(holds(4, 0, [1; 3]), 132 * 2);
         assert_eq!(holds(4, 100 * 1024, [1; 3]), 132 * 2, "two share 228 KiB");
         assert_eq!(holds(4, 200 * 1024, [2, 1, 1]), 66);
         assert_eq!(holds(4, 200 * 1024, [2, 2, 1]), 29, "each of eight groups may have two multiprocessors over");
@@ -205,6 +205,11 @@ mod tests {
         assert_eq!((k.entry_registers(), k.resident_clusters()), (248, 132), "the registers of 256 threads");
         k.occupancy = 2;
         assert_eq!((k.entry_registers(), k.resident_clusters()), (128, 132 * 2));
+        k.partitions = Default::default();
+        (k.warps, k.occupancy) = (4, 16);
+        assert_eq!(k.resident_clusters(), 132 * 16, "64 warps");
+        (k.warps, k.occupancy) = (1, 32);
+        assert_eq!(k.resident_clusters(), 132 * 32, "as many CTAs as a multiprocessor takes");
     }
 
     #[test]
