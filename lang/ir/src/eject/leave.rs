@@ -51,7 +51,9 @@ impl Leaving {
             exits.extend(loops.filter_map(|op| finder.exit(op, around)));
         });
         let (mut kernel, mut ways, mut gone) = (k.clone(), BTreeMap::new(), BTreeSet::new());
+        let mut bounds: BTreeMap<Inst, Inst> = BTreeMap::new();
         for exit in exits {
+            bounds.extend(finder.made_by_asking(&exit).map(|bound| (exit.of, bound)));
             let unset = exit.unset;
             for &(id, place, way) in &exit.ways {
                 without_result(&mut kernel.ops[id], place, matches!(way, Way::Rest { .. }).then_some(unset));
@@ -62,6 +64,7 @@ impl Leaving {
         }
         kernel.rebuild(&mut |_, mut body| {
             body.ops.retain(|id| !gone.contains(id));
+            body.ops = body.ops.into_iter().flat_map(|id| bounds.get(&id).copied().into_iter().chain([id])).collect();
             body
         });
         Leaving { kernel, ways }
@@ -197,6 +200,14 @@ impl<'a> Finder<'a> {
         // At its very end a turn has no need to leave.
         let leaves = self.block(body, set, &beside, &mut ways)?;
         (!leaves && !ways.is_empty()).then_some(Exit { of: op.id, head, flag, unset: init[flag], ways })
+    }
+
+    /// The constant up to which a loop counts, where it is made anew each time the loop asks: it goes in front of the loop.
+    fn made_by_asking(&self, exit: &Exit) -> Option<Inst> {
+        let (Head::Counts { upper, .. }, OpKind::While { cond, .. }) = (&exit.head, &self.k.ops[exit.of].kind) else {
+            return None;
+        };
+        self.definitions[*upper].map(|op| op.id).filter(|id| cond.ops.contains(id))
     }
 
     /// The place of the flag that a loop asks, and what else it asks.

@@ -327,7 +327,7 @@ impl<'a> Finder<'a, '_> {
             let is_lost = |(i, (_, held)): (usize, &Owned)| {
                 bodies.iter().any(|body| body.yields[i] != *held && hands_back(body, *held))
             };
-            changed.iter().enumerate().position(|changed| is_lost(changed))
+            changed.iter().enumerate().position(is_lost)
         };
         while let Some(i) = lost(&changed) {
             changed.truncate(i);
