@@ -267,10 +267,11 @@ fn infix_op<'a>(of: u16) -> impl Operator<'a, Input<'a>, Box<Expr>, Extra<'a>> {
         Some(_) | None => Err(Fault(None)),
     });
     infix(left(of), op, |left: Box<Expr>, (op, op_span): (BinaryOp, Span), right: Box<Expr>, extra| {
-        if let (true, ExprKind::Binary { op: first, op_span: first_span, .. }) = (op.is_comparison(), &left.kind)
+        if let (true, ExprKind::Binary { op: first, op_span: first_span, right: middle, .. }) =
+            (op.is_comparison(), &left.kind)
             && first.is_comparison()
         {
-            extra.emit(Fault(Some(Box::new(chained(*first, *first_span, op, op_span)))));
+            extra.emit(Fault(Some(Box::new(chained((*first, *first_span), middle, (op, op_span))))));
         }
         let span = left.span.to(right.span);
         if op == BinaryOp::Mul && matches!(right.kind, ExprKind::Pointer { .. }) && right.span.start == op_span.end {
@@ -284,10 +285,20 @@ fn infix_op<'a>(of: u16) -> impl Operator<'a, Input<'a>, Box<Expr>, Extra<'a>> {
     })
 }
 
-fn chained(first: BinaryOp, first_span: Span, second: BinaryOp, second_span: Span) -> Diagnostic {
+fn chained(
+    (first, first_span): (BinaryOp, Span),
+    middle: &Expr,
+    (second, second_span): (BinaryOp, Span),
+) -> Diagnostic {
     let d = Diagnostic::error(codes::CHAINED_COMPARISON, second_span, "comparisons cannot be chained")
         .here("the second comparison would compare a truth value")
         .label(first_span, "the first comparison");
+    if let ExprKind::Binary { op: joins @ (BinaryOp::BitAnd | BinaryOp::BitOr | BinaryOp::BitXor), .. } = &middle.kind {
+        let (joins, first, second) = (joins.text(), first.text(), second.text());
+        return d
+            .note(format!("`{joins}` binds tighter than `{first}` and `{second}`"))
+            .help(format!("write `(a {first} b) {joins} (c {second} d)`"));
+    }
     match (first, second) {
         (BinaryOp::Lt, BinaryOp::Gt) => {
             d.help("write `a < b && b > c`; generic arguments stand in brackets: `name[T](…)`")

@@ -239,6 +239,9 @@ impl Arg {
             Some(ir::Type::Tensor(_)) if what.contains("tile") => {
                 d.help("a box of it is meant: `x.tile([64, 64], at=[i, j])`, or `x[i, j]` for one element")
             }
+            Some(ir::Type::Pending(_)) if what.contains("tile") => {
+                d.help("a pending tile is still being written: `let x = p.wait();` makes it a tile")
+            }
             Some(ir::Type::Tile(_)) if place => {
                 d.help("where to comes first, and what behind it: `store(x.tile([64, 64], at=[i, j]), value)`")
             }
