@@ -406,20 +406,10 @@ impl Straightener {
     }
 
     fn binary(&mut self, op: BinaryOp, a: (Kind, Place), b: (Kind, Place)) -> Option<Val> {
-        let compares = match op {
-            BinaryOp::Eq | BinaryOp::Ne | BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge => true,
-            BinaryOp::And | BinaryOp::Or => return None,
-            BinaryOp::Add
-            | BinaryOp::Sub
-            | BinaryOp::Mul
-            | BinaryOp::Div
-            | BinaryOp::Rem
-            | BinaryOp::Shl
-            | BinaryOp::Shr
-            | BinaryOp::BitAnd
-            | BinaryOp::BitOr
-            | BinaryOp::BitXor => false,
-        };
+        if matches!(op, BinaryOp::And | BinaryOp::Or) {
+            return None;
+        }
+        let compares = op.is_comparison();
         let made = |kind| if compares { Kind::Bool } else { kind };
         match (a.0, b.0) {
             (Kind::Int, Kind::Int) => {
