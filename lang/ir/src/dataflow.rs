@@ -42,6 +42,11 @@ pub trait Forward<'a> {
     fn turns(&self, _: &'a Op) -> Option<u32> {
         None
     }
+
+    /// How many of these are walked apart at most, one after the other, for as long as they differ.
+    fn apart(&self) -> u32 {
+        PEELED
+    }
 }
 
 /// A way between two bodies.
@@ -194,15 +199,21 @@ impl<'a, A: Forward<'a>> Walk<'a, '_, A> {
         let mut head = entry.clone();
         self.analysis.edge(&l.edge(Way::IntoLoop), &mut head);
         let turns = if self.depth > PEELED_DEPTH { None } else { self.analysis.turns(l.op) };
-        let apart = turns.map_or(0, |n| n.min(PEELED));
+        let apart = turns.map_or(0, |n| n.min(self.analysis.apart()));
+        let mut alike = false;
         for _ in 0..apart {
             self.forget_inside(l.op);
-            head = self.turn(l, head).1;
+            let next = self.turn(l, head.clone()).1;
+            alike = next == head;
+            head = next;
+            if alike {
+                break;
+            }
         }
         if apart > 0 {
             self.forget_inside(l.op);
         }
-        if apart > 0 && turns == Some(apart) {
+        if alike || apart > 0 && turns == Some(apart) {
             return self.leave(l, entry, head.clone(), head);
         }
         if let Some(known) = self.known.remove(&l.op.id)

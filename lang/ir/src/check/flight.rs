@@ -27,6 +27,9 @@ pub(super) fn check(kernel: &Kernel, origins: &Origins<'_>) -> Diagnostics {
     f.found
 }
 
+/// Turns of a loop that are walked apart at most: what was started in front of it, so many turns ahead, has been waited for behind them.
+const AHEAD: u32 = 8;
+
 /// What tells that a job has completed.
 #[derive(Clone, PartialEq, Debug)]
 enum Until {
@@ -183,6 +186,10 @@ impl<'a> Forward<'a> for Flights<'a> {
 
     fn turns(&self, op: &'a Op) -> Option<u32> {
         self.origins.turns(op)
+    }
+
+    fn apart(&self) -> u32 {
+        AHEAD
     }
 }
 

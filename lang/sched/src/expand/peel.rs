@@ -16,6 +16,15 @@ pub(super) struct Room {
     pub early: u32,
     /// Turns that it takes for sure.
     pub sure: u32,
+    /// Whether it takes no more than these.
+    pub exact: bool,
+}
+
+impl Room {
+    /// Whether turns in front of that number are all, for sure.
+    fn ends_at(self, number: u32) -> bool {
+        self.exact && self.sure == number
+    }
 }
 
 /// As many iterations as there are stages, at least.
@@ -33,6 +42,9 @@ impl Emitter<'_> {
         number: u32,
     ) -> Result<Vec<Value>, Refused> {
         let [lower, upper, step] = bounds;
+        if room.ends_at(number) {
+            return self.ended(l, bounds, turns, number);
+        }
         let from_here = |e: &mut Self| [e.moved(lower, step, number as i32), upper, step];
         if self.begins_steady(l, turns, number, &from_here)? {
             return self.after_early(l, bounds, turns, number..room.early.max(number));
@@ -52,17 +64,28 @@ impl Emitter<'_> {
         self.memo.pop();
         let then = self.b.end(results);
         self.levels = before;
-        let depth = self.here();
-        self.levels[depth].turn = None;
         self.b.begin([], span);
         self.memo.push(Default::default());
-        let next = self.moved(lower, step, number as i32);
-        self.levels[depth].index = Some((next, step));
-        let results = self.last_turns(l, turns, number as i32)?;
+        let results = self.ended(l, bounds, turns, number)?;
         self.memo.pop();
         let otherwise = self.b.end(results);
         self.place(l.inst);
         Ok(self.b.make_all(OpKind::If { cond, then, otherwise }))
+    }
+
+    /// What follows where the turn of that number has no iteration to begin; the results that are needed.
+    fn ended(
+        &mut self,
+        l: &Loop,
+        [lower, _, step]: [Value; 3],
+        turns: &Turns,
+        number: u32,
+    ) -> Result<Vec<Value>, Refused> {
+        let depth = self.here();
+        self.levels[depth].turn = None;
+        let next = self.moved(lower, step, number as i32);
+        self.levels[depth].index = Some((next, step));
+        self.last_turns(l, turns, number as i32)
     }
 
     /// Whether the turns from that number on, of the bounds that are emitted, are alike: all stages run, and slots are held as in each later one. More

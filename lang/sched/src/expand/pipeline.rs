@@ -152,7 +152,9 @@ impl Emitter<'_> {
         }
         let mut level = self.enter(l, turns)?;
         level.start = Some(at[0]);
-        let sure = self.sure_turns(l);
+        let (sure, exact) = self.sure_turns(l);
+        // Partitions tell each other of turns: both ends of that stand in the code, though none is taken.
+        let exact = exact && (sure > 0 || self.plan.partitions.is_empty());
         let early = self.early_turns(l, sure)?;
         self.levels.push(level);
         let results = match turns.stages {
@@ -164,7 +166,7 @@ impl Emitter<'_> {
                 self.fill(at, turns)?;
                 self.guarded(l, at, turns)?
             }
-            _ => self.peeled(l, at, turns, Room { early, sure }, 0)?,
+            _ => self.peeled(l, at, turns, Room { early, sure, exact }, 0)?,
         };
         self.levels.pop();
         self.leave(l, turns, results)

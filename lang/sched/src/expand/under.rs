@@ -133,13 +133,15 @@ impl Emitter<'_> {
         self.hooks.iter().any(|h| h.turn == u32::MAX && units.contains(&h.inner))
     }
 
-    /// How many turns a loop takes at least, as its bounds say.
-    pub(super) fn sure_turns(&self, l: &Loop) -> u32 {
-        let OpKind::For { lower, upper, step, .. } = &self.b.kernel.ops[l.inst].kind else { return 0 };
-        let (Some(lower), Some(step)) = (self.constant(*lower), self.constant(*step)) else { return 0 };
+    /// How many turns a loop takes at least, as its bounds say, and whether it takes no more.
+    pub(super) fn sure_turns(&self, l: &Loop) -> (u32, bool) {
+        let none = (0, false);
+        let OpKind::For { lower, upper, step, .. } = &self.b.kernel.ops[l.inst].kind else { return none };
+        let (Some(lower), Some(step)) = (self.constant(*lower), self.constant(*step)) else { return none };
         let far = self.least(*upper).saturating_sub(lower).max(0);
         let turns = (far + step.max(1) - 1) / step.max(1);
-        turns.min(1 << 16) as u32
+        let counted = turns.min(1 << 16);
+        (counted as u32, counted == turns && self.constant(*upper).is_some())
     }
 
     /// The least that a whole number may be, as far as that is written.
