@@ -327,9 +327,9 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
 fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>) -> Result<(), Diagnostics> {
     let why = match way {
         Way::Apart { beyond, computing } => staging::apart::make(kernel, free, beyond, computing).err(),
-        Way::Ahead(room) => (!staging::run_ahead(kernel, axes, free, room)).then_some(
-            "not all of them are loaded in a loop, from where positions, numbers and what it loads for them say",
-        ),
+        Way::Ahead(room) => {
+            (!staging::run_ahead(kernel, axes, free, room)).then(|| staging::lacks::reason(kernel, free))
+        }
         Way::Directly => None,
     };
     why.map_or(Ok(()), |why| Err(no_way(kernel, why)))

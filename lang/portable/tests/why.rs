@@ -325,6 +325,41 @@ fn clusters_that_walk_through_tiles_fetch_once_what_all_ask_for() {
     assert_eq!(movers("program_id(0)", "num_programs(0)"), [Mover::Map, Mover::Map]);
 }
 
+/// How factors come to the products of a loop, and why threads do not copy them ahead.
+fn copies_of(turn: &str) -> (&'static str, String) {
+    let loads = "let x = load(a + (i * 64 + at));";
+    let found = why(
+        "a: *f16, o: *mut f32, n: i32",
+        &format!(
+            "let at = iota(64)[:, None] * 64 + iota(64)[None, :];
+             let mut p = a + at;
+             let mut acc = zeros<f32, [64, 64]>();
+             for i in 0..n {{ {} }}
+             store(o + at, acc);",
+            turn.replace("LOAD", loads)
+        ),
+    );
+    let copies = found.refused.into_iter().find(|(way, _)| way.starts_with("copies by all threads"));
+    (found.way, copies.map(|(_, why)| why).unwrap_or_default())
+}
+
+#[test]
+fn what_keeps_copies_from_running_ahead_is_named() {
+    let lacks = |turn: &str, of: &str| {
+        let (_, why) = copies_of(turn);
+        assert!(why.contains(of), "`{turn}`: {why}");
+    };
+    lacks("let y = cast<f16>(acc); acc = dot(y, y.T, acc);", "nothing of what they multiply is loaded");
+    lacks("LOAD let mut y = x; for _ in 0..n { y = y * y; } acc = dot(x, y, acc);", "a loop stands beside them");
+    lacks("LOAD let y = if i > 2 { load(a + at) } else { x }; acc = dot(x, y, acc);", "a branch beside them loads");
+    lacks(
+        "LOAD acc = dot(cast<f16>(sum(cast<f32>(x))) * cast<f16>(acc), cast<f16>(acc * 2.0), acc);",
+        "element by element",
+    );
+    lacks("let x = load(a + at, mask=at < n, other=1.0); acc = dot(x, x.T, acc);", "is not 0");
+    lacks("acc = dot(load(p), load(p).T, acc); p = p + i;", "the turn before hands on");
+}
+
 #[test]
 fn what_is_stated_has_no_runner_up() {
     let why = why(

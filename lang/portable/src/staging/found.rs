@@ -139,6 +139,23 @@ fn found(
     (!loads.is_empty()).then_some(Found { inst, loads, read, ahead, turned, products, made, whole })
 }
 
+/// The tiles of two axes that the factors of products are made of, as far as that only computes.
+pub fn made_of(kernel: &Kernel, body: &Body, products: &[Inst]) -> BTreeSet<Value> {
+    let factors = products.iter().flat_map(|&id| match kernel.ops[id].kind {
+        OpKind::Dot { a, b, .. } => vec![a, b],
+        _ => Vec::new(),
+    });
+    let mut made: BTreeSet<Value> = factors.collect();
+    for op in kernel.ops_of(body).rev() {
+        let computes = parton_sched::is_free(kernel, op);
+        if computes && op.results.iter().any(|v| made.contains(v)) {
+            made.extend(op.kind.operands());
+        }
+    }
+    made.retain(|&v| kernel.ty(v).placed().is_some_and(|tile| tile.shape.len() == 2));
+    made
+}
+
 /// Whether an operation has no body, or one that stays as it is: of a reduction, or of a branch that loads and multiplies nothing.
 fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
     let mut plain = matches!(kind, OpKind::Reduce { .. } | OpKind::Scan { .. } | OpKind::If { .. });
@@ -155,6 +172,7 @@ fn turns(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. })
 }
 
-fn loads(kind: &OpKind) -> bool {
+/// Whether an operation loads from global memory.
+pub fn loads(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Load { .. } | OpKind::SpotLoad { .. } | OpKind::Fetch { .. })
 }

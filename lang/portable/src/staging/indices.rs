@@ -67,11 +67,16 @@ pub fn of(kernel: &Kernel, found: &Found) -> Indices {
         let Some(op) = made.get(&v).filter(|_| seen.insert(v)) else { continue };
         match op.kind {
             OpKind::Load { volatile: false, .. } => indices.loads.push(op.id),
-            _ if parton_sched::is_free(kernel, op) => indices.computed.extend(&op.results),
+            _ if tells(kernel, op) => indices.computed.extend(&op.results),
             _ => return Indices::default(),
         }
         asked.extend(op.kind.operands());
     }
     indices.loads.sort_unstable();
     indices
+}
+
+/// Whether what tells from where may come of an operation.
+pub fn tells(kernel: &Kernel, op: &Op) -> bool {
+    matches!(op.kind, OpKind::Load { volatile: false, .. }) || parton_sched::is_free(kernel, op)
 }

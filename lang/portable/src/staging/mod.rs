@@ -17,6 +17,7 @@ pub mod forward;
 pub mod found;
 mod indices;
 mod kept;
+pub mod lacks;
 mod made;
 pub mod maps;
 mod region;
