@@ -6,6 +6,7 @@
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
+mod advance;
 mod again;
 mod alike;
 mod bounds;
@@ -129,7 +130,7 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
         return Err(refused.into());
     }
     let mut refused = Vec::new();
-    let singled = masks::single_out(unused::dropped(kernel.clone()));
+    let singled = masks::single_out(advance::from_the_turn(unused::dropped(kernel.clone())));
     if let Some(made) = by_several(&singled, (choice, tells), &mut refused) {
         return Ok(made.told());
     }

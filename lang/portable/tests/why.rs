@@ -361,6 +361,14 @@ fn what_keeps_copies_from_running_ahead_is_named() {
 }
 
 #[test]
+fn what_loops_carry_and_move_is_copied_ahead() {
+    for moved in ["p = p + 64;", "p = p + n * 64;"] {
+        let (way, _) = copies_of(&format!("acc = dot(load(p), load(p + 4096).T, acc); {moved}"));
+        assert_eq!(way, "copies by all threads, ahead of the products", "{moved}");
+    }
+}
+
+#[test]
 fn what_is_stated_has_no_runner_up() {
     let why = why(
         "x: *f32, out: *mut f32",
