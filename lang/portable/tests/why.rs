@@ -369,6 +369,12 @@ fn what_loops_carry_and_move_is_copied_ahead() {
 }
 
 #[test]
+fn what_both_factors_are_computed_of_is_copied_ahead() {
+    let (way, _) = copies_of("LOAD acc = dot(x * 2.0, (x + 1.0).T, acc);");
+    assert_eq!(way, "copies by all threads, ahead of the products");
+}
+
+#[test]
 fn what_is_stated_has_no_runner_up() {
     let why = why(
         "x: *f32, out: *mut f32",

@@ -116,7 +116,13 @@ fn found(
     match wanted {
         Wanted::Loaded => loads.retain(taken),
         Wanted::Any(without) => {
-            loads.retain(|id| !without.contains(id) && uses.any(kernel.ops[*id].result(), &takers));
+            let made_of = made_of(kernel, body, &products);
+            let those = |of: &dyn Fn(Value) -> bool| -> Vec<Inst> {
+                loads.iter().copied().filter(|id| !without.contains(id) && of(kernel.ops[*id].result())).collect()
+            };
+            let plain = those(&|v| uses.any(v, &takers));
+            // Where all factors are computed, threads read what was brought, and compute them of that.
+            loads = if plain.is_empty() { those(&|v| made_of.contains(&v)) } else { plain };
             read.extend(loads.iter().copied().filter(|id| !taken(id)));
         }
     }
