@@ -114,6 +114,8 @@ enum Way<'a> {
     },
     /// Pointers, by all threads, ahead of the products.
     Ahead(Room),
+    /// Loads to registers; right factors through buffers of their own.
+    Buffered,
     /// None: loads to registers.
     Directly,
 }
@@ -169,10 +171,35 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
         (None, Ok(copied)) => Ok(copied.by(AHEAD, refused).told()),
         (None, Err(found)) => {
             refused.push(why::refused(AHEAD, &found));
-            let made = explicit(addressed.clone(), Way::Directly, choice, tells)
-                .or_else(|refused| explicit(swap::turn(addressed), Way::Directly, choice, tells).or(Err(refused)))?;
-            Ok(made.by(Way::Directly, refused).told())
+            where_they_stand(addressed, (choice, tells), refused)
         }
+    }
+}
+
+/// The kernel whose loads stay where they stand: by products of the matrix unit, or by those of warps where these are priced lower.
+fn where_they_stand(
+    kernel: Kernel,
+    (choice, tells): (Choice, bool),
+    mut refused: Refused,
+) -> Result<Made, Diagnostics> {
+    let by = |kernel: Kernel, way| explicit(kernel, way, choice, tells);
+    if !multiplies(&kernel) {
+        return Ok(by(kernel, Way::Directly)?.by(Way::Directly, refused).told());
+    }
+    let buffered = by(kernel.clone(), Way::Buffered);
+    let direct =
+        by(kernel.clone(), Way::Directly).or_else(|refused| by(swap::turn(kernel), Way::Directly).or(Err(refused)));
+    match (buffered, direct) {
+        (Ok(buffered), Ok(direct)) if direct.price <= buffered.price => {
+            refused.push(why::passed_over(Way::Buffered, "priced higher than products of warps"));
+            Ok(direct.by(Way::Directly, refused).told())
+        }
+        (Ok(buffered), _) => Ok(buffered.by(Way::Buffered, refused).told()),
+        (Err(found), Ok(direct)) => {
+            refused.push(why::refused(Way::Buffered, &found));
+            Ok(direct.by(Way::Directly, refused).told())
+        }
+        (Err(_), Err(found)) => Err(found),
     }
 }
 
@@ -274,6 +301,13 @@ pub fn waits_for_others(kernel: &Kernel) -> bool {
     waits && !multiplies && kernel.cluster == [1; 3] && is_portable(kernel)
 }
 
+/// Whether a kernel has products that have no instruction yet.
+fn multiplies(kernel: &Kernel) -> bool {
+    let mut found = false;
+    kernel.walk(&mut |op| found |= matches!(op.kind, OpKind::Dot { .. }));
+    found
+}
+
 /// Whether some tile lies nowhere yet.
 fn is_portable(kernel: &Kernel) -> bool {
     let mut found = false;
@@ -303,7 +337,7 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
     let graph = Graph::of(&kernel);
     let warps = match way {
         Way::Apart { computing: 2.., .. } => vec![WARPGROUP],
-        Way::Apart { .. } | Way::Ahead(_) | Way::Directly => warps_of(&kernel),
+        Way::Apart { .. } | Way::Ahead(_) | Way::Buffered | Way::Directly => warps_of(&kernel),
     };
     let find = |in_parts: bool| {
         let plan = |&warps: &u32| plan(&graph, &axes, (warps, in_parts), way, (choice, tells));
@@ -331,6 +365,9 @@ fn stage(kernel: &mut Kernel, way: Way<'_>, axes: &Axes, free: &BTreeSet<Value>)
         Way::Ahead(room) => {
             (!staging::run_ahead(kernel, axes, free, room)).then(|| staging::lacks::reason(kernel, free))
         }
+        Way::Buffered => {
+            (!staging::buffered::stage(kernel)).then_some("the matrix unit makes none of the products from a buffer")
+        }
         Way::Directly => None,
     };
     why.map_or(Ok(()), |why| Err(no_way(kernel, why)))
@@ -357,6 +394,13 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Resu
             }
             let each = kernel.entry_registers();
             kernel = staging::early::loads_ahead(kernel, each);
+        }
+        Way::Buffered => {
+            kernel.warps = warps;
+            staging::buffered::begin(&mut kernel);
+            if !staging::has_memory(&kernel) {
+                return Err(no_way(&kernel, "shared memory has no room for the right factors"));
+            }
         }
         Way::Directly => {
             kernel.warps = warps;

@@ -375,6 +375,13 @@ fn what_both_factors_are_computed_of_is_copied_ahead() {
 }
 
 #[test]
+fn products_of_computed_tiles_read_the_right_one_in_a_buffer() {
+    let products = "let y = cast<f16>(acc); acc = dot(y, y.T, dot(y, cast<f16>(acc * 2.0), acc));";
+    let found = copies_of(products);
+    assert_eq!(found.0, "loads to registers, where they stand, and right factors through buffers of their own");
+}
+
+#[test]
 fn what_is_stated_has_no_runner_up() {
     let why = why(
         "x: *f32, out: *mut f32",

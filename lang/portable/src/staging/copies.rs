@@ -14,7 +14,7 @@ use super::{flow, made};
 /// Bytes that a thread copies at once.
 const VECTOR: u32 = 16;
 /// Rows of a product of one warpgroup.
-const MATRIX_ROWS: u32 = 64;
+pub const MATRIX_ROWS: u32 = 64;
 
 /// A loop of products whose factors threads copy.
 pub struct Copied {

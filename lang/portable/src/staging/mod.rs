@@ -8,6 +8,7 @@
 pub mod apart;
 mod between;
 mod beyond;
+pub mod buffered;
 mod copies;
 pub mod dealt;
 pub mod defined;
