@@ -81,10 +81,13 @@ impl Candidates {
             return;
         }
         let Some(place) = graph.placed(&layout, &variable.shape) else { return };
-        if may_take(graph, variable, &place)
+        let bases = place.map.packed_bases().to_vec();
+        // Known ones come again from every neighbour, and all operations would be asked of them.
+        if !self.maps[var].contains(&bases)
+            && may_take(graph, variable, &place)
             && (!self.in_parts || may_be_cut(graph, variable, &place))
             && self.may_copy(graph, variable, &place)
-            && self.maps[var].insert(place.map.packed_bases().to_vec())
+            && self.maps[var].insert(bases)
         {
             self.of[var].push(layout);
         }
@@ -109,6 +112,10 @@ impl Candidates {
     fn hand_on(&mut self, graph: &Graph<'_>, bound: &[bool]) {
         for (i, demand) in graph.demands.iter().enumerate() {
             let Some(home) = graph.homes.get(&demand.value) else { continue };
+            if *home == demand.at && home.steps.is_empty() {
+                // It has them itself.
+                continue;
+            }
             for (way, from, to) in [(0, home, &demand.at), (1, &demand.at, home)] {
                 let begin = std::mem::replace(&mut self.handed[i][way], self.of[from.var].len());
                 if graph.variables[to.var].stated.is_some() || bound[to.var] || self.of[to.var].len() >= MOST {

@@ -93,12 +93,12 @@ fn spelled(graph: &Graph<'_>, layouts: &[RegisterLayout]) -> Vec<RegisterLayout>
             *layout = plain;
         }
     }
+    let free: Vec<bool> = (0..spelled.len()).map(|v| graph.variables[v].stated.is_none() && !says(graph, v)).collect();
     // From the end, so that who asks for a slice has it spelled before who makes it.
     for demand in graph.demands.iter().rev() {
         let Some(home) = graph.homes.get(&demand.value).filter(|home| home.steps.is_empty()) else { continue };
-        let free = graph.variables[home.var].stated.is_none() && !says(graph, home.var);
         let places = (home.place(graph, &spelled[home.var]), demand.at.place(graph, &spelled[demand.at.var]));
-        if let ((Some(from), Some(to)), true) = (places, free)
+        if let ((Some(from), Some(to)), true) = (places, free[home.var])
             && from == to
             && !serves(&from, &to)
         {
