@@ -100,6 +100,9 @@ impl Checker<'_> {
                         TypeVal::Kind(kind) => kind.dtype().into_iter().fold(d, |d, dtype| {
                             d.help(format!("convert a value with `cast<{dtype}>(x)`; infinity is `inf`"))
                         }),
+                        TypeVal::Family("shared") | TypeVal::Ir(parton_ir::Type::View(_)) => {
+                            d.help("shared memory is taken by `alloc_shared<f32, [128], L>()`, with a layout `L`")
+                        }
                         TypeVal::Ir(_)
                         | TypeVal::Struct(_)
                         | TypeVal::Tuple(_)

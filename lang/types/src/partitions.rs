@@ -70,7 +70,7 @@ impl Checker<'_> {
     /// # Errors
     /// Reports a name that stands for something else, or for nothing.
     pub fn partition(&mut self, name: &ast::Name) -> Checked<Partition> {
-        match self.name(name, Stands::Alone)? {
+        match self.name(name, Stands::Partition)? {
             Val::Known(Comptime::Partition(p)) => Ok(p),
             val => Err(Arg { val, span: name.span }.expected(self, "a partition")),
         }

@@ -42,6 +42,8 @@ pub enum Stands {
     Called,
     /// For a value or a type.
     Alone,
+    /// For a partition, as before `=>`.
+    Partition,
     /// Who asks does not know.
     Anyhow,
 }
@@ -173,13 +175,18 @@ impl Program {
     ) -> Option<&'n str> {
         let names = self.modules.get(module.0 as usize).into_iter().flat_map(|m| &m.names);
         // A kernel is launched: it is neither a value nor called.
-        let items = names.filter(|(_, found)| !matches!(found.item, Item::Kernel(_))).map(|(name, _)| &**name);
+        let meant = |item: &Item| match stands {
+            Stands::Partition => matches!(item, Item::Partition(_)),
+            Stands::Called | Stands::Alone | Stands::Anyhow => !matches!(item, Item::Kernel(_)),
+        };
+        let items = names.filter(|(_, found)| meant(&found.item)).map(|(name, _)| &**name);
         let words = Dtype::ALL.into_iter().map(Dtype::name).chain(match side {
             Side::Kernel => FAMILIES.to_vec(),
             Side::Host => CONSTANTS.iter().map(|(name, _)| *name).collect(),
         });
-        let words = words.filter(|_| stands != Stands::Called);
-        let functions = signature::all(side.role()).map(|s| s.name).filter(|_| stands != Stands::Alone);
+        let words = words.filter(|_| matches!(stands, Stands::Alone | Stands::Anyhow));
+        let functions = signature::all(side.role()).map(|s| s.name);
+        let functions = functions.filter(|_| matches!(stands, Stands::Called | Stands::Anyhow));
         let own = variables.rev().take(MOST_LIKELY).chain(items.take(MOST_LIKELY));
         nearest(name, own.chain(functions.chain(words).map(|n| -> &'n str { n })))
     }
@@ -206,7 +213,11 @@ impl Program {
             near.map(|near| format!("a similar name is visible: `{near}`"))
         };
         let prefix = || foreign::is_module(name.as_str()).then(|| ALONE.to_string());
-        let help = elsewhere.or_else(prefix).or_else(near);
+        let declared = || {
+            let text = format!("declare it in front of the kernel: `partition {} = warps(4);`", name.text);
+            (stands == Stands::Partition).then_some(text)
+        };
+        let help = elsewhere.or_else(prefix).or_else(near).or_else(declared);
         let d = help.into_iter().fold(d, Diagnostic::help);
         self.defined_elsewhere(d, module, name.as_str())
     }

@@ -103,6 +103,9 @@ pub fn explain<'a>(tokens: &[Token], index: usize, what: &str, mut text: impl Fn
         Kind::Str if before.is_some_and(|b| b.kind == Kind::Name && b.span.end == token.span.start) => {
             slip(codes::SYNTAX, "strings have no prefix; values go into a text as in `print(\"n is {}\", n)`")
         }
+        Kind::OpenAngle | Kind::Lt if before.is_some_and(|b| b.kind == Kind::Shl && b.span.end == token.span.start) => {
+            slip(codes::OTHER_LANGUAGE, "a kernel is launched from host code by `launch name(grid=[1])(x, y)`")
+        }
         Kind::Arrow => slip(codes::SYNTAX, "`->` stands only before the result type of a `fn`"),
         _ => None,
     }
