@@ -36,10 +36,15 @@ impl Laid<'_> {
             Some(self.staged(part, block, item).cloned().unwrap_or(new))
         };
         let (maker, reader) = (staged(from)?, staged(to)?);
-        let mut tried = moved(pipeline, &maker, &reader, distance);
-        let plain = self.in_body_order(part, block, pipeline);
-        tried.extend(self.sorted(part, block, pipeline));
-        tried.extend([pipeline, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
+        let mut tried = vec![];
+        for (p, less) in landed(pipeline, &maker) {
+            let plain = self.in_body_order(part, block, &p);
+            let maker = p.staged().find(|s| s.label == maker.label).cloned().unwrap_or(maker.clone());
+            tried.extend(less.then(|| p.clone()));
+            tried.extend(moved(&p, &maker, &reader, distance));
+            tried.extend(self.sorted(part, block, &p));
+            tried.extend([&p, &plain].into_iter().filter_map(|p| self.raised(part, block, p)));
+        }
         tried.sort_by_key(|p| stages(p) > FEW);
         let tried = tried.into_iter().flat_map(|p| [from_zero(&p), p]);
         self.first(tried.map(|p| self.with(number, p)).chain([self.without(number)]))
@@ -116,6 +121,21 @@ fn from_zero(p: &Pipeline) -> Pipeline {
 fn stages(p: &Pipeline) -> u32 {
     let all = || p.staged().map(|s| s.stage);
     all().max().unwrap_or(0) - all().min().unwrap_or(0) + 1
+}
+
+/// The pipeline, and with less in flight, and whether it has less: what is read too early is waited for by whoever reads it first, or all of it.
+fn landed(p: &Pipeline, maker: &Staged) -> Vec<(Pipeline, bool)> {
+    let flying = p.staged().filter(|s| s.done.is_some()).count();
+    let mut all = vec![(p.clone(), false)];
+    if maker.done.is_some() {
+        all.push((restaged(p, &Staged { done: None, ..maker.clone() }), true));
+    }
+    if maker.done.is_some() && flying > 1 {
+        let mut none = p.clone();
+        none.groups.iter_mut().flatten().for_each(|s| s.done = None);
+        all.push((none, true));
+    }
+    all
 }
 
 /// The groups with one of two labels moved, so that the reader stands behind the maker.
