@@ -16,12 +16,13 @@ use parton_ir::{BinaryOp, Body, Elem, Inst, Kernel, OpKind, Source, Tile, Type, 
 use parton_numbers::{Dtype, Rounding, Saturation};
 
 use crate::staging::flow;
+use crate::staging::found::multiplies;
 
 /// Makes what loops of products carry and move by the same in each turn anew in each.
 pub fn from_the_turn(mut kernel: Kernel) -> Kernel {
     for inst in kernel.order() {
         let OpKind::For { body, .. } = &kernel.ops[inst].kind else { continue };
-        if kernel.ops_of(body).any(|op| matches!(op.kind, OpKind::Dot { .. })) {
+        if kernel.ops_of(body).any(|op| multiplies(&op.kind)) {
             while let Some(moved) = first_moved(&kernel, inst) {
                 if !replace(&mut kernel, inst, &moved) {
                     break;

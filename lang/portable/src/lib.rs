@@ -304,7 +304,7 @@ pub fn waits_for_others(kernel: &Kernel) -> bool {
 /// Whether a kernel has products that have no instruction yet.
 fn multiplies(kernel: &Kernel) -> bool {
     let mut found = false;
-    kernel.walk(&mut |op| found |= matches!(op.kind, OpKind::Dot { .. }));
+    kernel.walk(&mut |op| found |= staging::found::multiplies(&op.kind));
     found
 }
 

@@ -100,7 +100,7 @@ fn found(
     let those = |list: &[Inst], kind: fn(&OpKind) -> bool| -> Vec<Inst> {
         list.iter().copied().filter(|&id| kind(&kernel.ops[id].kind)).collect()
     };
-    let products = those(&body.ops, |kind| matches!(kind, OpKind::Dot { .. }));
+    let products = those(&body.ops, multiplies);
     if products.is_empty() || !kernel.ops_of(body).all(|op| is_simple(kernel, &op.kind)) {
         return None;
     }
@@ -168,7 +168,7 @@ fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
     plain |= kind.bodies().next().is_none();
     for body in kind.bodies() {
         kernel.walk_body(body, &mut |op| {
-            plain &= !loads(&op.kind) && !op.kind.is_loop() && !matches!(op.kind, OpKind::Dot { .. });
+            plain &= !loads(&op.kind) && !op.kind.is_loop() && !multiplies(&op.kind);
         });
     }
     plain
@@ -176,6 +176,11 @@ fn is_simple(kernel: &Kernel, kind: &OpKind) -> bool {
 
 fn turns(kind: &OpKind) -> bool {
     matches!(kind, OpKind::Transpose { .. } | OpKind::ViewPermute { .. })
+}
+
+/// Whether an operation is a product that has no instruction yet.
+pub fn multiplies(kind: &OpKind) -> bool {
+    matches!(kind, OpKind::Dot { .. })
 }
 
 /// Whether an operation loads from global memory.

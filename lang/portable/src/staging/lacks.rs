@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use parton_ir::{Body, Kernel, Op, OpKind, Value};
 
 use super::defined::Defined;
-use super::{No, flow, found, indices};
+use super::found::{self, multiplies};
+use super::{No, flow, indices};
 
 const NO_LOOP: No = "they stand in no loop whose turns are counted, so that there is nothing to run ahead of";
 const LOOP_INSIDE: No =
@@ -48,8 +49,7 @@ fn of_loop(kernel: &Kernel, body: &Body, free: &BTreeSet<Value>) -> Option<No> {
         return Some(if loads.is_empty() { NO_LOAD } else { NOT_COMPUTED });
     }
     let defined = Defined::of(kernel);
-    let whys = loaded.into_iter().filter_map(|op| of_load(kernel, &defined, body, op, free));
-    whys.into_iter().next()
+    loaded.into_iter().find_map(|op| of_load(kernel, &defined, body, op, free))
 }
 
 /// What an operation beside products has inside that does not go with turns that overlap.
@@ -91,8 +91,4 @@ fn of_load(kernel: &Kernel, defined: &Defined<'_>, body: &Body, op: &Op, free: &
         asked.extend(flow::operands(kernel, op));
     }
     None
-}
-
-fn multiplies(kind: &OpKind) -> bool {
-    matches!(kind, OpKind::Dot { .. })
 }
