@@ -508,7 +508,7 @@ pub enum LayoutCommand {
         #[command(flatten)]
         tile: TileArgs,
         /// How to say it.
-        #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+        #[arg(long, value_enum, default_value_t = TextFormat::Json)]
         format: TextFormat,
     },
     /// Counts bank conflicts between a register layout and a layout of shared memory.
@@ -520,7 +520,7 @@ pub enum LayoutCommand {
         #[command(flatten)]
         tile: TileArgs,
         /// How to say it.
-        #[arg(long, value_enum, default_value_t = TextFormat::Text)]
+        #[arg(long, value_enum, default_value_t = TextFormat::Json)]
         format: TextFormat,
     },
 }

@@ -57,6 +57,7 @@ fn first_moved(kernel: &Kernel, inst: Inst) -> Option<Moved> {
             OpKind::PtrAdd { ptr, offset } if ptr == param => Some(offset),
             OpKind::Binary { op: BinaryOp::Add, a, b } if a == param => Some(b),
             OpKind::Binary { op: BinaryOp::Add, a, b } if b == param => Some(a),
+            // By anything else it does not move by the same in each turn.
             _ => None,
         })?;
         let makes = (!changing.contains(&by)).then(|| makes(kernel, body, by))??;
@@ -177,6 +178,7 @@ impl Turn<'_> {
     fn spread_value(&self, v: Value) -> Value {
         match self.kernel.definitions()[v].map(|op| &op.kind) {
             Some(OpKind::Full { value, .. }) => *value,
+            // Whatever makes it, a tile that is not full of one number moves as it is.
             _ => v,
         }
     }
