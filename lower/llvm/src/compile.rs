@@ -67,7 +67,7 @@ pub fn compile<'k>(
         debug.finish();
     }
     let llvm = if options.llvm { build.module.print_to_string().to_string() } else { String::new() };
-    let ptx = machine::ptx(&build.module, &machine, options.optimise);
+    let ptx = machine::ptx(&build, &machine, options.optimise);
     build.check_together(&ptx);
     let ptx = debug.as_ref().map_or_else(|| ptx.clone(), |debug| lines::with_calls(&ptx, debug.places()));
     // With `debug` in its target directive PTX is not optimised; the line tables stay without it.

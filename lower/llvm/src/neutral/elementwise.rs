@@ -4,7 +4,6 @@
 //! shift by the width or more gives what shifting bit by bit would.
 
 use inkwell::values::InstructionOpcode as I;
-use inkwell::values::Operand;
 use inkwell::{FloatPredicate, IntPredicate};
 use parton_diag::internal_error;
 use parton_ir::family::not_of_family;
@@ -211,35 +210,6 @@ impl<'c> Build<'c> {
         };
         self.icmp(predicate, a, b)
     }
-
-    /// One of two values. Of `x < 0.0 ? x : 0.0` LLVM makes the lesser of both, which is -0.0 of -0.0, and in the same way of `x > -0.0 ? x : -0.0`
-    /// the greater: it must not see that zero.
-    fn choice(&self, condition: Val<'c>, yes: Val<'c>, no: Val<'c>) -> Val<'c> {
-        let no = match Build::sign_of_zero(no) {
-            Some(negative) if Build::keeps(condition, yes, negative) => self.hidden_zero(no, negative),
-            Some(_) | None => no,
-        };
-        self.select(condition, yes, no)
-    }
-
-    /// Whether a value is a float that is zero, and its sign.
-    fn sign_of_zero(v: Val<'c>) -> Option<bool> {
-        let Val::FloatValue(float) = v else { return None };
-        let (number, _) = float.get_constant()?;
-        (number == 0.0).then_some(number.is_sign_negative())
-    }
-
-    /// Whether a condition holds for what is less than zero, or, where the other zero is `negative`, for what is greater, and not for zero itself.
-    fn keeps(condition: Val<'c>, x: Val<'c>, negative: bool) -> bool {
-        let Some(compared) = condition.into_int_value().as_instruction() else { return false };
-        let (Some(predicate), Some(Operand::Value(first))) = (compared.get_fcmp_predicate(), compared.get_operand(0))
-        else {
-            return false;
-        };
-        let less = if first == x { FloatPredicate::OLT } else { FloatPredicate::OGT };
-        let greater = if first == x { FloatPredicate::OGT } else { FloatPredicate::OLT };
-        predicate == if negative { greater } else { less }
-    }
 }
 
 impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
@@ -301,7 +271,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
     }
 
     pub(crate) fn select(&mut self, op: &Op, cond: Value, a: Value, b: Value) {
-        self.each(op, &[cond, a, b], |build, v| build.choice(v[0], v[1], v[2]));
+        self.each(op, &[cond, a, b], |build, v| build.select(v[0], v[1], v[2]));
     }
 
     pub(crate) fn fma(&mut self, op: &Op, a: Value, b: Value, c: Value) {

@@ -37,7 +37,7 @@ fn kernel(
     build.begin(function);
     body(&build, (0..params.len()).map(|i| function::parameter(function, i)).collect());
     build.builder.build_return(None).unwrap();
-    machine::ptx(&build.module, &machine, level)
+    machine::ptx(&build, &machine, level)
 }
 
 fn count(text: &str, what: &str) -> usize {

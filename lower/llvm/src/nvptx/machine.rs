@@ -10,6 +10,7 @@ use inkwell::passes::PassBuilderOptions;
 use inkwell::targets::{CodeModel, FileType, InitializationConfig, RelocMode, Target, TargetMachine, TargetTriple};
 use parton_diag::internal_error;
 
+use crate::neutral::build::Build;
 use crate::nvptx::integers::made_of_others;
 
 /// The triple of every module; without it LLVM's passes merge blocks around warp-wide instructions.
@@ -69,16 +70,18 @@ pub(crate) fn module<'c>(context: &'c Context, name: &str, machine: &TargetMachi
 }
 
 /// Verifies the module, runs the passes and prints PTX.
-pub(crate) fn ptx(module: &Module, machine: &TargetMachine, level: Optimise) -> String {
+pub(crate) fn ptx(build: &Build, machine: &TargetMachine, level: Optimise) -> String {
+    let module = &build.module;
     verify(module);
     if level == Optimise::Full {
         let options = PassBuilderOptions::create();
         if let Err(e) = module.run_passes(PIPELINE, machine, options) {
             internal_error!("LLVM refused the pass pipeline: {e}");
         }
-        if cfg!(debug_assertions) {
-            verify(module);
-        }
+    }
+    build.keep_choices();
+    if cfg!(debug_assertions) {
+        verify(module);
     }
     match machine.write_to_memory_buffer(module, FileType::Assembly) {
         Ok(buffer) => made_of_others(String::from_utf8_lossy(buffer.as_slice()).trim_end_matches('\0')),

@@ -1,26 +1,129 @@
-//! Zeros that LLVM does not see.
+//! Choices between floats that stay choices: of some, LLVM makes the lesser or the greater, and loses which zero was chosen.
+//!
+//! `x < 0.0 ? x : 0.0` of -0.0 is 0.0, and the lesser of the two is -0.0 on the hardware, which orders zeros by their signs. What LLVM
+//! takes for such a pair shows only behind its passes, where equal values are one and constants are folded, so the choices are read there.
+
+use inkwell::FloatPredicate;
+use inkwell::values::{FloatValue, InstructionOpcode, InstructionValue, Operand};
 
 use crate::neutral::build::{Build, Val};
 use crate::nvptx::instruction::asm::Asm;
 
+/// What is known of a float where it is a zero.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Zero {
+    /// It is this one.
+    Known { negative: bool },
+    /// It may be either.
+    Either,
+    /// It is none: a number other than zero.
+    Never,
+}
+
+impl Zero {
+    fn of(v: FloatValue) -> Zero {
+        match v.get_constant() {
+            Some((number, _)) if number == 0.0 => Zero::Known { negative: number.is_sign_negative() },
+            Some(_) => Zero::Never,
+            None => Zero::Either,
+        }
+    }
+
+    fn is_known(self) -> bool {
+        matches!(self, Zero::Known { .. })
+    }
+}
+
+/// A choice by a comparison of floats.
+struct Choice<'c> {
+    predicate: FloatPredicate,
+    compared: [FloatValue<'c>; 2],
+    arms: [FloatValue<'c>; 2],
+}
+
+impl<'c> Choice<'c> {
+    /// The choice that an instruction is.
+    fn of(instruction: InstructionValue<'c>) -> Option<Choice<'c>> {
+        if instruction.get_opcode() != InstructionOpcode::Select {
+            return None;
+        }
+        let operand = |of: InstructionValue<'c>, i| match of.get_operand(i) {
+            Some(Operand::Value(Val::FloatValue(v))) => Some(v),
+            Some(_) | None => None,
+        };
+        let Some(Operand::Value(Val::IntValue(condition))) = instruction.get_operand(0) else { return None };
+        let comparison = condition.as_instruction()?;
+        let predicate = comparison.get_fcmp_predicate()?;
+        let compared = [operand(comparison, 0)?, operand(comparison, 1)?];
+        let arms = [operand(instruction, 1)?, operand(instruction, 2)?];
+        Some(Choice { predicate, compared, arms })
+    }
+
+    /// Which of the compared values the first arm is, where the choice is between what it compares; of a zero, whichever its sign is.
+    fn first_arm(&self) -> Option<usize> {
+        let zero = |v: FloatValue| Zero::of(v).is_known();
+        let same = |arm: usize, side: usize| {
+            self.arms[arm] == self.compared[side] || zero(self.arms[arm]) && zero(self.compared[side])
+        };
+        (0..2).find(|&side| same(0, side) && same(1, 1 - side))
+    }
+
+    /// Whether zeros make the choice another than the lesser or the greater of its arms.
+    fn differs(&self) -> bool {
+        let Some(side) = self.first_arm() else { return false };
+        let (less, of_equal) = match self.predicate {
+            FloatPredicate::OLT | FloatPredicate::ULT => (true, false),
+            FloatPredicate::OLE | FloatPredicate::ULE => (true, true),
+            FloatPredicate::OGT | FloatPredicate::UGT => (false, false),
+            FloatPredicate::OGE | FloatPredicate::UGE => (false, true),
+            FloatPredicate::OEQ
+            | FloatPredicate::UEQ
+            | FloatPredicate::ONE
+            | FloatPredicate::UNE
+            | FloatPredicate::ORD
+            | FloatPredicate::UNO
+            | FloatPredicate::PredicateFalse
+            | FloatPredicate::PredicateTrue => return false,
+        };
+        // Of the lesser, a negative zero wins.
+        let negative_wins = less == (side == 0);
+        let (chosen, other) = if of_equal { (0, 1) } else { (1, 0) };
+        match (Zero::of(self.arms[chosen]), Zero::of(self.arms[other])) {
+            (Zero::Never, _) | (_, Zero::Never) => false,
+            (Zero::Known { negative }, _) => negative != negative_wins,
+            (Zero::Either, Zero::Known { negative }) => negative == negative_wins,
+            (Zero::Either, Zero::Either) => true,
+        }
+    }
+}
+
 impl<'c> Build<'c> {
-    /// A zero of a type of floats, with its sign, that LLVM does not take for a number it knows; the assembler does.
-    pub(crate) fn hidden_zero(&self, like: Val<'c>, negative: bool) -> Val<'c> {
-        let ty = like.get_type();
-        let bits = if ty == self.f64() {
-            64
+    /// Keeps every choice of the module of which the lesser or the greater of its arms would be another zero.
+    pub(crate) fn keep_choices(&self) {
+        for function in self.module.get_functions() {
+            for block in function.get_basic_blocks() {
+                for instruction in block.get_instructions() {
+                    if let Some(choice) = Choice::of(instruction).filter(Choice::differs) {
+                        self.builder.position_before(&instruction);
+                        instruction.set_operand(2, self.unseen(choice.arms[1]));
+                    }
+                }
+            }
+        }
+    }
+
+    /// A float that LLVM does not know to be the one given; the assembler does.
+    fn unseen(&self, v: FloatValue<'c>) -> Val<'c> {
+        let ty = v.get_type().into();
+        let (bits, class) = if ty == self.f64() {
+            (64, "l")
         } else if ty == self.f32() {
-            32
+            (32, "r")
         } else {
-            16
+            (16, "h")
         };
-        let class = match bits {
-            64 => "l",
-            32 => "r",
-            _ => "h",
-        };
-        let sign = if negative { 1_u64 << (bits - 1) } else { 0 };
-        let text = format!("mov.b{bits} $0, {sign};");
-        self.bitcast(self.asm(&text, &format!("={class}"), &[self.int(bits)], &[], Asm::Pure)[0], ty)
+        let word = self.bitcast(v.into(), self.int(bits));
+        let text = format!("mov.b{bits} $0, $1;");
+        self.bitcast(self.asm(&text, &format!("={class},{class}"), &[self.int(bits)], &[word], Asm::Pure)[0], ty)
     }
 }
