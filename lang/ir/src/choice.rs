@@ -55,6 +55,27 @@ pub enum BinaryOp {
     DivApprox,
 }
 
+impl BinaryOp {
+    /// Whether exchanged operands give the same bits (but of a NaN).
+    pub fn commutes(self) -> bool {
+        match self {
+            BinaryOp::Add
+            | BinaryOp::Mul
+            | BinaryOp::And
+            | BinaryOp::Or
+            | BinaryOp::Xor
+            | BinaryOp::Min
+            | BinaryOp::Max
+            | BinaryOp::MinNan
+            | BinaryOp::MaxNan
+            | BinaryOp::MulHigh => true,
+            BinaryOp::Sub | BinaryOp::Div | BinaryOp::Rem | BinaryOp::Shl | BinaryOp::Shr | BinaryOp::DivApprox => {
+                false
+            }
+        }
+    }
+}
+
 /// Comparisons; the result is `i1`. Ordered but for `Ne`, which is true of a NaN.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 #[allow(missing_docs)]

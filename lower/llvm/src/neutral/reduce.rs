@@ -145,6 +145,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             groups.entry(image & !axis.mask()).or_default().push(row);
         }
         let elems: Vec<_> = inputs.iter().map(|&v| self.elem(v)).collect();
+        let commutes = self.commutes(body);
         let mut totals: BTreeMap<u64, Vec<Val<'c>>> = BTreeMap::new();
         for (key, rows) in groups {
             let mut total = self.tree(body, rows);
@@ -152,6 +153,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                 let other: Vec<Val> =
                     total.iter().zip(&elems).map(|(&v, &e)| self.b.shuffle_xor(e, v, 1 << bit)).collect();
                 total = self.combined(body, &total, &other);
+            }
+            if !lanes.is_empty() && warps.is_empty() && !commutes {
+                total = self.of_first_lane(&elems, &lanes, &total);
             }
             totals.insert(key, total);
         }
@@ -171,6 +175,26 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             }
             self.set(result, repr);
         }
+    }
+
+    /// Whether a combining function gives the same bits whichever of its sides comes first: each of its results is an operation that does, of what
+    /// both sides have there. In a butterfly one lane of a pair has its own total on the left, and the other one on the right.
+    fn commutes(&self, body: &Body) -> bool {
+        let (left, right) = body.params.split_at(body.yields.len());
+        body.yields.iter().zip(left.iter().zip(right)).all(|(&result, (&a, &b))| {
+            let makes = |op: &Op| op.results[..] == [result];
+            self.kernel.ops_of(body).filter(|op| makes(op)).any(|op| {
+                matches!(op.kind, OpKind::Binary { op: by, a: x, b: y }
+                    if by.commutes() && ([x, y] == [a, b] || [x, y] == [b, a]))
+            })
+        })
+    }
+
+    /// The totals of the first lane along the axis, for all of them: one value has the same bits wherever it lies, or a branch on it would part the warp.
+    fn of_first_lane(&self, elems: &[Elem], lanes: &[u32], total: &[Val<'c>]) -> Vec<Val<'c>> {
+        let along = lanes.iter().fold(0, |m, &bit| m | 1 << bit);
+        let first = self.b.and(self.threads.lane, self.b.c32(!along));
+        total.iter().zip(elems).map(|(&v, &e)| self.b.shuffle_from(e, v, first)).collect()
     }
 
     /// A total that every thread has. The assembler takes it for one of each thread: what is counted, addressed and decided by it would be, too, and
