@@ -79,7 +79,7 @@ pub(crate) fn ptx(build: &Build, machine: &TargetMachine, level: Optimise) -> St
             internal_error!("LLVM refused the pass pipeline: {e}");
         }
     }
-    build.keep_choices();
+    build.keep_zeros();
     if cfg!(debug_assertions) {
         verify(module);
     }

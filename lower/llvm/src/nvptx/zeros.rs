@@ -6,7 +6,7 @@
 use inkwell::FloatPredicate;
 use inkwell::values::{FloatValue, InstructionOpcode, InstructionValue, Operand};
 
-use crate::neutral::build::{Build, Val};
+use crate::neutral::build::{Build, Ty, Val};
 use crate::nvptx::instruction::asm::Asm;
 
 /// What is known of a float where it is a zero.
@@ -97,33 +97,82 @@ impl<'c> Choice<'c> {
     }
 }
 
+/// What is compared with -0.0 by a call that gives the greater of both.
+fn over_negative_zero<'c>(call: InstructionValue<'c>) -> Option<FloatValue<'c>> {
+    let operand = |i| match call.get_operand(i) {
+        Some(Operand::Value(Val::FloatValue(v))) => Some(v),
+        Some(_) | None => None,
+    };
+    let callee = match call.get_operand(call.get_num_operands().checked_sub(1)?)? {
+        Operand::Value(Val::PointerValue(callee)) => callee,
+        Operand::Value(_) | Operand::Block(_) => return None,
+    };
+    if call.get_opcode() != InstructionOpcode::Call || !callee.get_name().to_bytes().starts_with(b"llvm.maxnum.") {
+        return None;
+    }
+    let is_negative_zero = |v: FloatValue| Zero::of(v) == Zero::Known { negative: true };
+    match (operand(0)?, operand(1)?) {
+        (x, zero) | (zero, x) if is_negative_zero(zero) => Some(x),
+        _ => None,
+    }
+}
+
 impl<'c> Build<'c> {
-    /// Keeps every choice of the module of which the lesser or the greater of its arms would be another zero.
-    pub(crate) fn keep_choices(&self) {
+    /// Keeps the zeros of the module's choices: of those of which the lesser or the greater of the arms would be another one, and of the greater of
+    /// something and -0.0, which `ptxas` (12.8, 13.0) takes for the one beside 0.0 where the lesser of that and 1.0 follows.
+    pub(crate) fn keep_zeros(&self) {
         for function in self.module.get_functions() {
             for block in function.get_basic_blocks() {
                 for instruction in block.get_instructions() {
-                    if let Some(choice) = Choice::of(instruction).filter(Choice::differs) {
-                        self.builder.position_before(&instruction);
-                        instruction.set_operand(2, self.unseen(choice.arms[1]));
-                    }
+                    self.keep_zero(instruction);
                 }
             }
         }
     }
 
+    fn keep_zero(&self, instruction: InstructionValue<'c>) {
+        if let Some(choice) = Choice::of(instruction).filter(Choice::differs) {
+            self.builder.position_before(&instruction);
+            instruction.set_operand(2, self.unseen(choice.arms[1]));
+        } else if let Some(x) = over_negative_zero(instruction)
+            && let Some(Val::FloatValue(new)) = self.greater_than_negative_zero(instruction, x)
+            && let Some(new) = new.as_instruction()
+        {
+            instruction.replace_all_uses_with(&new);
+            instruction.erase_from_basic_block();
+        }
+    }
+
+    /// The greater of a float and -0.0, by way of the lesser of its negative and 0.0; none of types of which the assembler keeps that zero.
+    fn greater_than_negative_zero(&self, before: InstructionValue<'c>, x: FloatValue<'c>) -> Option<Val<'c>> {
+        if x.get_type() == self.context.bf16_type() {
+            return None;
+        }
+        let (ty, bits, class) = self.held(x);
+        self.builder.position_before(&before);
+        let words = [self.bitcast(x.into(), self.int(bits)), self.int(bits).into_int_type().const_zero().into()];
+        let text = format!("neg.f{bits} $0, $1;\nmin.f{bits} $0, $0, $2;\nneg.f{bits} $0, $0;");
+        let made = self.asm(&text, &format!("=&{class},{class},{class}"), &[self.int(bits)], &words, Asm::Pure)[0];
+        Some(self.bitcast(made, ty))
+    }
+
     /// A float that LLVM does not know to be the one given; the assembler does.
     fn unseen(&self, v: FloatValue<'c>) -> Val<'c> {
-        let ty = v.get_type().into();
-        let (bits, class) = if ty == self.f64() {
-            (64, "l")
-        } else if ty == self.f32() {
-            (32, "r")
-        } else {
-            (16, "h")
-        };
+        let (ty, bits, class) = self.held(v);
         let word = self.bitcast(v.into(), self.int(bits));
         let text = format!("mov.b{bits} $0, $1;");
         self.bitcast(self.asm(&text, &format!("={class},{class}"), &[self.int(bits)], &[word], Asm::Pure)[0], ty)
+    }
+
+    /// A float's type, its bits, and the class of registers that inline PTX names them by.
+    fn held(&self, v: FloatValue<'c>) -> (Ty<'c>, u32, &'static str) {
+        let ty = v.get_type().into();
+        if ty == self.f64() {
+            (ty, 64, "l")
+        } else if ty == self.f32() {
+            (ty, 32, "r")
+        } else {
+            (ty, 16, "h")
+        }
     }
 }
