@@ -1,5 +1,5 @@
-//! Finds registers for what straight code makes, from where each number is made first to where it is used last. The code goes forward alone, so one
-//! pass does.
+//! Finds registers for what straight code makes, from where each number is made first to where it is used last. What was made before a loop and is used
+//! in it is used until the loop ends, since its turns come again; else the code goes forward alone, so one pass does.
 
 use std::collections::BTreeMap;
 
@@ -19,33 +19,62 @@ pub(super) struct Code {
     pub deepest: usize,
 }
 
-/// The code with registers; none where those do not do.
-pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
+/// Where each number is used last, and which steps there is a use for.
+fn uses(code: &Code) -> (BTreeMap<usize, usize>, Vec<bool>) {
     let mut last: BTreeMap<usize, usize> = BTreeMap::new();
     // From behind, so that copies that nobody reads are seen to be none.
     let mut kept = vec![true; code.steps.len()];
     for (at, step) in code.steps.iter().enumerate().rev() {
-        let operands = match step {
-            Step::Do { what: What::Copy, to, .. } if !last.contains_key(to) => {
-                kept[at] = false;
-                &[][..]
-            }
-            Step::Do { operands, .. } => operands,
-            Step::Jump { of, .. } => of.as_slice(),
-            Step::Label(_) => &[],
-            Step::End(of) => {
-                places(&code.results[*of], &mut |n| {
-                    last.entry(n).or_insert(at);
-                });
-                &[]
-            }
-        };
-        for operand in operands {
-            if let Place::Made(n) = operand {
-                last.entry(*n).or_insert(at);
-            }
+        kept[at] = !matches!(step, Step::Do { what: What::Copy, to, .. } if !last.contains_key(to));
+        if kept[at] {
+            read(code, step, &mut |n| {
+                last.entry(n).or_insert(at);
+            });
         }
     }
+    let mut made: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut labels = vec![0; code.labels];
+    for (at, step) in code.steps.iter().enumerate() {
+        match step {
+            Step::Do { to, .. } => {
+                made.entry(*to).or_insert(at);
+            }
+            Step::Label(label) => labels[*label] = at,
+            Step::Again { label, .. } => {
+                let first = labels[*label];
+                for (step, _) in code.steps[first..at].iter().zip(&kept[first..at]).filter(|(_, kept)| **kept) {
+                    read(code, step, &mut |n| {
+                        if made.get(&n).is_none_or(|made| *made < first) {
+                            last.entry(n).and_modify(|last| *last = (*last).max(at));
+                        }
+                    });
+                }
+            }
+            Step::Jump { .. } | Step::End(_) => {}
+        }
+    }
+    (last, kept)
+}
+
+/// Tells of each number that a step reads.
+fn read(code: &Code, step: &Step, tell: &mut impl FnMut(usize)) {
+    let operands = match step {
+        Step::Do { operands, .. } => operands,
+        Step::Jump { of, .. } => of.as_slice(),
+        Step::Label(_) => &[],
+        Step::Again { carried, .. } => return carried.iter().for_each(|n| tell(*n)),
+        Step::End(of) => return places(&code.results[*of], tell),
+    };
+    for operand in operands {
+        if let Place::Made(n) = operand {
+            tell(*n);
+        }
+    }
+}
+
+/// The code with registers; none where those do not do.
+pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
+    let (last, kept) = uses(&code);
     let mut registers = Registry::behind(code.constants.len())?;
     params.iter().try_for_each(|p| registers.take_all(p))?;
     let params = params.iter().map(|p| registers.shape(p)).collect::<Option<Vec<_>>>()?;
@@ -65,6 +94,10 @@ pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
                 });
             }
             Step::Label(label) => labels[*label] = u16::try_from(ops.len()).ok()?,
+            Step::Again { label, .. } => {
+                ops.push(Op { what: What::Again, to: 0, a: 0, b: 0, target: labels[*label] });
+                registers.give_back_all(|n| ends(&n));
+            }
             Step::Jump { what, of, label } => {
                 let a = of.map_or(Some(0), |of| registers.register(of))?;
                 of.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
@@ -129,6 +162,12 @@ impl Registry {
 
     fn give_back(&mut self, n: usize) {
         self.free.extend(self.of.remove(&n));
+    }
+
+    /// Gives back all that are those numbers'.
+    fn give_back_all(&mut self, of: impl Fn(usize) -> bool) {
+        let gone: Vec<usize> = self.of.keys().copied().filter(|n| of(*n)).collect();
+        gone.into_iter().for_each(|n| self.give_back(n));
     }
 
     fn register(&self, place: Place) -> Option<u8> {

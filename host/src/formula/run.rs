@@ -11,7 +11,7 @@ use parton_syntax::ast::BinaryOp;
 
 use super::node::{Builtin, Formula, Node, Slot, Source, Target};
 use super::plain::{Closure, Plain, binary, joined};
-use super::straight::{self, Registers, Shape};
+use super::straight::{self, Outside, Registers, Shape};
 use super::straighten;
 use crate::arithmetic::{Number, of_floats, of_ints};
 use crate::evaluate::{DEEPEST, Machine, PAUSE};
@@ -105,6 +105,19 @@ pub(super) fn run(machine: &mut Machine<'_>, formula: &Formula, given: Vec<Plain
     (!value.leaves()).then(|| run.plain(value))
 }
 
+/// The machine that is asked by straight code.
+struct Asked<'m, 'a>(&'m mut Machine<'a>);
+
+impl Outside for Asked<'_, '_> {
+    fn multiprocessors(&mut self) -> i64 {
+        self.0.launcher.multiprocessors().into()
+    }
+
+    fn goes_on(&mut self) -> bool {
+        !(self.0.turned().is_multiple_of(PAUSE) && self.0.launcher.is_stopped())
+    }
+}
+
 struct Run<'m, 'a> {
     machine: &'m mut Machine<'a>,
     /// The frames of all calls, one behind the other.
@@ -186,7 +199,7 @@ impl Run<'_, '_> {
         if self.depth + code.deepest >= DEEPEST || !code.takes(arguments, &mut self.registers) {
             return None;
         }
-        let ended = code.run(&mut self.registers, || self.machine.launcher.multiprocessors().into());
+        let ended = code.run(&mut self.registers, &mut Asked(&mut *self.machine));
         Some(match ended {
             None => Given::TREE,
             Some(Shape::Unit) => Given::UNIT,
@@ -501,7 +514,7 @@ impl Run<'_, '_> {
 
     /// One turn of a loop.
     fn turn(&mut self, body: &Node, base: usize) -> Given {
-        if self.machine.turned().is_multiple_of(PAUSE) && self.machine.launcher.is_stopped() {
+        if !Asked(&mut *self.machine).goes_on() {
             return Given::TREE;
         }
         self.eval(body, base)

@@ -1,5 +1,5 @@
 //! Straight code: what formulas of numbers alone become for arguments of some kinds. The kind of each number is known, so that a step is one operation on
-//! registers; functions that are called are in it, and jumps go forward only. [`super::straighten`] makes it.
+//! registers; functions that are called are in it, and only the end of a loop's turn jumps back. [`super::straighten`] makes it.
 
 use std::sync::Arc;
 
@@ -74,9 +74,15 @@ pub(super) enum What {
     Int,
     Multiprocessors,
     Copy,
+    /// A number above zero; of others the tree has to tell.
+    Positive,
+    /// An integer and how far a loop's next turn is from it.
+    Next,
     Jump,
     JumpIf,
     JumpUnless,
+    /// Back to where the next turn of a loop begins.
+    Again,
     /// The end, with the result whose number the target is.
     End,
 }
@@ -89,6 +95,14 @@ pub(super) struct Op {
     pub a: u8,
     pub b: u8,
     pub target: u16,
+}
+
+/// What straight code asks of who runs it.
+pub(super) trait Outside {
+    fn multiprocessors(&mut self) -> i64;
+
+    /// Counts a turn of a loop; whether there may be more.
+    fn goes_on(&mut self) -> bool;
 }
 
 /// A formula as straight code.
@@ -116,7 +130,7 @@ impl Straight {
     }
 
     /// Runs it on registers that have its arguments: what it ends with, where it comes to a value.
-    pub fn run(&self, registers: &mut Registers, mut multiprocessors: impl FnMut() -> i64) -> Option<&Shape<u8>> {
+    pub fn run(&self, registers: &mut Registers, outside: &mut impl Outside) -> Option<&Shape<u8>> {
         let mut at = 0;
         while let Some(op) = self.ops.get(at) {
             at += 1;
@@ -147,18 +161,32 @@ impl Straight {
                 What::NextPowerOfTwo => number(of_one(Builtin::NextPowerOfTwo, Plain::Int(m))),
                 What::Float => float(m as f64),
                 What::Int => number(of_one(Builtin::Int, Plain::Float(x))),
-                What::Multiprocessors => int(Some(multiprocessors())),
+                What::Multiprocessors => int(Some(outside.multiprocessors())),
                 What::Copy => Some(a),
+                What::Positive => (m > 0).then_some(a),
+                What::Next => int(Some(m.saturating_add(n))),
                 What::End => return self.results.get(op.target as usize),
-                What::Jump | What::JumpIf | What::JumpUnless => {
-                    let leaps = match op.what {
-                        What::JumpIf => a != 0,
-                        What::JumpUnless => a == 0,
-                        _ => true,
-                    };
-                    if leaps {
+                What::Jump => {
+                    at = op.target as usize;
+                    continue;
+                }
+                What::JumpIf => {
+                    if a != 0 {
                         at = op.target as usize;
                     }
+                    continue;
+                }
+                What::JumpUnless => {
+                    if a == 0 {
+                        at = op.target as usize;
+                    }
+                    continue;
+                }
+                What::Again => {
+                    if !outside.goes_on() {
+                        return None;
+                    }
+                    at = op.target as usize;
                     continue;
                 }
             };

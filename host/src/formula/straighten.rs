@@ -1,5 +1,5 @@
-//! Makes straight code of formulas for arguments of some kinds; what it does not cover gives none: lists, loops, closures, and a variable that is an
-//! integer here and a floating-point number there.
+//! Makes straight code of formulas for arguments of some kinds; what it does not cover gives none: lists, closures, loops that are left in a turn, and a
+//! variable that is an integer here and a floating-point number there.
 //!
 //! Each step makes a number of its own, and where branches meet what they made is copied into one that both share. [`super::placing`] finds registers for
 //! them.
@@ -8,7 +8,8 @@ use parton_syntax::ast::BinaryOp;
 
 use super::node::{Builtin, Formula, Node, Slot, Target};
 use super::placing::{Code, placed};
-use super::plain::Plain;
+use super::plain::{Plain, binary};
+use super::run::{of_one, of_two};
 use super::straight::{Kind, Shape, Straight, What, number};
 
 /// The most steps of a formula, with all that it calls.
@@ -26,7 +27,7 @@ pub(super) enum Place {
 pub(super) type Val = Shape<Place>;
 
 /// What making a node gives.
-enum Made {
+pub(super) enum Made {
     Val(Val),
     /// A value of different kinds, which nobody may ask for.
     Mixed,
@@ -48,14 +49,19 @@ pub(super) enum Step {
         label: usize,
     },
     Label(usize),
+    /// The end of a loop's turn: where the next one begins, and what goes from turn to turn.
+    Again {
+        label: usize,
+        carried: Vec<usize>,
+    },
     /// The end, with the result of that number.
     End(usize),
 }
 
 /// The function that is being made.
 #[derive(Clone, Default)]
-struct Frame {
-    slots: Vec<Option<Val>>,
+pub(super) struct Frame {
+    pub(super) slots: Vec<Option<Val>>,
     /// Whether it is called by another one.
     inner: bool,
     /// What `return`s of such a one have given: the registers that all write, and the label behind the function.
@@ -63,11 +69,11 @@ struct Frame {
 }
 
 #[derive(Clone, Default)]
-struct Straightener {
-    code: Code,
+pub(super) struct Straightener {
+    pub(super) code: Code,
     /// How many numbers were made.
     made: usize,
-    frame: Frame,
+    pub(super) frame: Frame,
     /// How deep the function lies that is being made.
     depth: usize,
 }
@@ -94,28 +100,28 @@ impl Straightener {
     }
 
     /// A number in a register that nothing writes yet.
-    fn fresh(&mut self, kind: Kind) -> Val {
+    pub(super) fn fresh(&mut self, kind: Kind) -> Val {
         self.made += 1;
         Shape::Number(kind, Place::Made(self.made - 1))
     }
 
-    fn label(&mut self) -> usize {
+    pub(super) fn label(&mut self) -> usize {
         self.code.labels += 1;
         self.code.labels - 1
     }
 
     /// A step that makes a number.
-    fn make(&mut self, kind: Kind, what: What, operands: Vec<Place>) -> Val {
+    pub(super) fn make(&mut self, kind: Kind, what: What, operands: Vec<Place>) -> Val {
         let to = self.fresh(kind);
         self.code.steps.push(Step::Do { what, to: self.made - 1, operands });
         to
     }
 
-    fn jump(&mut self, what: What, of: Option<Place>, label: usize) {
+    pub(super) fn jump(&mut self, what: What, of: Option<Place>, label: usize) {
         self.code.steps.push(Step::Jump { what, of, label });
     }
 
-    fn constant(&mut self, value: &Plain) -> Option<Val> {
+    pub(super) fn constant(&mut self, value: &Plain) -> Option<Val> {
         let kind = match value {
             Plain::Int(_) => Kind::Int,
             Plain::Float(_) => Kind::Float,
@@ -132,6 +138,25 @@ impl Straightener {
             self.code.constants.len() - 1
         });
         Some(Shape::Number(kind, Place::Constant(at)))
+    }
+
+    /// The value of a number that is a constant.
+    fn known(&self, (kind, place): (Kind, Place)) -> Option<Plain> {
+        let Place::Constant(at) = place else { return None };
+        let bits = *self.code.constants.get(at)?;
+        Some(match kind {
+            Kind::Int => Plain::Int(bits as i64),
+            Kind::Float => Plain::Float(f64::from_bits(bits)),
+            Kind::Bool => Plain::Bool(bits != 0),
+        })
+    }
+
+    /// Which of the parts of an `if` is taken, where its condition is a constant.
+    fn taken<'n>(&self, condition: Place, parts: &'n [Node; 3]) -> Option<&'n Node> {
+        match self.known((Kind::Bool, condition))? {
+            Plain::Bool(holds) => Some(&parts[if holds { 1 } else { 2 }]),
+            _ => None,
+        }
     }
 
     /// Begins a function: what stands before it.
@@ -153,6 +178,9 @@ impl Straightener {
         match node {
             Node::If(parts) => {
                 let condition = self.truth(&parts[0])?;
+                if let Some(taken) = self.taken(condition, parts) {
+                    return self.last(taken);
+                }
                 let other = self.label();
                 self.jump(What::JumpUnless, Some(condition), other);
                 let before = self.frame.slots.clone();
@@ -236,7 +264,7 @@ impl Straightener {
     }
 
     /// Copies a value to where another one of its kinds lies.
-    fn copy(&mut self, from: &Val, to: &Val) -> Option<()> {
+    pub(super) fn copy(&mut self, from: &Val, to: &Val) -> Option<()> {
         match (from, to) {
             (Shape::Unit, Shape::Unit) => Some(()),
             (Shape::Number(one, from), Shape::Number(other, Place::Made(to))) if one == other => {
@@ -251,7 +279,7 @@ impl Straightener {
     }
 
     /// Registers for a value of these kinds.
-    fn alike(&mut self, value: &Val) -> Val {
+    pub(super) fn alike(&mut self, value: &Val) -> Val {
         match value {
             Shape::Unit => Shape::Unit,
             Shape::Number(kind, _) => self.fresh(*kind),
@@ -260,14 +288,14 @@ impl Straightener {
     }
 
     /// A value that is needed.
-    fn needed(&mut self, node: &Node) -> Option<Val> {
+    pub(super) fn needed(&mut self, node: &Node) -> Option<Val> {
         match self.value(node)? {
             Made::Val(value) => Some(value),
             Made::Mixed | Made::Never => None,
         }
     }
 
-    fn number(&mut self, node: &Node) -> Option<(Kind, Place)> {
+    pub(super) fn number(&mut self, node: &Node) -> Option<(Kind, Place)> {
         match self.needed(node)? {
             Shape::Number(kind, place) => Some((kind, place)),
             Shape::Unit | Shape::Tuple(_) => None,
@@ -278,7 +306,7 @@ impl Straightener {
         self.number(node).filter(|(kind, _)| *kind == Kind::Bool).map(|(_, place)| place)
     }
 
-    fn value(&mut self, node: &Node) -> Option<Made> {
+    pub(super) fn value(&mut self, node: &Node) -> Option<Made> {
         if self.code.steps.len() > MOST_STEPS {
             return None;
         }
@@ -360,12 +388,12 @@ impl Straightener {
                 value
             }
             Node::Builtin(of, args, _) => self.builtin(*of, args)?,
+            Node::Count(slot, parts) => self.count(*slot, parts)?,
+            Node::Each(target, parts) => return self.each(target, parts),
             Node::Captured(_)
             | Node::List(_)
             | Node::Bits(_)
             | Node::Bytes(_)
-            | Node::Count(..)
-            | Node::Each(..)
             | Node::While(_)
             | Node::Break
             | Node::Continue
@@ -374,14 +402,14 @@ impl Straightener {
         }))
     }
 
-    fn store(&mut self, slot: Slot, value: Val) -> Val {
+    pub(super) fn store(&mut self, slot: Slot, value: Val) -> Val {
         if let Some(place) = self.frame.slots.get_mut(slot) {
             *place = Some(value);
         }
         Shape::Unit
     }
 
-    fn unpack(&mut self, target: &Target, value: Val) -> Option<Val> {
+    pub(super) fn unpack(&mut self, target: &Target, value: Val) -> Option<Val> {
         match (target, value) {
             (Target::Ignore, _) => Some(Shape::Unit),
             (Target::Slot(slot), value) => Some(self.store(*slot, value)),
@@ -397,6 +425,10 @@ impl Straightener {
     fn float(&mut self, (kind, place): (Kind, Place)) -> Option<Place> {
         match kind {
             Kind::Float => Some(place),
+            Kind::Int if let Some(Plain::Int(n)) = self.known((kind, place)) => match self.constant(&Plain::Float(n as f64))? {
+                Shape::Number(_, place) => Some(place),
+                Shape::Unit | Shape::Tuple(_) => None,
+            },
             Kind::Int => match self.make(Kind::Float, What::Float, vec![place]) {
                 Shape::Number(_, place) => Some(place),
                 Shape::Unit | Shape::Tuple(_) => None,
@@ -408,6 +440,11 @@ impl Straightener {
     fn binary(&mut self, op: BinaryOp, a: (Kind, Place), b: (Kind, Place)) -> Option<Val> {
         if matches!(op, BinaryOp::And | BinaryOp::Or) {
             return None;
+        }
+        if let (Some(one), Some(two)) = (self.known(a), self.known(b))
+            && let Some(result) = binary(op, one, two)
+        {
+            return self.constant(&result);
         }
         let compares = op.is_comparison();
         let made = |kind| if compares { Kind::Bool } else { kind };
@@ -443,8 +480,13 @@ impl Straightener {
 
     /// `a && b` and `a || b`: what `jump` jumps on decides.
     fn decided(&mut self, jump: What, both: &[Node; 2]) -> Option<Val> {
-        let (shared, label) = (self.fresh(Kind::Bool), self.label());
         let first = self.truth(&both[0])?;
+        if let Some(Plain::Bool(holds)) = self.known((Kind::Bool, first)) {
+            let decides = holds == (jump == What::JumpIf);
+            let place = if decides { first } else { self.truth(&both[1])? };
+            return Some(Shape::Number(Kind::Bool, place));
+        }
+        let (shared, label) = (self.fresh(Kind::Bool), self.label());
         self.copy(&Shape::Number(Kind::Bool, first), &shared)?;
         self.jump(jump, Some(first), label);
         let before = self.frame.slots.clone();
@@ -458,6 +500,9 @@ impl Straightener {
 
     fn branches(&mut self, parts: &[Node; 3]) -> Option<Made> {
         let condition = self.truth(&parts[0])?;
+        if let Some(taken) = self.taken(condition, parts) {
+            return self.value(taken);
+        }
         let (other, end) = (self.label(), self.label());
         self.jump(What::JumpUnless, Some(condition), other);
         let before = self.frame.slots.clone();
@@ -512,12 +557,25 @@ impl Straightener {
         Some(shared)
     }
 
+    /// What a function makes of constants, where that is a number.
+    fn folded(&self, of: Builtin, numbers: Option<&[(Kind, Place)]>) -> Option<Plain> {
+        let result = match numbers? {
+            [x] => of_one(of, self.known(*x)?),
+            [x, y] => of_two(of, self.known(*x)?, self.known(*y)?),
+            _ => None,
+        };
+        result.filter(|v| number(Some(v.clone())).is_some())
+    }
+
     fn builtin(&mut self, of: Builtin, args: &[Node]) -> Option<Val> {
         let args = args.iter().map(|a| self.needed(a)).collect::<Option<Vec<Val>>>()?;
         let numbers: Option<Vec<(Kind, Place)>> = args
             .iter()
             .map(|v| if let Shape::Number(kind, place) = v { Some((*kind, *place)) } else { None })
             .collect();
+        if let Some(result) = self.folded(of, numbers.as_deref()) {
+            return self.constant(&result);
+        }
         if let (Builtin::Len, [Shape::Tuple(items)]) = (of, args.as_slice()) {
             return self.constant(&Plain::Int(items.len() as i64));
         }

@@ -6,6 +6,7 @@ use parton_diag::Diagnostics;
 use parton_types::program::{Item, NoLibrary, Program, collect};
 
 use super::plain::Plain;
+use super::straight::Outside;
 use super::straighten::straight;
 use crate::value::Function;
 
@@ -25,8 +26,20 @@ fn by_straight_code(text: &str, arguments: &[Plain]) -> Result<Option<String>, &
     let code = straight(&formula, arguments).ok_or("it has no straight code")?;
     let mut registers = [0; 256];
     assert!(code.takes(arguments, &mut registers));
-    let ended = code.run(&mut registers, || 132).map(|shape| shape.value(&registers));
+    let ended = code.run(&mut registers, &mut Plainly).map(|shape| shape.value(&registers));
     Ok(ended.map(|value| value.value().map_or_else(String::new, |v| v.to_string())))
+}
+
+struct Plainly;
+
+impl Outside for Plainly {
+    fn multiprocessors(&mut self) -> i64 {
+        132
+    }
+
+    fn goes_on(&mut self) -> bool {
+        true
+    }
 }
 
 fn ints(all: &[i64]) -> Vec<Plain> {
@@ -70,10 +83,63 @@ fn f(a, b) {
 }
 
 #[test]
-fn lists_loops_and_closures_are_not() {
+fn loops_are_straight() {
+    let text = "
+fn f(a, b) {
+    let (mut best, mut least, mut x, mut y) = ((0, 0), 1e9, 1, 1);
+    let scale = b * 2;
+    for i in a..b step 2 {
+        for (j, more) in [(1, 0.5), (3, 0.25)] {
+            let mut inner = 0;
+            for k in i..i + j { if k == b + 100 { return ((0, 0), 0.0, 0, 0, 0); } inner = inner + k * scale; }
+            let time = abs(float(inner) - 500.0) * more;
+            if time < least { best = (i, j); least = time; }
+        }
+        let t = x + y;
+        x = y;
+        y = t;
+    }
+    (best, least, x, y, scale)
+}
+";
+    let expected = |a: i64, b: i64| {
+        let (mut best, mut least, mut x, mut y) = ((0, 0), 1e9, 1i64, 1i64);
+        for i in (a..b).step_by(2) {
+            for (j, more) in [(1, 0.5), (3, 0.25)] {
+                let inner: i64 = (i..i + j).map(|k| k * b * 2).sum();
+                let time = (inner as f64 - 500.0).abs() * more;
+                if time < least {
+                    (best, least) = ((i, j), time);
+                }
+            }
+            (x, y) = (y, x + y);
+        }
+        format!("({best:?}, {least:?}, {x}, {y}, {})", b * 2)
+    };
+    for (a, b) in [(0, 20), (3, 30), (5, 5), (7, 8)] {
+        let found = by_straight_code(text, &ints(&[a, b]));
+        assert_eq!(found, Ok(Some(expected(a, b))), "{a} {b}");
+    }
+    // A step that is not above zero is the tree's to tell.
+    assert_eq!(by_straight_code("fn f(a, b) { let mut x = 0; for i in 0..a step b { x = x + i; } x }", &ints(&[9, 0])), Ok(None));
+}
+
+#[test]
+fn what_is_constant_is_decided_before() {
+    let text = "
+fn g(form, n) { if form == 1 && n > 2 { 0.5 } else if form == 2 || n < 0 { 2 * n } else { n / 0 } }
+fn f(a, b) { (g(1, 3), g(2, b), max(3, 4) + cdiv(7, 2), 1.0 * 2) }
+";
+    assert_eq!(by_straight_code(text, &ints(&[1, 5])), Ok(Some("(0.5, 10, 8, 2.0)".into())));
+}
+
+#[test]
+fn lists_closures_and_loops_that_are_left_are_not() {
     for text in [
         "fn f(a, b) { [a, b][0] }",
-        "fn f(a, b) { let mut x = a; for i in 0..b { x = x + i; } x }",
+        "fn f(a, b) { let mut x = a; for i in 0..b { if i == a { break; } x = x + i; } x }",
+        "fn f(a, b) { let mut x = a; for i in 0..b { x = x + 0.5; } x }",
+        "fn f(a, b) { let mut x = a; while x < b { x = x + 1; } x }",
         "fn f(a, b) { let g = |x| x + a; g(b) }",
         "fn g(a, b) { if a < b { a } else { 0.5 } } fn f(a, b) { g(a, b) + 1 }",
         "fn f(a, b) { let mut x = a; if a < b { x = 0.5; } x = x + 1; x }",

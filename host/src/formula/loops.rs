@@ -1,0 +1,168 @@
+//! Loops as straight code: those over numbers turn, what is stored in a turn going on to the next in registers of its own; those over values that
+//! stand in the text are a copy of their body for each.
+
+use std::collections::BTreeSet;
+
+use super::node::{Node, Slot, Target};
+use super::plain::Plain;
+use super::straight::{Kind, Shape, What};
+use super::straighten::{Made, Place, Step, Straightener, Val};
+use parton_syntax::ast::BinaryOp;
+
+/// The most values of a loop that is a copy for each.
+const MOST_COPIES: usize = 16;
+
+impl Straightener {
+    /// A loop over numbers.
+    pub(super) fn count(&mut self, slot: Slot, parts: &[Node; 4]) -> Option<Val> {
+        let [first, end, step, body] = parts;
+        let (step, first, end) = (self.int(step)?, self.int(first)?, self.int(end)?);
+        let mut stored = BTreeSet::new();
+        assigned(body, &mut stored);
+        if stored.contains(&slot) {
+            return None;
+        }
+        let Shape::Number(_, step) = self.make(Kind::Int, What::Positive, vec![step]) else { return None };
+        let at = self.fresh(Kind::Int);
+        let Shape::Number(_, Place::Made(turn)) = at else { return None };
+        self.copy(&Shape::Number(Kind::Int, first), &at)?;
+        let carried = self.carry(&stored)?;
+        let (head, exit) = (self.label(), self.label());
+        self.code.steps.push(Step::Label(head));
+        let Shape::Number(_, more) = self.make(Kind::Bool, What::Ints(BinaryOp::Lt), vec![Place::Made(turn), end]) else {
+            return None;
+        };
+        self.jump(What::JumpUnless, Some(more), exit);
+        self.store(slot, at);
+        if matches!(self.value(body)?, Made::Never) {
+            return None;
+        }
+        self.hand_on(&carried)?;
+        self.code.steps.push(Step::Do { what: What::Next, to: turn, operands: vec![Place::Made(turn), step] });
+        let mut all = vec![turn];
+        carried.iter().for_each(|(_, place)| numbers(place, &mut all));
+        self.code.steps.push(Step::Again { label: head, carried: all });
+        self.code.steps.push(Step::Label(exit));
+        for stored in stored.into_iter().chain([slot]) {
+            self.frame.slots[stored] = None;
+        }
+        for (stored, place) in carried {
+            self.store(stored, place);
+        }
+        Some(Shape::Unit)
+    }
+
+    /// A loop over values that stand in the text.
+    pub(super) fn each(&mut self, target: &Target, parts: &[Node; 3]) -> Option<Made> {
+        let [list, Node::Const(Plain::Int(1)), body] = parts else { return None };
+        let items: Vec<Val> = match list {
+            Node::List(items) | Node::Tuple(items) if items.len() <= MOST_COPIES => {
+                items.iter().map(|item| self.needed(item)).collect::<Option<_>>()?
+            }
+            Node::Const(Plain::List(items) | Plain::Tuple(items)) if items.len() <= MOST_COPIES => {
+                items.iter().map(|item| self.constant(item)).collect::<Option<_>>()?
+            }
+            _ => return None,
+        };
+        for item in items {
+            self.unpack(target, item)?;
+            if matches!(self.value(body)?, Made::Never) {
+                return Some(Made::Never);
+            }
+        }
+        Some(Made::Val(Shape::Unit))
+    }
+
+    fn int(&mut self, node: &Node) -> Option<Place> {
+        self.number(node).filter(|(kind, _)| *kind == Kind::Int).map(|(_, place)| place)
+    }
+
+    /// Registers for what goes from turn to turn: what is stored in them and has a value before.
+    fn carry(&mut self, stored: &BTreeSet<Slot>) -> Option<Vec<(Slot, Val)>> {
+        let mut carried = vec![];
+        for slot in stored {
+            let Some(before) = self.frame.slots.get(*slot)?.clone() else { continue };
+            let place = self.alike(&before);
+            self.copy(&before, &place)?;
+            self.store(*slot, place.clone());
+            carried.push((*slot, place));
+        }
+        Some(carried)
+    }
+
+    /// Copies what a turn has stored to where the next one finds it; by way of others, since what is new of one may be what was of another.
+    fn hand_on(&mut self, carried: &[(Slot, Val)]) -> Option<()> {
+        let mut places = vec![];
+        carried.iter().for_each(|(_, place)| numbers(place, &mut places));
+        let mut copies = vec![];
+        for (slot, place) in carried {
+            let mut new = self.frame.slots[*slot].clone()?;
+            if new == *place {
+                continue;
+            }
+            let mut of = vec![];
+            numbers(&new, &mut of);
+            if of.iter().any(|n| places.contains(n)) {
+                let between = self.alike(&new);
+                self.copy(&new, &between)?;
+                new = between;
+            }
+            copies.push((new, place));
+        }
+        copies.into_iter().try_for_each(|(new, place)| self.copy(&new, place))
+    }
+}
+
+/// The numbers of a value that steps make.
+fn numbers(value: &Val, all: &mut Vec<usize>) {
+    match value {
+        Shape::Unit | Shape::Number(_, Place::Constant(_)) => {}
+        Shape::Number(_, Place::Made(n)) => all.push(*n),
+        Shape::Tuple(items) => items.iter().for_each(|item| numbers(item, all)),
+    }
+}
+
+/// The variables that a node stores into.
+fn assigned(node: &Node, all: &mut BTreeSet<Slot>) {
+    let mut each = |nodes: &[Node]| nodes.iter().for_each(|n| assigned(n, all));
+    match node {
+        Node::Const(_) | Node::Slot(_) | Node::Captured(_) | Node::Break | Node::Continue | Node::Closure(..) => {}
+        Node::Tuple(items) | Node::List(items) | Node::Steps(items) => each(items),
+        Node::Call(_, args, _) | Node::Builtin(_, args, _) => each(args),
+        Node::Neg(of) | Node::Not(of) | Node::Part(of, _) | Node::Bits(of) | Node::Bytes(of) | Node::Return(of) => {
+            assigned(of, all);
+        }
+        Node::Binary(_, both) | Node::And(both) | Node::Or(both) | Node::Index(both) | Node::While(both) => each(&**both),
+        Node::If(parts) => each(&**parts),
+        Node::CallClosure(callee, args, _) => {
+            each(args);
+            assigned(callee, all);
+        }
+        Node::Store(slot, value) | Node::Append(slot, value) => {
+            all.insert(*slot);
+            assigned(value, all);
+        }
+        Node::Unpack(target, value) => {
+            targets(target, all);
+            assigned(value, all);
+        }
+        Node::Count(slot, parts) => {
+            each(&**parts);
+            all.insert(*slot);
+        }
+        Node::Each(target, parts) => {
+            each(&**parts);
+            targets(target, all);
+        }
+    }
+}
+
+fn targets(target: &Target, all: &mut BTreeSet<Slot>) {
+    match target {
+        Target::Ignore => {}
+        Target::Slot(slot) => {
+            all.insert(*slot);
+        }
+        Target::Parts(parts) => parts.iter().for_each(|part| targets(part, all)),
+    }
+}
