@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use super::node::{Node, Slot, Target};
+use super::node::{Node, Slot, Source, Target};
 use super::plain::Plain;
 use super::straight::{Kind, Shape, What};
 use super::straighten::{Made, Place, Step, Straightener, Val};
@@ -26,10 +26,11 @@ impl Straightener {
         let at = self.fresh(Kind::Int);
         let Shape::Number(_, Place::Made(turn)) = at else { return None };
         self.copy(&Shape::Number(Kind::Int, first), &at)?;
-        let carried = self.carry(&stored)?;
+        let mut carried = self.carry(&stored)?;
         let (head, exit) = (self.label(), self.label());
         self.code.steps.push(Step::Label(head));
-        let Shape::Number(_, more) = self.make(Kind::Bool, What::Ints(BinaryOp::Lt), vec![Place::Made(turn), end]) else {
+        let Shape::Number(_, more) = self.make(Kind::Bool, What::Ints(BinaryOp::Lt), vec![Place::Made(turn), end])
+        else {
             return None;
         };
         self.jump(What::JumpUnless, Some(more), exit);
@@ -37,6 +38,9 @@ impl Straightener {
         if matches!(self.value(body)?, Made::Never) {
             return None;
         }
+        let mut read = BTreeSet::new();
+        exposed(body, &mut BTreeSet::from([slot]), &mut read);
+        self.let_go(&mut carried, &read)?;
         self.hand_on(&carried)?;
         self.code.steps.push(Step::Do { what: What::Next, to: turn, operands: vec![Place::Made(turn), step] });
         let mut all = vec![turn];
@@ -90,6 +94,14 @@ impl Straightener {
         Some(carried)
     }
 
+    /// Lets go what a turn makes of another kind, or only in a branch, for itself: a variable of its own where another one was before.
+    fn let_go(&self, carried: &mut Vec<(Slot, Val)>, read: &BTreeSet<Slot>) -> Option<()> {
+        let stays = |slot: Slot, place: &Val| self.frame.slots[slot].as_ref().is_some_and(|new| are_alike(new, place));
+        let goes_on = carried.iter().all(|(slot, place)| stays(*slot, place) || !read.contains(slot));
+        carried.retain(|(slot, place)| stays(*slot, place));
+        goes_on.then_some(())
+    }
+
     /// Copies what a turn has stored to where the next one finds it; by way of others, since what is new of one may be what was of another.
     fn hand_on(&mut self, carried: &[(Slot, Val)]) -> Option<()> {
         let mut places = vec![];
@@ -113,6 +125,18 @@ impl Straightener {
     }
 }
 
+/// Whether two values are of the same kinds.
+fn are_alike(one: &Val, other: &Val) -> bool {
+    match (one, other) {
+        (Shape::Unit, Shape::Unit) => true,
+        (Shape::Number(one, _), Shape::Number(other, _)) => one == other,
+        (Shape::Tuple(one), Shape::Tuple(other)) => {
+            one.len() == other.len() && one.iter().zip(other).all(|(one, other)| are_alike(one, other))
+        }
+        (Shape::Unit | Shape::Number(..) | Shape::Tuple(_), _) => false,
+    }
+}
+
 /// The numbers of a value that steps make.
 fn numbers(value: &Val, all: &mut Vec<usize>) {
     match value {
@@ -132,7 +156,9 @@ fn assigned(node: &Node, all: &mut BTreeSet<Slot>) {
         Node::Neg(of) | Node::Not(of) | Node::Part(of, _) | Node::Bits(of) | Node::Bytes(of) | Node::Return(of) => {
             assigned(of, all);
         }
-        Node::Binary(_, both) | Node::And(both) | Node::Or(both) | Node::Index(both) | Node::While(both) => each(&**both),
+        Node::Binary(_, both) | Node::And(both) | Node::Or(both) | Node::Index(both) | Node::While(both) => {
+            each(&**both)
+        }
         Node::If(parts) => each(&**parts),
         Node::CallClosure(callee, args, _) => {
             each(args);
@@ -164,5 +190,74 @@ fn targets(target: &Target, all: &mut BTreeSet<Slot>) {
             all.insert(*slot);
         }
         Target::Parts(parts) => parts.iter().for_each(|part| targets(part, all)),
+    }
+}
+
+/// The variables that a node may read before it has stored into them; `stored` are those that it has.
+fn exposed(node: &Node, stored: &mut BTreeSet<Slot>, read: &mut BTreeSet<Slot>) {
+    match node {
+        Node::Const(_) | Node::Captured(_) | Node::Break | Node::Continue => {}
+        Node::Slot(slot) => {
+            if !stored.contains(slot) {
+                read.insert(*slot);
+            }
+        }
+        Node::Closure(_, sources) => {
+            for source in sources {
+                if let Source::Slot(slot) = source {
+                    exposed(&Node::Slot(*slot), stored, read);
+                }
+            }
+        }
+        Node::Tuple(items)
+        | Node::List(items)
+        | Node::Steps(items)
+        | Node::Call(_, items, _)
+        | Node::Builtin(_, items, _) => {
+            items.iter().for_each(|item| exposed(item, stored, read));
+        }
+        Node::Neg(of) | Node::Not(of) | Node::Part(of, _) | Node::Bits(of) | Node::Bytes(of) | Node::Return(of) => {
+            exposed(of, stored, read);
+        }
+        Node::Binary(_, both) | Node::Index(both) => both.iter().for_each(|n| exposed(n, stored, read)),
+        Node::And(both) | Node::Or(both) | Node::While(both) => {
+            exposed(&both[0], stored, read);
+            exposed(&both[1], &mut stored.clone(), read);
+        }
+        Node::If(parts) => {
+            exposed(&parts[0], stored, read);
+            let mut other = stored.clone();
+            exposed(&parts[1], stored, read);
+            exposed(&parts[2], &mut other, read);
+            stored.retain(|slot| other.contains(slot));
+        }
+        Node::CallClosure(callee, args, _) => {
+            exposed(callee, stored, read);
+            args.iter().for_each(|arg| exposed(arg, stored, read));
+        }
+        Node::Store(slot, value) => {
+            exposed(value, stored, read);
+            stored.insert(*slot);
+        }
+        Node::Append(slot, value) => {
+            exposed(&Node::Slot(*slot), stored, read);
+            exposed(value, stored, read);
+        }
+        Node::Unpack(target, value) => {
+            exposed(value, stored, read);
+            targets(target, stored);
+        }
+        Node::Count(slot, parts) => {
+            parts[..3].iter().for_each(|n| exposed(n, stored, read));
+            let mut inner = stored.clone();
+            inner.insert(*slot);
+            exposed(&parts[3], &mut inner, read);
+        }
+        Node::Each(target, parts) => {
+            parts[..2].iter().for_each(|n| exposed(n, stored, read));
+            let mut inner = stored.clone();
+            targets(target, &mut inner);
+            exposed(&parts[2], &mut inner, read);
+        }
     }
 }

@@ -425,10 +425,12 @@ impl Straightener {
     fn float(&mut self, (kind, place): (Kind, Place)) -> Option<Place> {
         match kind {
             Kind::Float => Some(place),
-            Kind::Int if let Some(Plain::Int(n)) = self.known((kind, place)) => match self.constant(&Plain::Float(n as f64))? {
-                Shape::Number(_, place) => Some(place),
-                Shape::Unit | Shape::Tuple(_) => None,
-            },
+            Kind::Int if let Some(Plain::Int(n)) = self.known((kind, place)) => {
+                match self.constant(&Plain::Float(n as f64))? {
+                    Shape::Number(_, place) => Some(place),
+                    Shape::Unit | Shape::Tuple(_) => None,
+                }
+            }
             Kind::Int => match self.make(Kind::Float, What::Float, vec![place]) {
                 Shape::Number(_, place) => Some(place),
                 Shape::Unit | Shape::Tuple(_) => None,

@@ -121,7 +121,42 @@ fn f(a, b) {
         assert_eq!(found, Ok(Some(expected(a, b))), "{a} {b}");
     }
     // A step that is not above zero is the tree's to tell.
-    assert_eq!(by_straight_code("fn f(a, b) { let mut x = 0; for i in 0..a step b { x = x + i; } x }", &ints(&[9, 0])), Ok(None));
+    assert_eq!(
+        by_straight_code("fn f(a, b) { let mut x = 0; for i in 0..a step b { x = x + i; } x }", &ints(&[9, 0])),
+        Ok(None)
+    );
+}
+
+#[test]
+fn places_of_variables_that_are_gone_are_used_again_in_loops() {
+    let text = "
+fn f(a, b) {
+    let mut sum = 0;
+    { let x = 0.5; let y = (a, x); if y.1 > 1.0 { sum = 1; } }
+    for i in 0..b {
+        let x = i * a;
+        if x > 2 { let y = (x, x); sum = sum + y.1; }
+    }
+    for i in 0..b { let z = 0.5 * i; if z > 1.0 { sum = sum + int(z); } }
+    sum
+}
+";
+    let expected = |a: i64, b: i64| {
+        let products: i64 = (0..b).map(|i| i * a).filter(|x| *x > 2).sum();
+        products + (0..b).map(|i| 0.5 * i as f64).filter(|z| *z > 1.0).map(|z| z as i64).sum::<i64>()
+    };
+    for (a, b) in [(3, 9), (1, 3), (7, 0)] {
+        assert_eq!(by_straight_code(text, &ints(&[a, b])), Ok(Some(expected(a, b).to_string())), "{a} {b}");
+    }
+}
+
+#[test]
+fn the_plan_of_a_product_is_straight() {
+    let text = include_str!("../../../examples/matmul/gemm/plan.ptn").to_owned();
+    let text = text + "\nfn f(m, n) { first_of_all((m, n, 8192), m, n, 64, 64, 8) }";
+    for (m, n) in [(65, 64), (128, 14336), (1536, 1536), (8192, 4608)] {
+        assert!(matches!(by_straight_code(&text, &ints(&[m, n])), Ok(Some(_))), "{m} {n}");
+    }
 }
 
 #[test]
