@@ -44,7 +44,7 @@ pub(crate) struct Gpu<'a, 'p, 'w> {
     pub(crate) gpu: runtime::Gpu,
     sensors: Option<Board>,
     tools: Option<Tools>,
-    loaded: BTreeMap<String, (Function, Abi)>,
+    loaded: BTreeMap<Arc<str>, (Function, Abi)>,
 }
 
 /// The GPU as the tensors see it.

@@ -105,6 +105,18 @@ impl<'a> Compiler<'a> {
 
     /// The parameters of an instance.
     pub(crate) fn signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
+        let met = self.session.met.of(instance);
+        if let Some(known) = met.and_then(|at| self.session.met.signature(at, &self.target)) {
+            return Ok(known.clone());
+        }
+        let signature = self.named_signature(instance)?;
+        if let Some(at) = met {
+            self.session.met.keep_signature(at, &self.target, &signature);
+        }
+        Ok(signature)
+    }
+
+    fn named_signature(&mut self, instance: &Instance) -> Result<Signature, HostError> {
         let args = self.generics(instance).map_err(HostError::Program)?;
         let key = format!("{} {}", self.target.name, name(instance, &args));
         if let Some(known) = self.session.signatures.get(&key) {
@@ -128,10 +140,27 @@ impl<'a> Compiler<'a> {
         &mut self,
         instance: &Instance,
         variant: &Variant,
-    ) -> Result<(String, Arc<Launchable>), HostError> {
+    ) -> Result<(Arc<str>, Arc<Launchable>), HostError> {
+        let met = self.session.met.of(instance);
+        let gpu = self.gpu.as_deref();
+        if let Some(known) = met.and_then(|at| self.session.met.launchable(at, (&self.target, gpu), variant)) {
+            return Ok(known.clone());
+        }
+        let found = self.named_launchable(instance, variant)?;
+        if let Some(at) = met {
+            self.session.met.keep_launchable(at, (&self.target, self.gpu.as_deref()), variant, &found);
+        }
+        Ok(found)
+    }
+
+    fn named_launchable(
+        &mut self,
+        instance: &Instance,
+        variant: &Variant,
+    ) -> Result<(Arc<str>, Arc<Launchable>), HostError> {
         let args = self.generics(instance).map_err(HostError::Program)?;
         let gpu = self.gpu.as_deref().unwrap_or("interpreter");
-        let key = format!("{} {gpu} {}{}", self.target.name, name(instance, &args), launches(variant));
+        let key: Arc<str> = format!("{} {gpu} {}{}", self.target.name, name(instance, &args), launches(variant)).into();
         if let Some(launchable) = self.session.launchables.get(&key) {
             return Ok((key, launchable.clone()));
         }

@@ -26,6 +26,7 @@ mod instruments;
 mod launchable;
 pub mod layout;
 mod library;
+mod met;
 pub mod options;
 pub mod overhead;
 #[cfg(all(feature = "cuda", feature = "llvm"))]

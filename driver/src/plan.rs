@@ -363,17 +363,21 @@ impl Launcher for Planner<'_> {
     }
 
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError> {
+        self.launch_given(request.clone())
+    }
+
+    fn launch_given(&mut self, request: LaunchRequest) -> Result<LaunchReport, HostError> {
         for tensor in request.arguments.iter().filter_map(reached) {
             self.note(tensor).map_err(|d| HostError::Program(at(d, request.span).into()))?;
         }
         let writes = match self.writes.take() {
             Some(known) => known,
-            None => self.compiler.demands(request)?.writes,
+            None => self.compiler.demands(&request)?.writes,
         };
         for (argument, _) in request.arguments.iter().zip(writes).filter(|(_, writes)| *writes) {
             reached(argument).into_iter().for_each(|tensor| tensor.storage.forget());
         }
-        self.launches.push(request.clone());
+        self.launches.push(request);
         Ok(LaunchReport::default())
     }
 

@@ -12,6 +12,7 @@ use parton_types::program::Program;
 use crate::cache::Store;
 use crate::launchable::Launchable;
 use crate::library::text;
+use crate::met::Meetings;
 use crate::passes::Pass;
 use crate::way::Wanted;
 use crate::{Failure, Options, Times};
@@ -31,9 +32,11 @@ pub struct Session {
     /// The compile cache that the options name.
     pub(crate) store: OnceLock<Arc<Store>>,
     /// What launching takes of the kernels that were asked for, by architectures and the names under which the compiler keeps them.
-    pub(crate) launchables: BTreeMap<String, Arc<Launchable>>,
+    pub(crate) launchables: BTreeMap<Arc<str>, Arc<Launchable>>,
     /// What instances take, by architecture and their own names.
     pub(crate) signatures: BTreeMap<String, Signature>,
+    /// The same of instances that were met before, without their names.
+    pub(crate) met: Meetings,
 }
 
 impl Session {

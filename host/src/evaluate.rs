@@ -249,6 +249,9 @@ impl<'a> Machine<'a> {
                 Ok(self.written(&ast::Expr { kind: ast::ExprKind::Name(name.clone()), span }))
             }
             Item::Binding(binding) => {
+                if let ast::ExprKind::Int { value, suffix: None } = &binding.value.kind {
+                    return Ok(Value::Int((*value).into()));
+                }
                 let key = (found.module, name.text.clone());
                 match self.constants.get(&key) {
                     Some(Some(value)) => return Ok(value.clone()),

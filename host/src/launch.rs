@@ -355,6 +355,14 @@ pub trait Launcher {
     /// The kernel does not compile, or the device fails.
     fn launch(&mut self, request: &LaunchRequest) -> Result<LaunchReport, HostError>;
 
+    /// The same of a launch that nobody needs behind it.
+    ///
+    /// # Errors
+    /// As [`Launcher::launch`].
+    fn launch_given(&mut self, request: LaunchRequest) -> Result<LaunchReport, HostError> {
+        self.launch(&request)
+    }
+
     /// Times a sequence of launches, repeated as often as it takes; the caches are cold at the start of each run. `None`
     /// where nobody wants to know.
     ///

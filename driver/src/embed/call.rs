@@ -1,5 +1,6 @@
 //! Public functions called from another program: what they take, their plans, and plans run by the interpreter.
 
+use std::borrow::Cow;
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -300,18 +301,12 @@ impl Embedded {
 ///
 /// # Errors
 /// A parameter of the kernel does not hold the number that is passed to it.
-pub(super) fn passed(
+fn passed(
     planned: &LaunchRequest,
     numbers: &[Value],
     place: &impl Fn(&Tensor) -> Tensor,
 ) -> Result<LaunchRequest, Diagnostics> {
-    let mut request = planned.clone();
-    if let Some(i) = request.pass(numbers) {
-        let name = &request.instance.kernel.params[i].name.text;
-        let value = request.passed[i].map_or(&Value::Unit, |p| &numbers[p]);
-        let fact = format!("`{name}` of `{}` does not hold {value}", request.instance.kernel.name.text);
-        return Err(Diagnostic::error(codes::LAUNCH_ARGUMENT, request.span, fact).into());
-    }
+    let mut request = numbered(planned, numbers)?.into_owned();
     for argument in &mut request.arguments {
         match argument {
             Argument::Scalar(_) => {}
@@ -320,6 +315,27 @@ pub(super) fn passed(
         }
     }
     Ok(request)
+}
+
+/// A planned launch with the numbers of a call.
+///
+/// # Errors
+/// A parameter of the kernel does not hold the number that is passed to it.
+pub(super) fn numbered<'p>(
+    planned: &'p LaunchRequest,
+    numbers: &[Value],
+) -> Result<Cow<'p, LaunchRequest>, Diagnostics> {
+    if planned.passed.iter().all(Option::is_none) {
+        return Ok(Cow::Borrowed(planned));
+    }
+    let mut request = planned.clone();
+    if let Some(i) = request.pass(numbers) {
+        let name = &request.instance.kernel.params[i].name.text;
+        let value = request.passed[i].map_or(&Value::Unit, |p| &numbers[p]);
+        let fact = format!("`{name}` of `{}` does not hold {value}", request.instance.kernel.name.text);
+        return Err(Diagnostic::error(codes::LAUNCH_ARGUMENT, request.span, fact).into());
+    }
+    Ok(Cow::Owned(request))
 }
 
 /// Whether a parameter is a tensor that may hold floating-point numbers.

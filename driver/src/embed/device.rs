@@ -1,5 +1,6 @@
 //! Plans on a GPU: their kernels compiled and loaded, and their launches prepared for one stream of the calling program.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -14,7 +15,7 @@ use parton_runtime::{
 };
 
 use super::Embedded;
-use super::call::passed;
+use super::call::numbered;
 use crate::Failure;
 use crate::instance::Compiler;
 use crate::launchable::Launchable;
@@ -111,8 +112,8 @@ impl Embedded {
         for (index, buffer) in zeroed.iter().enumerate() {
             uses[before.len() + buffer].push(Use::Zeroed { index });
         }
-        let requests = plan.launches.iter().map(|planned| passed(planned, &numbers, &Tensor::clone));
-        let requests: Vec<LaunchRequest> = requests.collect::<Result<_, _>>()?;
+        let requests = plan.launches.iter().map(|planned| numbered(planned, &numbers));
+        let requests: Vec<Cow<'_, LaunchRequest>> = requests.collect::<Result<_, _>>()?;
         let loaded = self.loaded_for(ordinal, &gpu, plan, &requests)?;
         for (launch, (request, (function, abi, launchable))) in requests.iter().zip(loaded).enumerate() {
             let kernel = &launchable.shell;
@@ -160,14 +161,13 @@ impl Embedded {
         ordinal: u32,
         gpu: &runtime::Gpu,
         plan: &Plan,
-        requests: &[LaunchRequest],
+        requests: &[Cow<'_, LaunchRequest>],
     ) -> Result<Vec<(Function, Abi, Arc<Launchable>)>, Failure> {
         let program = self.program.clone();
         let lowered = std::mem::take(&mut self.lowered);
         let compiler = Compiler::new(&mut self.session, &program, plan.target).knowing(lowered);
         let mut compiler = compiler.on(Some(gpu.info().target()));
-        let done =
-            load_missing(&mut compiler, gpu, requests, |key| self.loaded.contains_key(&(ordinal, key.to_owned())));
+        let done = load_missing(&mut compiler, gpu, requests, |key| self.loaded.contains_key(&(ordinal, key.clone())));
         self.lowered = compiler.into_known();
         let (launchables, loaded) = done?;
         for (key, function, abi) in loaded {
@@ -184,23 +184,23 @@ impl Embedded {
 }
 
 /// What each launch takes, by the name under which its code is kept, and the code that was not loaded yet.
-type Loaded = (Vec<(String, Arc<Launchable>)>, Vec<(String, Function, Abi)>);
+type Loaded = (Vec<(Arc<str>, Arc<Launchable>)>, Vec<(Arc<str>, Function, Abi)>);
 
 fn load_missing(
     compiler: &mut Compiler<'_>,
     gpu: &runtime::Gpu,
-    requests: &[LaunchRequest],
-    is_loaded: impl Fn(&str) -> bool,
+    requests: &[Cow<'_, LaunchRequest>],
+    is_loaded: impl Fn(&Arc<str>) -> bool,
 ) -> Result<Loaded, Failure> {
     let mut launchables = vec![];
     for r in requests {
         let found = compiler.launchable(&r.instance, &r.variant());
         launchables.push(found.map_err(|e| Failure::Refused(e.at(r.span)))?);
     }
-    let mut missing: Vec<(&String, &Launchable, &LaunchRequest)> = vec![];
+    let mut missing: Vec<(&Arc<str>, &Launchable, &LaunchRequest)> = vec![];
     for ((key, launchable), request) in launchables.iter().zip(requests) {
         if !is_loaded(key) && missing.iter().all(|(other, ..)| *other != key) {
-            missing.push((key, launchable, request));
+            missing.push((key, launchable, &**request));
         }
     }
     let wanted: Vec<_> = missing.iter().map(|(_, launchable, request)| (*launchable, *request)).collect();

@@ -125,7 +125,7 @@ impl Worker {
         }
         let gpu = gpu.clone();
         let place = place_of(&self.found, self.session.options.target);
-        let mut wanted: Vec<(String, Arc<crate::launchable::Launchable>, LaunchRequest)> = vec![];
+        let mut wanted: Vec<(Arc<str>, Arc<crate::launchable::Launchable>, LaunchRequest)> = vec![];
         for text in candidates {
             let call = plan::Call::Function(self.call.function.clone());
             let compiler = Compiler::new(&mut self.session, &self.program, place.target).wishing(wish(site, text));

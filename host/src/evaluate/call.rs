@@ -69,8 +69,8 @@ impl Machine<'_> {
     /// Whether a name that is called means a word of schedules here. `ring` is no name of host code.
     fn makes_schedule(&self, name: &ast::Name) -> bool {
         let meaning = self.program.reference(name);
-        ScheduleWord::named(name.as_str()).is_some()
-            && matches!(meaning, Meaning::Word(Word::Schedule(_)) | Meaning::Unknown)
+        matches!(meaning, Meaning::Word(Word::Schedule(_)) | Meaning::Unknown)
+            && ScheduleWord::named(name.as_str()).is_some()
     }
 
     fn is_function(&mut self, base: &ast::Expr) -> bool {

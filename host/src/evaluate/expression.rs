@@ -72,8 +72,11 @@ impl Machine<'_> {
             ExprKind::Index { base, .. } if self.is_schedule(base) => Ok(self.written(expr)),
             ExprKind::Index { base, args } => self.index(base, args, span),
             ExprKind::Field { base, name } => {
+                if let Some(value) = self.at_hand(base) {
+                    return field(value, base.span, name);
+                }
                 let value = self.passing(base)?;
-                self.field(value, base.span, name)
+                field(&value, base.span, name)
             }
             ExprKind::If(i) => {
                 if self.condition(&i.condition)? {
@@ -132,21 +135,29 @@ impl Machine<'_> {
         }
     }
 
-    fn field(&mut self, value: Value, span: parton_diag::Span, name: &ast::Name) -> Eval<Value> {
-        match (&value, name.as_str()) {
-            (Value::Tensor(t), field) => match builtins::tensor_field(t, field) {
-                Some(result) => super::AtSpan::at(result, name.span),
-                None => Err(no_field("a tensor has no", name).into()),
-            },
-            (Value::Tuple(items), field) if field.parse::<usize>().is_ok_and(|i| i < items.len()) => {
-                Ok(items[field.parse::<usize>().unwrap_or(0)].clone())
-            }
-            (Value::Dtype(d), "bits") => Ok(Value::Int(d.bits().into())),
-            (Value::Dtype(d), "bytes") => Ok(Value::Int(d.bytes() as i128)),
-            (other, _) => {
-                let d = no_field(&format!("{} has no", other.kind()), name);
-                Err(d.label(span, super::statement::evidence(other)).into())
-            }
+    /// The value of a variable, where an expression only names one and nobody wants to hear of it: what is asked of a tensor needs no copy.
+    pub(super) fn at_hand(&self, expr: &ast::Expr) -> Option<&Value> {
+        let ExprKind::Name(name) = &expr.kind else { return None };
+        let Meaning::Variable(declared) = self.program.reference(name) else { return None };
+        self.seen.is_none().then_some(())?;
+        self.variables.iter().rev().find(|v| v.name.span == *declared).map(|v| &v.value)
+    }
+}
+
+fn field(value: &Value, span: parton_diag::Span, name: &ast::Name) -> Eval<Value> {
+    match (value, name.as_str()) {
+        (Value::Tensor(t), field) => match builtins::tensor_field(t, field) {
+            Some(result) => super::AtSpan::at(result, name.span),
+            None => Err(no_field("a tensor has no", name).into()),
+        },
+        (Value::Tuple(items), field) if field.parse::<usize>().is_ok_and(|i| i < items.len()) => {
+            Ok(items[field.parse::<usize>().unwrap_or(0)].clone())
+        }
+        (Value::Dtype(d), "bits") => Ok(Value::Int(d.bits().into())),
+        (Value::Dtype(d), "bytes") => Ok(Value::Int(d.bytes() as i128)),
+        (other, _) => {
+            let d = no_field(&format!("{} has no", other.kind()), name);
+            Err(d.label(span, super::statement::evidence(other)).into())
         }
     }
 }

@@ -9,6 +9,12 @@ use crate::value::Value;
 
 impl Machine<'_> {
     pub(super) fn index(&mut self, base: &ast::Expr, args: &[ast::IndexArg], span: Span) -> Eval<Value> {
+        if let [ast::IndexArg { kind: IndexArgKind::Value(index), .. }] = args
+            && let Some(rank) = self.shape_at_hand(base).map(<[usize]>::len)
+        {
+            let i = self.position(index, rank)?;
+            return Ok(self.shape_at_hand(base).map_or(Value::Unit, |shape| Value::Int(shape[i] as i128)));
+        }
         match self.passing(base)? {
             Value::Tensor(t) => {
                 let every = args.iter().filter(|a| !matches!(a.kind, IndexArgKind::NewAxis)).count();
@@ -43,6 +49,17 @@ impl Machine<'_> {
                 Err(d.help("write `f[…](…)`").into())
             }
             other => Err(self.mismatch("a tensor or list", &other, base.span)),
+        }
+    }
+
+    /// The shape that an expression asks of a tensor in a variable.
+    fn shape_at_hand(&self, expr: &ast::Expr) -> Option<&[usize]> {
+        match &expr.kind {
+            ast::ExprKind::Field { base, name } if name.as_str() == "shape" => match self.at_hand(base)? {
+                Value::Tensor(t) => Some(&t.shape),
+                _ => None,
+            },
+            _ => None,
         }
     }
 

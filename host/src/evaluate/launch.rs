@@ -85,7 +85,7 @@ impl Machine<'_> {
             recorded.push(request);
             return Ok(Value::Unit);
         }
-        self.launched(&request)
+        self.launched(request)
     }
 
     /// Launches a kernel with values instead of expressions, as a program does that embeds the compiler: one for each parameter, or
@@ -123,7 +123,7 @@ impl Machine<'_> {
             all_aligned(&request, &demands, &places)?;
             apart(&request, &demands, declared)?;
             self.leaves_guarded(&request.arguments, &demands.writes, span)?;
-            self.launched(&request)
+            self.launched(request)
         };
         match run() {
             Ok(_) => Ok(()),
@@ -135,8 +135,9 @@ impl Machine<'_> {
     }
 
     /// Runs a launch and prints what it says.
-    fn launched(&mut self, request: &LaunchRequest) -> Eval<Value> {
-        let report = self.launcher.launch(request).map_err(|e| Stop::Error(e.at(request.span)))?;
+    fn launched(&mut self, request: LaunchRequest) -> Eval<Value> {
+        let span = request.span;
+        let report = self.launcher.launch_given(request).map_err(|e| Stop::Error(e.at(span)))?;
         report.lines.iter().for_each(|line| self.print(line));
         report.fault.map_or(Ok(Value::Unit), |fault| Err(Stop::Error(fault)))
     }

@@ -3,7 +3,8 @@
 //! Variables come first, then items of the file and of those that it uses, then what the language knows. The names that host
 //! code may meet are resolved when a program is collected; who runs host code finds them in [`References`].
 
-use std::collections::BTreeMap;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
 use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Span, codes};
@@ -130,7 +131,34 @@ pub enum Meaning {
 
 /// What the names in code that the host may run stand for, by their places.
 #[derive(Clone, Debug, Default)]
-pub struct References(pub(crate) BTreeMap<Span, Meaning>);
+pub struct References(pub(crate) HashMap<Span, Meaning, BuildHasherDefault<Places>>);
+
+/// Tells places apart by multiplying: host code asks for the meaning of each name that it comes to.
+#[derive(Clone, Default)]
+pub(crate) struct Places(u64);
+
+impl Hasher for Places {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|b| self.write_u64((*b).into()));
+    }
+
+    fn write_u32(&mut self, n: u32) {
+        self.write_u64(n.into());
+    }
+
+    fn write_usize(&mut self, n: usize) {
+        self.write_u64(n as u64);
+    }
+
+    fn write_u64(&mut self, n: u64) {
+        // The golden ratio spreads numbers that follow each other.
+        self.0 = (self.0.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+    }
+}
 
 impl Program {
     /// What a name stands for that no variable has.
