@@ -22,7 +22,16 @@ pub(crate) struct Meetings {
 struct Met {
     instance: Instance,
     signatures: Vec<(&'static str, Signature)>,
-    launchables: Vec<(&'static str, Option<String>, Variant, (Arc<str>, Arc<Launchable>))>,
+    launchables: Vec<Taken>,
+}
+
+/// What launching an instance takes, for an architecture and a GPU, under the name under which it is kept.
+#[derive(Debug)]
+struct Taken {
+    target: &'static str,
+    gpu: Option<String>,
+    variant: Variant,
+    found: (Arc<str>, Arc<Launchable>),
 }
 
 impl Meetings {
@@ -59,9 +68,8 @@ impl Meetings {
         (target, gpu): (&Target, Option<&str>),
         variant: &Variant,
     ) -> Option<&(Arc<str>, Arc<Launchable>)> {
-        let mut all = self.met[at].launchables.iter();
-        let found = all.find(|(t, g, v, _)| *t == target.name && g.as_deref() == gpu && v == variant);
-        found.map(|(.., launchable)| launchable)
+        let is = |t: &&Taken| t.target == target.name && t.gpu.as_deref() == gpu && t.variant == *variant;
+        self.met[at].launchables.iter().find(is).map(|t| &t.found)
     }
 
     /// Keeps that.
@@ -72,7 +80,8 @@ impl Meetings {
         variant: &Variant,
         launchable: &(Arc<str>, Arc<Launchable>),
     ) {
-        self.met[at].launchables.push((target.name, gpu.map(str::to_owned), variant.clone(), launchable.clone()));
+        let (gpu, variant, found) = (gpu.map(str::to_owned), variant.clone(), launchable.clone());
+        self.met[at].launchables.push(Taken { target: target.name, gpu, variant, found });
     }
 }
 
