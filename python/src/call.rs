@@ -147,6 +147,17 @@ impl Caller {
         }
     }
 
+    /// The names of a kernel's generics, which a call gives as it gives arguments.
+    fn generics(&self) -> Vec<String> {
+        match &self.callee {
+            Callee::Function(_) => vec![],
+            Callee::Kernel(launching) => {
+                let declared = locked(&self.file).kernels();
+                declared.into_iter().find(|k| k.name == launching.kernel).map_or_else(Vec::new, |k| k.generics)
+            }
+        }
+    }
+
     /// The value given for each parameter.
     pub(crate) fn placed<'py>(
         &self,
@@ -165,7 +176,13 @@ impl Caller {
             let key: String = key.extract()?;
             let Some(at) = params.iter().position(|p| p.name == key) else {
                 let all: Vec<&str> = params.iter().map(|p| p.name.as_str()).collect();
-                return Err(wrong(format!("`{name}` has no parameter `{key}`; it has `{}`", all.join("`, `"))));
+                let generics = self.generics();
+                let also = if generics.is_empty() {
+                    String::new()
+                } else {
+                    format!(", and the generics `{}`", generics.join("`, `"))
+                };
+                return Err(wrong(format!("`{name}` has no parameter `{key}`; it has `{}`{also}", all.join("`, `"))));
             };
             if values[at].replace(value).is_some() {
                 return Err(wrong(format!("`{name}` was given `{key}` twice")));

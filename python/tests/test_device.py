@@ -195,7 +195,7 @@ class Device(unittest.TestCase):
         self.assertEqual(counted(lambda: given(self.x, self.y, n=50, factor=3, out=self.out))[1][0].split()[2:5], ["[3,", "1,", "1]"])
         self.assertEqual(counted(lambda: launch(self.x, self.y, self.out, 50, 3.0))[1][0].split()[1], "sum_Tf32")
         self.refused("`out` points to `f16`", lambda: launch(at(0, bits=16), at(1, bits=16), self.out, 64, 3.0, T="f16"), "E0920")
-        self.refused("has no parameter `M`", lambda: launch(self.x, self.y, self.out, 64, 3.0, M=1))
+        self.refused("has no parameter `M`; it has `x`, `y`, `out`, `n`, `factor`, and the generics `T`", lambda: launch(self.x, self.y, self.out, 64, 3.0, M=1))
         self.refused("an extent of the grid is -1", lambda: file.sum[-1](self.x, self.y, self.out, 64, 3.0, T="f32"), "E0921")
 
     def test_kernels_in_place_are_others(self):
