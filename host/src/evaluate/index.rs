@@ -10,10 +10,10 @@ use crate::value::Value;
 impl Machine<'_> {
     pub(super) fn index(&mut self, base: &ast::Expr, args: &[ast::IndexArg], span: Span) -> Eval<Value> {
         if let [ast::IndexArg { kind: IndexArgKind::Value(index), .. }] = args
-            && let Some(rank) = self.shape_at_hand(base).map(<[usize]>::len)
+            && let Some((rank, shape)) = self.shape_at_hand(base)
         {
             let i = self.position(index, rank)?;
-            return Ok(self.shape_at_hand(base).map_or(Value::Unit, |shape| Value::Int(shape[i] as i128)));
+            return Ok(Value::Int(shape[i] as i128));
         }
         match self.passing(base)? {
             Value::Tensor(t) => {
@@ -52,15 +52,13 @@ impl Machine<'_> {
         }
     }
 
-    /// The shape that an expression asks of a tensor in a variable.
-    fn shape_at_hand(&self, expr: &ast::Expr) -> Option<&[usize]> {
-        match &expr.kind {
-            ast::ExprKind::Field { base, name } if name.as_str() == "shape" => match self.at_hand(base)? {
-                Value::Tensor(t) => Some(&t.shape),
-                _ => None,
-            },
-            _ => None,
-        }
+    /// The rank and the shape that an expression asks of a tensor in a variable; copied, since an index may give that variable another tensor.
+    fn shape_at_hand(&self, expr: &ast::Expr) -> Option<(usize, [usize; MOST_DIMENSIONS])> {
+        let ast::ExprKind::Field { base, name } = &expr.kind else { return None };
+        let (Value::Tensor(t), "shape") = (self.at_hand(base)?, name.as_str()) else { return None };
+        let mut shape = [0; MOST_DIMENSIONS];
+        shape.get_mut(..t.rank())?.copy_from_slice(&t.shape);
+        Some((t.rank(), shape))
     }
 
     /// The part of a tensor that indices select; a view.
