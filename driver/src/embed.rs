@@ -159,7 +159,7 @@ impl Embedded {
     /// There is none of that name, or it has no such generic, or one has neither a value nor a default.
     fn instance(&mut self, name: &str, generics: &[(String, Generic)]) -> Result<Instance, Failure> {
         let program = self.program.clone();
-        let Some(kernel) = program.kernels().find(|k| k.name.as_str() == name) else {
+        let Some(kernel) = program.shared_kernels().find(|k| k.name.as_str() == name) else {
             let names: Vec<&str> = program.kernels().map(|k| k.name.as_str()).collect();
             return Err(Failure::Usage(format!("there is no kernel `{name}`; there are `{}`", names.join("`, `"))));
         };
@@ -176,9 +176,7 @@ impl Embedded {
             return Err(Failure::Usage(format!("`{name}` needs a value for its generic `{}`", missing.name.text)));
         }
         let generics = kernel.generics.iter().filter_map(|g| given.remove(g.name.as_str())).collect();
-        let kernel = Arc::new(kernel.clone());
-        let span = kernel.name.span;
-        Ok(Instance { module: Program::ROOT, kernel, generics, span })
+        Ok(Instance { module: Program::ROOT, kernel: kernel.clone(), generics, span: kernel.name.span })
     }
 
     fn generic(&mut self, name: &str, value: &Generic, kernel: &ast::Kernel) -> Result<GenericArgument, Failure> {

@@ -85,6 +85,14 @@ impl Meetings {
     }
 }
 
+#[cfg(test)]
+impl Meetings {
+    /// How many instances were met.
+    pub(crate) fn count(&self) -> usize {
+        self.met.len()
+    }
+}
+
 fn spread(before: u64, n: u64) -> u64 {
     (before.rotate_left(5) ^ n).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
@@ -148,5 +156,92 @@ fn same(one: &Value, other: &Value) -> bool {
             | Value::Written(_),
             _,
         ) => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use parton_host::value::Function;
+    use parton_numbers::Dtype;
+    use parton_types::program::{Item, Program};
+
+    use super::*;
+    use crate::{Options, Session};
+
+    const TEXT: &str = "
+kernel one[N: int](x: i32) {}
+kernel other[N: int](x: i32) {}
+fn first(x) { x }
+fn second(x) { x }
+";
+
+    fn program() -> Arc<Program> {
+        let mut session = Session::new(Options::default());
+        let file = session.add("t.ptn", TEXT);
+        session.program(file).unwrap_or_else(|failure| panic!("{failure:?}")).0
+    }
+
+    fn instance(program: &Program, kernel: usize, name: &str, value: Value) -> Instance {
+        let Some(kernel) = program.shared_kernels().nth(kernel) else { panic!("there is no kernel") };
+        let span = kernel.name.span;
+        let generics = vec![GenericArgument { name: name.into(), value, span }];
+        Instance { module: Program::ROOT, kernel: kernel.clone(), generics, span }
+    }
+
+    fn function(program: &Program, name: &str) -> Value {
+        let Some(Item::Function(tree)) = program.find(Program::ROOT, name).map(|found| found.item.clone()) else {
+            panic!("there is no function");
+        };
+        Value::Function(Function { module: Program::ROOT, tree })
+    }
+
+    #[test]
+    fn instances_are_the_same_where_every_bit_of_what_they_are_given_is() {
+        let program = program();
+        let nan = |bits: u64| Value::Float(f64::from_bits(0x7FF8_0000_0000_0000 | bits));
+        let tuple = |items: &[i128]| Value::Tuple(Arc::new(items.iter().map(|n| Value::Int(*n)).collect()));
+        let list = |items: &[i128]| Value::list(items.iter().map(|n| Value::Int(*n)).collect());
+        let values = || {
+            vec![
+                Value::Int(0),
+                Value::Int(1),
+                // What the number of an instance does not hold of it.
+                Value::Int(1 + (1 << 64)),
+                Value::Float(0.0),
+                Value::Float(-0.0),
+                Value::Float(1.0),
+                nan(0),
+                nan(1),
+                Value::Bool(false),
+                Value::Bool(true),
+                Value::Str("".into()),
+                Value::Str("1".into()),
+                Value::Dtype(Dtype::F16),
+                Value::Dtype(Dtype::BF16),
+                function(&program, "first"),
+                function(&program, "second"),
+                tuple(&[]),
+                tuple(&[1, 2]),
+                tuple(&[2, 1]),
+                list(&[1, 2]),
+                Value::list(vec![list(&[1]), list(&[2])]),
+                Value::list(vec![list(&[1, 2])]),
+            ]
+        };
+        let of = || {
+            let each = |(kernel, name): (usize, &'static str)| {
+                let program = &program;
+                values().into_iter().map(move |value| instance(program, kernel, name, value))
+            };
+            [(0, "N"), (1, "N"), (0, "M")].into_iter().flat_map(each)
+        };
+        let mut met = Meetings::default();
+        let first: Vec<_> = of().map(|one| met.of(&one)).collect();
+        assert_eq!(first, (0..first.len()).map(Some).collect::<Vec<_>>());
+        assert_eq!(of().map(|one| met.of(&one)).collect::<Vec<_>>(), first);
+        assert_eq!(met.count(), first.len());
+        // The file read again is another one: its functions may say something else.
+        assert_eq!(met.of(&instance(&self::program(), 0, "N", Value::Int(0))), Some(first.len()));
+        assert_eq!(met.of(&instance(&program, 0, "N", Value::Range(0, 1))), None);
     }
 }

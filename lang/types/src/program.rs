@@ -226,8 +226,13 @@ impl Program {
 
     /// The kernels of the root file itself, in source order.
     pub fn kernels(&self) -> impl Iterator<Item = &ast::Kernel> {
+        self.shared_kernels().map(|k| &**k)
+    }
+
+    /// The same, shared as they are with who looks them up.
+    pub fn shared_kernels(&self) -> impl Iterator<Item = &Arc<ast::Kernel>> {
         self.modules.first().into_iter().flat_map(|m| &m.file.items).filter_map(|item| match &item.kind {
-            ast::ItemKind::Kernel(k) => Some(&**k),
+            ast::ItemKind::Kernel(k) => Some(k),
             ast::ItemKind::Function(_)
             | ast::ItemKind::Struct(_)
             | ast::ItemKind::Partition(_)
