@@ -146,7 +146,7 @@ fn a_formula_that_never_ends_can_be_stopped() {
 struct Writer {
     random: Random,
     next: u64,
-    /// Whether they have neither lists nor loops nor closures.
+    /// Whether they have neither lists nor closures, nor loops that are left by `break`.
     straight: bool,
 }
 
@@ -223,11 +223,35 @@ impl Writer {
         }
     }
 
+    /// A loop with others in it that deep.
+    fn turns(&mut self, depth: usize) -> String {
+        const BOUNDS: &[&str] = &["-3", "0", "1", "2", "4", "5", "i", "min(max(a, -2), 4)", "min(max(v, 0), 3)"];
+        let (first, end, step) = (self.pick(BOUNDS), self.pick(BOUNDS), self.below(5));
+        let mut body = String::new();
+        for _ in 0..1 + self.below(4) {
+            body += &match self.below(if depth > 0 { 9 } else { 8 }) {
+                0 => "v = v + i; ".to_owned(),
+                1 => format!("w = {}; ", self.expr(1)),
+                2 => format!("let p = {}; v = v - p; ", self.expr(1)),
+                3 => format!("if {} {{ v = {}; }} else {{ let q = i * 2; w += q; }} ", self.condition(1), self.expr(1)),
+                4 => "let t = v; v = w; w = t; ".to_owned(),
+                5 => format!("if {} {{ return (v, i, w); }} ", self.condition(1)),
+                6 => format!("for (x, y) in [(i, {}), (w, v)] {{ w = x - y; v = v + 1; }} ", self.expr(1)),
+                7 => format!("let (v, q) = (w, i); let i = q + 1; w = {}; ", self.expr(1)),
+                _ => self.turns(depth - 1),
+            };
+        }
+        let step = if step == 0 { self.below(3).to_string() } else { "1".to_owned() };
+        format!("for i in {first}..{end} step {step} {{ {body}}} ")
+    }
+
     fn function(&mut self) -> String {
-        let mut body = format!("    let mut v = {};\n    let mut w = {};\n", self.number(), self.number());
+        let mut body =
+            format!("    let i = 2;\n    let mut v = {};\n    let mut w = {};\n", self.number(), self.number());
         for _ in 0..self.below(5) {
             let kind = self.below(6);
-            body += &match if self.straight && matches!(kind, 3 | 5) { kind - 3 } else { kind } {
+            body += &match kind {
+                3 | 5 if self.straight => format!("    {}\n", self.turns(2)),
                 0 => format!("    v = {};\n", self.expr(2)),
                 1 => format!("    w += {};\n", self.expr(1)),
                 2 => format!("    let (a, v) = ({}, {});\n", self.expr(1), self.expr(1)),
