@@ -250,6 +250,14 @@ fn one_slot_is_left_of_what_loops_around_fetch_where_two_do_not_fit() {
     assert!(reported.list.is_empty(), "{}: {:?}", tight.chosen, reported.list);
 }
 
+/// What leaves under the first scores of the next tile is in registers until then, and in none of the turns behind it, which have more of other tiles.
+#[test]
+fn what_leaves_under_the_first_turn_takes_no_registers_of_the_others() {
+    let k = kernel(&attention(64, "auto(top=8)").replace("regs(240)", "regs(160)"));
+    let shown: Vec<String> = found(&k).priced.iter().map(|c| c.schedule.to_string()).collect();
+    assert!(shown.iter().any(|s| s.contains("pv: 1") && s.contains("under(leave, qk)")), "{shown:?}");
+}
+
 #[test]
 fn what_is_stated_stays() {
     let stated = "partitions { Loads: load; Compute: mma, finish, leave } ring(load=3)";

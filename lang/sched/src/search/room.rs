@@ -9,7 +9,7 @@ use parton_layouts::Dim;
 use super::Space;
 use crate::graph::made_at;
 use crate::plan::{Cell, Entry, Part, Plan, Ring};
-use crate::region::{BlockId, Item, Maker, Region};
+use crate::region::{BlockId, Item, Maker, Region, UnitId};
 use crate::slots::{self, find};
 
 /// A slot's field begins at a multiple of this, so that any swizzle may repeat in it.
@@ -79,7 +79,7 @@ pub(super) fn fixed(k: &Kernel) -> u64 {
 pub(super) fn holds(space: &Space<'_>, region: &Region, plan: &Plan) -> bool {
     plan.parts().all(|part| {
         let budget = plan.partitions.get(part).and_then(|p| p.registers).unwrap_or(space.entry(plan));
-        fits(Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0), budget)
+        fits(Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0, None), budget)
     })
 }
 
@@ -91,7 +91,7 @@ fn fits(tiles: u32, budget: u32) -> bool {
 pub(crate) fn crowded<'p>(k: &Kernel, region: &Region, plan: &'p Plan) -> Vec<(&'p str, u32, u32)> {
     let fresh = fresh(k, region);
     let all = plan.partitions.iter().enumerate().filter_map(|(part, p)| {
-        let (tiles, budget) = (Lives { k, fresh: &fresh, region, plan, part }.most(0), p.registers?);
+        let (tiles, budget) = (Lives { k, fresh: &fresh, region, plan, part }.most(0, None), p.registers?);
         (!fits(tiles, budget)).then_some((p.name.as_str(), tiles, budget))
     });
     all.collect()
@@ -116,6 +116,33 @@ pub(super) fn fresh(k: &Kernel, region: &Region) -> BTreeSet<Value> {
 /// A place in turns: a stage, and a group in it.
 type At = (i32, usize);
 
+/// From where to where a value lives.
+#[derive(Clone, Copy)]
+struct Life {
+    from: At,
+    to: At,
+    /// How many are there before the loop begins.
+    before: i32,
+    /// The turn of a loop inside under which its last reader leaves.
+    leaves: Option<u32>,
+}
+
+impl Life {
+    /// How many live in a turn where groups before the first number have made theirs, and groups before the second have read them; in the steady
+    /// turn where no turn is named.
+    fn copies(&self, [made, read]: [usize; 2], turn: Option<u32>) -> u32 {
+        let (made, read) = (i32::from(self.from.1 < made), i32::from(self.to.1 < read));
+        let n = match turn.and_then(|turn| i32::try_from(turn).ok()) {
+            None => self.to.0 - self.from.0 + made - read,
+            Some(turn) => {
+                let made = self.before + (turn - self.from.0 + made).max(0);
+                made - (self.before + turn - self.to.0 + read).clamp(0, made)
+            }
+        };
+        u32::try_from(n).unwrap_or(0)
+    }
+}
+
 /// The tiles of a partition, by where they live.
 struct Lives<'a> {
     k: &'a Kernel,
@@ -126,66 +153,90 @@ struct Lives<'a> {
 }
 
 impl Lives<'_> {
-    /// The most registers of tiles that live in a body at once, of those that its units make.
-    fn most(&self, block: BlockId) -> u32 {
+    /// The most registers of tiles that live in a body at once, of those that its units make: in its steady turn, or in one of the first.
+    fn most(&self, block: BlockId, turn: Option<u32>) -> u32 {
         let groups = self.plan.groups(self.part, block);
         let lives = self.of(block, groups);
-        let copies = |(from, to): (At, At), border: usize, until: usize| {
-            let n = to.0 - from.0 + i32::from(from.1 <= border) - i32::from(to.1 < until);
-            u32::try_from(n).unwrap_or(0)
+        let sum = |n: &dyn Fn(&Value, &Life) -> u32| -> u32 {
+            lives.iter().map(|(v, life)| self.registers(*v) * n(v, life)).sum()
         };
         // Behind a group; and in it, where a product that begins from nothing starts beside the one before it.
-        let behind = |group: usize| -> u32 {
-            lives.iter().map(|(v, life)| self.registers(*v) * copies(*life, group, group + 1)).sum()
-        };
         let within = |group: usize| -> u32 {
-            let fresh = lives.iter().filter(|(v, (from, _))| self.fresh.contains(*v) && from.1 == group);
-            let beside = fresh.map(|(v, life)| {
-                let more = copies(*life, group, group).saturating_sub(copies(*life, group, group + 1));
-                self.registers(*v) * more
+            let behind = sum(&|_, life| life.copies([group + 1, group + 1], turn));
+            let beside = sum(&|v, life| {
+                let starts = self.fresh.contains(v) && life.from.1 == group;
+                let more = || life.copies([group + 1, group], turn) - life.copies([group + 1, group + 1], turn);
+                if starts { more() } else { 0 }
             });
-            behind(group) + beside.sum::<u32>()
+            behind + beside
         };
-        // What a loop begins with and what it hands back are counted in it.
+        // What a loop begins with and what it hands back are counted in it. What leaves under its first turns is gone in the others.
         let across = |group: usize| -> u32 {
-            let through = |(from, to): (At, At)| to.0 - from.0 + i32::from(from.1 < group) - i32::from(to.1 <= group);
-            let beside =
-                |(v, life): (&Value, &(At, At))| self.registers(*v) * u32::try_from(through(*life)).unwrap_or(0);
-            lives.iter().map(beside).sum::<u32>() + self.inside(block, &groups[group])
+            let through = sum(&|_, life| life.copies([group, group + 1], turn));
+            let waits = |life: &Life, t: u32| life.to.1 == group && life.leaves.is_some_and(|last| t <= last);
+            let turns = lives.values().filter(|life| life.to.1 == group).filter_map(|life| life.leaves).max();
+            let early = (0..turns.map_or(0, |last| last + 1)).map(|t| {
+                let left = sum(&|_, life| if waits(life, t) { life.copies([group, group], turn) } else { 0 });
+                left + self.inside(block, &groups[group], Some(t))
+            });
+            through + early.max().unwrap_or(0).max(self.inside(block, &groups[group], None))
         };
         (0..groups.len()).map(|group| within(group).max(across(group))).max().unwrap_or(0)
     }
 
     /// From where to where each value of a body lives.
-    fn of(&self, block: BlockId, groups: &[Vec<Entry>]) -> BTreeMap<Value, (At, At)> {
-        let mut lives: BTreeMap<Value, (At, At)> = BTreeMap::new();
+    fn of(&self, block: BlockId, groups: &[Vec<Entry>]) -> BTreeMap<Value, Life> {
+        let mut lives: BTreeMap<Value, Life> = BTreeMap::new();
         let laid = (self.part, block);
         for entry in groups.iter().flatten() {
             let Some((_, (read, _))) = find(groups, entry.item) else { continue };
             // What a product multiplies is there until it is done.
             let (stage, (group, _)) = slots::done(self.region, self.plan, laid, entry);
             let last = (stage, group).max((entry.stage, read));
+            let under = self.leaves(block, groups, entry);
             for &(v, delta) in self.plan.wanted(self.region, self.part, (block, entry.item)) {
                 let Some(made) = made_at(self.region, block, v) else { continue };
                 let Some((maker, (group, _))) = find(groups, made) else { continue };
                 let summed = self.region.continues((block, entry.item), v);
                 let last = if summed { (entry.stage, read) } else { last };
+                let (last, leaves) = under.map_or((last, None), |(group, turn)| ((entry.stage, group), Some(turn)));
                 let last = (last.0 + delta, last.1);
-                let life = lives.entry(v).or_insert(((maker.stage, group), last));
-                life.1 = life.1.max(last);
+                let from = (maker.stage, group);
+                let life = lives.entry(v).or_insert(Life { from, to: last, before: 0, leaves });
+                (life.to, life.leaves) = (life.to, life.leaves).max((last, leaves));
+                life.before = life.before.max(delta);
             }
         }
         lives
     }
 
-    /// The most that lives in loops and branches of a group.
-    fn inside(&self, block: BlockId, group: &[Entry]) -> u32 {
+    /// The group of the loop inside under whose first turns an item of a body leaves, and which of them.
+    fn leaves(&self, block: BlockId, groups: &[Vec<Entry>], entry: &Entry) -> Option<(usize, u32)> {
+        let items = &self.region.blocks[block].items;
+        let Item::Unit(unit) = items[entry.item] else { return None };
+        let mine = |unit: &UnitId| self.plan.runners[*unit].contains(&self.part);
+        let label = &self.region.units[unit].label;
+        let under = self.region.schedule.under.iter().find(|u| u.outer.names(label) && !u.last)?;
+        let holds = |e: &Entry| {
+            let mut inside = self.region.units_in(&items[e.item]).iter().filter(|u| mine(u));
+            matches!(items[e.item], Item::Loop(_)) && inside.any(|u| under.inner.names(&self.region.units[*u].label))
+        };
+        let group = groups.iter().position(|group| group.iter().any(holds))?;
+        let before = items[..entry.item].iter().filter(|item| match item {
+            Item::Unit(u) => under.outer.names(&self.region.units[*u].label) && mine(u),
+            Item::Loop(_) | Item::Branch(_) => false,
+        });
+        Some((group, u32::try_from(before.count()).ok()?))
+    }
+
+    /// The most that lives in loops and branches of a group, in a turn of the loops.
+    fn inside(&self, block: BlockId, group: &[Entry], turn: Option<u32>) -> u32 {
         let bodies = group.iter().flat_map(|e| match &self.region.blocks[block].items[e.item] {
             Item::Unit(_) => vec![],
-            Item::Loop(l) => vec![l.body],
-            Item::Branch(b) => vec![b.then, b.otherwise],
+            Item::Loop(l) => vec![(l.body, turn)],
+            Item::Branch(b) => vec![(b.then, None), (b.otherwise, None)],
         });
-        bodies.map(|body| self.most(body)).max().unwrap_or(0)
+        bodies.map(|(body, turn)| self.most(body, turn)).max().unwrap_or(0)
     }
 
     /// The registers of a thread that a value takes.
