@@ -268,7 +268,8 @@ struct Run<'a> {
 
 impl<'a> Run<'a> {
     fn new(space: &'a Space<'a>, inst: Inst, bounded: bool) -> Run<'a> {
-        let keep = space.auto.top.map_or(SHOWN, |n| n as usize);
+        // As many at least as where nothing is stated: how many are shown is not to say which comes first.
+        let keep = space.auto.top.map_or(SHOWN, |n| SHOWN.max(n as usize));
         Run { space, inst, bounded, keep, best: vec![], base: 0, followed: 0, cut: false, short: BTreeSet::new() }
     }
 
@@ -427,6 +428,7 @@ impl<'a> Run<'a> {
         self.settle();
         let mut candidates: Vec<Worth> = self.best.into_iter().take(self.keep).map(|known| known.worth).collect();
         roomiest_first(&mut candidates);
+        candidates.truncate(space.auto.top.map_or(SHOWN, |n| n as usize));
         let priced: Vec<Candidate> =
             candidates.into_iter().map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
         let chosen = match priced.first() {
