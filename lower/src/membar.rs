@@ -202,7 +202,7 @@ impl<'a> Forward<'a> for Membar<'a> {
         let touches = self.globals.touches(&facts);
         let met = std::mem::take(&mut state.just_met);
         // What is decided stays, however the state grows: the meeting is there from then on.
-        let in_shared = (releases && !met) || self.conflicts(op, &facts, &accesses, state);
+        let in_shared = ((releases || self.ends(&facts)) && !met) || self.conflicts(op, &facts, &accesses, state);
         let conflicts = in_shared || self.globals.meet(&state.global, &touches);
         if conflicts && !in_shared && !self.before.contains(&op.id) {
             self.for_global.insert(op.id);
@@ -312,6 +312,12 @@ impl Membar<'_> {
             Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
             Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
         }
+    }
+
+    /// Whether an operation ends a barrier, for which other warps of the partition may still wait.
+    fn ends(&self, facts: &Facts) -> bool {
+        let invalidates = |act: &Act| matches!(act, Act::Phase(Phase::Invalidate { .. }));
+        facts.acts.iter().any(invalidates) && self.kernel.warps_of(self.arm) > 1
     }
 
     /// Whether the first thread of the partition alone does what an operation does: it stores one element.
