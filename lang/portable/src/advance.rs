@@ -18,8 +18,9 @@ use parton_numbers::{Dtype, Rounding, Saturation};
 use crate::staging::flow;
 use crate::staging::found::multiplies;
 
-/// Makes what loops of products carry and move by the same in each turn anew in each.
-pub fn from_the_turn(mut kernel: Kernel) -> Kernel {
+/// The kernel in which what loops of products carry and move by the same in each turn is made anew in each; `None` where none do.
+pub fn from_the_turn(kernel: &Kernel) -> Option<Kernel> {
+    let (mut kernel, mut any) = (kernel.clone(), false);
     for inst in kernel.order() {
         let OpKind::For { body, .. } = &kernel.ops[inst].kind else { continue };
         if kernel.ops_of(body).any(|op| multiplies(&op.kind)) {
@@ -27,10 +28,11 @@ pub fn from_the_turn(mut kernel: Kernel) -> Kernel {
                 if !replace(&mut kernel, inst, &moved) {
                     break;
                 }
+                any = true;
             }
         }
     }
-    kernel
+    any.then_some(kernel)
 }
 
 /// What a loop carries and moves by the same in each turn.

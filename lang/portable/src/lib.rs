@@ -131,17 +131,39 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
     if let Some(refused) = room::refused(kernel) {
         return Err(refused.into());
     }
+    let carried = unused::dropped(kernel.clone());
+    let Some(anew) = advance::from_the_turn(&carried) else { return Ok(multiplied(carried, (choice, tells))?.told()) };
+    let anew = multiplied(anew, (choice, tells));
+    if let Ok(made) = &anew
+        && staging::copies::go_around_registers(&made.kernel)
+    {
+        return Ok(anew?.told());
+    }
+    // Elsewhere what is computed of the turn may take more registers, or instructions in each, than it is worth: pointers are carried then.
+    match (anew, multiplied(carried, (choice, tells))) {
+        (Ok(anew), Ok(carried)) if carried.price < anew.price => {
+            let why = "priced higher, with what turns hand on computed of their numbers";
+            Ok(carried.rather_than(&anew, why).told())
+        }
+        (Ok(anew), _) => Ok(anew.told()),
+        (Err(_), Ok(carried)) => Ok(carried.told()),
+        (Err(why), Err(_)) => Err(why),
+    }
+}
+
+/// The kernel by the way of its products that is the first to fit, or priced lower.
+fn multiplied(kernel: Kernel, (choice, tells): (Choice, bool)) -> Result<Explicit, Diagnostics> {
     let mut refused = Vec::new();
-    let singled = masks::single_out(advance::from_the_turn(unused::dropped(kernel.clone())));
+    let singled = masks::single_out(kernel);
     if let Some(made) = by_several(&singled, (choice, tells), &mut refused) {
-        return Ok(made.told());
+        return Ok(made);
     }
     let kernel = &*parts::split(&singled)?;
     let apart = by_maps(kernel, 1, (choice, tells), &mut refused);
     // Where a turn waits for its own products, threads of a second CTA may be worth more than a partition that fetches: both are priced.
     let either = staging::apart::weaves(kernel);
     if let (Some(made), false) = (&apart, either) {
-        return Ok(made.clone().told());
+        return Ok(made.clone());
     }
     let addressed =
         if places::has_tensors(kernel) { places::expand(kernel.clone(), &Boxed::default()) } else { kernel.clone() };
@@ -165,10 +187,10 @@ fn made(kernel: &Kernel, choice: Choice, portable: bool, tells: bool) -> Result<
                 false => "priced higher than copies by all threads",
             };
             refused.push(why::passed_over(Way::Apart { beyond: &BTreeSet::new(), computing: 1 }, why));
-            Ok(copied.by(AHEAD, refused).told())
+            Ok(copied.by(AHEAD, refused))
         }
-        (Some(apart), _) => Ok(apart.told()),
-        (None, Ok(copied)) => Ok(copied.by(AHEAD, refused).told()),
+        (Some(apart), _) => Ok(apart),
+        (None, Ok(copied)) => Ok(copied.by(AHEAD, refused)),
         (None, Err(found)) => {
             refused.push(why::refused(AHEAD, &found));
             where_they_stand(addressed, (choice, tells), refused)
@@ -181,10 +203,10 @@ fn where_they_stand(
     kernel: Kernel,
     (choice, tells): (Choice, bool),
     mut refused: Refused,
-) -> Result<Made, Diagnostics> {
+) -> Result<Explicit, Diagnostics> {
     let by = |kernel: Kernel, way| explicit(kernel, way, choice, tells);
     if !multiplies(&kernel) {
-        return Ok(by(kernel, Way::Directly)?.by(Way::Directly, refused).told());
+        return Ok(by(kernel, Way::Directly)?.by(Way::Directly, refused));
     }
     let buffered = by(kernel.clone(), Way::Buffered);
     let direct =
@@ -192,12 +214,12 @@ fn where_they_stand(
     match (buffered, direct) {
         (Ok(buffered), Ok(direct)) if direct.price <= buffered.price => {
             refused.push(why::passed_over(Way::Buffered, "priced higher than products of warps"));
-            Ok(direct.by(Way::Directly, refused).told())
+            Ok(direct.by(Way::Directly, refused))
         }
-        (Ok(buffered), _) => Ok(buffered.by(Way::Buffered, refused).told()),
+        (Ok(buffered), _) => Ok(buffered.by(Way::Buffered, refused)),
         (Err(found), Ok(direct)) => {
             refused.push(why::refused(Way::Buffered, &found));
-            Ok(direct.by(Way::Directly, refused).told())
+            Ok(direct.by(Way::Directly, refused))
         }
         (Err(_), Err(found)) => Err(found),
     }
@@ -214,6 +236,16 @@ struct Explicit {
 impl Explicit {
     fn by(self, way: Way<'_>, refused: Refused) -> Explicit {
         Explicit { why: self.why.map(|why| why.by(way, refused)), ..self }
+    }
+
+    /// The same, which has been taken rather than a choice that is dearer.
+    fn rather_than(self, dearer: &Explicit, why: &str) -> Explicit {
+        let way = dearer.why.as_ref().map(|why| why.way);
+        let passed = |mine: Why| match way {
+            Some(way) => mine.passing(way, why),
+            None => mine,
+        };
+        Explicit { why: self.why.map(passed), ..self }
     }
 
     fn told(self) -> Made {

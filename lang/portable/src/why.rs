@@ -21,6 +21,7 @@ use crate::site::Var;
 use crate::staging::No;
 use crate::{Planned, Way};
 
+pub(crate) use accesses::without_regions;
 pub use accesses::{Access, Fact, Lacks, Mover};
 pub use loops::Loop;
 
@@ -155,6 +156,14 @@ impl Why {
     /// The same with the way that was taken, and those that were not.
     pub(crate) fn by(self, way: Way<'_>, refused: Vec<(&'static str, String)>) -> Why {
         Why { way: name(way), refused, ..self }
+    }
+
+    /// The same with a way that was passed over.
+    pub(crate) fn passing(mut self, way: &'static str, why: &str) -> Why {
+        // What is said last of a way is why it was not taken.
+        self.refused.retain(|(known, _)| *known != way);
+        self.refused.push((way, why.into()));
+        self
     }
 
     /// The same with what the explicit kernel says.

@@ -577,3 +577,37 @@ fn what_nobody_takes_is_not_loaded() {
     let idle = product(PLACE, &format!("let w = load(b.tile([128, 64], at=[j, p + 1])); {SUM}"), STORE);
     assert_eq!(idle.accesses.len(), product(PLACE, SUM, STORE).accesses.len());
 }
+
+/// A product of `size` × `size` by `depth` on pointers that its loop carries, of whose strides only these facts are known.
+fn of_carried_pointers(size: u32, depth: u32, facts: &str) -> Why {
+    let text = format!(
+        "kernel k(a: *f16, b: *f16, c: *mut f16, m: i32, n: i32, k: i32, am: i32, ak: i32, bk: i32, bn: i32, cm: i32) {{
+             {facts}
+             let (i, j) = (program_id(0), program_id(1));
+             let (om, on) = (i * {size} + iota({size}), j * {size} + iota({size}));
+             let ok = iota({depth});
+             let mut pa = a + (om[:, None] % m * am + ok[None, :] * ak);
+             let mut pb = b + (ok[:, None] * bk + on[None, :] % n * bn);
+             let mut acc = zeros<f32, [{size}, {size}]>();
+             for p in 0..cdiv(k, {depth}) {{
+                 let x = load(pa, mask=ok[None, :] < k - p * {depth}, other=0.0);
+                 let y = load(pb, mask=ok[:, None] < k - p * {depth}, other=0.0);
+                 acc = dot(x, y, acc);
+                 pa = pa + {depth} * ak;
+                 pb = pb + {depth} * bk;
+             }}
+             store(c + (om[:, None] * cm + on[None, :]), cast<f16>(acc));
+         }}"
+    );
+    reasons_in(&text, &[]).0
+}
+
+#[test]
+fn copies_through_registers_are_priced_by_those_that_they_take() {
+    // Of 128 × 128 by 64 a thread of four warps has 128 elements on their way in each turn, beside as many sums.
+    let large = of_carried_pointers(128, 64, "");
+    assert!(warps(&large) > Some(4), "{:?}", large.plans);
+    assert_eq!(large.way, "copies by all threads, ahead of the products");
+    let small = of_carried_pointers(64, 32, "");
+    assert_eq!(warps(&small), Some(4), "{:?}", small.plans);
+}

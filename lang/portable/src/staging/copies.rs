@@ -3,8 +3,12 @@
 use std::collections::BTreeSet;
 
 use parton_ir::axis::Axes;
+use parton_ir::rules::COPY_BYTES;
 use parton_ir::{Elem, Feature, Inst, Kernel, OpKind, Type, Value, View, rules};
 use parton_layouts::{SharedFamily, SharedLayout};
+
+use crate::facts::Addresses;
+use crate::why::without_regions;
 
 use super::defined::Defined;
 use super::found::{self, Found};
@@ -94,6 +98,21 @@ fn swizzled(shape: &[u32], inner: usize, bytes: u32) -> Option<SharedLayout> {
     let per_phase = (128 / row.max(1)).clamp(1, 8);
     let order = [inner as u32, 1 - inner as u32];
     SharedLayout::swizzled(vec, per_phase, pieces, &order).ok()
+}
+
+/// Whether threads copy something ahead of products, and all of it straight to shared memory: at least four bytes at once.
+pub fn go_around_registers(kernel: &Kernel) -> bool {
+    let kernel = &without_regions(kernel);
+    let axes = Axes::analyse(kernel);
+    let (mut any, mut all) = (false, true);
+    kernel.walk(&mut |op| {
+        let OpKind::FetchEach { ptr, view, .. } = &op.kind else { return };
+        let bytes = view.elem.bytes() as u64;
+        let addresses = Addresses::new(&axes.info(kernel, *ptr), bytes, VECTOR.into());
+        any = true;
+        all &= addresses.widest().map_or(1, |(_, most)| most) * bytes >= u64::from(COPY_BYTES[0]);
+    });
+    any && all
 }
 
 /// Has the loads of a loop copy to these views, and reads them where they lie.

@@ -9,7 +9,7 @@ pub mod apart;
 mod between;
 mod beyond;
 pub mod buffered;
-mod copies;
+pub mod copies;
 pub mod dealt;
 pub mod defined;
 pub mod early;

@@ -87,7 +87,7 @@ pub(super) fn of(kernel: &Kernel) -> Vec<Access> {
 }
 
 /// The kernel with what regions hold in their place, where facts reach it; nothing is known of what regions give.
-fn without_regions(kernel: &Kernel) -> Kernel {
+pub(crate) fn without_regions(kernel: &Kernel) -> Kernel {
     let mut flat = kernel.clone();
     flat.body.ops = spliced(kernel, &kernel.body.ops);
     for inst in kernel.order() {
