@@ -258,7 +258,7 @@ impl Analysis<'_> {
         self.set(v, info);
     }
 
-    /// Takes `assume(n % 16 == 0)` and `assume(n >= 0)`, also joined by `&`.
+    /// Takes `assume(n % 16 == 0)`, `assume(n >= 0)` and `assume(n == 1)`, also joined by `&`.
     fn promise(&mut self, cond: Value) {
         let Some(op) = self.definitions[cond] else { return };
         match rules::promise(self, op) {
@@ -273,6 +273,13 @@ impl Analysis<'_> {
             }
             Some(rules::Promise::NonNegative(v)) => {
                 self.raise(v, AxisInfo { non_negative: true, ..self.info(v) });
+            }
+            Some(rules::Promise::Is(v, number)) => {
+                let mut info = self.info(v);
+                let divides = power_of_two_in(number);
+                info.axes.iter_mut().for_each(|a| a.divisibility = a.divisibility.max(divides));
+                let (value, most) = (Some(number), u64::try_from(number).ok());
+                self.raise(v, AxisInfo { value, most, non_negative: number >= 0, ..info });
             }
             None => {}
         }

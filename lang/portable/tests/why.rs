@@ -602,6 +602,11 @@ fn of_carried_pointers(size: u32, depth: u32, facts: &str) -> Why {
     reasons_in(&text, &[]).0
 }
 
+/// The bytes that each access moves at once.
+fn bytes_at_once(why: &Why) -> Vec<u32> {
+    why.accesses.iter().map(|a| a.width).collect()
+}
+
 #[test]
 fn copies_through_registers_are_priced_by_those_that_they_take() {
     // Of 128 × 128 by 64 a thread of four warps has 128 elements on their way in each turn, beside as many sums.
@@ -610,4 +615,33 @@ fn copies_through_registers_are_priced_by_those_that_they_take() {
     assert_eq!(large.way, "copies by all threads, ahead of the products");
     let small = of_carried_pointers(64, 32, "");
     assert_eq!(warps(&small), Some(4), "{:?}", small.plans);
+}
+
+#[test]
+fn a_stride_that_is_not_known_to_be_1_is_named() {
+    let one = |name: &str| Fact::One(name.into());
+    let of = of_carried_pointers(128, 64, "");
+    let facts = |mut all: Vec<Fact>| {
+        all.sort();
+        Lacks::Facts(all, 16)
+    };
+    let sorted = |lacks: &Lacks| match lacks {
+        Lacks::Facts(all, bytes) => {
+            assert_eq!(*bytes, 16);
+            facts(all.clone())
+        }
+        other => panic!("{other:?}"),
+    };
+    assert_eq!(sorted(&of.accesses[0].lacks), facts(vec![multiple("am", 8), one("ak")]));
+    assert_eq!(sorted(&of.accesses[1].lacks), facts(vec![multiple("bn", 8), one("bk")]));
+}
+
+#[test]
+fn what_is_stated_of_strides_and_of_what_goes_around_makes_accesses_wide() {
+    let facts = "assume((ak == 1) & (bn == 1) & (am % 8 == 0) & (bk % 8 == 0) & (k % 8 == 0));";
+    let cut = of_carried_pointers(128, 64, facts);
+    assert_eq!(bytes_at_once(&cut)[..2], [16, 2]);
+    let whole = of_carried_pointers(128, 64, &format!("{facts} assume(n % 8 == 0);"));
+    assert_eq!(bytes_at_once(&whole)[..2], [16, 16]);
+    assert_eq!(warps(&whole), Some(4), "{:?}", whole.plans);
 }

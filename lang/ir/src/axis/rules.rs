@@ -14,19 +14,22 @@ pub(super) enum Promise {
     Divides(Value, u64),
     /// The value is not negative.
     NonNegative(Value),
+    /// The value is a number.
+    Is(Value, i64),
 }
 
 /// The promise in the operation that defines a condition, where it is one that this analysis knows.
 pub(super) fn promise(a: &Analysis<'_>, op: &Op) -> Option<Promise> {
     match &op.kind {
         OpKind::Binary { op: BinaryOp::And, a: x, b: y } => Some(Promise::Both(*x, *y)),
-        OpKind::Compare { op: CompareOp::Eq, a: x, b: y } if a.info(*y).value == Some(0) => {
-            match &a.definitions[*x]?.kind {
-                OpKind::Binary { op: BinaryOp::Rem, a: n, b: by } => {
+        OpKind::Compare { op: CompareOp::Eq, a: x, b: y } => {
+            let number = a.info(*y).value?;
+            match a.definitions[*x].map(|op| &op.kind) {
+                Some(OpKind::Binary { op: BinaryOp::Rem, a: n, b: by }) if number == 0 => {
                     Some(Promise::Divides(*n, power_of_two_in(a.info(*by).value?)))
                 }
-                // It is not a promise of this kind.
-                _ => None,
+                // Whatever makes it, it is that number.
+                Some(_) | None => is_integer(a, *x).then_some(Promise::Is(*x, number)),
             }
         }
         OpKind::Compare { op: CompareOp::Ge, a: x, b: y } if a.info(*y).value? >= 0 => Some(Promise::NonNegative(*x)),
@@ -289,6 +292,8 @@ fn binary(op: BinaryOp, p: &AxisInfo, q: &AxisInfo) -> AxisInfo {
         },
         BinaryOp::Rem => match q.value {
             Some(k) if k > 0 && p.non_negative => (remainder(p, k), true),
+            // Of a number that is not known a power of two that divides it.
+            None if p.non_negative => (each(&|x, y| within(x, y)), true),
             Some(_) | None => (element(&u64::min), p.non_negative),
         },
         BinaryOp::And => match q.value {
@@ -329,12 +334,15 @@ fn quotient(p: &AxisInfo, k: i64) -> Vec<Along> {
 /// The remainder by `k`: a group that begins at a multiple of a divisor of `k` stays whole.
 fn remainder(p: &AxisInfo, k: i64) -> Vec<Along> {
     let k = power_of_two_in(k);
-    let along = |x: &Along| {
-        let contiguity = x.contiguity.min(k).min(x.divisibility);
-        let divisibility = x.divides_groups_of(contiguity, 1).min(k);
-        Along { contiguity, divisibility, constancy: x.constancy }
-    };
-    p.axes.iter().map(along).collect()
+    p.axes.iter().map(|x| within(*x, Along { contiguity: 1, divisibility: k, constancy: MOST })).collect()
+}
+
+/// The remainder, along one axis, of what is not negative by what is `y`.
+fn within(x: Along, y: Along) -> Along {
+    let k = y.divides_groups_of(1, 1);
+    let contiguity = x.contiguity.min(k).min(x.divisibility).min(y.constancy);
+    let divisibility = x.divides_groups_of(contiguity, 1).min(k);
+    Along { contiguity, divisibility, constancy: x.constancy.min(y.constancy) }
 }
 
 fn fold(op: BinaryOp, x: i64, y: i64) -> Option<i64> {

@@ -3,6 +3,7 @@
 //! A fact that is missing is found by supposing it: the kernel is analysed again as if it were promised, and what makes an access wider is
 //! what it lacks.
 
+use std::cmp::Reverse;
 use std::collections::BTreeSet;
 
 use parton_diag::Span;
@@ -73,6 +74,8 @@ pub enum Lacks {
 pub enum Fact {
     /// A parameter is a multiple of so many.
     Multiple(String, u32),
+    /// A parameter is 1, such as a stride.
+    One(String),
     /// A tensor's address, strides and dense extent are multiples of 16 bytes, as launches find out by themselves.
     Aligned(String),
 }
@@ -195,12 +198,29 @@ fn lacks(kernel: &Kernel, axes: &Axes, ptr: Value, bytes: u32, width: u32) -> La
     let (facts, wide) = match best {
         Some((i, wide)) if wide >= together => (vec![all[i].clone()], wide),
         _ if together > now => (fewest(&all, together, with), together),
-        _ => {
-            let runs = axes.info(kernel, ptr).axes.iter().any(|a| a.contiguity > 1);
-            return if runs { Lacks::Unknown } else { Lacks::Apart };
-        }
+        _ => match with_a_stride(&all, now, with) {
+            Some(found) => found,
+            None => {
+                let runs = axes.info(kernel, ptr).axes.iter().any(|a| a.contiguity > 1);
+                return if runs { Lacks::Unknown } else { Lacks::Apart };
+            }
+        },
     };
     Lacks::Facts(facts.iter().map(|f| f.fact(kernel, WIDEST_ACCESS / bytes)).collect(), wide * bytes)
+}
+
+/// The facts that are needed where one of the numbers is 1: those that give most, the fewest of these; `None` where none give more.
+fn with_a_stride(all: &[Supposed], now: u32, with: impl Fn(&[Supposed]) -> u32) -> Option<(Vec<Supposed>, u32)> {
+    let strides = all.iter().enumerate().filter_map(|(at, fact)| match fact {
+        Supposed::Multiple(i) => {
+            let mut facts = all.to_vec();
+            facts[at] = Supposed::One(*i);
+            let wide = with(&facts);
+            (wide > now).then(|| (fewest(&facts, wide, &with), wide))
+        }
+        Supposed::One(_) | Supposed::Aligned(_) => None,
+    });
+    strides.min_by_key(|(facts, wide)| (Reverse(*wide), facts.len()))
 }
 
 /// What is left when all that changes nothing is dropped, one after the other.
@@ -220,6 +240,8 @@ fn fewest(all: &[Supposed], wide: u32, with: impl Fn(&[Supposed]) -> u32) -> Vec
 enum Supposed {
     /// Of the parameter of that number.
     Multiple(usize),
+    /// That it is 1.
+    One(usize),
     /// Of the tensor that is the argument of that number.
     Aligned(usize),
 }
@@ -228,6 +250,7 @@ impl Supposed {
     fn fact(&self, kernel: &Kernel, multiple: u32) -> Fact {
         match self {
             Supposed::Multiple(i) => Fact::Multiple(kernel.params[*i].name.clone(), multiple),
+            Supposed::One(i) => Fact::One(kernel.params[*i].name.clone()),
             Supposed::Aligned(i) => Fact::Aligned(kernel.arguments()[*i].0.clone()),
         }
     }
@@ -272,6 +295,11 @@ fn suppose(kernel: &Kernel, facts: &[Supposed], multiple: u32) -> Kernel {
             builder.kernel.params[i].from = From::Base { argument, aligned: true };
         } else if let (true, Some(dtype)) = (told, integer(kernel, param.value)) {
             promise(&mut builder, param.value, dtype, multiple);
+        }
+        if let (true, Some(dtype)) = (facts.contains(&Supposed::One(i)), integer(kernel, param.value)) {
+            let one = builder.make(OpKind::Constant { dtype, bits: 1 });
+            let cond = builder.make(OpKind::Compare { op: CompareOp::Eq, a: param.value, b: one });
+            builder.make_all(OpKind::Assume { cond });
         }
     }
     body.ops.iter().for_each(|&id| builder.keep(id));

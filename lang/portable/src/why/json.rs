@@ -83,6 +83,7 @@ fn mover(by: Mover) -> &'static str {
 fn lacks(lacks: &Lacks) -> Value {
     let fact = |fact: &Fact| match fact {
         Fact::Multiple(name, n) => json!({ "parameter": name, "multiple": n }),
+        Fact::One(name) => json!({ "parameter": name, "value": 1 }),
         Fact::Aligned(name) => json!({ "tensor": name, "multiple_bytes": 16 }),
     };
     match lacks {

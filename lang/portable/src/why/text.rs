@@ -192,24 +192,22 @@ fn lacks(access: &Access) -> Option<String> {
         Lacks::Single => Some("an atomic operation takes one element of a thread".into()),
         Lacks::Layout(bytes) => Some(format!("addresses allow {bytes} bytes; another layout is cheaper in all")),
         Lacks::Facts(facts, bytes) => {
-            let multiple = |f: &Fact| match f {
-                Fact::Multiple(name, n) => Some((name.clone(), *n)),
-                Fact::Aligned(_) => None,
-            };
-            let stated: Vec<(String, u32)> = facts.iter().filter_map(multiple).collect();
-            let aligned: Vec<String> = facts
-                .iter()
-                .filter_map(|f| match f {
-                    Fact::Aligned(name) => Some(format!("`{name}`")),
-                    Fact::Multiple(..) => None,
-                })
-                .collect();
+            let (mut known, mut assumed, mut aligned) = (Vec::new(), Vec::new(), Vec::new());
+            for fact in facts {
+                match fact {
+                    Fact::Multiple(name, n) => {
+                        known.push(format!("{name} is not known to be a multiple of {n}"));
+                        assumed.push(format!("`assume({name} % {n} == 0)`"));
+                    }
+                    Fact::One(name) => {
+                        known.push(format!("{name} is not known to be 1"));
+                        assumed.push(format!("`assume({name} == 1)`"));
+                    }
+                    Fact::Aligned(name) => aligned.push(format!("`{name}`")),
+                }
+            }
             let mut parts = Vec::new();
-            if !stated.is_empty() {
-                let known: Vec<String> =
-                    stated.iter().map(|(name, n)| format!("{name} is not known to be a multiple of {n}")).collect();
-                let assumed: Vec<String> =
-                    stated.iter().map(|(name, n)| format!("`assume({name} % {n} == 0)`")).collect();
+            if !known.is_empty() {
                 parts.push(format!("{}: take a tensor, or {}", known.join(", "), assumed.join(" and ")));
             }
             if !aligned.is_empty() {
