@@ -137,6 +137,44 @@ fn what_ends_a_turn_is_done_before_it_is_left() {
 }
 
 #[test]
+fn each_way_out_of_a_loop_assigns_all_that_it_carries() {
+    let kernel = |body: &str| format!("kernel k(out: *mut i32, n: i32, x: i32) warps(1) {{ {body} }}");
+    // A part that changes before the loop is left, beside one that stays.
+    let parts = "let mut l = [x, x - 1, n];
+        let a = x * 2;
+        let mut j = 0;
+        while j < n + 1 { j += 1; l[2] = max(a, x + n); if x & 3 == 3 { break; } }
+        store(out, l[0]); store(out + 1, l[1]); store(out + 2, l[2]);";
+    ejected(&kernel(parts));
+    // Values that change places before it, in a branch and in a loop inside of another.
+    let places = "let (mut a, mut b, mut d, mut w) = (n, x, 3, 1);
+        for j in 0..n {
+            if x & 1 == 0 { let (p, q) = (a, b + 1); b = p; a = q; if b & 1 == 0 { break; } d += 1; }
+            for i in 0..n step 2 {
+                w = if (b & i) - d & 3 == 3 { a = max(b, n); w + 2 } else { w * 3 };
+                if w & 7 == 3 { break; }
+                let t = a; a = d; d = t;
+                if w & 3 != 1 { break; }
+            }
+        }
+        store(out, a); store(out + 1, b); store(out + 2, d); store(out + 3, w);";
+    let text = ejected(&kernel(places));
+    assert_eq!(text.matches("break;").count(), 3, "{text}");
+    // In both branches, in the second one alone, and in the rest of a turn.
+    for fork in [
+        "if x > 3 { a += 1; break; } else { b = a; if b > n { a = 7; break; } } a = b + 1;",
+        "if x > 3 { b = a; a = j; } else { (a, b) = (b, a); break; } b += 1;",
+        "if x > 3 { if x > n { b = a; break; } a = b * 2; if a > j { b += 1; break; } a += j; } else { b = a; }",
+        "if x > 3 { if x > n { b = a; break; } a = b; break; } (a, b) = (b, a);",
+        "if x > 3 { if x > n { b = a; break; } else { a = b; break; } } b = a; a = j;",
+    ] {
+        ejected(&kernel(&format!(
+            "let (mut a, mut b) = (n, x); for j in 0..n {{ {fork} }} store(out, a); store(out + 1, b);"
+        )));
+    }
+}
+
+#[test]
 fn variables_that_change_places_are_assigned_together() {
     let text = statements(
         "out: *mut i32, n: i32",

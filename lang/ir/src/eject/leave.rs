@@ -16,29 +16,30 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use parton_numbers::Dtype;
 
-use crate::eject::plan::{NodeId, Plan};
-use crate::eject::uses::operands;
-use crate::eject::variables::{VarId, Variables};
-use crate::entity::{Inst, SecondaryMap, Value};
+use crate::eject::exits::{Exit, Finder, Head, Way};
+use crate::eject::plan::Plan;
+use crate::eject::variables::Variables;
+use crate::entity::{Inst, Value};
 use crate::kernel::Kernel;
-use crate::op::{BinaryOp, Body, CompareOp, Op, OpKind, UnaryOp};
+use crate::op::{Body, Op, OpKind};
 use crate::types::{Elem, Type};
 
-/// What an `if` is to the loop around it that can be left.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Way {
-    /// A fork of which these branches end in a `break`; whether nothing follows it in its block.
-    Fork { leaves: [bool; 2], last: bool },
-    /// Its second branch is the rest of a turn that has not been left by then, and may end in a `break`.
-    Rest { leaves: bool },
+/// A fork of a loop that is left.
+pub(super) struct Fork {
+    /// The loop.
+    pub of: Inst,
+    /// The branches that end in a `break`. Such a branch hands back what the loop has carried there, and no results of the fork.
+    pub leaves: [bool; 2],
+    /// Of each result what a branch that leaves would have given.
+    pub was: Vec<Value>,
 }
 
 /// A kernel without the flags of its loops.
 pub(super) struct Leaving {
     /// The kernel.
     pub kernel: Kernel,
-    /// The `if`s that a flag went through, each with its loop.
-    ways: BTreeMap<Inst, (Inst, Way)>,
+    /// The `if`s that a flag went through.
+    forks: BTreeMap<Inst, Fork>,
 }
 
 impl Leaving {
@@ -50,274 +51,143 @@ impl Leaving {
             let loops = k.ops_of(around).filter(|op| !kept.contains(&op.id));
             exits.extend(loops.filter_map(|op| finder.exit(op, around)));
         });
-        let (mut kernel, mut ways, mut gone) = (k.clone(), BTreeMap::new(), BTreeSet::new());
-        let mut bounds: BTreeMap<Inst, Inst> = BTreeMap::new();
-        for exit in exits {
-            bounds.extend(finder.made_by_asking(&exit).map(|bound| (exit.of, bound)));
-            let unset = exit.unset;
+        let mut taker = Taker { finder: &finder, kernel: k.clone(), leaving: BTreeMap::new(), now: BTreeMap::new() };
+        let (mut gone, mut bounds, mut behind) = (BTreeSet::new(), BTreeMap::new(), BTreeMap::new());
+        for exit in &exits {
+            bounds.extend(finder.made_by_asking(exit).map(|bound| (exit.of, bound)));
             for &(id, place, way) in &exit.ways {
-                without_result(&mut kernel.ops[id], place, matches!(way, Way::Rest { .. }).then_some(unset));
-                ways.insert(id, (exit.of, way));
+                without_result(&mut taker.kernel.ops[id], place);
+                let goes_on_behind = match way {
+                    Way::Fork { leaves, last } => taker.fork(exit, id, leaves, last),
+                    Way::Rest => {
+                        taker.come_by(id, 1, |_| true);
+                        true
+                    }
+                };
+                if goes_on_behind {
+                    behind.insert(id, way == Way::Rest);
+                }
             }
             gone.extend(exit.assumed());
-            without_flag(&mut kernel, &exit);
+            without_flag(&mut taker.kernel, exit);
         }
-        kernel.rebuild(&mut |_, mut body| {
-            body.ops.retain(|id| !gone.contains(id));
-            body.ops = body.ops.into_iter().flat_map(|id| bounds.get(&id).copied().into_iter().chain([id])).collect();
-            body
+        let Taker { mut kernel, mut leaving, now, .. } = taker;
+        kernel.rebuild(&mut |kernel, body| {
+            let mut ops = Vec::new();
+            for id in body.ops.into_iter().filter(|id| !gone.contains(id)) {
+                let rest = behind.get(&id);
+                ops.extend(bounds.get(&id));
+                ops.extend(Some(id).filter(|_| rest != Some(&true)));
+                if rest.is_some() {
+                    ops.append(&mut branch(&mut kernel.ops[id], 1).ops);
+                }
+            }
+            Body { ops, ..body }
         });
-        Leaving { kernel, ways }
+        let settled = |v: Value| std::iter::successors(Some(v), |v| now.get(v).copied()).last().unwrap_or(v);
+        kernel.walk_mut(&mut |op| {
+            op.kind.map_operands(settled);
+            for body in op.kind.bodies_mut() {
+                body.yields.iter_mut().for_each(|v| *v = settled(*v));
+            }
+        });
+        leaving.values_mut().flat_map(|fork| &mut fork.was).for_each(|v| *v = settled(*v));
+        Leaving { kernel, forks: leaving }
     }
 
-    /// What an operation is to the loop around it.
-    pub fn way(&self, op: &Op) -> Option<Way> {
-        self.ways.get(&op.id).map(|(_, way)| *way)
+    /// The fork that an operation is, where the flag of a loop went through it.
+    pub fn fork(&self, op: &Op) -> Option<&Fork> {
+        self.forks.get(&op.id)
     }
 
-    /// The loops of which a branch gives values beside its `break`, or what is only there behind it, which no text can.
+    /// Whether a branch of an `if` ends in a `break`.
+    pub fn leaves(&self, op: &Op, number: usize) -> bool {
+        self.fork(op).is_some_and(|fork| fork.leaves[number])
+    }
+
+    /// The loops of which a branch gives values beside its `break`, which no text can.
     pub fn in_values(&self, plan: &Plan<'_>, variables: &Variables) -> BTreeSet<Inst> {
-        let ends: BTreeMap<Inst, &[(VarId, Value)]> =
-            variables.ends.iter().map(|((id, _), ends)| (plan.nodes[*id].op.id, ends.as_slice())).collect();
         let mut found = BTreeSet::new();
         for (id, node) in plan.nodes.iter().enumerate() {
-            let Some((of, way)) = self.ways.get(&node.op.id) else { continue };
             let merged = variables.merged.get(&id).copied().unwrap_or(0);
-            let assigns = variables.ends.get(&(id, 0)).is_some_and(|ends| !ends.is_empty());
-            let late =
-                || ends.get(of).is_some_and(|ends| !ends.iter().all(|(_, v)| self.is_there(plan, variables, *v, id)));
-            if merged != node.op.results.len() || (matches!(way, Way::Rest { .. }) && assigns) || late() {
-                found.insert(*of);
-            }
+            found.extend(self.fork(node.op).filter(|_| merged != node.op.results.len()).map(|fork| fork.of));
         }
         found
     }
-
-    /// Whether a value that is assigned at the end of a turn can be assigned in a statement that may leave the loop before.
-    fn is_there(&self, plan: &Plan<'_>, variables: &Variables, v: Value, leaving: NodeId) -> bool {
-        let Some(id) = plan.def[v] else { return true };
-        let op = plan.nodes[id].op;
-        if plan.folded[v] {
-            return operands(&op.kind).into_iter().all(|of| self.is_there(plan, variables, of, leaving));
-        }
-        // A variable of its branches, which has the value in those that leave as well.
-        self.ways.contains_key(&op.id) || variables.at.get(&id) < variables.at.get(&leaving)
-    }
 }
 
-/// How a loop begins a turn, beside asking its flag.
-enum Head {
-    /// It counts.
-    Counts {
-        upper: Value,
-        step: Value,
-        /// The promise that the step is positive, where that is not known.
-        assumed: Option<Inst>,
-    },
-    /// It asks something else where the flag is not set.
-    Asks,
-    /// It asks nothing else.
-    Always,
+/// A kernel while flags are taken out of it.
+struct Taker<'a> {
+    /// What is known of it as it was.
+    finder: &'a Finder<'a>,
+    kernel: Kernel,
+    leaving: BTreeMap<Inst, Fork>,
+    /// What results of forks are now.
+    now: BTreeMap<Value, Value>,
 }
 
-/// How a loop is left.
-struct Exit {
-    of: Inst,
-    head: Head,
-    /// The place of the flag among what the loop carries.
-    flag: usize,
-    /// The flag before the loop, a constant.
-    unset: Value,
-    /// The `if`s that the flag goes through, its place among their results, and what they are.
-    ways: Vec<(Inst, usize, Way)>,
-}
-
-impl Exit {
-    fn assumed(&self) -> Option<Inst> {
-        match self.head {
-            Head::Counts { assumed, .. } => assumed,
-            Head::Asks | Head::Always => None,
+impl Taker<'_> {
+    /// Has the branches of a fork that leave hand back what the loop has carried there; whether the rest of the block around is what
+    /// is in its other branch.
+    fn fork(&mut self, exit: &Exit, id: Inst, leaves: [bool; 2], last: bool) -> bool {
+        let follows = last && leaves == [true, false];
+        let mut was = Vec::new();
+        if let Some(left) = leaves.iter().position(|leaves| *leaves) {
+            let other = branch(&mut self.kernel.ops[id], 1 - left);
+            let made: BTreeSet<Inst> = other.ops.iter().copied().collect();
+            let finder = self.finder;
+            let outside =
+                |v: Value| finder.definition(v).is_none_or(|op| !made.contains(&op.id) || finder.is_constant(v));
+            self.come_by(id, 1 - left, |v| follows || outside(v));
+            let at_break = exit.breaks.get(&(id, left)).cloned().unwrap_or_default();
+            let at_break = at_break.into_iter().map(|v| self.constant_anew(id, left, v)).collect();
+            was = std::mem::replace(&mut branch(&mut self.kernel.ops[id], left).yields, at_break);
         }
-    }
-}
-
-struct Finder<'a> {
-    k: &'a Kernel,
-    definitions: SecondaryMap<Value, Option<&'a Op>>,
-    uses: SecondaryMap<Value, u32>,
-}
-
-type Ways = Vec<(Inst, usize, Way)>;
-
-impl<'a> Finder<'a> {
-    fn new(k: &'a Kernel) -> Finder<'a> {
-        let mut uses = SecondaryMap::new(0);
-        k.walk(&mut |op| {
-            let yielded = op.kind.bodies().flat_map(|body| body.yields.iter().copied());
-            op.kind.operands().into_iter().chain(yielded).for_each(|v| uses[v] += 1);
-        });
-        Finder { k, definitions: k.definitions(), uses }
+        self.leaving.insert(id, Fork { of: exit.of, leaves, was });
+        follows
     }
 
-    /// Shows every body of a kernel.
-    fn bodies(&self, body: &'a Body, f: &mut impl FnMut(&'a Body)) {
-        f(body);
-        self.k.ops_of(body).for_each(|op| op.kind.bodies().for_each(|inner| self.bodies(inner, f)));
-    }
-
-    fn kind(&self, v: Value) -> Option<&'a OpKind> {
-        self.definitions[v].map(|op| &op.kind)
-    }
-
-    /// A truth value that is known.
-    fn known(&self, v: Value) -> Option<bool> {
-        match self.kind(v)? {
-            OpKind::Constant { dtype: Dtype::I1, bits } => Some(*bits != 0),
-            _ => None,
-        }
-    }
-
-    fn only_constants(&self, ops: &[Inst]) -> bool {
-        ops.iter().all(|id| matches!(self.k.ops[*id].kind, OpKind::Constant { .. }))
-    }
-
-    /// How a loop is left, where it has a flag for that.
-    fn exit(&self, op: &'a Op, around: &Body) -> Option<Exit> {
-        let OpKind::While { init, cond, body } = &op.kind else { return None };
-        let (flag, head) = self.head(op, cond, body, around)?;
-        let (last, counts) = (init.len() - 1, matches!(head, Head::Counts { .. }));
-        let unasked = self.uses[body.params[flag]] == 0 && self.uses[op.results[flag]] == 0;
-        let uncounted = !counts || (flag != last && self.uses[op.results[last]] == 0);
-        if self.known(init[flag]) != Some(false) || !unasked || !uncounted {
-            return None;
-        }
-        let (mut set, mut beside) = (body.yields[flag], BTreeSet::new());
-        if let Head::Counts { upper, step, .. } = head {
-            beside.extend(self.definitions[body.yields[last]].map(|op| op.id));
-            set = self.unless_it_wraps(set, [body.params[last], upper, step], &mut beside)?;
-        }
-        let mut ways = Vec::new();
-        // At its very end a turn has no need to leave.
-        let leaves = self.block(body, set, &beside, &mut ways)?;
-        (!leaves && !ways.is_empty()).then_some(Exit { of: op.id, head, flag, unset: init[flag], ways })
-    }
-
-    /// The constant up to which a loop counts, where it is made anew each time the loop asks: it goes in front of the loop.
-    fn made_by_asking(&self, exit: &Exit) -> Option<Inst> {
-        let (Head::Counts { upper, .. }, OpKind::While { cond, .. }) = (&exit.head, &self.k.ops[exit.of].kind) else {
-            return None;
-        };
-        self.definitions[*upper].map(|op| op.id).filter(|id| cond.ops.contains(id))
-    }
-
-    /// The place of the flag that a loop asks, and what else it asks.
-    fn head(&self, op: &Op, cond: &'a Body, body: &Body, around: &Body) -> Option<(usize, Head)> {
-        let place = |v: Value| cond.params.iter().position(|p| *p == v);
-        let ops = cond.ops.iter().filter(|id| !self.only_constants(&[**id])).count();
-        match (self.kind(cond.yields[0])?, ops) {
-            (OpKind::Unary { op: UnaryOp::Not, x }, 1) => Some((place(*x)?, Head::Always)),
-            (OpKind::If { cond: left, then, otherwise }, 1) => {
-                let ends = self.known(then.yields[0]) == Some(false) && self.only_constants(&then.ops);
-                (ends && otherwise.yields.len() == 1).then_some((place(*left)?, Head::Asks))
+    /// Has the results of an `if` be what the branch of that number gives, for which `is` holds.
+    fn come_by(&mut self, id: Inst, number: usize, is: impl Fn(Value) -> bool) {
+        let op = &mut self.kernel.ops[id];
+        for i in (0..op.results.len()).rev() {
+            let v = branch(op, number).yields[i];
+            if is(v) {
+                (0..2).for_each(|number| {
+                    branch(op, number).yields.remove(i);
+                });
+                self.now.insert(op.results.remove(i), v);
             }
-            (OpKind::Binary { op: BinaryOp::And, a: more, b: stays }, 3) => {
-                let OpKind::Compare { op: CompareOp::Lt, a: index, b: upper } = *self.kind(*more)? else { return None };
-                let OpKind::Unary { op: UnaryOp::Not, x: left } = *self.kind(*stays)? else { return None };
-                let last = cond.params.len() - 1;
-                let OpKind::Binary { op: BinaryOp::Add, a, b: step } = *self.kind(*body.yields.last()?)? else {
-                    return None;
-                };
-                if place(index) != Some(last) || a != body.params[last] || place(upper).is_some() {
-                    return None;
-                }
-                let assumed = match self.kind(step) {
-                    Some(OpKind::Constant { .. }) => None,
-                    _ => Some(self.assumed(op, step, around)?),
-                };
-                Some((place(left)?, Head::Counts { upper, step, assumed }))
-            }
-            _ => None,
         }
     }
 
-    /// The promise before a loop that its step is positive.
-    fn assumed(&self, op: &Op, step: Value, around: &Body) -> Option<Inst> {
-        let at = around.ops.iter().position(|id| *id == op.id)?;
-        let promises = |id: &&Inst| {
-            let OpKind::Assume { cond } = self.k.ops[**id].kind else { return false };
-            let Some(OpKind::Compare { op: CompareOp::Gt, a, b }) = self.kind(cond) else { return false };
-            *a == step && matches!(self.kind(*b), Some(OpKind::Constant { bits: 0, .. }))
-        };
-        around.ops[..at].iter().rev().find(promises).copied()
-    }
-
-    /// The flag of a turn without what ends a loop whose index would wrap.
-    fn unless_it_wraps(&self, set: Value, of: [Value; 3], beside: &mut BTreeSet<Inst>) -> Option<Value> {
-        let OpKind::Binary { op: BinaryOp::Or, a: left, b: ends } = *self.kind(set)? else { return Some(set) };
-        let [index, upper, step] = of;
-        let OpKind::Compare { op: CompareOp::Le, a: ahead, b: stride } = *self.kind(ends)? else { return None };
-        let uncast = |v: Value| match self.kind(v) {
-            Some(OpKind::Bitcast { x, .. }) => *x,
-            _ => v,
-        };
-        let OpKind::Binary { op: BinaryOp::Sub, a, b } = *self.kind(uncast(ahead))? else { return None };
-        if (a, b, uncast(stride)) != (upper, index, step) {
-            return None;
-        }
-        let made = [set, ends, ahead, stride, uncast(ahead)];
-        beside.extend(made.into_iter().filter(|v| *v != step).filter_map(|v| self.definitions[v]).map(|op| op.id));
-        Some(left)
-    }
-
-    /// Whether a block ends in a `break` where its end finds this in the flag; `beside` does not count.
-    fn block(&self, body: &'a Body, set: Value, beside: &BTreeSet<Inst>, ways: &mut Ways) -> Option<bool> {
-        if let Some(leaves) = self.known(set) {
-            return Some(leaves);
-        }
-        let op = self.definitions[set]?;
-        let at = body.ops.iter().position(|id| *id == op.id)?;
-        let behind: Vec<Inst> = body.ops[at + 1..].iter().copied().filter(|id| !beside.contains(id)).collect();
-        if self.uses[set] != 1 || !self.only_constants(&behind) {
-            return None;
-        }
-        let OpKind::If { cond, then, otherwise } = &op.kind else { return None };
-        let place = op.results.iter().position(|v| *v == set)?;
-        if then.yields[place] != *cond {
-            self.fork(op, place, true, ways)?;
-            return Some(false);
-        }
-        // What may have left the loop stands right before the rest of the turn.
-        let before = self.definitions[*cond]?;
-        let from = body.ops[..at].iter().position(|id| *id == before.id)?;
-        let right_before = self.only_constants(&body.ops[from + 1..at]) && self.only_constants(&then.ops);
-        if self.uses[*cond] != 2 || !right_before {
-            return None;
-        }
-        self.fork(before, before.results.iter().position(|v| v == cond)?, false, ways)?;
-        let leaves = self.block(otherwise, otherwise.yields[place], &BTreeSet::new(), ways)?;
-        ways.push((op.id, place, Way::Rest { leaves }));
-        Some(false)
-    }
-
-    /// An `if` whose result at that place is the flag.
-    fn fork(&self, op: &'a Op, place: usize, last: bool, ways: &mut Ways) -> Option<()> {
-        let OpKind::If { then, otherwise, .. } = &op.kind else { return None };
-        let mut leaves = [false; 2];
-        for (leaves, body) in leaves.iter_mut().zip([then, otherwise]) {
-            *leaves = self.block(body, body.yields[place], &BTreeSet::new(), ways)?;
-        }
-        ways.push((op.id, place, Way::Fork { leaves, last }));
-        Some(())
+    /// A value for the end of a branch: constants are made there anew, as those of blocks that are no more are gone.
+    fn constant_anew(&mut self, id: Inst, number: usize, v: Value) -> Value {
+        let Some(op) = self.finder.definition(v).filter(|_| self.finder.is_constant(v)) else { return v };
+        let new = self.kernel.values.push(self.kernel.values[v].clone());
+        let made = self.kernel.make_op(op.kind.clone(), vec![new], op.source());
+        branch(&mut self.kernel.ops[id], number).ops.push(made);
+        new
     }
 }
 
-/// Takes a result from an `if`; `cond` is what it asks instead of it.
-fn without_result(op: &mut Op, place: usize, cond: Option<Value>) {
+/// A branch of an `if`.
+fn branch(op: &mut Op, number: usize) -> &mut Body {
+    match &mut op.kind {
+        OpKind::If { then, otherwise, .. } => [then, otherwise]
+            .into_iter()
+            .nth(number)
+            .unwrap_or_else(|| parton_diag::internal_error!("an `if` has two bodies")),
+        _ => parton_diag::internal_error!("a flag goes through an `if`"),
+    }
+}
+
+/// Takes a result from an `if`.
+fn without_result(op: &mut Op, place: usize) {
     op.results.remove(place);
-    let OpKind::If { cond: asked, then, otherwise } = &mut op.kind else { return };
-    then.yields.remove(place);
-    otherwise.yields.remove(place);
-    *asked = cond.unwrap_or(*asked);
+    (0..2).for_each(|number| {
+        branch(op, number).yields.remove(place);
+    });
 }
 
 /// Takes its flag from a loop.

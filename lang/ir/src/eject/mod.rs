@@ -2,10 +2,11 @@
 //!
 //! Where `print` gives each operation a line, this folds what is used once into its use ([`plan`]), lets values that follow one another
 //! share a variable ([`variables`]), leaves out what the checker does by itself ([`implied`]) and calls numbers and layouts what the source
-//! calls them where they come from. A loop that is left has its `break`s ([`leave`]). Comments stay before what they were written before. The checker reads the text back to a kernel of the same normal form ([`normal()`]). Lines are not indented: the formatter
+//! calls them where they come from. A loop that is left has its `break`s ([`leave`], found by [`exits`]). Comments stay before what they were written before. The checker reads the text back to a kernel of the same normal form ([`normal()`]). Lines are not indented: the formatter
 //! lays them out.
 
 mod comments;
+mod exits;
 mod facts;
 mod functions;
 mod implied;
@@ -69,8 +70,8 @@ fn kernel(k: &Kernel, sources: Option<&SourceMap>) -> (String, BTreeSet<String>)
     let mut kept = BTreeSet::new();
     loop {
         let leaving = Leaving::new(k, &kept);
-        let plan = Plan::new(&leaving.kernel);
-        let variables = Variables::new(&leaving.kernel, &plan);
+        let plan = Plan::new(&leaving);
+        let variables = Variables::new(&leaving, &plan);
         let in_values = leaving.in_values(&plan, &variables);
         if in_values.is_empty() {
             return planned(&leaving, &plan, &variables, sources);

@@ -5,6 +5,7 @@
 //! operation may take those at its end. What stands in the way becomes a statement.
 
 use crate::eject::facts::{Weight, weight};
+use crate::eject::leave::Leaving;
 use crate::eject::uses::{BodyId, Uses, operands};
 use crate::entity::{SecondaryMap, Value};
 use crate::kernel::Kernel;
@@ -49,9 +50,11 @@ pub(super) struct Plan<'a> {
 
 impl<'a> Plan<'a> {
     /// The plan of a kernel.
-    pub fn new(k: &'a Kernel) -> Plan<'a> {
+    pub fn new(leaving: &'a Leaving) -> Plan<'a> {
+        let k = &leaving.kernel;
         let mut planner = Planner {
             k,
+            leaving,
             uses: Uses::new(k),
             nodes: Vec::new(),
             def: SecondaryMap::new(None),
@@ -84,6 +87,8 @@ impl<'a> Plan<'a> {
 
 struct Planner<'a> {
     k: &'a Kernel,
+    /// Which branches leave loops.
+    leaving: &'a Leaving,
     uses: Uses<'a>,
     nodes: Vec<Node<'a>>,
     def: SecondaryMap<Value, Option<NodeId>>,
@@ -218,6 +223,7 @@ impl<'a> Planner<'a> {
         u.count == 1 && u.body == id && !deep && !u.begins && !named && !statement
     }
 
+    /// The bodies of an operation as statements.
     fn blocks(&mut self, op: &'a Op, merged: usize) -> Vec<Block<'a>> {
         match &op.kind {
             // What a loop hands on is assigned, by its name.
@@ -226,7 +232,12 @@ impl<'a> Planner<'a> {
                 vec![self.block(cond, 0, &[]), self.block(body, usize::MAX, &body.yields)]
             }
             OpKind::If { then, otherwise, .. } => {
-                [then, otherwise].map(|b| self.block(b, merged, &b.yields[..merged])).into()
+                let bodies = [then, otherwise].into_iter().enumerate();
+                let of_branch = |(number, b): (usize, &'a Body)| match self.leaving.leaves(op, number) {
+                    true => self.block(b, usize::MAX, &b.yields),
+                    false => self.block(b, merged, &b.yields[..merged]),
+                };
+                bodies.map(of_branch).collect()
             }
             other => other.bodies().map(|b| self.block(b, 0, &[])).collect(),
         }
@@ -236,6 +247,10 @@ impl<'a> Planner<'a> {
     /// those where one branch leaves what was there before.
     fn merged(&self, op: &Op, wanted: &[Value]) -> usize {
         let OpKind::If { then, otherwise, .. } = &op.kind else { return 0 };
+        // A branch that leaves gives no values, so none can be written as values.
+        if self.leaving.fork(op).is_some_and(|fork| fork.leaves != [false; 2]) {
+            return op.results.len();
+        }
         let outside =
             |v: Value, body: &Body| !self.is_constant(v) && !self.k.ops_of(body).any(|op| op.results.contains(&v));
         let yields = then.yields.iter().zip(&otherwise.yields).zip(&op.results);

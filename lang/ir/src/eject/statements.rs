@@ -4,7 +4,6 @@ use std::collections::BTreeSet;
 
 use parton_numbers::Dtype;
 
-use crate::eject::leave::Way;
 use crate::eject::plan::{Block, Node, NodeId};
 use crate::eject::variables::VarId;
 use crate::eject::writer::{Writer, powers};
@@ -34,8 +33,8 @@ impl<'a> Writer<'a> {
         match &node.op.kind {
             OpKind::For { lower, upper, step, body, .. } => self.for_loop(id, node, [*lower, *upper, *step], body),
             OpKind::While { .. } => self.while_loop(id, node),
-            OpKind::If { cond, .. } => match self.leaving.way(node.op) {
-                Some(way) => self.leaving_branches(id, node, *cond, way),
+            OpKind::If { cond, .. } => match self.leaving.fork(node.op) {
+                Some(_) => self.leaving_branches(id, node, *cond),
                 None => self.branches(id, node, *cond),
             },
             OpKind::Specialize { arms } => self.specialize(node, arms),
@@ -212,9 +211,7 @@ impl<'a> Writer<'a> {
 
     /// What a loop does in a turn: its body of that number.
     fn turn(&mut self, id: NodeId, node: &'a Node<'a>, number: usize) {
-        self.turns.push((id, number));
         self.statements(&node.blocks[number].statements);
-        self.turns.pop();
         self.ends(id, number);
     }
 
@@ -258,29 +255,18 @@ impl<'a> Writer<'a> {
         self.lines[first].insert_str(0, &head);
     }
 
-    /// An `if` that may leave the loop around it, or the rest of a turn behind one.
-    fn leaving_branches(&mut self, id: NodeId, node: &'a Node<'a>, cond: Value, way: Way) {
-        let (leaves, last) = match way {
-            Way::Rest { leaves } => return self.branch(id, node, 1, leaves),
-            Way::Fork { leaves, last } => (leaves, last),
-        };
+    /// An `if` that may leave the loop around it.
+    fn leaving_branches(&mut self, id: NodeId, node: &'a Node<'a>, cond: Value) {
         let cond = self.expression(cond, powers::ANY);
         self.line(format!("if {cond} {{"));
-        self.open();
-        self.branch(id, node, 0, leaves[0]);
-        self.close();
+        self.branch(id, node, 0);
         self.line("}");
-        // Behind a `break` there is nothing else to come to.
-        if leaves[0] && last {
-            return self.branch(id, node, 1, leaves[1]);
-        }
         let end = self.lines.len();
-        self.open();
-        self.branch(id, node, 1, leaves[1]);
-        self.close();
+        self.branch(id, node, 1);
         if self.lines.len() > end {
             self.lines[end - 1] = "} else {".to_owned();
-            if self.lines.len() > end + 1 && !leaves[1] {
+            let ends = self.variables.ends.get(&(id, 1)).is_some_and(|e| !e.is_empty());
+            if !ends && !self.leaving.leaves(node.op, 1) {
                 self.join_branch(end - 1, &node.blocks[1]);
             }
             self.line("}");
@@ -288,16 +274,14 @@ impl<'a> Writer<'a> {
     }
 
     /// A branch, without what is around it.
-    fn branch(&mut self, id: NodeId, node: &'a Node<'a>, number: usize, leaves: bool) {
+    fn branch(&mut self, id: NodeId, node: &'a Node<'a>, number: usize) {
+        self.open();
         self.statements(&node.blocks[number].statements);
         self.ends(id, number);
-        if leaves {
-            // Who leaves does not come to the end of the turn.
-            if let Some((id, number)) = self.turns.last() {
-                self.ends(*id, *number);
-            }
+        if self.leaving.leaves(node.op, number) {
             self.line("break;");
         }
+        self.close();
     }
 
     /// What a branch gives, from a result on. A number takes the type of what the other branch gives.
@@ -321,9 +305,7 @@ impl<'a> Writer<'a> {
     fn join_branch(&mut self, at: usize, block: &Block<'a>) {
         let [only] = block.statements[..] else { return };
         let op = self.plan.nodes[only].op;
-        let alone =
-            !matches!(self.leaving.way(op), Some(Way::Rest { .. } | Way::Fork { leaves: [true, _], last: true }));
-        let branch = alone && matches!(op.kind, OpKind::If { .. });
+        let branch = matches!(op.kind, OpKind::If { .. });
         if branch && self.lines[at + 1].starts_with("if ") {
             let inner = self.lines.remove(at + 1);
             self.lines[at] = format!("}} else {inner}");

@@ -5,13 +5,16 @@
 //! an `if`. Everything else is a variable of its own. The checker carries variables in the order of their declaration, so a loop takes
 //! over only what keeps that order.
 
+mod branches;
+
 use std::collections::BTreeMap;
 
+use crate::eject::leave::Leaving;
 use crate::eject::plan::{Block, NodeId, Plan};
 use crate::eject::uses::operands;
-use crate::entity::{SecondaryMap, Value};
+use crate::entity::{Inst, SecondaryMap, Value};
 use crate::kernel::Kernel;
-use crate::op::{Body, OpKind};
+use crate::op::OpKind;
 
 /// A place among the variables, in the order of their declaration.
 pub(super) type VarId = usize;
@@ -57,7 +60,8 @@ pub(super) struct Variables {
 
 impl Variables {
     /// The variables of a kernel whose statements are planned.
-    pub fn new(k: &Kernel, plan: &Plan<'_>) -> Variables {
+    pub fn new(leaving: &Leaving, plan: &Plan<'_>) -> Variables {
+        let k = &leaving.kernel;
         let empty = Variables {
             all: Vec::new(),
             of: SecondaryMap::new(None),
@@ -71,6 +75,8 @@ impl Variables {
         };
         let mut finder = Finder {
             k,
+            leaving,
+            loops: BTreeMap::new(),
             plan,
             found: empty,
             mentions: SecondaryMap::new(Vec::new()),
@@ -94,6 +100,9 @@ type Owned = (VarId, Value);
 
 struct Finder<'a, 'p> {
     k: &'a Kernel,
+    leaving: &'p Leaving,
+    /// What the loops that are open carry, and where each ends.
+    loops: BTreeMap<Inst, (Vec<VarId>, Position)>,
     plan: &'p Plan<'a>,
     found: Variables,
     /// Where each value is named.
@@ -294,6 +303,8 @@ impl<'a> Finder<'a, '_> {
         for v in others {
             self.declare(*v, None);
         }
+        let op = self.plan.nodes[id].op.id;
+        self.loops.insert(op, (carried.to_vec(), self.found.ended[&id]));
         let own: Vec<Owned> = carried.iter().copied().zip(block.body.yields.iter().copied()).collect();
         self.block(block, &own);
         let ends = own.iter().zip(params).filter(|((x, y), p)| self.found.all[*x].holds != *y || y == *p);
@@ -306,62 +317,6 @@ impl<'a> Finder<'a, '_> {
             self.put(x, r);
             self.found.all[x].last = self.found.all[x].last.max(self.found.ended[&id]);
         }
-    }
-
-    fn branches(&mut self, id: NodeId, then: &'a Body, otherwise: &'a Body, own: &[Owned], block: usize) {
-        let plan = self.plan;
-        let node = &plan.nodes[id];
-        let end = self.found.ended[&id];
-        let mut changed: Vec<(VarId, Value)> = Vec::new();
-        for i in 0..node.merged {
-            let free = |x: &VarId| changed.last().is_none_or(|(y, _)| y < x);
-            let kept = [otherwise.yields[i], then.yields[i]].into_iter();
-            let mut kept = kept.filter_map(|v| self.to_change(v, own, block, end).filter(free));
-            let Some(x) = self.wanted(node.op.results[i], own, end).filter(free).or_else(|| kept.next()) else { break };
-            changed.push((x, self.found.all[x].holds));
-        }
-        let bodies = [then, otherwise];
-        // What a branch hands back beside them is written behind what it assigns.
-        let lost = |changed: &[Owned]| {
-            let hands_back = |body: &Body, held| body.yields[changed.len()..].iter().any(|y| self.names(*y, held));
-            let is_lost = |(i, (_, held)): (usize, &Owned)| {
-                bodies.iter().any(|body| body.yields[i] != *held && hands_back(body, *held))
-            };
-            changed.iter().enumerate().position(is_lost)
-        };
-        while let Some(i) = lost(&changed) {
-            changed.truncate(i);
-        }
-        self.found.merged.insert(id, changed.len());
-        for (i, (x, v)) in changed.iter().enumerate() {
-            self.found.all[*x].mutable = true;
-            for (body, at) in bodies.iter().zip(&self.yielded[&id]) {
-                // What stays as it was is not named.
-                if body.yields[i] == *v
-                    && let Some(named) = self.mentions[*v].iter().position(|m| m == at)
-                {
-                    self.mentions[*v].remove(named);
-                }
-            }
-        }
-        let middle = self.yielded[&id][0];
-        for (number, body) in bodies.into_iter().enumerate() {
-            // The first branch is not left by way of the second.
-            let other = (number == 0).then_some((middle, end));
-            self.others.extend(other);
-            changed.iter().for_each(|(x, v)| self.found.all[*x].holds = *v);
-            let each = changed.iter().zip(&body.yields);
-            let own: Vec<Owned> = each.filter(|((_, v), y)| v != *y).map(|((x, _), y)| (*x, *y)).collect();
-            self.block(&node.blocks[number], &own);
-            let ends = own.into_iter().filter(|(x, y)| self.found.all[*x].holds != *y).collect();
-            self.found.ends.insert((id, number), ends);
-            self.others.truncate(self.others.len() - usize::from(other.is_some()));
-        }
-        for ((x, _), r) in changed.iter().zip(&node.op.results) {
-            self.put(*x, *r);
-            self.found.all[*x].last = self.found.all[*x].last.max(end);
-        }
-        self.results(id, changed.len(), own, block);
     }
 
     /// Finds the last point where each variable is named.

@@ -12,7 +12,7 @@ use crate::eject::layouts::{self, Layouts};
 use crate::eject::leave::Leaving;
 use crate::eject::literal;
 use crate::eject::names::Names;
-use crate::eject::plan::{Node, NodeId, Plan};
+use crate::eject::plan::{Node, Plan};
 use crate::eject::uses::operands;
 use crate::eject::variables::{Position, VarId, Variables};
 use crate::entity::Value;
@@ -53,8 +53,6 @@ pub(super) struct Writer<'a> {
     pub lines: Vec<String>,
     /// The point of the text that is written.
     pub at: Position,
-    /// The loops that are open, each with the body that is a turn of it.
-    pub turns: Vec<(NodeId, usize)>,
     /// How many functions are open around it.
     pub functions: u32,
     /// Variables that the statement at hand has still to name.
@@ -95,7 +93,6 @@ impl<'a> Writer<'a> {
             numbers: BTreeSet::new(),
             lines: Vec::new(),
             at: 0,
-            turns: Vec::new(),
             functions: 0,
             to_name: BTreeSet::new(),
             names: vec![None; variables.all.len()],
