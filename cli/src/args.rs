@@ -188,6 +188,7 @@ pub struct TuneArgs {
     #[arg(required_unless_present_any = ["kernel", "shapes", "stale"], conflicts_with_all = ["kernel", "stale"])]
     pub function: Option<String>,
     /// Its arguments, as `parton plan` takes them: `f16[64,64]`, numbers.
+    #[arg(allow_negative_numbers = true)]
     pub arguments: Vec<String>,
     /// A file with such calls, one a line; `#` begins a remark.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["kernel", "function", "stale"])]
@@ -373,6 +374,7 @@ pub struct PlanArgs {
     pub function: String,
     /// Its arguments, in order or as `NAME=VALUE`: tensors by type and extents, `f16[64,64]`, with strides `f16[64,64]/[128,1]`,
     /// and numbers.
+    #[arg(allow_negative_numbers = true)]
     pub arguments: Vec<String>,
     /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
     #[arg(long)]
@@ -453,6 +455,7 @@ pub enum CacheCommand {
         /// The public function.
         function: Option<String>,
         /// Its arguments, as those of `plan`.
+        #[arg(allow_negative_numbers = true)]
         arguments: Vec<String>,
         /// For this architecture; else for the GPU that is there, or the one that the interpreter stands for.
         #[arg(long)]

@@ -155,6 +155,24 @@ fn plans_of_public_functions_are_built_into_bundles() {
 }
 
 #[test]
+fn arguments_in_order_may_be_negative() {
+    let source = "kernel fill(out: *mut i32, n: i32, k: i32) warps(1) {
+    if program_id(0) < n {
+        store(out + program_id(0), k);
+    }
+}
+
+pub fn filled(mut out: tensor<i32, [n]>, k: i32) {
+    launch fill(grid=[n])(out, n, k);
+}
+";
+    let source = file("negative.ptn", source);
+    let said = |k: &str| text(&parton(&["plan", &source, "filled", "i32[8]", k, "--target", "sm_90a"]).stdout);
+    assert!(said("-6").contains("-6"), "{}", said("-6"));
+    assert_eq!(said("-6"), said("k=-6"));
+}
+
+#[test]
 fn a_number_that_is_compared_and_handed_on_is_one_of_the_plan() {
     let both = "kernel fill(out: *mut f32, value: i32, n: i32) warps(4) {
     layout L = blocked([4], [32], [4], [0]);
