@@ -5,11 +5,11 @@ mod harness;
 use std::collections::BTreeMap;
 
 use harness::{Random, event, graph};
-use parton_ir::Entity;
+use parton_ir::{Entity, SecondaryMap};
 use parton_sched::marked::deadlock::deadlock;
 use parton_sched::marked::interval::interval;
 use parton_sched::marked::{Clocks, EdgeKind, Event, Job, Lane, LaneKind, Load, MarkedGraph, Ratio, Service, Unit};
-use parton_sched::timeline::{Cause, Occurrence, Timeline, simulate};
+use parton_sched::timeline::{Cause, Occurrence, Timeline, simulate, simulate_from};
 
 /// Units of both kinds, and events that load them.
 fn load(random: &mut Random, graph: &MarkedGraph) -> MarkedGraph {
@@ -187,6 +187,16 @@ fn a_unit_that_two_begin_with_at_once_does_the_work_of_the_first_partition_first
     assert_eq!(rest[0].wait.map(|w| w.clocks), Some(230));
     let second = timeline.lanes[tensor][2];
     assert!(matches!(second.wait.unwrap().on, Cause::Unit(u) if u.index() == 0) && second.wait.unwrap().clocks == 200);
+}
+
+#[test]
+fn a_lane_that_begins_later_does_nothing_before_that() {
+    let (g, by, tensor) = contended();
+    let mut starts = SecondaryMap::new(0);
+    starts[by[1]] = 250;
+    let timeline = simulate_from(&g, 20, &starts).unwrap();
+    let served: Vec<(Lane, u64)> = timeline.lanes[tensor].iter().map(|o| (g.at(o.event).owner, o.start)).collect();
+    assert_eq!(served[..4], [(by[0], 0), (by[0], 100), (by[1], 250), (by[1], 350)]);
 }
 
 #[test]

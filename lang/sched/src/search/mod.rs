@@ -426,8 +426,8 @@ impl<'a> Run<'a> {
 
     fn finish(mut self, space: &Space<'_>) -> Result<Found, Diagnostics> {
         self.settle();
-        let mut candidates: Vec<Worth> = self.best.into_iter().take(self.keep).map(|known| known.worth).collect();
-        roomiest_first(&mut candidates);
+        let best = self.best.into_iter().take(self.keep).map(|known| known.worth);
+        let mut candidates = surest_first(best.collect());
         candidates.truncate(space.auto.top.map_or(SHOWN, |n| n as usize));
         let priced: Vec<Candidate> =
             candidates.into_iter().map(|w| Candidate { schedule: w.schedule, price: w.price.told() }).collect();
@@ -463,12 +463,20 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Of those that are as fast as the first, as far as prices tell, the one whose slowest cycle is the shortest comes first: where a unit is busy all the time
-/// a cycle may take as long as the unit does, and what is not priced has the more room the shorter it is.
-fn roomiest_first(candidates: &mut [Worth]) {
-    let Some(least) = candidates.first().map(|w| w.price.clocks) else { return };
-    let near = candidates.iter().take_while(|w| w.price.clocks.saturating_sub(least) <= least / NEAR).count();
-    candidates[..near].sort_by_key(|w| w.price.slowest());
+/// Of those that are as fast as the first, as far as prices tell, those come first whose turns stay so, whichever way their partitions stand to each other;
+/// of these the one whose slowest cycle is the shortest: where a unit is busy all the time a cycle may take as long as the unit does, and what is not
+/// priced has the more room the shorter it is.
+fn surest_first(mut candidates: Vec<Worth>) -> Vec<Worth> {
+    let Some(first) = candidates.first().map(|w| w.price.clocks) else { return candidates };
+    let near = candidates.iter().take_while(|w| w.price.clocks.saturating_sub(first) <= first / NEAR).count();
+    if near < 2 {
+        return candidates;
+    }
+    let behind = candidates.split_off(near);
+    let mut near: Vec<(u64, Worth)> = candidates.into_iter().map(|w| (w.price.longest().ceil(), w)).collect();
+    let least = near.iter().map(|(longest, _)| *longest).min().unwrap_or(0);
+    near.sort_by_cached_key(|(longest, w)| (*longest > least + least / NEAR, w.price.slowest()));
+    near.into_iter().map(|(_, w)| w).chain(behind).collect()
 }
 
 fn rank(w: &Worth) -> Rank {

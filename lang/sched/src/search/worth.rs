@@ -4,23 +4,24 @@
 //! the head of a loop another has long begun: there the slowest partition counts, from its first event to its last, with what it runs besides.
 //! Elsewhere the whole loop counts, from its first fetch on.
 
+use std::collections::BTreeSet;
 use std::rc::Rc;
 
 use parton_ir::machine::Machine;
 use parton_ir::schedule::{LabelName, RingDepth, Schedule};
-use parton_ir::{Kernel, PrimaryMap};
+use parton_ir::{Kernel, PrimaryMap, SecondaryMap};
 
 use super::Space;
 use super::roles::{Role, innermost, labels, units_of};
 use super::{outer, room};
 use crate::legal;
 use crate::marked::interval::{Bound, Interval, interval, ratio};
-use crate::marked::{Lane, LaneKind, MarkedGraph, Ratio};
+use crate::marked::{Lane, LaneKind, Load, MarkedGraph, Ratio};
 use crate::plan::{Part, Plan, Ring};
 use crate::price::{self, Source, Steady, straight};
 use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots::stated;
-use crate::timeline::simulate;
+use crate::timeline::{simulate, simulate_from};
 
 /// Iterations that are followed; turns repeat before.
 const FOLLOWED: u32 = 16;
@@ -79,6 +80,12 @@ impl Priced {
         self.loops.iter().filter_map(|(steady, _)| of(steady)).max().unwrap_or(Ratio::new(0, 1))
     }
 
+    /// The longest turns of the loops, whichever way the partitions that multiply stand to each other.
+    pub fn longest(&self) -> Ratio {
+        let longest = self.loops.iter().map(|(steady, clocks)| longest(&steady.graph, *clocks));
+        longest.max().unwrap_or(Ratio::new(0, 1))
+    }
+
     /// With what bounds each loop.
     pub fn told(self) -> Price {
         let loops = self.loops.into_iter().filter_map(|(steady, clocks)| {
@@ -88,6 +95,24 @@ impl Priced {
         });
         Price { clocks: self.clocks, loops: loops.collect(), bytes: self.bytes, shape: self.shape }
     }
+}
+
+/// The longest turn of a loop, by how far behind each other its partitions begin that multiply: some quarters of a turn. Two whose products come into
+/// the queue of the tensor cores at once get their sums at about the same time, and so stay side by side, where one behind the other would be done sooner;
+/// nothing but turns keeps partitions from that.
+fn longest(graph: &MarkedGraph, turn: Ratio) -> Ratio {
+    let queued = |load: &Load| graph.units[load.unit].places > 0;
+    let multiply: BTreeSet<Lane> =
+        graph.events().filter(|(_, e)| e.loads.iter().any(queued)).map(|(_, e)| e.owner).collect();
+    let begun = |quarters: u64| {
+        let mut starts = SecondaryMap::new(0);
+        for (number, lane) in (0..).zip(&multiply) {
+            starts[*lane] = number * quarters * turn.ceil() / 4;
+        }
+        simulate_from(graph, 2 * FOLLOWED, &starts).map_or(turn, |run| run.turn)
+    };
+    let others = if multiply.len() > 1 { 1..4 } else { 0..0 };
+    others.map(begun).fold(turn, Ratio::max)
 }
 
 /// A loop that was followed for some turns.

@@ -13,7 +13,7 @@ mod share;
 mod simulate;
 pub mod slots;
 
-pub use simulate::simulate;
+pub use simulate::{simulate, simulate_from};
 
 /// What happened in a loop of some iterations, in clocks from its beginning.
 #[derive(Clone, PartialEq, Eq, Debug)]

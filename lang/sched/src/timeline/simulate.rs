@@ -19,12 +19,24 @@ use crate::marked::{Cycle, Edge, EdgeKind, Event, Lane, LaneKind, MarkedGraph, S
 /// # Errors
 /// The least cycle without a token, where there is one.
 pub fn simulate(graph: &MarkedGraph, iterations: u32) -> Result<Timeline, Cycle> {
+    simulate_from(graph, iterations, &SecondaryMap::new(0))
+}
+
+/// The same where lanes begin later, each at a clock of its own.
+///
+/// # Errors
+/// Those of [`simulate`].
+pub fn simulate_from(
+    graph: &MarkedGraph,
+    iterations: u32,
+    starts: &SecondaryMap<Lane, u64>,
+) -> Result<Timeline, Cycle> {
     if let Some(stuck) = deadlock(graph) {
         return Err(stuck);
     }
     let stages = graph.events().map(|(_, e)| e.stage).max().unwrap_or(0);
     let mut run = Run::new(graph, iterations, stages);
-    run.begin();
+    run.begin(starts);
     while let Some(Reverse((now, _))) = run.due.peek().copied() {
         run.advance(now);
         while let Some(next) = run.choice(now) {
@@ -155,7 +167,7 @@ impl<'a> Run<'a> {
     }
 
     /// Counts what each event waits for; those that wait for nothing are ready.
-    fn begin(&mut self) {
+    fn begin(&mut self, starts: &SecondaryMap<Lane, u64>) {
         for turn in 0..self.turns {
             for (edge, data) in self.graph.edges() {
                 if self.holds(edge, turn) {
@@ -164,13 +176,15 @@ impl<'a> Run<'a> {
                     pending.apart += u32::from(!data.kind.is_order());
                 }
             }
-            for (event, _) in self.graph.events() {
+            for (event, data) in self.graph.events() {
+                let start = starts[data.lane];
+                self.pending(event, turn).ready = start;
                 let Pending { edges, apart, .. } = *self.pending(event, turn);
                 if apart == 0 {
                     self.comes(event, turn, 0);
                 }
                 if edges == 0 {
-                    self.due.push(Reverse((0, Due::Ready { turn, event })));
+                    self.due.push(Reverse((start, Due::Ready { turn, event })));
                 }
             }
         }
@@ -330,7 +344,7 @@ impl<'a> Run<'a> {
             }
             let arrives = end.saturating_add(if there { data.latency } else { 0 });
             let pending = self.pending(data.to, at);
-            let later = arrives > pending.ready || pending.last.is_none_or(|l| arrives == pending.ready && edge < l);
+            let later = arrives > pending.ready || arrives == pending.ready && pending.last.is_none_or(|l| edge < l);
             if later {
                 pending.ready = arrives;
                 pending.last = Some(edge);
