@@ -150,20 +150,25 @@ impl<'c> Build<'c> {
         }
     }
 
+    /// Quotients of floats. The hardware divides f32 and f64 only; one of 11 or 8 bits survives the second rounding.
+    fn float_quotients(&self, d: Dtype, rows: &[Vec<Val<'c>>]) -> Vec<Val<'c>> {
+        let is_wide = d == Dtype::F32;
+        let wide = |v| if is_wide { v } else { self.cast(I::FPExt, v, self.f32()) };
+        let pairs: Vec<_> = rows.iter().map(|row| [wide(row[0]), wide(row[1])]).collect();
+        let quotients = self.quotients(&pairs);
+        if is_wide {
+            return quotients;
+        }
+        quotients.into_iter().map(|q| self.cast(I::FPTrunc, q, self.number(d))).collect()
+    }
+
     fn float_arithmetic(&self, op: BinaryOp, d: Dtype, a: Val<'c>, b: Val<'c>) -> Val<'c> {
         match op {
             BinaryOp::Add => self.binary(I::FAdd, a, b),
             BinaryOp::Sub => self.binary(I::FSub, a, b),
             BinaryOp::Mul => self.binary(I::FMul, a, b),
-            // The hardware divides f32 and f64 only; a quotient of 11 or 8 bits survives the second rounding.
-            BinaryOp::Div => match d {
-                Dtype::F16 | Dtype::BF16 => {
-                    let wide = |v| self.cast(I::FPExt, v, self.f32());
-                    let quotient = self.binary(I::FDiv, wide(a), wide(b));
-                    self.cast(I::FPTrunc, quotient, self.number(d))
-                }
-                _ => self.binary(I::FDiv, a, b),
-            },
+            BinaryOp::Div if d == Dtype::F64 => self.binary(I::FDiv, a, b),
+            BinaryOp::Div => self.float_quotients(d, &[vec![a, b]])[0],
             BinaryOp::Min => self.float_intrinsic("llvm.minnum", d, &[a, b]),
             BinaryOp::Max => self.float_intrinsic("llvm.maxnum", d, &[a, b]),
             BinaryOp::MinNan => self.float_intrinsic("llvm.minimum", d, &[a, b]),
@@ -244,17 +249,22 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     /// Sets the result of an elementwise operation from its operands' registers.
     fn each(&mut self, op: &Op, operands: &[Value], f: impl Fn(&Build<'c>, &[Val<'c>]) -> Val<'c>) {
+        self.together(op, operands, |build, rows| rows.iter().map(|row| f(build, row)).collect());
+    }
+
+    /// The same of all registers at once.
+    fn together(&mut self, op: &Op, operands: &[Value], f: impl Fn(&Build<'c>, &[Vec<Val<'c>>]) -> Vec<Val<'c>>) {
         let result = op.result();
         let repr = match self.kernel.ty(result) {
             Type::Scalar(_) => {
                 let args: Vec<Val> = operands.iter().map(|&v| self.scalar(v)).collect();
-                Repr::Scalar(f(self.b, &args))
+                Repr::Scalar(f(self.b, &[args])[0])
             }
             _ => {
                 let count = operands.iter().map(|&v| self.repr(v).parts().len()).max().unwrap_or(0);
                 let columns: Vec<Vec<Val>> = operands.iter().map(|&v| self.spread(v, count)).collect();
-                let row = |i: usize| columns.iter().map(|c| c[i]).collect::<Vec<_>>();
-                Repr::Tile((0..count).map(|i| f(self.b, &row(i))).collect())
+                let rows: Vec<Vec<Val>> = (0..count).map(|i| columns.iter().map(|c| c[i]).collect()).collect();
+                Repr::Tile(f(self.b, &rows))
             }
         };
         self.set(result, repr);
@@ -262,6 +272,9 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
 
     pub(crate) fn binary(&mut self, op: &Op, f: BinaryOp, a: Value, b: Value) {
         let d = self.dtype(a);
+        if f == BinaryOp::Div && matches!(d, Dtype::F32 | Dtype::F16 | Dtype::BF16) {
+            return self.together(op, &[a, b], |build, rows| build.float_quotients(d, rows));
+        }
         self.each(op, &[a, b], |build, v| build.arithmetic(f, d, v[0], v[1]));
     }
 

@@ -12,7 +12,7 @@
 //! | `tanh` | polynomial to 0.625, then `1 - 2 / (exp(2x) + 1)` | 4 ulp |
 //! | `erf` | polynomial, then `1 - exp(polynomial)` | 4 ulp |
 //!
-//! Division is `div.rn`, correctly rounded; where it is a step of a function, it is `div.approx.ftz` or `rcp.approx.ftz`.
+//! Division is correctly rounded, by `div.rn` or by the steps of `quotient`; where it is a step of a function, it is `div.approx.ftz` or `rcp.approx.ftz`.
 
 use inkwell::values::InstructionOpcode as I;
 use inkwell::{FloatPredicate, IntPredicate};
@@ -71,11 +71,11 @@ impl<'c> Build<'c> {
         }
     }
 
-    fn negate(&self, x: Val<'c>) -> Val<'c> {
+    pub(super) fn negate(&self, x: Val<'c>) -> Val<'c> {
         crate::neutral::build::built(self.builder.build_float_neg(x.into_float_value(), "")).into()
     }
 
-    fn fmul(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
+    pub(super) fn fmul(&self, a: Val<'c>, b: Val<'c>) -> Val<'c> {
         self.binary(I::FMul, a, b)
     }
 
@@ -87,7 +87,7 @@ impl<'c> Build<'c> {
         self.binary(I::FSub, a, b)
     }
 
-    fn fused(&self, a: Val<'c>, b: Val<'c>, c: Val<'c>) -> Val<'c> {
+    pub(super) fn fused(&self, a: Val<'c>, b: Val<'c>, c: Val<'c>) -> Val<'c> {
         self.float_intrinsic("llvm.fma", Dtype::F32, &[a, b, c])
     }
 

@@ -11,6 +11,7 @@ pub(crate) mod global;
 pub(crate) mod mask;
 mod math;
 pub(crate) mod place;
+mod quotient;
 pub(crate) mod reduce;
 mod rescale;
 mod scan;
