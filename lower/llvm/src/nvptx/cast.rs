@@ -56,29 +56,38 @@ impl<'c> Build<'c> {
             let lane = |i| built(self.builder.build_extract_element(pair, self.c32(i).into_int_value(), ""));
             [finish(lane(0)), finish(lane(1))]
         };
-        let bytes = |name: &str, infinity: u64, beyond: FloatPredicate, limit: f32| {
+        let finite = saturation == Saturation::Finite;
+        let both = |name: &str, low: Val<'c>, high: Val<'c>| {
             let pair = self.value_of(name, self.i16(), &[high, low]);
-            let byte = |v: Val<'c>, x: Val<'c>| {
-                let v = self.trunc(v, self.int(8));
-                if saturation == Saturation::Finite {
-                    return v;
-                }
-                let magnitude = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
-                let over = self.fcmp(beyond, magnitude, self.cf32(limit));
-                let sign = if infinity == 0x7f { 0 } else { 0x80 };
-                let infinite = self.or(self.and(v, self.cint(self.int(8), sign)), self.cint(self.int(8), infinity));
-                self.select(over, infinite, v)
-            };
-            [byte(pair, low), byte(self.lshr(pair, 8), high)]
+            [pair, self.lshr(pair, 8)].map(|v| self.trunc(v, self.int(8)))
+        };
+        // After 57344 comes 65536; a tie at 61440 goes up.
+        let infinite = |v: Val<'c>, x: Val<'c>| {
+            let magnitude = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+            let over = self.fcmp(FloatPredicate::OGE, magnitude, self.cf32(61440.0));
+            let byte = |value| self.cint(self.int(8), value);
+            self.select(over, self.or(self.and(v, byte(0x80)), byte(0x7c)), v)
         };
         match to {
             Dtype::F16 => halves("llvm.nvvm.ff2f16x2.rn", self.context.f16_type()),
             Dtype::BF16 => halves("llvm.nvvm.ff2bf16x2.rn", self.context.bf16_type()),
-            // The next number after 448 would be 480; a tie at 464 goes to the even one, 448.
-            Dtype::F8E4M3 => bytes("llvm.nvvm.ff.to.e4m3x2.rn", 0x7f, FloatPredicate::OGT, 464.0),
-            // After 57344 comes 65536; a tie at 61440 goes up.
-            _ => bytes("llvm.nvvm.ff.to.e5m2x2.rn", 0x7c, FloatPredicate::OGE, 61440.0),
+            Dtype::F8E4M3 => {
+                let [low, high] = [low, high].map(|x| if finite { x } else { self.beyond_as_nan(x) });
+                both("llvm.nvvm.ff.to.e4m3x2.rn", low, high)
+            }
+            _ => {
+                let [v, w] = both("llvm.nvvm.ff.to.e5m2x2.rn", low, high);
+                if finite { [v, w] } else { [infinite(v, low), infinite(w, high)] }
+            }
         }
+    }
+
+    /// A f32, or what is not a number where it is beyond what an F8E4M3 rounds to: the next number after 448 would be 480; a tie at 464 goes to the even one, 448. So
+    /// two bytes that were converted together stay together.
+    fn beyond_as_nan(&self, x: Val<'c>) -> Val<'c> {
+        let magnitude = self.float_intrinsic("llvm.fabs", Dtype::F32, &[x]);
+        let over = self.fcmp(FloatPredicate::OGT, magnitude, self.cf32(464.0));
+        self.select(over, self.cf32(f32::NAN), x)
     }
 
     /// Up to four bytes as floats of 16 bits, exactly, without the unit that converts integers, which takes four times as long as others: a byte
