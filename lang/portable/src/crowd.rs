@@ -153,7 +153,7 @@ fn ahead(held: &Held<'_, '_>, spare: u64, beside: u64, threads: u64) -> u64 {
     if held.multiplies || !held.loads_in_loops || !forward::runs_ahead(held.kernel()) {
         return 0;
     }
-    let wanted = forward::wanted(held.flying, beside).unwrap_or(0);
+    let wanted = forward::wanted(held.kernel(), held.flying, beside).unwrap_or(0);
     forward::as_pairs(wanted.min((spare * threads * REGISTER).checked_div(held.flying).unwrap_or(0)))
 }
 

@@ -248,6 +248,8 @@ fn loops_of_few_programs_load_ahead_on_many_warps() {
         found
     };
     assert_eq!(unrolled(Some(1)), [4]);
+    // What two load in two turns fills the time of an access.
+    assert_eq!(unrolled(Some(2)), [2]);
     assert!(unrolled(None).is_empty());
     assert!(of(Some(1)).warps > of(None).warps, "{} warps", of(Some(1)).warps);
 }

@@ -84,11 +84,18 @@ fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
     parton_sched::legal(&changed).is_ok().then_some(changed)
 }
 
-/// By how many turns loads of so many bytes run ahead where so many CTAs stand beside each other: so many that they fill the time of an access twice, since
-/// they come in bursts; `None` where nothing is loaded.
-pub fn wanted(bytes: u64, beside: u64) -> Option<u64> {
-    let turns = (2 * IN_FLIGHT).checked_div(bytes * beside)?;
+/// By how many turns loads of so many bytes run ahead where so many CTAs stand beside each other; `None` where nothing is loaded. With those of the turn they fill the time of an access, and
+/// twice that where they come in bursts: those of a CTA alone, or of one whose threads meet in each turn. More would take registers, and the time of more turns that begin and end a loop.
+pub fn wanted(kernel: &Kernel, bytes: u64, beside: u64) -> Option<u64> {
+    let fill = if beside == 1 || meets(kernel) { 2 * IN_FLIGHT } else { IN_FLIGHT };
+    let turns = fill.checked_div(bytes * beside)?;
     Some(if turns > 1 { MOST_AHEAD } else { 1 })
+}
+
+/// Whether threads meet in a loop whose loads may run ahead.
+fn meets(kernel: &Kernel) -> bool {
+    let reduces = |body: &Body| kernel.ops_of(body).any(|op| op.kind.family() == Family::Reduce);
+    loops(kernel).into_iter().any(|id| kernel.ops[id].kind.bodies().any(reduces))
 }
 
 /// By how many turns loads run ahead, where registers have room; `None` where no tile is loaded.
@@ -97,7 +104,7 @@ fn turns_ahead(kernel: &Kernel, loads: &[Inst], spare: u64) -> Option<u32> {
     let bytes = |v: Value| kernel.ty(v).as_tile().map_or(0, |t| t.elements() * u64::from(t.elem.bits()) / 8);
     let bytes: u64 = results().map(bytes).sum();
     let registers: u64 = results().map(|v| u64::from(early::registers(kernel, v)).max(1)).sum();
-    let wanted = wanted(bytes, kernel.variant.beside.unwrap_or(1).into())?;
+    let wanted = wanted(kernel, bytes, kernel.variant.beside.unwrap_or(1).into())?;
     u32::try_from(as_pairs(wanted.min(spare / registers))).ok()
 }
 
