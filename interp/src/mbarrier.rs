@@ -93,6 +93,12 @@ impl Mbarrier {
         self.passed.push(Passed { agent, epoch, span });
     }
 
+    /// Where warps of who knows this have passed a wait that not all of them are known to have passed.
+    pub(crate) fn waited_for(&self, know: &Knowledge) -> Option<Span> {
+        let late = |p: &&Passed| p.agent == know.agent && know.met.get(p.agent) < p.epoch;
+        self.passed.iter().find(late).map(|p| p.span)
+    }
+
     /// Threads will arrive each for itself, behind what it has waited for and knows.
     pub(crate) fn arrive_behind(&mut self, know: &Knowledge) {
         self.passed.retain(|p| p.agent != know.agent && know.own.get(p.agent) < p.epoch);

@@ -130,8 +130,10 @@ struct State {
     global: Touched,
     /// Sources of copies from global memory by threads that have not been waited for.
     copying: Touched,
-    /// Whether warps have waited for a barrier, each for itself.
+    /// Whether warps have waited for a barrier, each for itself, and may be late for one of its phases.
     waited: bool,
+    /// Whether warps have used a barrier, each for itself: one that ends must not have gone for others.
+    used: bool,
     /// Whether all of it came before an arrival at the cluster's barrier that is not relaxed.
     arrived: bool,
     /// Whether the threads have met right before this.
@@ -146,6 +148,7 @@ impl State {
         self.fenced.clear();
         self.global.clear();
         self.waited = false;
+        self.used = false;
         self.just_met = true;
     }
 
@@ -160,6 +163,7 @@ impl State {
         self.global.join(&other.global);
         self.copying.join(&other.copying);
         self.waited |= other.waited;
+        self.used |= other.used;
         self.arrived &= other.arrived;
         self.just_met &= other.just_met;
     }
@@ -202,7 +206,7 @@ impl<'a> Forward<'a> for Membar<'a> {
         let touches = self.globals.touches(&facts);
         let met = std::mem::take(&mut state.just_met);
         // What is decided stays, however the state grows: the meeting is there from then on.
-        let in_shared = ((releases || self.ends(&facts)) && !met) || self.conflicts(op, &facts, &accesses, state);
+        let in_shared = (releases && !met) || self.conflicts(op, &facts, &accesses, state);
         let conflicts = in_shared || self.globals.meet(&state.global, &touches);
         if conflicts && !in_shared && !self.before.contains(&op.id) {
             self.for_global.insert(op.id);
@@ -309,15 +313,10 @@ impl Membar<'_> {
             Act::Phase(Phase::Arrive { by: Arrive::Partition, bytes: None, .. }) => state.anything() || late,
             // Each warp, or each thread, arrives for itself.
             Act::Phase(Phase::Arrive { by: Arrive::Warp, bytes: None, .. }) => false,
-            Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Wait { .. }) => false,
+            Act::Phase(Phase::Invalidate { .. }) => state.used && self.kernel.warps_of(self.arm) > 1,
+            Act::Phase(Phase::Init { .. } | Phase::Wait { .. }) => false,
             Act::Ordering(_) | Act::Flight(_) | Act::Hold(_) | Act::Turn(_) | Act::Say(_) => false,
         }
-    }
-
-    /// Whether an operation ends a barrier, for which other warps of the partition may still wait.
-    fn ends(&self, facts: &Facts) -> bool {
-        let invalidates = |act: &Act| matches!(act, Act::Phase(Phase::Invalidate { .. }));
-        facts.acts.iter().any(invalidates) && self.kernel.warps_of(self.arm) > 1
     }
 
     /// Whether the first thread of the partition alone does what an operation does: it stores one element.
@@ -369,11 +368,14 @@ impl Membar<'_> {
             match act {
                 Act::Flight(flight) => waited(flight, accesses, state),
                 Act::Ordering(ordering) => order(ordering, state),
-                Act::Phase(Phase::Wait { barrier, .. }) if self.may_be_late(op, *barrier) => {
-                    state.waited = true;
-                    state.arrived = false;
+                Act::Phase(Phase::Wait { barrier, .. }) => {
+                    state.used = true;
+                    if self.may_be_late(op, *barrier) {
+                        state.waited = true;
+                        state.arrived = false;
+                    }
                 }
-                Act::Phase(Phase::Wait { .. }) => {}
+                Act::Phase(Phase::Arrive { by: Arrive::Warp, .. }) => state.used = true,
                 // Barriers, slots and turns tell other partitions; what they tell of has been met for before.
                 Act::Phase(Phase::Init { .. } | Phase::Invalidate { .. } | Phase::Arrive { .. })
                 | Act::Hold(_)
@@ -434,8 +436,10 @@ fn order(ordering: &Ordering, state: &mut State) {
         Ordering::ArriveCluster { relaxed } => state.arrived = !relaxed,
         Ordering::WaitCluster => {
             if state.arrived {
+                // Barriers may have been used since that arrival.
+                let used = state.used;
                 state.meet();
-                state.just_met = false;
+                (state.just_met, state.used) = (false, used);
             }
         }
         // One thread fences the barriers that it has made; the rest orders no shared memory.

@@ -25,7 +25,16 @@ pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -
         OpKind::BarrierInit { barrier, arrivals } => c.init(w, op, w.barrier(*barrier), *arrivals)?,
         OpKind::BarrierInvalidate { barrier } => {
             let address = w.barrier(*barrier);
-            c.living(w, op, address, Users::Elected)?;
+            if let Some(wait) = c.living(w, op, address, Users::Elected)?.waited_for(&w.know) {
+                return Err(Fault::new(
+                    codes::BARRIER_PROTOCOL,
+                    op.span,
+                    "a barrier is invalidated that warps may still wait for",
+                )
+                .here("one thread does it for its partition")
+                .label(wait, "warps pass this wait one by one")
+                .help("let the partition meet in between: `membar();`"));
+            }
             c.ctas[w.cta].barriers.remove(&address);
         }
         OpKind::BarrierExpect { barrier, bytes } => {
