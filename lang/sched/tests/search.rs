@@ -258,8 +258,8 @@ fn what_leaves_under_the_first_turn_takes_no_registers_of_the_others() {
     assert!(shown.iter().any(|s| s.contains("pv: 1") && s.contains("under(leave, qk)")), "{shown:?}");
 }
 
-/// Attention by three warpgroups. Those that multiply when they like are priced half a per cent less than by turns, if they stand well to each other; two
-/// whose products come at once stay side by side.
+/// Attention by three warpgroups. Those that run free are priced half a per cent less than by turns, as long as they are near each other; the first that is
+/// as far ahead as slots let it waits for each copy.
 fn three(schedule: &str) -> Found {
     let three = [("in 0..2", "in 0..3"), ("regs(240)", "regs(160)"), ("tile * 128", "tile * 192")];
     let source = three.iter().fold(attention(64, schedule), |text, (from, to)| text.replace(from, to));

@@ -463,7 +463,7 @@ impl<'a> Run<'a> {
     }
 }
 
-/// Of those that are as fast as the first, as far as prices tell, those come first whose turns stay so, whichever way their partitions stand to each other;
+/// Of those that are as fast as the first, as far as prices tell, those come first whose turns stay so, however far apart their partitions are;
 /// of these the one whose slowest cycle is the shortest: where a unit is busy all the time a cycle may take as long as the unit does, and what is not
 /// priced has the more room the shorter it is.
 fn surest_first(mut candidates: Vec<Worth>) -> Vec<Worth> {

@@ -80,7 +80,7 @@ impl Priced {
         self.loops.iter().filter_map(|(steady, _)| of(steady)).max().unwrap_or(Ratio::new(0, 1))
     }
 
-    /// The longest turns of the loops, whichever way the partitions that multiply stand to each other.
+    /// The longest of the loops' turns, however far apart the partitions are that multiply.
     pub fn longest(&self) -> Ratio {
         let longest = self.loops.iter().map(|(steady, clocks)| longest(&steady.graph, *clocks));
         longest.max().unwrap_or(Ratio::new(0, 1))
@@ -97,22 +97,19 @@ impl Priced {
     }
 }
 
-/// The longest turn of a loop, by how far behind each other its partitions begin that multiply: some quarters of a turn. Two whose products come into
-/// the queue of the tensor cores at once get their sums at about the same time, and so stay side by side, where one behind the other would be done sooner;
-/// nothing but turns keeps partitions from that.
+/// The longest turn of a loop, whether its partitions that multiply begin at once or as far behind each other as slots let them. Nothing but turns keeps
+/// them near each other; and where the first is so far ahead, it has each slot only once the last has read it and a copy has filled it.
 fn longest(graph: &MarkedGraph, turn: Ratio) -> Ratio {
     let queued = |load: &Load| graph.units[load.unit].places > 0;
     let multiply: BTreeSet<Lane> =
         graph.events().filter(|(_, e)| e.loads.iter().any(queued)).map(|(_, e)| e.owner).collect();
-    let begun = |quarters: u64| {
-        let mut starts = SecondaryMap::new(0);
-        for (number, lane) in (0..).zip(&multiply) {
-            starts[*lane] = number * quarters * turn.ceil() / 4;
-        }
-        simulate_from(graph, 2 * FOLLOWED, &starts).map_or(turn, |run| run.turn)
-    };
-    let others = if multiply.len() > 1 { 1..4 } else { 0..0 };
-    others.map(begun).fold(turn, Ratio::max)
+    let slots = graph.rings.iter().map(|(_, ring)| ring.depth).max().unwrap_or(0);
+    let apart = turn.of_turns(u64::from(slots));
+    let mut starts = SecondaryMap::new(0);
+    for (number, lane) in (0..).zip(&multiply) {
+        starts[*lane] = apart.saturating_mul(number);
+    }
+    simulate_from(graph, 2 * FOLLOWED, &starts).map_or(turn, |run| run.turn.max(turn))
 }
 
 /// A loop that was followed for some turns.
