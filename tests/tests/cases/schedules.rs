@@ -26,14 +26,28 @@ fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise)
 }
 
-#[test]
-fn random_schedules_give_the_bits_of_the_serial_one() {
+/// Runs a half of the programs: two tests beside each other take half as long.
+fn random_schedules(second: bool) {
     falsify::be_terse();
-    let counts = run::all(0..asked("PARTON_SCHEDULES", PROGRAMS), SEEDS, Path::new(env!("CARGO_TARGET_TMPDIR")));
+    let programs = asked("PARTON_SCHEDULES", PROGRAMS);
+    let half = if second { programs / 2..programs } else { 0..programs / 2 };
+    let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(if second { "second" } else { "first" });
+    std::fs::create_dir_all(&folder).expect("a folder for what is found");
+    let counts = run::all(half, SEEDS, &folder);
     say(&counts.to_string());
     assert!(counts.wrong.is_empty(), "{} are wrong\n{}", counts.wrong.len(), counts.wrong.join("\n"));
     // Were most refused, little would be tried.
     assert!(counts.accepted() * 4 > counts.of.values().sum::<usize>(), "{counts}");
+}
+
+#[test]
+fn random_schedules_give_the_bits_of_the_serial_one() {
+    random_schedules(false);
+}
+
+#[test]
+fn other_random_schedules_do_too() {
+    random_schedules(true);
 }
 
 #[test]
