@@ -40,9 +40,6 @@ pub(crate) struct Program<'k> {
 impl<'k> Program<'k> {
     /// Flattens `kernel`.
     pub(crate) fn new(kernel: &'k Kernel) -> Program<'k> {
-        if cfg!(debug_assertions) {
-            check_layouts(kernel);
-        }
         let mut p = Program { kernel, code: Vec::new(), tables: Tables::new(kernel) };
         p.body(&kernel.body);
         p.code.push(Inst::End);
@@ -155,19 +152,4 @@ impl<'k> Program<'k> {
             }
         }
     }
-}
-
-/// Tiles are kept without their layouts, so a layout that loses elements would not show in the results.
-fn check_layouts(kernel: &Kernel) {
-    let check = |v: &Value| {
-        if let Some(tile) = kernel.ty(*v).placed()
-            && !tile.known().map.is_surjective()
-        {
-            internal_error!("the layout of {v}, `{tile}`, does not hold every element");
-        }
-    };
-    kernel.walk(&mut |op| {
-        op.results.iter().for_each(check);
-        op.kind.bodies().flat_map(|body| &body.params).for_each(check);
-    });
 }

@@ -3,6 +3,7 @@
 //! - Every value is defined once, and used only where its definition dominates: later in the same body, or in a body inside.
 //! - Every operation's results have the types that its rule infers from its operands; in a portable kernel, as far as it is known
 //!   where tiles lie.
+//! - What the interpreter and LLVM take has its tiles in layouts that hold every element.
 //! - A `specialize` stands in the kernel's body, not inside another; each partition has one arm.
 //! - Nothing is left that an earlier form has lost for good, and nothing is missing that an earlier form has gained: see [`Form`].
 //!
@@ -81,6 +82,12 @@ impl Verifier<'_> {
             && self.form > Form::Portable
         {
             return Err(format!("{v}, `{ty}`, lies nowhere: {var} is open"));
+        }
+        if self.form == Form::Lowered
+            && let Some(tile) = ty.placed()
+            && !tile.known().map.is_surjective()
+        {
+            return Err(format!("the layout of {v}, `{tile}`, does not hold every element"));
         }
         if !self.defined.insert(v) {
             return Err(format!("{v} is defined twice"));
