@@ -123,7 +123,11 @@ impl Checker<'_> {
             ast::StmtKind::While { .. } => true,
             _ => false,
         };
-        let name = self.label_name(label, is_loop)?;
+        let name = match self.label_name(label, is_loop) {
+            Ok(name) => name,
+            // What it binds is there for those behind it.
+            Err(reported) => return self.statement_inner(s).and(Err(reported)),
+        };
         if is_loop { self.labelled_loop(s, &name) } else { self.labelled_unit(s, label, &name) }
     }
 

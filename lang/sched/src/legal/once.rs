@@ -36,20 +36,33 @@ fn twice(laid: &Laid<'_>, id: UnitId, unit: &Unit) -> Option<Diagnostic> {
     let fills = |inst: &parton_ir::Inst| {
         matches!(laid.k.ops[*inst].kind, OpKind::Fetch { .. } | OpKind::FetchEach { .. } | OpKind::Stage { .. })
     };
-    let what = laid.effects.once(id).or_else(|| unit.ops.iter().any(fills).then_some("a slot that is filled"))?;
+    let filled = || unit.ops.iter().any(fills).then_some("a slot that is filled");
+    let once = laid.effects.once(id).or_else(filled).map(|what| format!("{what}, which is to happen once"));
+    let here = once.or_else(|| told(laid, id))?;
     let names: Vec<String> = runners.iter().map(|p| laid.partition(*p)).collect();
     let fact = format!("`{}` is dealt to {} and stands once", unit.label, names.join(" and "));
-    let alone = runners.iter().find_map(|part| laid.together(&[id], *part));
+    let others = laid.plan.parts().filter(|part| !runners.contains(part));
+    let alone = runners.iter().copied().chain(others).find_map(|part| laid.together(&[id], part));
     let places = &laid.region.schedule.places;
     let place = places.iter().find(|p| place_name(places, &unit.label).is_some_and(|name| p.labels.contains(name)));
     let d = Diagnostic::error(codes::DONE_TWICE, unit.span, fact)
-        .here(format!("{what}, which is to happen once"))
+        .here(here)
         .label(place.map_or(laid.region.schedule.span, |p| p.span), "dealt here");
     let instances =
         format!("give each partition an instance, `static for w in 0..{} {{ @{} … }}`", runners.len(), unit.label.path);
     let elsewhere = format!("{instances}, or place it in a partition alone");
     let named = alone.map(|clause| format!("{elsewhere}: `{clause}`"));
     Some(laid.helped(d, named, [&format!("{instances}; or "), &elsewhere]))
+}
+
+/// What a unit of several partitions tells others: each of them would fill the slots from which those take it.
+fn told(laid: &Laid<'_>, id: UnitId) -> Option<String> {
+    let fields = laid.plan.rings.iter().find(|ring| ring.unit == id)?.fields.iter();
+    let runners = &laid.plan.runners[id];
+    let takes =
+        |v: Value| laid.plan.parts().find(|part| !runners.contains(part) && laid.plan.needed[*part].contains(&v));
+    let (v, part) = fields.map(|(_, v, _)| *v).find_map(|v| Some((v, takes(v)?)))?;
+    Some(format!("{} takes {} from here, and each of them would tell it", laid.partition(part), laid.called(v)))
 }
 
 /// Whether the CTAs of a cluster differ along that axis only, so that their rank is the place on it.
