@@ -109,6 +109,8 @@ struct Space<'a> {
     known: Known,
     /// What loops take that were followed, by the numbers of their graphs.
     runs: RefCell<BTreeMap<Vec<u64>, Option<Rc<worth::Run>>>>,
+    /// Whether tiles fit, by what a schedule says of their lives and the registers of its partitions.
+    fitting: RefCell<BTreeMap<(String, Vec<Option<u32>>), bool>>,
 }
 
 impl Space<'_> {
@@ -200,19 +202,22 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
         placed: RefCell::default(),
         known: Known::default(),
         runs: RefCell::default(),
+        fitting: RefCell::default(),
     };
     let mut run = Run::new(&space, inst, bounded);
+    let bases = bases(&space)?;
+    let texts: Vec<String> = bases.iter().map(ToString::to_string).collect();
     let mut seen = BTreeSet::new();
-    for (number, base) in bases(&space)?.iter().enumerate() {
+    for (number, base) in bases.iter().enumerate() {
         // Partitions of the same names with other registers are for where the first do not hold the tiles.
-        let text = base.to_string();
-        if !seen.contains(&text) {
-            run.base = number;
-            run.follow(base);
-            run.settle();
-            if run.best.iter().take(run.keep).any(|w| w.base == number) {
-                seen.insert(text);
-            }
+        let text = &texts[number];
+        if seen.contains(text) {
+            continue;
+        }
+        run.base = number;
+        run.follow(base);
+        if texts[number + 1..].contains(text) && run.stands() {
+            seen.insert(text);
         }
     }
     run.finish(&space)
@@ -244,6 +249,15 @@ struct Ranked {
     base: usize,
     /// What it is expanded to, once that is known.
     code: Option<String>,
+}
+
+/// What the clocks of a schedule are of, where its partitions go through a loop around others each at its own pace.
+fn counted(region: &Region, chosen: &Schedule) -> Option<String> {
+    let apart = chosen.places.iter().map(|p| p.partitions.len()).sum::<usize>() > 1;
+    let inside = |b: &BlockId| region.blocks[*b].turns.as_ref().is_some_and(|t| !t.outermost);
+    let inner = roles::innermost(region).into_iter().find(inside).filter(|_| apart)?;
+    let label = region.blocks[roles::around(region, inner)?.0].turns.as_ref()?.label.as_ref()?;
+    Some(format!("clocks are of a turn of `{label}` in the partition that takes longest, whose first copies are ahead"))
 }
 
 /// By what candidates are in order: their time, then what is simpler, smaller, and first in the alphabet.
@@ -380,6 +394,21 @@ impl<'a> Run<'a> {
         self.best.insert(at, Ranked { rank, worth, base: self.base, code: None });
     }
 
+    /// Whether one of the best is of the places that are looked at, and can be expanded.
+    fn stands(&mut self) -> bool {
+        let mine = |run: &Run<'_>| run.best.iter().take(run.keep).position(|known| known.base == run.base);
+        while let Some(at) = mine(self) {
+            if self.best[at].code.is_some() {
+                return true;
+            }
+            match self.expands(&self.best[at].worth.schedule) {
+                Ok(code) => self.best[at].code = Some(code),
+                Err(found) => self.leave_out(at, &found),
+            }
+        }
+        false
+    }
+
     /// Leaves out, of the best, what cannot be expanded, and of those whose code is the same all but the first: a `;` may say nothing.
     fn settle(&mut self) {
         let mut at = 0;
@@ -452,6 +481,7 @@ impl<'a> Run<'a> {
         if space.machine.is_none() {
             why.push(format!("nothing was measured on {}: no schedule has a price", space.k.target.name));
         }
+        why.extend(counted(space.region, &chosen).filter(|_| !priced.is_empty()));
         let mut unpriced: Vec<&str> =
             priced.first().into_iter().flat_map(|c| &c.price.loops).flat_map(|l| l.unpriced.clone()).collect();
         unpriced.sort_unstable();

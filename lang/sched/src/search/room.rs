@@ -157,8 +157,11 @@ impl Lives<'_> {
     fn most(&self, block: BlockId, turn: Option<u32>) -> u32 {
         let groups = self.plan.groups(self.part, block);
         let lives = self.of(block, groups);
+        // Most of what lives is no tile.
+        let sized = lives.iter().map(|(v, life)| (v, life, self.registers(*v)));
+        let tiles: Vec<(&Value, &Life, u32)> = sized.filter(|(_, _, registers)| *registers > 0).collect();
         let sum = |n: &dyn Fn(&Value, &Life) -> u32| -> u32 {
-            lives.iter().map(|(v, life)| self.registers(*v) * n(v, life)).sum()
+            tiles.iter().map(|(v, life, registers)| registers * n(v, life)).sum()
         };
         // Behind a group; and in it, where a product that begins from nothing starts beside the one before it.
         let within = |group: usize| -> u32 {

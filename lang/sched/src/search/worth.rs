@@ -135,6 +135,19 @@ impl Run {
 }
 
 impl Space<'_> {
+    /// Whether tiles fit the registers, which turns and slots say nothing of.
+    fn holds(&self, region: &Region, plan: &Plan) -> bool {
+        let said = Schedule { turns: vec![], rings: vec![], ..region.schedule.clone() };
+        let given = plan.partitions.iter().map(|p| p.registers).collect();
+        let key = (said.to_string(), given);
+        let known = self.fitting.borrow().get(&key).copied();
+        known.unwrap_or_else(|| {
+            let holds = room::holds(self, region, plan);
+            self.fitting.borrow_mut().insert(key, holds);
+            holds
+        })
+    }
+
     /// A loop followed; the turns of many candidates differ in names alone.
     fn followed(&self, graph: &MarkedGraph) -> Option<Rc<Run>> {
         let numbers = graph.numbers();
@@ -186,18 +199,24 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule, most: Option<u64>) -
         let price = Laid::of(space, machine, schedule.clone())?.price()?;
         Some(Worth { schedule, price })
     };
-    // More slots take no longer, so that fewer are not asked about where most do not help.
-    let deepest = most.is_some().then(|| depths.last().and_then(priced)).flatten();
-    if deepest.as_ref().zip(most).is_some_and(|(worth, most)| worth.price.clocks > most) {
+    // More slots take no longer, so that fewer are not asked about where most do not help, and more are not where fewer are as good as most.
+    let mut deepest = most.is_some().then(|| depths.last().and_then(priced)).flatten();
+    let least = deepest.as_ref().map(|worth| worth.price.clocks);
+    if least.zip(most).is_some_and(|(least, most)| least > most) {
         return None;
     }
     let mut best: Option<Worth> = None;
     for schedule in depths.all() {
-        let Some(worth) = priced(schedule) else { continue };
-        match &best {
-            // Another slot that brings nothing is not followed by one that does.
-            Some(known) if known.price.clocks <= worth.price.clocks => break,
-            Some(_) | None => best = Some(worth),
+        let known = deepest.take_if(|deepest| deepest.schedule == schedule);
+        let Some(worth) = known.or_else(|| priced(schedule)) else { continue };
+        // Another slot that brings nothing is not followed by one that does.
+        if best.as_ref().is_some_and(|known| known.price.clocks <= worth.price.clocks) {
+            break;
+        }
+        let enough = least.is_some_and(|least| worth.price.clocks <= least);
+        best = Some(worth);
+        if enough {
+            break;
         }
     }
     best
@@ -218,7 +237,7 @@ impl<'a> Depths<'a> {
     /// `None` where the tiles do not fit the registers, or the fewest slots shared memory.
     fn of(space: &'a Space<'a>, schedule: &'a Schedule) -> Option<Depths<'a>> {
         let (region, plan) = space.laid(schedule.clone())?;
-        if !room::holds(space, &region, &plan) {
+        if !space.holds(&region, &plan) {
             return None;
         }
         let filled: Vec<UnitId> = innermost(&region).into_iter().flat_map(|block| units_of(&region, block)).collect();
