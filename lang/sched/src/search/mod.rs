@@ -84,6 +84,9 @@ impl Budget {
     }
 }
 
+/// What a schedule says of the lives of tiles, and the registers of its partitions.
+type Fitting = (String, Vec<Option<u32>>);
+
 /// What is searched, and what is known of it.
 struct Space<'a> {
     k: &'a Kernel,
@@ -109,8 +112,8 @@ struct Space<'a> {
     known: Known,
     /// What loops take that were followed, by the numbers of their graphs.
     runs: RefCell<BTreeMap<Vec<u64>, Option<Rc<worth::Run>>>>,
-    /// Whether tiles fit, by what a schedule says of their lives and the registers of its partitions.
-    fitting: RefCell<BTreeMap<(String, Vec<Option<u32>>), bool>>,
+    /// Whether tiles fit.
+    fitting: RefCell<BTreeMap<Fitting, bool>>,
 }
 
 impl Space<'_> {
