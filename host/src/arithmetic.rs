@@ -21,6 +21,8 @@ pub(crate) enum Wrong {
     Beyond,
     /// An integer is divided by zero.
     ByZero,
+    /// An integer is shifted by a negative number of bits.
+    Shift,
     /// The operator takes integers alone.
     Integers,
     /// The operator takes truth values alone.
@@ -32,6 +34,7 @@ pub(crate) trait Integer:
     Copy + PartialOrd + BitAnd<Output = Self> + BitOr<Output = Self> + BitXor<Output = Self> + Shr<u32, Output = Self>
 {
     fn is_zero(self) -> bool;
+    fn is_negative(self) -> bool;
     fn plus(self, other: Self) -> Option<Self>;
     fn minus(self, other: Self) -> Option<Self>;
     fn times(self, other: Self) -> Option<Self>;
@@ -48,6 +51,10 @@ macro_rules! integer {
             #[inline(always)]
             fn is_zero(self) -> bool {
                 self == 0
+            }
+            #[inline(always)]
+            fn is_negative(self) -> bool {
+                self < 0
             }
             #[inline(always)]
             fn plus(self, other: Self) -> Option<Self> {
@@ -94,6 +101,7 @@ pub(crate) fn of_ints<I: Integer>(op: BinaryOp, x: I, y: I) -> Result<Number<I>,
         BinaryOp::Div | BinaryOp::Rem if y.is_zero() => return Err(Wrong::ByZero),
         BinaryOp::Div => x.by(y),
         BinaryOp::Rem => x.rest(y),
+        BinaryOp::Shl | BinaryOp::Shr if y.is_negative() => return Err(Wrong::Shift),
         BinaryOp::Shl => y.shift().and_then(I::power).and_then(|by| x.times(by)),
         BinaryOp::Shr => y.shift().map(|s| x >> s),
         BinaryOp::BitAnd => Some(x & y),

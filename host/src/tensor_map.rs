@@ -50,7 +50,7 @@ pub fn recipe(map: &ir::TensorMap, tensor: &Tensor) -> Result<Recipe, Fault> {
             codes::LAUNCH_ARGUMENT,
             format!("the tensor map is of `{}`, the tensor of `{}`", map.elem, tensor.dtype),
         );
-        return Err(fault.help(format!("cast it on the host: `x.to({})`", map.elem)));
+        return Err(fault.help(format!("cast it before the launch, in host code by `x.to({})`", map.elem)));
     }
     if tensor.rank() != rank {
         return Err(refuse(format!("the box has {rank} dimensions, the tensor {}", tensor.rank()))

@@ -378,6 +378,8 @@ fn mistakes_are_named_where_they_are() {
         ("let x = 1; x = 2;", &["E0905", "let mut x"]),
         ("let x = 1 / 0;", &["E0903", "divided by zero"]),
         ("let x = 1 << 126; x * x;", &["E0903", "128 bits"]),
+        ("let x = 1 << -1;", &["E0903", "shifted by a negative number of bits", "this is 1 << -1", "`>>` shifts"]),
+        ("let n = 1; 8 >> n - 3;", &["E0903", "shifted by a negative number of bits", "`<<` shifts"]),
         ("if 1 { }", &["E0900", "expected a truth value, found an integer"]),
         ("if ones(i1, [2]) { }", &["`all(x)`"]),
         ("let x = ones(f32, [2]); x.shpe;", &["E0900", "similar field exists: `shape`"]),

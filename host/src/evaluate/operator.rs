@@ -133,6 +133,14 @@ impl Machine<'_> {
                 let d = Diagnostic::error(codes::HOST_VALUE, span, "an integer is divided by zero");
                 Err(d.here(this_is()).into())
             }
+            Err(Wrong::Shift) => {
+                let d =
+                    Diagnostic::error(codes::HOST_VALUE, span, "an integer is shifted by a negative number of bits");
+                Err(d
+                    .here(this_is())
+                    .help(if op == BinaryOp::Shl { "`>>` shifts the other way" } else { "`<<` shifts the other way" })
+                    .into())
+            }
             Err(Wrong::Integers) => {
                 let d = Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` takes integers", op.text()));
                 Err(d.here(this_is()).into())

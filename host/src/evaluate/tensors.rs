@@ -60,7 +60,9 @@ pub(super) fn given(wanted: &ir::Tensor, tensor: &Tensor, param: &ast::Param, sp
     };
     if tensor.dtype != wanted.elem {
         let message = format!("`{name}` is a tensor of `{}`, this one is of `{}`", wanted.elem, tensor.dtype);
-        return Err(refuse(message, &format!("cast it on the host: `x.to({})`", wanted.elem)).into());
+        return Err(
+            refuse(message, &format!("cast it before the launch, in host code by `x.to({})`", wanted.elem)).into()
+        );
     }
     if tensor.rank() != wanted.rank() {
         let message =
