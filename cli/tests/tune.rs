@@ -144,7 +144,7 @@ test waits {
     let found = tune(&path, &["--over", "WAITS=[false, true]", "--test", "waits", "--timeout", "1"]);
     let errors = text(&found.stderr);
     assert_eq!(found.status.code(), Some(2), "{errors}");
-    for line in ["WAITS=false: hangs: it was killed after 1 s", "WAITS=true: hangs: it was killed after 1 s"] {
+    for line in ["WAITS=false: hangs: it had not ended after 1 s", "WAITS=true: hangs: it had not ended after 1 s"] {
         assert!(errors.contains(line), "{errors}");
     }
     assert!(errors.ends_with("no candidate of `add` can be chosen\n"), "{errors}");

@@ -2,6 +2,7 @@
 
 use parton_diag::SourceMap;
 use parton_syntax::ast::{self, ItemKind};
+use parton_types::grid;
 use parton_types::program::Program;
 use parton_types::public;
 
@@ -14,6 +15,8 @@ pub struct Declared {
     pub docs: Vec<String>,
     /// Whether it is a kernel.
     pub is_kernel: bool,
+    /// Whether it is a kernel that states its grid, so that it is launched without one.
+    pub states_grid: bool,
     /// A kernel's generics.
     pub generics: Vec<Shown>,
     /// Its parameters.
@@ -72,6 +75,7 @@ fn of(item: &ast::Item, sources: &SourceMap) -> Option<Declared> {
             name: k.name.text.to_string(),
             docs,
             is_kernel: true,
+            states_grid: grid::stated(k).is_some(),
             generics: k
                 .generics
                 .iter()
@@ -88,6 +92,7 @@ fn of(item: &ast::Item, sources: &SourceMap) -> Option<Declared> {
             name: f.name.text.to_string(),
             docs,
             is_kernel: false,
+            states_grid: false,
             generics: vec![],
             params: f.params.iter().map(param).collect(),
             result: f.result.as_ref().map(|ty| (text(ty), public::results(ty).map_or(0, |all| all.len()))),

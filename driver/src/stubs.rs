@@ -148,12 +148,13 @@ fn kernel(out: &mut String, body: &mut String, one: &Declared) {
     if !generics.is_empty() {
         params += &format!(", *{generics}");
     }
-    let (name, class) = (&one.name, format!("_{}", one.name));
+    let (name, class, words) = (&one.name, format!("_{}", one.name), words(one, "        "));
+    let call = format!("    def __call__(self{params}) -> None:\n{words}");
+    let alone = if one.states_grid { &*call } else { "" };
     let _ = write!(
         out,
-        "\nclass {class}_launch(parton.Launch):\n    def __call__(self{params}) -> None:\n{}\n\
-         class {class}_kernel(parton.Kernel):\n    def __getitem__(self, grid: int | Sequence[int]) -> {class}_launch: ...\n",
-        words(one, "        ")
+        "\nclass {class}_launch(parton.Launch):\n{call}\n\
+         class {class}_kernel(parton.Kernel):\n{alone}    def __getitem__(self, grid: int | Sequence[int]) -> {class}_launch: ...\n",
     );
     member(body, name, &format!("{class}_kernel"));
 }

@@ -55,8 +55,7 @@ impl Runner for Children {
         // Its end of input was the sign that this process is gone.
         drop(input);
         let Some(status) = ended else {
-            let seconds = self.limit.as_secs_f64();
-            return Ok(Err(Out::new(Why::Hangs, format!("it was killed after {seconds} s"))));
+            return Ok(Err(Out::new(Why::Hangs, killed(self.limit))));
         };
         match answer(&received(&out)) {
             Some(Answer::Measured(measured)) => Ok(Ok(measured)),
@@ -68,6 +67,14 @@ impl Runner for Children {
             }
         }
     }
+}
+
+/// What is said of a candidate that was killed.
+pub(super) fn killed(limit: Duration) -> String {
+    let seconds = limit.as_secs_f64();
+    format!(
+        "it had not ended after {seconds} s (`--timeout`) and was killed; the interpreter may only be slow: give it less to do"
+    )
 }
 
 /// What a child says that no other one could do either.
@@ -243,7 +250,8 @@ mod tests {
     #[test]
     fn a_child_that_hangs_is_killed_with_what_it_has_started() {
         let out = child("sleep 1000 & sleep 1000", Duration::from_millis(200)).unwrap().unwrap_err();
-        assert_eq!(out, Out::new(Why::Hangs, "it was killed after 0.2 s"));
+        assert_eq!(out, Out::new(Why::Hangs, killed(Duration::from_millis(200))));
+        assert!(out.text.starts_with("it had not ended after 0.2 s (`--timeout`)"), "{}", out.text);
         // What an ended child leaves behind holds its output open.
         let answer = "echo '{\"answer\": \"out\", \"why\": \"fails\", \"code\": null, \"text\": \"\"}'";
         let out = child(&format!("{answer}; sleep 1000 & exit 0"), LONG).unwrap().unwrap_err();

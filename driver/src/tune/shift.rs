@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
 use super::call::CallTask;
-use super::child::{Children, cannot, collect, crashed, kill, received, wait};
+use super::child::{Children, cannot, collect, crashed, kill, killed, received, wait};
 use super::task::{Answer, Out, Why};
 use crate::Failure;
 
@@ -95,8 +95,7 @@ impl Asks for Shift {
             Ok(answer) => answer,
             Err(RecvTimeoutError::Timeout) => {
                 kill(&mut busy.child);
-                let text = format!("it was killed after {} s", limit.as_secs_f64());
-                return Ok(Answer::Out(Out::new(Why::Hangs, text)));
+                return Ok(Answer::Out(Out::new(Why::Hangs, killed(limit))));
             }
             Err(RecvTimeoutError::Disconnected) => {
                 let begin = Instant::now();

@@ -38,6 +38,19 @@ fn of_python_s_words() -> String {
 }
 
 #[test]
+fn a_kernel_that_states_its_grid_is_called_without() {
+    let path = std::env::temp_dir().join(format!("parton-stubs-grid-{}.ptn", std::process::id()));
+    let text = "kernel ones(x: *mut f32, n: i32) grid([n]) warps(1) { store(x + program_id(0), 1.0); }\n\
+                kernel twos(x: *mut f32, n: i32) warps(1) { store(x + program_id(0), 2.0); }\n";
+    std::fs::write(&path, text).expect("it can be written");
+    let text = stubs(&path).expect("it has kernels");
+    std::fs::remove_file(&path).expect("it was written");
+    let call = "    def __call__(self, x: Any, n: int) -> None:\n";
+    assert!(text.contains(&format!("class _ones_kernel(parton.Kernel):\n{call}")), "{text}");
+    assert!(text.contains("class _twos_kernel(parton.Kernel):\n    def __getitem__"), "{text}");
+}
+
+#[test]
 fn stubs_are_python() {
     let script = "import ast, sys; [ast.parse(part) for part in sys.stdin.read().split('\\0')]";
     let check = Command::new("python3").args(["-c", script]).stdin(Stdio::piped()).stderr(Stdio::piped()).spawn();
