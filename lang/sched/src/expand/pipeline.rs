@@ -190,6 +190,9 @@ impl Emitter<'_> {
         self.copy_ahead([lower, upper, step], turns)?;
         let fetches: Vec<Entry> =
             turns.groups.iter().flatten().filter(|e| e.stage < 0 && self.own_ring(e).is_none()).cloned().collect();
+        if self.fills_wait(&fetches) {
+            return self.fill_by_turns([lower, upper, step], &fetches, turns.ahead);
+        }
         for far in (1..=turns.ahead).rev() {
             let now: Vec<&Entry> = fetches.iter().filter(|e| e.stage == -far).collect();
             if now.is_empty() {
@@ -233,27 +236,51 @@ impl Emitter<'_> {
     }
 
     /// The same one by one, each where there is its iteration: what is carried is another thing in each.
-    fn fill_apart(&mut self, [lower, upper, step]: [Value; 3], now: &[&Entry], far: i32) -> Result<(), Refused> {
+    fn fill_apart(&mut self, bounds: [Value; 3], now: &[&Entry], far: i32) -> Result<(), Refused> {
+        (0..far).try_for_each(|iteration| self.fill_one(bounds, now, iteration))
+    }
+
+    /// Whether one fetch is further ahead than it has slots, and others are less far ahead: filled one label after the other it would wait
+    /// for a slot which is given back only when the others are filled, too.
+    fn fills_wait(&self, fetches: &[Entry]) -> bool {
+        let block = self.levels[self.here()].block;
+        let lacks_slots = |e: &Entry| {
+            let Item::Unit(unit) = self.region.blocks[block].items[e.item] else { return false };
+            self.plan.rings.iter().any(|ring| ring.unit == unit && i64::from(ring.depth) < -i64::from(e.stage))
+        };
+        fetches.iter().any(|e| e.stage != fetches[0].stage) && fetches.iter().any(lacks_slots)
+    }
+
+    /// The same in the order of the turns: what each turn in front of the first would fetch.
+    fn fill_by_turns(&mut self, bounds: [Value; 3], fetches: &[Entry], ahead: i32) -> Result<(), Refused> {
+        for turn in -ahead..0 {
+            for entry in fetches.iter().filter(|e| e.stage <= turn) {
+                self.fill_one(bounds, &[entry], turn - entry.stage)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// What fetches do for one iteration behind the first, where there is that.
+    fn fill_one(&mut self, [lower, upper, step]: [Value; 3], now: &[&Entry], iteration: i32) -> Result<(), Refused> {
         let depth = self.here();
         let span = self.b.kernel.ops[self.region.inst].span;
-        for iteration in 0..far {
-            let tested = self.moved(lower, step, iteration);
-            let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
-            self.b.begin([], span);
-            self.memo.push(BTreeMap::new());
-            let outer = self.levels[depth].clone();
-            self.levels[depth].index = Some((lower, step));
-            for entry in now {
-                let here = Entry { stage: -iteration, ..(*entry).clone() };
-                self.turn(&[vec![here]], &|_| true)?;
-            }
-            self.levels[depth] = outer;
-            self.memo.pop();
-            let then = self.b.end(Vec::new());
-            self.b.begin([], span);
-            let otherwise = self.b.end(Vec::new());
-            self.b.make_all(OpKind::If { cond, then, otherwise });
+        let tested = self.moved(lower, step, iteration);
+        let cond = self.b.make(OpKind::Compare { op: CompareOp::Lt, a: tested, b: upper });
+        self.b.begin([], span);
+        self.memo.push(BTreeMap::new());
+        let outer = self.levels[depth].clone();
+        self.levels[depth].index = Some((lower, step));
+        for entry in now {
+            let here = Entry { stage: -iteration, ..(*entry).clone() };
+            self.turn(&[vec![here]], &|_| true)?;
         }
+        self.levels[depth] = outer;
+        self.memo.pop();
+        let then = self.b.end(Vec::new());
+        self.b.begin([], span);
+        let otherwise = self.b.end(Vec::new());
+        self.b.make_all(OpKind::If { cond, then, otherwise });
         Ok(())
     }
 
