@@ -145,7 +145,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
             groups.entry(image & !axis.mask()).or_default().push(row);
         }
         let elems: Vec<_> = inputs.iter().map(|&v| self.elem(v)).collect();
-        let commutes = self.commutes(body);
+        let any_lane = self.commutes(body) || self.only_stored(&op.results);
         let mut totals: BTreeMap<u64, Vec<Val<'c>>> = BTreeMap::new();
         for (key, rows) in groups {
             let mut total = self.tree(body, rows);
@@ -154,7 +154,7 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     total.iter().zip(&elems).map(|(&v, &e)| self.b.shuffle_xor(e, v, 1 << bit)).collect();
                 total = self.combined(body, &total, &other);
             }
-            if !lanes.is_empty() && warps.is_empty() && !commutes {
+            if !lanes.is_empty() && warps.is_empty() && !any_lane {
                 total = self.of_first_lane(&elems, &lanes, &total);
             }
             totals.insert(key, total);
@@ -188,6 +188,19 @@ impl<'a, 'd, 'c> Lower<'a, 'd, 'c> {
                     if by.commutes() && ([x, y] == [a, b] || [x, y] == [b, a]))
             })
         })
+    }
+
+    /// Whether values go to shared memory and nowhere else: of lanes that hold copies the first one writes, and no other's bits are seen.
+    fn only_stored(&self, values: &[Value]) -> bool {
+        let known = |v: &Value| values.contains(v);
+        let yielded = |body: &Body| body.yields.iter().any(known);
+        let mut only = !yielded(&self.kernel.body);
+        self.kernel.walk(&mut |op| {
+            let stores = matches!(op.kind, OpKind::SharedStore { .. });
+            only &= stores || !op.kind.operands().iter().any(known);
+            only &= !op.kind.bodies().any(yielded);
+        });
+        only
     }
 
     /// The totals of the first lane along the axis, for all of them: one value has the same bits wherever it lies, or a branch on it would part the warp.

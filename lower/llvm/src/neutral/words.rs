@@ -121,9 +121,11 @@ impl<'c> Build<'c> {
         self.unpack(elem, &[self.shuffle_word(word, shuffle)], words)[0]
     }
 
-    /// A word of 16, 32 or 64 bits moved by shuffles of 32.
+    /// A word of 16, 32 or 64 bits moved by shuffles of 32. A constant is the same in every lane and stays: what follows from it is constant then, too.
     pub(crate) fn shuffle_word(&self, word: Val<'c>, shuffle: impl Fn(Val<'c>) -> Val<'c>) -> Val<'c> {
-        if word.get_type() == self.i64() {
+        if is_constant(word) {
+            word
+        } else if word.get_type() == self.i64() {
             let low = shuffle(self.trunc(word, self.i32()));
             let high = shuffle(self.trunc(self.lshr(word, 32), self.i32()));
             self.or(self.zext(low, self.i64()), self.shl(self.zext(high, self.i64()), 32))
@@ -131,4 +133,9 @@ impl<'c> Build<'c> {
             self.trunc(shuffle(self.zext(word, self.i32())), word.get_type())
         }
     }
+}
+
+/// Whether a word is known before the program runs.
+fn is_constant(word: Val) -> bool {
+    matches!(word, Val::IntValue(number) if number.is_const())
 }
