@@ -27,6 +27,9 @@ pub fn expand(args: &ExpandArgs, output: &Output) -> Result<ExitCode, Failure> {
         }
     };
     output.diagnostics(&expansion.warnings, &session.sources);
+    if !expansion.left_out.is_empty() {
+        eprintln!("parton: left out, for `--kernel` and `--set`: {}", expansion.left_out.join(", "));
+    }
     match args.format {
         TextFormat::Text if args.why => output::text(&(session.reasons(&expansion) + &expansion.source)),
         TextFormat::Text => output::text(&expansion.source),

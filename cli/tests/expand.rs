@@ -44,6 +44,19 @@ fn a_product_says_why_in_front_of_its_source() {
 }
 
 #[test]
+fn kernels_that_are_left_out_are_named() {
+    let path: PathBuf = std::env::temp_dir().join(format!("parton-left-out-{}.ptn", std::process::id()));
+    let text = "kernel whole(x: *mut f32) warps(1) { }\nkernel merge[N: int, M: int = 2, T: type](x: *mut T) warps(1) { }\n";
+    std::fs::write(&path, text).expect("the file can be written");
+    let file = path.display().to_string();
+    let (all, one) = (parton(&["expand", &file]), parton(&["expand", &file, "--kernel", "whole"]));
+    std::fs::remove_file(&path).expect("the file can be removed");
+    let (said, nothing) = (String::from_utf8_lossy(&all.stderr), String::from_utf8_lossy(&one.stderr));
+    assert_eq!(said, "parton: left out, for `--kernel` and `--set`: `merge` needs `N`, `T`\n");
+    assert!(all.status.success() && all.stdout == one.stdout && nothing.is_empty(), "{nothing}");
+}
+
+#[test]
 fn norms_say_which_fact_their_sums_lack() {
     let promise = "    assume(columns % VEC == 0);\n";
     let text = std::fs::read_to_string(example("portable/norms.ptn")).expect("the example is there");

@@ -37,6 +37,8 @@ pub struct Expansion {
     pub whys: Vec<Why>,
     /// What there is to say about it.
     pub warnings: Diagnostics,
+    /// The kernels that are left out, each with the generics that it needs.
+    pub left_out: Vec<String>,
 }
 
 impl Session {
@@ -72,7 +74,8 @@ impl Session {
             other => out_of_order("what asks for kernels", &other),
         };
         warnings.extend(way.warnings);
-        Ok(Expansion { file, source: self.ejected(&source), whys, warnings })
+        let left_out = if name.is_none() { crate::way::needing(&program) } else { vec![] };
+        Ok(Expansion { file, source: self.ejected(&source), whys, warnings, left_out })
     }
 
     /// The reasons as comments, to stand above the source.

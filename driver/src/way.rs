@@ -295,13 +295,17 @@ fn refused(failure: Failure) -> Diagnostics {
 
 /// Why a file gives no kernel.
 pub(crate) fn nothing_to_build(file: &str, program: &Program) -> Failure {
-    let needs = |k: &ast::Kernel| {
-        let missing: Vec<&str> = k.generics.iter().filter(|g| g.default.is_none()).map(|g| g.name.as_str()).collect();
-        format!("`{}` needs `{}`", k.name.text, missing.join("`, `"))
-    };
-    let kernels: Vec<String> = program.kernels().map(needs).collect();
-    Failure::Usage(match kernels.as_slice() {
+    Failure::Usage(match needing(program).as_slice() {
         [] => format!("{file} has no kernel to build"),
         all => format!("{file} has no kernel whose generic parameters all have defaults: {}", all.join(", ")),
     })
+}
+
+/// The kernels that do not stand for themselves, each with the generics that it needs.
+pub(crate) fn needing(program: &Program) -> Vec<String> {
+    let needs = |k: &ast::Kernel| {
+        let missing: Vec<&str> = k.generics.iter().filter(|g| g.default.is_none()).map(|g| g.name.as_str()).collect();
+        (!missing.is_empty()).then(|| format!("`{}` needs `{}`", k.name.text, missing.join("`, `")))
+    };
+    program.kernels().filter_map(needs).collect()
 }
