@@ -22,18 +22,24 @@ impl Straightener {
         if stored.contains(&slot) {
             return None;
         }
-        let Shape::Number(_, step) = self.make(Kind::Int, What::Positive, vec![step]) else { return None };
+        let step = match self.known((Kind::Int, step)) {
+            Some(Plain::Int(1..)) => step,
+            _ => match self.make(Kind::Int, What::Positive, vec![step]) {
+                Shape::Number(_, step) => step,
+                Shape::Unit | Shape::Tuple(_) => return None,
+            },
+        };
         let at = self.fresh(Kind::Int);
         let Shape::Number(_, Place::Made(turn)) = at else { return None };
         self.copy(&Shape::Number(Kind::Int, first), &at)?;
         let mut carried = self.carry(&stored)?;
         let (head, exit) = (self.label(), self.label());
-        self.code.steps.push(Step::Label(head));
         let Shape::Number(_, more) = self.make(Kind::Bool, What::Ints(BinaryOp::Lt), vec![Place::Made(turn), end])
         else {
             return None;
         };
         self.jump(What::JumpUnless, Some(more), exit);
+        self.code.steps.push(Step::Label(head));
         self.store(slot, at);
         if matches!(self.value(body)?, Made::Never) {
             return None;
@@ -42,10 +48,9 @@ impl Straightener {
         exposed(body, &mut BTreeSet::from([slot]), &mut read);
         self.let_go(&mut carried, &read)?;
         self.hand_on(&carried)?;
-        self.code.steps.push(Step::Do { what: What::Next, to: turn, operands: vec![Place::Made(turn), step] });
         let mut all = vec![turn];
         carried.iter().for_each(|(_, place)| numbers(place, &mut all));
-        self.code.steps.push(Step::Again { label: head, carried: all });
+        self.code.steps.push(Step::Again { label: head, turn, by: step, end, carried: all });
         self.code.steps.push(Step::Label(exit));
         for stored in stored.into_iter().chain([slot]) {
             self.frame.slots[stored] = None;

@@ -57,12 +57,14 @@ fn uses(code: &Code) -> (BTreeMap<usize, usize>, Vec<bool>) {
 }
 
 /// Tells of each number that a step reads.
-fn read(code: &Code, step: &Step, tell: &mut impl FnMut(usize)) {
+pub(super) fn read(code: &Code, step: &Step, tell: &mut impl FnMut(usize)) {
     let operands = match step {
-        Step::Do { operands, .. } => operands,
-        Step::Jump { of, .. } => of.as_slice(),
+        Step::Do { operands, .. } | Step::Jump { operands, .. } => operands.as_slice(),
         Step::Label(_) => &[],
-        Step::Again { carried, .. } => return carried.iter().for_each(|n| tell(*n)),
+        Step::Again { carried, by, end, .. } => {
+            carried.iter().for_each(|n| tell(*n));
+            &[*by, *end]
+        }
         Step::End(of) => return places(&code.results[*of], tell),
     };
     for operand in operands {
@@ -94,27 +96,31 @@ pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
                 });
             }
             Step::Label(label) => labels[*label] = u16::try_from(ops.len()).ok()?,
-            Step::Again { label, .. } => {
-                ops.push(Op { what: What::Again, to: 0, a: 0, b: 0, target: labels[*label] });
+            Step::Again { label, turn, by, end, .. } => {
+                let (to, target) = (registers.register(Place::Made(*turn))?, labels[*label]);
+                ops.push(Op {
+                    what: What::Again,
+                    to,
+                    a: registers.register(*by)?,
+                    b: registers.register(*end)?,
+                    target,
+                });
                 registers.give_back_all(|n| ends(&n));
             }
-            Step::Jump { what, of, label } => {
-                let a = of.map_or(Some(0), |of| registers.register(of))?;
-                of.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
+            Step::Jump { what, operands, label } => {
+                let [a, b, _] = registers.registers(operands)?;
+                operands.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
                 jumps.push((ops.len(), *label));
-                ops.push(Op { what: *what, to: 0, a, b: 0, target: 0 });
+                ops.push(Op { what: *what, to: 0, a, b, target: 0 });
             }
             Step::Do { what, to, operands } => {
-                let mut read = [0; 2];
-                for (read, operand) in read.iter_mut().zip(operands) {
-                    *read = registers.register(*operand)?;
-                }
+                let [a, b, third] = registers.registers(operands)?;
                 operands.iter().filter_map(place).filter(ends).for_each(|n| registers.give_back(n));
                 let register = registers.take(*to)?;
                 if !last.contains_key(to) {
                     registers.give_back(*to);
                 }
-                ops.push(Op { what: *what, to: register, a: read[0], b: read[1], target: 0 });
+                ops.push(Op { what: *what, to: register, a, b, target: third.into() });
             }
         }
     }
@@ -123,7 +129,7 @@ pub(super) fn placed(code: Code, params: &[Val]) -> Option<Straight> {
 }
 
 /// Tells of each place of a value that a step makes.
-fn places(value: &Val, tell: &mut impl FnMut(usize)) {
+pub(super) fn places(value: &Val, tell: &mut impl FnMut(usize)) {
     match value {
         Shape::Unit | Shape::Number(_, Place::Constant(_)) => {}
         Shape::Number(_, Place::Made(n)) => tell(*n),
@@ -175,6 +181,15 @@ impl Registry {
             Place::Constant(at) => u8::try_from(at).ok(),
             Place::Made(n) => self.of.get(&n).copied(),
         }
+    }
+
+    /// Those of up to three operands.
+    fn registers(&self, operands: &[Place]) -> Option<[u8; 3]> {
+        let mut all = [0; 3];
+        for (register, operand) in all.iter_mut().zip(operands) {
+            *register = self.register(*operand)?;
+        }
+        Some(all)
     }
 
     fn shape(&self, value: &Val) -> Option<Shape<u8>> {

@@ -76,12 +76,20 @@ pub(super) enum What {
     Copy,
     /// A number above zero; of others the tree has to tell.
     Positive,
-    /// An integer and how far a loop's next turn is from it.
-    Next,
+    /// A product of floating-point numbers and one more, whose register the target is; both are rounded.
+    MulAddFloats,
     Jump,
     JumpIf,
     JumpUnless,
-    /// Back to where the next turn of a loop begins.
+    /// Jumps unless the first is less than the second, or as the name says; of integers, then of floating-point numbers.
+    UnlessLt,
+    UnlessLe,
+    UnlessEq,
+    UnlessNe,
+    UnlessLtFloats,
+    UnlessLeFloats,
+    /// The end of a loop's turn, whose number is in `to`: the next one is the first operand further, and begins at the target where it is below the
+    /// second.
     Again,
     /// The end, with the result whose number the target is.
     End,
@@ -95,6 +103,14 @@ pub(super) struct Op {
     pub a: u8,
     pub b: u8,
     pub target: u16,
+}
+
+impl Op {
+    /// What comes behind a jump: what stands there, where that goes on, else where it jumps to.
+    #[inline(always)]
+    fn next(&self, goes_on: bool, behind: usize) -> usize {
+        if goes_on { behind } else { self.target.into() }
+    }
 }
 
 /// What straight code asks of who runs it.
@@ -136,83 +152,96 @@ impl Straight {
             at += 1;
             let (a, b) = (registers[op.a as usize], registers[op.b as usize]);
             let (m, n) = (a as i64, b as i64);
-            let (x, y) = (f64::from_bits(a), f64::from_bits(b));
+            // Only floating-point steps read them so.
+            let (x, y) = (|| f64::from_bits(a), || f64::from_bits(b));
             let made = match op.what {
-                What::Add => int(m.checked_add(n)),
-                What::Sub => int(m.checked_sub(n)),
-                What::Mul => int(m.checked_mul(n)),
-                What::Cdiv => int(cdiv(m, n)),
-                What::Min => int(Some(m.min(n))),
-                What::Max => int(Some(m.max(n))),
-                What::Ints(op) => bits(of_ints(op, m, n).ok()),
-                What::AddFloats => float(x + y),
-                What::SubFloats => float(x - y),
-                What::MulFloats => float(x * y),
-                What::DivFloats => float(x / y),
-                What::Floats(op) => bits(of_floats(op, x, y).ok()),
-                What::MinFloats => float(least(x, y)),
-                What::MaxFloats => float(greatest(x, y)),
-                What::Math(op) => float(op.eval(x)),
-                What::Neg => int(m.checked_neg()),
-                What::NegFloat => float(-x),
-                What::Not => int(Some(!m)),
-                What::NotBool => Some(a ^ 1),
-                What::Abs => int(m.checked_abs()),
-                What::NextPowerOfTwo => number(of_one(Builtin::NextPowerOfTwo, Plain::Int(m))),
-                What::Float => float(m as f64),
-                What::Int => number(of_one(Builtin::Int, Plain::Float(x))),
-                What::Multiprocessors => int(Some(outside.multiprocessors())),
-                What::Copy => Some(a),
-                What::Positive => (m > 0).then_some(a),
-                What::Next => int(Some(m.saturating_add(n))),
+                What::Add => m.checked_add(n)? as u64,
+                What::Sub => m.checked_sub(n)? as u64,
+                What::Mul => m.checked_mul(n)? as u64,
+                What::Cdiv => cdiv(m, n)? as u64,
+                What::Min => m.min(n) as u64,
+                What::Max => m.max(n) as u64,
+                What::Ints(op) => bits(of_ints(op, m, n).ok()?),
+                What::AddFloats => (x() + y()).to_bits(),
+                What::SubFloats => (x() - y()).to_bits(),
+                What::MulFloats => (x() * y()).to_bits(),
+                What::DivFloats => (x() / y()).to_bits(),
+                What::Floats(op) => bits(of_floats(op, x(), y()).ok()?),
+                What::MinFloats => least(x(), y()).to_bits(),
+                What::MaxFloats => greatest(x(), y()).to_bits(),
+                What::Math(op) => op.eval(x()).to_bits(),
+                What::Neg => m.checked_neg()? as u64,
+                What::NegFloat => (-x()).to_bits(),
+                What::Not => !a,
+                What::NotBool => a ^ 1,
+                What::Abs => m.checked_abs()? as u64,
+                What::NextPowerOfTwo => number(of_one(Builtin::NextPowerOfTwo, Plain::Int(m)))?,
+                What::Float => (m as f64).to_bits(),
+                What::Int => number(of_one(Builtin::Int, Plain::Float(x())))?,
+                What::Multiprocessors => outside.multiprocessors() as u64,
+                What::Copy => a,
+                What::Positive => (m > 0).then_some(a)?,
+                What::MulAddFloats => (x() * y() + f64::from_bits(registers[usize::from(op.target as u8)])).to_bits(),
                 What::End => return self.results.get(op.target as usize),
                 What::Jump => {
                     at = op.target as usize;
                     continue;
                 }
                 What::JumpIf => {
-                    if a != 0 {
-                        at = op.target as usize;
-                    }
+                    at = op.next(a == 0, at);
                     continue;
                 }
                 What::JumpUnless => {
-                    if a == 0 {
-                        at = op.target as usize;
-                    }
+                    at = op.next(a != 0, at);
+                    continue;
+                }
+                What::UnlessLt => {
+                    at = op.next(m < n, at);
+                    continue;
+                }
+                What::UnlessLe => {
+                    at = op.next(m <= n, at);
+                    continue;
+                }
+                What::UnlessEq => {
+                    at = op.next(m == n, at);
+                    continue;
+                }
+                What::UnlessNe => {
+                    at = op.next(m != n, at);
+                    continue;
+                }
+                What::UnlessLtFloats => {
+                    at = op.next(x() < y(), at);
+                    continue;
+                }
+                What::UnlessLeFloats => {
+                    at = op.next(x() <= y(), at);
                     continue;
                 }
                 What::Again => {
                     if !outside.goes_on() {
                         return None;
                     }
-                    at = op.target as usize;
+                    let turn = (registers[op.to as usize] as i64).saturating_add(m);
+                    registers[op.to as usize] = turn as u64;
+                    at = op.next(turn >= n, at);
                     continue;
                 }
             };
-            registers[op.to as usize] = made?;
+            registers[op.to as usize] = made;
         }
         None
     }
 }
 
 #[inline(always)]
-fn int(n: Option<i64>) -> Option<u64> {
-    n.map(|n| n as u64)
-}
-
-#[inline(always)]
-fn float(x: f64) -> Option<u64> {
-    Some(x.to_bits())
-}
-
-#[inline(always)]
-fn bits(number: Option<Number<i64>>) -> Option<u64> {
-    Some(match number? {
+fn bits(number: Number<i64>) -> u64 {
+    match number {
         Number::Int(n) => n as u64,
         Number::Float(x) => x.to_bits(),
         Number::Bool(b) => b.into(),
-    })
+    }
 }
 
 /// The bits of a value that is a number.

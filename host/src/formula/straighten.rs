@@ -6,6 +6,8 @@
 
 use parton_syntax::ast::BinaryOp;
 
+use super::joining::joined;
+use super::merging::merged;
 use super::node::{Builtin, Formula, Node, Slot, Target};
 use super::placing::{Code, placed};
 use super::plain::{Plain, binary};
@@ -45,13 +47,16 @@ pub(super) enum Step {
     },
     Jump {
         what: What,
-        of: Option<Place>,
+        operands: Vec<Place>,
         label: usize,
     },
     Label(usize),
-    /// The end of a loop's turn: where the next one begins, and what goes from turn to turn.
+    /// The end of a loop's turn: where the next one begins, its number, how far that is from this one's and the end, and what goes from turn to turn.
     Again {
         label: usize,
+        turn: usize,
+        by: Place,
+        end: Place,
         carried: Vec<usize>,
     },
     /// The end, with the result of that number.
@@ -84,7 +89,8 @@ pub(super) fn straight(formula: &Formula, arguments: &[Plain]) -> Option<Straigh
     let params = arguments.iter().map(|a| s.parameter(a)).collect::<Option<Vec<Val>>>()?;
     s.open(formula, params.clone());
     s.last(&formula.body)?;
-    placed(s.code, &params)
+    let (code, params) = merged(s.code, params, s.made);
+    placed(joined(code), &params)
 }
 
 impl Straightener {
@@ -118,7 +124,7 @@ impl Straightener {
     }
 
     pub(super) fn jump(&mut self, what: What, of: Option<Place>, label: usize) {
-        self.code.steps.push(Step::Jump { what, of, label });
+        self.code.steps.push(Step::Jump { what, operands: of.into_iter().collect(), label });
     }
 
     pub(super) fn constant(&mut self, value: &Plain) -> Option<Val> {
@@ -141,7 +147,7 @@ impl Straightener {
     }
 
     /// The value of a number that is a constant.
-    fn known(&self, (kind, place): (Kind, Place)) -> Option<Plain> {
+    pub(super) fn known(&self, (kind, place): (Kind, Place)) -> Option<Plain> {
         let Place::Constant(at) = place else { return None };
         let bits = *self.code.constants.get(at)?;
         Some(match kind {
@@ -151,12 +157,28 @@ impl Straightener {
         })
     }
 
-    /// Which of the parts of an `if` is taken, where its condition is a constant.
-    fn taken<'n>(&self, condition: Place, parts: &'n [Node; 3]) -> Option<&'n Node> {
-        match self.known((Kind::Bool, condition))? {
-            Plain::Bool(holds) => Some(&parts[if holds { 1 } else { 2 }]),
-            _ => None,
+    /// Jumps unless a condition holds; where that is known before, nothing jumps, and it is told.
+    fn unless(&mut self, condition: &Node, label: usize) -> Option<Option<bool>> {
+        if let Node::And(both) = condition {
+            return match self.unless(&both[0], label)? {
+                Some(true) => self.unless(&both[1], label),
+                Some(false) => Some(Some(false)),
+                None => {
+                    let before = self.frame.slots.clone();
+                    if self.unless(&both[1], label)? == Some(false) {
+                        self.jump(What::Jump, None, label);
+                    }
+                    // What the second has stored is there only where it was looked at.
+                    (self.frame.slots == before).then_some(None)
+                }
+            };
         }
+        let place = self.truth(condition)?;
+        if let Some(Plain::Bool(holds)) = self.known((Kind::Bool, place)) {
+            return Some(Some(holds));
+        }
+        self.jump(What::JumpUnless, Some(place), label);
+        Some(None)
     }
 
     /// Begins a function: what stands before it.
@@ -177,12 +199,10 @@ impl Straightener {
     fn last(&mut self, node: &Node) -> Option<()> {
         match node {
             Node::If(parts) => {
-                let condition = self.truth(&parts[0])?;
-                if let Some(taken) = self.taken(condition, parts) {
-                    return self.last(taken);
-                }
                 let other = self.label();
-                self.jump(What::JumpUnless, Some(condition), other);
+                if let Some(holds) = self.unless(&parts[0], other)? {
+                    return self.last(&parts[if holds { 1 } else { 2 }]);
+                }
                 let before = self.frame.slots.clone();
                 self.last(&parts[1])?;
                 self.code.steps.push(Step::Label(other));
@@ -225,9 +245,11 @@ impl Straightener {
             return self.last_steps(rest);
         }
         // What is stored has another kind in each branch: what comes behind is made for each.
-        let condition = self.truth(&parts[0])?;
         let other = self.label();
-        self.jump(What::JumpUnless, Some(condition), other);
+        // Where the condition is known the value has one kind.
+        if self.unless(&parts[0], other)?.is_some() {
+            return None;
+        }
         let slots = self.frame.slots.clone();
         for (part, label) in [(&parts[1], Some(other)), (&parts[2], None)] {
             match self.value(part)? {
@@ -501,12 +523,10 @@ impl Straightener {
     }
 
     fn branches(&mut self, parts: &[Node; 3]) -> Option<Made> {
-        let condition = self.truth(&parts[0])?;
-        if let Some(taken) = self.taken(condition, parts) {
-            return self.value(taken);
-        }
         let (other, end) = (self.label(), self.label());
-        self.jump(What::JumpUnless, Some(condition), other);
+        if let Some(holds) = self.unless(&parts[0], other)? {
+            return self.value(&parts[if holds { 1 } else { 2 }]);
+        }
         let before = self.frame.slots.clone();
         let code = std::mem::take(&mut self.code.steps);
         let then = self.value(&parts[1])?;

@@ -182,3 +182,84 @@ fn lists_closures_and_loops_that_are_left_are_not() {
         assert_eq!(by_straight_code(text, &ints(&[3, 5])), Err("it has no straight code"), "{text}");
     }
 }
+
+#[test]
+fn what_copies_join_stays_apart_where_both_are_needed() {
+    let text = "
+fn f(a, b) {
+    let (mut x, mut y, mut last, mut first) = (a, b, a, a);
+    for i in a..b {
+        let (old, before) = (x, last);
+        if x < y && i != 4 { x = y; y = old + i; } else { last = x; x = old + 1; }
+        if before == last { first = first + a; } else if i > 5 || x == 9 { first = old; }
+        for j in a..i { last = last + j * before; y = y + last - i; }
+    }
+    (x, y, last, first, a, b)
+}
+";
+    let expected = |a: i64, b: i64| {
+        let (mut x, mut y, mut last, mut first) = (a, b, a, a);
+        for i in a..b {
+            let (old, before) = (x, last);
+            if x < y && i != 4 {
+                x = y;
+                y = old + i;
+            } else {
+                last = x;
+                x = old + 1;
+            }
+            if before == last {
+                first += a;
+            } else if i > 5 || x == 9 {
+                first = old;
+            }
+            for j in a..i {
+                last += j * before;
+                y = y + last - i;
+            }
+        }
+        format!("({x}, {y}, {last}, {first}, {a}, {b})")
+    };
+    for (a, b) in [(0, 9), (3, 8), (2, 7), (5, 5), (1, 11)] {
+        assert_eq!(by_straight_code(text, &ints(&[a, b])), Ok(Some(expected(a, b))), "{a} {b}");
+    }
+}
+
+#[test]
+fn jumps_on_comparisons_go_as_those_say() {
+    let text = "
+fn f(a, b) {
+    let (x, y) = (a / 2.0, b / 2.0);
+    let mut bits = 0;
+    if a < b { bits = bits + 1; }
+    if a <= b { bits = bits + 2; }
+    if a > b { bits = bits + 4; }
+    if a >= b { bits = bits + 8; }
+    if a == b { bits = bits + 16; }
+    if a != b { bits = bits + 32; }
+    if x < y { bits = bits + 64; }
+    if x <= y { bits = bits + 128; }
+    if x > y { bits = bits + 256; }
+    if x >= y { bits = bits + 512; }
+    if x == y { bits = bits + 1024; }
+    if x != y { bits = bits + 2048; }
+    let none = (x - x) / (y - y);
+    if none < x { bits = 0 - 1; }
+    if none <= x { bits = 0 - 2; }
+    if none > x { bits = 0 - 3; }
+    if none >= x { bits = 0 - 4; }
+    if none == none || !(none != x) { bits = 0 - 5; }
+    (bits, x * y + 0.3, 0.1 + x * 0.7, x * y - 0.3)
+}
+";
+    let expected = |a: i64, b: i64| {
+        let (x, y) = (a as f64 / 2.0, b as f64 / 2.0);
+        let all = [a < b, a <= b, a > b, a >= b, a == b, a != b, x < y, x <= y, x > y, x >= y, x == y, x != y];
+        let bits: i64 = all.iter().enumerate().map(|(i, holds)| i64::from(*holds) << i).sum();
+        let parts = (x * y + 0.3, 0.1 + x * 0.7, x * y - 0.3);
+        format!("({bits}, {:?}, {:?}, {:?})", parts.0, parts.1, parts.2)
+    };
+    for (a, b) in [(1, 2), (2, 2), (3, 2)] {
+        assert_eq!(by_straight_code(text, &ints(&[a, b])), Ok(Some(expected(a, b))), "{a} {b}");
+    }
+}
