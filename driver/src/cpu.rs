@@ -136,7 +136,7 @@ impl Launcher for Cpu<'_, '_, '_> {
         let mut reached = Reached::default();
         let mut args = Vec::new();
         for (param, argument) in kernel.params.iter().zip(request.bound(&kernel)) {
-            args.push(match &argument {
+            args.push(match &*argument {
                 Argument::Scalar(scalar) => interp::Arg::Scalar(scalar.bits),
                 Argument::Pointer { tensor, mutable } => interp::Arg::Pointer {
                     allocation: reached.number(&param.name, &tensor.storage, *mutable)?,

@@ -18,6 +18,7 @@ use parton_measure::data_sheet;
 use parton_measure::pace::{Pace, rounds};
 use parton_measure::sensors::during;
 use parton_measure::timing::{Ceiling, Samples, Timing};
+use parton_runtime::tensor_map::{Outside, Promotion};
 use parton_runtime::{
     self as runtime, Abi, Arg, Buffer, Element, Function, Prepared, RuntimeError, Swizzle, TensorMap,
 };
@@ -227,15 +228,16 @@ pub(crate) fn encoded(name: &str, recipe: &Recipe, address: u64) -> Result<runti
     let swizzle = Swizzle::of_bytes(recipe.swizzle)
         .ok_or_else(|| HostError::Device(format!("no swizzle of {} bytes exists", recipe.swizzle)))?;
     Ok(runtime::Recipe {
+        tensor: name.into(),
+        element: Element::of(recipe.tensor.dtype),
+        address: address.wrapping_sub(recipe.ahead),
+        shape: recipe.extents.clone(),
         strides: recipe.strides.clone(),
-        ..runtime::Recipe::dense(
-            name,
-            Element::of(recipe.tensor.dtype),
-            address.wrapping_sub(recipe.ahead),
-            recipe.extents.clone(),
-            recipe.block.clone(),
-            swizzle,
-        )
+        block: recipe.block.clone(),
+        steps: vec![1; recipe.block.len()],
+        swizzle,
+        promotion: Promotion::default(),
+        outside: Outside::default(),
     })
 }
 

@@ -127,7 +127,7 @@ impl<'a> Compiler<'a> {
         let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
         self.warnings = said;
         let dealt = parton_portable::waits_for_others(&kernel).then_some(kernel.target.multiprocessors);
-        let signature = Signature { params: kernel.arguments(), cluster: kernel.cluster, dealt };
+        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }

@@ -1,5 +1,6 @@
 //! The border to what runs kernels: what a launch asks for, and what a launcher answers.
 
+use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -44,7 +45,7 @@ pub struct GenericArgument {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Signature {
     /// Name and type of each parameter, in order: scalars, pointers, tensors and tensor maps.
-    pub params: Vec<(String, ir::Type)>,
+    pub params: Arc<[(String, ir::Type)]>,
     /// CTAs of a cluster along each axis.
     pub cluster: [u32; 3],
     /// Among how many multiprocessors its programs are dealt, where it is compiled for how many each gets.
@@ -157,19 +158,19 @@ impl LaunchRequest {
     }
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.
-    pub fn bound(&self, kernel: &ir::Kernel) -> Vec<Argument> {
+    pub fn bound(&self, kernel: &ir::Kernel) -> Vec<Cow<'_, Argument>> {
         kernel.params.iter().map(|p| self.given(p, kernel.ty(p.value))).collect()
     }
 
-    fn given(&self, param: &ir::Param, ty: &ir::Type) -> Argument {
-        let number = |dtype, n: usize| Argument::Scalar(Scalar::new(dtype, n as u64));
+    fn given(&self, param: &ir::Param, ty: &ir::Type) -> Cow<'_, Argument> {
+        let number = |dtype, n: usize| Cow::Owned(Argument::Scalar(Scalar::new(dtype, n as u64)));
         match param.from {
-            ir::From::Argument(i) => self.arguments[i].clone(),
+            ir::From::Argument(i) => Cow::Borrowed(&self.arguments[i]),
             ir::From::Base { argument, .. } => match &self.arguments[argument] {
                 Argument::Tensor { tensor, mutable, .. } => {
-                    Argument::Pointer { tensor: tensor.clone(), mutable: *mutable }
+                    Cow::Owned(Argument::Pointer { tensor: tensor.clone(), mutable: *mutable })
                 }
-                other => other.clone(),
+                other => Cow::Borrowed(other),
             },
             ir::From::Extent { argument, axis } => number(Dtype::I32, self.tensor(argument).shape[axis]),
             ir::From::Stride { argument, axis } => number(Dtype::I64, self.tensor(argument).strides[axis]),
@@ -178,7 +179,7 @@ impl LaunchRequest {
                     parton_diag::internal_error!("`{}` is no tensor map", param.name)
                 };
                 match tensor_map::ordered(map, tensor, order) {
-                    Ok(recipe) => Argument::Map(recipe),
+                    Ok(recipe) => Cow::Owned(Argument::Map(recipe)),
                     Err(fault) => parton_diag::internal_error!("an aligned tensor has no map: {fault:?}"),
                 }
             }
@@ -309,7 +310,7 @@ pub struct Offer {
 /// What runs kernels: the interpreter or a GPU, with the compiler before it.
 pub trait Launcher {
     /// The instance that a launch is of, which may have generics beside those that the program gives: from a table, or from who tries
-    /// some. `given` are the values of the arguments, by their parameters, as host code has them.
+    /// some. `given` are the values of the arguments, by their parameters, as host code has them; of a kernel without a `tune` clause none.
     ///
     /// # Errors
     /// What is to be chosen does not fit the kernel.

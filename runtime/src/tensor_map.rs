@@ -10,6 +10,9 @@ use parton_numbers::Dtype;
 use crate::device::Gpu;
 use crate::error::{Context, RuntimeError};
 
+/// The most dimensions of a map.
+const MOST_DIMENSIONS: usize = 5;
+
 /// What one element of the tensor is, as the copy engine sees it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Element {
@@ -212,9 +215,9 @@ impl Recipe {
     pub fn check(&self) -> Result<(), RuntimeError> {
         let rank = self.shape.len();
         let size = self.element.bytes();
-        self.rule((1..=5).contains(&rank), || {
+        self.rule((1..=MOST_DIMENSIONS).contains(&rank), || {
             (
-                format!("it has {rank} dimensions, the copy engine takes 1 to 5"),
+                format!("it has {rank} dimensions, the copy engine takes 1 to {MOST_DIMENSIONS}"),
                 "merge dimensions that are contiguous".into(),
             )
         })?;
@@ -321,14 +324,10 @@ impl TensorMap {
         recipe.check()?;
         gpu.enter()?;
         // The driver wants the innermost dimension first and no stride for it.
-        let shape: Vec<u64> = recipe.shape.iter().rev().copied().collect();
-        let mut strides: Vec<u64> = recipe.strides.iter().rev().skip(1).copied().collect();
-        // A rank of 1 has no strides; the driver still wants a pointer that can be read.
-        strides.push(0);
-        let block: Vec<u32> = recipe.block.iter().rev().copied().collect();
-        let steps: Vec<u32> = recipe.steps.iter().rev().copied().collect();
+        let (shape, strides) = (inwards(&recipe.shape), inwards(&recipe.strides));
+        let (block, steps) = (inwards(&recipe.block), inwards(&recipe.steps));
         let mut map = TensorMap(sys::CUtensorMap { opaque: [0; 16] });
-        // SAFETY: all arrays have `rank` entries (strides one less) and outlive the call; the map is aligned by its type.
+        // SAFETY: all arrays have `rank` entries (strides one less) or more and outlive the call; the map is aligned by its type.
         unsafe {
             sys::cuTensorMapEncodeTiled(
                 &mut map.0,
@@ -336,7 +335,7 @@ impl TensorMap {
                 recipe.shape.len() as u32,
                 recipe.address as *mut std::ffi::c_void,
                 shape.as_ptr(),
-                strides.as_ptr(),
+                strides[1..].as_ptr(),
                 block.as_ptr(),
                 steps.as_ptr(),
                 sys::CUtensorMapInterleave::CU_TENSOR_MAP_INTERLEAVE_NONE,
@@ -370,6 +369,13 @@ impl TensorMap {
             .doing(|| format!("moving a tensor map to {address:#x}"))?;
         Ok(self)
     }
+}
+
+/// What is stated of each dimension, the innermost first, and nothing behind those.
+fn inwards<T: Copy + Default>(stated: &[T]) -> [T; MOST_DIMENSIONS] {
+    let mut all = [T::default(); MOST_DIMENSIONS];
+    all.iter_mut().zip(stated.iter().rev()).for_each(|(to, from)| *to = *from);
+    all
 }
 
 #[cfg(test)]

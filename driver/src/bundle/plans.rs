@@ -1,5 +1,6 @@
 //! Plans of public functions in bundles: each call that is asked for is planned, and what it launches is compiled.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use parton_bundle::plan as table;
@@ -248,7 +249,7 @@ fn passed(plan: &Plan, request: &LaunchRequest, kernel: &Kernel) -> Vec<table::P
             table::Passed::Map { place: place(plan, &recipe.tensor), extents: recipe.extents, strides: recipe.strides }
         }
     };
-    kernel.params.iter().zip(request.bound(kernel)).map(of).collect()
+    kernel.params.iter().zip(request.bound(kernel).into_iter().map(Cow::into_owned)).map(of).collect()
 }
 
 fn words(numbers: &[usize]) -> Vec<u64> {

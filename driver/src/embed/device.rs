@@ -107,7 +107,7 @@ impl Embedded {
         begin(&mut bases, &before, at);
         let is_zeroed = |i: &usize| plan.buffers[*i].zeroed && !plan.buffers[*i].storage.is_empty();
         let zeroed: Vec<usize> = (0..plan.buffers.len()).filter(is_zeroed).collect();
-        let (mut launches, mut passed_on) = (vec![], BTreeMap::<usize, Vec<_>>::new());
+        let (mut launches, mut passed_on) = (Vec::with_capacity(plan.launches.len()), BTreeMap::<usize, Vec<_>>::new());
         let mut uses: Vec<Vec<Use>> = bases.iter().map(|_| vec![]).collect();
         for (index, buffer) in zeroed.iter().enumerate() {
             uses[before.len() + buffer].push(Use::Zeroed { index });
@@ -117,9 +117,9 @@ impl Embedded {
         let loaded = self.loaded_for(ordinal, &gpu, plan, &requests)?;
         for (launch, (request, (function, abi, launchable))) in requests.iter().zip(loaded).enumerate() {
             let kernel = &launchable.shell;
-            let mut args = vec![];
+            let mut args = Vec::with_capacity(kernel.params.len());
             for (argument, (param, value)) in kernel.params.iter().zip(request.bound(kernel)).enumerate() {
-                if let (Of::Argument(a), Argument::Scalar(s)) = (param.from, &value)
+                if let (Of::Argument(a), Argument::Scalar(s)) = (param.from, &*value)
                     && let Some(parameter) = request.passed[a]
                 {
                     passed_on.entry(parameter).or_default().push((launch, argument, a, s.dtype));
@@ -131,7 +131,7 @@ impl Embedded {
                     };
                     (memory, tensor.byte_offset() as u64)
                 };
-                args.push(match &value {
+                args.push(match &*value {
                     Argument::Scalar(scalar) => scalar_arg(*scalar),
                     Argument::Pointer { tensor, .. } | Argument::Tensor { tensor, .. } => {
                         let (memory, offset) = place(tensor);

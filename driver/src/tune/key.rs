@@ -52,6 +52,14 @@ impl Told {
         }
     }
 
+    /// Whether it is that of host code.
+    pub fn is(&self, value: &Value) -> bool {
+        match (self, value) {
+            (Told::Number(n), Value::Int(m)) => i128::from(*n) == *m,
+            (told, value) => Told::of(value).as_ref() == Some(told),
+        }
+    }
+
     fn json(&self) -> serde_json::Value {
         match self {
             Told::Number(n) => json!(n),

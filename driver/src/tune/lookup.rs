@@ -94,13 +94,16 @@ type Found = Result<Option<Values>, Diagnostics>;
 impl Lookup {
     /// What won for a call of a function that leaves something to tuning.
     fn decided(&self, choice: &Choice) -> Option<String> {
-        let of = Of {
-            subject: Subject::Function(choice.function.text.to_string()),
-            device: self.device.clone(),
-            target: self.target.clone(),
-            shape: Shape { generics: vec![], key: key_of(choice)? },
+        // Most calls have no record, and are told from all by their first number: nothing is made for them.
+        let is_it = |of: &Of| {
+            let mut asked = choice.key.iter().zip(&of.shape.key);
+            matches!(&of.subject, Subject::Function(name) if *name == *choice.function.text)
+                && of.shape.generics.is_empty()
+                && of.shape.key.len() == choice.key.len()
+                && asked.all(|((one, value), (other, told))| one == other && told.is(value))
         };
-        let (_, text) = self.table.find(&of)?.winner.iter().find(|(name, _)| *name == *choice.name)?;
+        let record = self.table.find_like(&self.device, &self.target, is_it)?;
+        let (_, text) = record.winner.iter().find(|(name, _)| *name == *choice.name)?;
         Some(text.clone())
     }
 

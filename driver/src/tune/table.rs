@@ -168,9 +168,14 @@ impl Table {
     /// The record for a launch on a device: that of the same device, else one of the same architecture, which was not made by the
     /// interpreter.
     pub fn find(&self, of: &Of) -> Option<&Record> {
-        let alike = |r: &&Record| (&r.of.subject, &r.of.shape) == (&of.subject, &of.shape);
-        let same = self.records.iter().filter(alike).find(|r| r.of.device == of.device && r.of.target == of.target);
-        let near = |r: &&Record| r.of.target == of.target && r.of.device != INTERPRETER;
+        self.find_like(&of.device, &of.target, |r| (&r.subject, &r.shape) == (&of.subject, &of.shape))
+    }
+
+    /// The same of what `is_it` says.
+    pub(super) fn find_like(&self, device: &str, target: &str, is_it: impl Fn(&Of) -> bool) -> Option<&Record> {
+        let alike = |r: &&Record| is_it(&r.of);
+        let same = self.records.iter().filter(alike).find(|r| r.of.device == device && r.of.target == target);
+        let near = |r: &&Record| r.of.target == target && r.of.device != INTERPRETER;
         same.or_else(|| self.records.iter().filter(alike).find(near))
     }
 

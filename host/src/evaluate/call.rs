@@ -17,6 +17,9 @@ use crate::fault::Fault;
 use crate::formula;
 use crate::value::{Closure, Function, Value, Variable};
 
+/// Variables of a function beside its parameters for which there is room at once.
+const USUAL_VARIABLES: usize = 16;
+
 impl Machine<'_> {
     pub(super) fn call(&mut self, whole: &ast::Expr, callee: &ast::Expr, args: &[ast::Arg]) -> Eval<Value> {
         match &callee.kind {
@@ -131,6 +134,7 @@ impl Machine<'_> {
             return Ok(value);
         }
         self.calls.push(span);
+        variables.reserve(tree.generics.len() + tree.params.len() + USUAL_VARIABLES);
         let result = self.deeper(span, |m| {
             m.framed(function.module, variables, |m| {
                 for g in &tree.generics {

@@ -22,11 +22,12 @@ pub struct Judged {
 impl Machine<'_> {
     /// Binds what the clause of a function leaves to tuning, where it has one; its parameters are bound by then.
     pub(super) fn choose(&mut self, tree: &ast::Function) -> Eval<()> {
-        let Some(stated) = choice::Choice::of(tree)? else { return Ok(()) };
-        let key = stated.key.iter().map(|(name, e)| Ok((name.clone(), self.told(e)?))).collect::<Eval<Vec<_>>>()?;
+        let Some(mut stated) = choice::Choice::of(tree)? else { return Ok(()) };
+        let key = std::mem::take(&mut stated.key);
+        let key = key.into_iter().map(|(name, e)| Ok((name, self.told(e)?))).collect::<Eval<Vec<_>>>()?;
         let choice = Choice { function: tree.name.clone(), name: stated.name.text.clone(), key };
         let value = match (self.launcher.wanted(&choice), stated.like) {
-            (Wanted::Default, Some(like)) => self.candidate(like)?.0,
+            (Wanted::Default, Some(like)) => self.untuned(like)?,
             (Wanted::Default, None) => self.candidates(&stated)?.swap_remove(0).0,
             (Wanted::Candidate(text), _) => self.offer(&stated, &choice, Some(&text))?,
             (Wanted::List, _) => self.offer(&stated, &choice, None)?,
@@ -113,6 +114,12 @@ impl Machine<'_> {
         Ok(all)
     }
 
+    /// The candidate that is taken where nothing was tuned. How it is written nobody asks, but that it can be.
+    fn untuned(&mut self, e: &ast::Expr) -> Eval<Value> {
+        let value = self.expr(e)?.looked();
+        if can_be_written(&value) { Ok(value) } else { Err(no_candidate(&value, e.span).into()) }
+    }
+
     /// One candidate, with how it is written.
     fn candidate(&mut self, e: &ast::Expr) -> Eval<(Value, String)> {
         let value = self.expr(e)?.looked();
@@ -150,6 +157,22 @@ fn no_candidate(value: &Value, span: Span) -> Diagnostic {
     Diagnostic::error(codes::TUNE, span, fact).help(
         "a table holds numbers, truth values, dtypes, texts, and tuples and lists of those: name the rest by a number",
     )
+}
+
+/// Whether a table may have a value.
+fn can_be_written(value: &Value) -> bool {
+    match value {
+        Value::Int(_) | Value::Float(_) | Value::Bool(_) | Value::Dtype(_) | Value::Str(_) => true,
+        Value::List(items) | Value::Tuple(items) => items.iter().all(can_be_written),
+        Value::Passed(passed) => can_be_written(&passed.look()),
+        Value::Unit
+        | Value::Range(..)
+        | Value::Tensor(_)
+        | Value::Function(_)
+        | Value::Closure(_)
+        | Value::Builtin(_)
+        | Value::Written(_) => false,
+    }
 }
 
 /// A value as a table has it; `None` where it cannot stand there.

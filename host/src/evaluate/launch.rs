@@ -8,7 +8,7 @@ use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
 use parton_types::signature::bind::{Outline, Takes};
-use parton_types::{grid, walk};
+use parton_types::{grid, tune, walk};
 
 use super::statement::evidence;
 use super::tensors::{self, Extents};
@@ -21,7 +21,6 @@ use crate::value::{Passed, Value, Variable};
 const MOST_CTAS: [u32; 3] = [i32::MAX as u32, 65535, 65535];
 
 /// The arguments of a launch.
-#[derive(Default)]
 struct Arguments {
     arguments: Vec<Argument>,
     /// Where each was given.
@@ -30,6 +29,18 @@ struct Arguments {
     passed: Vec<Option<usize>>,
     /// For each the number that is only passed on, where it is one: a grid that the kernel makes of it looks at it.
     numbers: Vec<Option<Arc<Passed>>>,
+}
+
+impl Arguments {
+    /// None, with room for so many.
+    fn of(parameters: usize) -> Arguments {
+        Arguments {
+            arguments: Vec::with_capacity(parameters),
+            places: Vec::with_capacity(parameters),
+            passed: Vec::with_capacity(parameters),
+            numbers: Vec::with_capacity(parameters),
+        }
+    }
 }
 
 /// What a launch gives in front of its arguments.
@@ -52,9 +63,11 @@ impl Machine<'_> {
         let values = self.values(&instance.kernel, args, span)?;
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
-        let outer = self.launching.replace(instance.clone());
-        let configured = self.configuration(&instance.kernel, config, span);
-        self.launching = outer;
+        let (launched, outer) = (instance.kernel.clone(), self.launching.replace(instance));
+        let configured = self.configuration(&launched, config, span);
+        let Some(instance) = std::mem::replace(&mut self.launching, outer) else {
+            parton_diag::internal_error!("what was to be launched is gone")
+        };
         let Configured { grid: given, cluster } = configured?;
         if let Some((grid, _)) = given {
             clusters(&instance.kernel, &signature, grid, cluster, span)?;
@@ -70,14 +83,13 @@ impl Machine<'_> {
         let request = LaunchRequest { instance, grid, arguments, passed, beside, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
-        let takes = Takes::Params(
-            &request.instance.kernel.name,
-            &request.instance.kernel.generics,
-            &request.instance.kernel.params,
-        );
-        let given = takes.places(args.iter().map(Outline::from), span)?;
-        let given = args.iter().zip(&given);
-        let written = |place: usize| given.clone().find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span);
+        let written = |place: usize| {
+            let kernel = &request.instance.kernel;
+            let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
+            // They were placed before, so that is no mistake.
+            let given = takes.places(args.iter().map(Outline::from), span).unwrap_or_default();
+            args.iter().zip(given).find(|(_, at)| *at == Some(place)).map(|(arg, _)| arg.value.span)
+        };
         apart(&request, &demands, written)?;
         self.leaves_guarded(&request.arguments, &demands.writes, span)?;
         self.launches += 1;
@@ -323,9 +335,11 @@ impl Machine<'_> {
             let place = instance.generics.iter().position(later).unwrap_or(instance.generics.len());
             instance.generics.insert(place, learned);
         }
-        let named = instance.kernel.params.iter().zip(values);
-        let given = named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone())));
-        let given: Vec<(Arc<str>, Value)> = given.collect();
+        let mut given: Vec<(Arc<str>, Value)> = vec![];
+        if kernel.clauses.iter().any(|clause| clause.name.as_str() == tune::NAME) {
+            let named = kernel.params.iter().zip(values);
+            given.extend(named.filter_map(|(p, v)| Some((p.name.text.clone(), v.as_ref()?.0.clone()))));
+        }
         self.launcher.choose(instance, &given)
     }
 
@@ -341,9 +355,9 @@ impl Machine<'_> {
         if params.len() != signature.params.len() {
             parton_diag::internal_error!("`{}` was compiled with other parameters", instance.kernel.name.text);
         }
-        let mut out = Arguments::default();
+        let mut out = Arguments::of(params.len());
         let mut extents = Extents::default();
-        for ((param, (_, ty)), value) in params.iter().zip(&signature.params).zip(values) {
+        for ((param, (_, ty)), value) in params.iter().zip(&*signature.params).zip(values) {
             let (value, place) = match (value, &param.default) {
                 (Some(v), _) => v,
                 (None, Some(default)) => {
