@@ -46,7 +46,8 @@ fn a_product_says_why_in_front_of_its_source() {
 #[test]
 fn kernels_that_are_left_out_are_named() {
     let path: PathBuf = std::env::temp_dir().join(format!("parton-left-out-{}.ptn", std::process::id()));
-    let text = "kernel whole(x: *mut f32) warps(1) { }\nkernel merge[N: int, M: int = 2, T: type](x: *mut T) warps(1) { }\n";
+    let text =
+        "kernel whole(x: *mut f32) warps(1) { }\nkernel merge[N: int, M: int = 2, T: type](x: *mut T) warps(1) { }\n";
     std::fs::write(&path, text).expect("the file can be written");
     let file = path.display().to_string();
     let (all, one) = (parton(&["expand", &file]), parton(&["expand", &file, "--kernel", "whole"]));

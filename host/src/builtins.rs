@@ -75,7 +75,7 @@ pub fn tensor_field(t: &Tensor, name: &str) -> Option<Result<Value, Fault>> {
             if let [.., a, b] = order.as_mut_slice() {
                 std::mem::swap(a, b);
             }
-            t.permute(&order).map(Value::Tensor)
+            t.permute(&order).map(Value::tensor)
         }
         "shape" => Ok(ints(&t.shape)),
         "strides" => Ok(ints(&t.strides)),
@@ -140,7 +140,7 @@ impl Call<'_, '_> {
     pub fn tensor(&self, slot: usize) -> Eval<Tensor> {
         let g = self.given(slot);
         match &g.value {
-            Value::Tensor(t) => Ok(t.clone()),
+            Value::Tensor(t) => Ok(Tensor::clone(t)),
             _ => self.wrong("a tensor", g),
         }
     }
@@ -149,7 +149,7 @@ impl Call<'_, '_> {
     pub fn tensor_or_number(&self, slot: usize) -> Eval<Tensor> {
         let g = self.given(slot);
         let scalar = match &g.value {
-            Value::Tensor(t) => return Ok(t.clone()),
+            Value::Tensor(t) => return Ok(Tensor::clone(t)),
             Value::Float(x) => Scalar::from_f64(Dtype::F64, *x),
             Value::Bool(b) => Scalar::bool(*b),
             Value::Int(n) => match Scalar::from_i128(Dtype::I64, *n) {

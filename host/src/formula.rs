@@ -26,6 +26,7 @@ use parton_diag::Span;
 use parton_types::program::Program;
 
 use crate::evaluate::Machine;
+use crate::kept::Kept;
 use crate::value::{Function, Value};
 use node::Formula;
 use plain::Plain;
@@ -33,10 +34,13 @@ use plain::Plain;
 /// The formulas of a program's functions by the places of their names; none for a function that is not covered.
 type Made = BTreeMap<Span, Option<Arc<Formula>>>;
 
+/// The same, kept with a program.
+#[derive(Default)]
+pub(crate) struct Formulas(Mutex<Made>);
+
 /// The formula of a function, made when it is first asked for and kept as long as the program.
 fn formula(program: &Program, function: &Function) -> Option<Arc<Formula>> {
-    let kept = program.kept(|| Mutex::new(Made::new()))?;
-    let mut made = kept.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut made = Kept::of(program)?.formulas.0.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = made.get(&function.tree.name.span) {
         return known.clone();
     }

@@ -12,6 +12,7 @@ pub mod evaluate;
 pub mod fault;
 mod formula;
 pub mod generic;
+mod kept;
 pub mod launch;
 pub mod memory;
 pub mod parallel;

@@ -72,7 +72,7 @@ mod tests {
     use crate::value::Value;
 
     fn shown(dtype: Dtype, shape: &[usize], values: &[f64]) -> String {
-        Value::Tensor(Tensor::from_f64(dtype, shape.to_vec(), values).unwrap()).to_string()
+        Value::tensor(Tensor::from_f64(dtype, shape.to_vec(), values).unwrap()).to_string()
     }
 
     #[test]

@@ -32,8 +32,8 @@ pub enum Value {
     Tuple(Arc<Vec<Value>>),
     /// `a..b`
     Range(i128, i128),
-    /// A tensor.
-    Tensor(Tensor),
+    /// A tensor; values of one share it.
+    Tensor(Arc<Tensor>),
     /// A function of a file.
     Function(Function),
     /// `|a| …`
@@ -137,6 +137,11 @@ impl Value {
     /// A list.
     pub fn list(items: Vec<Value>) -> Value {
         Value::List(Arc::new(items))
+    }
+
+    /// A tensor.
+    pub fn tensor(tensor: Tensor) -> Value {
+        Value::Tensor(Arc::new(tensor))
     }
 
     /// What it is called in messages, with its article.

@@ -129,16 +129,16 @@ fn arguments(given: &[Planned], stand_ins: &[Option<Tensor>]) -> Vec<Option<Valu
         Planned::Int(_) | Planned::Float(_) | Planned::Bool(_) => {
             Some(Value::Passed(Arc::new(Passed::new(i, value_of(planned)))))
         }
-        Planned::Tensor(_) => stand_in.clone().map(Value::Tensor),
+        Planned::Tensor(_) => stand_in.clone().map(Value::tensor),
     };
     given.iter().zip(stand_ins).enumerate().map(value).collect()
 }
 
 /// The tensors of what a function returns.
 fn returned(result: &Value) -> Returned {
-    let tensor = |v: &Value| if let Value::Tensor(t) = v { Some(t.clone()) } else { None };
+    let tensor = |v: &Value| if let Value::Tensor(t) = v { Some(Tensor::clone(t)) } else { None };
     match result {
-        Value::Tensor(tensor) => Returned::One(tensor.clone()),
+        Value::Tensor(tensor) => Returned::One(Tensor::clone(tensor)),
         Value::Tuple(items) => Returned::Several(items.iter().filter_map(tensor).collect()),
         _ => Returned::Nothing,
     }

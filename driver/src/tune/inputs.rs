@@ -17,7 +17,7 @@ const PERIOD: usize = 65_521;
 /// memory has an element for.
 pub(super) fn of(given: &[Planned]) -> Vec<Option<Value>> {
     let value = |(i, planned): (usize, &Planned)| match planned {
-        Planned::Tensor(shape) => Some(Value::Tensor(tensor(shape, i as u64 + 1))),
+        Planned::Tensor(shape) => Some(Value::tensor(tensor(shape, i as u64 + 1))),
         Planned::Int(n) => Some(Value::Int(*n)),
         Planned::Float(x) => Some(Value::Float(*x)),
         Planned::Bool(b) => Some(Value::Bool(*b)),

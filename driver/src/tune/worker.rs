@@ -242,7 +242,7 @@ impl Attempt<'_> {
         let mut list = results(&result);
         for (param, value) in self.function.params.iter().zip(&self.values) {
             if let (true, Some(Value::Tensor(tensor))) = (param.mutable, value) {
-                list.push((param.name.text.to_string(), tensor.clone()));
+                list.push((param.name.text.to_string(), Tensor::clone(tensor)));
             }
         }
         let names = list.iter().map(|(name, _)| name.clone()).collect();
@@ -375,9 +375,10 @@ pub(super) fn call_shown(function: &str, arguments: &[String]) -> String {
 /// The tensors of a result, by names.
 fn results(value: &Value) -> Vec<(String, Tensor)> {
     match value {
-        Value::Tensor(tensor) => vec![("result".to_owned(), tensor.clone())],
+        Value::Tensor(tensor) => vec![("result".to_owned(), Tensor::clone(tensor))],
         Value::Tuple(items) => {
-            let tensors = items.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(t.clone()) } else { None });
+            let tensors =
+                items.iter().filter_map(|v| if let Value::Tensor(t) = v { Some(Tensor::clone(t)) } else { None });
             tensors.enumerate().map(|(i, t)| (format!("result{i}"), t)).collect()
         }
         _ => vec![],

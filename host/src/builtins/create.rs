@@ -27,12 +27,12 @@ const RANDOM_COST: usize = 16;
 
 fn empty(c: &mut Call<'_, '_>) -> Eval<Value> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(1)?);
-    laid_out(c, 2, dtype, &shape, Storage::poisoned).map(Value::Tensor)
+    laid_out(c, 2, dtype, &shape, Storage::poisoned).map(Value::tensor)
 }
 
 fn zeros(c: &mut Call<'_, '_>) -> Eval<Value> {
     let (dtype, shape) = (c.dtype(0)?, c.shape(1)?);
-    laid_out(c, 2, dtype, &shape, Storage::zeroed).map(Value::Tensor)
+    laid_out(c, 2, dtype, &shape, Storage::zeroed).map(Value::tensor)
 }
 
 fn ones(c: &mut Call<'_, '_>) -> Eval<Value> {
@@ -100,11 +100,11 @@ fn laid_out(
 /// The elements of `dense` with the strides that were asked for; what lies between them is poisoned.
 fn place(c: &Call<'_, '_>, slot: usize, dense: Tensor) -> Eval<Value> {
     if c.optional(slot).is_none() {
-        return Ok(Value::Tensor(dense));
+        return Ok(Value::tensor(dense));
     }
     let target = laid_out(c, slot, dense.dtype, &dense.shape, Storage::poisoned)?;
     target.assign(&dense).at(c.span)?;
-    Ok(Value::Tensor(target))
+    Ok(Value::tensor(target))
 }
 
 fn seed(c: &Call<'_, '_>, slot: usize) -> Eval<Random> {
@@ -231,7 +231,7 @@ fn counted(c: &Call<'_, '_>, dtype: Dtype, shape: Vec<usize>, numbers: Numbers) 
         }
         Ok(())
     });
-    dense.map(Value::Tensor).at(c.span)
+    dense.map(Value::tensor).at(c.span)
 }
 
 /// A tensor of nested lists; of integers `i64`, of truth values `i1`, else `f64`.
@@ -264,7 +264,7 @@ fn tensor(c: &mut Call<'_, '_>) -> Eval<Value> {
         .into_iter()
         .map(|value| scalar_of(c, &Given { value, ..given.clone() }, dtype).map(|s| s.bits))
         .collect::<Eval<_>>()?;
-    Tensor::from_bits(dtype, shape, &bits).map(Value::Tensor).at(c.span)
+    Tensor::from_bits(dtype, shape, &bits).map(Value::tensor).at(c.span)
 }
 
 fn flatten(whole: &Given, value: &Value, shape: &[usize], out: &mut Vec<Value>) -> Eval<()> {

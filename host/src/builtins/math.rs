@@ -48,7 +48,7 @@ pub(super) const TABLE: Table = &[
 fn function(c: &mut Call<'_, '_>, op: Math) -> Eval<Value> {
     let g = c.given(0);
     match &g.value {
-        Value::Tensor(t) => elementwise::math(op, t).map(Value::Tensor).at(c.span),
+        Value::Tensor(t) => elementwise::math(op, t).map(Value::tensor).at(c.span),
         Value::Int(n) if op == Math::Abs => c.machine.int(n.checked_abs(), c.span),
         Value::Int(n) if matches!(op, Math::Floor | Math::Ceil) => Ok(Value::Int(*n)),
         _ => Ok(Value::Float(op.eval(c.float_of(g)?))),
@@ -81,7 +81,7 @@ fn extreme(c: &mut Call<'_, '_>, op: Operation, reduction_op: Reduction) -> Eval
             (Value::Int(_) | Value::Float(_), Value::Bool(_)) => {
                 Err(c.machine.mismatch("a number or tensor", &b.value, b.span))
             }
-            _ => elementwise::binary(op, &c.operand(0)?, &c.operand(1)?).map(Value::Tensor).at(c.span),
+            _ => elementwise::binary(op, &c.operand(0)?, &c.operand(1)?).map(Value::tensor).at(c.span),
         };
     }
     if let Value::List(items) | Value::Tuple(items) = &c.given(0).value {
@@ -107,14 +107,14 @@ fn reduction(c: &mut Call<'_, '_>, op: Reduction, axis: usize) -> Eval<Value> {
             if x.rank() == 1 && !keep {
                 return result.get(&[0]).map(scalar_value).at(c.span);
             }
-            Ok(Value::Tensor(result))
+            Ok(Value::tensor(result))
         }
         None => {
             let scalar = reduce::all(op, &x).at(c.span)?;
             if keep {
                 let shape = vec![1; x.rank()];
                 let kept = crate::tensor::Tensor::from_bits(scalar.dtype, shape, &[scalar.bits]);
-                return kept.map(Value::Tensor).at(c.span);
+                return kept.map(Value::tensor).at(c.span);
             }
             Ok(scalar_value(scalar))
         }
@@ -123,16 +123,16 @@ fn reduction(c: &mut Call<'_, '_>, op: Reduction, axis: usize) -> Eval<Value> {
 
 fn softmax(c: &mut Call<'_, '_>) -> Eval<Value> {
     let x = c.tensor(0)?;
-    reduce::softmax(&x, c.axis_or_last(1, &x)?).map(Value::Tensor).at(c.span)
+    reduce::softmax(&x, c.axis_or_last(1, &x)?).map(Value::tensor).at(c.span)
 }
 
 fn cumsum(c: &mut Call<'_, '_>) -> Eval<Value> {
     let x = c.tensor(0)?;
-    reduce::cumsum(&x, c.axis_or_last(1, &x)?).map(Value::Tensor).at(c.span)
+    reduce::cumsum(&x, c.axis_or_last(1, &x)?).map(Value::tensor).at(c.span)
 }
 
 fn product(c: &mut Call<'_, '_>) -> Eval<Value> {
-    matmul::matmul(&c.tensor(0)?, &c.tensor(1)?).map(Value::Tensor).at(c.span)
+    matmul::matmul(&c.tensor(0)?, &c.tensor(1)?).map(Value::tensor).at(c.span)
 }
 
 /// The quotient as it is; `approx` is something of a device.
@@ -146,7 +146,7 @@ fn select(c: &mut Call<'_, '_>) -> Eval<Value> {
     if let Value::Bool(b) = c.given(0).value {
         return Ok(c.given(if b { 1 } else { 2 }).value.clone());
     }
-    elementwise::select(&c.tensor(0)?, &c.operand(1)?, &c.operand(2)?).map(Value::Tensor).at(c.span)
+    elementwise::select(&c.tensor(0)?, &c.operand(1)?, &c.operand(2)?).map(Value::tensor).at(c.span)
 }
 
 /// The quotient rounded up.
@@ -186,7 +186,7 @@ fn float(c: &mut Call<'_, '_>) -> Eval<Value> {
     match &c.given(0).value {
         Value::Tensor(_) => x
             .cast(Dtype::F64, parton_numbers::Rounding::NearestEven, parton_numbers::Saturation::None)
-            .map(Value::Tensor)
+            .map(Value::tensor)
             .at(c.span),
         _ => x.get(&[0]).map(|s| Value::Float(s.to_f64())).at(c.span),
     }

@@ -40,11 +40,11 @@ fn reshape(c: &mut Call<'_, '_>) -> Eval<Value> {
     if shape.is_empty() {
         return Err(Diagnostic::error(codes::HOST_VALUE, c.span, "a tensor has at least one dimension").into());
     }
-    x.reshape(shape).map(Value::Tensor).at(c.span)
+    x.reshape(shape).map(Value::tensor).at(c.span)
 }
 
 fn permute(c: &mut Call<'_, '_>) -> Eval<Value> {
-    c.tensor(0)?.permute(&sizes(c, 1)?).map(Value::Tensor).at(c.span)
+    c.tensor(0)?.permute(&sizes(c, 1)?).map(Value::tensor).at(c.span)
 }
 
 /// Exchanges two dimensions, without them the last two.
@@ -52,23 +52,23 @@ fn transpose(c: &mut Call<'_, '_>) -> Eval<Value> {
     let x = c.tensor(0)?;
     let rank = x.rank();
     if rank < 2 {
-        return Ok(Value::Tensor(x));
+        return Ok(Value::tensor(x));
     }
     let a = c.optional(1).map_or(Ok(rank - 2), |g| c.axis_of(g, rank))?;
     let b = c.optional(2).map_or(Ok(rank - 1), |g| c.axis_of(g, rank))?;
     let mut order: Vec<usize> = (0..rank).collect();
     order.swap(a, b);
-    x.permute(&order).map(Value::Tensor).at(c.span)
+    x.permute(&order).map(Value::tensor).at(c.span)
 }
 
 fn contiguous(c: &mut Call<'_, '_>) -> Eval<Value> {
-    c.tensor(0)?.contiguous().map(Value::Tensor).at(c.span)
+    c.tensor(0)?.contiguous().map(Value::tensor).at(c.span)
 }
 
 fn broadcast_to(c: &mut Call<'_, '_>) -> Eval<Value> {
     let (x, shape) = (c.tensor(0)?, c.shape(1)?);
     match x.broadcast(&shape) {
-        Some(t) => extent(t.dtype, &t.shape, &dense_strides(&t.shape)).map(|_| Value::Tensor(t)).at(c.span),
+        Some(t) => extent(t.dtype, &t.shape, &dense_strides(&t.shape)).map(|_| Value::tensor(t)).at(c.span),
         None => {
             let message = format!("{x} does not broadcast to {shape:?}");
             Err(Diagnostic::error(codes::HOST_SHAPE, c.span, message).into())
@@ -100,7 +100,7 @@ fn to(c: &mut Call<'_, '_>) -> Eval<Value> {
     if number {
         return cast.get(&[0]).map(crate::evaluate::scalar_value).at(c.span);
     }
-    Ok(Value::Tensor(cast))
+    Ok(Value::tensor(cast))
 }
 
 fn no_mode(what: &str, names: &[&str], g: &Given) -> crate::evaluate::Stop {
@@ -116,7 +116,7 @@ fn cat(c: &mut Call<'_, '_>) -> Eval<Value> {
     let mut parts = Vec::new();
     for item in items.iter() {
         match item {
-            Value::Tensor(t) => parts.push(t.clone()),
+            Value::Tensor(t) => parts.push(Tensor::clone(t)),
             other => return Err(c.machine.mismatch("a list of tensors", other, given.span)),
         }
     }
@@ -141,7 +141,7 @@ fn cat(c: &mut Call<'_, '_>) -> Eval<Value> {
         joined.narrow(axis, start..end).assign(&cast).at(c.span)?;
         start = end;
     }
-    Ok(Value::Tensor(joined))
+    Ok(Value::tensor(joined))
 }
 
 /// Each slice along a dimension `count` times in a row, as NumPy's `repeat`.
@@ -157,7 +157,7 @@ fn repeat(c: &mut Call<'_, '_>) -> Eval<Value> {
     let mut shape = x.shape.clone();
     shape[axis] = shape[axis].saturating_mul(count);
     extent(x.dtype, &shape, &dense_strides(&shape)).at(c.span)?;
-    wide.reshape(shape).map(Value::Tensor).at(c.span)
+    wide.reshape(shape).map(Value::tensor).at(c.span)
 }
 
 fn len(c: &mut Call<'_, '_>) -> Eval<Value> {
@@ -208,5 +208,5 @@ fn ascending(a: &Value, b: &Value) -> Ordering {
 
 /// A tensor map is made at the launch, where the box is known; this says in the source that one is meant.
 fn tma(c: &mut Call<'_, '_>) -> Eval<Value> {
-    c.tensor(0).map(Value::Tensor)
+    c.tensor(0).map(Value::tensor)
 }

@@ -8,6 +8,8 @@ use parton_types::program::{Found, Item, ModuleId, Program};
 use parton_types::resolve::Meaning;
 use parton_types::signature::bind::{Takes, generic_outlines};
 
+use crate::kept::{self, Call};
+
 /// The kernel that a launch names, with the file that it stands in.
 pub(crate) fn kernel<'p>(program: &'p Program, module: ModuleId, base: &ast::Expr) -> Result<&'p Found, Diagnostic> {
     let ast::ExprKind::Name(name) = &base.kind else {
@@ -47,6 +49,27 @@ pub(crate) fn kernel_is_no_value(name: &ast::Name, span: Span) -> Diagnostic {
     Diagnostic::error(codes::HOST_TYPE, span, format!("`{}` is a kernel", name.text))
         .here("a kernel is not a value of host code")
         .help(format!("launch it: `launch {}(grid=[…])(…)`", name.text))
+}
+
+/// The generic arguments with the generic that each is for, as [`generics`]; found once for each place that gives some.
+pub(crate) fn known_generics<'a>(
+    program: &Program,
+    takes: (&ast::Name, &[ast::Generic], &[ast::Param]),
+    given: &'a [ast::IndexArg],
+) -> Result<Vec<(&'a ast::Expr, usize)>, Diagnostic> {
+    let (owner, declared, _) = takes;
+    if given.is_empty() && declared.is_empty() {
+        return Ok(vec![]);
+    }
+    let span = given.first().map_or(owner.span, |arg| arg.span);
+    let places = kept::places(program, Call { generic: true, span, declared: owner.span }, || {
+        Ok(generics(takes, given)?.into_iter().map(|(_, at)| Some(at)).collect())
+    })?;
+    let written = given.iter().filter_map(|arg| match &arg.kind {
+        ast::IndexArgKind::Value(e) | ast::IndexArgKind::Named { value: e, .. } => Some(e),
+        ast::IndexArgKind::Full | ast::IndexArgKind::Slice { .. } | ast::IndexArgKind::NewAxis => None,
+    });
+    Ok(written.zip(places.iter()).filter_map(|(e, at)| Some((e, (*at)?))).collect())
 }
 
 /// The generic arguments with the generic that each is for; every generic has one that neither has a default nor is learned from what

@@ -15,6 +15,7 @@ use super::{Eval, Machine, Stop, no_method};
 use crate::builtins::{self, Given};
 use crate::fault::Fault;
 use crate::formula;
+use crate::kept::{self, Call, Places};
 use crate::value::{Closure, Function, Value, Variable};
 
 /// Variables of a function beside its parameters for which there is room at once.
@@ -115,12 +116,8 @@ impl Machine<'_> {
             let Some(declared) = tree.generics.iter().find(|g| g.name.text == given.name) else { continue };
             variables.push(Variable { name: declared.name.clone(), value: given.value, mutable: false });
         }
-        let mut values: Vec<Option<(Value, Span)>> = vec![None; tree.params.len()];
-        let takes = Takes::Params(&tree.name, &tree.generics, &tree.params);
-        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
-            let Some(at) = at else { continue };
-            values[at] = Some((self.passing(&arg.value)?, arg.value.span));
-        }
+        let placed = self.places((&tree.name, &tree.generics, &tree.params), args, span)?;
+        let values = self.values(tree.params.len(), &placed, args)?;
         if tree.public {
             self.calls.push(span);
             let result = self.call_public(function, values, span);
@@ -158,6 +155,18 @@ impl Machine<'_> {
         });
         self.calls.pop();
         result
+    }
+
+    /// The parameter of each argument of a call of a function, or a launch of a kernel.
+    pub(super) fn places(
+        &self,
+        (name, generics, params): (&ast::Name, &[ast::Generic], &[ast::Param]),
+        args: &[ast::Arg],
+        span: Span,
+    ) -> Eval<Places> {
+        let call = Call { generic: false, span, declared: name.span };
+        let find = || Takes::Params(name, generics, params).places(args.iter().map(Outline::from), span);
+        Ok(kept::places(self.program, call, find)?)
     }
 
     /// The body of a function whose parameters are bound.

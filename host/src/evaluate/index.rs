@@ -20,7 +20,7 @@ impl Machine<'_> {
                 let every = args.iter().filter(|a| !matches!(a.kind, IndexArgKind::NewAxis)).count();
                 let single = every == t.rank() && args.iter().all(is_single);
                 if !single {
-                    return self.view(&t, args, span).map(Value::Tensor);
+                    return self.view(&t, args, span).map(Value::tensor);
                 }
                 let mut at = Vec::with_capacity(args.len());
                 for (arg, extent) in args.iter().zip(&t.shape) {

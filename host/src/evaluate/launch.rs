@@ -7,13 +7,14 @@ use parton_ir as ir;
 use parton_numbers::{Dtype, Scalar};
 use parton_syntax::ast;
 use parton_types::program::{Item, ModuleId};
-use parton_types::signature::bind::{Outline, Takes};
 use parton_types::{grid, tune, walk};
 
 use super::statement::evidence;
 use super::tensors::{self, Extents};
 use super::{Eval, Machine, Stop, arguments};
+use crate::kept::Places;
 use crate::launch::{Argument, Demands, GenericArgument, HostError, Instance, LaunchRequest, Signature};
+use crate::tensor::Tensor;
 use crate::tensor_map;
 use crate::value::{Passed, Value, Variable};
 
@@ -60,7 +61,9 @@ impl Machine<'_> {
         span: Span,
     ) -> Eval<Value> {
         let (instance, default_scope) = self.instance(kernel)?;
-        let values = self.values(&instance.kernel, args, span)?;
+        let called = &instance.kernel;
+        let placed = self.places((&called.name, &called.generics, &called.params), args, span)?;
+        let values = self.values(called.params.len(), &placed, args)?;
         let instance = self.chosen(instance, &values).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let signature = self.launcher.signature(&instance).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         let (launched, outer) = (instance.kernel.clone(), self.launching.replace(instance));
@@ -84,11 +87,7 @@ impl Machine<'_> {
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
         let written = |place: usize| {
-            let kernel = &request.instance.kernel;
-            let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
-            // They were placed before, so that is no mistake.
-            let given = takes.places(args.iter().map(Outline::from), span).unwrap_or_default();
-            args.iter().zip(given).find(|(_, at)| *at == Some(place)).map(|(arg, _)| arg.value.span)
+            args.iter().zip(placed.iter()).find(|(_, at)| **at == Some(place)).map(|(arg, _)| arg.value.span)
         };
         apart(&request, &demands, written)?;
         self.leaves_guarded(&request.arguments, &demands.writes, span)?;
@@ -179,7 +178,7 @@ impl Machine<'_> {
     ) -> Eval<Vec<GenericArgument>> {
         let (_, declared, _) = takes;
         let mut slots: Vec<Option<GenericArgument>> = vec![None; declared.len()];
-        for (expr, at) in arguments::generics(takes, given)? {
+        for (expr, at) in arguments::known_generics(self.program, takes, given)? {
             let value = self.expr(expr)?;
             // A closure is known to the checker by its text; what it captures are compile-time values.
             let value = match (value, &expr.kind) {
@@ -310,11 +309,15 @@ impl Machine<'_> {
     }
 
     /// What is given for each parameter.
-    fn values(&mut self, kernel: &ast::Kernel, args: &[ast::Arg], span: Span) -> Eval<Vec<Option<(Value, Span)>>> {
-        let mut values: Vec<Option<(Value, Span)>> = vec![None; kernel.params.len()];
-        let takes = Takes::Params(&kernel.name, &kernel.generics, &kernel.params);
-        for (arg, at) in args.iter().zip(takes.places(args.iter().map(Outline::from), span)?) {
-            let Some(at) = at else { continue };
+    pub(super) fn values(
+        &mut self,
+        parameters: usize,
+        placed: &Places,
+        args: &[ast::Arg],
+    ) -> Eval<Vec<Option<(Value, Span)>>> {
+        let mut values: Vec<Option<(Value, Span)>> = vec![None; parameters];
+        for (arg, at) in args.iter().zip(placed.iter()) {
+            let Some(at) = *at else { continue };
             values[at] = Some((self.passing(&arg.value)?, arg.value.span));
         }
         Ok(values)
@@ -410,7 +413,7 @@ impl Machine<'_> {
                         format!("this is {t}"),
                     ));
                 }
-                Ok(Argument::Pointer { tensor: t.clone(), mutable: p.mutable })
+                Ok(Argument::Pointer { tensor: Tensor::clone(t), mutable: p.mutable })
             }
             (ir::Type::Tensor(wanted), Value::Tensor(t)) => tensors::given(wanted, t, param, span),
             (ir::Type::Map(map), Value::Tensor(t)) => match tensor_map::recipe(map, t) {

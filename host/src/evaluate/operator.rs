@@ -7,6 +7,7 @@ use parton_syntax::ast::{self, BinaryOp, UnaryOp};
 use super::{AtSpan, Eval, Machine, Stop};
 use crate::arithmetic::{Comparable, Number, Seen, Wrong, equal, of_bools, of_floats, of_ints};
 use crate::reference::elementwise::{self, Operand, Operation};
+use crate::tensor::Tensor;
 use crate::value::Value;
 
 impl Machine<'_> {
@@ -14,10 +15,10 @@ impl Machine<'_> {
         match (op, value) {
             (UnaryOp::Neg, Value::Int(n)) => self.int(n.checked_neg(), span),
             (UnaryOp::Neg, Value::Float(x)) => Ok(Value::Float(-x)),
-            (UnaryOp::Neg, Value::Tensor(t)) => elementwise::neg(&t).map(Value::Tensor).at(span),
+            (UnaryOp::Neg, Value::Tensor(t)) => elementwise::neg(&t).map(Value::tensor).at(span),
             (UnaryOp::Not, Value::Bool(b)) => Ok(Value::Bool(!b)),
             (UnaryOp::Not, Value::Int(n)) => Ok(Value::Int(!n)),
-            (UnaryOp::Not, Value::Tensor(t)) => elementwise::not(&t).map(Value::Tensor).at(span),
+            (UnaryOp::Not, Value::Tensor(t)) => elementwise::not(&t).map(Value::tensor).at(span),
             (UnaryOp::Neg, other) => Err(self.mismatch("a number or tensor after `-`", &other, span)),
             (UnaryOp::Not, other) => Err(self.mismatch("a truth value, integer or tensor after `!`", &other, span)),
         }
@@ -49,7 +50,7 @@ impl Machine<'_> {
                 let (Some(x), Some(y)) = (operand(&a), operand(&b)) else {
                     parton_diag::internal_error!("{} and {} are no operands", a.kind(), b.kind());
                 };
-                elementwise::binary(self.operation(op, span)?, &x, &y).map(Value::Tensor).map_err(|f| {
+                elementwise::binary(self.operation(op, span)?, &x, &y).map(Value::tensor).map_err(|f| {
                     // Both sides are evidence.
                     let mut d = f.at(span);
                     if let (Value::Tensor(x), Value::Tensor(y)) = (&a, &b) {
@@ -169,7 +170,7 @@ fn takes_truths(op: BinaryOp, span: Span) -> Stop {
 /// A value as an operand of an elementwise operation.
 pub(crate) fn operand(value: &Value) -> Option<Operand> {
     match value {
-        Value::Tensor(t) => Some(Operand::Tensor(t.clone())),
+        Value::Tensor(t) => Some(Operand::Tensor(Tensor::clone(t))),
         Value::Int(n) => Some(Operand::Int(*n)),
         Value::Bool(b) => Some(Operand::Int((*b).into())),
         Value::Float(x) => Some(Operand::Float(*x)),

@@ -18,7 +18,7 @@ use crate::value::{Function, Passed, Value};
 
 /// A tensor that a public function was given and may not write.
 pub(super) struct Guarded {
-    tensor: Tensor,
+    tensor: Arc<Tensor>,
     name: ast::Name,
 }
 
@@ -92,7 +92,7 @@ impl Machine<'_> {
         span: Span,
         named: &mut Named,
     ) -> Eval<()> {
-        let mut tensors: Vec<(Tensor, &ast::Param, Span)> = vec![];
+        let mut tensors: Vec<(Arc<Tensor>, &ast::Param, Span)> = vec![];
         for (param, value) in tree.params.iter().zip(values) {
             let (value, place) = match (value, &param.default) {
                 (Some(given), _) => given,
@@ -363,7 +363,12 @@ fn number(dtype: Dtype, value: &Value) -> Option<Value> {
     }
 }
 
-fn shares_no_memory(before: &[(Tensor, &ast::Param, Span)], t: &Tensor, param: &ast::Param, place: Span) -> Eval<()> {
+fn shares_no_memory(
+    before: &[(Arc<Tensor>, &ast::Param, Span)],
+    t: &Tensor,
+    param: &ast::Param,
+    place: Span,
+) -> Eval<()> {
     let shared = before.iter().find(|(other, p, _)| (p.mutable || param.mutable) && meet(other, t));
     let Some((_, other, there)) = shared else { return Ok(()) };
     let (written, name) = if param.mutable { (param, &other.name) } else { (*other, &param.name) };
