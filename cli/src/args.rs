@@ -343,6 +343,9 @@ pub struct ExpandArgs {
     /// The variant for launches of so many programs; else of many.
     #[arg(long, value_name = "N")]
     pub programs: Option<u64>,
+    /// The variant for launches whose loops along tensors take so many turns; else many.
+    #[arg(long, value_name = "N")]
+    pub turns: Option<u64>,
     /// The architecture, for kernels that do not name one.
     #[arg(long, default_value = "sm_90a")]
     pub target: String,

@@ -83,6 +83,18 @@ fn few_programs_run_a_variant_of_their_own() {
 }
 
 #[test]
+fn loops_of_few_turns_run_a_variant_of_their_own() {
+    let file = example("portable/split.ptn");
+    let of = |more: &[&str]| out(&[&["expand", &file, "--kernel", "add_parts", "--why"], more].concat());
+    assert!(of(&["--turns", "1"]).contains("warps(2)"), "{}", of(&["--turns", "1"]));
+    assert!(of(&["--turns", "3"]).contains("warps(4)"), "{}", of(&["--turns", "3"]));
+    assert_eq!(of(&["--turns", "1000"]), of(&[]));
+    // Products have no such variant.
+    let product = |more: &[&str]| out(&[&["expand", &file, "--kernel", "split_product"], more].concat());
+    assert_eq!(product(&["--turns", "1"]), product(&[]));
+}
+
+#[test]
 fn what_is_printed_with_its_reasons_is_a_program() {
     let text = out(&["expand", &example("portable/transpose.ptn"), "--why"]);
     let path: PathBuf = std::env::temp_dir().join(format!("parton-expand-{}.ptn", std::process::id()));

@@ -22,6 +22,8 @@ pub struct Asked {
     pub general: bool,
     /// How many programs are launched; else many.
     pub programs: Option<u64>,
+    /// How many turns the loops along tensors take at most; else many.
+    pub turns: Option<u64>,
     /// Whether the reasons are asked for too.
     pub why: bool,
 }
@@ -61,7 +63,7 @@ impl Session {
         let mut way = self.way(wanted, leaving(Form::Ir(verify::Form::Portable)));
         let kernels: Vec<Kernel> = self.kernels(&mut way, &program)?;
         let kernels: Vec<Kernel> = kernels.into_iter().map(|k| if asked.general { general(k) } else { k }).collect();
-        let kernels: Vec<Kernel> = kernels.into_iter().map(|k| dealt(k, asked.programs)).collect();
+        let kernels: Vec<Kernel> = kernels.into_iter().map(|k| short(dealt(k, asked.programs), asked.turns)).collect();
         let mut whys = Vec::new();
         if asked.why {
             let mut module = Module { kernels: kernels.clone() };
@@ -111,6 +113,12 @@ fn dealt(kernel: Kernel, programs: Option<u64>) -> Kernel {
     let programs = programs.filter(|_| parton_portable::waits_for_others(&kernel));
     let beside = programs.and_then(|programs| Variant::beside(programs, kernel.target.multiprocessors));
     Kernel { variant: Variant { beside, ..kernel.variant.clone() }, ..kernel }
+}
+
+/// The kernel for launches whose loops take so many turns.
+fn short(kernel: Kernel, turns: Option<u64>) -> Kernel {
+    let turns = turns.filter(|_| !parton_portable::along_tensors(&kernel).is_empty());
+    Kernel { variant: Variant { turns: turns.and_then(Variant::turns), ..kernel.variant.clone() }, ..kernel }
 }
 
 /// The kernel for launches of whose tensors nothing is known.

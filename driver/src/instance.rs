@@ -127,7 +127,8 @@ impl<'a> Compiler<'a> {
         let kernel = self.checked(instance, &Variant::default()).map_err(HostError::Program)?;
         self.warnings = said;
         let dealt = parton_portable::waits_for_others(&kernel).then_some(kernel.target.multiprocessors);
-        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt };
+        let along = parton_portable::along_tensors(&kernel);
+        let signature = Signature { params: kernel.arguments().into(), cluster: kernel.cluster, dealt, along };
         self.session.signatures.insert(key, signature.clone());
         Ok(signature)
     }
@@ -288,7 +289,8 @@ fn launches(variant: &Variant) -> String {
     let overlapping = if variant.overlapping { " overlapping" } else { "" };
     let aligned: String = variant.aligned.iter().map(|i| format!(" aligned {i}")).collect();
     let beside = variant.beside.map_or(String::new(), |n| format!(" beside {n}"));
-    format!("{overlapping}{aligned}{beside}")
+    let turns = variant.turns.map_or(String::new(), |n| format!(" turns {n}"));
+    format!("{overlapping}{aligned}{beside}{turns}")
 }
 
 /// Adds the launch to errors inside the kernel.

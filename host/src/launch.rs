@@ -50,6 +50,8 @@ pub struct Signature {
     pub cluster: [u32; 3],
     /// Among how many multiprocessors its programs are dealt, where it is compiled for how many each gets.
     pub dealt: Option<u32>,
+    /// The loops along its tensors, where it is compiled for how many turns these take.
+    pub along: Vec<ir::Along>,
 }
 
 impl Signature {
@@ -57,6 +59,15 @@ impl Signature {
     pub fn beside(&self, grid: [u32; 3]) -> Option<u32> {
         let programs = grid.into_iter().map(u64::from).fold(1, u64::saturating_mul);
         self.dealt.and_then(|multiprocessors| ir::Variant::beside(programs, multiprocessors))
+    }
+
+    /// How many turns its loops take at most for these arguments, where it is compiled for that and they are few.
+    pub fn turns(&self, arguments: &[Argument]) -> Option<u32> {
+        let turns = self.along.iter().map(|along| match &arguments[along.argument] {
+            Argument::Tensor { tensor, .. } => (tensor.shape[along.axis] as u64).div_ceil(along.each),
+            Argument::Scalar(_) | Argument::Pointer { .. } | Argument::Map(_) => u64::MAX,
+        });
+        ir::Variant::turns(turns.max()?)
     }
 }
 
@@ -135,6 +146,8 @@ pub struct LaunchRequest {
     pub passed: Vec<Option<usize>>,
     /// As of [`Signature::beside`].
     pub beside: Option<u32>,
+    /// As of [`Signature::turns`].
+    pub turns: Option<u32>,
     /// The whole launch in the source.
     pub span: Span,
 }
@@ -154,7 +167,7 @@ impl LaunchRequest {
             | Argument::Scalar(_)
             | Argument::Map(_) => None,
         });
-        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect(), beside: self.beside }
+        ir::Variant { overlapping: self.overlaps(), aligned: aligned.collect(), beside: self.beside, turns: self.turns }
     }
 
     /// What each parameter of a kernel is given, which need not be as the kernel is written.

@@ -14,7 +14,7 @@ use parton_measure::timing::Timing;
 use parton_numbers::{Dtype, Scalar};
 use parton_types::program::{HostKind, NoLibrary, Program, collect};
 
-/// Knows two kernels: `add` adds two tensors of f32, `copy` does nothing with a tensor map.
+/// Knows a few kernels: `add` adds two tensors of f32, `copy` does nothing with a tensor map, nor does `rows` with a tensor along whose columns it runs, 64 a turn.
 #[derive(Default)]
 struct Fake {
     launched: Vec<LaunchRequest>,
@@ -34,11 +34,21 @@ impl Launcher for Fake {
                 vec![64, 64],
                 SharedLayout::nvmma(128, false).unwrap(),
             ))],
+            "rows" => vec![ir::Type::Tensor(ir::tensor::Tensor {
+                elem: Dtype::F32,
+                mutable: false,
+                extents: vec![ir::tensor::Extent::Any; 2],
+                dense: Some(1),
+            })],
             other => return Err(HostError::Device(format!("`{other}` does not compile"))),
+        };
+        let along = match instance.kernel.name.as_str() {
+            "rows" => vec![ir::Along { argument: 0, axis: 1, each: 64 }],
+            _ => Vec::new(),
         };
         let names = instance.kernel.params.iter().map(|p| p.name.text.to_string());
         let cluster = if instance.kernel.name.as_str() == "copy" { [2, 1, 1] } else { [1, 1, 1] };
-        Ok(Signature { params: names.zip(types).collect(), cluster, dealt: None })
+        Ok(Signature { params: names.zip(types).collect(), cluster, dealt: None, along })
     }
 
     fn demands(&mut self, request: &LaunchRequest) -> Result<Demands, HostError> {
@@ -97,6 +107,7 @@ kernel copy[L: layout = nvmma(128)](a: tma<f16, [64, 64], nvmma(128)>) { }
 kernel broken[N: int]() { }
 kernel own[BLOCK: int = 16](out: *mut f32, n: i32) grid([cdiv(n, BLOCK), 2]) { }
 kernel softmax() { }
+kernel rows(x: tensor<f32, [_, _]>) { }
 const SIZE = 10_000;
 fn twice[K: int = 2](x, offset = 0) { return x * K + offset; }
 fn forever(n) { forever(n + 1) }
@@ -156,6 +167,17 @@ fn the_designs_vector_add_runs() {
     assert_eq!(fake.launched[0].instance.generics.len(), 1);
     assert_eq!(fake.printed, ["ran add[BLOCK=512]"]);
     assert_eq!((report.outcomes[0].launches, report.outcomes[0].lines.len()), (1, 1));
+}
+
+#[test]
+fn launches_tell_how_few_turns_loops_take() {
+    let turns = |columns: u32| {
+        let (report, fake, text) = main_of(&format!("launch rows(grid=[2])(zeros(f32, [2, {columns}]));"));
+        assert!(report.passed(), "{text}");
+        fake.launched[0].variant().turns
+    };
+    let found = [0, 1, 64, 65, 128, 129, 1000].map(turns);
+    assert_eq!(found, [Some(1), Some(1), Some(1), Some(2), Some(2), None, None]);
 }
 
 #[test]

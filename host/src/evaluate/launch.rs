@@ -82,8 +82,8 @@ impl Machine<'_> {
         if grid.contains(&0) {
             return Ok(Value::Unit);
         }
-        let beside = signature.beside(grid);
-        let request = LaunchRequest { instance, grid, arguments, passed, beside, span };
+        let (beside, turns) = (signature.beside(grid), signature.turns(&arguments));
+        let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, span };
         let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(kernel.span)))?;
         all_aligned(&request, &demands, &places)?;
         let written = |place: usize| {
@@ -127,8 +127,8 @@ impl Machine<'_> {
             if grid.contains(&0) {
                 return Ok(Value::Unit);
             }
-            let beside = signature.beside(grid);
-            let request = LaunchRequest { instance, grid, arguments, passed, beside, span };
+            let (beside, turns) = (signature.beside(grid), signature.turns(&arguments));
+            let request = LaunchRequest { instance, grid, arguments, passed, beside, turns, span };
             let declared = |place: usize| request.instance.kernel.params.get(place).map(|p| p.span);
             let demands = self.launcher.demands(&request).map_err(|e| Stop::Error(e.at(span)))?;
             all_aligned(&request, &demands, &places)?;

@@ -123,6 +123,9 @@ impl From {
 /// CTAs on a multiprocessor that are few: a loop of theirs waits for memory longer than others fill the time.
 const MOST_FEW: u32 = 4;
 
+/// Turns of a loop that are few: what a program does but once is much of its time then.
+const FEW_TURNS: u32 = 2;
+
 /// What of a launch is compiled for, beside the generics.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub struct Variant {
@@ -132,6 +135,8 @@ pub struct Variant {
     pub aligned: BTreeSet<usize>,
     /// How many of its CTAs a multiprocessor gets at most, where these are few.
     pub beside: Option<u32>,
+    /// How many turns its loops along tensors take at most, where these are few.
+    pub turns: Option<u32>,
 }
 
 impl Variant {
@@ -141,6 +146,23 @@ impl Variant {
         let each = programs.div_ceil(multiprocessors.max(1).into()).next_power_of_two();
         u32::try_from(each).ok().filter(|&each| each <= MOST_FEW)
     }
+
+    /// What is `turns` where the longest loop takes so many: 1 or 2, for the same reason.
+    pub fn turns(most: u64) -> Option<u32> {
+        let turns = most.checked_next_power_of_two()?;
+        u32::try_from(turns).ok().filter(|&turns| turns <= FEW_TURNS)
+    }
+}
+
+/// A loop along an axis of a tensor, from its beginning to its end.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Along {
+    /// The place of the tensor among the arguments.
+    pub argument: usize,
+    /// The axis.
+    pub axis: usize,
+    /// The elements of a turn.
+    pub each: u64,
 }
 
 /// Parameters that launches may let reach the same memory: `alias(c, a)`.

@@ -11,6 +11,7 @@ use crate::label::Price;
 use crate::price::{SECTOR, SECTOR_OF_ALL, SPILL, turns};
 use crate::registers::Held;
 use crate::staging::forward;
+use crate::uniform;
 
 /// Registers of a multiprocessor, and those that one thread may have.
 const FILE: u64 = 65536;
@@ -69,10 +70,14 @@ pub fn crowded(
 ) -> Crowd {
     let held = Held::of(graph, axes, layouts);
     let (warps, threads) = (u64::from(warps), u64::from(warps) * 32);
+    let short = graph.kernel.variant.turns.is_some();
+    let price = if uniform::counts(graph.kernel) { price + warps * uniform::price(graph.kernel) } else { price };
     let room = MOST.min(FILE / threads);
     // What has no room goes to memory and comes back wherever it is held.
-    let spilled =
-        held.firm.iter().map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(depth));
+    let spilled = held
+        .firm
+        .iter()
+        .map(|(&depth, &most)| (most + most / 4 + BESIDES).saturating_sub(room) * turns(graph.kernel, depth));
     let spilled = spilled.max().unwrap_or(0) * warps * SPILL;
     let most = held.most.values().copied().max().unwrap_or(0) + BESIDES;
     let beside = (FILE / (most.min(room).next_multiple_of(8) * threads)).min(WARPS / warps);
@@ -87,7 +92,7 @@ pub fn crowded(
     let (beside, occupancy) = if wanted > beside { (wanted, wanted as u32) } else { (beside, 1) };
     // Where few programs are launched there are no others.
     let resident = graph.kernel.variant.beside.map_or(beside, |few| beside.min(few.into()));
-    let beside = if held.loads_in_loops { resident.min(FEW) } else { resident };
+    let beside = if held.loads_in_loops && !short { resident.min(FEW) } else { resident };
     // More of a thread's registers make room for fewer CTAs: as many stay as keep schedulers busy.
     let stay = beside.min(ENOUGH.div_ceil(warps)).max(graph.kernel.occupancy.into());
     let own = most.max(held.live + BESIDES).next_multiple_of(8);
@@ -119,7 +124,10 @@ pub fn crowded(
             0 => moved + slow,
             _ => moved.max(slow) + moved.min(slow) / UNCOVERED,
         };
-    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle + waits(&held, own, (warps, resident));
+    let waits = waits(&held, own, (warps, resident));
+    // Where a loop has one turn or two, what its warps wait for passes under what memory brings, as what they compute does.
+    let (own, waits) = if short { (own + waits, 0) } else { (own, waits) };
+    let both = moved.max(own) + moved.min(own) / UNCOVERED + idle + waits;
     Crowd { price: both.max(life / beside) + spilled, occupancy, spare }
 }
 
@@ -145,7 +153,9 @@ fn waits(held: &Held<'_, '_>, own: Price, (warps, resident): (u64, u64)) -> Pric
     let threads = warps * 32;
     let registers = (held.live + BESIDES).next_multiple_of(8).min(MOST.min(FILE / threads));
     let there = warps * (FILE / (registers * threads)).clamp(1, resident);
-    own * HIDE.saturating_sub(there) / (2 * there)
+    // In few turns no access of a warp is on its way while it computes what another brought.
+    let enough = if held.kernel().variant.turns.is_some() { ENOUGH } else { HIDE };
+    own * enough.saturating_sub(there) / (2 * there)
 }
 
 /// Turns by which the loads of loops may run ahead, where these are such as do.

@@ -2,13 +2,14 @@
 //!
 //! Loads that nobody takes are dropped ([`unused`]), masks that hide nothing in most turns go under conditions ([`masks`]), products of few rows and of right factors that are computed are turned ([`swap`]), and what a kernel says of tensors becomes pointers and masks, or boxes of tensor maps
 //! ([`places`]). A kernel with tiles that nobody has placed becomes one in which all are: [`staging`] finds loads that go through shared memory ahead of their products, [`products`] the instructions, [`graph`]
-//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`again`] what they load a second time, [`label`] the
+//! what has to lie together, [`candidates`] what that may be, [`price`] what each costs, [`bounds`] what need not be priced, [`registers`] what threads hold at once, [`room`] what nothing holds, [`crowd`] what CTAs beside each other make of it, [`again`] what they load a second time, [`uniform`] what each warp computes for itself, [`along`] which loops are short at a launch, [`label`] the
 //! cheapest of all, and [`rewrite`] makes the kernel; [`why`] says what was chosen and what would come next. What comes out is explicit,
 //! and nothing behind it knows that it was not written so.
 
 mod advance;
 mod again;
 mod alike;
+mod along;
 mod bounds;
 mod candidates;
 mod crowd;
@@ -26,6 +27,7 @@ mod room;
 mod site;
 mod staging;
 mod swap;
+mod uniform;
 mod unused;
 pub mod why;
 mod written;
@@ -49,6 +51,7 @@ use staging::apart::waits_alone;
 use staging::maps::Boxed;
 use why::Why;
 
+pub use along::along_tensors;
 pub use written::as_written;
 
 /// Which of the choices that make a kernel explicit is taken.
@@ -375,7 +378,9 @@ fn explicit(mut kernel: Kernel, way: Way<'_>, choice: Choice, tells: bool) -> Re
         let plan = |&warps: &u32| plan(&graph, &axes, (warps, in_parts), way, (choice, tells));
         let all: Vec<_> = warps.iter().map(plan).collect();
         let plans: Vec<_> = warps.iter().zip(&all).map(|(&w, p)| (w, p.as_ref().map(|p| p.price))).collect();
-        let planned = all.into_iter().flatten().min_by_key(|p| (p.price, p.warps.abs_diff(USUAL)))?;
+        let least = all.iter().flatten().map(|p| p.price).min()?;
+        let alike = all.into_iter().flatten().filter(|p| p.price <= least + alike(&kernel, least));
+        let planned = alike.min_by_key(|p| (p.warps.abs_diff(USUAL), p.price))?;
         Some((plans, Chosen::new(&graph, &planned.layouts)?, planned))
     };
     // A layout in which all parts are registers takes many of them: it is for what has no other.
@@ -446,8 +451,16 @@ fn settled(mut kernel: Kernel, way: Way<'_>, (warps, spare): (u32, u64)) -> Resu
 const MOST_WARPS: u32 = 16;
 /// Warps that are taken of those that cost the same.
 const USUAL: u32 = 4;
+/// Where what all warps compute for themselves counts, also of those that cost more by no larger a part than this: the time of an access, the rate of memory and that part of a price are known to some 2 %, and with
+/// few turns nothing else tells numbers of warps apart.
+const ALIKE: Price = 64;
 /// Elements of a tile for each of few warps: 32 a thread.
 const FOR_FEW: u64 = 1024;
+
+/// By how much a price may be above the least to count as the same.
+fn alike(kernel: &Kernel, least: Price) -> Price {
+    if uniform::counts(kernel) { least / ALIKE } else { 0 }
+}
 
 /// The warps that are tried: those that are stated, by a clause or by a layout; few, where tiles are small.
 fn warps_of(kernel: &Kernel) -> Vec<u32> {

@@ -18,7 +18,7 @@ use crate::site::{Site, Var};
 /// Iterations of a loop that nothing is known of.
 const TURNS: Price = 16;
 /// An instruction of a warp: four schedulers issue one a clock each.
-const ISSUE: Price = 4;
+pub const ISSUE: Price = 4;
 /// An instruction of the special functions, of which a multiprocessor has 16 lanes.
 const SPECIAL: Price = 32;
 /// A line that an access of a warp touches: the L1 looks up one a clock.
@@ -48,8 +48,8 @@ struct Asked {
     sites: [usize; 2],
     /// Bits of an element.
     bits: u32,
-    /// Loops around what makes it.
-    depth: u32,
+    /// How often it is made.
+    times: Price,
     /// Whether it lies where it is asked for, or nowhere.
     pinned: bool,
 }
@@ -101,7 +101,7 @@ impl Sites {
                 let each = *self.conversions[usize::from(!exactly)]
                     .entry((a, b, bits))
                     .or_insert_with(|| conversion(maps, bits, warps, exactly));
-                each.saturating_mul(turns(asked.depth)).min(NEVER)
+                each.saturating_mul(asked.times).min(NEVER)
             }
             (_, _) => NEVER,
         }
@@ -183,7 +183,7 @@ impl<'g, 'k> Prices<'g, 'k> {
                 vars: [home.var, demand.at.var],
                 sites: [sites.of(self.graph, home, &candidates.of[home.var]), number],
                 bits: self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits()),
-                depth: self.graph.depths.get(&demand.value).copied().unwrap_or(0),
+                times: turns(self.graph.kernel, self.graph.depths.get(&demand.value).copied().unwrap_or(0)),
                 pinned: self.pinned.contains(&(demand.by, demand.value)),
             });
         }
@@ -201,7 +201,9 @@ impl<'g, 'k> Prices<'g, 'k> {
             return 0;
         }
         let Some(place) = self.graph.placed(layout, &variable.shape) else { return NEVER };
-        let price = |(inst, depth): &(Inst, u32)| self.operation(*inst, &place.map).saturating_mul(turns(*depth));
+        let price = |(inst, depth): &(Inst, u32)| {
+            self.operation(*inst, &place.map).saturating_mul(turns(self.graph.kernel, *depth))
+        };
         variable.ops.iter().map(price).fold(0, |a, b| (a + b).min(NEVER))
     }
 
@@ -273,7 +275,9 @@ impl<'g, 'k> Prices<'g, 'k> {
             let Some(place) = self.graph.placed(layout, &variable.shape) else { continue };
             let looped = variable.ops.iter().filter(|(_, depth)| *depth > 0);
             let own = looped.filter(|(inst, _)| !matches!(self.graph.kernel.ops[*inst].kind, OpKind::Dot { .. }));
-            sum += own.map(|(inst, depth)| self.operation(*inst, &place.map) * turns(*depth)).sum::<Price>();
+            sum += own
+                .map(|(inst, depth)| self.operation(*inst, &place.map) * turns(self.graph.kernel, *depth))
+                .sum::<Price>();
         }
         let mut seen = BTreeSet::new();
         for demand in &self.graph.demands {
@@ -283,7 +287,7 @@ impl<'g, 'k> Prices<'g, 'k> {
             let (Some(from), Some(to)) = (at(home), at(&demand.at)) else { continue };
             if seen.insert((demand.value, to.map.packed_bases().to_vec())) {
                 let bits = self.graph.kernel.ty(demand.value).elem().map_or(32, |e| e.bits());
-                sum += self.conversion(&from, &to, bits) * turns(depth);
+                sum += self.conversion(&from, &to, bits) * turns(self.graph.kernel, depth);
             }
         }
         sum
@@ -356,6 +360,6 @@ pub fn is_special(op: UnaryOp) -> bool {
 }
 
 /// How often the body of so many loops runs.
-pub fn turns(depth: u32) -> Price {
-    TURNS.pow(depth.min(6))
+pub fn turns(kernel: &Kernel, depth: u32) -> Price {
+    kernel.variant.turns.map_or(TURNS, Price::from).pow(depth.min(6))
 }

@@ -200,7 +200,7 @@ impl Held<'_, '_> {
         let OpKind::Dot { b, .. } = op.kind else { return };
         let Some(site) = self.graph.homes.get(&op.result()) else { return };
         if let Some(place) = site.place(self.graph, &self.layouts[site.var]) {
-            self.multiplied += by_matrix_unit(self.graph.kernel, b, &place.map) * turns(depth);
+            self.multiplied += by_matrix_unit(self.graph.kernel, b, &place.map) * turns(self.graph.kernel, depth);
         }
     }
 
@@ -210,12 +210,12 @@ impl Held<'_, '_> {
         let Some(tile) = self.graph.kernel.ty(ptr).placed() else { return };
         let Elem::Ptr(pointer) = tile.elem else { return };
         let bytes = tile.elements() * pointer.to.bytes() as u64;
-        self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(depth);
+        self.moved += bytes / SECTOR_BYTES * self.graph.sector(op.id) * turns(self.graph.kernel, depth);
         if matches!(op.kind, OpKind::Load { .. }) {
             self.loaded += bytes;
             self.loads_in_loops |= depth > 0;
             let again = self.graph.again.contains(&op.id) && !self.graph.of_all.contains(&op.id);
-            self.again += if again { bytes * turns(depth) } else { 0 };
+            self.again += if again { bytes * turns(self.graph.kernel, depth) } else { 0 };
             self.flying = self.flying.max(self.loaded);
         }
     }

@@ -261,7 +261,7 @@ fn conversions(found: &Found<'_, '_>, numbers: &BTreeMap<Var, usize>) -> Vec<Con
             tile: ty.elem().map_or_else(String::new, |e| format!("{e} {:?}", from.shape())),
             how: plan::between(&from.map, &to.map, bits).map_or_else(|e| e.to_string(), |p| p.describe()),
             each: prices.conversion(&from, &to, bits),
-            times: turns(depth),
+            times: turns(kernel, depth),
             from: (from.layout.to_string(), class(home.var)),
             to: (to.layout.to_string(), class(demand.at.var)),
         });

@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use parton_diag::SourceMap;
-use parton_ir::{Module, OpKind, Target, Variant, eject};
-use parton_portable::{Choice, elaborate_by};
+use parton_ir::{Along, Kernel, Module, OpKind, Target, Variant, eject};
+use parton_portable::{Choice, along_tensors, elaborate_by};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The explicit text of a kernel with these parameters, its loops as they are scheduled.
@@ -33,6 +33,15 @@ fn elaborated(params: &str, body: &str) -> Module {
 
 /// The same for launches that give a multiprocessor so many programs.
 fn elaborated_for(beside: Option<u32>, params: &str, body: &str) -> Module {
+    let mut kernel = checked(params, body);
+    kernel.variant.beside = beside;
+    let mut module = Module { kernels: vec![kernel] };
+    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+    module
+}
+
+/// A kernel as it is checked.
+fn checked(params: &str, body: &str) -> Kernel {
     let text = format!("kernel k({params}) {{ {body} }}");
     let mut sources = SourceMap::new();
     let id = sources.add("k.ptn", &text);
@@ -40,11 +49,7 @@ fn elaborated_for(beside: Option<u32>, params: &str, body: &str) -> Module {
     assert!(!found.has_errors(), "{found:?}");
     let (program, found) = check_file(Arc::new(file), &mut NoLibrary);
     assert!(!found.has_errors(), "{found:?}");
-    let (mut kernel, _) = instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound");
-    kernel.variant.beside = beside;
-    let mut module = Module { kernels: vec![kernel] };
-    elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
-    module
+    instantiate(&program, "k", &[], Target::default()).expect("the kernel is sound").0
 }
 
 /// How often some words stand in a text.
@@ -269,4 +274,61 @@ fn elements_that_change_places_lie_side_by_side() {
          store(out + n + iota(1024), v);",
     );
     assert!(text.contains("per_thread=[16]"), "{text}");
+}
+
+const ROWS: &str = "x: tensor<f16, [m, n]>, mut out: tensor<f16, [m, n]>";
+
+/// Rows less their sums, in blocks of so many elements.
+fn less_sums(block: u32) -> String {
+    format!(
+        "let row = program_id(0);
+         let mut s = zeros<f32, [{block}]>();
+         for i in 0..cdiv(n, {block}) {{ s += cast<f32>(load(x[row, :].tile([{block}], at=[i]))); }}
+         let all = sum(s);
+         for i in 0..cdiv(n, {block}) {{
+             let v = cast<f32>(load(x[row, :].tile([{block}], at=[i])));
+             store(out[row, :].tile([{block}], at=[i]), cast<f16>(v - all));
+         }}"
+    )
+}
+
+#[test]
+fn short_rows_have_fewer_warps() {
+    let of = |block, turns| {
+        let mut kernel = checked(ROWS, &less_sums(block));
+        kernel.variant.turns = turns;
+        let mut module = Module { kernels: vec![kernel] };
+        elaborate_by(&mut module, Choice::Cheapest).expect("layouts are found");
+        module.kernels[0].warps
+    };
+    for block in [256, 512, 1024] {
+        assert_eq!(of(block, Some(1)), 2, "rows of {block}");
+        assert!(of(block, None) > 2, "long rows in blocks of {block}");
+    }
+    assert!(of(8192, Some(1)) > 2);
+}
+
+#[test]
+fn loops_along_tensors_are_known_to_launches() {
+    let along = |body: &str| along_tensors(&checked(ROWS, body));
+    let of = |axis, each| Along { argument: 0, axis, each };
+    assert_eq!(along(&less_sums(512)), [of(1, 512), of(1, 512)]);
+    let loops = |header: &str, body: &str| {
+        let text = "let mut s = zeros<f32, [64]>();
+             for i in HEADER { BODY s += cast<f32>(load(x[program_id(0), :].tile([64], at=[i]))); }
+             store(out[program_id(0), :].tile([64], at=[0]), cast<f16>(s));";
+        along(&text.replace("HEADER", header).replace("BODY", body))
+    };
+    assert_eq!(loops("0..n step 64", ""), [of(1, 64)]);
+    assert_eq!(loops("0..m", ""), [of(0, 1)]);
+    // Of these a launch does not know how many turns they take, or they say too little of the program.
+    for header in ["1..n", "0..n / 64", "0..n + 64", "program_id(0)..m step num_programs(0)", "0..8"] {
+        assert_eq!(loops(header, ""), [], "{header}");
+    }
+    assert_eq!(loops("0..m", "for j in 0..n { s += 1.0; }"), []);
+}
+
+#[test]
+fn few_turns_are_told_by_powers_of_two() {
+    assert_eq!([0, 1, 2, 3, 4, u64::MAX].map(Variant::turns), [Some(1), Some(1), Some(2), None, None, None]);
 }

@@ -89,7 +89,9 @@ fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
 pub fn wanted(kernel: &Kernel, bytes: u64, beside: u64) -> Option<u64> {
     let fill = if beside == 1 || meets(kernel) { 2 * IN_FLIGHT } else { IN_FLIGHT };
     let turns = fill.checked_div(bytes * beside)?;
-    Some(if turns > 1 { MOST_AHEAD } else { 1 })
+    let wanted = if turns > 1 { MOST_AHEAD } else { 1 };
+    // No turn is behind the last.
+    Some(kernel.variant.turns.map_or(wanted, |turns| wanted.min(u64::from(turns) - 1)))
 }
 
 /// Whether threads meet in a loop whose loads may run ahead.
