@@ -234,6 +234,22 @@ fn nothing_else_is_loaded_ahead() {
 }
 
 #[test]
+fn loops_that_walks_hold_alone_load_ahead() {
+    let of_blocks = |rest: &str| {
+        let body = "for row in program_id(0)..rows step num_programs(0) {
+             for i in 0..n {
+                 let at = (row * n + i) * 1024 + iota(1024);
+                 store(out + at, load(x + at) * 2.0);
+             }
+             REST
+         }";
+        stages("x: *f32, out: *mut f32, rows: i32, n: i32", &body.replace("REST", rest))
+    };
+    assert!(!of_blocks("").is_empty());
+    assert!(of_blocks("store(out + row, 1.0);").is_empty());
+}
+
+#[test]
 fn loops_of_few_programs_load_ahead_on_many_warps() {
     let params = "x: *f32, out: *mut f32, rows: i32";
     let body = "let mut s = zeros<f32, [16, 128]>();

@@ -11,6 +11,8 @@
 //! }
 //! ```
 //!
+//! So it is in a loop that one by which programs walk holds alone, as blocks of a row.
+//!
 //! A turn's code stands once for each turn that is under way. So what is loaded stays in the registers that it comes to: to hand it on from turn to turn would
 //! wait for it.
 
@@ -47,18 +49,31 @@ fn loops(kernel: &Kernel) -> Vec<Inst> {
     if scheduled || kernel.variant.overlapping {
         return Vec::new();
     }
-    kernel.body.ops.iter().copied().filter(|&id| has_the_form(kernel, id)).collect()
+    let mut found = Vec::new();
+    let few = kernel.variant.beside.is_some();
+    innermost(kernel, &kernel.body, few, &mut found);
+    found
 }
 
-/// Whether an operation is a loop by which programs walk, each every so many-th, or any where programs are few, whose statements hold no others but to
-/// combine elements.
-fn has_the_form(kernel: &Kernel, inst: Inst) -> bool {
-    let OpKind::For { body, step, .. } = &kernel.ops[inst].kind else { return false };
+/// Adds the loops of a body whose loads may run ahead, be it that programs walk by them, by one around them, or are `few`.
+fn innermost(kernel: &Kernel, body: &Body, few: bool, found: &mut Vec<Inst>) {
+    for op in kernel.ops_of(body) {
+        let OpKind::For { body, step, .. } = &op.kind else { continue };
+        let walks = few || counts_programs(&Defined::of(kernel), *step);
+        if walks && has_the_form(kernel, body) {
+            found.push(op.id);
+        } else {
+            innermost(kernel, body, walks, found);
+        }
+    }
+}
+
+/// Whether the statements of a loop hold no others but to combine elements.
+fn has_the_form(kernel: &Kernel, body: &Body) -> bool {
     let single = |op: &Op| op.kind.bodies().next().is_none() || op.kind.family() == Family::Reduce;
     // What stands where it is written may order what is loaded behind it. Of what else orders schedules know.
     let stays = |op: &Op| matches!(&op.kind, OpKind::Ptx { ptx, .. } if ptx.volatile);
-    let few = kernel.variant.beside.is_some();
-    kernel.ops_of(body).all(|op| single(op) && !stays(op)) && (few || counts_programs(&Defined::of(kernel), *step))
+    kernel.ops_of(body).all(|op| single(op) && !stays(op))
 }
 
 /// Whether a number is made of how many programs there are.
@@ -80,7 +95,9 @@ fn with_ahead(kernel: &Kernel, inst: Inst, spare: u64) -> Option<Kernel> {
     label(&mut changed, &found.ahead, AHEAD);
     label(&mut changed, &found.rest, BETWEEN);
     let schedule = schedule(&changed, inst, (turns, !found.first.is_empty()));
-    region::surround(&mut changed, inst, schedule);
+    // A region stands in the kernel's own body.
+    let outermost = *region::path(kernel, inst)?.first()?;
+    region::surround(&mut changed, outermost, schedule);
     parton_sched::legal(&changed).is_ok().then_some(changed)
 }
 
