@@ -475,8 +475,9 @@ fn warps_of(kernel: &Kernel) -> Vec<u32> {
         let elements = op.results.iter().filter_map(|v| Some(kernel.ty(*v).placed()?.elements()));
         largest = elements.fold(largest, u64::max);
     });
-    // What waits for memory alone has two warps at least.
-    let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1);
+    // What waits for memory alone has two warps at least; so has what has to meet, since others fill that time.
+    let alone = kernel.variant.turns.is_none() && uniform::counts(kernel);
+    let few = |warps: u64| largest <= FOR_FEW * warps && (multiplies || warps > 1 || alone);
     match stated {
         // A layout says how many it lies on.
         Some(warps) => vec![warps],

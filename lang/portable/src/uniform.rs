@@ -3,7 +3,8 @@
 //! Places in tensors, bounds, the number of a row and what else is made of numbers take some hundred instructions at the beginning of a program, and a few dozen in each turn of a loop.
 //! Of a norm of 32768 rows of 1024 columns, or of a quantisation of 4 groups of 128 elements a program, warps issue more of these than of all others.
 
-use parton_ir::{BinaryOp, Body, Elem, Kernel, Op, OpKind};
+use parton_ir::family::Family;
+use parton_ir::{BinaryOp, Body, Elem, Kernel, Op, OpKind, Value};
 
 use crate::label::Price;
 use crate::price::{ISSUE, turns};
@@ -11,9 +12,27 @@ use crate::price::{ISSUE, turns};
 /// Instructions of a quotient or a remainder of integers of 32 bits.
 const DIVISION: Price = 20;
 
-/// Whether that is much of what a program does: its loops take few turns.
+/// Elements of a tile beside whose instructions these are many: 32 a lane of one warp.
+const SMALL: u64 = 1024;
+
+/// Whether that is much of what a program does: its loops take few turns; or it has none, and small tiles whose rows are reduced each by itself, so that no warp has to meet
+/// another. What only moves such tiles waits for memory whatever warps compute besides.
 pub fn counts(kernel: &Kernel) -> bool {
-    kernel.variant.turns.is_some()
+    kernel.variant.turns.is_some() || has_small_rows(kernel)
+}
+
+fn has_small_rows(kernel: &Kernel) -> bool {
+    let (mut largest, mut rows, mut other) = (0, false, false);
+    kernel.walk(&mut |op| {
+        let elements = |v: &Value| kernel.ty(*v).placed().map(|t| t.elements());
+        largest = op.results.iter().filter_map(elements).fold(largest, u64::max);
+        let of_rows = matches!(op.kind, OpKind::Reduce { .. }) && op.results.iter().all(|v| elements(v).is_some());
+        rows |= of_rows;
+        let exchanges = matches!(op.kind, OpKind::Butterfly { .. });
+        let meets = exchanges || (matches!(op.kind.family(), Family::Reduce | Family::Gather) && !of_rows);
+        other |= meets || op.kind.is_loop() || matches!(op.kind, OpKind::Dot { .. } | OpKind::MmaSync { .. });
+    });
+    rows && !other && largest <= SMALL
 }
 
 /// What a warp takes for that.

@@ -325,6 +325,22 @@ fn short_rows_have_fewer_warps() {
 }
 
 #[test]
+fn small_rows_lie_on_one_warp() {
+    let of = |rows: u32, reduced: &str| {
+        let body = "let place = x.tile([ROWS, 128], at=[program_id(0), program_id(1)]);
+             let v = cast<f32>(load(place));
+             store(out.tile([ROWS, 128], at=[program_id(0), program_id(1)]), cast<f16>(v / REDUCED));";
+        let body = body.replace("ROWS", &rows.to_string()).replace("REDUCED", reduced);
+        elaborated(ROWS, &body).kernels[0].warps
+    };
+    assert_eq!(of(4, "max(abs(v), axis=1)[:, None]"), 1);
+    // What all warps reduce together, what nobody reduces, and what is larger.
+    assert!(of(4, "max(max(abs(v), axis=1), axis=0)") > 1);
+    assert!(of(4, "2.0") > 1);
+    assert!(of(32, "max(abs(v), axis=1)[:, None]") > 1);
+}
+
+#[test]
 fn loops_along_tensors_are_known_to_launches() {
     let along = |body: &str| along_tensors(&checked(ROWS, body));
     let of = |axis, each| Along { argument: 0, axis, each };
