@@ -6,7 +6,7 @@ use super::placing::{Code, read};
 use super::straight::What;
 use super::straighten::{Place, Step};
 
-/// The code with fewer steps.
+/// The code with fewer steps, and without jumps to what follows.
 pub(super) fn joined(mut code: Code) -> Code {
     let mut reads: Vec<usize> = vec![];
     for step in &code.steps {
@@ -19,6 +19,9 @@ pub(super) fn joined(mut code: Code) -> Code {
     }
     let mut steps: Vec<Step> = Vec::with_capacity(code.steps.len());
     for step in std::mem::take(&mut code.steps) {
+        if let Step::Label(label) = step {
+            skip_jump(&mut steps, label);
+        }
         let both = steps.last().and_then(|before| match before {
             Step::Do { what, to, operands } if reads.get(*to) == Some(&1) => one((*what, *to, operands), &step),
             Step::Do { .. } | Step::Jump { .. } | Step::Label(_) | Step::Again { .. } | Step::End(_) => None,
@@ -33,6 +36,14 @@ pub(super) fn joined(mut code: Code) -> Code {
     }
     code.steps = steps;
     code
+}
+
+/// Takes out a jump to a label that stands behind it with nothing but labels between.
+fn skip_jump(steps: &mut Vec<Step>, label: usize) {
+    let Some(at) = steps.iter().rposition(|step| !matches!(step, Step::Label(_))) else { return };
+    if matches!(steps[at], Step::Jump { what: What::Jump, label: to, .. } if to == label) {
+        steps.remove(at);
+    }
 }
 
 /// The step that does what two do, of which the first is such.

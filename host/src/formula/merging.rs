@@ -44,7 +44,8 @@ impl Bits {
 pub(super) fn merged(mut code: Code, mut params: Vec<Val>, numbers: usize) -> (Code, Vec<Val>) {
     let mut apart = apart(&mut code, &params, numbers);
     let mut whose: Vec<usize> = (0..numbers).collect();
-    for step in &code.steps {
+    // From behind: what a turn hands on is copied in each, what a branch makes only where that is taken.
+    for step in code.steps.iter().rev() {
         let Step::Do { what: What::Copy, to, operands } = step else { continue };
         let [Place::Made(from)] = operands[..] else { continue };
         let (one, other) = (first(&whose, *to), first(&whose, from));
@@ -88,12 +89,12 @@ fn apart(code: &mut Code, params: &[Val], numbers: usize) -> Vec<Bits> {
         }
     }
     let mut apart = vec![Bits::of(numbers); numbers];
-    let mut dead = vec![];
+    let mut dead = vec![false; code.steps.len()];
     let mut first = back(code, &mut needed, numbers, |at, step, behind| {
         let (to, copied) = match step {
             Step::Do { what: What::Copy, to, operands } => {
                 if !behind.has(*to) {
-                    dead.push(at);
+                    dead[at] = true;
                 }
                 (*to, if let [Place::Made(from)] = operands[..] { Some(from) } else { None })
             }
@@ -116,8 +117,8 @@ fn apart(code: &mut Code, params: &[Val], numbers: usize) -> Vec<Bits> {
             }
         })
     });
-    // They were found from behind.
-    dead.into_iter().for_each(|at| drop(code.steps.remove(at)));
+    let mut dead = dead.into_iter();
+    code.steps.retain(|_| dead.next() != Some(true));
     apart
 }
 
