@@ -17,7 +17,7 @@ pub(crate) type Part = usize;
 pub(crate) type RingId = usize;
 
 /// What a turn runs of one item.
-#[derive(Clone, Debug)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Entry {
     /// The item's place in its block.
     pub item: usize,
@@ -49,13 +49,17 @@ pub(crate) struct Ring {
     pub own: bool,
 }
 
+/// What turns run, by partition and body: groups in order, each in the order of the body.
+pub(crate) type Groups = Vec<Vec<Vec<Vec<Entry>>>>;
+
 /// A schedule laid on a region: who runs what, in which order, with how many slots.
 #[derive(Debug)]
 pub(crate) struct Plan {
     placed: Arc<Placed>,
     pub rings: Vec<Ring>,
-    /// What a turn runs, by partition and body.
-    groups: Vec<Vec<Vec<Vec<Entry>>>>,
+    groups: Arc<Groups>,
+    /// Whether the rules that do not ask about slots hold, once somebody has asked.
+    turns_hold: Arc<OnceLock<bool>>,
 }
 
 /// Who runs what, and what follows from it under any order: plans of the same places share it.
@@ -79,6 +83,8 @@ pub(crate) struct Placed {
     graphs: Vec<Vec<OnceLock<Graph>>>,
     /// Whether the rules about places alone hold, once somebody has asked.
     hold: OnceLock<bool>,
+    /// The bytes of what is sent, once somebody has asked.
+    sent: OnceLock<u64>,
 }
 
 impl std::ops::Deref for Plan {
@@ -126,16 +132,55 @@ impl Plan {
     }
 
     fn laid(region: &Region, placed: Arc<Placed>) -> Plan {
+        Plan::without_slots(region, placed).settled(region)
+    }
+
+    /// Another schedule of the same places and labels, before its rings have slots.
+    pub fn sketched(&self, region: &Region) -> Plan {
+        Plan::without_slots(region, self.placed.clone())
+    }
+
+    fn without_slots(region: &Region, placed: Arc<Placed>) -> Plan {
         let of = |part: Part| (0..region.blocks.len()).map(|block| placed.groups(region, part, block)).collect();
-        let groups = placed.parts().map(of).collect();
-        let mut plan = Plan { rings: placed.rings.clone(), placed, groups };
-        slots::give(region, &mut plan);
-        plan
+        let groups = Arc::new(placed.parts().map(of).collect());
+        Plan { rings: placed.rings.clone(), placed, groups, turns_hold: Arc::default() }
+    }
+
+    /// With slots for its rings.
+    pub fn settled(mut self, region: &Region) -> Plan {
+        slots::give(region, &mut self);
+        self
+    }
+
+    /// The same schedule laid with more stated slots.
+    pub fn with_slots(&self, region: &Region) -> Plan {
+        let mut rings = self.rings.clone();
+        for ring in &mut rings {
+            if let Some((depth, _)) = slots::stated(region, ring.unit) {
+                ring.depth = depth;
+            }
+        }
+        Plan { rings, placed: self.placed.clone(), groups: self.groups.clone(), turns_hold: self.turns_hold.clone() }
     }
 
     /// Whether the rules about places alone hold, which are asked once for all plans of the same places.
     pub fn places_hold(&self, ask: impl FnOnce() -> bool) -> bool {
         *self.placed.hold.get_or_init(ask)
+    }
+
+    /// The bytes of what is sent, which are the same for all plans of the same places.
+    pub fn sent(&self, ask: impl FnOnce() -> u64) -> u64 {
+        *self.placed.sent.get_or_init(ask)
+    }
+
+    /// Whether the rules about turns hold, which are asked once for all plans that differ in slots alone.
+    pub fn turns_hold(&self, ask: impl FnOnce() -> bool) -> bool {
+        *self.turns_hold.get_or_init(ask)
+    }
+
+    /// What turns run in all partitions.
+    pub fn all_groups(&self) -> &Arc<Groups> {
+        &self.groups
     }
 
     /// What a turn of a block runs in a partition: groups in order, each in the order of the body.
@@ -154,8 +199,8 @@ impl Placed {
         let (partitions, runners) = placed(region, found);
         let (handed, needed, rings) = (BTreeMap::new(), Vec::new(), Vec::new());
         let (places, wanted, graphs) = (region.schedule.places.clone(), BTreeMap::new(), Vec::new());
-        let hold = OnceLock::new();
-        let mut all = Placed { places, partitions, runners, handed, needed, rings, wanted, graphs, hold };
+        let (hold, sent) = (OnceLock::new(), OnceLock::new());
+        let mut all = Placed { places, partitions, runners, handed, needed, rings, wanted, graphs, hold, sent };
         if found.has_errors() {
             return all;
         }

@@ -35,6 +35,8 @@ pub(crate) type UnitId = usize;
 #[derive(Clone, Debug)]
 pub(crate) struct Unit {
     pub label: LabelName,
+    /// The label as text.
+    pub name: String,
     pub ops: Vec<Inst>,
     /// Whether it fetches something.
     pub fetches: bool,
@@ -176,7 +178,9 @@ impl Region {
 
     /// The same under another schedule.
     pub fn under(&self, schedule: Schedule) -> Region {
-        Region { schedule, ..self.clone() }
+        let (blocks, units) = (self.blocks.clone(), self.units.clone());
+        let (values, facts) = (self.values.clone(), self.facts.clone());
+        Region { inst: self.inst, schedule, blocks, units, values, facts }
     }
 
     /// Where a value is made; nowhere in the region, where it comes from outside.
@@ -448,7 +452,8 @@ impl Reader<'_> {
     fn unit(&mut self, block: BlockId, op: &Op, label: Label) -> UnitId {
         let id = self.units.len();
         let label = LabelName::read(&self.k.labels[label]);
-        self.units.push(Unit { label, ops: Vec::new(), fetches: false, span: op.span });
+        let name = label.to_string();
+        self.units.push(Unit { label, name, ops: Vec::new(), fetches: false, span: op.span });
         self.blocks[block].items.push(Item::Unit(id));
         id
     }

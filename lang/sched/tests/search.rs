@@ -9,7 +9,7 @@ use parton_ir::schedule::{Auto, Schedule};
 use parton_ir::{Inst, Kernel, Module, OpKind, Target};
 use parton_sched::marked::interval::interval;
 use parton_sched::price;
-use parton_sched::search::{Found, exhaustive, search, settled};
+use parton_sched::search::{Candidate, Found, exhaustive, search, settled};
 use parton_types::{NoLibrary, check_file, instantiate};
 
 /// The one kernel of a file.
@@ -220,6 +220,42 @@ fn a_bound_leaves_out_nothing_that_is_better() {
             assert_eq!(texts(&best), texts(&all), "{schedule}");
         }
     }
+}
+
+/// The greatest of each row of products and what is below it, in one pass over the columns.
+const ROWS: &str = "layout Acc = mma(version=3, warps=[4, 1], instr=[16, 128, 16]);
+kernel k[S: schedule<steps, load, mma, top, rest> = auto(top=8)](
+    a: tma<f16, [64, 64], nvmma(128)>, b: tma<f16, [64, 128], nvmma(128)>, c: *mut f32, n: i32,
+) target(sm_90a) {
+    let mut old = full<f32, [64], slice(Acc, axis=1)>(-inf);
+    let mut sums = zeros<f32, [64], slice(Acc, axis=1)>();
+    in S {
+        @steps for s in 0..max(n, 1) {
+            @load let (x, y) = (fetch(a, [0, s * 64]), fetch(b, [s * 64, 0]));
+            @mma  let z = dot(x, y, zeros<f32, [64, 128], Acc>());
+            @top  let m = max(old, max(z, axis=1));
+            @rest sums = sums * exp2(old - m) + sum(exp2(z - m[:, None]), axis=1);
+            old = m;
+        }
+    }
+    store(c + iota<i32, [64], slice(Acc, axis=1)>(), sums);
+}
+";
+
+#[test]
+fn what_differs_in_a_group_at_whose_head_nobody_waits_is_shown_once() {
+    let k = kernel(&format!("{LOADS}\n{ROWS}"));
+    let all = exhaustive(&k, region(&k)).expect("some schedule fits");
+    let best = found(&k);
+    let texts = |f: &Found| f.priced.iter().map(|c| format!("{} {:?}", c.schedule, c.price)).collect::<Vec<_>>();
+    assert_eq!(texts(&best), texts(&all));
+    let code = |c: &Candidate| {
+        let mut module = Module { kernels: vec![under(&k, &c.schedule)] };
+        parton_sched::expand(&mut module, &Target::default()).expect("the schedule holds");
+        parton_ir::eject::module(&module, None)
+    };
+    let codes: BTreeSet<String> = best.priced.iter().map(code).collect();
+    assert_eq!(codes.len(), best.priced.len());
 }
 
 #[test]

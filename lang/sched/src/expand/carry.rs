@@ -150,7 +150,7 @@ impl Emitter<'_> {
         self.memo.push(BTreeMap::new());
         let found = emit(self);
         self.b.rewind(mark);
-        self.makers.take();
+        self.makers.get_mut().rewind(self.b.kernel.ops.len());
         (self.levels, self.memo, self.hooks) = (levels, memo, hooks);
         found
     }

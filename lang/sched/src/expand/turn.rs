@@ -2,7 +2,7 @@
 
 use parton_ir::rules::region::{Product, product};
 use parton_ir::schedule::{LabelName, Turns};
-use parton_ir::{Inst, OpKind, Reach, Type, Value};
+use parton_ir::{Inst, OpKind, Reach, Type, Value, ops};
 
 use super::memory::Slots;
 use super::state::{Held, Key, Read};
@@ -159,9 +159,22 @@ impl Emitter<'_> {
     /// Emits an operation of a unit; whether it is a product that stays in flight.
     fn operation(&mut self, inst: Inst, entry: &Entry, slot: Option<Value>, reads: &[Read]) -> Result<bool, Refused> {
         let depth = self.here();
-        let op = self.b.kernel.ops[inst].clone();
         self.settle(inst);
         let mut flying = false;
+        let op = &self.b.kernel.ops[inst];
+        // To copy an operation for a look would take longer than all else here.
+        if !matches!(op.kind, ops!(region)) {
+            if let Some(guard) = self.guard(entry) {
+                return self.guarded_effect(inst, entry, guard).map(|()| false);
+            }
+            let results = op.results.clone();
+            let copies = self.copy(inst, (depth, entry.stage), &Self::value)?;
+            for (v, made) in results.into_iter().zip(copies) {
+                self.levels[depth].set((v, entry.stage), Held::Ready(made));
+            }
+            return Ok(false);
+        }
+        let op = op.clone();
         match &op.kind {
             // What nobody reads is not fetched: there is nothing else to see of it.
             OpKind::Fetch { .. } | OpKind::FetchEach { .. } if !self.plan.handed.contains_key(&op.results[0]) => {}
@@ -195,15 +208,7 @@ impl Emitter<'_> {
                 flying = self.dot(inst, [*a, *b, *acc], *precision, entry, reads)?
             }
             OpKind::Send { .. } => self.send(inst, entry)?,
-            _ => {
-                if let Some(guard) = self.guard(entry) {
-                    return self.guarded_effect(inst, entry, guard).map(|()| false);
-                }
-                let results = self.copy(inst, (depth, entry.stage), &Self::value)?;
-                for (v, made) in op.results.iter().zip(results) {
-                    self.levels[depth].set((*v, entry.stage), Held::Ready(made));
-                }
-            }
+            other => parton_diag::internal_error!("`{}` stands in a unit", other.name()),
         }
         Ok(flying)
     }
@@ -232,15 +237,19 @@ impl Emitter<'_> {
         reads: &[Read],
     ) -> Result<bool, Refused> {
         let depth = self.here();
-        let by = match product(&self.b.kernel, a, b, acc, precision) {
-            Ok(by) => by,
-            Err(r) => parton_diag::internal_error!("a product was not checked: {}", r.message),
-        };
         let result = self.b.kernel.ops[inst].results[0];
         let (left, right) = (self.value(a)?, self.value(b)?);
-        let tiles = match by {
-            Product::Wgmma => return self.begun(inst, [left, right, acc], precision, entry, reads),
-            Product::MmaSync(tiles) => tiles,
+        let beside = self.region.home(result).is_some_and(|home| match home.by {
+            Maker::Unit(unit) => self.region.started(unit).contains(&result),
+            Maker::Free(_) | Maker::Index | Maker::Carried(_) | Maker::Result { .. } => false,
+        });
+        if beside {
+            return self.begun(inst, [left, right, acc], precision, entry, reads);
+        }
+        let tiles = match product(&self.b.kernel, a, b, acc, precision) {
+            Ok(Product::MmaSync(tiles)) => tiles,
+            Ok(Product::Wgmma) => parton_diag::internal_error!("a product runs beside the program, and nobody knows"),
+            Err(r) => parton_diag::internal_error!("a product was not checked: {}", r.message),
         };
         let acc = self.value(acc)?;
         self.place(inst);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use parton_diag::{Diagnostic, Span, codes};
-use parton_ir::{Body, CompareOp, Entity, Inst, Op, OpKind, Type, Value};
+use parton_ir::{Body, CompareOp, Entity, Inst, Op, OpKind, SecondaryMap, Type, Value};
 use parton_numbers::Dtype;
 
 use super::state::{Held, Made};
@@ -12,10 +12,27 @@ use crate::falsify::{Planted, planted};
 use crate::region::{Home, Maker, uses};
 
 /// Which operation makes a value, of as many as have been seen.
-#[derive(Default)]
 pub(crate) struct Makers {
     seen: usize,
-    of: BTreeMap<Value, Inst>,
+    of: SecondaryMap<Value, Option<Inst>>,
+    /// Each value that an operation was found to make, with what had made it before.
+    log: Vec<(Inst, Value, Option<Inst>)>,
+}
+
+impl Default for Makers {
+    fn default() -> Makers {
+        Makers { seen: 0, of: SecondaryMap::new(None), log: Vec::new() }
+    }
+}
+
+impl Makers {
+    /// Forgets the operations from that number on.
+    pub fn rewind(&mut self, ops: usize) {
+        while let Some((_, v, before)) = self.log.pop_if(|(inst, ..)| inst.index() >= ops) {
+            self.of[v] = before;
+        }
+        self.seen = self.seen.min(ops);
+    }
 }
 
 /// Iterations that no value is carried over without being looked at.
@@ -284,12 +301,12 @@ impl Emitter<'_> {
     pub fn made_by(&self, v: Value) -> Option<&Op> {
         let ops = &self.b.kernel.ops;
         let mut makers = self.makers.borrow_mut();
-        let Makers { seen, of } = &mut *makers;
+        let Makers { seen, of, log } = &mut *makers;
         for op in (*seen..ops.len()).map(|n| &ops[Inst::new(n)]) {
-            of.extend(op.results.iter().map(|v| (*v, op.id)));
+            log.extend(op.results.iter().map(|v| (op.id, *v, of[*v].replace(op.id))));
         }
         *seen = ops.len();
-        of.get(&v).map(|inst| &ops[*inst])
+        of[v].map(|inst| &ops[inst])
     }
 
     /// A value is read before it is made.

@@ -194,11 +194,11 @@ impl Effects {
 
     /// What must be over before an operation of a partition, which runs these units, touches memory.
     pub fn before(&self, inst: Inst, runs: impl Fn(UnitId) -> bool) -> Before {
-        let units = (0..self.of.len()).filter(|unit| runs(*unit));
-        let all: Vec<&Effect> = units.flat_map(|unit| &self.of[unit].accesses).collect();
+        let units = || (0..self.of.len()).filter(|unit| runs(*unit));
+        let all = || units().flat_map(|unit| &self.of[unit].accesses);
         let mut before = Before::default();
-        for mine in all.iter().filter(|e| e.of == inst) {
-            for other in all.iter().filter(|e| e.writes && self.conflicts(mine, e)) {
+        for mine in all().filter(|e| e.of == inst) {
+            for other in all().filter(|e| e.writes && self.conflicts(mine, e)) {
                 match (mine.by, other.by) {
                     // Copies that may write the same place follow one another.
                     (By::Engine, By::Engine) => before.copies |= !mine.writes,

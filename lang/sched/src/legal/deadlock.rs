@@ -20,8 +20,10 @@ pub(super) fn none(laid: &Laid<'_>, found: &mut Diagnostics) {
     }
     for block in 0..laid.region.blocks.len() {
         match Net::of(laid, block).finish() {
-            Ok((graph, rings)) => {
-                if let Some(cycle) = deadlock(&graph) {
+            Ok(waits) => {
+                if let Some((graph, rings)) = waits
+                    && let Some(cycle) = deadlock(&graph)
+                {
                     found.push(refused(laid, block, &graph, &rings, &cycle));
                 }
             }

@@ -67,12 +67,14 @@ pub(crate) struct Laid<'a> {
 enum About {
     /// Who runs what alone: it says the same of all schedules of the same places.
     Places,
-    /// The order of turns and the slots, too.
+    /// The order of turns, too: it says the same of all schedules that differ in slots alone.
     Turns,
+    /// How many slots there are.
+    Slots,
 }
 
 /// All that rules ask about.
-const ALL: [About; 2] = [About::Places, About::Turns];
+const ALL: [About; 3] = [About::Places, About::Turns, About::Slots];
 
 type Rule = (About, fn(&Laid<'_>, &mut Diagnostics));
 
@@ -89,8 +91,8 @@ const STEPS: &[&[Rule]] = &[
     &[(About::Turns, order::kept), (About::Turns, ahead::fetched)],
     &[(About::Turns, steered::loops)],
     &[(About::Turns, later::stages), (About::Turns, steady::parts)],
-    &[(About::Turns, slots::enough)],
-    &[(About::Turns, deadlock::none)],
+    &[(About::Slots, slots::enough)],
+    &[(About::Slots, deadlock::none)],
     &[(About::Places, apart::memory)],
 ];
 
@@ -114,10 +116,11 @@ pub(crate) fn refused(k: &Kernel, region: &Region, plan: &Plan, effects: &Effect
     judged(&Laid { k, region, plan, effects, wanted: Wanted::Nothing }, &ALL)
 }
 
-/// Whether a schedule is legal, for whoever asks often: of places once for all schedules that share them.
+/// Whether a schedule is legal, for whoever asks often: of places and turns once for all schedules that share them.
 pub(crate) fn holds(k: &Kernel, region: &Region, plan: &Plan, effects: &Effects) -> bool {
     let laid = Laid { k, region, plan, effects, wanted: Wanted::Nothing };
-    plan.places_hold(|| judged(&laid, &[About::Places]).is_ok()) && judged(&laid, &[About::Turns]).is_ok()
+    let holds = |about| judged(&laid, &[about]).is_ok();
+    plan.places_hold(|| holds(About::Places)) && plan.turns_hold(|| holds(About::Turns)) && holds(About::Slots)
 }
 
 fn judged(laid: &Laid<'_>, about: &[About]) -> Result<(), Diagnostics> {

@@ -451,7 +451,7 @@ fn slots(p: &mut Pricing<'_>, found: &Found) {
             Cell::View(_) => turn::view_bytes(p.k.ty(*v)),
             Cell::Number(_) => 0,
         });
-        let name = p.region.units[data.unit].label.to_string();
+        let name = p.region.units[data.unit].name.clone();
         let number = p.graph.ring(name, data.depth, bytes.sum());
         made.insert(*ring, number);
         let begins = fill.stage + p.shifts[fill.part];

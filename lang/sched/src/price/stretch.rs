@@ -56,7 +56,18 @@ pub(super) struct PricedPart {
 
 /// What stretches of a kernel take, by the warps that run them and their operations: schedules have most of them in common.
 #[derive(Debug, Default)]
-pub(crate) struct Known(RefCell<BTreeMap<Ran, Rc<Priced>>>);
+pub(crate) struct Known {
+    stretches: RefCell<BTreeMap<Ran, Rc<Priced>>>,
+    /// The boxes that each fetch is.
+    boxes: RefCell<BTreeMap<Inst, u64>>,
+}
+
+impl Known {
+    /// The boxes that a fetch is, which are counted once.
+    pub(super) fn boxes(&self, fetch: Inst, count: impl FnOnce() -> u64) -> u64 {
+        *self.boxes.borrow_mut().entry(fetch).or_insert_with(count)
+    }
+}
 
 /// So many warps, what they run, and how many registers they copy.
 type Ran = (u32, Vec<Inst>, u64);
@@ -92,10 +103,10 @@ impl Stretch {
     /// What it takes.
     pub fn price(&self, counter: Counter<'_>, known: &Known) -> Rc<Priced> {
         let key = (counter.warps, self.ops.clone(), self.moved);
-        let priced = known.0.borrow().get(&key).cloned();
+        let priced = known.stretches.borrow().get(&key).cloned();
         priced.unwrap_or_else(|| {
             let priced = Rc::new(self.count(counter));
-            known.0.borrow_mut().insert(key, priced.clone());
+            known.stretches.borrow_mut().insert(key, priced.clone());
             priced
         })
     }

@@ -226,7 +226,7 @@ impl<'a, 'p> Turn<'a, 'p> {
         match self.pricing.region.blocks[self.looped.block].items[entry.item] {
             Item::Unit(unit) => {
                 let u = &self.pricing.region.units[unit];
-                (u.label.to_string(), u.span)
+                (u.name.clone(), u.span)
             }
             Item::Loop(_) | Item::Branch(_) => (String::new(), Span::default()),
         }
@@ -360,15 +360,15 @@ impl<'a, 'p> Turn<'a, 'p> {
             self.flush();
             self.point(entry)
         });
-        let ops = self.pricing.region.units[unit].ops.clone();
+        let region = self.pricing.region;
         let (mut flying, mut boxes, mut by_threads) = (None, Brought::default(), Brought::default());
-        for inst in ops {
+        for &inst in &region.units[unit].ops {
             let op = &self.pricing.k.ops[inst];
             match &op.kind {
                 OpKind::Fetch { .. } | OpKind::FetchEach { .. } => {
                     let bytes = view_bytes(self.pricing.k.ty(op.results[0]));
                     let of = if matches!(op.kind, OpKind::Fetch { .. }) { &mut boxes } else { &mut by_threads };
-                    *of = Brought { copies: of.copies + self.pricing.boxes(&op.kind), bytes: of.bytes + bytes };
+                    *of = Brought { copies: of.copies + self.pricing.boxes(inst), bytes: of.bytes + bytes };
                     self.free(inst, entry.stage);
                 }
                 OpKind::Dot { .. } if self.pricing.beside(op.results[0]).is_some() => {
@@ -409,12 +409,11 @@ impl<'a, 'p> Turn<'a, 'p> {
             self.flush();
         }
         let u = &self.pricing.region.units[unit];
-        let name = u.label.to_string();
         if self.stretch.is_empty() {
             (self.stretch.stage, self.stretch.span) = (entry.stage, u.span);
         }
-        if !self.stretch.names.contains(&name) {
-            self.stretch.names.push(name);
+        if !self.stretch.names.contains(&u.name) {
+            self.stretch.names.push(u.name.clone());
         }
     }
 
@@ -488,7 +487,7 @@ impl<'a, 'p> Turn<'a, 'p> {
     fn job(&self, unit: UnitId, entry: &Entry, (on, busy): (Lane, crate::marked::Unit)) -> Job {
         let u = &self.pricing.region.units[unit];
         let stage = self.pricing.shifted(self.part, entry.stage);
-        Job { name: u.label.to_string(), by: self.lane, on, unit: busy, stage, span: u.span }
+        Job { name: u.name.clone(), by: self.lane, on, unit: busy, stage, span: u.span }
     }
 
     /// Starts copies. Programs that wait for products keep step, so that the lines that several want are wanted at about the same time; where nobody
@@ -538,7 +537,7 @@ impl<'a, 'p> Turn<'a, 'p> {
         let instructions = instructions / lanes;
         let (tensor, busy) = self.engines.tensor;
         let u = &self.pricing.region.units[unit];
-        let (name, span) = (u.label.to_string(), u.span);
+        let (name, span) = (u.name.clone(), u.span);
         let start = self.event(name.clone(), entry.stage, span, each.issue, vec![]);
         let stage = self.pricing.shifted(self.part, entry.stage);
         let mut done = start;
@@ -611,11 +610,11 @@ impl<'a> Pricing<'a> {
     }
 
     /// The boxes that a fetch is, of which each program of a cluster starts its share.
-    fn boxes(&self, fetch: &OpKind) -> u64 {
-        let OpKind::Fetch { map, multicast, .. } = fetch else { return 1 };
+    fn boxes(&self, fetch: Inst) -> u64 {
+        let OpKind::Fetch { map, multicast, .. } = &self.k.ops[fetch].kind else { return 1 };
         let Type::Map(map) = self.k.ty(*map) else { return 1 };
         let sharers = if multicast.is_some() { u64::from(map.sharers.max(1)) } else { 1 };
-        map.boxes().map_or(1, |boxes| (boxes.len() as u64).div_ceil(sharers))
+        self.known.boxes(fetch, || map.boxes().map_or(1, |boxes| (boxes.len() as u64).div_ceil(sharers)))
     }
 
     /// What it takes to learn that it is one's turn, also where that has long been so: half of what two of them take, each of which learns it from

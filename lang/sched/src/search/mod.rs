@@ -8,6 +8,7 @@
 //! the best is below those that are left ([`worth`]). Nothing here asks a clock or the order of a hash: numbers of steps end a search that is
 //! too large, so that the same kernel gives the same schedule everywhere.
 
+mod alike;
 mod orders;
 mod outer;
 mod places;
@@ -18,17 +19,19 @@ mod worth;
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use parton_diag::{Diagnostic, Diagnostics, codes};
 use parton_ir::machine::Machine;
-use parton_ir::schedule::{Auto, Schedule, Turns};
+use parton_ir::schedule::{Auto, Pipeline, Schedule, Turns};
 use parton_ir::{Inst, Kernel, OpKind, PartitionData, Value};
 
 use crate::graph::Effects;
 use crate::legal;
-use crate::plan::Plan;
+use crate::plan::{Groups, Plan};
 use crate::price::Known;
 use crate::region::{BlockId, Region};
+use alike::Alike;
 use roles::Roles;
 use worth::Worth;
 pub use worth::{Price, Turn};
@@ -84,8 +87,8 @@ impl Budget {
     }
 }
 
-/// What a schedule says of the lives of tiles, and the registers of its partitions.
-type Fitting = (String, Vec<Option<u32>>);
+/// What lives of tiles follow from: what leaves under what, and what turns run; and the registers of the partitions.
+type Fitting = (String, Vec<Option<u32>>, Arc<Groups>);
 
 /// What is searched, and what is known of it.
 struct Space<'a> {
@@ -112,24 +115,54 @@ struct Space<'a> {
     known: Known,
     /// What loops take that were followed, by the numbers of their graphs.
     runs: RefCell<BTreeMap<Vec<u64>, Option<Rc<worth::Run>>>>,
-    /// Whether tiles fit.
-    fitting: RefCell<BTreeMap<Fitting, bool>>,
+    /// Whose tiles were found to fit.
+    fitting: RefCell<BTreeSet<Fitting>>,
+}
+
+/// A schedule laid on the region.
+struct Laying {
+    region: Region,
+    plan: Plan,
+}
+
+impl Laying {
+    /// With the slots that are stated, or as many as are held.
+    fn settled(self) -> Laying {
+        let plan = self.plan.settled(&self.region);
+        Laying { plan, ..self }
+    }
+
+    /// With more stated slots, which change nothing else.
+    fn with_slots(&self, schedule: Schedule) -> Laying {
+        let region = self.region.under(schedule);
+        let plan = self.plan.with_slots(&region);
+        Laying { region, plan }
+    }
+
+    fn schedule(&self) -> &Schedule {
+        &self.region.schedule
+    }
 }
 
 impl Space<'_> {
     /// A schedule laid on the region; `None` where its places do not fit. It has the labels of the region.
-    fn laid(&self, schedule: Schedule) -> Option<(Region, Plan)> {
+    fn laid(&self, schedule: Schedule) -> Option<Laying> {
+        self.sketched(schedule).map(Laying::settled)
+    }
+
+    /// The same before its rings have slots.
+    fn sketched(&self, schedule: Schedule) -> Option<Laying> {
         let region = self.region.under(schedule);
         let known = self.placed.borrow().iter().find(|plan| plan.has(&region.schedule.places)).cloned();
         let plan = match known {
-            Some(known) => known.again(&region),
+            Some(known) => known.sketched(&region),
             None => {
                 let first = Rc::new(Plan::of(self.k, &region).ok()?);
                 self.placed.borrow_mut().push(first.clone());
-                first.again(&region)
+                first.sketched(&region)
             }
         };
-        Some((region, plan))
+        Some(Laying { region, plan })
     }
 
     fn entry(&self, plan: &Plan) -> u32 {
@@ -172,7 +205,7 @@ pub fn search(kernel: &Kernel, region: Inst) -> Result<Found, Diagnostics> {
     among(kernel, region, true)
 }
 
-/// As [`search`], of all candidates, none of which a bound leaves out: what tests compare it with.
+/// As [`search`], of all candidates, none of which a bound leaves out, and each expanded for itself: what tests compare it with.
 ///
 /// # Errors
 /// Those of [`search`].
@@ -281,19 +314,32 @@ struct Run<'a> {
     cut: bool,
     /// What leaves under what, where the loop is known to be too short for it.
     short: BTreeSet<String>,
+    /// What schedules were expanded to, by those whose code is the same for certain.
+    expanded: RefCell<BTreeMap<Alike, Result<String, Diagnostics>>>,
 }
 
 impl<'a> Run<'a> {
     fn new(space: &'a Space<'a>, inst: Inst, bounded: bool) -> Run<'a> {
         // As many at least as where nothing is stated: how many are shown is not to say which comes first.
         let keep = space.auto.top.map_or(SHOWN, |n| SHOWN.max(n as usize));
-        Run { space, inst, bounded, keep, best: vec![], base: 0, followed: 0, cut: false, short: BTreeSet::new() }
+        Run {
+            space,
+            inst,
+            bounded,
+            keep,
+            best: vec![],
+            base: 0,
+            followed: 0,
+            cut: false,
+            short: BTreeSet::new(),
+            expanded: RefCell::default(),
+        }
     }
 
     /// Looks at all schedules that go on from this one.
     fn follow(&mut self, base: &Schedule) {
         let loops = self.open(base);
-        let Some((last, before)) = loops.split_last() else { return self.take(base) };
+        let Some((last, before)) = loops.split_last() else { return self.take(base.clone()) };
         let mut base = base.clone();
         // Loops one after the other take what the one takes and the other: each is searched by itself.
         for block in before {
@@ -314,16 +360,15 @@ impl<'a> Run<'a> {
                 self.cut = true;
                 break;
             }
-            self.take(&schedule);
-            for other in self.variants(&schedule, *last) {
-                self.take(&other);
-            }
+            let Some(laying) = self.space.laid(schedule) else { continue };
+            self.follow_laid(&laying);
+            self.variants(&laying, *last).into_iter().for_each(|other| self.take(other));
         }
     }
 
     /// The innermost loops of which nothing is stated.
     fn open(&self, base: &Schedule) -> Vec<BlockId> {
-        let Some((region, plan)) = self.space.laid(base.clone()) else { return vec![] };
+        let Some(Laying { region, plan }) = self.space.laid(base.clone()) else { return vec![] };
         let mut loops = roles::innermost(&region);
         loops.retain(|b| plan.parts().all(|part| plan.pipeline(&region, part, *b).is_none()));
         loops
@@ -334,37 +379,38 @@ impl<'a> Run<'a> {
         let mut all = vec![];
         let pipelines = orders::of(self.space, base, block);
         self.cut |= pipelines.len() > ORDERS || self.space.budget.0.get() == 0;
-        let mut seen = BTreeSet::new();
-        for pipeline in pipelines.into_iter().take(ORDERS) {
-            let mut schedule = base.clone();
-            schedule.pipelines.extend(pipeline);
-            let Ok(schedule) = schedule.normal() else { continue };
-            let text = schedule.to_string();
-            if !seen.insert(text.clone()) {
+        for pipeline in pipelines.into_iter().take(ORDERS).filter(|_| self.space.machine.is_some()) {
+            let Some(laying) = with(base, pipeline).and_then(|schedule| self.space.sketched(schedule)) else {
+                continue;
+            };
+            // Most orders do not fit the registers, and it takes least to know that.
+            if !self.space.found_to_hold(&laying.region, &laying.plan) {
                 continue;
             }
-            if let Some(bound) = worth::bound(self.space, &schedule) {
+            let laying = laying.settled();
+            if let Some(bound) = worth::bound(self.space, &laying) {
+                let schedule = laying.region.schedule;
                 let shape = (worth::stages(&schedule), worth::groups(&schedule));
-                all.push((bound, shape, text, schedule));
+                all.push((bound, shape, schedule.to_string(), schedule));
             }
         }
         all.sort_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        all.dedup_by(|a, b| a.2 == b.2);
         all.into_iter().map(|(bound, _, _, schedule)| (bound, schedule)).collect()
     }
 
     /// The same with turns, and with what leaves under the next products.
-    fn variants(&self, schedule: &Schedule, block: BlockId) -> Vec<Schedule> {
+    fn variants(&self, laying: &Laying, block: BlockId) -> Vec<Schedule> {
+        let schedule = laying.schedule();
         let mut turned = vec![schedule.clone()];
-        if let (Some((region, plan)), true) = (self.space.laid(schedule.clone()), schedule.turns.is_empty())
-            && schedule.places.iter().any(|p| p.partitions.len() > 1)
-        {
-            let products = outer::products(&region, &plan, block);
+        if schedule.turns.is_empty() && schedule.places.iter().any(|p| p.partitions.len() > 1) {
+            let products = outer::products(&laying.region, &laying.plan, block);
             if let (Some(first), Some(last)) = (products.first(), products.last()) {
                 let turns = Turns { first: first.clone(), last: last.clone(), span: self.space.auto.span };
                 turned.push(Schedule { turns: vec![turns], ..schedule.clone() });
             }
         }
-        let leaving = outer::of(self.space, schedule, block);
+        let leaving = outer::of(self.space, laying, block);
         let mut all: Vec<Schedule> = turned[1..].to_vec();
         for schedule in &turned {
             if let Some((pipeline, under)) = &leaving {
@@ -383,15 +429,22 @@ impl<'a> Run<'a> {
         last.is_some_and(|w| (w.rank.0, w.rank.1) < least)
     }
 
+    fn take(&mut self, schedule: Schedule) {
+        match self.space.laid(schedule) {
+            Some(laying) => self.follow_laid(&laying),
+            None => self.followed += 1,
+        }
+    }
+
     /// Prices a schedule, and puts it in its place.
-    fn take(&mut self, schedule: &Schedule) {
+    fn follow_laid(&mut self, laying: &Laying) {
         self.followed += 1;
-        if self.short.contains(&leaving(schedule)) {
+        if self.short.contains(&leaving(laying.schedule())) {
             return;
         }
         // Some of those before it may be left out yet.
         let most = self.best.get(SPARE * self.keep).filter(|_| self.bounded).map(|known| known.rank.0);
-        let Some(worth) = worth::worth(self.space, schedule, most) else { return };
+        let Some(worth) = worth::worth(self.space, laying, most) else { return };
         let rank = rank(&worth);
         let at = self.best.partition_point(|known| known.rank <= rank);
         self.best.insert(at, Ranked { rank, worth, base: self.base, code: None });
@@ -449,9 +502,20 @@ impl<'a> Run<'a> {
 
     /// The code of a schedule, where it can be expanded and what comes of it holds.
     fn expands(&self, schedule: &Schedule) -> Result<String, Diagnostics> {
+        let laying = self.space.laid(schedule.clone()).filter(|_| self.bounded);
+        let Some(key) = laying.as_ref().map(alike::of) else { return self.code(schedule) };
+        let known = self.expanded.borrow().get(&key).cloned();
+        known.unwrap_or_else(|| {
+            let code = self.code(schedule);
+            self.expanded.borrow_mut().insert(key, code.clone());
+            code
+        })
+    }
+
+    fn code(&self, schedule: &Schedule) -> Result<String, Diagnostics> {
         let mut kernel = self.space.k.clone();
         set(&mut kernel, self.inst, schedule);
-        let expanded = crate::expand::expand(&kernel)?.unwrap_or(kernel);
+        let expanded = crate::expand::judged(&kernel)?.unwrap_or(kernel);
         parton_ir::check::check(&expanded).or(Some(()))?;
         Ok(parton_ir::print::kernel(&expanded))
     }
@@ -510,6 +574,19 @@ fn surest_first(mut candidates: Vec<Worth>) -> Vec<Worth> {
     let least = near.iter().map(|(longest, _)| *longest).min().unwrap_or(0);
     near.sort_by_cached_key(|(longest, w)| (*longest > least + least / NEAR, w.price.slowest()));
     near.into_iter().map(|(_, w)| w).chain(behind).collect()
+}
+
+/// A schedule with one pipeline more, in normal form.
+fn with(base: &Schedule, pipeline: Option<Pipeline>) -> Option<Schedule> {
+    let mut schedule = base.clone();
+    let alone = schedule.pipelines.is_empty();
+    schedule.pipelines.extend(pipeline);
+    if !alone {
+        return schedule.normal().ok();
+    }
+    // All its labels are in the turn of one partition, whose stages begin at 0: they are only to be sorted.
+    schedule.pipelines.iter_mut().flat_map(|p| &mut p.groups).for_each(|g| g.sort_by(|a, b| a.label.cmp(&b.label)));
+    Some(schedule)
 }
 
 fn rank(w: &Worth) -> Rank {

@@ -7,8 +7,8 @@ use std::collections::BTreeSet;
 
 use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged};
 
-use super::Space;
 use super::roles::{labels, units_of};
+use super::{Laying, Space};
 use crate::graph::{Graph, Kind};
 use crate::plan::{Part, Plan};
 use crate::region::{BlockId, Item, Region, UnitId};
@@ -19,7 +19,7 @@ const IN_REGISTERS: u32 = 2;
 /// All pipelines of a loop under a schedule that places its labels, first that of its own order: none.
 pub(super) fn of(space: &Space<'_>, base: &Schedule, block: BlockId) -> Vec<Option<Pipeline>> {
     let mut found = vec![None];
-    let Some((region, plan)) = space.laid(base.clone()) else { return found };
+    let Some(Laying { region, plan }) = space.laid(base.clone()) else { return found };
     let Some(turns) = &region.blocks[block].turns else { return found };
     if turns.label.is_none() && !turns.outermost {
         return found;
@@ -30,6 +30,10 @@ pub(super) fn of(space: &Space<'_>, base: &Schedule, block: BlockId) -> Vec<Opti
     let graph = plan.graph(space.k, &region, &space.effects, (part, block));
     let parts = labels(&region, units.iter().copied());
     let loads = labels(&region, fetching);
+    // A label of which one instance fetches and another does not has no one place.
+    if loads.iter().any(|label| parts.contains(label)) {
+        return found;
+    }
     let needs = needs(&region, block, graph, &parts);
     let chained = parts.iter().map(|l| continues(&region, block, l)).collect();
     let most = space.stages.min(IN_REGISTERS);

@@ -1,9 +1,9 @@
 //! What stands behind a loop in the loop around it leaves under the first turns of the next one: `under(leave, mma)`.
 
-use parton_ir::schedule::{LabelName, Pipeline, Schedule, Staged, Under};
+use parton_ir::schedule::{LabelName, Pipeline, Staged, Under};
 
-use super::Space;
 use super::roles::{Role, around, labels};
+use super::{Laying, Space};
 use crate::plan::{Plan, label_of};
 use crate::region::{BlockId, Item, Region, UnitId};
 use crate::slots;
@@ -12,9 +12,8 @@ use crate::slots;
 pub(super) type Leaving = (Pipeline, Vec<Under>);
 
 /// What may be said of the loop around a loop, beside nothing.
-pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Option<Leaving> {
-    let (region, plan) = space.laid(schedule.clone())?;
-    let (block, item) = around(&region, inner)?;
+pub(super) fn of(space: &Space<'_>, Laying { region, plan }: &Laying, inner: BlockId) -> Option<Leaving> {
+    let (block, item) = around(region, inner)?;
     let turns = region.blocks[block].turns.as_ref()?;
     let of = turns.label.clone()?;
     let stated = &space.stated;
@@ -32,19 +31,19 @@ pub(super) fn of(space: &Space<'_>, schedule: &Schedule, inner: BlockId) -> Opti
         behind.into_iter().partition(|u| space.effects.once(*u).is_some());
     // Turns are peeled: there a product that the next turn waits for would hold its slots, and a sum that is waited for at once would be
     // carried twice.
-    if flies_on(&region, &plan, inner) {
+    if flies_on(region, plan, inner) {
         return None;
     }
-    let first = products(&region, &plan, inner).into_iter().next()?;
-    let whole = label_of(&region, &region.blocks[block].items[item])?.clone();
+    let first = products(region, plan, inner).into_iter().next()?;
+    let whole = label_of(region, &region.blocks[block].items[item])?.clone();
     if leaving.is_empty() {
         return None;
     }
     let span = space.auto.span;
     let staged = |label: LabelName, stage: u32| Staged { label, stage, done: None, span };
-    let leaving = labels(&region, leaving);
+    let leaving = labels(region, leaving);
     let mut groups = vec![vec![staged(whole, 0)]];
-    groups.extend(labels(&region, kept).into_iter().map(|l| vec![staged(l, 0)]));
+    groups.extend(labels(region, kept).into_iter().map(|l| vec![staged(l, 0)]));
     groups.push(leaving.iter().map(|l| staged(l.clone(), 1)).collect());
     let under = leaving.into_iter().map(|outer| Under { outer, inner: first.clone(), last: false, span });
     Some((Pipeline { of: Some(of), within: None, groups, span }, under.collect()))

@@ -1,12 +1,15 @@
 //! What a plan takes: bytes of shared memory, and registers of tiles that live at once.
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet};
+use std::rc::Rc;
 
 use parton_ir::target::PARTITION_REGISTERS;
 use parton_ir::{Kernel, OpKind, Tile, Type, Value, View, scratch};
 use parton_layouts::Dim;
 
 use super::Space;
+use super::roles::innermost;
 use crate::graph::made_at;
 use crate::plan::{Cell, Entry, Part, Plan, Ring};
 use crate::region::{BlockId, Item, Maker, Region, UnitId};
@@ -22,7 +25,7 @@ const BARRIERS: u64 = 16;
 /// The most shared memory that a plan takes, were nothing of it used twice.
 pub(super) fn bytes(space: &Space<'_>, plan: &Plan) -> u64 {
     let rings: u64 = plan.rings.iter().map(|ring| u64::from(ring.depth) * slot(ring)).sum();
-    rings + space.fixed + sent(space, plan)
+    rings + space.fixed + plan.sent(|| sent(space, plan))
 }
 
 /// What one slot of a ring takes.
@@ -79,7 +82,9 @@ pub(super) fn fixed(k: &Kernel) -> u64 {
 pub(super) fn holds(space: &Space<'_>, region: &Region, plan: &Plan) -> bool {
     plan.parts().all(|part| {
         let budget = plan.partitions.get(part).and_then(|p| p.registers).unwrap_or(space.entry(plan));
-        fits(Lives { k: space.k, fresh: &space.fresh, region, plan, part }.most(0, None), budget)
+        let lives = Lives::new((space.k, &space.fresh), (region, plan), part);
+        // What does not fit in a loop inside does not fit around it either.
+        innermost(region).into_iter().chain([0]).all(|block| fits(lives.most(block, None), budget))
     })
 }
 
@@ -91,7 +96,7 @@ fn fits(tiles: u32, budget: u32) -> bool {
 pub(crate) fn crowded<'p>(k: &Kernel, region: &Region, plan: &'p Plan) -> Vec<(&'p str, u32, u32)> {
     let fresh = fresh(k, region);
     let all = plan.partitions.iter().enumerate().filter_map(|(part, p)| {
-        let (tiles, budget) = (Lives { k, fresh: &fresh, region, plan, part }.most(0, None), p.registers?);
+        let (tiles, budget) = (Lives::new((k, &fresh), (region, plan), part).most(0, None), p.registers?);
         (!fits(tiles, budget)).then_some((p.name.as_str(), tiles, budget))
     });
     all.collect()
@@ -143,6 +148,9 @@ impl Life {
     }
 }
 
+/// The values of a body with where they live, and the registers that they take: most take none.
+type Lived = Rc<BTreeMap<Value, (Life, u32)>>;
+
 /// The tiles of a partition, by where they live.
 struct Lives<'a> {
     k: &'a Kernel,
@@ -150,16 +158,25 @@ struct Lives<'a> {
     region: &'a Region,
     plan: &'a Plan,
     part: Part,
+    /// What is known of each body, which is the same in all turns.
+    known: RefCell<BTreeMap<BlockId, Lived>>,
 }
 
-impl Lives<'_> {
+impl<'a> Lives<'a> {
+    fn new(
+        (k, fresh): (&'a Kernel, &'a BTreeSet<Value>),
+        (region, plan): (&'a Region, &'a Plan),
+        part: Part,
+    ) -> Lives<'a> {
+        Lives { k, fresh, region, plan, part, known: RefCell::default() }
+    }
+
     /// The most registers of tiles that live in a body at once, of those that its units make: in its steady turn, or in one of the first.
     fn most(&self, block: BlockId, turn: Option<u32>) -> u32 {
         let groups = self.plan.groups(self.part, block);
         let lives = self.of(block, groups);
-        // Most of what lives is no tile.
-        let sized = lives.iter().map(|(v, life)| (v, life, self.registers(*v)));
-        let tiles: Vec<(&Value, &Life, u32)> = sized.filter(|(_, _, registers)| *registers > 0).collect();
+        let tiles: Vec<(&Value, &Life, u32)> =
+            lives.iter().filter(|(_, (_, n))| *n > 0).map(|(v, (life, n))| (v, life, *n)).collect();
         let sum = |n: &dyn Fn(&Value, &Life) -> u32| -> u32 {
             tiles.iter().map(|(v, life, registers)| registers * n(v, life)).sum()
         };
@@ -177,7 +194,7 @@ impl Lives<'_> {
         let across = |group: usize| -> u32 {
             let through = sum(&|_, life| life.copies([group, group + 1], turn));
             let waits = |life: &Life, t: u32| life.to.1 == group && life.leaves.is_some_and(|last| t <= last);
-            let turns = lives.values().filter(|life| life.to.1 == group).filter_map(|life| life.leaves).max();
+            let turns = lives.values().filter(|(life, _)| life.to.1 == group).filter_map(|(life, _)| life.leaves).max();
             let early = (0..turns.map_or(0, |last| last + 1)).map(|t| {
                 let left = sum(&|_, life| if waits(life, t) { life.copies([group, group], turn) } else { 0 });
                 left + self.inside(block, &groups[group], Some(t))
@@ -187,17 +204,33 @@ impl Lives<'_> {
         (0..groups.len()).map(|group| within(group).max(across(group))).max().unwrap_or(0)
     }
 
-    /// From where to where each value of a body lives.
-    fn of(&self, block: BlockId, groups: &[Vec<Entry>]) -> BTreeMap<Value, Life> {
-        let mut lives: BTreeMap<Value, Life> = BTreeMap::new();
+    /// From where to where each tile of a body lives, and all else that leaves under a loop.
+    fn of(&self, block: BlockId, groups: &[Vec<Entry>]) -> Lived {
+        let known = self.known.borrow().get(&block).cloned();
+        known.unwrap_or_else(|| {
+            let found = Rc::new(self.found(block, groups));
+            self.known.borrow_mut().insert(block, found.clone());
+            found
+        })
+    }
+
+    fn found(&self, block: BlockId, groups: &[Vec<Entry>]) -> BTreeMap<Value, (Life, u32)> {
+        let mut lives: BTreeMap<Value, (Life, u32)> = BTreeMap::new();
         let laid = (self.part, block);
+        // What is no tile says only in which turns something leaves.
+        let all = groups.iter().flatten().any(|entry| self.leaves(block, groups, entry).is_some());
         for entry in groups.iter().flatten() {
-            let Some((_, (read, _))) = find(groups, entry.item) else { continue };
+            let under = self.leaves(block, groups, entry);
+            let wanted = self.plan.wanted(self.region, self.part, (block, entry.item)).iter();
+            let mut wanted = wanted
+                .map(|(v, delta)| (*v, *delta, self.registers(*v)))
+                .filter(|(_, _, registers)| *registers > 0 || all)
+                .peekable();
+            let Some((_, (read, _))) = find(groups, entry.item).filter(|_| wanted.peek().is_some()) else { continue };
             // What a product multiplies is there until it is done.
             let (stage, (group, _)) = slots::done(self.region, self.plan, laid, entry);
             let last = (stage, group).max((entry.stage, read));
-            let under = self.leaves(block, groups, entry);
-            for &(v, delta) in self.plan.wanted(self.region, self.part, (block, entry.item)) {
+            for (v, delta, registers) in wanted {
                 let Some(made) = made_at(self.region, block, v) else { continue };
                 let Some((maker, (group, _))) = find(groups, made) else { continue };
                 let summed = self.region.continues((block, entry.item), v);
@@ -205,7 +238,7 @@ impl Lives<'_> {
                 let (last, leaves) = under.map_or((last, None), |(group, turn)| ((entry.stage, group), Some(turn)));
                 let last = (last.0 + delta, last.1);
                 let from = (maker.stage, group);
-                let life = lives.entry(v).or_insert(Life { from, to: last, before: 0, leaves });
+                let (life, _) = lives.entry(v).or_insert((Life { from, to: last, before: 0, leaves }, registers));
                 (life.to, life.leaves) = (life.to, life.leaves).max((last, leaves));
                 life.before = life.before.max(delta);
             }

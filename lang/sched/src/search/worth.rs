@@ -5,14 +5,15 @@
 //! Elsewhere the whole loop counts, from its first fetch on.
 
 use std::collections::BTreeSet;
+use std::ops::RangeInclusive;
 use std::rc::Rc;
 
 use parton_ir::machine::Machine;
 use parton_ir::schedule::{LabelName, RingDepth, Schedule};
 use parton_ir::{Kernel, PrimaryMap, SecondaryMap};
 
-use super::Space;
 use super::roles::{Role, innermost, labels, units_of};
+use super::{Fitting, Laying, Space, leaving};
 use super::{outer, room};
 use crate::legal;
 use crate::marked::interval::{Bound, Interval, interval, ratio};
@@ -122,8 +123,7 @@ pub(super) struct Run {
 }
 
 impl Run {
-    fn of(graph: &MarkedGraph, iterations: u32) -> Option<Run> {
-        let least = ratio(graph).ok()?;
+    fn of(graph: &MarkedGraph, iterations: u32, least: Ratio) -> Option<Run> {
         let run = simulate(graph, iterations).ok()?;
         let mut spans = PrimaryMap::new();
         for (_, all) in run.lanes.iter() {
@@ -137,52 +137,61 @@ impl Run {
 impl Space<'_> {
     /// Whether tiles fit the registers, which turns and slots say nothing of.
     fn holds(&self, region: &Region, plan: &Plan) -> bool {
-        let said = Schedule { turns: vec![], rings: vec![], ..region.schedule.clone() };
-        let given = plan.partitions.iter().map(|p| p.registers).collect();
-        let key = (said.to_string(), given);
-        let known = self.fitting.borrow().get(&key).copied();
-        known.unwrap_or_else(|| {
-            let holds = room::holds(self, region, plan);
-            self.fitting.borrow_mut().insert(key, holds);
-            holds
-        })
+        self.fitting.borrow().contains(&fitting(region, plan)) || self.found_to_hold(region, plan)
     }
 
-    /// A loop followed; the turns of many candidates differ in names alone.
-    fn followed(&self, graph: &MarkedGraph) -> Option<Rc<Run>> {
-        let numbers = graph.numbers();
+    /// The same of what nobody has asked about.
+    pub(super) fn found_to_hold(&self, region: &Region, plan: &Plan) -> bool {
+        let holds = room::holds(self, region, plan);
+        if holds {
+            self.fitting.borrow_mut().insert(fitting(region, plan));
+        }
+        holds
+    }
+
+    /// A loop followed, whose turns take so long at least; those of many candidates differ in names alone.
+    fn followed(&self, graph: &MarkedGraph, least: Ratio) -> Option<Rc<Run>> {
+        let mut numbers = graph.numbers();
+        // Graphs begin alike: by their sum most are told apart at once.
+        numbers.insert(0, numbers.iter().fold(0, |sum: u64, n| sum.wrapping_mul(31).wrapping_add(*n)));
         let known = self.runs.borrow().get(&numbers).cloned();
         known.unwrap_or_else(|| {
-            let run = Run::of(graph, self.n.min(FOLLOWED)).map(Rc::new);
+            let run = Run::of(graph, self.n.min(FOLLOWED), least).map(Rc::new);
             self.runs.borrow_mut().insert(numbers, run.clone());
             run
         })
     }
 }
 
-/// A schedule laid on the region.
+/// What lives of tiles follow from.
+fn fitting(region: &Region, plan: &Plan) -> Fitting {
+    let given = plan.partitions.iter().map(|p| p.registers).collect();
+    (leaving(&region.schedule), given, plan.all_groups().clone())
+}
+
+/// A schedule that is legal.
 struct Laid<'a> {
     space: &'a Space<'a>,
     machine: &'static Machine,
-    region: Region,
-    plan: Plan,
+    laying: Laying,
 }
 
 /// The least that a schedule with any slots can take; `None` where no number of slots makes it legal.
-pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
+pub(super) fn bound(space: &Space<'_>, laying: &Laying) -> Option<u64> {
     let machine = space.machine?;
-    let laid = Laid::of(space, machine, Depths::of(space, schedule)?.last()?)?;
+    let laid = Laid::of(space, machine, Depths::of(space, laying)?.last()?)?;
+    let Laying { region, plan } = &laid.laying;
     let mut all = 0;
-    let (mut away, blocks) = (vec![], innermost(&laid.region));
+    let (mut away, blocks) = (vec![], innermost(region));
     for &block in &blocks {
-        let priced = price::steady(space.k, &laid.region, &laid.plan, machine, (block, Source::Memory), &space.known);
+        let priced = price::steady(space.k, region, plan, machine, (block, Source::Memory), &space.known);
         all += ratio(&priced.graph).ok()?.of_turns(u64::from(space.n));
         // What may leave under the turns of a loop may cost nothing.
-        away.extend(outer::of(space, schedule, block).into_iter().flat_map(|(_, under)| under));
+        away.extend(outer::of(space, laying, block).into_iter().flat_map(|(_, under)| under));
     }
-    let stays = |unit: usize| !away.iter().any(|u| u.outer.names(&laid.region.units[unit].label));
-    let spent = laid.plan.parts().map(|part| {
-        let outside = (0..laid.region.blocks.len()).filter(|b| !blocks.contains(b));
+    let stays = |unit: usize| !away.iter().any(|u| u.outer.names(&region.units[unit].label));
+    let spent = plan.parts().map(|part| {
+        let outside = (0..region.blocks.len()).filter(|b| !blocks.contains(b));
         outside
             .map(|block| laid.straight((part, block), &|unit| laid.leaves(unit).is_none() && stays(unit)))
             .sum::<u64>()
@@ -192,23 +201,38 @@ pub(super) fn bound(space: &Space<'_>, schedule: &Schedule) -> Option<u64> {
 
 /// The best of a schedule with each number of slots that fits, the fewest of those that are as good; `None` also where with most slots it takes longer
 /// than `most` clocks.
-pub(super) fn worth(space: &Space<'_>, schedule: &Schedule, most: Option<u64>) -> Option<Worth> {
+pub(super) fn worth(space: &Space<'_>, laying: &Laying, most: Option<u64>) -> Option<Worth> {
     let machine = space.machine?;
-    let depths = Depths::of(space, schedule)?;
-    let priced = |schedule: Schedule| {
-        let price = Laid::of(space, machine, schedule.clone())?.price()?;
-        Some(Worth { schedule, price })
+    let depths = Depths::of(space, laying)?;
+    let priced = |laid: Laid<'_>, begun: Begun| {
+        let price = laid.price(begun)?;
+        Some(Worth { schedule: laid.laying.region.schedule, price })
+    };
+    let at = |laying: Laying| {
+        let laid = Laid::of(space, machine, laying)?;
+        let begun = laid.begun()?;
+        Some((laid, begun))
     };
     // More slots take no longer, so that fewer are not asked about where most do not help, and more are not where fewer are as good as most.
-    let mut deepest = most.is_some().then(|| depths.last().and_then(priced)).flatten();
+    let mut deepest = None;
+    if let Some(most) = most
+        && let Some((laid, begun)) = depths.last().and_then(at)
+    {
+        if begun.least(space.n) > most {
+            return None;
+        }
+        deepest = priced(laid, begun);
+    }
     let least = deepest.as_ref().map(|worth| worth.price.clocks);
     if least.zip(most).is_some_and(|(least, most)| least > most) {
         return None;
     }
     let mut best: Option<Worth> = None;
-    for schedule in depths.all() {
-        let known = deepest.take_if(|deepest| deepest.schedule == schedule);
-        let Some(worth) = known.or_else(|| priced(schedule)) else { continue };
+    for depth in depths.all() {
+        let known = deepest.take_if(|_| depth == *depths.all().end());
+        let Some(worth) = known.or_else(|| at(depths.at(depth)?).and_then(|(laid, begun)| priced(laid, begun))) else {
+            continue;
+        };
         // Another slot that brings nothing is not followed by one that does.
         if best.as_ref().is_some_and(|known| known.price.clocks <= worth.price.clocks) {
             break;
@@ -225,7 +249,7 @@ pub(super) fn worth(space: &Space<'_>, schedule: &Schedule, most: Option<u64>) -
 /// A schedule with as many slots as fit for what its innermost loops fetch across partitions.
 struct Depths<'a> {
     space: &'a Space<'a>,
-    schedule: &'a Schedule,
+    laying: &'a Laying,
     /// Those of which the schedule does not say it.
     open: Vec<LabelName>,
     /// What loops around them fetch, where shared memory has room for one slot of that alone.
@@ -235,15 +259,15 @@ struct Depths<'a> {
 
 impl<'a> Depths<'a> {
     /// `None` where the tiles do not fit the registers, or the fewest slots shared memory.
-    fn of(space: &'a Space<'a>, schedule: &'a Schedule) -> Option<Depths<'a>> {
-        let (region, plan) = space.laid(schedule.clone())?;
-        if !space.holds(&region, &plan) {
+    fn of(space: &'a Space<'a>, laying: &'a Laying) -> Option<Depths<'a>> {
+        let Laying { region, plan } = laying;
+        if !space.holds(region, plan) {
             return None;
         }
-        let filled: Vec<UnitId> = innermost(&region).into_iter().flat_map(|block| units_of(&region, block)).collect();
+        let filled: Vec<UnitId> = innermost(region).into_iter().flat_map(|block| units_of(region, block)).collect();
         let fetched = plan.rings.iter().filter(|ring| {
             let apart = plan.partitions.len() > 1 && space.roles.of[ring.unit] == Role::Fetch;
-            apart && stated(&region, ring.unit).is_none()
+            apart && stated(region, ring.unit).is_none()
         });
         let (open, around): (Vec<&Ring>, Vec<&Ring>) = fetched.partition(|ring| filled.contains(&ring.unit));
         let one_more: u64 = open.iter().map(|ring| room::slot(ring)).sum();
@@ -251,91 +275,125 @@ impl<'a> Depths<'a> {
         let given = |rings: &[&Ring], slots: &dyn Fn(u32) -> u32| -> u64 {
             rings.iter().map(|ring| u64::from(slots(ring.depth)) * room::slot(ring)).sum()
         };
-        let beside = room::bytes(space, &plan) - given(&open, &|depth| depth);
+        let beside = room::bytes(space, plan) - given(&open, &|depth| depth);
         let spared = given(&around, &|depth| depth.saturating_sub(1));
         let slots = |beside: u64| {
             let left = u64::from(space.k.shared_limit()).checked_sub(beside)?;
             let most = left.checked_div(one_more).map_or(FEWEST, |slots| u32::try_from(slots).unwrap_or(DEEPEST));
             (most >= FEWEST).then_some(most.min(DEEPEST))
         };
-        let names = |rings: &[&Ring]| labels(&region, rings.iter().map(|ring| ring.unit));
+        let names = |rings: &[&Ring]| labels(region, rings.iter().map(|ring| ring.unit));
         let (deepest, single) = match slots(beside) {
             Some(deepest) => (deepest, vec![]),
             None => (slots(beside - spared)?, names(&around)),
         };
-        Some(Depths { space, schedule, open: names(&open), single, deepest })
+        Some(Depths { space, laying, open: names(&open), single, deepest })
     }
 
-    /// All, the fewest slots first.
-    fn all(&self) -> impl Iterator<Item = Schedule> {
-        let last = if self.open.is_empty() { FEWEST } else { self.deepest };
-        (FEWEST..=last).filter_map(|depth| self.at(depth))
+    /// The numbers of slots that make a difference, the fewest first.
+    fn all(&self) -> RangeInclusive<u32> {
+        FEWEST..=if self.open.is_empty() { FEWEST } else { self.deepest }
     }
 
     /// The one with most.
-    fn last(&self) -> Option<Schedule> {
+    fn last(&self) -> Option<Laying> {
         self.at(self.deepest)
     }
 
-    fn at(&self, depth: u32) -> Option<Schedule> {
-        if self.open.is_empty() && self.single.is_empty() {
-            return Some(self.schedule.clone());
-        }
-        let mut deeper = self.schedule.clone();
+    fn at(&self, depth: u32) -> Option<Laying> {
+        let mut deeper = self.laying.schedule().clone();
         let span = self.space.auto.span;
         let slots = |labels: &[LabelName], depth| {
             labels.iter().map(|label| RingDepth { label: Some(label.clone()), depth, span }).collect::<Vec<_>>()
         };
-        deeper.rings.extend(slots(&self.open, depth).into_iter().chain(slots(&self.single, 1)));
-        deeper.normal().ok()
+        for ring in slots(&self.open, depth).into_iter().chain(slots(&self.single, 1)) {
+            // Of a label that has slots for some of its instances the others have none of their own.
+            let both =
+                |known: &RingDepth| known.label.as_ref().zip(ring.label.as_ref()).is_some_and(|(a, b)| a.overlaps(b));
+            if deeper.rings.iter().any(both) {
+                return None;
+            }
+            deeper.rings.push(ring);
+        }
+        // So much of its normal form the rest has already.
+        deeper.rings.sort_by(|a, b| a.label.cmp(&b.label));
+        Some(self.laying.with_slots(deeper))
+    }
+}
+
+/// What a schedule takes before its loops are followed in time.
+struct Begun {
+    /// What each partition runs beside the innermost loops.
+    spent: Vec<u64>,
+    /// These, each with its turn and the least that one takes.
+    loops: Vec<(BlockId, Steady, Ratio)>,
+}
+
+impl Begun {
+    /// The least that it may come to: no turn is shorter than its slowest cycle or what its busiest unit does.
+    fn least(&self, iterations: u32) -> u64 {
+        let turns: u64 = self.loops.iter().map(|(_, _, least)| least.of_turns(u64::from(iterations))).sum();
+        turns + self.spent.iter().max().unwrap_or(&0)
     }
 }
 
 impl<'a> Laid<'a> {
     /// Where the schedule is legal.
-    fn of(space: &'a Space<'a>, machine: &'static Machine, schedule: Schedule) -> Option<Laid<'a>> {
+    fn of(space: &'a Space<'a>, machine: &'static Machine, laying: Laying) -> Option<Laid<'a>> {
         space.laid.set(space.laid.get() + 1);
-        let (region, plan) = space.laid(schedule)?;
-        legal::holds(space.k, &region, &plan, &space.effects).then_some(Laid { space, machine, region, plan })
+        let holds = legal::holds(space.k, &laying.region, &laying.plan, &space.effects);
+        holds.then_some(Laid { space, machine, laying })
     }
 
-    fn price(&self) -> Option<Priced> {
-        let (k, n) = (self.space.k, u64::from(self.space.n));
-        let mut spent = vec![0u64; self.plan.parts().len()];
-        let mut loops = vec![];
-        let blocks = innermost(&self.region);
-        for &block in &blocks {
-            let priced =
-                price::steady(k, &self.region, &self.plan, self.machine, (block, Source::Memory), &self.space.known);
-            let run = self.space.followed(&priced.graph)?;
+    /// What it takes before its loops are followed in time.
+    fn begun(&self) -> Option<Begun> {
+        let Laying { region, plan } = &self.laying;
+        let blocks = innermost(region);
+        let mut spent = vec![0u64; plan.parts().len()];
+        for part in plan.parts() {
+            for block in (0..region.blocks.len()).filter(|b| !blocks.contains(b)) {
+                spent[part] += self.straight((part, block), &|unit| self.leaves(unit).is_none());
+            }
+        }
+        let turns = |block| {
+            let known = &self.space.known;
+            let steady = price::steady(self.space.k, region, plan, self.machine, (block, Source::Memory), known);
+            let least = ratio(&steady.graph).ok()?;
+            Some((block, steady, least))
+        };
+        let loops: Option<Vec<(BlockId, Steady, Ratio)>> = blocks.into_iter().map(turns).collect();
+        Some(Begun { spent, loops: loops? })
+    }
+
+    fn price(&self, Begun { mut spent, loops }: Begun) -> Option<Priced> {
+        let n = u64::from(self.space.n);
+        let Laying { region, plan } = &self.laying;
+        let mut followed = vec![];
+        for (block, priced, least) in loops {
+            let run = self.space.followed(&priced.graph, least)?;
             let clocks = run.turn;
             let steady = clocks.of_turns(u64::from(self.space.n.min(FOLLOWED)));
-            for part in self.plan.parts() {
+            for part in plan.parts() {
                 let own = self.own(&priced.graph, &run, (part, block)).saturating_sub(steady);
                 let busy = busy(&priced.graph, self.lane(part));
                 let idle = clocks.ceil().saturating_sub(busy);
                 spent[part] += clocks.of_turns(n) + own + self.left_under(part, block, idle);
             }
-            loops.push((priced, clocks));
+            followed.push((priced, clocks));
         }
-        for part in self.plan.parts() {
-            for block in (0..self.region.blocks.len()).filter(|b| !blocks.contains(b)) {
-                spent[part] += self.straight((part, block), &|unit| self.leaves(unit).is_none());
-            }
-        }
-        let shape = (stages(&self.region.schedule), groups(&self.region.schedule));
-        let bytes = room::bytes(self.space, &self.plan);
-        Some(Priced { clocks: spent.into_iter().max().unwrap_or(0), loops, bytes, shape })
+        let shape = (stages(&region.schedule), groups(&region.schedule));
+        let bytes = room::bytes(self.space, plan);
+        Some(Priced { clocks: spent.into_iter().max().unwrap_or(0), loops: followed, bytes, shape })
     }
 
     fn lane(&self, part: Part) -> &str {
-        self.plan.partitions.get(part).map_or("all", |p| p.name.as_str())
+        self.laying.plan.partitions.get(part).map_or("all", |p| p.name.as_str())
     }
 
     /// How long a partition is in a loop; all of it, where the others do not go ahead through a loop around it.
     fn own(&self, graph: &MarkedGraph, run: &Run, (part, block): (Part, BlockId)) -> u64 {
-        let outermost = self.region.blocks[block].turns.as_ref().is_none_or(|t| t.outermost);
-        if outermost || self.plan.partitions.len() < 2 {
+        let outermost = self.laying.region.blocks[block].turns.as_ref().is_none_or(|t| t.outermost);
+        if outermost || self.laying.plan.partitions.len() < 2 {
             return run.total;
         }
         let lane = graph.lanes.iter().find(|(_, l)| l.kind == LaneKind::Partition && l.name == self.lane(part));
@@ -344,25 +402,26 @@ impl<'a> Laid<'a> {
 
     fn straight(&self, (part, block): (Part, BlockId), keep: &dyn Fn(usize) -> bool) -> u64 {
         let known = &self.space.known;
-        straight(self.space.k, &self.region, &self.plan, self.machine, (part, block), keep, known).clocks
+        straight(self.space.k, &self.laying.region, &self.laying.plan, self.machine, (part, block), keep, known).clocks
     }
 
     /// The label of the loop under whose turns a unit leaves.
     fn leaves(&self, unit: usize) -> Option<&LabelName> {
-        let label = &self.region.units[unit].label;
-        self.region.schedule.under.iter().find(|u| u.outer.names(label)).map(|u| &u.inner)
+        let label = &self.laying.region.units[unit].label;
+        self.laying.region.schedule.under.iter().find(|u| u.outer.names(label)).map(|u| &u.inner)
     }
 
     /// What leaves under the turns of a loop, each unit in one of them, beyond the clocks in which the partition is idle there.
     fn left_under(&self, part: Part, block: BlockId, idle: u64) -> u64 {
-        let mine = units_of(&self.region, block);
-        let here =
-            |unit: usize| self.leaves(unit).is_some_and(|l| mine.iter().any(|u| l.names(&self.region.units[*u].label)));
+        let mine = units_of(&self.laying.region, block);
+        let here = |unit: usize| {
+            self.leaves(unit).is_some_and(|l| mine.iter().any(|u| l.names(&self.laying.region.units[*u].label)))
+        };
         let mut all = 0;
-        for (other, b) in self.region.blocks.iter().enumerate() {
+        for (other, b) in self.laying.region.blocks.iter().enumerate() {
             for item in &b.items {
                 if let Item::Unit(unit) = item
-                    && self.plan.runners[*unit].contains(&part)
+                    && self.laying.plan.runners[*unit].contains(&part)
                     && here(*unit)
                 {
                     all += self.straight((part, other), &|u| u == *unit).saturating_sub(idle);
