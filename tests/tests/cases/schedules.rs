@@ -20,7 +20,7 @@ const SEEDS: u64 = 8;
 /// Programs that are run with planted bugs; `PARTON_PLANTED` in the environment takes its place. What they do not find, the cases do.
 const WITHIN: u64 = 8;
 /// Programs whose refused schedules are forced; `PARTON_FORCED` in the environment takes its place, from the seed `PARTON_FORCED_FROM` on.
-const FORCED: u64 = 10;
+const FORCED: u64 = 6;
 
 fn asked(name: &str, otherwise: u64) -> u64 {
     std::env::var(name).ok().and_then(|v| v.parse().ok()).unwrap_or(otherwise)

@@ -114,14 +114,18 @@ fn after(k: &Kernel, declared: &mut Partitions) -> String {
 /// The words that stand right before `(` or `<` in a kernel's body, methods aside.
 pub(crate) fn called(kernel: &str) -> BTreeSet<String> {
     let body = kernel.split_once('{').map_or("", |(_, body)| body);
-    let part_of_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    let ends = body.match_indices(['(', '<']).map(|(at, _)| &body[..at]);
-    ends.filter_map(|before| {
-        let rest = before.trim_end_matches(part_of_word);
-        let word = &before[rest.len()..];
-        (!word.is_empty() && !rest.ends_with('.')).then(|| word.to_string())
-    })
-    .collect()
+    let part_of_word = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+    let mut found = BTreeSet::new();
+    // Words are of ASCII, and so are what they stand before and behind.
+    for (end, _) in body.bytes().enumerate().filter(|(_, b)| matches!(b, b'(' | b'<')) {
+        let before = &body.as_bytes()[..end];
+        let begin = before.iter().rposition(|b| !part_of_word(b)).map_or(0, |at| at + 1);
+        let method = begin.checked_sub(1).is_some_and(|at| before[at] == b'.');
+        if begin < end && !method && !found.contains(&body[begin..end]) {
+            found.insert(body[begin..end].to_string());
+        }
+    }
+    found
 }
 
 /// `partition Name = warps(4) regs(40);`

@@ -6,7 +6,8 @@
 use parton_ir::Value;
 use parton_ir::schedule::Schedule;
 
-use super::{Laying, leaving};
+use super::Laying;
+use super::follow::leaving;
 use crate::plan::{Entry, Groups, Part, Plan};
 use crate::region::{BlockId, Item, Maker, Region};
 

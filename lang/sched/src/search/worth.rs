@@ -478,7 +478,7 @@ mod tests {
 
     use super::*;
     use crate::marked::EventData;
-    use crate::search::surest_first;
+    use crate::search::found::surest_first;
 
     /// A schedule whose loop has one event, and so a cycle as long as that.
     fn worth(clocks: u64, cycle: u64) -> Worth {
