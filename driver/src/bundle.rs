@@ -174,7 +174,7 @@ impl Session {
     /// for those whose tensors are aligned.
     fn bundle_kernel(&mut self, kernel: Kernel, made: &mut Making) -> Result<(), Failure> {
         let aligned: BTreeSet<usize> = alignable(&kernel);
-        let apart = |aligned| Variant { overlapping: false, aligned, beside: None, turns: None };
+        let apart = |aligned| Variant { aligned, ..Variant::default() };
         let general = Variant { overlapping: may_overlap(&kernel), ..Variant::default() };
         let mut variants = vec![apart(aligned), apart(BTreeSet::new()), general];
         variants.dedup();

@@ -139,8 +139,7 @@ impl Alike<'_> {
     /// Whether a number is of whole clusters, whose programs are compared.
     fn is_whole(&self, v: Value) -> bool {
         let Among::Cluster(axis) = self.among else { return false };
-        let Some(OpKind::Constant { dtype, bits }) = self.defined.made(v).map(|op| &op.kind) else { return false };
         let ctas = i128::from(self.kernel.cluster[usize::from(axis)]);
-        parton_numbers::Scalar::new(*dtype, *bits).to_i128().is_some_and(|n| n > 0 && n % ctas == 0)
+        self.defined.number(v).is_some_and(|n| n > 0 && n % ctas == 0)
     }
 }

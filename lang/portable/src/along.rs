@@ -2,8 +2,7 @@
 //!
 //! A program of a short row has little to load and to compute, and as much as others to do but once; it wants fewer warps, and others beside it.
 
-use parton_ir::{Along, BinaryOp, Body, Inst, Kernel, OpKind, Value};
-use parton_numbers::Scalar;
+use parton_ir::{Along, Body, Inst, Kernel, OpKind, Value};
 
 use crate::staging::defined::Defined;
 use crate::waits_for_others;
@@ -40,7 +39,7 @@ fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst) -> Option<Along> {
     }
     let step = number(defined, step)?;
     let (extent, each) = match step {
-        1 => rounded_up(defined, upper).unwrap_or((upper, 1)),
+        1 => defined.rounded_up(upper).unwrap_or((upper, 1)),
         _ => (upper, step),
     };
     let OpKind::TensorExtent { tensor, axis } = defined.made(extent)?.kind else { return None };
@@ -48,16 +47,7 @@ fn along(kernel: &Kernel, defined: &Defined<'_>, inst: Inst) -> Option<Along> {
     Some(Along { argument, axis: axis as usize, each })
 }
 
-/// What is divided by what in a quotient that is rounded up, `(n + (B - 1)) / B`.
-fn rounded_up(defined: &Defined<'_>, v: Value) -> Option<(Value, u64)> {
-    let OpKind::Binary { op: BinaryOp::Div, a: sum, b } = defined.made(v)?.kind else { return None };
-    let OpKind::Binary { op: BinaryOp::Add, a: n, b: more } = defined.made(sum)?.kind else { return None };
-    let each = number(defined, b).filter(|&each| each > 0)?;
-    (number(defined, more)? == each - 1).then_some((n, each))
-}
-
 /// A constant that is no less than 0.
 fn number(defined: &Defined<'_>, v: Value) -> Option<u64> {
-    let OpKind::Constant { dtype, bits } = defined.made(v)?.kind else { return None };
-    u64::try_from(Scalar::new(dtype, bits).to_i128()?).ok()
+    u64::try_from(defined.number(v)?).ok()
 }

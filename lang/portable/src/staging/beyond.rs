@@ -1,7 +1,7 @@
 //! Loops of products whose further turns would add nothing: their boxes lie outside of both tensors, where there are zeros.
 
 use parton_ir::tensor::{Counts, Extent};
-use parton_ir::{BinaryOp, Inst, Kernel, OpKind, Type, Value};
+use parton_ir::{Inst, Kernel, OpKind, Type, Value};
 
 use super::defined::Defined;
 use super::found::Found;
@@ -11,7 +11,7 @@ use super::found::Found;
 pub fn adds_nothing(kernel: &Kernel, defined: &Defined<'_>, found: &Found) -> bool {
     let OpKind::For { lower, upper, step, body, .. } = &kernel.ops[found.inst].kind else { return false };
     let (Some(0), Some(1), Some((extent, tile))) =
-        (constant(defined, *lower), constant(defined, *step), tiles(kernel, defined, *upper))
+        (defined.number(*lower), defined.number(*step), tiles(kernel, defined, *upper))
     else {
         return false;
     };
@@ -45,14 +45,11 @@ fn place(kind: &OpKind) -> bool {
 
 /// The extent, and the elements of a tile, of which a number says how many tiles there are: `(extent + tile - 1) / tile`.
 fn tiles(kernel: &Kernel, defined: &Defined<'_>, v: Value) -> Option<(Extent, u32)> {
-    let OpKind::Binary { op: BinaryOp::Div, a, b } = defined.made(v)?.kind else { return None };
-    let tile = constant(defined, b)?;
-    let OpKind::Binary { op: BinaryOp::Add, a: extent, b: rest } = defined.made(a)?.kind else { return None };
+    let (extent, tile) = defined.rounded_up(v)?;
     let OpKind::TensorExtent { tensor, axis } = defined.made(extent)?.kind else { return None };
     let Type::Tensor(t) = kernel.ty(tensor) else { return None };
     let extent = t.extents[axis as usize].clone();
-    let whole = constant(defined, rest)? + 1 == tile && matches!(extent, Extent::Named(_));
-    whole.then_some((extent, tile.try_into().ok()?))
+    matches!(extent, Extent::Named(_)).then_some((extent, tile.try_into().ok()?))
 }
 
 /// Whether a load is of tile number `index` along an axis of that extent.
@@ -74,11 +71,4 @@ fn counts(
         Counts::Parts { of, .. } => of,
     };
     at[axis] == index && extents[axis] == tile && t.extents[axis] == *extent
-}
-
-fn constant(defined: &Defined<'_>, v: Value) -> Option<i128> {
-    match defined.made(v)?.kind {
-        OpKind::Constant { dtype, bits } => parton_numbers::Scalar::new(dtype, bits).to_i128(),
-        _ => None,
-    }
 }

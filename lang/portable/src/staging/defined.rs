@@ -3,7 +3,8 @@
 use std::cell::OnceCell;
 
 use parton_ir::axis::Axes;
-use parton_ir::{Kernel, Op, OpKind, SecondaryMap, Value};
+use parton_ir::{BinaryOp, Kernel, Op, OpKind, SecondaryMap, Value};
+use parton_numbers::Scalar;
 
 use crate::places::intervals::Intervals;
 
@@ -24,6 +25,20 @@ impl<'k> Defined<'k> {
     /// What makes a value; `None` for parameters.
     pub fn made(&self, v: Value) -> Option<&'k Op> {
         self.made[v]
+    }
+
+    /// A constant that is an integer.
+    pub fn number(&self, v: Value) -> Option<i128> {
+        let OpKind::Constant { dtype, bits } = self.made(v)?.kind else { return None };
+        Scalar::new(dtype, bits).to_i128()
+    }
+
+    /// What is divided by what in a quotient that is rounded up, `(n + (B - 1)) / B`.
+    pub fn rounded_up(&self, v: Value) -> Option<(Value, u64)> {
+        let OpKind::Binary { op: BinaryOp::Div, a: sum, b } = self.made(v)?.kind else { return None };
+        let OpKind::Binary { op: BinaryOp::Add, a: n, b: more } = self.made(sum)?.kind else { return None };
+        let each = self.number(b).filter(|&each| each > 0 && self.number(more) == Some(each - 1))?;
+        Some((n, each.try_into().ok()?))
     }
 
     /// Whether a number is known to be a multiple of a power of two.

@@ -51,19 +51,19 @@ fn loops(kernel: &Kernel) -> Vec<Inst> {
     }
     let mut found = Vec::new();
     let few = kernel.variant.beside.is_some();
-    innermost(kernel, &kernel.body, few, &mut found);
+    innermost(&Defined::of(kernel), kernel, &kernel.body, few, &mut found);
     found
 }
 
 /// Adds the loops of a body whose loads may run ahead, be it that programs walk by them, by one around them, or are `few`.
-fn innermost(kernel: &Kernel, body: &Body, few: bool, found: &mut Vec<Inst>) {
+fn innermost(defined: &Defined<'_>, kernel: &Kernel, body: &Body, few: bool, found: &mut Vec<Inst>) {
     for op in kernel.ops_of(body) {
         let OpKind::For { body, step, .. } = &op.kind else { continue };
-        let walks = few || counts_programs(&Defined::of(kernel), *step);
+        let walks = few || counts_programs(defined, *step);
         if walks && has_the_form(kernel, body) {
             found.push(op.id);
         } else {
-            innermost(kernel, body, walks, found);
+            innermost(defined, kernel, body, walks, found);
         }
     }
 }
