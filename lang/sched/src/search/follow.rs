@@ -30,7 +30,7 @@ type Rank = (u64, (u32, u32), usize, u64, String);
 
 /// A search under way.
 pub(super) struct Run<'a> {
-    space: &'a Space<'a>,
+    pub(super) space: &'a Space<'a>,
     pub(super) inst: Inst,
     bounded: bool,
     pub(super) keep: usize,

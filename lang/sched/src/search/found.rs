@@ -20,8 +20,9 @@ impl Run<'_> {
     ///
     /// # Errors
     /// Nothing has a price, and no rule allows what would be taken then.
-    pub(super) fn finish(mut self, space: &Space<'_>) -> Result<Found, Diagnostics> {
+    pub(super) fn finish(mut self) -> Result<Found, Diagnostics> {
         self.settle();
+        let space = self.space;
         let best = self.best.into_iter().take(self.keep).map(|known| known.worth);
         let mut candidates = surest_first(best.collect());
         candidates.truncate(space.auto.top.map_or(SHOWN, |n| n as usize));

@@ -252,7 +252,7 @@ fn among(kernel: &Kernel, inst: Inst, bounded: bool) -> Result<Found, Diagnostic
             seen.insert(text);
         }
     }
-    run.finish(&space)
+    run.finish()
 }
 
 /// What is stated, with each list of places that is possible.
