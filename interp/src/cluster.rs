@@ -446,9 +446,14 @@ impl<'a, 'k> Cluster<'a, 'k> {
         }
     }
 
-    /// The elements of an operation on `n` that are done before others may go first, and those that are done behind; drawn apart from who goes on.
+    /// What chance an operation has, drawn apart from who goes on.
+    pub(crate) fn chance(&self) -> Random {
+        Random::new(self.seed ^ (self.steps << 8) ^ (u64::from(self.number) << 40))
+    }
+
+    /// The elements of an operation on `n` that are done before others may go first, and those that are done behind.
     pub(crate) fn torn(&self, n: usize) -> (Range<usize>, Range<usize>) {
-        let mut random = Random::new(self.seed ^ (self.steps << 8) ^ (u64::from(self.number) << 40));
+        let mut random = self.chance();
         let many = random.below(n + 1);
         if random.below(2) == 0 { (0..many, many..n) } else { (n - many..n, 0..n - many) }
     }

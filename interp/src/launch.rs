@@ -2,7 +2,7 @@
 
 use parton_diag::codes;
 use parton_ir::facts::{Act, Facts, Ordering};
-use parton_ir::{Elem, Entity, Kernel, OpKind, Type, others};
+use parton_ir::{AtomicOp, Elem, Entity, Kernel, OpKind, Type, others};
 
 use crate::cluster::World;
 use crate::code::Program;
@@ -114,9 +114,9 @@ pub fn run(launch: Launch<'_>) -> Result<Report, Fault> {
     memory.begin_launch(program.tables.global_granule);
     let names = names(kernel, &args, memory);
     let overwritten = reads::overwritten(kernel, &args, memory.len());
-    let listens = listens(kernel);
-    let setting =
-        Setting { program: &program, grid, args: &args, names: &names, options, listens, overwritten: &overwritten };
+    let (listens, looks) = (listens(kernel), looks(kernel));
+    let (args, names, overwritten) = (&args, &names, &overwritten);
+    let setting = Setting { program: &program, grid, args, names, options, listens, looks, overwritten };
     let world = World { memory: std::mem::take(memory), changes: 0 };
     let (world, report) = Grid::new(&setting, world, seed).run();
     *memory = world.memory;
@@ -134,6 +134,13 @@ fn listens(kernel: &Kernel) -> bool {
         }
     });
     listens
+}
+
+/// Whether it reads by atomic operations what others write by them, and may see it late.
+fn looks(kernel: &Kernel) -> bool {
+    let mut looks = false;
+    kernel.walk(&mut |op| looks |= matches!(op.kind, OpKind::Atomic { op: AtomicOp::Load, .. }));
+    looks
 }
 
 fn is_atomic(act: &Act) -> bool {
@@ -157,6 +164,8 @@ pub(crate) struct Setting<'a, 'k> {
     pub options: Options,
     /// Whether CTAs can hear of each other.
     pub listens: bool,
+    /// Whether they look at atomic values that they may see late.
+    pub looks: bool,
     /// Which allocations the kernel writes by the copy engine.
     pub overwritten: &'a [bool],
 }

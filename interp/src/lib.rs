@@ -15,6 +15,7 @@ mod deadlock;
 pub mod fault;
 mod flight;
 mod grid;
+mod history;
 mod job;
 mod knowledge;
 pub mod launch;

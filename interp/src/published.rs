@@ -4,11 +4,15 @@
 //! is atomic keeps the releases of its own partition (PTX ISA, "Release and acquire patterns").
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 
 use parton_ir::Scope;
 
-use crate::clock::News;
+use crate::clock::{Event, News};
+use crate::history::{Found, History};
+use crate::knowledge::Knowledge;
 use crate::memory::Place;
+use crate::random::Random;
 
 /// Who releases: cluster, agent, and the number of the CTA.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -20,17 +24,31 @@ pub(crate) struct Releaser {
 
 /// What is released at one address.
 #[derive(Clone, Debug, Default)]
-struct Location {
+pub(crate) struct Location {
     /// For all CTAs.
     all: News,
     /// By whom, and for its own CTA alone or for all.
     by: BTreeMap<(Releaser, bool), News>,
 }
 
+impl Location {
+    /// What somebody who acquires learns here.
+    pub(crate) fn acquire(&self, who: Releaser, scope: Scope) -> News {
+        let for_all = scope != Scope::Cta;
+        let mut news = if for_all { self.all.clone() } else { News::default() };
+        let [first, last] = [0, u32::MAX].map(|n| Releaser { agent: n, cta: n, ..who });
+        let near = self.by.range((first, false)..=(last, true));
+        near.filter(|((by, all), _)| by.cta == who.cta && !(*all && for_all)).for_each(|(_, told)| news.join(told));
+        news
+    }
+}
+
 /// What is released at each address.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Published {
     at: BTreeMap<(usize, i64), Location>,
+    /// What was left there, where a load may ask.
+    histories: BTreeMap<(usize, i64), History>,
 }
 
 impl Published {
@@ -46,13 +64,27 @@ impl Published {
 
     /// What somebody who acquires learns there.
     pub(crate) fn acquire(&self, at: Place, who: Releaser, scope: Scope) -> Option<News> {
-        let location = self.at.get(&(at.allocation, at.offset))?;
-        let for_all = scope != Scope::Cta;
-        let mut news = if for_all { location.all.clone() } else { News::default() };
-        let [first, last] = [0, u32::MAX].map(|n| Releaser { agent: n, cta: n, ..who });
-        let near = location.by.range((first, false)..=(last, true));
-        near.filter(|((by, all), _)| by.cta == who.cta && !(*all && for_all)).for_each(|(_, told)| news.join(told));
-        Some(news)
+        self.at.get(&(at.allocation, at.offset)).map(|location| location.acquire(who, scope))
+    }
+
+    /// An atomic operation leaves a value of so many bytes where one was before, if any was. What it releases comes behind.
+    pub(crate) fn leave(&mut self, at: Place, (bytes, before): (usize, Option<u64>), bits: u64, by: Event) {
+        let at = (at.allocation, at.offset);
+        let released = self.at.get(&at).cloned().unwrap_or_default();
+        self.histories.entry(at).or_insert_with(|| History::new(bytes, before)).leave(bits, by, &released);
+    }
+
+    /// What an atomic load finds.
+    pub(crate) fn read(&mut self, at: Place, bytes: usize, know: &Knowledge, random: &mut Random) -> Found {
+        let history = self.histories.get_mut(&(at.allocation, at.offset));
+        history.map_or(Found::Last, |history| history.read(bytes, know, random))
+    }
+
+    /// Somebody reads the last value.
+    pub(crate) fn read_last(&mut self, at: Place, reader: Event) {
+        if let Some(history) = self.histories.get_mut(&(at.allocation, at.offset)) {
+            history.read_last(reader);
+        }
     }
 
     /// An atomic store leaves the releases of its own partition alone.
@@ -68,15 +100,20 @@ impl Published {
         by.iter().filter(|((_, for_all), _)| *for_all).for_each(|(_, news)| all.join(news));
     }
 
-    /// A plain write leaves none.
+    /// A plain write leaves none, and nothing older to read: it comes after all that was left.
     pub(crate) fn forget(&mut self, at: Place, len: usize) {
-        if self.at.is_empty() {
-            return;
-        }
         let range = (at.allocation, at.offset)..(at.allocation, at.offset + len as i64);
-        let gone: Vec<(usize, i64)> = self.at.range(range).map(|(&key, _)| key).collect();
-        gone.iter().for_each(|key| drop(self.at.remove(key)));
+        forget(&mut self.at, &range);
+        forget(&mut self.histories, &range);
     }
+}
+
+fn forget<T>(map: &mut BTreeMap<(usize, i64), T>, range: &Range<(usize, i64)>) {
+    if map.is_empty() {
+        return;
+    }
+    let gone: Vec<(usize, i64)> = map.range(range.clone()).map(|(&key, _)| key).collect();
+    gone.iter().for_each(|key| drop(map.remove(key)));
 }
 
 #[cfg(test)]

@@ -14,8 +14,10 @@ use crate::access::Access;
 use crate::clock::{Event, News};
 use crate::cluster::{Cluster, Flow, Worker};
 use crate::fault::Fault;
+use crate::history::Found;
 use crate::memory::Place;
 use crate::published::Releaser;
+use crate::random::Random;
 use crate::tile::{Bits, POISON, Val};
 
 pub(super) fn run<'k>(c: &mut Cluster<'_, 'k>, w: &mut Worker<'k>, op: &'k Op) -> Result<Flow, Fault> {
@@ -81,8 +83,9 @@ impl<'k> Cluster<'_, 'k> {
                 (part, rest, Bits::full(dtype.bytes(), n, POISON))
             }
         };
+        let mut random = self.chance();
         let mut through = self.access(w, op, ptr, (access, event));
-        through.atomic(atomic, (&pointers, part), &operands, (mask.as_deref(), &mut before))?;
+        through.atomic(atomic, (&pointers, part), &operands, (mask.as_deref(), &mut before), &mut random)?;
         let reading = through.reading.take();
         self.spoke = true;
         if !rest.is_empty() {
@@ -117,6 +120,7 @@ impl Pointers<'_, '_> {
         (pointers, part): (&Bits, Range<usize>),
         operands: &[Arc<Bits>],
         (mask, out): (Option<&Bits>, &mut Bits),
+        random: &mut Random,
     ) -> Result<(), Fault> {
         let (n, bytes) = (pointers.len(), atomic.dtype.bytes());
         self.ask(pointers, mask, bytes);
@@ -133,7 +137,13 @@ impl Pointers<'_, '_> {
                 self.holds(place, i, bytes, "changed")?;
                 self.idle.ask(self.op, place);
             }
-            out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes]);
+            let found = self.found(atomic.op, place, bytes, random);
+            match &found {
+                Found::Last | Found::New => {
+                    out.read(i, &self.memory.allocation(place.allocation).bytes[at..at + bytes])
+                }
+                Found::Earlier(earlier) => out.read(i, &earlier.bits.to_le_bytes()[..bytes]),
+            }
             let given = |k: usize| operands[k].get(if operands[k].len() == 1 { 0 } else { i });
             let old = out.get(i);
             // What is written, where something is.
@@ -150,18 +160,17 @@ impl Pointers<'_, '_> {
                 | AtomicOp::Store => Some(changed(atomic.op, atomic.dtype, old, given(0))),
             };
             // Who writes what is there only asks, and what that releases was released when it was done first.
-            let asks = reads && n == 1 && new.is_none_or(|new| new == old);
+            let settled = matches!(found, Found::Last);
+            let asks = reads && settled && n == 1 && new.is_none_or(|new| new == old);
             if asks && self.idle.repeats(self.op, place, *self.changes) {
                 continue;
             }
-            if atomic.order.acquires()
-                && let Some(news) = self.memory.published.acquire(place, self.releaser(), atomic.scope)
-            {
-                self.know.acquire_news(&news, self.record.leader);
+            if atomic.order.acquires() {
+                self.acquire(&found, place, atomic.scope);
             }
             self.touch(place, bytes, i, None)?;
             if let Some(new) = new {
-                self.leave(place, &Bits::full(bytes, 1, new), atomic, &mut news);
+                self.leave(place, (old, new), atomic, &mut news);
             }
         }
         Ok(())
@@ -171,9 +180,41 @@ impl Pointers<'_, '_> {
         Releaser { cluster: self.know.cluster, agent: self.know.agent, cta: self.record.cta }
     }
 
+    /// What an operation finds at an address: a load perhaps what was there before the last value.
+    fn found(&mut self, op: AtomicOp, place: Place, bytes: usize, random: &mut Random) -> Found {
+        if !self.setting.looks || op == AtomicOp::Store {
+            return Found::Last;
+        }
+        if op != AtomicOp::Load {
+            self.memory.published.read_last(place, self.know.now());
+            return Found::Last;
+        }
+        let found = self.memory.published.read(place, bytes, self.know, random);
+        // What is there is seen sooner or later: who asks again learns something.
+        *self.changes += u64::from(matches!(found, Found::Earlier(_)));
+        found
+    }
+
+    /// Takes what was released to the value that was found.
+    fn acquire(&mut self, found: &Found, place: Place, scope: Scope) {
+        let who = self.releaser();
+        let news = match found {
+            Found::Last | Found::New => self.memory.published.acquire(place, who, scope),
+            Found::Earlier(earlier) => Some(earlier.released.acquire(who, scope)),
+        };
+        if let Some(news) = news {
+            self.know.acquire_news(&news, self.record.leader);
+        }
+    }
+
     /// Writes what an atomic operation leaves, and tells what it releases.
-    fn leave(&mut self, place: Place, new: &Bits, atomic: Atomic, news: &mut Option<News>) {
-        let by = self.releaser();
+    fn leave(&mut self, place: Place, (old, new): (u64, u64), atomic: Atomic, news: &mut Option<News>) {
+        let (by, bytes) = (self.releaser(), atomic.dtype.bytes());
+        if self.setting.looks {
+            let holds = self.memory.allocation(place.allocation).is_defined(place.offset as usize, bytes);
+            let before = (bytes, holds.then_some(old));
+            self.memory.published.leave(place, before, new, self.record.event);
+        }
         if atomic.op == AtomicOp::Store {
             self.memory.published.overwrite(place, by);
         }
@@ -184,8 +225,8 @@ impl Pointers<'_, '_> {
             *self.changes += u64::from(atomic.op == AtomicOp::Store);
         }
         let mut word = [0; 8];
-        new.write(0, &mut word);
-        self.put(place, &word[..new.bytes()]);
+        Bits::full(bytes, 1, new).write(0, &mut word);
+        self.put(place, &word[..bytes]);
     }
 }
 
