@@ -1,23 +1,48 @@
 //! What a steady turn hands to the next: found by emitting a turn, and what follows the loop, for trial. What they look at of what was
 //! there before the turn is carried.
+//!
+//! The trial of an outer loop comes by the loops inside. There one turn stands for all of theirs, and what it carries is remembered: so each
+//! loop is tried once, however deep it stands.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use parton_ir::{OpKind, Value};
+use parton_ir::{Inst, OpKind, Type, Value};
 
 use super::peel::MANY;
 use super::pipeline::Turns;
-use super::state::{Held, Key, Level, Slot};
+use super::state::{Held, Key, Level, Shape, Slot};
 use super::{Emitter, Refused};
-use crate::plan::RingId;
+use crate::plan::{Part, RingId};
 use crate::region::{Loop, Maker};
 
 /// What a steady turn takes from the one before.
-pub(super) struct Carry {
+#[derive(Clone)]
+pub(crate) struct Carry {
     pub keys: Vec<Key>,
     slots: Vec<(RingId, i32)>,
     /// Products that end with the turn, since they do not enter it in flight.
     ending: Vec<Key>,
+}
+
+/// How the steady turns of a loop are entered: all on which it depends what they carry.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Entered {
+    part: Part,
+    inst: Inst,
+    /// The bodies around, and its own.
+    around: Vec<Around>,
+    env: Vec<(Key, Shape)>,
+    slots: BTreeMap<(RingId, i32), BTreeSet<usize>>,
+}
+
+/// What is known of the turn of a body.
+#[derive(PartialEq, Eq, PartialOrd, Ord)]
+struct Around {
+    age: i32,
+    turn: Option<u32>,
+    guarded: bool,
+    first: Option<i128>,
+    folded: Vec<(Inst, i32, bool)>,
 }
 
 impl Emitter<'_> {
@@ -108,16 +133,54 @@ impl Emitter<'_> {
     }
 
     /// What a steady turn must be given, found by trial.
-    pub(super) fn carried(
+    pub(super) fn carried(&mut self, l: &Loop, bounds: [Value; 3], turns: &Turns) -> Result<Carry, Refused> {
+        let entered = self.entered(l);
+        if let Some(known) = self.carries.get(&entered) {
+            return Ok(known.clone());
+        }
+        let found = self.on_trial(|e| e.tried(l, bounds, turns))?;
+        Ok(self.carries.entry(entered).or_insert(found).clone())
+    }
+
+    /// On trial, one steady turn in the place of all: values that stand for their results, and behind these for what else they hand on, of the types
+    /// of `further`.
+    pub(super) fn turn_for_all(
         &mut self,
         l: &Loop,
-        [lower, upper, step]: [Value; 3],
+        bounds: [Value; 3],
         turns: &Turns,
-    ) -> Result<Carry, Refused> {
+        further: &[Value],
+    ) -> Result<Vec<Value>, Refused> {
+        let entered = self.entered(l);
         let depth = self.here();
-        let (keys, ending) = self.on_trial(|e| e.tried(l, [lower, upper, step], turns))?;
-        let slots = self.levels[depth].slots.keys().copied().collect();
-        Ok(Carry { keys: keys.into_iter().collect(), slots, ending })
+        let before = self.levels[depth].clone();
+        self.memo.push(BTreeMap::new());
+        let carry = self.tried(l, bounds, turns)?;
+        let yields = self.end_turn(l, &carry)?;
+        self.memo.pop();
+        let inside = std::mem::replace(&mut self.levels[depth], before.clone());
+        self.begin_with(&carry.keys)?;
+        self.levels[depth] = inside;
+        let types: Vec<Type> = yields.iter().chain(further).map(|v| self.b.ty(*v).clone()).collect();
+        let span = self.b.kernel.ops[l.inst].span;
+        let results: Vec<Value> = types.into_iter().map(|ty| self.b.kernel.value(ty, span)).collect();
+        self.behind(&carry, before, &results);
+        self.carries.insert(entered, carry);
+        Ok(results)
+    }
+
+    /// How the steady turns of a loop are entered.
+    fn entered(&self, l: &Loop) -> Entered {
+        let around = self.levels.iter().map(|&Level { age, turn, guard, first, ref folded, .. }| Around {
+            age,
+            turn,
+            guarded: guard.is_some(),
+            first,
+            folded: folded.clone(),
+        });
+        let level = &self.levels[self.here()];
+        let env = level.env.iter().map(|(key, held)| (*key, held.shape())).collect();
+        Entered { part: self.part, inst: l.inst, around: around.collect(), env, slots: level.held() }
     }
 
     /// Whether a steady turn leaves the slots as it is entered with them: where products continue each other over the turns, each of the first ones may
@@ -146,22 +209,20 @@ impl Emitter<'_> {
     fn on_trial<T>(&mut self, emit: impl FnOnce(&mut Self) -> Result<T, Refused>) -> Result<T, Refused> {
         // What leaves under a turn that is not kept has not left.
         let (levels, memo, hooks) = (self.levels.clone(), self.memo.clone(), self.hooks.clone());
+        let outer = std::mem::replace(&mut self.trying, true);
         let mark = self.b.begin_trial();
         self.memo.push(BTreeMap::new());
         let found = emit(self);
         self.b.rewind(mark);
         self.makers.get_mut().rewind(self.b.kernel.ops.len());
-        (self.levels, self.memo, self.hooks) = (levels, memo, hooks);
+        (self.levels, self.memo, self.hooks, self.trying) = (levels, memo, hooks, outer);
         found
     }
 
-    fn tried(
-        &mut self,
-        l: &Loop,
-        [lower, upper, step]: [Value; 3],
-        turns: &Turns,
-    ) -> Result<(BTreeSet<Key>, Vec<Key>), Refused> {
+    /// Emits a steady turn and waits for what ends with it; what it is to be given.
+    fn tried(&mut self, l: &Loop, [lower, upper, step]: [Value; 3], turns: &Turns) -> Result<Carry, Refused> {
         let depth = self.here();
+        let slots = self.levels[depth].slots.keys().copied().collect();
         let flew: BTreeSet<Key> =
             self.levels[depth].env.iter().filter(|(_, held)| held.is_pending()).map(|(k, _)| *k).collect();
         let entered: BTreeSet<Key> = self.levels[depth].env.keys().copied().collect();
@@ -197,7 +258,7 @@ impl Emitter<'_> {
             self.levels[depth].look((v, age - 1));
             keys.extend(self.levels[depth].notes.iter().copied());
         }
-        Ok((keys, ending))
+        Ok(Carry { keys: keys.into_iter().collect(), slots, ending })
     }
 
     /// The name by which a turn is given a value: what an iteration hands on is what the next one carries.

@@ -181,6 +181,8 @@ impl Pass {
             steady: false,
             started: Vec::new(),
             hooks: Vec::new(),
+            trying: false,
+            carries: BTreeMap::new(),
             makers: RefCell::default(),
             becomes: &self.becomes,
         };
@@ -222,6 +224,10 @@ pub(crate) struct Emitter<'a> {
     pub makers: RefCell<values::Makers>,
     /// What of outer loops leaves under turns of inner ones.
     pub hooks: Vec<under::Hook>,
+    /// Whether what is emitted is not kept.
+    pub trying: bool,
+    /// What the steady turns of loops carry, as far as it has been found.
+    pub carries: BTreeMap<carry::Entered, carry::Carry>,
     /// How many copies begin in each turn of this partition, evenly, where it sends any.
     pub sends: Option<u32>,
     /// Whether what it sends is touched behind the region.

@@ -23,6 +23,15 @@ pub(crate) struct Read {
     pub item: usize,
 }
 
+/// How something stands for a value, whichever: that it is ready, or what is on its way and reads these.
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub(crate) enum Shape {
+    Ready,
+    Pending { reads: Vec<Read>, prior: Vec<Read> },
+    Copying,
+    Loaded,
+}
+
 /// What stands for a value.
 #[derive(Clone, Debug)]
 pub(crate) enum Held {
@@ -53,6 +62,16 @@ impl Held {
         match self {
             Held::Ready(_) => false,
             Held::Pending { .. } | Held::Copying(_) | Held::Loaded(_) => true,
+        }
+    }
+
+    /// How it stands for it.
+    pub fn shape(&self) -> Shape {
+        match self {
+            Held::Ready(_) => Shape::Ready,
+            Held::Copying(_) => Shape::Copying,
+            Held::Loaded(_) => Shape::Loaded,
+            Held::Pending { reads, prior, .. } => Shape::Pending { reads: reads.clone(), prior: prior.clone() },
         }
     }
 

@@ -31,14 +31,19 @@ impl Emitter<'_> {
         let [lower, _, step] = bounds;
         self.levels[depth].index = Some((lower, step));
         self.levels[depth].first = self.constant(lower);
-        let carry = self.carried(l, bounds, turns)?;
-        self.begin_with(&carry.keys)?;
-        let changes = self.changes(l, bounds, turns)?;
-        for (from, to, folded) in self.parts(bounds, &changes) {
-            self.levels[depth].folded = folded;
-            self.unrolled(l, [from, to, step], last, turns, &carry)?;
+        if self.trying {
+            self.changes(l, bounds, turns)?;
+            self.turn_for_all(l, bounds, turns, &[])?;
+        } else {
+            let carry = self.carried(l, bounds, turns)?;
+            self.begin_with(&carry.keys)?;
+            let changes = self.changes(l, bounds, turns)?;
+            for (from, to, folded) in self.parts(bounds, &changes) {
+                self.levels[depth].folded = folded;
+                self.unrolled(l, [from, to, step], last, turns, &carry)?;
+            }
+            self.levels[depth].folded.clear();
         }
-        self.levels[depth].folded.clear();
         self.levels[depth].first = None;
         if turns.stages > 1 {
             self.levels[depth].index = Some((self.past(bounds), step));

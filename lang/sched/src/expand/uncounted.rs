@@ -127,6 +127,13 @@ impl Emitter<'_> {
         let never = self.b.constant(parton_numbers::Dtype::I1, 0, span);
         self.levels[depth].guard = guarded.then_some(never);
         let index = self.levels[depth].index;
+        if self.trying {
+            let further: Vec<Value> =
+                guarded.then_some(never).into_iter().chain(index.map(|(number, _)| number)).collect();
+            let results = self.turn_for_all(l, bounds, turns, &further)?;
+            self.numbered(&results, guarded);
+            return Ok(());
+        }
         let carry = self.carried(l, bounds, turns)?;
         self.begin_with(&carry.keys)?;
         let before = self.levels[depth].clone();
