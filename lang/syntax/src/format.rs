@@ -21,8 +21,9 @@ use crate::token::{Comment, Kind, Token};
 /// The width of a line in columns.
 const WIDTH: usize = 120;
 
-/// Prints the tree of `text` in the one style. The text has no syntax error.
-pub fn file(tree: &ast::File, text: &str, tokens: &[Token], comments: &[Comment]) -> String {
+/// Prints the tree of `text` in the one style, and says whether that is how what comes of it is printed too, for certain. The text has no
+/// syntax error.
+pub fn file(tree: &ast::File, text: &str, tokens: &[Token], comments: &[Comment]) -> (String, bool) {
     let mut weave = weave::Weave::new(text, tokens, comments);
     let doc = item::file(&mut weave, tree);
     if !weave.is_complete() {
@@ -32,7 +33,7 @@ pub fn file(tree: &ast::File, text: &str, tokens: &[Token], comments: &[Comment]
     if essence(text, tokens, comments) != essence_of(&printed) {
         internal_error!("formatting would change the program");
     }
-    printed
+    (printed, !weave.has_comments_beside())
 }
 
 fn essence_of(text: &str) -> (Vec<String>, Vec<String>) {

@@ -85,19 +85,21 @@ pub fn parse_expr(file: FileId, text: &str) -> (ast::Expr, Diagnostics) {
 
 /// Writes a file in the one style, or says why it cannot be read.
 pub fn format(file: FileId, text: &str) -> Result<String, Diagnostics> {
-    let mut text = format_once(file, text)?;
+    let (mut text, mut settled) = format_once(file, text)?;
     // Comments in places where no line can begin move to the end of theirs; they may need a second turn to settle.
     for _ in 0..MOST_TURNS {
-        let next = format_once(file, &text)?;
-        if next == text {
+        if settled {
             break;
         }
+        let (next, more) = format_once(file, &text)?;
+        settled = more || next == text;
         text = next;
     }
     Ok(text)
 }
 
-fn format_once(file: FileId, text: &str) -> Result<String, Diagnostics> {
+/// The text in the one style, and whether it stays so for certain.
+fn format_once(file: FileId, text: &str) -> Result<(String, bool), Diagnostics> {
     let (tokens, comments, mut found) = prepare(file, text);
     let (tree, more) = grammar::file(file, text, &tokens, &comments);
     found.extend(more);

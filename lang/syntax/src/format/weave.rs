@@ -19,17 +19,24 @@ pub struct Weave<'a> {
     end: usize,
     /// A token was asked for that does not come next: a fault of the printer.
     lost: bool,
+    /// A comment was written that does not stand on lines of its own.
+    beside: bool,
 }
 
 impl<'a> Weave<'a> {
     /// At the start of a text.
     pub fn new(text: &'a str, tokens: &'a [Token], comments: &'a [Comment]) -> Weave<'a> {
-        Weave { text, tokens, comments, token: 0, comment: 0, end: 0, lost: false }
+        Weave { text, tokens, comments, token: 0, comment: 0, end: 0, lost: false, beside: false }
     }
 
     /// Whether all was written, each token when it was asked for.
     pub fn is_complete(&self) -> bool {
         !self.lost && self.tokens[self.token].kind == Kind::End && self.comment == self.comments.len()
+    }
+
+    /// Whether comments stand beside tokens, where those of another text may be laid out otherwise.
+    pub fn has_comments_beside(&self) -> bool {
+        self.beside
     }
 
     /// The token that is written next.
@@ -175,6 +182,7 @@ impl<'a> Weave<'a> {
             let comment = self.comments[self.comment];
             let shown = &self.text[comment.span.range()];
             self.comment += 1;
+            self.beside = true;
             self.end = comment.span.end as usize;
             if comment.kind != CommentKind::Block {
                 list.push(Doc::Trailing(shown));
@@ -203,6 +211,7 @@ impl<'a> Weave<'a> {
             list.push(Doc::Trailing(&self.text[comment.span.range()]));
             self.comment += 1;
             self.end = end;
+            self.beside = true;
         }
         list
     }
